@@ -1,0 +1,137 @@
+//! What can be wrong with an input, said so that the reader can mend it.
+
+use thiserror::Error;
+
+/// Result of every fallible call of the engine.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An input that cannot be used. An infeasible plan is not an error but a value.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum Error {
+    /// A field holds a value that is not allowed.
+    #[error("{field}: got {value}; allowed: {allowed}")]
+    Invalid {
+        /// Path of the field, as `training.global_batch`.
+        field: String,
+        /// What was found there.
+        value: String,
+        /// What may stand there.
+        allowed: String,
+    },
+    /// A name that is not in the catalog or not a member of a closed set.
+    #[error("{kind}: unknown name '{name}'{}", nearest(.name, .known))]
+    Unknown {
+        /// What kind of thing was looked for, as `dtype`.
+        kind: String,
+        /// The name that was given.
+        name: String,
+        /// The names that exist.
+        known: Vec<String>,
+    },
+    /// Fields that contradict each other.
+    #[error("{what}")]
+    Inconsistent {
+        /// The contradiction, naming the fields.
+        what: String,
+    },
+    /// Long work was stopped by the caller.
+    #[error("cancelled: {what}")]
+    Cancelled {
+        /// What had been finished.
+        what: String,
+    },
+}
+
+impl Error {
+    /// A field with a value outside what is allowed.
+    pub fn invalid(
+        field: impl Into<String>,
+        value: impl ToString,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            value: value.to_string(),
+            allowed: allowed.into(),
+        }
+    }
+
+    /// Fields that contradict each other.
+    pub fn inconsistent(what: impl Into<String>) -> Self {
+        Self::Inconsistent { what: what.into() }
+    }
+
+    /// A name that is not known.
+    pub fn unknown<S: Into<String>>(
+        kind: &str,
+        name: &str,
+        known: impl IntoIterator<Item = S>,
+    ) -> Self {
+        Self::Unknown {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            known: known.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// The hint at the end of an unknown-name message: the nearest names, else all of a short list.
+fn nearest(name: &str, known: &[String]) -> String {
+    let mut scored: Vec<(f64, &String)> = known
+        .iter()
+        .map(|k| (strsim::jaro_winkler(name, k), k))
+        .filter(|(score, _)| *score > 0.75)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let names: Vec<&str> = scored.iter().take(3).map(|(_, k)| k.as_str()).collect();
+    if !names.is_empty() {
+        format!("; nearest: {}", names.join(", "))
+    } else if known.len() <= 12 {
+        format!("; known: {}", known.join(", "))
+    } else {
+        format!("; {} names are known", known.len())
+    }
+}
+
+/// Reads `T` from JSON text. The error names the path of the offending field under `root`.
+pub fn from_json<'a, T: serde::Deserialize<'a>>(root: &str, text: &'a str) -> Result<T> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+        let path = e.path().to_string();
+        let field = if path == "." {
+            root.to_owned()
+        } else {
+            format!("{root}.{path}")
+        };
+        Error::inconsistent(format!("{field}: {}", plain(&e.inner().to_string())))
+    })
+}
+
+/// Drops serde_json's position ("at line 1 column 80"): the text is generated, the path says where.
+fn plain(message: &str) -> &str {
+    message
+        .rfind(" at line ")
+        .map_or(message, |end| &message[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_shows_the_nearest() {
+        let error = Error::unknown("system", "dgx-a100", ["dgx-a100-80gb", "tpu-v4"]);
+        assert!(error.to_string().contains("nearest: dgx-a100-80gb"));
+    }
+
+    #[test]
+    fn a_json_error_names_the_path() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Inner {
+            #[allow(dead_code)]
+            a: u32,
+        }
+        let error = from_json::<Vec<Inner>>("list", "[{\"a\": -1}]").unwrap_err();
+        assert!(error.to_string().starts_with("list.[0].a"), "{error}");
+    }
+}

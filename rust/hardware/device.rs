@@ -1,0 +1,214 @@
+//! A device: compute engines by number format, memory tiers, launch overhead, power, area, price.
+
+use super::tier::{MemoryTier, TierKind};
+use crate::error::{Error, Result};
+use crate::units::{Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One accelerator as the framework sees it (one rank).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Catalog name, as `a100-sxm-80gb`.
+    pub name: String,
+    /// Full product name.
+    pub title: String,
+    /// Maker.
+    pub vendor: String,
+    /// Year of first shipment.
+    pub year: u32,
+    /// Other spellings that mean this device.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Dense peak rate of the matrix engine by number format.
+    pub matrix: BTreeMap<Dtype, FlopsPerSecond>,
+    /// Peak rate of the vector engine in fp32.
+    pub vector: FlopsPerSecond,
+    /// Memory tiers, nearest first; the last one holds the working set.
+    pub tiers: Vec<MemoryTier>,
+    /// What one kernel launch adds at least.
+    pub launch_overhead: Seconds,
+    /// How matrix products use the matrix engine.
+    #[serde(default)]
+    pub matmul: MatmulModel,
+    /// How fused attention kernels use the matrix engine.
+    #[serde(default)]
+    pub attention: AttentionModel,
+    /// Electrical power.
+    pub power: DevicePower,
+    /// Silicon area of the compute dies.
+    #[serde(default)]
+    pub die_area: Option<SquareMillimetres>,
+    /// Price of one device.
+    #[serde(default)]
+    pub price: Option<Dollars>,
+    /// What the efficiency constants rest on.
+    #[serde(default)]
+    pub calibration: Calibration,
+    /// Where each figure comes from, by field path.
+    #[serde(default)]
+    pub sources: BTreeMap<String, String>,
+}
+
+/// Constants of the tiled matrix-product model (see `operator_cost`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MatmulModel {
+    /// Units (SMs, cores) over which output tiles are spread in waves.
+    pub units: u32,
+    /// Share of the dense peak that full waves of the best tile sustain, by number format.
+    pub efficiency: BTreeMap<Dtype, f64>,
+    /// Efficiency for formats that `efficiency` does not list.
+    pub default_efficiency: f64,
+}
+
+impl Default for MatmulModel {
+    fn default() -> Self {
+        Self {
+            units: 1,
+            efficiency: BTreeMap::new(),
+            default_efficiency: 0.8,
+        }
+    }
+}
+
+/// Constants of the fused-attention model (see `operator_cost`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AttentionModel {
+    /// Share of the dense peak that the forward kernel sustains on long sequences.
+    pub forward_efficiency: f64,
+    /// The same for the backward kernel.
+    pub backward_efficiency: f64,
+}
+
+impl Default for AttentionModel {
+    fn default() -> Self {
+        Self {
+            forward_efficiency: 0.6,
+            backward_efficiency: 0.5,
+        }
+    }
+}
+
+/// Electrical power of one device.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DevicePower {
+    /// Sustained power limit.
+    pub peak: Watts,
+    /// Power while waiting.
+    pub idle: Watts,
+}
+
+/// What the efficiency constants of a device rest on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Calibration {
+    /// True when the constants were fitted to measurements of this device.
+    pub measured: bool,
+    /// The measurements, or the device whose constants were taken over.
+    pub basis: String,
+}
+
+impl Device {
+    /// Dense peak of the matrix engine; a format it lacks runs in the nearest wider one it has.
+    pub fn matrix_peak(&self, dtype: Dtype) -> Option<FlopsPerSecond> {
+        let fallbacks: &[Dtype] = match dtype {
+            Dtype::Fp16 => &[Dtype::Fp16, Dtype::Bf16, Dtype::Tf32, Dtype::Fp32],
+            Dtype::Bf16 => &[Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],
+            Dtype::Mxfp8 => &[Dtype::Mxfp8, Dtype::Fp8],
+            Dtype::Fp32 => &[Dtype::Fp32],
+            Dtype::Tf32 => &[Dtype::Tf32, Dtype::Fp32],
+            Dtype::Fp64 => &[Dtype::Fp64],
+            Dtype::Fp8 => &[Dtype::Fp8],
+            Dtype::Int8 => &[Dtype::Int8],
+            Dtype::Nvfp4 => &[Dtype::Nvfp4],
+        };
+        let listed = fallbacks.iter().find_map(|d| self.matrix.get(d)).copied();
+        listed.or((dtype == Dtype::Fp32).then_some(self.vector))
+    }
+
+    /// The tier that holds weights and activations: the last one.
+    pub fn main_memory(&self) -> &MemoryTier {
+        &self.tiers[self.tiers.len() - 1]
+    }
+
+    /// On-chip memory, where a device has another tier behind it.
+    pub fn cache(&self) -> Option<&MemoryTier> {
+        self.tiers
+            .iter()
+            .rev()
+            .skip(1)
+            .find(|t| t.kind == TierKind::Sram)
+    }
+
+    /// Refuses figures that no device can have.
+    pub fn check(&self) -> Result<()> {
+        let at = |field: &str| format!("device {}.{field}", self.name);
+        if self.tiers.is_empty() {
+            return Err(Error::invalid(
+                at("tiers"),
+                "none",
+                "at least one memory tier",
+            ));
+        }
+        for tier in &self.tiers {
+            let path = at(&format!("tiers.{}", tier.name));
+            positive(&format!("{path}.capacity"), tier.capacity.value())?;
+            positive(&format!("{path}.bandwidth"), tier.bandwidth.value())?;
+            share(&format!("{path}.efficiency"), tier.efficiency)?;
+        }
+        if self.matrix.is_empty() {
+            return Err(Error::invalid(
+                at("matrix"),
+                "none",
+                "a peak for at least one dtype",
+            ));
+        }
+        for (dtype, peak) in &self.matrix {
+            positive(&at(&format!("matrix.{}", dtype.name())), peak.value())?;
+        }
+        positive(&at("vector"), self.vector.value())?;
+        positive(&at("power.peak"), self.power.peak.value())?;
+        positive(&at("matmul.units"), f64::from(self.matmul.units))?;
+        share(
+            &at("matmul.default_efficiency"),
+            self.matmul.default_efficiency,
+        )?;
+        for (dtype, value) in &self.matmul.efficiency {
+            share(&at(&format!("matmul.efficiency.{}", dtype.name())), *value)?;
+        }
+        share(
+            &at("attention.forward_efficiency"),
+            self.attention.forward_efficiency,
+        )?;
+        share(
+            &at("attention.backward_efficiency"),
+            self.attention.backward_efficiency,
+        )
+    }
+}
+
+/// Refuses anything but a finite number above zero.
+pub(super) fn positive(field: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::invalid(field, value, "a finite number above 0"))
+    }
+}
+
+/// Refuses anything but a share above 0 and up to 1.
+pub(super) fn share(field: &str, value: f64) -> Result<()> {
+    if value > 0.0 && value <= 1.0 {
+        Ok(())
+    } else {
+        Err(Error::invalid(
+            field,
+            value,
+            "a share above 0 and at most 1",
+        ))
+    }
+}

@@ -1,0 +1,13 @@
+//! What machines are: devices, memory tiers, fabric levels, clusters, and where a group of ranks lies.
+
+mod cluster;
+mod device;
+mod group;
+mod system;
+mod tier;
+
+pub use cluster::Cluster;
+pub use device::{AttentionModel, Calibration, Device, DevicePower, MatmulModel};
+pub use group::{Group, MAX_LEVELS};
+pub use system::{Host, Level, LevelKind, Price, System};
+pub use tier::{MemoryTier, TierKind};

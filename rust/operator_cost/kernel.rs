@@ -1,0 +1,72 @@
+//! Kernels with local shapes, as one rank runs them, and their price.
+
+use crate::hardware::Device;
+use crate::units::{Bytes, Dtype, Flops, Seconds};
+
+/// A kernel with the shapes that one rank runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kernel {
+    /// `batch` independent products of (`m` x `k`) by (`k` x `n`), operands in `dtype`,
+    /// result written in `output`.
+    Matmul {
+        /// Independent products of one launch (1 for a linear layer; experts, heads).
+        batch: f64,
+        /// Rows.
+        m: f64,
+        /// Columns.
+        n: f64,
+        /// Depth.
+        k: f64,
+        /// Operand format.
+        dtype: Dtype,
+        /// Result format.
+        output: Dtype,
+    },
+    /// A fused attention pass.
+    Attention {
+        /// Sequences times local query heads.
+        batch_heads: f64,
+        /// Sequences times local key and value heads.
+        batch_kv_heads: f64,
+        /// Query positions.
+        queries: f64,
+        /// Key positions that a query sees on average (half of them under a causal mask).
+        visible: f64,
+        /// Key positions in memory.
+        keys: f64,
+        /// Width of queries and keys.
+        query_dim: f64,
+        /// Width of values.
+        value_dim: f64,
+        /// Format of queries, keys and values.
+        dtype: Dtype,
+        /// True for the backward pass (five products and a recomputation of the scores).
+        backward: bool,
+    },
+    /// A pass whose time is its memory traffic.
+    Memory {
+        /// Bytes read and written.
+        bytes: Bytes,
+        /// Kernel launches.
+        launches: f64,
+    },
+}
+
+/// The price of a kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct KernelCost {
+    /// Time on the device, launch included.
+    pub time: Seconds,
+    /// Arithmetic on the matrix engine.
+    pub flops: Flops,
+    /// Traffic to main memory.
+    pub traffic: Bytes,
+}
+
+impl Kernel {
+    /// Prices the kernel on `device`.
+    pub fn cost(&self, device: &Device) -> KernelCost {
+        let _ = device;
+        KernelCost::default()
+    }
+}

@@ -1,0 +1,1 @@
+//! Stage times in; makespan, bubble and activations in flight out: one file per schedule.

@@ -1,0 +1,48 @@
+//! A model as repeated blocks of operators, in order from input to output.
+
+use super::operator::Operator;
+
+/// Where a block may lie in a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockRole {
+    /// On the first stage, before all layers.
+    Embedding,
+    /// A layer, on any stage.
+    Layer,
+    /// On the last stage, after all layers.
+    Head,
+}
+
+/// A distinct kind of block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// Short name, as `dense_layer`.
+    pub name: String,
+    /// Where it may lie.
+    pub role: BlockRole,
+    /// Operators in order.
+    pub operators: Vec<Operator>,
+}
+
+/// A model: distinct blocks and the order in which they repeat.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    /// Distinct blocks.
+    pub blocks: Vec<Block>,
+    /// For each position from input to output, the index of its block. Embedding first, head last.
+    pub order: Vec<usize>,
+    /// Width of the residual stream, which stages pass on.
+    pub hidden: u64,
+    /// True when the head's weight is the embedding table.
+    pub tied: bool,
+}
+
+impl Graph {
+    /// Number of layer positions.
+    pub fn layers(&self) -> usize {
+        self.order
+            .iter()
+            .filter(|&&b| self.blocks[b].role == BlockRole::Layer)
+            .count()
+    }
+}

@@ -1,0 +1,15 @@
+//! What is computed: models lowered to operators with named dims, blind to hardware and plans.
+
+mod dim;
+mod graph;
+mod operator;
+mod training;
+pub mod transformer;
+
+pub use dim::{Dim, Extent, Product};
+pub use graph::{Block, BlockRole, Graph};
+pub use operator::{
+    Attention, Operator, OperatorClass, OperatorKind, Recompute, Region, Saved, SavedAs, Weight,
+};
+pub use training::{Optimizer, Precision, Training};
+pub use transformer::Transformer;

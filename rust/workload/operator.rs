@@ -1,0 +1,214 @@
+//! Operators with named dims: what is multiplied, read, kept and trained.
+
+use super::dim::{Dim, Extent, Product};
+
+/// What an operator is counted as in a breakdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum OperatorClass {
+    /// Dense matrix products with weights.
+    Matmul,
+    /// Score, softmax and context kernels.
+    Attention,
+    /// Matrix products of routed experts.
+    Experts,
+    /// Norms.
+    Normalization,
+    /// Activations, biases, dropout, residual additions, rotary embedding.
+    Elementwise,
+    /// Embedding look-ups.
+    Embedding,
+    /// Vocabulary projection.
+    Head,
+    /// Softmax cross-entropy.
+    Loss,
+    /// Routing, permutation and un-permutation of tokens.
+    Routing,
+}
+
+/// A part of the model with a sharding of its own: the same dim may be split unlike elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Region {
+    /// The residual stream with its norms, dropouts and additions.
+    Residual,
+    /// Inside the attention block.
+    Attention,
+    /// Inside a dense feed-forward block.
+    Mlp,
+    /// Inside routed experts: tokens lie with their expert.
+    Experts,
+    /// Embedding and vocabulary projection.
+    Vocabulary,
+}
+
+/// A trainable tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weight {
+    /// Shape.
+    pub shape: Product,
+    /// False for frozen weights: no gradient, no optimizer state.
+    pub trained: bool,
+}
+
+impl Weight {
+    /// Elements of the full tensor. Extents on the same dim add, unlike dims multiply
+    /// (a fused query-key-value weight has columns of `Heads` and of `KvHeads`).
+    pub fn elements(&self) -> f64 {
+        self.shape.iter().map(Extent::columns).product()
+    }
+}
+
+/// Which recomputation policies run an operator's forward a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recompute {
+    /// Only full recomputation of the block.
+    Full,
+    /// Selective recomputation too: the attention core of Korthikanti et al. 2022, section 5.
+    Selective,
+}
+
+/// In which number format a kept tensor is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SavedAs {
+    /// The activation format.
+    Activation,
+    /// One byte per element (dropout masks).
+    Mask,
+    /// Four bytes per element (statistics, log-sum-exp).
+    Fp32,
+}
+
+/// A tensor kept from the forward to the backward pass, once per micro-batch in flight.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// Shape; `Batch` and `Sequence` are implied and not listed.
+    pub shape: Product,
+    /// Region whose sharding it has.
+    pub region: Region,
+    /// Storage format.
+    pub stored: SavedAs,
+}
+
+/// A scaled-dot-product attention core.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attention {
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads.
+    pub kv_heads: u64,
+    /// Width of queries and keys per head.
+    pub query_dim: u64,
+    /// Width of values per head.
+    pub value_dim: u64,
+    /// True where a position sees only earlier ones.
+    pub causal: bool,
+    /// Positions seen back from each one; `None` sees all.
+    pub window: Option<u64>,
+    /// True for a fused kernel that never stores the scores.
+    pub flash: bool,
+    /// Key positions where they are not those of the queries (cross-attention).
+    pub memory_sequence: Option<u64>,
+    /// Masked softmax with dropout on the scores (plain attention only).
+    pub dropout: bool,
+}
+
+/// What an operator computes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OperatorKind {
+    /// Tokens x `contract` times `contract` x `columns`, with a weight (and a bias per column).
+    ///
+    /// `columns` is a sum: a fused projection lists its parts side by side.
+    Matmul {
+        /// Dim that is summed over.
+        contract: Extent,
+        /// Output parts, side by side.
+        columns: Vec<Extent>,
+        /// Set for routed experts: the weight exists once per expert and each token meets `top_k`.
+        experts: Option<Routed>,
+        /// True when a bias vector is added.
+        bias: bool,
+    },
+    /// The attention core.
+    Attention(Attention),
+    /// A memory-bound pass over tokens x `width`.
+    Elementwise {
+        /// Columns per token.
+        width: Vec<Extent>,
+        /// Bytes-per-element factors: activation-format reads and writes of the forward pass.
+        forward_passes: f64,
+        /// The same for the backward pass.
+        backward_passes: f64,
+        /// Trained vectors of this operator (norm gains and biases).
+        vectors: Vec<Weight>,
+    },
+    /// Gathers a row of a table per token.
+    Lookup {
+        /// The table's row dim.
+        rows: Extent,
+        /// The table's width.
+        width: Extent,
+        /// False where the table is another operator's weight (tied embeddings).
+        owns_table: bool,
+    },
+    /// Cross-entropy over the vocabulary, which may stay sharded.
+    Loss {
+        /// Vocabulary.
+        vocab: Extent,
+    },
+    /// Sends every token to its `top_k` experts, or brings results back.
+    Route {
+        /// Width of what is sent.
+        width: Extent,
+        /// Routing.
+        routed: Routed,
+        /// True on the way back.
+        back: bool,
+    },
+}
+
+/// How tokens meet experts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Routed {
+    /// Experts in the layer.
+    pub experts: u64,
+    /// Experts per token.
+    pub top_k: u64,
+    /// Tokens of the most loaded expert over the mean (1 = balanced), after any capacity limit.
+    pub imbalance: f64,
+}
+
+/// One operator of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operator {
+    /// Short name, as `qkv`.
+    pub name: &'static str,
+    /// Line of the breakdown.
+    pub class: OperatorClass,
+    /// Region whose sharding its input and inner dims have.
+    pub region: Region,
+    /// What it computes.
+    pub kind: OperatorKind,
+    /// Index in the block of the operator whose output it reads; `None`: the block's input.
+    pub input: Option<usize>,
+    /// Which recomputation policies repeat it.
+    pub recompute: Recompute,
+    /// What it keeps for its backward pass.
+    pub saved: Vec<Saved>,
+    /// False when its weight is frozen: no weight-gradient product.
+    pub trained: bool,
+}
+
+impl Operator {
+    /// The dims of its output beside tokens.
+    pub fn output(&self) -> Vec<Extent> {
+        match &self.kind {
+            OperatorKind::Matmul { columns, .. } => columns.clone(),
+            OperatorKind::Attention(a) => {
+                vec![Extent::wide(Dim::Heads, a.heads, a.value_dim as f64)]
+            }
+            OperatorKind::Elementwise { width, .. } => width.clone(),
+            OperatorKind::Lookup { width, .. } | OperatorKind::Route { width, .. } => vec![*width],
+            OperatorKind::Loss { .. } => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The training job: batch, sequence, number formats, optimizer.
+
+use crate::error::{Error, Result};
+use crate::units::Dtype;
+use serde::{Deserialize, Serialize};
+
+/// How a model is trained (or run forward only).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Sequences per optimizer step.
+    pub global_batch: u64,
+    /// Tokens per sequence (target tokens of an encoder-decoder).
+    pub sequence: u64,
+    /// Number formats.
+    #[serde(default = "default_precision")]
+    pub precision: Precision,
+    /// Optimizer.
+    #[serde(default = "default_optimizer")]
+    pub optimizer: Optimizer,
+    /// Fused attention kernels; without them the scores go through memory.
+    #[serde(default = "yes")]
+    pub flash_attention: bool,
+    /// Dropout on scores and residuals (older GPT recipes).
+    #[serde(default)]
+    pub dropout: bool,
+    /// Only the forward pass: no gradients, no optimizer.
+    #[serde(default)]
+    pub forward_only: bool,
+    /// Length of the whole run in tokens, for run energy and price.
+    #[serde(default)]
+    pub run_tokens: Option<f64>,
+}
+
+/// A precision recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// Everything in fp32.
+    Fp32,
+    /// fp16 compute, fp32 master weights, loss scaling.
+    Fp16,
+    /// bf16 compute, fp32 master weights.
+    Bf16,
+    /// Linear layers in fp8 with a scale per tensor, the rest in bf16.
+    Fp8,
+    /// Linear layers in mxfp8, the rest in bf16.
+    Mxfp8,
+}
+
+/// An optimizer, by the state it keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimizer {
+    /// Two fp32 moments per parameter.
+    Adam,
+    /// One fp32 momentum per parameter.
+    Sgd,
+    /// Factored second moment: one fp32 number per row and column.
+    Adafactor,
+}
+
+impl Precision {
+    /// Format of activations and of the weights used in compute.
+    pub const fn activation(self) -> Dtype {
+        match self {
+            Self::Fp32 => Dtype::Fp32,
+            Self::Fp16 => Dtype::Fp16,
+            Self::Bf16 | Self::Fp8 | Self::Mxfp8 => Dtype::Bf16,
+        }
+    }
+
+    /// Format of the operands of linear layers.
+    pub const fn matmul(self) -> Dtype {
+        match self {
+            Self::Fp32 => Dtype::Fp32,
+            Self::Fp16 => Dtype::Fp16,
+            Self::Bf16 => Dtype::Bf16,
+            Self::Fp8 => Dtype::Fp8,
+            Self::Mxfp8 => Dtype::Mxfp8,
+        }
+    }
+}
+
+impl Training {
+    /// Refuses jobs that cannot exist.
+    pub fn check(&self) -> Result<()> {
+        let limit = 1_u64 << 32;
+        for (field, value) in [
+            ("global_batch", self.global_batch),
+            ("sequence", self.sequence),
+        ] {
+            if value == 0 || value > limit {
+                let field = format!("training.{field}");
+                return Err(Error::invalid(field, value, format!("1 to {limit}")));
+            }
+        }
+        match self.run_tokens {
+            Some(tokens) if !(tokens.is_finite() && tokens > 0.0) => Err(Error::invalid(
+                "training.run_tokens",
+                tokens,
+                "a finite number above 0",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn default_precision() -> Precision {
+    Precision::Bf16
+}
+
+fn default_optimizer() -> Optimizer {
+    Optimizer::Adam
+}
+
+fn yes() -> bool {
+    true
+}

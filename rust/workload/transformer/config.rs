@@ -1,0 +1,260 @@
+//! The shape of a transformer as plain data; serde's refusal of unknown fields is the schema.
+
+use crate::error::Result;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which stacks a model has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// Causal decoder (GPT, LLaMA, ...).
+    Decoder,
+    /// Bidirectional encoder (BERT).
+    Encoder,
+    /// Encoder and decoder with cross-attention (T5).
+    EncoderDecoder,
+}
+
+/// Feed-forward activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// One input projection.
+    Gelu,
+    /// One input projection.
+    Relu,
+    /// Gated: two input projections.
+    Swiglu,
+    /// Gated: two input projections.
+    Geglu,
+}
+
+/// Norm of the residual stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Norm {
+    /// Gain and bias.
+    Layernorm,
+    /// Gain only.
+    Rmsnorm,
+}
+
+/// How positions enter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Position {
+    /// A trained table of `max_positions` rows.
+    Learned,
+    /// Rotation of queries and keys.
+    Rotary,
+    /// Linear bias on the scores.
+    Alibi,
+    /// T5's bucketed bias, trained per head.
+    Relative,
+    /// Nothing.
+    None,
+}
+
+/// What one layer's attention sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttentionKind {
+    /// All (earlier) positions.
+    Full,
+    /// The last `sliding_window` positions.
+    Sliding,
+}
+
+/// Routed experts of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixtureOfExperts {
+    /// Experts per sparse layer.
+    pub experts: u64,
+    /// Experts per token.
+    pub top_k: u64,
+    /// Inner width of one expert.
+    pub expert_ffn: u64,
+    /// Inner width of the shared experts together; 0: none.
+    #[serde(default)]
+    pub shared_ffn: u64,
+    /// True where the shared experts' output is scaled by a trained gate (Qwen2-MoE).
+    #[serde(default)]
+    pub shared_gate: bool,
+    /// First layers that stay dense.
+    #[serde(default)]
+    pub first_dense_layers: u64,
+    /// Of the layers after those, every how many-th is sparse (1: all).
+    #[serde(default = "one")]
+    pub every: u64,
+    /// True where the router has a trained bias per expert.
+    #[serde(default)]
+    pub router_bias: bool,
+    /// Most tokens that an expert takes, over the mean; absent: no token is dropped.
+    #[serde(default)]
+    pub capacity_factor: Option<f64>,
+    /// How unevenly tokens choose experts.
+    #[serde(default)]
+    pub expert_load: ExpertLoad,
+}
+
+/// How unevenly tokens choose experts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpertLoad {
+    /// All experts alike.
+    #[default]
+    Balanced,
+    /// Expert `i` draws tokens in proportion to `i^-exponent`.
+    PowerLaw {
+        /// The exponent, 0 = balanced.
+        exponent: f64,
+    },
+    /// Measured share of tokens per expert.
+    Histogram {
+        /// One non-negative weight per expert.
+        weights: Vec<f64>,
+    },
+}
+
+/// Low-rank adapters beside frozen weights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lora {
+    /// Rank of the adapters.
+    pub rank: u64,
+    /// Which projections carry one: any of "query", "key", "value", "output", "up", "gate", "down".
+    pub targets: Vec<String>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// The shape of a transformer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transformer {
+    /// Name for reports.
+    pub name: String,
+    /// Stacks.
+    pub family: Family,
+    /// Layers (of each stack, for an encoder-decoder: `encoder_layers` and `layers`).
+    pub layers: u64,
+    /// Encoder layers of an encoder-decoder.
+    #[serde(default)]
+    pub encoder_layers: u64,
+    /// Encoder positions of an encoder-decoder; absent: as many as decoder positions.
+    #[serde(default)]
+    pub encoder_sequence: Option<u64>,
+    /// Width of the residual stream.
+    pub hidden: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads; absent: as many as query heads.
+    #[serde(default)]
+    pub kv_heads: Option<u64>,
+    /// Width of one head; absent: hidden / heads.
+    #[serde(default)]
+    pub head_dim: Option<u64>,
+    /// Inner width of dense feed-forward layers.
+    pub ffn: u64,
+    /// Vocabulary as in the checkpoint's tokenizer.
+    pub vocab: u64,
+    /// Rows of the embedding table where it is padded; absent: `vocab`.
+    #[serde(default)]
+    pub padded_vocab: Option<u64>,
+    /// Rows of a learned position table.
+    #[serde(default)]
+    pub max_positions: u64,
+    /// How positions enter.
+    pub position: Position,
+    /// Feed-forward activation.
+    pub activation: Activation,
+    /// Norm of the residual stream.
+    pub norm: Norm,
+    /// True where embedding and head share one table.
+    #[serde(default)]
+    pub tied_embeddings: bool,
+    /// Biases on the query, key and value projections.
+    #[serde(default)]
+    pub qkv_bias: bool,
+    /// Bias on the attention output projection.
+    #[serde(default)]
+    pub output_bias: bool,
+    /// Biases on feed-forward projections.
+    #[serde(default)]
+    pub ffn_bias: bool,
+    /// Attention and feed-forward read the same norm and add to the stream together (PaLM, GPT-J).
+    #[serde(default)]
+    pub parallel_block: bool,
+    /// Norm gains on queries and keys per head (Qwen3, Gemma 3).
+    #[serde(default)]
+    pub qk_norm: bool,
+    /// Further norms after attention and feed-forward (Gemma 2 and 3).
+    #[serde(default)]
+    pub post_norms: bool,
+    /// Norm between embedding and first layer (BLOOM, BERT).
+    #[serde(default)]
+    pub embedding_norm: bool,
+    /// False where there is no norm before the head (BERT).
+    #[serde(default = "yes")]
+    pub final_norm: bool,
+    /// Multi-head latent attention (DeepSeek-V2).
+    #[serde(default)]
+    pub latent: Option<LatentAttention>,
+    /// Kinds of attention, repeated over the layers; empty: all full.
+    #[serde(default)]
+    pub attention_pattern: Vec<AttentionKind>,
+    /// Window of sliding layers.
+    #[serde(default)]
+    pub sliding_window: Option<u64>,
+    /// Routed experts.
+    #[serde(default)]
+    pub experts: Option<MixtureOfExperts>,
+    /// Parameters of further trained vectors or heads that take part in no listed operator
+    /// (BERT's pooler and prediction heads), by name.
+    #[serde(default)]
+    pub extra_parameters: BTreeMap<String, u64>,
+    /// Freezes all weights but the adapters.
+    #[serde(default)]
+    pub lora: Option<Lora>,
+    /// Freezes the first layers and the embedding.
+    #[serde(default)]
+    pub frozen_layers: u64,
+    /// Where the figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// Other spellings that mean this model.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+}
+
+/// Widths of multi-head latent attention (DeepSeek-V2, section 2.1).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatentAttention {
+    /// Compressed width of queries; absent: queries are projected directly.
+    #[serde(default)]
+    pub query_rank: Option<u64>,
+    /// Compressed width of keys and values.
+    pub kv_rank: u64,
+    /// Width per head of queries and keys without position.
+    pub nope_dim: u64,
+    /// Width per head of queries and keys with rotary position (keys share one).
+    pub rope_dim: u64,
+    /// Width per head of values.
+    pub value_dim: u64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Transformer {
+    /// Reads a transformer from its JSON text and checks it.
+    pub fn from_json(text: &str) -> Result<Self> {
+        crate::error::from_json("model", text)
+    }
+}
