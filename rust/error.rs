@@ -44,6 +44,7 @@ pub enum Error {
 
 impl Error {
     /// A field with a value outside what is allowed.
+    #[allow(clippy::needless_pass_by_value)] // numbers are passed without a borrow at every call
     pub fn invalid(
         field: impl Into<String>,
         value: impl ToString,
@@ -96,7 +97,7 @@ fn nearest(name: &str, known: &[String]) -> String {
 /// Reads `T` from JSON text. The error names the path of the offending field under `root`.
 pub fn from_json<'a, T: serde::Deserialize<'a>>(root: &str, text: &'a str) -> Result<T> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut reader).map_err(|e| {
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
         let path = e.path().to_string();
         let field = if path == "." {
             root.to_owned()
@@ -104,10 +105,13 @@ pub fn from_json<'a, T: serde::Deserialize<'a>>(root: &str, text: &'a str) -> Re
             format!("{root}.{path}")
         };
         Error::inconsistent(format!("{field}: {}", plain(&e.inner().to_string())))
-    })
+    })?;
+    let rest = reader.end();
+    rest.map_err(|e| Error::inconsistent(format!("{root}: {}", plain(&e.to_string()))))?;
+    Ok(value)
 }
 
-/// Drops serde_json's position ("at line 1 column 80"): the text is generated, the path says where.
+/// Drops `serde_json`'s position ("at line 1 column 80"): the text is generated, the path says where.
 fn plain(message: &str) -> &str {
     message
         .rfind(" at line ")

@@ -16,3 +16,6 @@ pub mod operator_cost;
 pub mod schedule;
 
 pub mod plan;
+
+#[cfg(feature = "python")]
+mod python;

@@ -187,6 +187,7 @@ fn exponent_end(text: &str, mantissa_end: usize) -> usize {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // decimal text must read exactly
 mod tests {
     use crate::units::{Bytes, BytesPerSecond, FlopsPerSecond};
 

@@ -1,0 +1,23 @@
+"""What can go wrong: the exceptions that Scalewright raises on purpose."""
+
+from __future__ import annotations
+
+
+class ScalewrightError(Exception):
+    """An input that cannot be used, said so that the reader can mend it."""
+
+
+class InvalidError(ScalewrightError, ValueError):
+    """A field holds a value that is not allowed."""
+
+
+class UnknownNameError(ScalewrightError, KeyError):
+    """A name that is not in the catalog or not a member of a closed set."""
+
+    def __str__(self) -> str:
+        """Return the message itself; a plain KeyError would show its repr."""
+        return str(self.args[0]) if self.args else ""
+
+
+class CancelledError(ScalewrightError):
+    """Long work was stopped by its caller."""

@@ -1,0 +1,93 @@
+//! The one doorway: how a call leaves the interpreter, stays interruptible and comes back.
+
+use super::error::{bug, exception};
+use crate::control::Control;
+use crate::error::Result;
+use pyo3::prelude::*;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How often the calling thread looks for Ctrl-C and reports progress.
+const WAKE: Duration = Duration::from_millis(50);
+
+/// Runs `work` of at most a millisecond on the calling thread, without the interpreter.
+pub(super) fn brief<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    settle(py, outcome)
+}
+
+/// Runs `work` on a thread of its own, without the interpreter.
+///
+/// Meanwhile the calling thread looks for signals and calls `progress(done, total)`. An exception
+/// from either cancels the work and is raised once the work has stopped.
+pub(super) fn long<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Control) -> Result<T> + Send,
+) -> PyResult<T> {
+    let control = Control::new();
+    let finished = AtomicBool::new(false);
+    let caller = thread::current();
+    let (outcome, interruption) = thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| work(&control)));
+            finished.store(true, Ordering::Release);
+            caller.unpark();
+            outcome
+        });
+        let interruption = watch(py, progress, &control, &finished).err();
+        let outcome = py.detach(|| worker.join()).unwrap_or_else(Err);
+        (outcome, interruption)
+    });
+    match interruption {
+        Some(raised) => Err(raised),
+        None => settle(py, outcome),
+    }
+}
+
+/// Waits until `finished`; stops waiting and cancels the work at the first exception.
+fn watch(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    control: &Control,
+    finished: &AtomicBool,
+) -> PyResult<()> {
+    while !finished.load(Ordering::Acquire) {
+        py.detach(|| thread::park_timeout(WAKE));
+        let seen = py.check_signals().and_then(|()| report(progress, control));
+        if seen.is_err() {
+            control.cancel();
+            return seen;
+        }
+    }
+    Ok(())
+}
+
+fn report(progress: Option<&Bound<'_, PyAny>>, control: &Control) -> PyResult<()> {
+    match (progress, control.progress()) {
+        (None, _) | (_, (_, 0)) => Ok(()),
+        (Some(callback), counts) => callback.call1(counts).map(drop),
+    }
+}
+
+/// Turns an engine error or a caught panic into an exception.
+fn settle<T>(py: Python<'_>, outcome: thread::Result<Result<T>>) -> PyResult<T> {
+    match outcome {
+        Ok(result) => result.map_err(|error| exception(py, &error)),
+        Err(panic) => Err(bug(py, text(panic.as_ref()))),
+    }
+}
+
+fn text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
+}

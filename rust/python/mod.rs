@@ -1,0 +1,17 @@
+//! The binding: how Python reaches the engine. One doorway, opaque handles, no arithmetic.
+
+mod calls;
+mod enter;
+mod error;
+mod input;
+
+use pyo3::prelude::*;
+
+/// The compiled engine of Scalewright.
+#[pymodule]
+mod _engine {
+    #[pymodule_export]
+    use super::calls::{collective_times, version};
+    #[pymodule_export]
+    use super::input::{Cluster, Workload};
+}
