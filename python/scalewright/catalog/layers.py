@@ -1,0 +1,101 @@
+"""Which catalog files exist, and which of them wins when several describe the same name?
+
+A layer is a directory with the folders `devices`, `systems` and `models`, or one TOML file that says
+its `kind`. Layers stack: the built-in catalog lies at the bottom, then the directories and files
+of the environment variable SCALEWRIGHT_CATALOG, then the ones given in the call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Literal
+
+from scalewright.catalog.toml_file import Table, read_table, text_field
+from scalewright.errors import InvalidError
+
+Kind = Literal["device", "system", "model"]
+FOLDERS: dict[Kind, str] = {"device": "devices", "system": "systems", "model": "models"}
+ENVIRONMENT_VARIABLE = "SCALEWRIGHT_CATALOG"
+
+
+@dataclass(frozen=True)
+class CatalogFile:
+    """A file that describes one device, system or model."""
+
+    kind: Kind
+    name: str
+    path: Traversable
+    built_in: bool
+
+    def table(self) -> Table:
+        """Read the file; `kind` is how a lone file says what it is and no field of the entry."""
+        table = read_table(self.path)
+        if not self.built_in:
+            table.pop("kind", None)
+        return table
+
+
+def catalog_files(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[CatalogFile]:
+    """List the files of one kind, lowest layer first."""
+    found = _built_in(kind)
+    for place in override_places(overrides):
+        found.extend(file for file in _user_files(place) if file.kind == kind)
+    return found
+
+
+def override_places(overrides: Iterable[str | Path]) -> list[Path]:
+    """List the user's directories and files, lowest layer first; each must exist."""
+    listed = os.environ.get(ENVIRONMENT_VARIABLE, "")
+    places = [Path(part) for part in listed.split(os.pathsep) if part]
+    places.extend(Path(place) for place in overrides)
+    for place in places:
+        if not place.exists():
+            message = f"catalog override: got '{place}'; allowed: an existing file or directory"
+            raise InvalidError(message)
+    return places
+
+
+def built_in_root() -> Traversable:
+    """Return the directory of the catalog that comes with the package."""
+    return files("scalewright.catalog")
+
+
+def _built_in(kind: Kind) -> list[CatalogFile]:
+    folder = built_in_root() / FOLDERS[kind]
+    if not folder.is_dir():
+        return []
+    paths = sorted((p for p in folder.iterdir() if p.name.endswith(".toml")), key=lambda p: p.name)
+    return [
+        CatalogFile(kind, path.name.removesuffix(".toml"), path, built_in=True) for path in paths
+    ]
+
+
+def _user_files(place: Path) -> list[CatalogFile]:
+    if place.is_file():
+        return [_user_file(place, None)]
+    return [
+        _user_file(path, kind)
+        for kind, folder in FOLDERS.items()
+        for path in sorted((place / folder).glob("*.toml"))
+    ]
+
+
+def _user_file(path: Path, kind: Kind | None) -> CatalogFile:
+    table = read_table(path)
+    said = table.get("kind")
+    if kind is None or said is not None:
+        if said not in FOLDERS:
+            message = f"{path}: kind: got {said!r}; allowed: {', '.join(FOLDERS)}"
+            raise InvalidError(message)
+        if kind is not None and said != kind:
+            message = f"{path}: kind: got {said!r}; allowed: {kind}, as its folder says"
+            raise InvalidError(message)
+        kind = said
+    # an override that only changes another entry may leave its own name out
+    name = text_field(path, table, "name" if "name" in table else "base")
+    return CatalogFile(kind, name, path, built_in=False)

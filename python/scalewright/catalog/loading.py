@@ -1,0 +1,143 @@
+"""Given the name of a device, system or model: which fields does it have?"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from scalewright.catalog.layers import (
+    CatalogFile,
+    Kind,
+    built_in_root,
+    catalog_files,
+    override_places,
+)
+from scalewright.catalog.merging import changed_constants, merged, with_sources
+from scalewright.catalog.toml_file import Table, read_table, text_field
+from scalewright.errors import InvalidError, UnknownNameError
+
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the catalog and where it comes from."""
+
+    kind: Kind
+    table: Table
+    """The fields, as the engine reads them."""
+    file: str
+    """The file that was read last."""
+    overridden: tuple[str, ...]
+    """Dotted paths of the constants that user files changed."""
+
+
+def load_device(name: str, overrides: Sequence[str | Path] = ()) -> Table:
+    """Return the fields of a device.
+
+    Args:
+        name: Its catalog name, one of its aliases, or the path of a TOML file.
+        overrides: User files or directories that add to the catalog or change it.
+
+    Raises:
+        UnknownNameError: Nothing has this name.
+        InvalidError: A file is wrong.
+    """
+    return load_entry("device", name, overrides).table
+
+
+def load_system(name: str, overrides: Sequence[str | Path] = ()) -> Table:
+    """Return the fields of a system; see `load_device`."""
+    return load_entry("system", name, overrides).table
+
+
+def load_model(name: str, overrides: Sequence[str | Path] = ()) -> Table:
+    """Return the fields of a model; see `load_device`."""
+    return load_entry("model", name, overrides).table
+
+
+def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> Entry:
+    """Return an entry of the catalog with its origin; see `load_device`."""
+    files = catalog_files(kind, overrides)
+    if name.endswith(".toml"):
+        path = Path(name)
+        table = read_table(path)
+        said = text_field(path, table, "name" if "name" in table else "base")
+        lone = CatalogFile(kind, said, path, built_in=False)
+        return _entry(lone, [*files, lone], ())
+    return _entry(_resolved(kind, name, files), files, ())
+
+
+def names(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[str]:
+    """List the names of one kind in alphabetical order, without aliases."""
+    return sorted({file.name for file in catalog_files(kind, overrides)})
+
+
+def catalog_hash(overrides: Sequence[str | Path] = ()) -> str:
+    """Return 12 hexadecimal digits that change with any byte of the catalog or the overrides."""
+    root = built_in_root()
+    digest = hashlib.sha256()
+    parts = sorted(_contents(root, ""))
+    for place in override_places(overrides):
+        parts.extend(sorted(_contents(place, place.name)))
+    for label, content in parts:
+        digest.update(f"{label}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:_HASH_DIGITS]
+
+
+def _contents(place: Traversable, label: str) -> Iterator[tuple[str, bytes]]:
+    if place.is_file():
+        if place.name.endswith((".toml", ".csv")):
+            yield label, place.read_bytes()
+    elif place.name != "__pycache__":
+        for member in place.iterdir():
+            yield from _contents(member, f"{label}/{member.name}")
+
+
+def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -> Entry:
+    where = str(file.path)
+    if where in seen:
+        message = f"{where}: base: got a circle of files ({' -> '.join([*seen, where])})"
+        raise InvalidError(message)
+    table = file.table()
+    if "base" not in table:
+        text_field(file.path, table, "name")
+        return Entry(file.kind, table, where, ())
+    wanted = text_field(file.path, table, "base")
+    # an override of the same name changes the entry of the layers below it
+    below = files[: files.index(file)] if wanted == file.name else files
+    base = _entry(_resolved(file.kind, wanted, below), files, (*seen, where))
+    changed = changed_constants(table)
+    result = with_sources(merged(base.table, table), changed, table, Path(where).name)
+    overridden = tuple(dict.fromkeys((*base.overridden, *changed)))
+    return Entry(file.kind, result, where, overridden)
+
+
+def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
+    """Find the topmost file of a name or of the name that an alias stands for."""
+    wanted = normalised(name)
+    top = {normalised(file.name): file for file in files}
+    if wanted in top:
+        return top[wanted]
+    spelt: dict[str, str] = {key: file.name for key, file in top.items()}
+    for file in reversed(files):
+        for alias in file.table().get("aliases", []):
+            if normalised(alias) == wanted:
+                return top[normalised(file.name)]
+            spelt.setdefault(normalised(alias), alias)
+    close = difflib.get_close_matches(wanted, spelt, n=3, cutoff=0.6)
+    known = [spelt[key] for key in close] or sorted(file.name for file in top.values())
+    message = (
+        f"{kind}: unknown name '{name}'; {'nearest' if close else 'known'}: {', '.join(known)}"
+    )
+    raise UnknownNameError(message)
+
+
+def normalised(name: str) -> str:
+    """Return the form in which names are compared: no case, spaces, dashes or underscores."""
+    return "".join(name.casefold().split()).replace("-", "").replace("_", "")

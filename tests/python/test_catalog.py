@@ -1,0 +1,241 @@
+"""Does every catalog file hold sourced constants under unique names, and do overrides merge?"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from scalewright import catalog
+from scalewright.catalog.layers import FOLDERS, built_in_root
+from scalewright.catalog.loading import normalised
+from scalewright.catalog.toml_file import leaves
+from scalewright.errors import InvalidError, UnknownNameError
+
+HARDWARE = [(kind, name) for kind in ("device", "system") for name in catalog.names(kind)]
+QUANTITY = re.compile(r"^[\d._]+(e[+-]?\d+)? ?[A-Za-z/0-9]+$")
+DEVICE_FIELDS = {
+    "name", "title", "vendor", "year", "aliases", "matrix", "vector", "tiers", "launch_overhead",
+    "matmul", "attention", "power", "die_area", "price", "calibration", "sources",
+}  # fmt: skip
+SYSTEM_FIELDS = {
+    "name", "title", "device", "aliases", "devices_per_node", "levels", "host",
+    "node_overhead_power", "power_usage_effectiveness", "price", "sources",
+}  # fmt: skip
+
+
+def is_figure(path: str, value: object) -> bool:
+    if isinstance(value, bool) or path.startswith(("sources.", "aliases", "calibration.")):
+        return False
+    if path.split(".")[-1] in {"name", "title", "vendor", "device", "kind"}:
+        return False
+    return isinstance(value, int | float) or bool(QUANTITY.match(str(value)))
+
+
+@pytest.mark.parametrize(("kind", "name"), HARDWARE)
+def test_name_is_the_file_name_and_the_text_is_json(kind, name):
+    table = catalog.load_entry(kind, name).table
+    assert table["name"] == name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+    assert json.loads(json.dumps(table, allow_nan=False)) == table
+    assert set(table) <= (DEVICE_FIELDS if kind == "device" else SYSTEM_FIELDS)
+
+
+@pytest.mark.parametrize(("kind", "name"), HARDWARE)
+def test_every_figure_has_a_source_and_every_source_a_figure(kind, name):
+    table = catalog.load_entry(kind, name).table
+    figures = [path for path, value in leaves(table) if is_figure(path, value)]
+    sources = table["sources"]
+
+    def covers(prefix, path):
+        return path == prefix or path.startswith(f"{prefix}.")
+
+    assert figures
+    assert [f for f in figures if not any(covers(s, f) for s in sources)] == []
+    assert [s for s in sources if not any(covers(s, f) for f in figures)] == []
+    assert all(len(text) > 10 for text in sources.values())
+
+
+@pytest.mark.parametrize("kind", ["device", "system"])
+def test_names_and_aliases_mean_one_entry_each(kind):
+    seen = {}
+    for name in catalog.names(kind):
+        for text in {
+            normalised(t) for t in (name, *catalog.load_entry(kind, name).table["aliases"])
+        }:
+            assert seen.setdefault(text, name) == name
+
+
+@pytest.mark.parametrize("name", catalog.names("system"))
+def test_a_system_stands_on_a_device_of_the_catalog(name):
+    system = catalog.load_system(name)
+    assert system["device"] in catalog.names("device")
+    inner = 1
+    for level in system["levels"]:
+        assert level.get("devices", inner) % inner == 0
+        inner = level.get("devices", inner)
+        product = 1
+        for size in level.get("dims", []):
+            product *= size
+        if level["kind"] == "torus":
+            assert product == level["devices"]
+
+
+@pytest.mark.parametrize("name", catalog.names("device"))
+def test_wider_formats_are_not_faster_and_memory_grows_outwards(name):
+    device = catalog.load_device(name)
+    rate = {
+        d: float(v.split()[0]) * {"T": 1, "P": 1e3}[v.split()[1][0]]
+        for d, v in device["matrix"].items()
+    }
+    widths = {
+        "fp64": 8,
+        "fp32": 4,
+        "tf32": 4,
+        "bf16": 2,
+        "fp16": 2,
+        "fp8": 1,
+        "int8": 1,
+        "nvfp4": 0.5,
+    }
+    for wide, slow in rate.items():
+        for narrow, fast in rate.items():
+            # the int8 units of the newest chips were cut down in favour of the floating formats
+            if widths.get(wide, 1) > widths.get(narrow, 1) and narrow != "int8":
+                assert slow <= fast
+    assert float(device["power"]["idle"].split()[0]) < float(device["power"]["peak"].split()[0])
+    factor = {
+        "MiB": 1.0,
+        "GiB": 1024.0,
+        "MB": 1e6 / 2**20,
+        "GB": 1e9 / 2**20,
+        "TiB": 2.0**20,
+        "KiB": 1 / 1024,
+    }
+    sizes = [
+        float(t["capacity"].split()[0]) * factor[t["capacity"].split()[1]] for t in device["tiers"]
+    ]
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "name"),
+    [
+        ("device", "NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("device", "  a100 sxm 80gb ", "a100-sxm-80gb"),
+        ("system", "DGX H100", "dgx-h100"),
+        ("system", "SELENE", "selene"),
+    ],
+)
+def test_aliases_ignore_case_and_spaces(kind, text, name):
+    assert catalog.load_entry(kind, text).table["name"] == name
+
+
+def test_an_unknown_name_gets_the_nearest_ones_in_a_plain_message():
+    with pytest.raises(UnknownNameError) as caught:
+        catalog.load_device("a100-smx-80gb")
+    assert str(caught.value).startswith("device: unknown name 'a100-smx-80gb'; nearest: ")
+    assert "a100-sxm-80gb" in str(caught.value)
+    with pytest.raises(UnknownNameError, match="known: .*selene"):
+        catalog.load_system("zzzzzz")
+
+
+def test_an_override_changes_only_what_it_says(tmp_path):
+    file = tmp_path / "slow.toml"
+    file.write_text(
+        'kind = "system"\nbase = "dgx-a100-80gb"\nname = "slow"\n'
+        '[[levels]]\nname = "hdr-infiniband"\nbandwidth = "100 Gb/s"\n[price]\nenergy_per_kwh = "0.2 USD"\n'
+    )
+    base = catalog.load_system("dgx-a100-80gb")
+    entry = catalog.load_entry("system", "slow", overrides=[file])
+    assert entry.overridden == ("levels.hdr-infiniband.bandwidth", "price.energy_per_kwh")
+    assert entry.table["levels"][0] == base["levels"][0]
+    assert entry.table["levels"][1] == {**base["levels"][1], "bandwidth": "100 Gb/s"}
+    assert entry.table["price"] == {**base["price"], "energy_per_kwh": "0.2 USD"}
+    assert entry.table["sources"]["price.energy_per_kwh"] == "override in slow.toml"
+    assert "aliases" not in entry.table
+    assert "kind" not in entry.table
+    assert "base" not in entry.table
+    assert "slow" in catalog.names("system", overrides=[file])
+    assert catalog.load_system("DGX A100", overrides=[file]) == base
+
+
+def test_a_nameless_override_changes_its_base_through_the_environment(tmp_path, monkeypatch):
+    (tmp_path / "devices").mkdir()
+    (tmp_path / "devices" / "h100.toml").write_text('base = "h100-sxm"\n[power]\npeak = "500 W"\n')
+    monkeypatch.setenv("SCALEWRIGHT_CATALOG", str(tmp_path))
+    entry = catalog.load_entry("device", "H100 80GB")
+    assert entry.overridden == ("power.peak",)
+    assert entry.table["power"] == {"peak": "500 W", "idle": "70 W"}
+    second = tmp_path / "more.toml"
+    second.write_text(
+        'kind = "device"\nbase = "h100-sxm"\nname = "h100-sxm"\nlaunch_overhead = "2 us"\n'
+    )
+    both = catalog.load_entry("device", "h100-sxm", overrides=[second])
+    assert both.overridden == ("power.peak", "launch_overhead")
+    assert (both.table["power"]["peak"], both.table["launch_overhead"]) == ("500 W", "2 us")
+
+
+def test_a_path_is_loaded_as_it_stands(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nbase = "tpu-v4"\nvector = "5 TFLOP/s"\n')
+    assert catalog.load_device(str(file))["vector"] == "5 TFLOP/s"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = ", "not valid TOML"),
+        ('name = "x"', "kind: got None; allowed: device, system, model"),
+        ('kind = "device"\nyear = 2020', "base: got None; allowed: a name"),
+        ('kind = "device"\nname = "x"\nvector = inf', "vector: got inf; allowed"),
+        ('kind = "device"\nname = "x"\n[power]\npeak = 2020-01-01', "power.peak: got 2020-01-01"),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_field(tmp_path, text, message):
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidError) as caught:
+        catalog.load_device("h100-sxm", overrides=[file])
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_bases_in_a_circle_and_missing_places_are_refused(tmp_path):
+    for name, base in (("one", "two"), ("two", "one")):
+        (tmp_path / f"{name}.toml").write_text(
+            f'kind = "device"\nname = "{name}"\nbase = "{base}"\n'
+        )
+    with pytest.raises(InvalidError, match="circle"):
+        catalog.load_device("one", overrides=[tmp_path / "one.toml", tmp_path / "two.toml"])
+    with pytest.raises(InvalidError, match="allowed: an existing file or directory"):
+        catalog.load_device("h100-sxm", overrides=[tmp_path / "none.toml"])
+
+
+def test_the_hash_follows_the_content(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text('kind = "device"\nbase = "t4"\n')
+    plain, with_file = catalog.catalog_hash(), catalog.catalog_hash([file])
+    assert re.fullmatch(r"[0-9a-f]{12}", plain)
+    assert plain == catalog.catalog_hash()
+    file.write_text('kind = "device"\nbase = "h100-sxm"\n')
+    assert len({plain, with_file, catalog.catalog_hash([file])}) == 3
+
+
+def test_spellings_name_systems_of_the_catalog_or_say_why_not():
+    for spelling in catalog.spellings().values():
+        if spelling.system is None:
+            assert len(spelling.note) > 10, spelling.text
+        else:
+            system = catalog.load_system(spelling.system)
+            assert system["device"] == spelling.device, spelling.text
+            assert system["devices_per_node"] == spelling.devices_per_node, spelling.text
+    assert catalog.spellings()["A100 (Selene)"].system == "selene"
+
+
+def test_no_catalog_file_lies_outside_the_known_folders():
+    root = Path(str(built_in_root()))
+    known = set(FOLDERS.values())
+    assert {path.parent.name for path in root.rglob("*.toml")} <= known
