@@ -21,6 +21,9 @@ pub struct Plan {
     /// Ranks that split the experts; they are taken from the data and context ranks.
     #[serde(default = "one")]
     pub expert: u32,
+    /// Ranks that split each expert's matrices: 1, or the tensor ranks (0 means those).
+    #[serde(default)]
+    pub expert_tensor: u32,
     /// Sequences per micro-batch and replica.
     #[serde(default = "one")]
     pub micro_batch: u32,
@@ -48,6 +51,61 @@ pub struct Plan {
     /// ZeRO weight gathers run under compute.
     #[serde(default = "yes")]
     pub overlap_param_gather: bool,
+    /// Tensor-parallel collectives of the backward pass run under weight-gradient products
+    /// (Korthikanti et al. 2022, section 4.2.2).
+    #[serde(default = "yes")]
+    pub overlap_tensor: bool,
+    /// Sends between stages run under compute (interleaved schedule only).
+    #[serde(default)]
+    pub overlap_pipeline: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            tensor: 1,
+            context: 1,
+            pipeline: 1,
+            data: 1,
+            expert: 1,
+            expert_tensor: 0,
+            micro_batch: 1,
+            interleave: 1,
+            schedule: Schedule::default(),
+            zero: 0,
+            zero_group: 0,
+            recompute: RecomputePolicy::default(),
+            sequence_parallel: false,
+            overlap_grad_reduce: true,
+            overlap_param_gather: true,
+            overlap_tensor: true,
+            overlap_pipeline: false,
+        }
+    }
+}
+
+impl Plan {
+    /// Devices that the plan uses.
+    pub fn devices(&self) -> u64 {
+        [self.tensor, self.context, self.pipeline, self.data]
+            .iter()
+            .map(|&n| u64::from(n))
+            .product()
+    }
+
+    /// Ranks that split each expert's matrices, the default resolved.
+    pub fn expert_tensor_ranks(&self) -> u32 {
+        if self.expert_tensor == 0 {
+            self.tensor
+        } else {
+            self.expert_tensor
+        }
+    }
+
+    /// Micro-batches per replica and step.
+    pub fn micro_batches(&self, global_batch: u64) -> u64 {
+        global_batch / (u64::from(self.data) * u64::from(self.micro_batch)).max(1)
+    }
 }
 
 /// Pipeline schedule.

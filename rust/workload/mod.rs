@@ -9,7 +9,8 @@ pub mod transformer;
 pub use dim::{Dim, Extent, Product};
 pub use graph::{Block, BlockRole, Graph};
 pub use operator::{
-    Attention, Operator, OperatorClass, OperatorKind, Recompute, Region, Saved, SavedAs, Weight,
+    Attention, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed, Saved, SavedAs,
+    Weight,
 };
 pub use training::{Optimizer, Precision, Training};
 pub use transformer::Transformer;

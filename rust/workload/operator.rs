@@ -212,3 +212,25 @@ impl Operator {
         }
     }
 }
+
+impl Routed {
+    /// Load of the most loaded of `ranks` expert ranks over the mean.
+    pub fn imbalance(&self, ranks: u32) -> f64 {
+        if ranks > 1 { self.imbalance } else { 1.0 }
+    }
+}
+
+impl Attention {
+    /// Key positions that a query sees on average, of `keys` in memory.
+    ///
+    /// Causal: query `i` sees `min(i, w)` of them, so the mean is `(keys + 1) / 2` without a
+    /// window and `w - w (w - 1) / (2 keys)` with one.
+    pub fn visible(&self, keys: f64) -> f64 {
+        let window = self.window.map_or(keys, |w| (w as f64).min(keys));
+        if self.causal {
+            window - window * (window - 1.0) / (2.0 * keys)
+        } else {
+            window
+        }
+    }
+}

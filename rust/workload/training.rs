@@ -15,6 +15,9 @@ pub struct Training {
     /// Number formats.
     #[serde(default = "default_precision")]
     pub precision: Precision,
+    /// Format in which gradients are summed and reduced; absent: fp32.
+    #[serde(default = "default_gradient")]
+    pub gradient: Dtype,
     /// Optimizer.
     #[serde(default = "default_optimizer")]
     pub optimizer: Optimizer,
@@ -108,6 +111,10 @@ impl Training {
 
 fn default_precision() -> Precision {
     Precision::Bf16
+}
+
+fn default_gradient() -> Dtype {
+    Dtype::Fp32
 }
 
 fn default_optimizer() -> Optimizer {

@@ -1,0 +1,339 @@
+//! The kernels that an operator becomes on one rank, forward and backward.
+
+use super::lower::{Lowering, Wire};
+use super::program::Purpose;
+use crate::collective::Collective;
+use crate::operator_cost::Kernel;
+use crate::units::{Bytes, Dtype};
+use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
+
+/// Bytes per logit that a vocabulary-parallel cross-entropy moves forward: cast to fp32 (2 + 4),
+/// row maximum (4), shifted exponential (4 + 4), row sum (4), normalisation (4 + 4).
+const LOSS_FORWARD_BYTES: f64 = 30.0;
+/// Bytes per logit backward: read the fp32 softmax, write the gradient in the activation format.
+const LOSS_BACKWARD_BYTES: f64 = 6.0;
+/// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
+const LOSS_STATISTICS: f64 = 3.0;
+
+/// Local shape of a matrix product with a weight.
+#[derive(Clone, Copy)]
+struct Product {
+    batch: f64,
+    rows: f64,
+    depth: f64,
+    columns: f64,
+}
+
+impl Lowering<'_> {
+    /// Adds the forward kernels of an operator and the collectives inside it.
+    pub(super) fn forward_kernels(&mut self, operator: &Operator) {
+        match &operator.kind {
+            OperatorKind::Matmul { .. } => self.forward_matmul(operator),
+            OperatorKind::Attention(core) => self.attention(operator, core, true),
+            OperatorKind::Elementwise {
+                width,
+                forward_passes,
+                ..
+            } => {
+                let bytes = self.pass_bytes(operator, width) * forward_passes;
+                self.compute(true, operator, memory(bytes, 1.0));
+            }
+            OperatorKind::Lookup { width, .. } => {
+                let bytes = 2.0 * self.pass_bytes(operator, std::slice::from_ref(width));
+                self.compute(true, operator, memory(bytes, 1.0));
+            }
+            OperatorKind::Loss { vocab } => {
+                let logits = self.tokens * self.sharding.local(operator.region, vocab);
+                self.compute(true, operator, memory(logits * LOSS_FORWARD_BYTES, 6.0));
+                let bytes = self.tokens * LOSS_STATISTICS * Dtype::Fp32.bytes();
+                let wire = wire(Purpose::Tensor, Collective::AllReduce, bytes, None);
+                self.communicate(true, operator, wire);
+            }
+            OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, true),
+        }
+    }
+
+    /// Adds the backward kernels of the operators that hold no matrix.
+    pub(super) fn backward_kernels(&mut self, operator: &Operator) {
+        match &operator.kind {
+            OperatorKind::Matmul { .. } => self.accumulate(operator),
+            OperatorKind::Attention(core) => self.attention(operator, core, false),
+            OperatorKind::Elementwise {
+                width,
+                backward_passes,
+                ..
+            } => {
+                let bytes = self.pass_bytes(operator, width) * backward_passes;
+                self.compute(false, operator, memory(bytes, 1.0));
+            }
+            OperatorKind::Lookup { width, .. } => {
+                // read the gradient, read and write the rows that it is added to
+                let width = std::slice::from_ref(width);
+                let gradient = self.training.gradient.bytes() / self.activation.bytes();
+                let bytes = self.pass_bytes(operator, width) * (1.0 + 2.0 * gradient);
+                self.compute(false, operator, memory(bytes, 1.0));
+            }
+            OperatorKind::Loss { vocab } => {
+                let logits = self.tokens * self.sharding.local(operator.region, vocab);
+                self.compute(false, operator, memory(logits * LOSS_BACKWARD_BYTES, 2.0));
+            }
+            OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
+        }
+    }
+
+    /// Input-gradient and weight-gradient products of a matrix operator.
+    pub(super) fn gradient_kernels(&self, operator: &Operator) -> (Option<Kernel>, Option<Kernel>) {
+        let Some(p) = self.product(operator) else {
+            return (None, None);
+        };
+        let input = self.matrix(p.batch, p.rows, p.depth, p.columns);
+        let weight = self.matrix(p.batch, p.depth, p.columns, p.rows);
+        (Some(input), operator.trained.then_some(weight))
+    }
+
+    fn matrix(&self, batch: f64, m: f64, n: f64, k: f64) -> Kernel {
+        Kernel::Matmul {
+            batch,
+            m,
+            n,
+            k,
+            dtype: self.matmul,
+            output: self.activation,
+        }
+    }
+
+    fn product(&self, operator: &Operator) -> Option<Product> {
+        let OperatorKind::Matmul {
+            contract,
+            columns,
+            experts,
+            ..
+        } = &operator.kind
+        else {
+            return None;
+        };
+        let depth = self.sharding.local(operator.region, contract);
+        let columns = self.sharding.local_sum(operator.region, columns);
+        Some(match experts {
+            Some(routed) => {
+                let batch = self.local_experts(operator, routed);
+                let rows = self.routed_tokens(operator, routed) / batch;
+                Product {
+                    batch,
+                    rows,
+                    depth,
+                    columns,
+                }
+            }
+            None => Product {
+                batch: 1.0,
+                rows: self.tokens_of(operator),
+                depth,
+                columns,
+            },
+        })
+    }
+
+    pub(super) fn local_experts(&self, operator: &Operator, routed: &Routed) -> f64 {
+        let extent = Extent::new(crate::workload::Dim::Expert, routed.experts);
+        self.sharding.local(operator.region, &extent)
+    }
+
+    fn forward_matmul(&mut self, operator: &Operator) {
+        let Some(p) = self.product(operator) else {
+            return;
+        };
+        self.quantize(
+            true,
+            operator,
+            p.batch * p.rows * p.depth,
+            p.batch * p.depth * p.columns,
+        );
+        self.compute(
+            true,
+            operator,
+            self.matrix(p.batch, p.rows, p.columns, p.depth),
+        );
+    }
+
+    /// Casts operands that are kept in a wider format than the product reads: read wide, write narrow.
+    fn quantize(&mut self, forward: bool, operator: &Operator, tokens: f64, weights: f64) {
+        if self.matmul.bytes() < self.activation.bytes() {
+            let bytes = (tokens + weights) * (self.activation.bytes() + self.matmul.bytes());
+            self.compute(forward, operator, memory(bytes, 2.0));
+        }
+    }
+
+    /// Adds a micro-batch's weight gradient to the sum: the fused product reads and writes the sum
+    /// (Megatron-LM gradient accumulation fusion), beside what the product itself writes.
+    fn accumulate(&mut self, operator: &Operator) {
+        let Some(p) = self.product(operator) else {
+            return;
+        };
+        self.quantize(false, operator, p.batch * p.rows * p.columns, 0.0);
+        if operator.trained {
+            let sums = p.batch * p.depth * p.columns * self.training.gradient.bytes();
+            self.compute(false, operator, memory(2.0 * sums, 0.0));
+        }
+    }
+
+    /// Bytes of one pass over an operator's width in the activation format.
+    fn pass_bytes(&self, operator: &Operator, width: &[Extent]) -> f64 {
+        let columns = self.sharding.local_sum(operator.region, width);
+        self.tokens_of(operator) * columns * self.activation.bytes()
+    }
+
+    fn attention(&mut self, operator: &Operator, core: &Attention, forward: bool) {
+        let heads = self.local_heads(operator, core.heads);
+        let kv_heads = self.local_heads(operator, core.kv_heads);
+        let keys = self.key_positions(core);
+        self.gather_keys(operator, core, kv_heads, forward);
+        if core.flash {
+            let kernel = self.flash(core, heads, kv_heads, !forward);
+            self.compute(forward, operator, kernel);
+        } else {
+            self.plain_attention(operator, core, heads * self.batch, keys, forward);
+        }
+    }
+
+    fn local_heads(&self, operator: &Operator, heads: u64) -> f64 {
+        let extent = Extent::new(crate::workload::Dim::Heads, heads);
+        self.sharding.local(operator.region, &extent)
+    }
+
+    fn key_positions(&self, core: &Attention) -> f64 {
+        let context = f64::from(self.mesh.context.size);
+        core.memory_sequence
+            .map_or(self.positions * context, |s| s as f64)
+    }
+
+    fn flash(&self, core: &Attention, heads: f64, kv_heads: f64, backward: bool) -> Kernel {
+        let keys = self.key_positions(core);
+        Kernel::Attention {
+            batch_heads: self.batch * heads,
+            batch_kv_heads: self.batch * kv_heads,
+            queries: self.positions,
+            visible: core.visible(keys),
+            keys,
+            query_dim: core.query_dim as f64,
+            value_dim: core.value_dim as f64,
+            dtype: self.activation,
+            backward,
+        }
+    }
+
+    /// Context parallelism brings all keys and values past each rank; ring attention does so under
+    /// the attention kernel (Liu et al. 2023). The backward pass sends their gradients back as well.
+    fn gather_keys(&mut self, operator: &Operator, core: &Attention, kv_heads: f64, forward: bool) {
+        if self.mesh.context.size < 2 {
+            return;
+        }
+        let width = kv_heads * (core.query_dim + core.value_dim) as f64;
+        let bytes = self.batch * self.key_positions(core) * width * self.activation.bytes();
+        let under = core.flash.then(|| {
+            self.flash(
+                core,
+                1.0_f64.max(self.local_heads(operator, core.heads)),
+                kv_heads,
+                !forward,
+            )
+        });
+        let gather = wire(Purpose::Context, Collective::AllGather, bytes, under);
+        self.communicate(forward, operator, gather);
+        if !forward {
+            let scatter = wire(Purpose::Context, Collective::ReduceScatter, bytes, None);
+            self.communicate(false, operator, scatter);
+        }
+    }
+
+    /// Scores, softmax and context as separate kernels with the scores in memory
+    /// (Korthikanti et al. 2022, figure 2).
+    fn plain_attention(
+        &mut self,
+        operator: &Operator,
+        core: &Attention,
+        batch: f64,
+        keys: f64,
+        forward: bool,
+    ) {
+        let (queries, width) = (self.positions, core.query_dim as f64);
+        let value = core.value_dim as f64;
+        let scores = batch * queries * keys;
+        let element = self.activation.bytes();
+        let dtype = self.activation;
+        let product = move |m, n, k| Kernel::Matmul {
+            batch,
+            m,
+            n,
+            k,
+            dtype,
+            output: dtype,
+        };
+        // fused scale, mask and softmax: read and write; dropout: read, write, one-byte mask
+        let dropout = if core.dropout {
+            2.0 * element + 1.0
+        } else {
+            0.0
+        };
+        if forward {
+            self.compute(true, operator, product(queries, keys, width));
+            self.compute(
+                true,
+                operator,
+                memory(scores * (2.0 * element + dropout), 2.0),
+            );
+            self.compute(true, operator, product(queries, value, keys));
+        } else {
+            for (m, n, k) in [
+                (queries, keys, value),
+                (keys, value, queries),
+                (queries, width, keys),
+                (keys, width, queries),
+            ] {
+                self.compute(false, operator, product(m, n, k));
+            }
+            // softmax backward reads its output and gradient and writes
+            self.compute(
+                false,
+                operator,
+                memory(scores * (3.0 * element + dropout), 2.0),
+            );
+        }
+    }
+
+    /// Sorts tokens by expert and sends them there (or brings them back).
+    fn route(&mut self, operator: &Operator, width: &Extent, routed: &Routed, forward: bool) {
+        let columns = width.columns();
+        let copies = self.routed_tokens(operator, routed);
+        let bytes = copies * columns * self.activation.bytes();
+        self.compute(forward, operator, memory(2.0 * bytes, 2.0));
+        let wire = wire(Purpose::Expert, Collective::AllToAll, bytes, None);
+        self.communicate(forward, operator, wire);
+    }
+}
+
+fn memory(bytes: f64, launches: f64) -> Kernel {
+    Kernel::Memory {
+        bytes: Bytes::new(bytes),
+        launches,
+    }
+}
+
+fn wire(purpose: Purpose, collective: Collective, bytes: f64, under: Option<Kernel>) -> Wire {
+    Wire {
+        purpose,
+        collective,
+        bytes,
+        under,
+    }
+}
+
+/// The core's recomputation tag, used by the pricing of selective recomputation.
+pub fn repeats(policy: super::choice::RecomputePolicy, tag: Recompute) -> bool {
+    use super::choice::RecomputePolicy::{Full, None, Selective};
+    match policy {
+        None => false,
+        Selective => tag == Recompute::Selective,
+        Full => true,
+    }
+}

@@ -1,0 +1,368 @@
+//! Which plans can run at all, and which rule an illegal one breaks.
+
+use super::choice::{Plan, Schedule};
+use crate::workload::{Dim, Extent, Graph, OperatorKind, Region, Training};
+use std::fmt;
+
+/// What legality needs to know of a model: the dims that plans cut, and its layers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shape {
+    cuts: Vec<(Region, Dim, u64)>,
+    /// Layer positions.
+    pub layers: u64,
+    /// True where some layer has routed experts.
+    pub experts: bool,
+}
+
+impl Shape {
+    /// Collects the dims of a graph.
+    pub fn new(graph: &Graph) -> Self {
+        let mut cuts = Vec::new();
+        let mut add = |region: Region, extent: &Extent| {
+            let cut = (region, extent.dim, extent.size);
+            if !cuts.contains(&cut) {
+                cuts.push(cut);
+            }
+        };
+        for operator in graph.blocks.iter().flat_map(|b| &b.operators) {
+            match &operator.kind {
+                OperatorKind::Matmul {
+                    contract,
+                    columns,
+                    experts,
+                    ..
+                } => {
+                    add(operator.region, contract);
+                    columns.iter().for_each(|e| add(operator.region, e));
+                    if let Some(routed) = experts {
+                        add(operator.region, &Extent::new(Dim::Expert, routed.experts));
+                    }
+                }
+                OperatorKind::Attention(core) => {
+                    add(operator.region, &Extent::new(Dim::Heads, core.heads));
+                    add(operator.region, &Extent::new(Dim::KvHeads, core.kv_heads));
+                }
+                _ => {}
+            }
+        }
+        let experts = cuts.iter().any(|(_, dim, _)| *dim == Dim::Expert);
+        Self {
+            cuts,
+            layers: graph.layers() as u64,
+            experts,
+        }
+    }
+}
+
+/// How layers are dealt to virtual stages: all get `middle`, but the first and last may get one less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// Layers of the first virtual stage.
+    pub first: u64,
+    /// Layers of every virtual stage between.
+    pub middle: u64,
+    /// Layers of the last virtual stage.
+    pub last: u64,
+}
+
+impl Split {
+    /// Even; or one layer less at the head's stage; or at both ends (Llama 3 Herd, section 3.3.2).
+    pub fn new(layers: u64, stages: u64) -> Option<Self> {
+        let even = |total: u64, first_less: u64, last_less: u64| {
+            let each = total / stages;
+            (total.is_multiple_of(stages) && each > 0).then_some(Self {
+                first: each - first_less,
+                middle: each,
+                last: each - last_less,
+            })
+        };
+        if stages == 1 {
+            return Some(Self {
+                first: layers,
+                middle: layers,
+                last: layers,
+            });
+        }
+        even(layers, 0, 0)
+            .or_else(|| even(layers + 1, 0, 1))
+            .or_else(|| even(layers + 2, 1, 1))
+    }
+}
+
+/// A rule that a plan breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// A field is zero or out of range.
+    Range(&'static str),
+    /// The axes do not multiply to the device count.
+    Devices {
+        /// Their product.
+        product: u64,
+        /// Devices of the job.
+        devices: u32,
+    },
+    /// A dim is not cut evenly.
+    Cut {
+        /// The plan field.
+        field: &'static str,
+        /// Its value.
+        degree: u32,
+        /// The dim.
+        dim: Dim,
+        /// Its size.
+        size: u64,
+    },
+    /// The layers do not deal out to the stages.
+    Layers {
+        /// Layers of the model.
+        layers: u64,
+        /// Virtual stages asked for.
+        stages: u64,
+    },
+    /// The batch does not deal out to replicas and micro-batches.
+    Batch {
+        /// Sequences a step.
+        global_batch: u64,
+        /// data x micro-batch.
+        step: u64,
+    },
+    /// A sequence does not split evenly.
+    Sequence {
+        /// Tokens.
+        sequence: u64,
+        /// Ranks.
+        parts: u64,
+    },
+    /// The interleaved schedule and its chunks contradict each other or the micro-batches.
+    Interleave,
+    /// Experts are not spread evenly, or there are none.
+    Experts,
+    /// Sequence parallelism without tensor ranks, or experts under tensor ranks without it.
+    SequenceParallel,
+    /// The ZeRO group does not divide the replicas.
+    ZeroGroup,
+}
+
+impl Rule {
+    /// Families by which rejected plans are counted.
+    pub const FAMILIES: [&'static str; 10] = [
+        "field out of range",
+        "axes do not multiply to the devices",
+        "a dim does not divide",
+        "layers do not divide over stages",
+        "batch does not divide over replicas and micro-batches",
+        "sequence does not divide",
+        "interleaving needs pipeline stages and micro-batches in multiples of them",
+        "experts do not divide over ranks",
+        "sequence parallelism does not fit the tensor ranks",
+        "ZeRO group does not divide the replicas",
+    ];
+
+    /// Index into `FAMILIES`.
+    pub const fn family(&self) -> usize {
+        match self {
+            Self::Range(_) => 0,
+            Self::Devices { .. } => 1,
+            Self::Cut { .. } => 2,
+            Self::Layers { .. } => 3,
+            Self::Batch { .. } => 4,
+            Self::Sequence { .. } => 5,
+            Self::Interleave => 6,
+            Self::Experts => 7,
+            Self::SequenceParallel => 8,
+            Self::ZeroGroup => 9,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Range(field) => write!(out, "{field} is out of range"),
+            Self::Devices { product, devices } => write!(
+                out,
+                "tensor x context x pipeline x data = {product} is not the {devices} devices"
+            ),
+            Self::Cut {
+                field,
+                degree,
+                dim,
+                size,
+            } => {
+                write!(
+                    out,
+                    "{field} = {degree} does not divide {} = {size}",
+                    dim_name(*dim)
+                )?;
+                nearest(out, u64::from(*degree), *size)
+            }
+            Self::Layers { layers, stages } => {
+                write!(
+                    out,
+                    "pipeline x interleave = {stages} does not divide layers = {layers}"
+                )?;
+                nearest(out, *stages, *layers)
+            }
+            Self::Batch { global_batch, step } => {
+                write!(
+                    out,
+                    "data x micro_batch = {step} does not divide global_batch = {global_batch}"
+                )?;
+                nearest(out, *step, *global_batch)
+            }
+            Self::Sequence { sequence, parts } => {
+                write!(
+                    out,
+                    "context (x tensor) = {parts} does not divide sequence = {sequence}"
+                )?;
+                nearest(out, *parts, *sequence)
+            }
+            Self::Interleave => out.write_str(
+                "interleave above 1 needs schedule = interleaved, pipeline above 1 and \
+                 micro-batches in multiples of pipeline; other schedules need interleave = 1",
+            ),
+            Self::Experts => out.write_str(
+                "expert must divide the experts and the ranks of a stage; expert_tensor must be \
+                 1 or tensor; both need a model with experts",
+            ),
+            Self::SequenceParallel => out.write_str(
+                "sequence_parallel needs tensor above 1, and experts with tensor above 1 need it",
+            ),
+            Self::ZeroGroup => {
+                out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
+            }
+        }
+    }
+}
+
+/// Adds the nearest divisors below and above.
+fn nearest(out: &mut fmt::Formatter, value: u64, size: u64) -> fmt::Result {
+    let below = (1..value.min(size + 1))
+        .rev()
+        .find(|d| size.is_multiple_of(*d));
+    let above = (value + 1..=size).find(|d| size.is_multiple_of(*d));
+    match (below, above) {
+        (Some(b), Some(a)) => write!(out, "; nearest {b}, {a}"),
+        (Some(one), None) | (None, Some(one)) => write!(out, "; nearest {one}"),
+        (None, None) => Ok(()),
+    }
+}
+
+fn dim_name(dim: Dim) -> &'static str {
+    match dim {
+        Dim::Heads => "heads",
+        Dim::KvHeads => "kv_heads",
+        Dim::Ffn => "ffn",
+        Dim::ExpertFfn => "expert_ffn",
+        Dim::Expert => "experts",
+        Dim::Hidden => "hidden",
+        Dim::Vocab => "vocab",
+        _ => "dim",
+    }
+}
+
+/// Says whether a plan can run a job on `devices`, or the first rule that it breaks.
+pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> Result<Split, Rule> {
+    ranges(plan)?;
+    if plan.devices() != u64::from(devices) {
+        return Err(Rule::Devices {
+            product: plan.devices(),
+            devices,
+        });
+    }
+    experts(plan, shape)?;
+    cuts(plan, shape)?;
+    let parts = if plan.sequence_parallel {
+        plan.context * plan.tensor
+    } else {
+        plan.context
+    };
+    if !training.sequence.is_multiple_of(u64::from(parts)) {
+        return Err(Rule::Sequence {
+            sequence: training.sequence,
+            parts: u64::from(parts),
+        });
+    }
+    if plan.sequence_parallel && plan.tensor == 1
+        || shape.experts && plan.tensor > 1 && !plan.sequence_parallel
+    {
+        return Err(Rule::SequenceParallel);
+    }
+    let step = u64::from(plan.data) * u64::from(plan.micro_batch);
+    if !training.global_batch.is_multiple_of(step) {
+        return Err(Rule::Batch {
+            global_batch: training.global_batch,
+            step,
+        });
+    }
+    let (pipeline, chunks) = (u64::from(plan.pipeline), u64::from(plan.interleave));
+    let interleaved = plan.schedule == Schedule::Interleaved;
+    let micro_batches = training.global_batch / step;
+    let aligned = chunks > 1 && pipeline > 1 && micro_batches.is_multiple_of(pipeline);
+    if interleaved != (chunks > 1) || interleaved && !aligned {
+        return Err(Rule::Interleave);
+    }
+    let replicas = plan.context * plan.data;
+    if plan.zero > 3 || plan.zero_group != 0 && !replicas.is_multiple_of(plan.zero_group) {
+        return Err(Rule::ZeroGroup);
+    }
+    let stages = pipeline * chunks;
+    Split::new(shape.layers, stages).ok_or(Rule::Layers {
+        layers: shape.layers,
+        stages,
+    })
+}
+
+fn ranges(plan: &Plan) -> Result<(), Rule> {
+    let fields = [
+        ("tensor", plan.tensor),
+        ("context", plan.context),
+        ("pipeline", plan.pipeline),
+        ("data", plan.data),
+        ("expert", plan.expert),
+        ("micro_batch", plan.micro_batch),
+        ("interleave", plan.interleave),
+    ];
+    let limit = 1 << 24;
+    match fields.iter().find(|(_, v)| *v == 0 || *v > limit) {
+        Some((field, _)) => Err(Rule::Range(field)),
+        None => Ok(()),
+    }
+}
+
+fn experts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+    let width = plan.expert_tensor_ranks();
+    let ranks = u64::from(plan.tensor) * u64::from(plan.context) * u64::from(plan.data);
+    let spread = u64::from(width) * u64::from(plan.expert);
+    let legal_width = width == 1 || width == plan.tensor;
+    let used = plan.expert > 1 || plan.expert_tensor > 1;
+    if !legal_width || !ranks.is_multiple_of(spread) || used && !shape.experts {
+        return Err(Rule::Experts);
+    }
+    Ok(())
+}
+
+fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+    let sharding = super::sharding::Sharding::new(plan);
+    for &(region, dim, size) in &shape.cuts {
+        let degree = sharding.degree(region, dim);
+        let replicated =
+            dim == Dim::KvHeads && degree > 1 && u64::from(degree).is_multiple_of(size);
+        // a padded vocabulary need not divide
+        if degree > 1 && dim != Dim::Vocab && !replicated && !size.is_multiple_of(u64::from(degree))
+        {
+            let field = match dim {
+                Dim::Expert => "expert",
+                Dim::ExpertFfn => "expert_tensor",
+                _ => "tensor",
+            };
+            return Err(Rule::Cut {
+                field,
+                degree,
+                dim,
+                size,
+            });
+        }
+    }
+    Ok(())
+}

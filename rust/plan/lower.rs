@@ -1,0 +1,293 @@
+//! Lowers a block under a plan: named dims become local shapes, layout changes become collectives.
+
+use super::choice::Plan;
+use super::mesh::Mesh;
+use super::program::{Activations, BlockProgram, Purpose, Task, Weights};
+use super::sharding::{Layout, Sharding, adjoint, transition};
+use crate::collective::Collective;
+use crate::operator_cost::Kernel;
+use crate::units::{Bytes, Dtype};
+use crate::workload::{
+    Block, Dim, Extent, Operator, OperatorKind, Recompute, Region, Routed, SavedAs, Training,
+};
+
+/// Lowers every operator of `block` to what the fullest rank runs for one micro-batch.
+pub fn lower(block: &Block, training: &Training, plan: &Plan) -> BlockProgram {
+    let mut lowering = Lowering::new(block, training, plan);
+    for index in 0..block.operators.len() {
+        lowering.forward(index);
+    }
+    if !training.forward_only {
+        for index in (0..block.operators.len()).rev() {
+            lowering.backward(index);
+        }
+    }
+    lowering.finish()
+}
+
+/// State of one lowering. The per-kind parts are in the sibling files `kernels` and `residence`.
+pub(super) struct Lowering<'a> {
+    pub(super) block: &'a Block,
+    pub(super) training: &'a Training,
+    pub(super) sharding: Sharding,
+    pub(super) mesh: Mesh,
+    /// Tokens of a micro-batch on one context rank.
+    pub(super) tokens: f64,
+    /// Sequences of a micro-batch.
+    pub(super) batch: f64,
+    /// Positions of a sequence on one context rank.
+    pub(super) positions: f64,
+    pub(super) activation: Dtype,
+    pub(super) matmul: Dtype,
+    overlap_tensor: bool,
+    expert_ranks: u32,
+    forward: Vec<Task>,
+    backward: Vec<Task>,
+    gathered: Vec<(Option<usize>, Layout)>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(block: &'a Block, training: &'a Training, plan: &Plan) -> Self {
+        let batch = f64::from(plan.micro_batch);
+        let sequence = block.sequence.unwrap_or(training.sequence);
+        let positions = sequence.div_ceil(u64::from(plan.context)) as f64;
+        Self {
+            block,
+            training,
+            sharding: Sharding::new(plan),
+            mesh: Mesh::new(plan),
+            tokens: batch * positions,
+            batch,
+            positions,
+            activation: training.precision.activation(),
+            matmul: training.precision.matmul(),
+            overlap_tensor: plan.overlap_tensor,
+            expert_ranks: plan.expert,
+            forward: Vec::new(),
+            backward: Vec::new(),
+            gathered: Vec::new(),
+        }
+    }
+
+    fn finish(self) -> BlockProgram {
+        let (weights, activations) = (self.weights(), self.activations());
+        BlockProgram {
+            forward: self.forward,
+            backward: self.backward,
+            weights,
+            activations,
+        }
+    }
+
+    /// Tokens that an operator works on, routed copies not counted.
+    pub(super) fn tokens_of(&self, operator: &Operator) -> f64 {
+        self.tokens / f64::from(self.sharding.token_degree(operator))
+    }
+
+    /// Tokens over all local experts, on the most loaded rank.
+    pub(super) fn routed_tokens(&self, operator: &Operator, routed: &Routed) -> f64 {
+        self.tokens_of(operator) * routed.top_k as f64 * routed.imbalance(self.expert_ranks)
+    }
+
+    pub(super) fn compute(&mut self, forward: bool, operator: &Operator, kernel: Kernel) {
+        let task = Task::Compute {
+            class: operator.class,
+            kernel,
+            recompute: operator.recompute,
+        };
+        if forward {
+            &mut self.forward
+        } else {
+            &mut self.backward
+        }
+        .push(task);
+    }
+
+    pub(super) fn communicate(&mut self, forward: bool, operator: &Operator, wire: Wire) {
+        let span = match wire.purpose {
+            Purpose::Tensor => self.mesh.tensor,
+            Purpose::Context => self.mesh.context,
+            Purpose::Expert => self.mesh.expert,
+        };
+        if span.size < 2 || wire.bytes <= 0.0 {
+            return;
+        }
+        let task = Task::Communicate {
+            purpose: wire.purpose,
+            collective: wire.collective,
+            span,
+            bytes: Bytes::new(wire.bytes),
+            under: wire.under,
+            recompute: operator.recompute,
+        };
+        if forward {
+            &mut self.forward
+        } else {
+            &mut self.backward
+        }
+        .push(task);
+    }
+
+    fn forward(&mut self, index: usize) {
+        let block = self.block;
+        let operator = &block.operators[index];
+        let (wanted, _) = self.sharding.layouts(operator);
+        if let Some(collective) = transition(self.produced(operator), wanted)
+            && !self.gathered.contains(&(operator.input, wanted))
+        {
+            self.gathered.push((operator.input, wanted));
+            let bytes = self.edge_bytes(operator);
+            self.communicate(true, operator, Wire::tensor(collective, bytes, None));
+        }
+        self.forward_kernels(operator);
+    }
+
+    fn backward(&mut self, index: usize) {
+        let block = self.block;
+        let operator = &block.operators[index];
+        let (wanted, output) = self.sharding.layouts(operator);
+        let produced = self.produced(operator);
+        let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
+        // A sharded input is kept sharded, so the weight gradient gathers it again.
+        if weight_gradient.is_some() && transition(produced, wanted) == Some(Collective::AllGather)
+        {
+            let under = self.overlap_tensor.then_some(input_gradient).flatten();
+            let wire = Wire::tensor(Collective::AllGather, self.edge_bytes(operator), under);
+            self.communicate(false, operator, wire);
+        }
+        if let Some(kernel) = input_gradient {
+            self.compute(false, operator, kernel);
+        }
+        if let Some(collective) = adjoint(produced, wanted, output)
+            && self.first_consumer(index, wanted)
+            && !matches!(operator.kind, OperatorKind::Lookup { .. })
+        {
+            let under = self.overlap_tensor.then_some(weight_gradient).flatten();
+            let wire = Wire::tensor(collective, self.edge_bytes(operator), under);
+            self.communicate(false, operator, wire);
+        }
+        if let Some(kernel) = weight_gradient {
+            self.compute(false, operator, kernel);
+        }
+        self.backward_kernels(operator);
+    }
+
+    /// How the input of `operator` lies when its producer leaves it.
+    fn produced(&self, operator: &Operator) -> Layout {
+        operator.input.map_or(self.sharding.residual(), |p| {
+            self.sharding.layouts(&self.block.operators[p]).1
+        })
+    }
+
+    /// Gradients of several consumers of one tensor are added before they travel: the first
+    /// consumer, which the backward pass reaches last, sends the sum.
+    fn first_consumer(&self, index: usize, wanted: Layout) -> bool {
+        let operators = &self.block.operators;
+        !operators[..index]
+            .iter()
+            .any(|o| o.input == operators[index].input && self.sharding.layouts(o).0 == wanted)
+    }
+
+    /// Bytes of the full tensor on an operator's input edge, before any cut over tensor ranks.
+    fn edge_bytes(&self, operator: &Operator) -> f64 {
+        let columns = match &operator.kind {
+            OperatorKind::Matmul {
+                contract, experts, ..
+            } => contract.columns() * experts.as_ref().map_or(1.0, |r| self.copies(r)),
+            OperatorKind::Route {
+                width,
+                routed,
+                back,
+            } => width.columns() * if *back { self.copies(routed) } else { 1.0 },
+            _ => operator.input.map_or(0.0, |p| {
+                self.block.operators[p]
+                    .output()
+                    .iter()
+                    .map(Extent::columns)
+                    .sum()
+            }),
+        };
+        self.tokens * columns * self.activation.bytes()
+    }
+
+    /// Ranks that together hold every expert of a layer once.
+    pub(super) fn expert_ranks_held(&self) -> f64 {
+        f64::from(self.mesh.expert.size * self.mesh.expert.stride)
+    }
+
+    fn copies(&self, routed: &Routed) -> f64 {
+        routed.top_k as f64 * routed.imbalance(self.expert_ranks)
+    }
+
+    fn weights(&self) -> Weights {
+        let mut sum = Weights::default();
+        for operator in &self.block.operators {
+            self.add_weights(operator, &mut sum);
+        }
+        sum
+    }
+
+    fn activations(&self) -> Activations {
+        let mut sum = Activations::default();
+        let residual = f64::from(match self.sharding.residual() {
+            Layout::Sharded(_) => self.mesh.tensor.size,
+            _ => 1,
+        });
+        let width = self.block.input_width as f64;
+        sum.input = Bytes::new(self.tokens * width * self.activation.bytes() / residual);
+        for operator in &self.block.operators {
+            let bytes: f64 = operator.saved.iter().map(|s| self.saved_bytes(s)).sum();
+            sum.kept += Bytes::new(bytes);
+            if operator.recompute == Recompute::Full {
+                sum.kept_selective += Bytes::new(bytes);
+            }
+            sum.transient = sum.transient.max(self.transient(operator));
+        }
+        sum
+    }
+
+    fn saved_bytes(&self, saved: &crate::workload::Saved) -> f64 {
+        let cut = match (saved.region, self.sharding.residual()) {
+            (Region::Residual, Layout::Sharded(_)) => f64::from(self.mesh.tensor.size),
+            _ => 1.0,
+        };
+        let element = match saved.stored {
+            SavedAs::Activation => self.activation.bytes(),
+            SavedAs::Mask => 1.0,
+            SavedAs::Fp32 => 4.0,
+        };
+        let copies = self.sharding.local_product(saved.region, &saved.shape);
+        self.tokens / cut * copies * element
+    }
+
+    /// An operator's output and its gradient, which live beside what is kept.
+    fn transient(&self, operator: &Operator) -> Bytes {
+        let (_, layout) = self.sharding.layouts(operator);
+        let columns = match layout {
+            Layout::Sharded(Dim::Sequence) | Layout::Replicated | Layout::Partial => {
+                operator.output().iter().map(Extent::columns).sum()
+            }
+            Layout::Sharded(_) => self.sharding.local_sum(operator.region, &operator.output()),
+        };
+        Bytes::new(2.0 * self.tokens_of(operator) * columns * self.activation.bytes())
+    }
+}
+
+/// A collective to be added to a program.
+pub(super) struct Wire {
+    pub(super) purpose: Purpose,
+    pub(super) collective: Collective,
+    pub(super) bytes: f64,
+    pub(super) under: Option<Kernel>,
+}
+
+impl Wire {
+    fn tensor(collective: Collective, bytes: f64, under: Option<Kernel>) -> Self {
+        Self {
+            purpose: Purpose::Tensor,
+            collective,
+            bytes,
+            under,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which weights a rank holds, and how many replicas and padding entries the split makes.
+
+use super::lower::Lowering;
+use super::program::Weights;
+use crate::workload::{Extent, Operator, OperatorKind, Region, Weight};
+
+impl Lowering<'_> {
+    /// Adds the weights of one operator.
+    pub(super) fn add_weights(&self, operator: &Operator, sum: &mut Weights) {
+        let region = operator.region;
+        match &operator.kind {
+            OperatorKind::Matmul {
+                contract,
+                columns,
+                experts,
+                bias,
+            } => {
+                let copies = experts.as_ref().map_or((1.0, 1.0), |r| {
+                    (self.local_experts(operator, r), r.experts as f64)
+                });
+                let full_columns: f64 = columns.iter().map(Extent::columns).sum();
+                let local_columns = self.sharding.local_sum(region, columns);
+                let bias = f64::from(u8::from(*bias));
+                let local =
+                    copies.0 * local_columns * (self.sharding.local(region, contract) + bias);
+                let full = copies.1 * full_columns * (contract.columns() + bias);
+                self.add(operator, operator.trained, (local, full), sum);
+            }
+            OperatorKind::Elementwise { vectors, .. } => {
+                for vector in vectors {
+                    let local = self.sharding.local_product(region, &vector.shape);
+                    self.add(
+                        operator,
+                        vector.trained,
+                        (local, Weight::elements(vector)),
+                        sum,
+                    );
+                }
+            }
+            OperatorKind::Lookup {
+                rows,
+                width,
+                owns_table,
+            } if *owns_table => {
+                let local = self.sharding.local(region, rows) * width.columns();
+                let full = rows.columns() * width.columns();
+                self.add(operator, operator.trained, (local, full), sum);
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&self, operator: &Operator, trained: bool, elements: (f64, f64), sum: &mut Weights) {
+        let (local, full) = elements;
+        let expert = operator.region == Region::Experts;
+        match (trained, expert) {
+            (false, _) => sum.frozen += local,
+            (true, true) => sum.expert += local,
+            (true, false) => sum.dense += local,
+        }
+        let ranks = if expert {
+            self.expert_ranks_held()
+        } else {
+            f64::from(self.mesh.tensor.size)
+        };
+        sum.full += full;
+        sum.excess += local * ranks - full;
+    }
+}
