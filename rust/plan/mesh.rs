@@ -1,5 +1,6 @@
-//! Where the ranks of each parallel axis lie: contiguous ranks first, in the order
-//! tensor, context, data, pipeline (Narayanan et al. 2021, section 3.2).
+//! Where do the ranks of each parallel axis lie?
+//!
+//! Contiguous ranks first, in the order tensor, context, data, pipeline (Narayanan et al. 2021, section 3.2).
 
 use super::choice::Plan;
 

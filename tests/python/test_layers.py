@@ -18,7 +18,9 @@ def floors() -> dict[str, int]:
     line = re.search(r"^Python, low to high: (.*);$", text, re.MULTILINE)
     assert line, "no order of the Python modules in docs/architecture.md"
     steps = line[1].split("→")
-    return {name: floor for floor, step in enumerate(steps) for name in re.findall(r"`(\w+)`", step)}
+    return {
+        name: floor for floor, step in enumerate(steps) for name in re.findall(r"`(\w+)`", step)
+    }
 
 
 def module(path: Path) -> str:
