@@ -19,11 +19,43 @@ pub enum Collective {
     SendReceive,
 }
 
+impl Collective {
+    /// Passes of the (p-1)/p pattern: all-reduce is a reduce-scatter and an all-gather.
+    pub(super) fn passes(self) -> f64 {
+        if self == Self::AllReduce { 2.0 } else { 1.0 }
+    }
+}
+
 /// How a collective is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Pipelined ring.
+    /// Pipelined ring over all ranks.
     Ring,
+    /// Two complementary binary trees between nodes, chains inside.
+    Tree,
+    /// Reduce-scatter inside, the collective between units, all-gather inside.
+    Hierarchical,
+    /// Every rank to every other at once over a full mesh.
+    Direct,
+    /// Reduction and multicast in the switches.
+    InNetwork,
+    /// Rings along the dimensions of a torus.
+    Torus,
+    /// Every rank sends each other rank its part.
+    Pairwise,
+    /// One message.
+    PointToPoint,
+}
+
+/// Which of the library's protocols carries the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Flags inside 8-byte stores (NCCL's LL).
+    LowLatency,
+    /// Flags inside 128-byte stores (NCCL's LL128).
+    LowLatency128,
+    /// Large chunks with separate flags.
+    Simple,
 }
 
 /// One algorithm's time on one group: `fixed + bytes * per_byte`.
@@ -31,33 +63,108 @@ pub enum Algorithm {
 pub struct Form {
     /// How it is carried out.
     pub algorithm: Algorithm,
+    /// What carries the bytes.
+    pub protocol: Protocol,
     /// Latency part.
     pub fixed: Seconds,
     /// Seconds per byte.
     pub per_byte: f64,
 }
 
-/// The forms that compete on one group; the least wins at each size.
-#[derive(Debug, Clone, PartialEq)]
+impl Form {
+    /// Time of this form for `bytes`.
+    pub fn time(&self, bytes: Bytes) -> Seconds {
+        Seconds::new(self.fixed.value() + bytes.value() * self.per_byte)
+    }
+
+    const NONE: Self = Self {
+        algorithm: Algorithm::Ring,
+        protocol: Protocol::Simple,
+        fixed: Seconds::ZERO,
+        per_byte: 0.0,
+    };
+}
+
+/// Most forms that can compete: three protocols of each algorithm that a fabric allows.
+const MAX_FORMS: usize = 12;
+
+/// The forms that compete on one group; the least wins at each size. Held inline, no heap.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Forms {
-    forms: Vec<Form>,
+    held: [Form; MAX_FORMS],
+    count: usize,
+    bound: Form,
 }
 
 impl Forms {
-    /// All legal algorithms for `collective` on `group`.
+    /// All algorithms that the fabric allows for `collective` on `group`. A group of one is free.
     pub fn new(collective: Collective, group: &Group, cluster: &Cluster) -> Self {
-        let _ = (collective, group, cluster);
-        Self { forms: Vec::new() }
+        super::select::candidates(collective, group, cluster)
+    }
+
+    /// No form: everything is free.
+    pub(super) const FREE: Self = Self {
+        held: [Form::NONE; MAX_FORMS],
+        count: 0,
+        bound: Form::NONE,
+    };
+
+    /// Adds a form unless another is at least as good at every size; drops those it beats.
+    pub(super) fn push(&mut self, form: Form) {
+        let beats = |a: &Form, b: &Form| a.fixed <= b.fixed && a.per_byte <= b.per_byte;
+        if self.all().iter().any(|other| beats(other, &form)) {
+            return;
+        }
+        let mut kept = 0;
+        for i in 0..self.count {
+            if !beats(&form, &self.held[i]) {
+                self.held[kept] = self.held[i];
+                kept += 1;
+            }
+        }
+        debug_assert!(kept < MAX_FORMS, "one slot per protocol and algorithm");
+        self.held[kept] = form;
+        self.count = kept + 1;
+    }
+
+    pub(super) fn set_bound(&mut self, bound: Form) {
+        self.bound = bound;
+    }
+
+    /// The forms that are best at some size, in no particular order.
+    pub fn all(&self) -> &[Form] {
+        &self.held[..self.count]
     }
 
     /// Time of the best form. Zero for a group of one or for no bytes.
+    #[inline]
     pub fn time(&self, bytes: Bytes) -> Seconds {
-        self.forms
+        if self.count == 0 || bytes.value() <= 0.0 {
+            return Seconds::ZERO;
+        }
+        let mut least = f64::INFINITY;
+        for form in self.all() {
+            least = least.min(form.fixed.value() + bytes.value() * form.per_byte);
+        }
+        Seconds::new(least)
+    }
+
+    /// The best form for `bytes` and its time; `None` where the collective is free.
+    pub fn best(&self, bytes: Bytes) -> Option<(Form, Seconds)> {
+        if bytes.value() <= 0.0 {
+            return None;
+        }
+        self.all()
             .iter()
-            .map(|f| f.fixed + Seconds::new(bytes.value() * f.per_byte))
-            .fold(None, |best: Option<Seconds>, t| {
-                Some(best.map_or(t, |b| b.min(t)))
-            })
-            .unwrap_or(Seconds::ZERO)
+            .map(|form| (*form, form.time(bytes)))
+            .min_by(|a, b| a.1.value().total_cmp(&b.1.value()))
+    }
+
+    /// What no algorithm on this fabric can beat (see `bound`).
+    pub fn lower_bound(&self, bytes: Bytes) -> Seconds {
+        if bytes.value() <= 0.0 {
+            return Seconds::ZERO;
+        }
+        self.bound.time(bytes)
     }
 }

@@ -1,8 +1,8 @@
 //! A cluster: so many devices of a system, with their fabric.
 
 use super::device::Device;
-use super::group::{Group, MAX_LEVELS};
-use super::system::System;
+use super::group::{Group, MAX_DIMS, MAX_LEVELS};
+use super::system::{LevelKind, System};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -48,37 +48,79 @@ impl Cluster {
 
     /// The group of `size` ranks that lie `stride` apart, at its worst place in the cluster.
     ///
-    /// A stride that does not line up with a level's size spreads the group over more units, so it
-    /// gets fewer members inside each: `gcd` keeps the part that always lines up.
+    /// At a level of `capacity` devices a unit holds `gcd(size, capacity / stride)` of the ranks
+    /// wherever the group starts, if the stride divides the capacity; else one. So a group that does
+    /// not line up with a node is spread over more nodes than its best place would need. All devices
+    /// of the cluster are taken to lie in groups like this one. A size or stride of 0 counts as 1.
     pub fn group(&self, stride: u32, size: u32) -> Group {
         let mut group = Group {
-            size,
+            size: size.max(1),
             ..Group::SINGLE
         };
-        let mut left = size;
-        let mut step = stride;
-        let mut inside = 1_u32; // devices in one unit of the level below
-        for (i, level) in self.system.levels.iter().enumerate().take(MAX_LEVELS) {
-            let capacity = level
-                .devices
-                .unwrap_or(u32::MAX / 2)
-                .min(self.devices.max(1));
-            let width = if level.devices.is_none() || i + 1 == self.system.levels.len() {
+        let levels = &self.system.levels;
+        let mut left = group.size;
+        let mut step = stride.max(1);
+        let mut below = 1; // devices in one unit of the level below
+        for (i, level) in levels.iter().enumerate().take(MAX_LEVELS) {
+            let capacity = level.devices.unwrap_or(u32::MAX).min(self.devices.max(1));
+            let outermost = i + 1 == levels.len().min(MAX_LEVELS);
+            let width = if outermost || capacity >= self.devices {
                 left
-            } else if step >= capacity {
-                1
+            } else if capacity % step == 0 {
+                gcd(left, capacity / step)
             } else {
-                gcd(left, capacity / gcd(step, capacity).min(capacity))
+                1
             };
-            group.members[i] = width.max(1);
-            // the groups that interleave inside one unit of the level below share its uplink
-            let covered: u32 = group.members[..i].iter().product();
-            group.siblings[i] = (inside.min(self.devices) / covered.max(1)).max(1);
-            left /= width.max(1);
-            step = step.saturating_mul(width.max(1));
-            inside = level.devices.unwrap_or(inside);
+            if left > 1 {
+                group.siblings[i] = (below / group.covered(i)).max(1);
+            }
+            group.members[i] = width;
+            if level.kind == LevelKind::Torus && width > 1 {
+                (group.extents, group.spacing) =
+                    on_torus(&level.dims, (step / below).max(1), width);
+            }
+            left /= width;
+            step = step.saturating_mul(width);
+            below = capacity;
         }
         group
+    }
+}
+
+/// Members along each dimension, and the links between neighbours in the first used one.
+///
+/// Units are numbered along the first dimension first. A group that does not fill whole rows is
+/// laid out as one line whose neighbours lie as far apart as its stride, at most a row.
+fn on_torus(dims: &[u32], stride: u32, members: u32) -> ([u32; MAX_DIMS], u32) {
+    let mut extents = [1; MAX_DIMS];
+    let (mut step, mut left, mut spacing) = (stride, members, 1);
+    for (extent, &dim) in extents.iter_mut().zip(dims) {
+        if step % dim == 0 {
+            step /= dim;
+        } else if dim % step == 0 {
+            *extent = gcd(left, dim / step);
+            if left == members && *extent > 1 {
+                spacing = step;
+            }
+            left /= *extent;
+            if left > 1 && *extent * step < dim {
+                break; // the next rank is in this row still, but not at a whole number of rows
+            }
+            step = 1;
+        } else {
+            break;
+        }
+        if left == 1 {
+            break;
+        }
+    }
+    if left == 1 {
+        (extents, spacing)
+    } else {
+        let row = dims.first().copied().unwrap_or(1);
+        let mut line = [1; MAX_DIMS];
+        line[0] = members;
+        (line, stride.clamp(1, row.max(1)))
     }
 }
 

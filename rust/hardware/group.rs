@@ -3,6 +3,9 @@
 /// Most fabric levels that a system can have.
 pub const MAX_LEVELS: usize = 4;
 
+/// Most dimensions of a torus.
+pub const MAX_DIMS: usize = 3;
+
 /// A set of ranks that communicate, seen from the fabric.
 ///
 /// Level 0 joins devices, level `i` joins units of level `i - 1`. The group covers `members[i]`
@@ -15,6 +18,11 @@ pub struct Group {
     pub members: [u32; MAX_LEVELS],
     /// Groups like this one that share the uplink of one unit of the level below, this one included.
     pub siblings: [u32; MAX_LEVELS],
+    /// Members along each dimension of the torus level; all 1 where there is none. Their product is
+    /// that level's `members`.
+    pub extents: [u32; MAX_DIMS],
+    /// Links between neighbours in the first used dimension; as many groups share each of them.
+    pub spacing: u32,
 }
 
 impl Group {
@@ -23,6 +31,8 @@ impl Group {
         size: 1,
         members: [1; MAX_LEVELS],
         siblings: [1; MAX_LEVELS],
+        extents: [1; MAX_DIMS],
+        spacing: 1,
     };
 
     /// The outermost level that the group crosses.
@@ -31,5 +41,10 @@ impl Group {
             .rev()
             .find(|&i| self.members[i] > 1)
             .unwrap_or(0)
+    }
+
+    /// Devices of the group inside one unit of the level below `level`.
+    pub fn covered(&self, level: usize) -> u32 {
+        self.members[..level].iter().product()
     }
 }

@@ -3,11 +3,13 @@
 mod cluster;
 mod device;
 mod group;
+mod library;
 mod system;
 mod tier;
 
 pub use cluster::Cluster;
 pub use device::{AttentionModel, Calibration, Device, DevicePower, MatmulModel};
-pub use group::{Group, MAX_LEVELS};
+pub use group::{Group, MAX_DIMS, MAX_LEVELS};
+pub use library::{Library, Line};
 pub use system::{Host, Level, LevelKind, Price, System};
 pub use tier::{MemoryTier, TierKind};

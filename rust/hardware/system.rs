@@ -1,7 +1,8 @@
 //! A system: nodes of one device kind and the fabric levels that join them.
 
 use super::device::{positive, share};
-use super::group::MAX_LEVELS;
+use super::group::{MAX_DIMS, MAX_LEVELS};
+use super::library::Library;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Dollars, Seconds, Watts};
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ pub enum LevelKind {
     Switch,
     /// Direct links between all members; `bandwidth` is the sum over one member's links.
     Mesh,
-    /// A PCIe tree.
+    /// A `PCIe` tree.
     Pcie,
     /// A switched network of nodes with `oversubscription` above the node.
     FatTree,
@@ -87,6 +88,12 @@ pub struct Level {
     /// True when switches can reduce and multicast (NVLS, SHARP).
     #[serde(default)]
     pub in_network_reduction: bool,
+    /// True where the library reduces inside a unit before it crosses this level (XLA between slices).
+    #[serde(default)]
+    pub hierarchical: bool,
+    /// How the collective library drives this level; absent: by its kind.
+    #[serde(default)]
+    pub library: Option<Library>,
 }
 
 /// The host side of a node.
@@ -171,8 +178,19 @@ impl Level {
             let allowed = format!("a multiple of the {inner} devices of the level inside it");
             return Err(Error::invalid(format!("{path}.devices"), devices, allowed));
         }
+        let seconds = self.latency.value();
+        if !(seconds.is_finite() && seconds >= 0.0) {
+            return Err(Error::invalid(
+                format!("{path}.latency"),
+                seconds,
+                "a finite number, 0 or more",
+            ));
+        }
+        if let Some(library) = &self.library {
+            library.check(&format!("{path}.library"))?;
+        }
         let torus = self.kind == LevelKind::Torus;
-        if torus == self.dims.is_empty() || self.dims.contains(&0) {
+        if torus == self.dims.is_empty() || self.dims.len() > MAX_DIMS || self.dims.contains(&0) {
             let got = format!("{:?}", self.dims);
             return Err(Error::invalid(
                 format!("{path}.dims"),

@@ -1,0 +1,51 @@
+//! What a collective costs that runs level by level, so that outer levels carry only a part.
+
+use super::form::{Algorithm, Collective, Form};
+use super::route::Route;
+use super::torus;
+use crate::hardware::LevelKind;
+
+/// Reduce-scatter inside, the collective between units, all-gather inside; all-to-all inside, then
+/// between units.
+///
+/// `T = base + sum_i k (m_i - 1) step_i + n * sum_i k (m_i - 1)/m_i / (c_i * B_i)`
+///
+/// `k` = 2 passes for all-reduce, else 1; `m_i` members of level `i`; `c_i` = product of the members
+/// below (what each device still holds; 1 for all-to-all, which keeps its volume); `B_i` bytes/s rate
+/// of one device: all devices of a unit send at once, each on its own rail. A torus level has the time
+/// of its rings. The levels follow one another. Cho et al. 2019 (`BlueConnect`).
+pub(super) fn form(collective: Collective, route: &Route) -> Form {
+    let passes = collective.passes();
+    let mut fixed = route.base();
+    let mut per_byte = 0.0;
+    let mut outer = f64::INFINITY;
+    for i in 0..=route.outermost() {
+        if i > 0 {
+            outer = outer.min(route.device_rate(i));
+        }
+        if route.group.members[i] <= 1 {
+            continue;
+        }
+        let held = if collective == Collective::AllToAll {
+            1.0
+        } else {
+            f64::from(route.group.covered(i))
+        };
+        let (start, slope) = if route.level(i).kind == LevelKind::Torus {
+            torus::level(collective, route, i)
+        } else {
+            let rate = if i == 0 { route.device_rate(0) } else { outer };
+            let members = route.members(i);
+            let start = route.step(i) * (passes * (members - 1.0));
+            (start, passes * (members - 1.0) / (members * rate))
+        };
+        fixed += start;
+        per_byte += slope / held;
+    }
+    Form {
+        algorithm: Algorithm::Hierarchical,
+        protocol: route.protocol,
+        fixed,
+        per_byte,
+    }
+}

@@ -1,0 +1,41 @@
+//! What an all-reduce costs whose sums are formed in the switches.
+
+use super::form::{Algorithm, Form};
+use super::route::Route;
+use super::tree;
+use crate::units::Seconds;
+
+/// All-reduce through switches that reduce and multicast; trees on the levels that cannot.
+///
+/// `T = base + sum_i 2 * steps_i * step_i + n * max_i f_i / B_i`
+///
+/// `f_i` bytes leave a unit per byte of the buffer: `(m+1)/m` in the innermost switch (NVLS: each of
+/// the `m` members sends its buffer up and one part of the result down), 1 in an outer one (SHARP),
+/// and what a ring (innermost) or tree passes on without. One step where the switch reduces,
+/// `ceil(log2 m)` else. Formula of the nccl-tests maintainers (NVLS) and Graham et al. 2016 (SHARP).
+pub(super) fn form(route: &Route) -> Form {
+    let innermost = route.innermost();
+    let mut fixed = Seconds::ZERO;
+    let mut slowest = 0.0_f64;
+    for i in route.path() {
+        let line = route.in_network(i);
+        let members = route.members(i);
+        let reduces = route.level(i).in_network_reduction;
+        let (steps, leaving) = match (reduces, i == innermost) {
+            (true, true) => (line.step, (members + 1.0) / members),
+            (true, false) => (line.step, 1.0),
+            (false, true) if i == 0 => (members - 1.0, 2.0 * (members - 1.0) / members),
+            (false, _) => (members.log2().ceil(), tree::leaving(i, route)),
+        };
+        fixed = fixed.max(line.base) + route.level(i).latency * (2.0 * steps);
+        let covered = f64::from(route.group.covered(i));
+        let share = if reduces { line.share } else { 1.0 };
+        slowest = slowest.max(leaving / (route.sustained(i) * share * covered));
+    }
+    Form {
+        algorithm: Algorithm::InNetwork,
+        protocol: route.protocol,
+        fixed,
+        per_byte: slowest,
+    }
+}

@@ -1,0 +1,41 @@
+//! What a pipelined ring over all ranks costs.
+
+use super::form::{Algorithm, Collective, Form};
+use super::route::Route;
+use crate::units::Seconds;
+
+/// Ring all-reduce, reduce-scatter or all-gather.
+///
+/// `T = base + k * sum_i hops_i * step_i + n * k * ((p-1)/p / B + own/p / B_in)`
+///
+/// `k` = 2 passes for all-reduce, else 1; `p` ranks; `n` bytes of the full buffer; `hops_i` of the
+/// `p-1` hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many
+/// parallel rings use all links of a unit); `own` = copying a rank's own part, once, over a step of
+/// the inner rate `B_in`.
+/// Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place runs).
+pub(super) fn form(collective: Collective, route: &Route) -> Form {
+    let passes = collective.passes();
+    let ranks = route.ranks();
+    let rate = route
+        .path()
+        .fold(f64::INFINITY, |rate, i| rate.min(route.unit_rate(i)));
+    let own = route.own_part() / (ranks * route.unit_rate(route.innermost()));
+    Form {
+        algorithm: Algorithm::Ring,
+        protocol: route.protocol,
+        fixed: route.base() + hops(route) * passes,
+        per_byte: passes * (ranks - 1.0) / (ranks * rate) + own,
+    }
+}
+
+/// Time of the `p-1` hops of one pass.
+fn hops(route: &Route) -> Seconds {
+    let mut units = route.ranks();
+    let mut time = Seconds::ZERO;
+    for i in 0..=route.outermost() {
+        let above = units / route.members(i);
+        time += route.step(i) * (units - above);
+        units = above;
+    }
+    time
+}

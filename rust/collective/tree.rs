@@ -1,0 +1,52 @@
+//! What an all-reduce over two complementary binary trees costs.
+
+use super::form::{Algorithm, Form};
+use super::route::Route;
+use crate::units::Seconds;
+
+/// Steps of a tree over those of a ring between nodes, which wait for two children (NCCL's tuner: 5.0 : 2.7,
+/// 8.5 : 4.0 and 14 : 14 us by protocol; one figure stands for all).
+const TREE_STEP: f64 = 1.5;
+
+/// Share of the rate that the reduction with two children leaves (NCCL's tuner, tree with Simple).
+const TREE_SHARE: f64 = 0.92;
+
+/// Double binary tree all-reduce between units, pipelined chains inside.
+///
+/// `T = base + 2 * ((m_0 - 1) * step_0 + sum_i ceil(log2 m_i) * step_i) + n * max_i f_i / (share * B_i)`
+///
+/// `m_i` members and `B_i` bytes/s unit rate of level `i`; `f_0` = 2 (the chain passes `n` up and `n`
+/// down through each device); between units `f` = 1 for two (each root half), 1.5 for three, else 2.
+/// Sanders, Speck and Traff 2009; depth as in NCCL's tuner.
+pub(super) fn form(route: &Route) -> Form {
+    let mut depth = Seconds::ZERO;
+    let mut slowest = 0.0_f64;
+    for i in route.path() {
+        depth += route.step(i) * levels(i, route);
+        slowest = slowest.max(leaving(i, route) / route.unit_rate(i));
+    }
+    Form {
+        algorithm: Algorithm::Tree,
+        protocol: route.protocol,
+        fixed: route.base() + depth * 2.0,
+        per_byte: slowest / TREE_SHARE,
+    }
+}
+
+/// Steps from leaf to root within level `i`.
+fn levels(i: usize, route: &Route) -> f64 {
+    if i == 0 {
+        route.members(0) - 1.0
+    } else {
+        TREE_STEP * route.members(i).log2().ceil()
+    }
+}
+
+/// Bytes that leave a unit of the level below `i`, per byte of the buffer.
+pub(super) fn leaving(i: usize, route: &Route) -> f64 {
+    match (i, route.units(i)) {
+        (1.., 0..=2) => 1.0,
+        (1.., 3) => 1.5,
+        _ => 2.0,
+    }
+}

@@ -1,0 +1,125 @@
+//! How a collective library drives a fabric level: its protocols as lines over the level's own figures.
+
+use super::device::{positive, share};
+use super::system::LevelKind;
+use crate::error::{Error, Result};
+use crate::units::Seconds;
+use serde::{Deserialize, Serialize};
+
+/// One protocol: a start-up time, a time per step, and a share of the sustained rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Start-up of one collective: launch, synchronisation, first fill of the pipeline.
+    pub base: Seconds,
+    /// Time of one step over the level's `latency`.
+    pub step: f64,
+    /// Share of the level's sustained rate.
+    pub share: f64,
+}
+
+/// The protocols of a library on one level. NCCL's names: LL, LL128, Simple, NVLS.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Library {
+    /// Flags inside 8-byte stores: short steps, low rate.
+    pub low_latency: Line,
+    /// Flags inside 128-byte stores.
+    pub low_latency_128: Line,
+    /// Large chunks with separate flags: full rate, long steps.
+    pub simple: Line,
+    /// Reduction in the switches, where the level has it.
+    pub in_network: Line,
+    /// Passing one's own part through memory, over sending it to a neighbour.
+    #[serde(default)]
+    pub own_part: f64,
+    /// Issuing one message to one peer, over the level's `latency`.
+    #[serde(default = "default_issue")]
+    pub issue: f64,
+}
+
+impl Library {
+    /// What a level without a table of its own gets.
+    ///
+    /// Switches, meshes and networks: the constants of NCCL's tuner (src/graph/tuning.cc), base
+    /// latencies 6.6, 14 and 8.4 us, step ratios to the Simple protocol 0.6 : 1.9 : 3.4 on `NVLink` and
+    /// 2.7 : 4 : 14 on networks. A torus: no start-up beside the steps, one protocol.
+    pub const fn of_kind(kind: LevelKind) -> Self {
+        match kind {
+            LevelKind::Torus => Self::PLAIN,
+            LevelKind::FatTree => Self::nccl(0.19, 0.29),
+            LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => Self::nccl(0.18, 0.56),
+        }
+    }
+
+    /// Messages cost their latency and their bytes, nothing else (Hockney 1994).
+    pub const PLAIN: Self = {
+        let line = Line {
+            base: Seconds::ZERO,
+            step: 1.0,
+            share: 1.0,
+        };
+        Self {
+            low_latency: line,
+            low_latency_128: line,
+            simple: line,
+            in_network: line,
+            own_part: 0.0,
+            issue: default_issue(),
+        }
+    };
+
+    const fn nccl(low_latency_step: f64, low_latency_128_step: f64) -> Self {
+        Self {
+            low_latency: Line {
+                base: Seconds::new(6.6e-6),
+                step: low_latency_step,
+                share: 0.25,
+            },
+            low_latency_128: Line {
+                base: Seconds::new(14.0e-6),
+                step: low_latency_128_step,
+                share: 0.92,
+            },
+            simple: Line {
+                base: Seconds::new(8.4e-6),
+                step: 1.0,
+                share: 1.0,
+            },
+            in_network: Line {
+                base: Seconds::new(8.4e-6),
+                step: 1.0,
+                share: 0.8,
+            },
+            own_part: 0.4,
+            issue: default_issue(),
+        }
+    }
+
+    pub(super) fn check(&self, path: &str) -> Result<()> {
+        for (name, line) in [
+            ("low_latency", &self.low_latency),
+            ("low_latency_128", &self.low_latency_128),
+            ("simple", &self.simple),
+            ("in_network", &self.in_network),
+        ] {
+            not_negative(&format!("{path}.{name}.base"), line.base.value())?;
+            positive(&format!("{path}.{name}.step"), line.step)?;
+            share(&format!("{path}.{name}.share"), line.share)?;
+        }
+        not_negative(&format!("{path}.own_part"), self.own_part)?;
+        not_negative(&format!("{path}.issue"), self.issue)
+    }
+}
+
+const fn default_issue() -> f64 {
+    0.1
+}
+
+fn not_negative(field: &str, value: f64) -> Result<()> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(())
+    } else {
+        Err(Error::invalid(field, value, "a finite number, 0 or more"))
+    }
+}
