@@ -42,13 +42,13 @@ impl Library {
     /// What a level without a table of its own gets.
     ///
     /// Switches, meshes and networks: the constants of NCCL's tuner (src/graph/tuning.cc), base
-    /// latencies 6.6, 14 and 8.4 us, step ratios to the Simple protocol 0.6 : 1.9 : 3.4 on `NVLink` and
-    /// 2.7 : 4 : 14 on networks. A torus: no start-up beside the steps, one protocol.
+    /// latencies 6.6, 14 and 8.4 us, ring steps 0.6, 1.9 and 3.4 us on `NVLink` and 2.7, 4 and 14 us
+    /// on networks: `latency` stands for the middle one. A torus: no start-up beside the steps, one protocol.
     pub const fn of_kind(kind: LevelKind) -> Self {
         match kind {
             LevelKind::Torus => Self::PLAIN,
-            LevelKind::FatTree => Self::nccl(0.19, 0.29),
-            LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => Self::nccl(0.18, 0.56),
+            LevelKind::FatTree => Self::nccl(0.675, 3.5),
+            LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => Self::nccl(0.32, 1.8),
         }
     }
 
@@ -69,7 +69,7 @@ impl Library {
         }
     };
 
-    const fn nccl(low_latency_step: f64, low_latency_128_step: f64) -> Self {
+    const fn nccl(low_latency_step: f64, simple_step: f64) -> Self {
         Self {
             low_latency: Line {
                 base: Seconds::new(6.6e-6),
@@ -78,12 +78,12 @@ impl Library {
             },
             low_latency_128: Line {
                 base: Seconds::new(14.0e-6),
-                step: low_latency_128_step,
+                step: 1.0,
                 share: 0.92,
             },
             simple: Line {
                 base: Seconds::new(8.4e-6),
-                step: 1.0,
+                step: simple_step,
                 share: 1.0,
             },
             in_network: Line {
