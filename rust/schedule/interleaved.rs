@@ -1,0 +1,177 @@
+//! When does an interleaved 1F1B step end (Narayanan et al. 2021, section 2.2.2)?
+//!
+//! Stage `i` of `p` holds `v` chunks; virtual stage `c p + i` is its chunk `c`. Its `q`-th forward is
+//! micro-batch `floor(q / (p v)) p + q mod p` on chunk `floor((q mod p v) / p)`; backwards count the
+//! chunks from the back. It runs `w = min(2 (p - 1 - i) + (v - 1) p, m v)` forwards first
+//! (Megatron-LM, `megatron/core/pipeline_parallel/schedules.py`), then one forward and one
+//! backward in turn, then the backwards that are left.
+
+use super::stages::{Kind, Makespan, Operation, Pass, Pipeline, Scratch, Shape, Stages};
+use crate::units::Seconds;
+
+/// Closed form, exact when `first` and `last` are at least `middle` in either pass, the last
+/// virtual stage works at least as long as the first, and no hop is longer than a middle pass.
+///
+/// With `g = f + b` of a middle chunk, `p` stages, `v` chunks, `m` micro-batches, all in seconds:
+///
+/// `T = g_first + (p v - 2) g + m g_last + (v - 1) (m - p) g + 2 (p v - 1) hop + w_f + w_b`,
+/// `w_f = max(0, (p - 1) (f_first - f) - p hop)`, `w_b` alike with `b`: one micro-batch down the
+/// model, loops on the last stage until its last visit, one micro-batch up. A first chunk that is
+/// slow by more than the hops is repeated before the descent, as is its backward at the end.
+/// Derivation: longest path in the schedule's precedence graph; elsewhere the longer of this path,
+/// the one that loops on an inner stage, and the busiest stage's work bounds from below.
+pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
+    let executed = Kind::Interleaved.executed(micro_batches, stages.shape());
+    let rounds = f64::from(executed);
+    let busiest = stages.busiest().value() * rounds;
+    if stages.count == 1 {
+        return Makespan {
+            time: Seconds::new(busiest),
+            exact: true,
+        };
+    }
+    let (first, middle, last) = (stages.first, stages.middle, stages.last);
+    let (count, chunks) = (f64::from(stages.count), f64::from(stages.chunks));
+    let hop = stages.hop.value();
+    let again = |of: fn(&Pass) -> Seconds| {
+        let slower = (of(&first) - of(&middle)).value();
+        ((count - 1.0) * slower - count * hop).max(0.0)
+    };
+    let ends = first.both() + again(|pass| pass.forward) + again(|pass| pass.backward);
+    let inner = (count * chunks - 2.0) + (chunks - 1.0) * (rounds - count);
+    let over_last = inner * middle.both()
+        + rounds * last.both()
+        + 2.0 * (count * chunks - 1.0) * hop;
+    let over_inner = if stages.count > 2 {
+        (rounds * chunks + count - 2.0) * middle.both() + 2.0 * (count * chunks - 2.0) * hop
+    } else {
+        0.0
+    };
+    Makespan {
+        time: Seconds::new((ends + over_last.max(over_inner)).max(busiest)),
+        exact: first.covers(middle)
+            && last.covers(middle)
+            && first.both() <= last.both()
+            && hop <= middle.forward.min(middle.backward).value(),
+    }
+}
+
+/// Exact for any stage times, in `O(p v m)`.
+///
+/// Round `t` runs forward `t - i` and backward `t - (p v - 1) - (p - 1 - i)` on each stage `i`. Each
+/// stage's operations come in their order, and each input was made in the round before.
+pub(super) fn recurrence(
+    pipeline: &Pipeline<'_>,
+    micro_batches: u32,
+    scratch: &mut Scratch,
+) -> f64 {
+    let count = pipeline.stages as usize;
+    let virtual_count = pipeline.passes.len();
+    let shape = Shape {
+        stages: pipeline.stages,
+        chunks: pipeline.chunks(),
+    };
+    let total = Kind::Interleaved.executed(micro_batches, shape) as usize * shape.chunks as usize;
+    scratch.reset(count);
+    let ways = [Way::Forward, Way::Backward].map(|way| Sweep {
+        passes: pipeline.passes,
+        count,
+        total,
+        hop: if count > 1 { pipeline.hop.value() } else { 0.0 },
+        way,
+    });
+    for round in 0..total + count + virtual_count - 2 {
+        ways[0].run(round, &mut scratch.clock, &mut scratch.forward);
+        if let Some(round) = round.checked_sub(virtual_count - 1) {
+            ways[1].run(round, &mut scratch.clock, &mut scratch.backward);
+        }
+    }
+    scratch.clock.first().copied().unwrap_or(0.0)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+}
+
+/// One direction through the model; places and positions are counted from where it enters.
+struct Sweep<'a> {
+    passes: &'a [Pass],
+    count: usize,
+    total: usize,
+    hop: f64,
+    way: Way,
+}
+
+impl Sweep<'_> {
+    /// Runs operation `round - place` on every place that has one.
+    fn run(&self, round: usize, clock: &mut [f64], done: &mut [f64]) {
+        let last_of_round_before = done[self.count - 1] + self.hop;
+        let chunks = self.passes.len() / self.count;
+        let low = (round + 1).saturating_sub(self.total);
+        for place in (low..self.count.min(round + 1)).rev() {
+            let chunk = (round - place) / self.count % chunks;
+            let ready = match (place, chunk) {
+                (0, 0) => 0.0,
+                (0, _) => last_of_round_before,
+                _ => done[place - 1] + self.hop,
+            };
+            let position = chunk * self.count + place;
+            let (stage, time) = match self.way {
+                Way::Forward => (place, self.passes[position].forward),
+                Way::Backward => (
+                    self.count - 1 - place,
+                    self.passes[self.passes.len() - 1 - position].backward,
+                ),
+            };
+            clock[stage] = clock[stage].max(ready) + time.value();
+            done[place] = clock[stage];
+        }
+    }
+}
+
+/// `min(w + 1, m v)` chunk-micro-batches, `w` the warm-up; on the first stage this is
+/// `1 + (p - 1) / (p v)` times what 1F1B holds (Korthikanti et al. 2022, section 4.2.3).
+pub(super) fn in_flight(stage: u32, shape: Shape, micro_batches: u32) -> u32 {
+    let total = operations(shape, micro_batches);
+    warm_up(stage, shape, total).saturating_add(1).min(total)
+}
+
+/// Warm-up, steady phase, cool-down.
+pub(super) fn order(stage: u32, shape: Shape, micro_batches: u32) -> Vec<Operation> {
+    let (count, chunks) = (shape.stages, shape.chunks);
+    let slot = |q: u32| {
+        let round = count * chunks;
+        (q / round * count + q % count, q % round / count)
+    };
+    let forward = |q| {
+        let (micro_batch, chunk) = slot(q);
+        Operation::Forward { micro_batch, chunk }
+    };
+    let backward = |q| {
+        let (micro_batch, chunk) = slot(q);
+        let chunk = chunks - 1 - chunk;
+        Operation::Backward { micro_batch, chunk }
+    };
+    let total = operations(shape, micro_batches);
+    let warm_up = warm_up(stage, shape, total);
+    let mut order: Vec<Operation> = (0..warm_up).map(forward).collect();
+    for q in warm_up..total {
+        order.extend([forward(q), backward(q - warm_up)]);
+    }
+    order.extend((total - warm_up..total).map(backward));
+    order
+}
+
+/// Forwards (and as many backwards) of one stage in a step.
+fn operations(shape: Shape, micro_batches: u32) -> u32 {
+    let executed = Kind::Interleaved.executed(micro_batches, shape);
+    executed.saturating_mul(shape.chunks)
+}
+
+fn warm_up(stage: u32, shape: Shape, total: u32) -> u32 {
+    let after = shape.stages.saturating_sub(stage + 1);
+    let chunks = (shape.chunks - 1).saturating_mul(shape.stages);
+    chunks.saturating_add(after.saturating_mul(2)).min(total)
+}
