@@ -39,11 +39,10 @@ pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
     };
     let ends = first.both() + again(|pass| pass.forward) + again(|pass| pass.backward);
     let inner = (count * chunks - 2.0) + (chunks - 1.0) * (rounds - count);
-    let over_last = inner * middle.both()
-        + rounds * last.both()
-        + 2.0 * (count * chunks - 1.0) * hop;
+    let over_last =
+        inner * middle.both() + rounds * last.both() + 2.0 * (count * chunks - 1.0) * hop;
     let over_inner = if stages.count > 2 {
-        (rounds * chunks + count - 2.0) * middle.both() + 2.0 * (count * chunks - 2.0) * hop
+        (rounds * chunks + count - 3.0) * middle.both() + 2.0 * (count * chunks - 2.0) * hop
     } else {
         0.0
     };
