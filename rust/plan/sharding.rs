@@ -1,5 +1,6 @@
-//! The one sharding rule: which ranks split which dim in which region, and which collective
-//! follows where one operator's output lies unlike the next operator's input.
+//! Which ranks split which dim in which region? The one sharding rule.
+//!
+//! It also says which collective follows where one operator's output lies unlike the next operator's input.
 
 use super::choice::Plan;
 use crate::collective::Collective;

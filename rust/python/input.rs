@@ -1,9 +1,11 @@
 //! What Python hands to the engine: opaque handles, read once from JSON text and checked.
 
-use super::enter;
+use super::{enter, error};
+use crate::error::Error;
 use crate::hardware;
 use crate::workload::Transformer;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// A model, read from the JSON text of its config.
 #[pyclass(frozen, module = "scalewright._engine")]
@@ -14,7 +16,8 @@ pub(super) struct Workload {
 #[pymethods]
 impl Workload {
     #[new]
-    fn new(py: Python<'_>, json: &str) -> PyResult<Self> {
+    fn new(json: &Bound<'_, PyString>) -> PyResult<Self> {
+        let (py, json) = (json.py(), text(json)?);
         let model = enter::brief(py, || Transformer::from_json(json))?;
         Ok(Self { model })
     }
@@ -33,7 +36,8 @@ pub(super) struct Cluster {
 #[pymethods]
 impl Cluster {
     #[new]
-    fn new(py: Python<'_>, json: &str) -> PyResult<Self> {
+    fn new(json: &Bound<'_, PyString>) -> PyResult<Self> {
+        let (py, json) = (json.py(), text(json)?);
         let cluster = enter::brief(py, || hardware::Cluster::from_json(json))?;
         Ok(Self { cluster })
     }
@@ -44,4 +48,12 @@ impl Cluster {
             self.cluster.devices, self.cluster.device.name
         )
     }
+}
+
+/// The text of `json`; Python strings can hold halves of surrogate pairs, which no text has.
+pub(super) fn text<'a>(json: &'a Bound<'_, PyString>) -> PyResult<&'a str> {
+    json.to_str().map_err(|_| {
+        let wrong = Error::inconsistent("the JSON text holds characters that are not Unicode");
+        error::exception(json.py(), &wrong)
+    })
 }
