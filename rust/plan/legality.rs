@@ -33,7 +33,9 @@ impl Shape {
                     ..
                 } => {
                     add(operator.region, contract);
-                    columns.iter().for_each(|e| add(operator.region, e));
+                    for extent in columns {
+                        add(operator.region, extent);
+                    }
                     if let Some(routed) = experts {
                         add(operator.region, &Extent::new(Dim::Expert, routed.experts));
                     }

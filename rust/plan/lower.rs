@@ -274,6 +274,7 @@ impl<'a> Lowering<'a> {
 }
 
 /// A collective to be added to a program.
+#[derive(Clone, Copy)]
 pub(super) struct Wire {
     pub(super) purpose: Purpose,
     pub(super) collective: Collective,

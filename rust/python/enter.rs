@@ -58,15 +58,19 @@ fn watch(
     control: &Control,
     finished: &AtomicBool,
 ) -> PyResult<()> {
-    while !finished.load(Ordering::Acquire) {
-        py.detach(|| thread::park_timeout(WAKE));
+    loop {
+        // read first, so that the last report tells the final counts
+        let last = finished.load(Ordering::Acquire);
         let seen = py.check_signals().and_then(|()| report(progress, control));
         if seen.is_err() {
             control.cancel();
             return seen;
         }
+        if last {
+            return Ok(());
+        }
+        py.detach(|| thread::park_timeout(WAKE));
     }
-    Ok(())
 }
 
 fn report(progress: Option<&Bound<'_, PyAny>>, control: &Control) -> PyResult<()> {

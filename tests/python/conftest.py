@@ -1,0 +1,52 @@
+"""Inputs that several tests share."""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+TOY_CLUSTER: dict[str, Any] = {
+    "devices": 64,
+    "device": {
+        "name": "toy",
+        "title": "Toy device",
+        "vendor": "nobody",
+        "year": 2020,
+        "matrix": {"bf16": "100 TFLOP/s"},
+        "vector": "10 TFLOP/s",
+        "tiers": [
+            {"name": "hbm", "kind": "hbm", "capacity": "80 GiB", "bandwidth": "2 TB/s"},
+        ],
+        "launch_overhead": "4 us",
+        "power": {"peak": "400 W", "idle": "60 W"},
+    },
+    "system": {
+        "name": "toy-pod",
+        "title": "Toy pod",
+        "device": "toy",
+        "devices_per_node": 8,
+        "levels": [
+            {
+                "name": "inside",
+                "kind": "switch",
+                "devices": 8,
+                "bandwidth": "300 GB/s",
+                "latency": "2 us",
+            },
+            {"name": "between", "kind": "fat-tree", "bandwidth": "25 GB/s", "latency": "5 us"},
+        ],
+    },
+}
+
+
+@pytest.fixture
+def cluster_entry() -> dict[str, Any]:
+    """64 toy devices in nodes of 8, as the table that the engine reads."""
+    return deepcopy(TOY_CLUSTER)
+
+
+@pytest.fixture
+def cluster_json(cluster_entry: dict[str, Any]) -> str:
+    """The same as JSON text."""
+    return json.dumps(cluster_entry)
