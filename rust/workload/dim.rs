@@ -22,7 +22,7 @@ pub enum Dim {
     ExpertFfn,
     /// Experts of a mixture.
     Expert,
-    /// Compressed width (multi-head latent attention, LoRA).
+    /// Compressed width (multi-head latent attention, low-rank adapters).
     Rank,
     /// Vocabulary entries.
     Vocab,

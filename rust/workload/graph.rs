@@ -26,6 +26,8 @@ pub struct Block {
     pub input_width: u64,
     /// Operators in order.
     pub operators: Vec<Operator>,
+    /// False where no gradient passes: forward-only jobs, and frozen blocks below all trained weights.
+    pub backward: bool,
 }
 
 /// A model: distinct blocks and the order in which they repeat.

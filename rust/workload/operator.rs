@@ -1,6 +1,7 @@
 //! Operators with named dims: what is multiplied, read, kept and trained.
 
 use super::dim::{Dim, Extent, Product};
+use std::sync::Arc;
 
 /// What an operator is counted as in a breakdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,8 +52,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Elements of the full tensor. Extents on the same dim add, unlike dims multiply
-    /// (a fused query-key-value weight has columns of `Heads` and of `KvHeads`).
+    /// Elements of the full tensor.
     pub fn elements(&self) -> f64 {
         self.shape.iter().map(Extent::columns).product()
     }
@@ -167,7 +167,7 @@ pub enum OperatorKind {
 }
 
 /// How tokens meet experts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Routed {
     /// Experts in the layer.
     pub experts: u64,
@@ -175,6 +175,26 @@ pub struct Routed {
     pub top_k: u64,
     /// Tokens of the most loaded expert over the mean (1 = balanced), after any capacity limit.
     pub imbalance: f64,
+    /// Tokens of each expert over the mean before dropping, after any capacity limit.
+    pub loads: Arc<[f64]>,
+}
+
+impl Routed {
+    /// Tokens of the most loaded rank over the mean, experts lying contiguously on `ranks` ranks.
+    ///
+    /// `max over r of mean of loads[r*E/R .. (r+1)*E/R]`, E experts, R ranks; ranks beyond the
+    /// experts count as one expert each. Without dropped tokens it is 1 for one rank.
+    pub fn most_loaded(&self, ranks: u64) -> f64 {
+        let experts = self.loads.len();
+        let ranks = usize::try_from(ranks)
+            .unwrap_or(experts)
+            .clamp(1, experts.max(1));
+        (0..ranks)
+            .map(|r| &self.loads[r * experts / ranks..(r + 1) * experts / ranks])
+            .filter(|held| !held.is_empty())
+            .map(|held| held.iter().sum::<f64>() / held.len() as f64)
+            .fold(0.0, f64::max)
+    }
 }
 
 /// One operator of a block.
@@ -190,6 +210,9 @@ pub struct Operator {
     pub kind: OperatorKind,
     /// Index in the block of the operator whose output it reads; `None`: the block's input.
     pub input: Option<usize>,
+    /// Positions per sequence where they are not the job's: encoder layers of an encoder-decoder,
+    /// and the keys and values of cross-attention.
+    pub positions: Option<u64>,
     /// Which recomputation policies repeat it.
     pub recompute: Recompute,
     /// What it keeps for its backward pass.
@@ -210,6 +233,46 @@ impl Operator {
             OperatorKind::Lookup { width, .. } | OperatorKind::Route { width, .. } => vec![*width],
             OperatorKind::Loss { .. } => Vec::new(),
         }
+    }
+
+    /// Its weights, biases and tables, one entry per fused part.
+    pub fn weights(&self) -> Vec<Weight> {
+        match &self.kind {
+            OperatorKind::Matmul {
+                contract,
+                columns,
+                experts,
+                bias,
+            } => {
+                let copies = experts
+                    .as_ref()
+                    .map(|r| Extent::new(Dim::Expert, r.experts));
+                let matrices = columns.iter().map(|&c| vec![*contract, c]);
+                let biases = columns.iter().filter(|_| *bias).map(|&c| vec![c]);
+                matrices
+                    .chain(biases)
+                    .map(|part| Weight {
+                        shape: copies.into_iter().chain(part).collect(),
+                        trained: self.trained,
+                    })
+                    .collect()
+            }
+            OperatorKind::Elementwise { vectors, .. } => vectors.clone(),
+            OperatorKind::Lookup {
+                rows,
+                width,
+                owns_table: true,
+            } => vec![Weight {
+                shape: vec![*rows, *width],
+                trained: self.trained,
+            }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Elements of all its weights.
+    pub fn weight_elements(&self) -> f64 {
+        self.weights().iter().map(Weight::elements).sum()
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
-    /// Causal decoder (GPT, LLaMA, ...).
+    /// Causal decoder (GPT, Llama, ...).
     Decoder,
     /// Bidirectional encoder (BERT).
     Encoder,
@@ -168,6 +168,12 @@ pub struct Transformer {
     /// Rows of a learned position table.
     #[serde(default)]
     pub max_positions: u64,
+    /// Rows of a trained table of segment kinds (BERT); 0: none.
+    #[serde(default)]
+    pub segments: u64,
+    /// Buckets of a relative position bias, trained per head and shared by a stack's layers.
+    #[serde(default = "thirty_two")]
+    pub relative_buckets: u64,
     /// How positions enter.
     pub position: Position,
     /// Feed-forward activation.
@@ -186,7 +192,7 @@ pub struct Transformer {
     /// Biases on feed-forward projections.
     #[serde(default)]
     pub ffn_bias: bool,
-    /// Attention and feed-forward read the same norm and add to the stream together (PaLM, GPT-J).
+    /// Attention and feed-forward read the same norm and add to the stream together (GPT-J).
     #[serde(default)]
     pub parallel_block: bool,
     /// Norm gains on queries and keys per head (Qwen3, Gemma 3).
@@ -252,9 +258,15 @@ fn yes() -> bool {
     true
 }
 
+fn thirty_two() -> u64 {
+    32
+}
+
 impl Transformer {
     /// Reads a transformer from its JSON text and checks it.
     pub fn from_json(text: &str) -> Result<Self> {
-        crate::error::from_json("model", text)
+        let model: Self = crate::error::from_json("model", text)?;
+        model.check()?;
+        Ok(model)
     }
 }

@@ -1,0 +1,169 @@
+//! The attention half of a layer: multi-head, grouped-query and cross-attention.
+
+use super::block::{BlockBuilder, Projection};
+use super::config::{AttentionKind, Family, Position};
+use super::shape::{LayerKind, Stack};
+use crate::workload::{Attention, Dim, Extent, OperatorClass, OperatorKind, Region, SavedAs};
+
+impl BlockBuilder<'_> {
+    /// Query columns.
+    fn queries(&self) -> Extent {
+        Extent::wide(Dim::Heads, self.model.heads, self.model.head_width() as f64)
+    }
+
+    /// Key (or value) columns.
+    fn keys(&self) -> Extent {
+        let heads = self.model.key_value_heads();
+        Extent::wide(Dim::KvHeads, heads, self.model.head_width() as f64)
+    }
+
+    /// Fused projection of queries, keys and values, with what acts on queries and keys.
+    pub(super) fn self_attention(&mut self, input: usize, kind: LayerKind) -> usize {
+        let (queries, keys) = (self.queries(), self.keys());
+        let qkv = self.matmul(&Projection {
+            name: "qkv",
+            class: OperatorClass::Matmul,
+            region: Region::Attention,
+            input: Some(input),
+            contract: self.hidden(),
+            parts: vec![(queries, "query"), (keys, "key"), (keys, "value")],
+            experts: None,
+            bias: self.model.qkv_bias,
+        });
+        // the core's inputs are kept even where the core itself is recomputed
+        for part in [queries, keys, keys] {
+            self.save(qkv, part, Region::Attention, SavedAs::Activation);
+        }
+        let mut last = qkv;
+        if self.model.qk_norm {
+            last = self.query_key_norm(last, queries, keys);
+        }
+        if self.model.position == Position::Rotary {
+            last = self.rotary(last, vec![queries, keys]);
+        }
+        let core = self.core(last, self.plain_core(kind));
+        self.attention_output(core, queries)
+    }
+
+    fn query_key_norm(&mut self, input: usize, queries: Extent, keys: Extent) -> usize {
+        let gain = self.vector(Extent::new(Dim::HeadDim, self.model.head_width()));
+        let operation = OperatorKind::Elementwise {
+            width: vec![queries, keys],
+            // reads and writes
+            forward_passes: 2.0,
+            // reads gradient and input, writes gradient
+            backward_passes: 3.0,
+            vectors: vec![gain.clone(), gain],
+        };
+        let class = OperatorClass::Normalization;
+        let index = self.push("qk_norm", class, Region::Attention, Some(input), operation);
+        self.save(index, queries, Region::Attention, SavedAs::Activation);
+        self.save(index, keys, Region::Attention, SavedAs::Activation);
+        index
+    }
+
+    /// Rotation of queries and keys: linear, so nothing is kept; reads and writes each way.
+    pub(super) fn rotary(&mut self, input: usize, width: Vec<Extent>) -> usize {
+        let kind = OperatorKind::Elementwise {
+            width,
+            forward_passes: 2.0,
+            backward_passes: 2.0,
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        self.push("rotary", class, Region::Attention, Some(input), kind)
+    }
+
+    /// The core of multi-head and grouped-query self-attention.
+    pub(super) fn plain_core(&self, kind: LayerKind) -> Attention {
+        let width = self.model.head_width();
+        Attention {
+            heads: self.model.heads,
+            kv_heads: self.model.key_value_heads(),
+            query_dim: width,
+            value_dim: width,
+            causal: kind.stack != Stack::Encoder && self.model.family != Family::Encoder,
+            window: match kind.attention {
+                AttentionKind::Sliding => self.model.sliding_window,
+                AttentionKind::Full => None,
+            },
+            flash: self.training.flash_attention,
+            memory_sequence: None,
+            dropout: self.training.dropout,
+        }
+    }
+
+    /// Scores, softmax and context. Plain attention keeps all key positions even under a mask
+    /// (Korthikanti et al. 2022, section 4.1: 5 a s^2 b bytes with dropout in 16-bit); a fused
+    /// kernel keeps one fp32 log-sum-exp per head.
+    pub(super) fn core(&mut self, input: usize, attention: Attention) -> usize {
+        let own = self.positions.unwrap_or(self.training.sequence);
+        let keys = attention.memory_sequence.unwrap_or(own) as f64;
+        let scores = Extent::wide(Dim::Heads, attention.heads, keys);
+        let statistics = Extent::new(Dim::Heads, attention.heads);
+        let (flash, dropout) = (attention.flash, attention.dropout);
+        let class = OperatorClass::Attention;
+        let kind = OperatorKind::Attention(attention);
+        let index = self.push("core", class, Region::Attention, Some(input), kind);
+        self.recompute_selectively(index);
+        if flash {
+            self.save(index, statistics, Region::Attention, SavedAs::Fp32);
+        } else {
+            self.save(index, scores, Region::Attention, SavedAs::Activation);
+            if dropout {
+                self.save(index, scores, Region::Attention, SavedAs::Mask);
+                self.save(index, scores, Region::Attention, SavedAs::Activation);
+            }
+        }
+        index
+    }
+
+    /// Projection of the heads' context back to the residual stream.
+    pub(super) fn attention_output(&mut self, core: usize, context: Extent) -> usize {
+        self.matmul(&Projection {
+            name: "out",
+            class: OperatorClass::Matmul,
+            region: Region::Attention,
+            input: Some(core),
+            contract: context,
+            parts: vec![(self.hidden(), "output")],
+            experts: None,
+            bias: self.model.output_bias,
+        })
+    }
+
+    /// Queries from the decoder, keys and values from the encoder's output.
+    pub(super) fn cross_attention(&mut self, input: usize, kind: LayerKind) -> usize {
+        let (queries, keys) = (self.queries(), self.keys());
+        let memory = self.model.memory_sequence(self.training.sequence);
+        let projection = |name, input, parts, hidden, bias| Projection {
+            name,
+            class: OperatorClass::Matmul,
+            region: Region::Attention,
+            input,
+            contract: hidden,
+            parts,
+            experts: None,
+            bias,
+        };
+        let (hidden, bias) = (self.hidden(), self.model.qkv_bias);
+        let parts = vec![(queries, "query")];
+        let query = self.matmul(&projection("cross_query", Some(input), parts, hidden, bias));
+        self.save(query, queries, Region::Attention, SavedAs::Activation);
+        self.share_block_input();
+        let own = self.positions.replace(memory);
+        let parts = vec![(keys, "key"), (keys, "value")];
+        let key_value = self.matmul(&projection("cross_kv", None, parts, hidden, bias));
+        self.positions = own;
+        self.save(key_value, keys, Region::Attention, SavedAs::Activation);
+        self.save(key_value, keys, Region::Attention, SavedAs::Activation);
+        let core = Attention {
+            causal: false,
+            window: None,
+            memory_sequence: Some(memory),
+            ..self.plain_core(kind)
+        };
+        let core = self.core(query, core);
+        self.attention_output(core, queries)
+    }
+}

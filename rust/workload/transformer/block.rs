@@ -1,0 +1,279 @@
+//! How operators of one block are laid down in order, with what each keeps for its backward pass.
+
+use super::config::{Lora, Norm, Transformer};
+use crate::workload::{
+    Block, BlockRole, Dim, Extent, Operator, OperatorClass, OperatorKind, Recompute, Region,
+    Routed, Saved, SavedAs, Training, Weight,
+};
+
+/// A part of a fused projection: its columns, and the name by which adapters target it.
+pub(super) type Part = (Extent, &'static str);
+
+/// A matrix product to be laid down.
+pub(super) struct Projection {
+    /// Operator name.
+    pub(super) name: &'static str,
+    /// Line of the breakdown.
+    pub(super) class: OperatorClass,
+    /// Where its inner dims are sharded.
+    pub(super) region: Region,
+    /// What it reads.
+    pub(super) input: Option<usize>,
+    /// Dim that is summed over.
+    pub(super) contract: Extent,
+    /// Output parts.
+    pub(super) parts: Vec<Part>,
+    /// Set for routed experts.
+    pub(super) experts: Option<Routed>,
+    /// True with a bias.
+    pub(super) bias: bool,
+}
+
+/// Lays down the operators of one block.
+pub(super) struct BlockBuilder<'a> {
+    pub(super) model: &'a Transformer,
+    pub(super) training: &'a Training,
+    /// Positions per sequence where they are not the job's.
+    pub(super) positions: Option<u64>,
+    /// True where the block's own weights are trained.
+    pub(super) trained: bool,
+    backward: bool,
+    operators: Vec<Operator>,
+    kept_inputs: Vec<Option<usize>>,
+}
+
+impl<'a> BlockBuilder<'a> {
+    /// An empty block. `frozen` blocks lie below all trained weights.
+    pub(super) fn new(model: &'a Transformer, training: &'a Training, frozen: bool) -> Self {
+        let backward = !training.forward_only && !frozen;
+        Self {
+            model,
+            training,
+            positions: None,
+            trained: backward && model.lora.is_none(),
+            backward,
+            operators: Vec::new(),
+            kept_inputs: Vec::new(),
+        }
+    }
+
+    /// The finished block.
+    pub(super) fn finish(self, name: impl Into<String>, role: BlockRole) -> Block {
+        Block {
+            name: name.into(),
+            role,
+            operators: self.operators,
+            backward: self.backward,
+        }
+    }
+
+    /// The residual stream's width.
+    pub(super) fn hidden(&self) -> Extent {
+        Extent::new(Dim::Hidden, self.model.hidden)
+    }
+
+    /// Adds an operator; what it saves is dropped where no gradient passes.
+    pub(super) fn push(
+        &mut self,
+        name: &'static str,
+        class: OperatorClass,
+        region: Region,
+        input: Option<usize>,
+        kind: OperatorKind,
+    ) -> usize {
+        self.operators.push(Operator {
+            name,
+            class,
+            region,
+            kind,
+            input,
+            positions: self.positions,
+            recompute: Recompute::Full,
+            saved: Vec::new(),
+            trained: self.trained,
+        });
+        self.operators.len() - 1
+    }
+
+    /// Notes a tensor that operator `index` keeps.
+    pub(super) fn save(&mut self, index: usize, extent: Extent, region: Region, stored: SavedAs) {
+        if self.backward {
+            self.operators[index].saved.push(Saved {
+                shape: vec![extent],
+                region,
+                stored,
+            });
+        }
+    }
+
+    /// Marks operator `index` as the core that selective recomputation repeats.
+    pub(super) fn recompute_selectively(&mut self, index: usize) {
+        self.operators[index].recompute = Recompute::Selective;
+    }
+
+    /// A trained vector per entry of `extent`.
+    pub(super) fn vector(&self, extent: Extent) -> Weight {
+        Weight {
+            shape: vec![extent],
+            trained: self.trained,
+        }
+    }
+
+    /// A matrix product with its adapters. Keeps its input once per tensor, and only where a
+    /// weight gradient needs it.
+    pub(super) fn matmul(&mut self, projection: &Projection) -> usize {
+        let columns = merged(projection.parts.iter().map(|p| p.0));
+        let index = self.product(projection, projection.contract, columns, projection.input);
+        if self.trained {
+            self.keep_input(index, projection);
+        }
+        let model = self.model;
+        if let Some(lora) = &model.lora {
+            self.adapters(lora, projection);
+        }
+        index
+    }
+
+    fn product(
+        &mut self,
+        projection: &Projection,
+        contract: Extent,
+        columns: Vec<Extent>,
+        input: Option<usize>,
+    ) -> usize {
+        self.push(
+            projection.name,
+            projection.class,
+            projection.region,
+            input,
+            OperatorKind::Matmul {
+                contract,
+                columns,
+                experts: projection.experts.clone(),
+                bias: projection.bias,
+            },
+        )
+    }
+
+    /// Low-rank adapters of the targeted parts (Hu et al. 2021, eq. 3): `x A B` beside `x W`.
+    fn adapters(&mut self, lora: &Lora, projection: &Projection) {
+        let targeted: Vec<Extent> = projection
+            .parts
+            .iter()
+            .filter(|(_, target)| lora.targets.iter().any(|t| t == target))
+            .map(|p| p.0)
+            .collect();
+        if targeted.is_empty() {
+            return;
+        }
+        let base_trained = std::mem::replace(&mut self.trained, self.backward);
+        let width = Extent::wide(Dim::Rank, lora.rank, targeted.len() as f64);
+        let adapter = |name| Projection {
+            name,
+            class: projection.class,
+            region: projection.region,
+            input: projection.input,
+            contract: projection.contract,
+            parts: Vec::new(),
+            experts: projection.experts.clone(),
+            bias: false,
+        };
+        let down = adapter("lora_down");
+        let a = self.product(&down, down.contract, vec![width], down.input);
+        self.keep_input(a, &down);
+        let up = adapter("lora_up");
+        let rank = Extent::new(Dim::Rank, lora.rank);
+        let b = self.product(&up, rank, merged(targeted.into_iter()), Some(a));
+        let copies = projection.experts.as_ref().map_or(1.0, |r| r.top_k as f64);
+        let kept = Extent::wide(Dim::Rank, lora.rank, width.times * copies);
+        self.save(b, kept, projection.region, SavedAs::Activation);
+        self.trained = base_trained;
+    }
+
+    /// Keeps the input of a product, unless another operator keeps the same tensor.
+    fn keep_input(&mut self, index: usize, projection: &Projection) {
+        let routed = projection.experts.as_ref();
+        if self.kept_inputs.contains(&projection.input) {
+            return;
+        }
+        self.kept_inputs.push(projection.input);
+        let c = projection.contract;
+        let copies = routed.map_or(1.0, |r| r.top_k as f64);
+        let from_stream = routed.is_none() && matches!(c.dim, Dim::Hidden | Dim::Rank);
+        let region = if from_stream {
+            Region::Residual
+        } else {
+            projection.region
+        };
+        let kept = Extent::wide(c.dim, c.size, c.times * copies);
+        self.save(index, kept, region, SavedAs::Activation);
+    }
+
+    /// Leaves the block's input to be kept elsewhere: all decoder layers read one encoder output.
+    pub(super) fn share_block_input(&mut self) {
+        self.kept_inputs.push(None);
+    }
+
+    /// A norm over `width` that keeps its input. Its statistics (two numbers per token) are left
+    /// out, as in Korthikanti et al. 2022, section 4.1.
+    pub(super) fn norm(
+        &mut self,
+        name: &'static str,
+        region: Region,
+        input: Option<usize>,
+        width: Extent,
+    ) -> usize {
+        // only the residual stream's norm may have a bias; norms of ranks and heads are RMSNorms
+        let count = match (self.model.norm, width.dim) {
+            (Norm::Layernorm, Dim::Hidden) => 2,
+            _ => 1,
+        };
+        let kind = OperatorKind::Elementwise {
+            width: vec![width],
+            // reads input, writes output
+            forward_passes: 2.0,
+            // reads output gradient and input, writes input gradient
+            backward_passes: 3.0,
+            vectors: vec![self.vector(width); count],
+        };
+        let index = self.push(name, OperatorClass::Normalization, region, input, kind);
+        self.save(index, width, region, SavedAs::Activation);
+        index
+    }
+
+    /// Adds `branches` outputs to the residual stream, after bias and dropout.
+    pub(super) fn add(&mut self, input: usize, branches: f64) -> usize {
+        let hidden = self.hidden();
+        let mask = if self.training.dropout { 0.5 } else { 0.0 };
+        // dropout backward reads gradient and mask and writes: 2.5
+        let dropped = if self.training.dropout { 2.5 } else { 0.0 };
+        let kind = OperatorKind::Elementwise {
+            width: vec![hidden],
+            // reads each branch and the stream, writes the stream, and the one-byte mask
+            forward_passes: branches + 2.0 + mask,
+            // the stream's gradient and the branch's meet: two reads, one write
+            backward_passes: 3.0 + dropped,
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        let index = self.push("add", class, Region::Residual, Some(input), kind);
+        if self.training.dropout {
+            self.save(index, hidden, Region::Residual, SavedAs::Mask);
+        }
+        index
+    }
+}
+
+/// Parts on one dim lie side by side as one extent.
+fn merged(parts: impl Iterator<Item = Extent>) -> Vec<Extent> {
+    let mut columns: Vec<Extent> = Vec::new();
+    for part in parts {
+        match columns.last_mut() {
+            Some(last) if last.dim == part.dim && last.size == part.size => {
+                last.times += part.times;
+            }
+            _ => columns.push(part),
+        }
+    }
+    columns
+}

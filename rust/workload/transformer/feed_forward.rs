@@ -1,0 +1,103 @@
+//! The dense feed-forward half of a layer, plain or gated.
+
+use super::block::{BlockBuilder, Part, Projection};
+use super::config::Activation;
+use crate::workload::{Dim, Extent, OperatorClass, OperatorKind, Region, Routed, SavedAs};
+
+/// Where a feed-forward part lies and how wide it is.
+pub(super) struct FeedForward {
+    /// Operator names: input projection, activation, output projection.
+    pub(super) names: [&'static str; 3],
+    /// Line of the breakdown of its products.
+    pub(super) class: OperatorClass,
+    /// Where its inner width is sharded.
+    pub(super) region: Region,
+    /// Inner width.
+    pub(super) inner: Extent,
+    /// Set for routed experts.
+    pub(super) experts: Option<Routed>,
+}
+
+impl BlockBuilder<'_> {
+    /// The dense feed-forward part of the model's width.
+    pub(super) fn dense_feed_forward(&mut self, input: usize) -> usize {
+        let inner = Extent::new(Dim::Ffn, self.model.ffn);
+        self.feed_forward(
+            input,
+            FeedForward {
+                names: ["up", "activation", "down"],
+                class: OperatorClass::Matmul,
+                region: Region::Mlp,
+                inner,
+                experts: None,
+            },
+        )
+    }
+
+    /// Input projection(s), activation, output projection.
+    pub(super) fn feed_forward(&mut self, input: usize, part: FeedForward) -> usize {
+        let hidden = self.hidden();
+        let copies = part.experts.as_ref().map_or(1.0, |r| r.top_k as f64);
+        let up = self.matmul(&Projection {
+            name: part.names[0],
+            class: part.class,
+            region: part.region,
+            input: Some(input),
+            contract: hidden,
+            parts: self.input_parts(part.inner),
+            experts: part.experts.clone(),
+            bias: self.model.ffn_bias,
+        });
+        let per_token = Extent::wide(part.inner.dim, part.inner.size, copies);
+        let activation = self.activation(part.names[1], part.region, up, per_token);
+        self.matmul(&Projection {
+            name: part.names[2],
+            class: part.class,
+            region: part.region,
+            input: Some(activation),
+            contract: part.inner,
+            parts: vec![(hidden, "down")],
+            experts: part.experts,
+            bias: self.model.ffn_bias,
+        })
+    }
+
+    fn input_parts(&self, inner: Extent) -> Vec<Part> {
+        if self.model.activation.projections() == 2 {
+            vec![(inner, "gate"), (inner, "up")]
+        } else {
+            vec![(inner, "up")]
+        }
+    }
+
+    /// The activation over its output width, counted per token before routing.
+    fn activation(
+        &mut self,
+        name: &'static str,
+        region: Region,
+        input: usize,
+        width: Extent,
+    ) -> usize {
+        let (forward_passes, backward_passes, kept) = match self.model.activation {
+            // reads, writes; reads gradient and input, writes gradient
+            Activation::Gelu => (2.0, 3.0, 1.0),
+            // the sign of the output suffices, and the output projection keeps the output
+            Activation::Relu => (2.0, 3.0, 0.0),
+            // reads two halves, writes one; reads gradient and two halves, writes two gradients
+            Activation::Swiglu | Activation::Geglu => (3.0, 5.0, 2.0),
+        };
+        let kind = OperatorKind::Elementwise {
+            width: vec![width],
+            forward_passes,
+            backward_passes,
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        let index = self.push(name, class, region, Some(input), kind);
+        if kept > 0.0 {
+            let halves = Extent::wide(width.dim, width.size, width.times * kept);
+            self.save(index, halves, region, SavedAs::Activation);
+        }
+        index
+    }
+}

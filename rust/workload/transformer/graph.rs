@@ -1,0 +1,89 @@
+//! How a transformer becomes blocks: embedding, each distinct kind of layer, head, and their order.
+
+use super::block::BlockBuilder;
+use super::config::Transformer;
+use super::embedding::embedding;
+use super::head::head;
+use super::shape::{LayerKind, Stack};
+use crate::workload::{Block, BlockRole, Graph, Region, Training};
+
+impl Transformer {
+    /// The operators that a job runs.
+    ///
+    /// Norms stand before attention and feed-forward; a post-norm model (BERT) runs and keeps the
+    /// same. An encoder-decoder's encoder layers come first and run over its own positions.
+    pub fn graph(&self, training: &Training) -> Graph {
+        let mut kinds: Vec<LayerKind> = Vec::new();
+        let mut order = vec![0];
+        for kind in self.layer_kinds() {
+            let place = kinds.iter().position(|k| *k == kind);
+            let place = place.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            order.push(place + 1);
+        }
+        order.push(kinds.len() + 1);
+        let mut blocks = vec![embedding(self, training)];
+        blocks.extend(kinds.iter().map(|&kind| layer(self, training, kind)));
+        blocks.push(head(self, training));
+        Graph {
+            blocks,
+            order,
+            hidden: self.hidden,
+            tied: self.tied_embeddings,
+        }
+    }
+}
+
+/// One kind of layer.
+fn layer(model: &Transformer, training: &Training, kind: LayerKind) -> Block {
+    let mut block = BlockBuilder::new(model, training, kind.frozen);
+    if kind.stack == Stack::Encoder {
+        block.positions = Some(model.memory_sequence(training.sequence));
+    }
+    let norm = block.stream_norm("attention_norm", None);
+    let mut out = match &model.latent {
+        Some(latent) => block.latent_attention(norm, latent, kind),
+        None => block.self_attention(norm, kind),
+    };
+    if model.post_norms {
+        out = block.stream_norm("attention_post_norm", Some(out));
+    }
+    if model.parallel_block {
+        let (end, branches) = block.feed_forward_half(norm, kind);
+        block.add(end, branches + 1.0);
+        return block.finish(kind.name(), BlockRole::Layer);
+    }
+    let mut stream = block.add(out, 1.0);
+    if kind.stack == Stack::CrossDecoder {
+        let norm = block.stream_norm("cross_norm", Some(stream));
+        let out = block.cross_attention(norm, kind);
+        stream = block.add(out, 1.0);
+    }
+    let norm = block.stream_norm("feed_forward_norm", Some(stream));
+    let (end, branches) = block.feed_forward_half(norm, kind);
+    block.add(end, branches);
+    block.finish(kind.name(), BlockRole::Layer)
+}
+
+impl BlockBuilder<'_> {
+    fn stream_norm(&mut self, name: &'static str, input: Option<usize>) -> usize {
+        let hidden = self.hidden();
+        self.norm(name, Region::Residual, input, hidden)
+    }
+
+    /// Dense or routed feed-forward with its post-norm: its last operator and its branches.
+    fn feed_forward_half(&mut self, input: usize, kind: LayerKind) -> (usize, f64) {
+        let model = self.model;
+        let (end, branches) = match &model.experts {
+            Some(mixture) if kind.sparse => self.mixture(input, mixture),
+            _ => (self.dense_feed_forward(input), 1.0),
+        };
+        if model.post_norms {
+            let end = self.stream_norm("feed_forward_post_norm", Some(end));
+            return (end, branches);
+        }
+        (end, branches)
+    }
+}

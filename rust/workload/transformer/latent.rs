@@ -1,0 +1,90 @@
+//! Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+
+use super::block::{BlockBuilder, Part, Projection};
+use super::config::LatentAttention;
+use super::shape::LayerKind;
+use crate::workload::{Attention, Dim, Extent, OperatorClass, Region, SavedAs};
+
+impl BlockBuilder<'_> {
+    /// Compressed queries and keys with values, expanded to heads, then the core.
+    ///
+    /// The compressing products and norms lie in `Region::Residual`: their outputs belong to no head.
+    pub(super) fn latent_attention(
+        &mut self,
+        input: usize,
+        latent: &LatentAttention,
+        kind: LayerKind,
+    ) -> usize {
+        let heads = self.model.heads;
+        let per_head = |width: u64| Extent::wide(Dim::Heads, heads, width as f64);
+        let query_dim = latent.nope_dim + latent.rope_dim;
+        let (queries, values) = (per_head(query_dim), per_head(latent.value_dim));
+        let query = self.latent_query(input, latent, queries);
+        self.save(query, queries, Region::Attention, SavedAs::Activation);
+        let compressed = Extent::new(Dim::Rank, latent.kv_rank);
+        let shared_key = Extent::new(Dim::HeadDim, latent.rope_dim);
+        let parts = vec![
+            (compressed, "key_value_down"),
+            (shared_key, "key_value_down"),
+        ];
+        let down = self.compress("kv_down", input, parts);
+        let normed = self.norm("kv_norm", Region::Residual, Some(down), compressed);
+        let parts = vec![(per_head(latent.nope_dim), "key"), (values, "value")];
+        let up = self.expand("kv_up", normed, compressed, parts);
+        // keys are kept with the shared rotary part copied to every head
+        self.save(up, queries, Region::Attention, SavedAs::Activation);
+        self.save(up, values, Region::Attention, SavedAs::Activation);
+        let rotary = self.rotary(query, vec![per_head(latent.rope_dim), shared_key]);
+        let core = Attention {
+            kv_heads: heads,
+            query_dim,
+            value_dim: latent.value_dim,
+            ..self.plain_core(kind)
+        };
+        let core = self.core(rotary, core);
+        self.attention_output(core, values)
+    }
+
+    fn latent_query(&mut self, input: usize, latent: &LatentAttention, queries: Extent) -> usize {
+        let Some(rank) = latent.query_rank else {
+            let hidden = self.hidden();
+            return self.expand("query", input, hidden, vec![(queries, "query")]);
+        };
+        let rank = Extent::new(Dim::Rank, rank);
+        let down = self.compress("query_down", input, vec![(rank, "query_down")]);
+        let normed = self.norm("query_norm", Region::Residual, Some(down), rank);
+        self.expand("query_up", normed, rank, vec![(queries, "query")])
+    }
+
+    fn compress(&mut self, name: &'static str, input: usize, parts: Vec<Part>) -> usize {
+        self.matmul(&Projection {
+            name,
+            class: OperatorClass::Matmul,
+            region: Region::Residual,
+            input: Some(input),
+            contract: self.hidden(),
+            parts,
+            experts: None,
+            bias: self.model.qkv_bias,
+        })
+    }
+
+    fn expand(
+        &mut self,
+        name: &'static str,
+        input: usize,
+        contract: Extent,
+        parts: Vec<Part>,
+    ) -> usize {
+        self.matmul(&Projection {
+            name,
+            class: OperatorClass::Matmul,
+            region: Region::Attention,
+            input: Some(input),
+            contract,
+            parts,
+            experts: None,
+            bias: false,
+        })
+    }
+}

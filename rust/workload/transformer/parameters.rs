@@ -1,0 +1,221 @@
+//! How many parameters a transformer has, in closed form and apart from its operators.
+
+use super::config::{Position, Transformer};
+use super::shape::{LayerKind, Stack};
+
+/// Parameter counts. All but `padded_total` use the unpadded vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameters {
+    /// All of them, as in the checkpoint, and adapters.
+    pub total: u64,
+    /// The same with the padded vocabulary.
+    pub padded_total: u64,
+    /// Tables of tokens, positions, segments and relative biases, and the embedding norm.
+    pub embedding: u64,
+    /// All layers.
+    pub layers: u64,
+    /// Vocabulary projection unless tied, and final norms.
+    pub head: u64,
+    /// Listed extra parameters.
+    pub extra: u64,
+    /// Those that one token meets: all but the experts it is not sent to.
+    pub active_per_token: u64,
+    /// Those that are not frozen.
+    pub trained: u64,
+}
+
+/// Counts of one layer, wide enough for any shape.
+#[derive(Debug, Clone, Copy, Default)]
+struct LayerCount {
+    own: u128,
+    adapters: u128,
+    idle_experts: u128,
+}
+
+impl Transformer {
+    /// Counts parameters.
+    pub fn parameters(&self) -> Parameters {
+        let mut layers = LayerCount::default();
+        let mut frozen = 0;
+        for kind in self.layer_kinds() {
+            let layer = self.layer_count(kind);
+            layers.own += layer.own;
+            layers.adapters += layer.adapters;
+            layers.idle_experts += layer.idle_experts;
+            frozen += if kind.frozen { layer.own } else { 0 };
+        }
+        let embedding = self.table_count(self.vocab);
+        let head = self.head_count(self.vocab);
+        let extra = self.extra_parameters.values().map(|&n| u128::from(n)).sum();
+        let layer_total = layers.own + layers.adapters;
+        let total = embedding + head + extra + layer_total;
+        let padded = self.table_count(self.table_rows()) + self.head_count(self.table_rows());
+        let trained = if self.lora.is_some() {
+            layers.adapters
+        } else if self.frozen_layers > 0 {
+            total - frozen - embedding
+        } else {
+            total
+        };
+        Parameters {
+            total: whole(total),
+            padded_total: whole(padded + extra + layer_total),
+            embedding: whole(embedding),
+            layers: whole(layer_total),
+            head: whole(head),
+            extra: whole(extra),
+            active_per_token: whole(total - layers.idle_experts),
+            trained: whole(trained),
+        }
+    }
+
+    fn table_count(&self, vocab: u64) -> u128 {
+        let rows = wide(vocab) + wide(self.position_rows()) + wide(self.segments);
+        let stacks = if self.encoder_layers > 0 { 2 } else { 1 };
+        let relative = match self.position {
+            Position::Relative => stacks * wide(self.relative_buckets) * wide(self.heads),
+            _ => 0,
+        };
+        // both stacks of an encoder-decoder share the tables and have a norm each
+        let norms = if self.embedding_norm { stacks } else { 0 };
+        rows * wide(self.hidden) + relative + norms * self.norm_count()
+    }
+
+    fn head_count(&self, vocab: u64) -> u128 {
+        let stacks = if self.encoder_layers > 0 { 2 } else { 1 };
+        let norms = if self.final_norm { stacks } else { 0 };
+        let table = if self.tied_embeddings {
+            0
+        } else {
+            wide(vocab) * wide(self.hidden)
+        };
+        table + norms * self.norm_count()
+    }
+
+    fn norm_count(&self) -> u128 {
+        wide(self.norm.vectors()) * wide(self.hidden)
+    }
+
+    fn layer_count(&self, kind: LayerKind) -> LayerCount {
+        let cross = kind.stack == Stack::CrossDecoder;
+        let copies = if cross { 2 } else { 1 };
+        let norms = wide(self.layer_norms()) + copies - 1;
+        let mut count = LayerCount {
+            own: norms * self.norm_count() + self.attention_count(cross),
+            adapters: copies * self.attention_adapters(),
+            idle_experts: 0,
+        };
+        match &self.experts {
+            Some(m) if kind.sparse => {
+                let hidden = wide(self.hidden);
+                let one = self.feed_forward_count(m.expert_ffn);
+                let experts = wide(m.experts);
+                count.own += experts * (one + hidden + u128::from(m.router_bias));
+                let adapter = self.feed_forward_adapters(m.expert_ffn);
+                count.adapters += experts * adapter;
+                count.idle_experts = (experts - wide(m.top_k)) * (one + adapter);
+                if m.shared_ffn > 0 {
+                    count.own += self.feed_forward_count(m.shared_ffn);
+                    count.own += if m.shared_gate { hidden } else { 0 };
+                    count.adapters += self.feed_forward_adapters(m.shared_ffn);
+                }
+            }
+            _ => {
+                count.own += self.feed_forward_count(self.ffn);
+                count.adapters += self.feed_forward_adapters(self.ffn);
+            }
+        }
+        count
+    }
+
+    /// `h a d_q + h g (d_k + d_v) + a d_v h` with biases; twice in a cross-attending layer.
+    fn attention_count(&self, cross: bool) -> u128 {
+        let hidden = wide(self.hidden);
+        let heads = wide(self.heads);
+        let output_bias = if self.output_bias { hidden } else { 0 };
+        if let Some(latent) = &self.latent {
+            let [kv, nope, rope, value] = [
+                latent.kv_rank,
+                latent.nope_dim,
+                latent.rope_dim,
+                latent.value_dim,
+            ]
+            .map(wide);
+            let bias = u128::from(self.qkv_bias);
+            let query = match latent.query_rank.map(wide) {
+                Some(rank) => rank * (hidden + bias + 1 + heads * (nope + rope)),
+                None => hidden * heads * (nope + rope),
+            };
+            let key_value = (hidden + bias) * (kv + rope) + kv + kv * heads * (nope + value);
+            return query + key_value + heads * value * hidden + output_bias;
+        }
+        let width = wide(self.head_width());
+        let columns = (heads + 2 * wide(self.key_value_heads())) * width;
+        let bias = if self.qkv_bias { columns } else { 0 };
+        let one = hidden * columns + bias + heads * width * hidden + output_bias;
+        let norms = if self.qk_norm { 2 * width } else { 0 };
+        norms + if cross { 2 * one } else { one }
+    }
+
+    /// `(p + 1) h f` with biases, p input projections.
+    fn feed_forward_count(&self, inner: u64) -> u128 {
+        let (hidden, inner) = (wide(self.hidden), wide(inner));
+        let inputs = wide(self.activation.projections());
+        let biases = if self.ffn_bias {
+            inputs * inner + hidden
+        } else {
+            0
+        };
+        (inputs + 1) * hidden * inner + biases
+    }
+
+    /// Adapters of rank r on a projection from m to n columns: `r (m + n)`.
+    fn adapter_count(&self, target: &str, from: u128, to: u128) -> u128 {
+        let lora = self.lora.as_ref();
+        let lora = lora.filter(|l| l.targets.iter().any(|t| t == target));
+        lora.map_or(0, |l| wide(l.rank) * (from + to))
+    }
+
+    fn attention_adapters(&self) -> u128 {
+        let hidden = wide(self.hidden);
+        let heads = wide(self.heads);
+        let [query, key, value, context] = if let Some(l) = &self.latent {
+            let query = heads * wide(l.nope_dim + l.rope_dim);
+            let from = l.query_rank.map_or(hidden, wide);
+            let (kv, context) = (wide(l.kv_rank), heads * wide(l.value_dim));
+            let key = (kv, heads * wide(l.nope_dim));
+            [(from, query), key, (kv, context), (context, hidden)]
+        } else {
+            let width = wide(self.head_width());
+            let keys = (hidden, wide(self.key_value_heads()) * width);
+            let queries = heads * width;
+            [(hidden, queries), keys, keys, (queries, hidden)]
+        };
+        [
+            ("query", query),
+            ("key", key),
+            ("value", value),
+            ("output", context),
+        ]
+        .into_iter()
+        .map(|(target, (from, to))| self.adapter_count(target, from, to))
+        .sum()
+    }
+
+    fn feed_forward_adapters(&self, inner: u64) -> u128 {
+        let (hidden, inner) = (wide(self.hidden), wide(inner));
+        ["up", "gate", "down"]
+            .into_iter()
+            .map(|target| self.adapter_count(target, hidden, inner))
+            .sum()
+    }
+}
+
+fn wide(count: u64) -> u128 {
+    u128::from(count)
+}
+
+/// Back to 64 bits; `check` refuses models that do not fit.
+fn whole(count: u128) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
