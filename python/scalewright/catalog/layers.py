@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -20,6 +20,7 @@ from scalewright.errors import InvalidError
 
 Kind = Literal["device", "system", "model"]
 FOLDERS: dict[Kind, str] = {"device": "devices", "system": "systems", "model": "models"}
+PUBLISHED_TOTALS = ("checkpoint_parameters", "printed_parameters")
 ENVIRONMENT_VARIABLE = "SCALEWRIGHT_CATALOG"
 
 
@@ -31,9 +32,13 @@ class CatalogFile:
     name: str
     path: Traversable
     built_in: bool
+    member: Table | None = field(default=None, compare=False)
+    """Its table in a file of many models, already read."""
 
     def table(self) -> Table:
         """Read the file; `kind` is how a lone file says what it is and no field of the entry."""
+        if self.member is not None:
+            return self.member
         table = read_table(self.path)
         if not self.built_in:
             table.pop("kind", None)
@@ -70,9 +75,25 @@ def _built_in(kind: Kind) -> list[CatalogFile]:
     if not folder.is_dir():
         return []
     paths = sorted((p for p in folder.iterdir() if p.name.endswith(".toml")), key=lambda p: p.name)
+    if kind == "model":
+        return [file for path in paths for file in _models_of(path)]
     return [
         CatalogFile(kind, path.name.removesuffix(".toml"), path, built_in=True) for path in paths
     ]
+
+
+def _models_of(path: Traversable) -> list[CatalogFile]:
+    """List the models of a family: each table of the file is one, under its name."""
+    return [
+        CatalogFile("model", name, path, built_in=True, member=_without_totals(name, table))
+        for name, table in read_table(path).items()
+    ]
+
+
+def _without_totals(name: str, table: Table) -> Table:
+    """Leave out the published totals, which stand beside the fields to be checked against."""
+    shape = {key: value for key, value in table.items() if key not in PUBLISHED_TOTALS}
+    return {"name": name, **shape}
 
 
 def _user_files(place: Path) -> list[CatalogFile]:

@@ -113,7 +113,14 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
     below = files[: files.index(file)] if wanted == file.name else files
     base = _entry(_resolved(file.kind, wanted, below), files, (*seen, where))
     changed = changed_constants(table)
-    result = with_sources(merged(base.table, table), changed, table, Path(where).name)
+    result = merged(base.table, table)
+    if file.kind == "model":
+        if changed and "source" not in table:
+            # a model says its source in one line, not per field
+            noted = f"{', '.join(changed)} by override in {Path(where).name}"
+            result["source"] = "; ".join(filter(None, (result.get("source"), noted)))
+    else:
+        result = with_sources(result, changed, table, Path(where).name)
     overridden = tuple(dict.fromkeys((*base.overridden, *changed)))
     return Entry(file.kind, result, where, overridden)
 

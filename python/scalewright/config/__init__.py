@@ -1,0 +1,1 @@
+"""How do a user's files become the JSON text that the engine reads?"""

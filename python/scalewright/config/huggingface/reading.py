@@ -1,0 +1,109 @@
+"""Which family does a `config.json` belong to, and what shape does that family's reader find?"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, cast
+
+from scalewright.config.fields import Fields
+from scalewright.config.huggingface import encoders, gpt, llama, mixtures
+from scalewright.config.huggingface.widths import Shape, compact
+from scalewright.errors import InvalidError, UnknownNameError
+
+FAMILIES: dict[str, Callable[[Fields], Shape]] = {
+    "bert": encoders.bert,
+    "bloom": gpt.bloom,
+    "deepseek": mixtures.deepseek,
+    "deepseek_v2": mixtures.deepseek_v2,
+    "deepseek_v3": mixtures.deepseek_v3,
+    "falcon": gpt.falcon,
+    "gemma": llama.gemma,
+    "gemma2": llama.gemma2,
+    "gemma3": llama.gemma3,
+    "gemma3_text": llama.gemma3,
+    "gpt2": gpt.gpt2,
+    "gpt_neox": gpt.gpt_neox,
+    "gpt_oss": mixtures.gpt_oss,
+    "gptj": gpt.gptj,
+    "kimi_k2": mixtures.deepseek_v3,
+    "llama": llama.llama,
+    "mistral": llama.mistral,
+    "mixtral": mixtures.mixtral,
+    "mpt": gpt.mpt,
+    "nemotron": gpt.nemotron,
+    "opt": gpt.opt,
+    "qwen2": llama.qwen2,
+    "qwen2_moe": mixtures.qwen2_moe,
+    "qwen3": llama.qwen3,
+    "qwen3_moe": mixtures.qwen3_moe,
+    "t5": encoders.t5,
+}
+"""Reader of each `model_type`."""
+
+
+def read_config(path: str | Path) -> Shape:
+    """Return the transformer that a `config.json` describes, in the engine's model schema.
+
+    Fields that hold the schema's default are left out.
+
+    Args:
+        path: The file, or a directory with a `config.json`.
+
+    Raises:
+        InvalidError: The file cannot be read, or a field is missing, wrong or contradicts another.
+        UnknownNameError: Its `model_type` belongs to no family in `FAMILIES`.
+    """
+    path = Path(path)
+    fields = Fields(_object(path), str(path))
+    fields, model_type = _text_model(fields)
+    if model_type not in FAMILIES:
+        nearest = difflib.get_close_matches(model_type, FAMILIES, n=1, cutoff=0.0)[0]
+        message = (
+            f"{path}: model_type: unknown family '{model_type[:60]}'; "
+            f"nearest: {nearest}; known: {', '.join(FAMILIES)}"
+        )
+        raise UnknownNameError(message)
+    shape = {"name": _name(path), "source": str(path), **FAMILIES[model_type](fields)}
+    return compact(shape)
+
+
+def _text_model(fields: Fields) -> tuple[Fields, str]:
+    """Return the fields and the family of the text model, which vision models nest."""
+    inner = fields.inner("text_config")
+    if inner is None:
+        return fields, fields.text("model_type")
+    inner = inner.with_fallback(fields, "tie_word_embeddings")
+    return inner, (inner if inner.has("model_type") else fields).text("model_type")
+
+
+def _name(path: Path) -> str:
+    named = path if path.is_dir() or path.name != "config.json" else path.resolve().parent
+    return named.name.removesuffix(".json").lower() or "model"
+
+
+def _object(path: Path) -> dict[str, object]:
+    try:
+        file = path / "config.json" if path.is_dir() else path
+        text = file.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except OSError as error:
+        message = f"{path}: cannot be read: {error.strerror}"
+        raise InvalidError(message) from error
+    except InvalidError as error:
+        message = f"{path}: {error}"
+        raise InvalidError(message) from error
+    except (ValueError, RecursionError) as error:
+        message = f"{path}: not valid JSON: {error}"
+        raise InvalidError(message) from error
+    if not isinstance(value, dict):
+        message = f"{path}: got a {type(value).__name__}; allowed: a JSON object"
+        raise InvalidError(message)
+    return cast("dict[str, object]", value)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    message = f"got {constant}; allowed: finite numbers"
+    raise InvalidError(message)
