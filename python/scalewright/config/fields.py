@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from scalewright.errors import InvalidError
 
-MOST = 10**9
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MOST = 2**24
 """No width, count or vocabulary of a real model comes near this."""
 
 _LONGEST_REPR = 60
@@ -69,10 +70,9 @@ class Fields:
         value = self._values.get(field)
         if value is None:
             return default
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (number and math.isfinite(value) and 0 < value <= MOST):
-            raise self.wrong(field, f"a number above 0, at most {MOST}")
-        return value
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST:
+            return value
+        raise self.wrong(field, f"a number above 0, at most {MOST}")
 
     def flag(self, field: str, *, default: bool) -> bool:
         """Return true or false."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scalewright.config.fields import Fields
+from typing import TYPE_CHECKING
+
 from scalewright.config.huggingface.widths import (
     MOST_LAYERS,
     PLAIN,
@@ -11,6 +12,9 @@ from scalewright.config.huggingface.widths import (
     all_biases,
     widths,
 )
+
+if TYPE_CHECKING:
+    from scalewright.config.fields import Fields
 
 _T5 = Spelling(("num_layers",), ("d_model",), ("num_heads",))
 _T5_LAYERS = {"relu": "relu", "gelu": "gelu", "gated-gelu": "geglu", "gated-silu": "swiglu"}

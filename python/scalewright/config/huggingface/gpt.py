@@ -86,7 +86,9 @@ def opt(fields: Fields) -> Shape:
     """Learned positions with two unused rows; the projected embedding of OPT-350M is refused."""
     shape = widths(fields)
     if fields.count("word_embed_proj_dim", default=shape["hidden"]) != shape["hidden"]:
-        raise fields.wrong("word_embed_proj_dim", f"{shape['hidden']}, as hidden_size says")
+        raise fields.wrong(
+            field="word_embed_proj_dim", allowed=f"{shape['hidden']}, as hidden_size says"
+        )
     fields.must_be("do_layer_norm_before", value=True, why="norms lie before the layers")
     fields.must_be("layer_norm_elementwise_affine", value=True, why="norms are trained")
     fields.must_be("_remove_final_layer_norm", value=False, why="the head reads a norm")

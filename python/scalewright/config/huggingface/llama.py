@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scalewright.config.fields import Fields
+from typing import TYPE_CHECKING
+
 from scalewright.config.huggingface.widths import (
     GATED,
     MOST_LAYERS,
@@ -14,13 +15,16 @@ from scalewright.config.huggingface.widths import (
     widths,
 )
 
+if TYPE_CHECKING:
+    from scalewright.config.fields import Fields
+
 _GEMMA3_DEFAULTS = {
     "num_attention_heads": 8,
     "num_key_value_heads": 4,
     "head_dim": 256,
     "vocab_size": 262_208,
 }
-"""What the text part of a vision model leaves out (Gemma3TextConfig of the transformers library)."""
+"""What the text part of a vision model leaves out (transformers library, Gemma3TextConfig)."""
 
 
 def llama(fields: Fields) -> Shape:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from scalewright.config.fields import Fields
 from scalewright.config.huggingface.llama import llama, mistral, qwen2, qwen3
 from scalewright.config.huggingface.widths import (
     GATED,
@@ -15,6 +14,11 @@ from scalewright.config.huggingface.widths import (
     key_value_heads,
     widths,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scalewright.config.fields import Fields
 
 
 def mixtral(fields: Fields) -> Shape:
@@ -97,7 +101,7 @@ def _qwen_experts(fields: Fields, shared: Shape) -> Shape:
     step = fields.count("decoder_sparse_step", default=1)
     dense = fields.items("mlp_only_layers") or ()
     if not all(type(layer) is int and 0 <= layer < layers for layer in dense):
-        raise fields.wrong("mlp_only_layers", f"layers from 0 to {layers - 1}")
+        raise fields.wrong(field="mlp_only_layers", allowed=f"layers from 0 to {layers - 1}")
     skipped = set(dense)
     sparse = [index not in skipped and (index + 1) % step == 0 for index in range(layers)]
     routed = _routed(fields, "num_experts", ("num_experts_per_tok",), "moe_intermediate_size")
@@ -135,8 +139,8 @@ def _layout(fields: Fields, field: str, sparse: Sequence[bool]) -> Shape | None:
 
 
 def _without_defaults(experts: Shape) -> Shape:
-    ones = {"every": 1, "first_dense_layers": 0, "shared_ffn": 0, "router_bias": False}
-    return {key: value for key, value in experts.items() if ones.get(key, None) != value}
+    defaults = {"every": 1, "first_dense_layers": 0, "shared_ffn": 0, "router_bias": False}
+    return {key: value for key, value in experts.items() if defaults.get(key) != value}
 
 
 def _latent(fields: Fields) -> Shape:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from scalewright.config.fields import Fields
 from scalewright.config.huggingface import encoders, gpt, llama, mixtures
 from scalewright.config.huggingface.widths import Shape, compact
 from scalewright.errors import InvalidError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FAMILIES: dict[str, Callable[[Fields], Shape]] = {
     "bert": encoders.bert,

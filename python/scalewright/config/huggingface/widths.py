@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from scalewright.config.fields import Fields
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scalewright.config.fields import Fields
 
 Shape = dict[str, Any]
 
@@ -32,7 +34,7 @@ class Spelling:
     heads: tuple[str, ...] = ("num_attention_heads",)
 
 
-def widths(fields: Fields, spelling: Spelling = Spelling(), *, check: bool = True) -> Shape:  # noqa: B008
+def widths(fields: Fields, spelling: Spelling = Spelling(), *, check: bool = True) -> Shape:
     """Return layers, hidden, heads, head width and vocabulary.
 
     `check` demands that the heads divide the hidden width where no head width is given.
@@ -98,7 +100,7 @@ def _listed_kinds(fields: Fields, listed: Sequence[object], layers: int) -> list
     kinds = [kind for kind in known if kind is not None]
     if len(kinds) != layers or len(listed) != layers:
         allowed = f"{layers} times one of {', '.join(_LAYER_TYPES)}, one per layer"
-        raise fields.wrong("layer_types", allowed)
+        raise fields.wrong(field="layer_types", allowed=allowed)
     return kinds
 
 
