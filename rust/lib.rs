@@ -12,10 +12,16 @@ pub mod hardware;
 pub mod workload;
 
 pub mod collective;
+pub mod economics;
+pub mod memory;
 pub mod operator_cost;
 pub mod schedule;
 
 pub mod plan;
+
+pub mod estimate;
+
+pub mod search;
 
 #[cfg(feature = "python")]
 mod python;

@@ -2,7 +2,7 @@
 
 use super::tier::{MemoryTier, TierKind};
 use crate::error::{Error, Result};
-use crate::units::{Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
+use crate::units::{Bytes, Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,6 +27,9 @@ pub struct Device {
     pub vector: FlopsPerSecond,
     /// Memory tiers, nearest first; the last one holds the working set.
     pub tiers: Vec<MemoryTier>,
+    /// Main memory that the driver, kernels and communicator buffers take.
+    #[serde(default = "default_reserve")]
+    pub reserved_memory: Bytes,
     /// What one kernel launch adds at least.
     pub launch_overhead: Seconds,
     /// How matrix products use the matrix engine.
@@ -211,4 +214,10 @@ pub(super) fn share(field: &str, value: f64) -> Result<()> {
             "a share above 0 and at most 1",
         ))
     }
+}
+
+/// 1.5 GiB: about 0.5 GiB of CUDA context and 1 GiB of NCCL channel buffers on 8 to 16 channels
+/// for several communicators.
+fn default_reserve() -> Bytes {
+    Bytes::new(1.5 * 1_073_741_824.0)
 }

@@ -43,9 +43,9 @@ impl Lowering<'_> {
                 self.compute(true, operator, memory(bytes, 1.0));
             }
             OperatorKind::Loss { vocab } => {
-                let logits = self.tokens * self.sharding.local(operator.region, vocab);
+                let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
                 self.compute(true, operator, memory(logits * LOSS_FORWARD_BYTES, 6.0));
-                let bytes = self.tokens * LOSS_STATISTICS * Dtype::Fp32.bytes();
+                let bytes = self.tokens(operator) * LOSS_STATISTICS * Dtype::Fp32.bytes();
                 let wire = wire(Purpose::Tensor, Collective::AllReduce, bytes, None);
                 self.communicate(true, operator, wire);
             }
@@ -74,7 +74,7 @@ impl Lowering<'_> {
                 self.compute(false, operator, memory(bytes, 1.0));
             }
             OperatorKind::Loss { vocab } => {
-                let logits = self.tokens * self.sharding.local(operator.region, vocab);
+                let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
                 self.compute(false, operator, memory(logits * LOSS_BACKWARD_BYTES, 2.0));
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
@@ -186,10 +186,10 @@ impl Lowering<'_> {
     fn attention(&mut self, operator: &Operator, core: &Attention, forward: bool) {
         let heads = self.local_heads(operator, core.heads);
         let kv_heads = self.local_heads(operator, core.kv_heads);
-        let keys = self.key_positions(core);
+        let keys = self.key_positions(operator, core);
         self.gather_keys(operator, core, kv_heads, forward);
         if core.flash {
-            let kernel = self.flash(core, heads, kv_heads, !forward);
+            let kernel = self.flash(operator, core, !forward);
             self.compute(forward, operator, kernel);
         } else {
             self.plain_attention(operator, core, heads * self.batch, keys, forward);
@@ -201,18 +201,17 @@ impl Lowering<'_> {
         self.sharding.local(operator.region, &extent)
     }
 
-    fn key_positions(&self, core: &Attention) -> f64 {
-        let context = f64::from(self.mesh.context.size);
-        core.memory_sequence
-            .map_or(self.positions * context, |s| s as f64)
+    fn key_positions(&self, operator: &Operator, core: &Attention) -> f64 {
+        let keys = core.memory_sequence.or(operator.positions);
+        keys.unwrap_or(self.training.sequence) as f64
     }
 
-    fn flash(&self, core: &Attention, heads: f64, kv_heads: f64, backward: bool) -> Kernel {
-        let keys = self.key_positions(core);
+    fn flash(&self, operator: &Operator, core: &Attention, backward: bool) -> Kernel {
+        let keys = self.key_positions(operator, core);
         Kernel::Attention {
-            batch_heads: self.batch * heads,
-            batch_kv_heads: self.batch * kv_heads,
-            queries: self.positions,
+            batch_heads: self.batch * self.local_heads(operator, core.heads),
+            batch_kv_heads: self.batch * self.local_heads(operator, core.kv_heads),
+            queries: self.positions(operator),
             visible: core.visible(keys),
             keys,
             query_dim: core.query_dim as f64,
@@ -229,15 +228,9 @@ impl Lowering<'_> {
             return;
         }
         let width = kv_heads * (core.query_dim + core.value_dim) as f64;
-        let bytes = self.batch * self.key_positions(core) * width * self.activation.bytes();
-        let under = core.flash.then(|| {
-            self.flash(
-                core,
-                1.0_f64.max(self.local_heads(operator, core.heads)),
-                kv_heads,
-                !forward,
-            )
-        });
+        let bytes =
+            self.batch * self.key_positions(operator, core) * width * self.activation.bytes();
+        let under = core.flash.then(|| self.flash(operator, core, !forward));
         let gather = wire(Purpose::Context, Collective::AllGather, bytes, under);
         self.communicate(forward, operator, gather);
         if !forward {
@@ -256,7 +249,7 @@ impl Lowering<'_> {
         keys: f64,
         forward: bool,
     ) {
-        let (queries, width) = (self.positions, core.query_dim as f64);
+        let (queries, width) = (self.positions(operator), core.query_dim as f64);
         let value = core.value_dim as f64;
         let scores = batch * queries * keys;
         let element = self.activation.bytes();

@@ -8,12 +8,17 @@ use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{
-    Block, Dim, Extent, Operator, OperatorKind, Recompute, Region, Routed, SavedAs, Training,
+    Block, BlockRole, Dim, Extent, Graph, Operator, OperatorKind, Recompute, Region, Routed,
+    SavedAs, Training,
 };
 
-/// Lowers every operator of `block` to what the fullest rank runs for one micro-batch.
-pub fn lower(block: &Block, training: &Training, plan: &Plan) -> BlockProgram {
+/// Lowers every operator of a graph's block to what the fullest rank runs for one micro-batch.
+pub fn lower(graph: &Graph, block: usize, training: &Training, plan: &Plan) -> BlockProgram {
+    let block = &graph.blocks[block];
     let mut lowering = Lowering::new(block, training, plan);
+    if block.role != BlockRole::Embedding {
+        lowering.input_width = graph.hidden as f64;
+    }
     for index in 0..block.operators.len() {
         lowering.forward(index);
     }
@@ -31,12 +36,10 @@ pub(super) struct Lowering<'a> {
     pub(super) training: &'a Training,
     pub(super) sharding: Sharding,
     pub(super) mesh: Mesh,
-    /// Tokens of a micro-batch on one context rank.
-    pub(super) tokens: f64,
     /// Sequences of a micro-batch.
     pub(super) batch: f64,
-    /// Positions of a sequence on one context rank.
-    pub(super) positions: f64,
+    /// Columns of the block's input.
+    input_width: f64,
     pub(super) activation: Dtype,
     pub(super) matmul: Dtype,
     overlap_tensor: bool,
@@ -49,16 +52,13 @@ pub(super) struct Lowering<'a> {
 impl<'a> Lowering<'a> {
     fn new(block: &'a Block, training: &'a Training, plan: &Plan) -> Self {
         let batch = f64::from(plan.micro_batch);
-        let sequence = block.sequence.unwrap_or(training.sequence);
-        let positions = sequence.div_ceil(u64::from(plan.context)) as f64;
         Self {
             block,
             training,
             sharding: Sharding::new(plan),
             mesh: Mesh::new(plan),
-            tokens: batch * positions,
             batch,
-            positions,
+            input_width: 0.0,
             activation: training.precision.activation(),
             matmul: training.precision.matmul(),
             overlap_tensor: plan.overlap_tensor,
@@ -79,14 +79,27 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// Positions of an operator's sequences on one context rank.
+    pub(super) fn positions(&self, operator: &Operator) -> f64 {
+        let sequence = operator.positions.unwrap_or(self.training.sequence);
+        sequence.div_ceil(u64::from(self.mesh.context.size)) as f64
+    }
+
+    /// Tokens of a micro-batch on one context rank.
+    pub(super) fn tokens(&self, operator: &Operator) -> f64 {
+        self.batch * self.positions(operator)
+    }
+
     /// Tokens that an operator works on, routed copies not counted.
     pub(super) fn tokens_of(&self, operator: &Operator) -> f64 {
-        self.tokens / f64::from(self.sharding.token_degree(operator))
+        self.tokens(operator) / f64::from(self.sharding.token_degree(operator))
     }
 
     /// Tokens over all local experts, on the most loaded rank.
     pub(super) fn routed_tokens(&self, operator: &Operator, routed: &Routed) -> f64 {
-        self.tokens_of(operator) * routed.top_k as f64 * routed.imbalance(self.expert_ranks)
+        self.tokens_of(operator)
+            * routed.top_k as f64
+            * routed.most_loaded(u64::from(self.expert_ranks))
     }
 
     pub(super) fn compute(&mut self, forward: bool, operator: &Operator, kernel: Kernel) {
@@ -207,7 +220,7 @@ impl<'a> Lowering<'a> {
                     .sum()
             }),
         };
-        self.tokens * columns * self.activation.bytes()
+        self.tokens(operator) * columns * self.activation.bytes()
     }
 
     /// Ranks that together hold every expert of a layer once.
@@ -216,7 +229,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn copies(&self, routed: &Routed) -> f64 {
-        routed.top_k as f64 * routed.imbalance(self.expert_ranks)
+        routed.top_k as f64 * routed.most_loaded(u64::from(self.expert_ranks))
     }
 
     fn weights(&self) -> Weights {
@@ -233,10 +246,14 @@ impl<'a> Lowering<'a> {
             Layout::Sharded(_) => self.mesh.tensor.size,
             _ => 1,
         });
-        let width = self.block.input_width as f64;
-        sum.input = Bytes::new(self.tokens * width * self.activation.bytes() / residual);
+        let tokens = self.block.operators.first().map_or(0.0, |o| self.tokens(o));
+        sum.input = Bytes::new(tokens * self.input_width * self.activation.bytes() / residual);
         for operator in &self.block.operators {
-            let bytes: f64 = operator.saved.iter().map(|s| self.saved_bytes(s)).sum();
+            let bytes: f64 = operator
+                .saved
+                .iter()
+                .map(|s| self.saved_bytes(operator, s))
+                .sum();
             sum.kept += Bytes::new(bytes);
             if operator.recompute == Recompute::Full {
                 sum.kept_selective += Bytes::new(bytes);
@@ -246,7 +263,7 @@ impl<'a> Lowering<'a> {
         sum
     }
 
-    fn saved_bytes(&self, saved: &crate::workload::Saved) -> f64 {
+    fn saved_bytes(&self, operator: &Operator, saved: &crate::workload::Saved) -> f64 {
         let cut = match (saved.region, self.sharding.residual()) {
             (Region::Residual, Layout::Sharded(_)) => f64::from(self.mesh.tensor.size),
             _ => 1.0,
@@ -257,7 +274,7 @@ impl<'a> Lowering<'a> {
             SavedAs::Fp32 => 4.0,
         };
         let copies = self.sharding.local_product(saved.region, &saved.shape);
-        self.tokens / cut * copies * element
+        self.tokens(operator) / cut * copies * element
     }
 
     /// An operator's output and its gradient, which live beside what is kept.

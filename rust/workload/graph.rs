@@ -20,10 +20,6 @@ pub struct Block {
     pub name: String,
     /// Where it may lie.
     pub role: BlockRole,
-    /// Positions of its sequences where they are not the job's (the encoder of an encoder-decoder).
-    pub sequence: Option<u64>,
-    /// Columns of its input: the residual stream's width, 0 for the embedding.
-    pub input_width: u64,
     /// Operators in order.
     pub operators: Vec<Operator>,
     /// False where no gradient passes: forward-only jobs, and frozen blocks below all trained weights.

@@ -1,11 +1,13 @@
 //! What is computed: models lowered to operators with named dims, blind to hardware and plans.
 
+mod arithmetic;
 mod dim;
 mod graph;
 mod operator;
 mod training;
 pub mod transformer;
 
+pub use arithmetic::Arithmetic;
 pub use dim::{Dim, Extent, Product};
 pub use graph::{Block, BlockRole, Graph};
 pub use operator::{

@@ -276,13 +276,6 @@ impl Operator {
     }
 }
 
-impl Routed {
-    /// Load of the most loaded of `ranks` expert ranks over the mean.
-    pub fn imbalance(&self, ranks: u32) -> f64 {
-        if ranks > 1 { self.imbalance } else { 1.0 }
-    }
-}
-
 impl Attention {
     /// Key positions that a query sees on average, of `keys` in memory.
     ///

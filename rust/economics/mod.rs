@@ -1,0 +1,47 @@
+//! What energy and machines cost: joules of a step, dollars of owning or renting.
+
+use crate::hardware::Cluster;
+use crate::units::{Dollars, Joules, Seconds, Watts};
+
+const SECONDS_PER_YEAR: f64 = 365.25 * 86400.0;
+const JOULES_PER_KWH: f64 = 3.6e6;
+
+/// Energy of all devices and nodes over `step`, of which each device computes for `busy`.
+///
+/// `E = PUE * (devices * (idle * step + (peak - idle) * busy) + nodes * overhead * step)`:
+/// devices draw their limit while kernels run and idle power while they wait
+/// (the linear model of Barroso, Hoelzle and Ranganathan 2018, section 5.2.1).
+pub fn energy(cluster: &Cluster, step: Seconds, busy: Seconds) -> Joules {
+    let devices = f64::from(cluster.devices);
+    let power = &cluster.device.power;
+    let active = power.peak - power.idle;
+    let devices_energy = (power.idle * step + active * busy) * devices;
+    let nodes_energy = overhead(cluster) * step;
+    (devices_energy + nodes_energy) * cluster.system.power_usage_effectiveness
+}
+
+fn overhead(cluster: &Cluster) -> Watts {
+    cluster.system.node_overhead_power * nodes(cluster)
+}
+
+fn nodes(cluster: &Cluster) -> f64 {
+    f64::from(cluster.devices.div_ceil(cluster.system.devices_per_node))
+}
+
+/// Dollars of holding the cluster for `time` and of the energy used, or `None` where no price is
+/// known. Rent includes energy; ownership writes the nodes off over their lifetime.
+pub fn cost(cluster: &Cluster, time: Seconds, energy: Joules) -> Option<Dollars> {
+    let price = &cluster.system.price;
+    if let Some(rent) = price.rent_per_device_hour {
+        return Some(rent * (f64::from(cluster.devices) * time.value() / 3600.0));
+    }
+    let per_node = price.node.or_else(|| {
+        cluster
+            .device
+            .price
+            .map(|p| p * f64::from(cluster.system.devices_per_node))
+    })?;
+    let owned = time.value() / (price.lifetime_years * SECONDS_PER_YEAR);
+    let energy = price.energy_per_kwh * (energy.value() / JOULES_PER_KWH);
+    Some(per_node * nodes(cluster) * owned + energy)
+}

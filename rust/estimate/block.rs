@@ -1,0 +1,216 @@
+//! Factors: the priced program of each distinct block, tabulated once per combination of the plan
+//! fields that it depends on.
+
+use super::job::Job;
+use super::price::Pricer;
+use crate::plan::{Activations, Plan, Purpose, RecomputePolicy, Task, Weights, lower, repeats};
+use crate::workload::{BlockRole, OperatorClass, Recompute};
+
+/// Operator classes of a breakdown.
+pub const CLASSES: usize = 9;
+/// Purposes of communication inside a block.
+pub(super) const PURPOSES: usize = 3;
+
+/// Seconds of one phase, line by line.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Lines {
+    /// Compute by operator class.
+    pub compute: [f64; CLASSES],
+    /// Collectives that nothing hides, by purpose.
+    pub exposed: [f64; PURPOSES],
+    /// Collectives that run under kernels, by purpose.
+    pub hidden: [f64; PURPOSES],
+}
+
+impl Lines {
+    /// Seconds on the critical path.
+    pub fn total(&self) -> f64 {
+        self.compute.iter().sum::<f64>() + self.exposed.iter().sum::<f64>()
+    }
+
+    /// Adds `times` of another phase.
+    pub fn add(&mut self, other: &Self, times: f64) {
+        let add = |mine: &mut [f64], theirs: &[f64]| {
+            for (a, b) in mine.iter_mut().zip(theirs) {
+                *a += b * times;
+            }
+        };
+        add(&mut self.compute, &other.compute);
+        add(&mut self.exposed, &other.exposed);
+        add(&mut self.hidden, &other.hidden);
+    }
+}
+
+/// A priced block.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct BlockFactor {
+    /// Forward pass.
+    pub forward: Lines,
+    /// Backward pass.
+    pub backward: Lines,
+    /// What selective recomputation adds to the backward pass.
+    pub selective: Lines,
+    /// What full recomputation adds.
+    pub full: Lines,
+    /// Totals of the four, summed once: forward, backward, selective, full.
+    totals: [f64; 4],
+    /// Matrix arithmetic of forward and backward, and of the two recomputations.
+    pub flops: [f64; 4],
+    /// Weights held.
+    pub weights: Weights,
+    /// Activations held.
+    pub activations: Activations,
+}
+
+impl BlockFactor {
+    /// Lowers and prices one block.
+    fn new(block: usize, job: &Job, plan: &Plan, pricer: &mut Pricer) -> Self {
+        let program = lower(&job.graph, block, &job.training, plan);
+        let layer = job.graph.blocks[block].role == BlockRole::Layer;
+        let mut factor = Self {
+            weights: program.weights,
+            activations: program.activations,
+            ..Self::default()
+        };
+        for task in &program.forward {
+            let again = match task {
+                Task::Compute { recompute, .. } | Task::Communicate { recompute, .. } => *recompute,
+            };
+            let flops = price(task, pricer, &mut factor.forward);
+            factor.flops[0] += flops;
+            if !layer {
+                continue; // embedding and head are never repeated
+            }
+            for (policy, slot) in [(RecomputePolicy::Selective, 2), (RecomputePolicy::Full, 3)] {
+                if repeats(policy, again) {
+                    factor.flops[slot] += flops;
+                }
+            }
+            if again == Recompute::Selective {
+                price(task, pricer, &mut factor.selective);
+            }
+            price(task, pricer, &mut factor.full);
+        }
+        for task in &program.backward {
+            factor.flops[1] += price(task, pricer, &mut factor.backward);
+        }
+        factor.totals = [
+            factor.forward.total(),
+            factor.backward.total(),
+            factor.selective.total(),
+            factor.full.total(),
+        ];
+        factor
+    }
+
+    /// Seconds of the forward pass.
+    pub fn forward_time(&self) -> f64 {
+        self.totals[0]
+    }
+
+    /// Seconds of the backward pass under a recomputation policy.
+    pub fn backward_time(&self, policy: RecomputePolicy) -> f64 {
+        self.totals[1] + self.recompute_time(policy)
+    }
+
+    /// Seconds of recomputation.
+    pub fn recompute_time(&self, policy: RecomputePolicy) -> f64 {
+        match policy {
+            RecomputePolicy::None => 0.0,
+            RecomputePolicy::Selective => self.totals[2],
+            RecomputePolicy::Full => self.totals[3],
+        }
+    }
+
+    /// Lines of recomputation.
+    pub fn recompute_lines(&self, policy: RecomputePolicy) -> Option<&Lines> {
+        match policy {
+            RecomputePolicy::None => None,
+            RecomputePolicy::Selective => Some(&self.selective),
+            RecomputePolicy::Full => Some(&self.full),
+        }
+    }
+}
+
+/// Adds a task's seconds to `lines` and returns its matrix arithmetic.
+fn price(task: &Task, pricer: &mut Pricer, lines: &mut Lines) -> f64 {
+    match task {
+        Task::Compute { class, kernel, .. } => {
+            let cost = pricer.kernel(kernel);
+            lines.compute[*class as usize] += cost.time.value();
+            cost.flops.value()
+        }
+        Task::Communicate {
+            purpose,
+            collective,
+            span,
+            bytes,
+            under,
+            ..
+        } => {
+            let time = pricer.forms(*collective, *span).time(*bytes).value();
+            let cover = under.map_or(0.0, |k| pricer.kernel(&k).time.value());
+            let hidden = time.min(cover);
+            lines.exposed[*purpose as usize] += time - hidden;
+            lines.hidden[*purpose as usize] += hidden;
+            0.0
+        }
+    }
+}
+
+/// The priced blocks of a model under the fields that a block depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Factors {
+    /// One per distinct block of the graph.
+    pub blocks: Vec<BlockFactor>,
+}
+
+/// The plan fields that a block's factor depends on.
+pub type FactorKey = (u32, u32, u32, u32, u32, bool, bool);
+
+impl Factors {
+    /// Prices all blocks.
+    pub fn new(job: &Job, plan: &Plan, pricer: &mut Pricer) -> Self {
+        let blocks = (0..job.graph.blocks.len())
+            .map(|block| BlockFactor::new(block, job, plan, pricer))
+            .collect();
+        Self { blocks }
+    }
+
+    /// Two plans with equal keys share factors.
+    pub fn key(plan: &Plan) -> FactorKey {
+        (
+            plan.tensor,
+            plan.context,
+            plan.expert,
+            plan.expert_tensor_ranks(),
+            plan.micro_batch,
+            plan.sequence_parallel,
+            plan.overlap_tensor,
+        )
+    }
+}
+
+/// Index of a purpose's line.
+pub(super) const fn purpose_name(index: usize) -> &'static str {
+    match index {
+        i if i == Purpose::Tensor as usize => "tensor",
+        i if i == Purpose::Context as usize => "context",
+        _ => "expert",
+    }
+}
+
+/// Name of an operator class.
+pub(super) const fn class_name(index: usize) -> &'static str {
+    match index {
+        i if i == OperatorClass::Matmul as usize => "matmul",
+        i if i == OperatorClass::Attention as usize => "attention",
+        i if i == OperatorClass::Experts as usize => "experts",
+        i if i == OperatorClass::Normalization as usize => "normalization",
+        i if i == OperatorClass::Elementwise as usize => "elementwise",
+        i if i == OperatorClass::Embedding as usize => "embedding",
+        i if i == OperatorClass::Head as usize => "head",
+        i if i == OperatorClass::Loss as usize => "loss",
+        _ => "routing",
+    }
+}

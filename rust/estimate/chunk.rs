@@ -1,0 +1,90 @@
+//! How blocks are dealt to virtual stages: counts per distinct block for the first, the last, and
+//! every distinct virtual stage between.
+
+use super::job::Job;
+use crate::plan::Split;
+use crate::workload::BlockRole;
+
+/// Most distinct blocks of a model.
+pub(super) const MAX_BLOCKS: usize = 16;
+
+/// How often each distinct block occurs in a virtual stage.
+pub type Counts = [f64; MAX_BLOCKS];
+
+/// The virtual stages of a split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chunks {
+    /// Virtual stages in all.
+    pub count: u64,
+    /// First virtual stage, embedding included.
+    pub first: Counts,
+    /// Distinct virtual stages between; the slowest of them stands for all.
+    pub middle: Vec<Counts>,
+    /// Last virtual stage, head included. With one virtual stage all is in `first`.
+    pub last: Counts,
+    /// Layers of the first, a middle and the last virtual stage.
+    pub layers: [f64; 3],
+}
+
+impl Chunks {
+    /// Deals the model's positions to `count` virtual stages.
+    pub fn new(job: &Job, split: Split, count: u64) -> Self {
+        let graph = &job.graph;
+        let role = |index: &usize| graph.blocks[*index].role;
+        let layers: Vec<usize> = graph
+            .order
+            .iter()
+            .copied()
+            .filter(|b| role(b) == BlockRole::Layer)
+            .collect();
+        let ends = |wanted: BlockRole| {
+            let mut counts = [0.0; MAX_BLOCKS];
+            for &block in graph.order.iter().filter(|b| role(b) == wanted) {
+                counts[block.min(MAX_BLOCKS - 1)] += 1.0;
+            }
+            counts
+        };
+        let mut chunks = Self {
+            count,
+            first: ends(BlockRole::Embedding),
+            middle: Vec::new(),
+            last: ends(BlockRole::Head),
+            layers: [split.first as f64, split.middle as f64, split.last as f64],
+        };
+        let mut at = 0;
+        for stage in 0..count {
+            let size = match stage {
+                0 => split.first,
+                s if s + 1 == count => split.last,
+                _ => split.middle,
+            };
+            let end = (at + size as usize).min(layers.len());
+            chunks.deal(stage, &layers[at..end]);
+            at = end;
+        }
+        if count == 1 {
+            for (a, b) in chunks.first.iter_mut().zip(chunks.last) {
+                *a += b;
+            }
+            chunks.last = chunks.first;
+        }
+        chunks
+    }
+
+    fn deal(&mut self, stage: u64, blocks: &[usize]) {
+        let mut counts = match stage {
+            0 => self.first,
+            s if s + 1 == self.count => self.last,
+            _ => [0.0; MAX_BLOCKS],
+        };
+        for &block in blocks {
+            counts[block.min(MAX_BLOCKS - 1)] += 1.0;
+        }
+        match stage {
+            0 => self.first = counts,
+            s if s + 1 == self.count => self.last = counts,
+            _ if self.middle.contains(&counts) => {}
+            _ => self.middle.push(counts),
+        }
+    }
+}

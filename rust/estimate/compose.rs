@@ -1,0 +1,516 @@
+//! Composes factors, links and a schedule into the time of a step. No allocation, no strings:
+//! search calls this for every plan, `estimate` for one.
+
+use super::block::{Factors, Lines};
+use super::chunk::{Chunks, Counts};
+use super::job::Job;
+use super::links::{Links, Replicas};
+use super::residents::Residents;
+use crate::collective::Forms;
+use crate::plan::{Plan, RecomputePolicy, Schedule};
+use crate::schedule::{self, Kind, Pass, Scratch, Stages};
+use crate::units::{Bytes, Joules, Seconds};
+use crate::workload::Training;
+
+/// Seconds of a step by part, on the critical path unless named hidden.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Parts {
+    /// First forward to last backward.
+    pub pipeline: f64,
+    /// Idle time of the busiest stage within it.
+    pub bubble: f64,
+    /// Sends between stages on the busiest stage, within `pipeline`.
+    pub send: f64,
+    /// ZeRO-3 gathers and scatters that compute does not hide on the busiest stage, within `pipeline`.
+    pub shard_exposed: f64,
+    /// Gradient reduction after the last backward.
+    pub gradient_exposed: f64,
+    /// Gradient reduction under the backward pass.
+    pub gradient_hidden: f64,
+    /// Gather of updated weights that nothing hides.
+    pub gather_exposed: f64,
+    /// Gather of updated weights under the next forward pass.
+    pub gather_hidden: f64,
+    /// Sum of tied embedding gradients between first and last stage.
+    pub embedding_sync: f64,
+    /// Optimizer.
+    pub optimizer: f64,
+}
+
+impl Parts {
+    /// Length of the step.
+    pub fn step(&self) -> f64 {
+        self.pipeline
+            + self.gradient_exposed
+            + self.gather_exposed
+            + self.embedding_sync
+            + self.optimizer
+    }
+}
+
+/// What one plan costs, as plain numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Composed {
+    /// Step time in seconds.
+    pub time: f64,
+    /// Bytes on the fullest rank.
+    pub memory: f64,
+    /// Index of the fullest stage.
+    pub fullest: u32,
+    /// Where the time goes.
+    pub parts: Parts,
+    /// Which kind of virtual stage is busiest: 0 first, 1 middle, 2 last.
+    pub busiest: usize,
+    /// Which of the distinct middle stages is slowest.
+    pub slowest_middle: usize,
+}
+
+/// One virtual stage's share of a plan: what is summed over its blocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Virtual {
+    pub(super) forward: f64,
+    pub(super) backward: f64,
+    pub(super) dense: f64,
+    pub(super) expert: f64,
+    pub(super) shard_exposed: f64,
+    pub(super) send: f64,
+    pub(super) layers: f64,
+}
+
+/// Everything that composing a plan reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Composer<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its priced blocks.
+    pub factors: &'a Factors,
+    /// Its collectives between blocks.
+    pub links: &'a Links,
+    /// Its virtual stages.
+    pub chunks: &'a Chunks,
+}
+
+/// A plan priced but for the exact length of its pipeline.
+#[derive(Debug, Clone, Copy)]
+pub struct Draft<'a> {
+    composer: Composer<'a>,
+    stages: Stages,
+    count: u32,
+    work: f64,
+    exact: bool,
+    composed: Composed,
+}
+
+impl Draft<'_> {
+    /// Bytes on the fullest rank.
+    pub fn memory(&self) -> f64 {
+        self.composed.memory
+    }
+
+    /// A step time that the plan cannot beat; the step time itself where `exact` holds.
+    pub fn lower_bound(&self) -> f64 {
+        self.composed.time
+    }
+
+    /// True where the schedule's closed form is exact.
+    pub fn exact(&self) -> bool {
+        self.exact
+    }
+
+    /// Runs the schedule's recurrence where its closed form is only a bound.
+    pub fn finish(mut self, scratch: &mut Scratch) -> Composed {
+        if !self.exact {
+            let kind = kind(self.composer.plan.schedule);
+            let pipeline = schedule::step_time(kind, &self.stages, self.count, scratch).value();
+            self.composed.parts.pipeline = pipeline;
+            self.composed.parts.bubble = (pipeline - self.work).max(0.0);
+            self.composed.time = self.composed.parts.step();
+        }
+        self.composed
+    }
+}
+
+impl<'a> Composer<'a> {
+    /// Time and memory of a step.
+    pub fn compose(&self, scratch: &mut Scratch) -> Composed {
+        self.draft().finish(scratch)
+    }
+
+    /// Everything but the exact length of the pipeline.
+    pub fn draft(&self) -> Draft<'a> {
+        let (virtuals, slowest_middle) = self.virtuals();
+        let (memory, fullest) = Residents::new(self, slowest_middle).fullest();
+        let stages = self.stages(&virtuals);
+        let count = self.plan.micro_batches(self.job.training.global_batch);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let closed = schedule::makespan(kind(self.plan.schedule), &stages, count);
+        let (work, busiest) = self.busiest(&virtuals);
+        let rounds = f64::from(count);
+        let mut parts = Parts {
+            pipeline: closed.time.value(),
+            bubble: (closed.time.value() - work * rounds).max(0.0),
+            send: self.per_rank(&virtuals, busiest, |v| v.send) * rounds,
+            shard_exposed: self.per_rank(&virtuals, busiest, |v| v.shard_exposed) * rounds,
+            ..Parts::default()
+        };
+        if !self.job.training.forward_only {
+            self.after_backward(&virtuals, &mut parts);
+        }
+        Draft {
+            composer: *self,
+            stages,
+            count,
+            work: work * rounds,
+            exact: closed.exact,
+            composed: Composed {
+                time: parts.step(),
+                memory: memory.value(),
+                fullest,
+                parts,
+                busiest,
+                slowest_middle,
+            },
+        }
+    }
+
+    /// Micro-batches of a step.
+    pub fn micro_batches(&self) -> f64 {
+        self.plan.micro_batches(self.job.training.global_batch) as f64
+    }
+
+    /// Joules of a step: devices draw their limit while kernels of the busiest stage run.
+    pub fn energy(&self, composed: &Composed) -> Joules {
+        let parts = &composed.parts;
+        let busy = parts.pipeline - parts.bubble - parts.send - parts.shard_exposed;
+        let busy = (busy - self.waits(composed) + parts.optimizer).max(0.0);
+        let (step, busy) = (Seconds::new(composed.time), Seconds::new(busy));
+        crate::economics::energy(&self.job.cluster, step, busy)
+    }
+
+    /// Exposed collectives inside blocks on the busiest stage.
+    fn waits(&self, composed: &Composed) -> f64 {
+        let lines = self.rank_lines(composed);
+        let exposed: f64 = lines.iter().flat_map(|l| l.exposed).sum();
+        exposed * self.micro_batches()
+    }
+
+    /// Lines of one micro-batch on the busiest stage: forward, backward, recomputation.
+    pub(super) fn rank_lines(&self, composed: &Composed) -> [Lines; 3] {
+        let chunks = f64::from(self.plan.interleave);
+        let own = match composed.busiest {
+            0 => &self.chunks.first,
+            2 => &self.chunks.last,
+            _ => self
+                .chunks
+                .middle
+                .get(composed.slowest_middle)
+                .unwrap_or(&self.chunks.first),
+        };
+        let mut lines = [Lines::default(); 3];
+        self.add_lines(&mut lines, own, 1.0);
+        if let Some(middle) = self.chunks.middle.get(composed.slowest_middle) {
+            self.add_lines(&mut lines, middle, chunks - 1.0);
+        }
+        lines
+    }
+
+    fn add_lines(&self, lines: &mut [Lines; 3], counts: &Counts, times: f64) {
+        let trains = !self.job.training.forward_only;
+        for (block, &count) in self.factors.blocks.iter().zip(counts) {
+            lines[0].add(&block.forward, count * times);
+            if trains {
+                lines[1].add(&block.backward, count * times);
+                if let Some(again) = block.recompute_lines(self.plan.recompute) {
+                    lines[2].add(again, count * times);
+                }
+            }
+        }
+    }
+
+    /// Sums factors over the blocks of the three kinds of virtual stage.
+    fn virtuals(&self) -> ([Virtual; 3], usize) {
+        let chunks = self.chunks;
+        let mut middle = Virtual::default();
+        let mut slowest = 0;
+        for (index, counts) in chunks.middle.iter().enumerate() {
+            let one = self.virtual_stage(counts, 1);
+            if one.forward + one.backward > middle.forward + middle.backward {
+                middle = one;
+                slowest = index;
+            }
+        }
+        let first = self.virtual_stage(&chunks.first, 0);
+        let last = if chunks.count > 1 {
+            self.virtual_stage(&chunks.last, 2)
+        } else {
+            first
+        };
+        ([first, middle, last], slowest)
+    }
+
+    fn virtual_stage(&self, counts: &Counts, position: usize) -> Virtual {
+        let policy = self.plan.recompute;
+        let mut sum = Virtual {
+            layers: self.chunks.layers[position],
+            ..Virtual::default()
+        };
+        for (block, &count) in self.factors.blocks.iter().zip(counts) {
+            if count > 0.0 {
+                sum.forward += count * block.forward_time();
+                sum.backward += count * block.backward_time(policy);
+                sum.dense += count * block.weights.dense;
+                sum.expert += count * block.weights.expert;
+            }
+        }
+        if self.job.training.forward_only {
+            sum.backward = 0.0;
+        }
+        if self.plan.zero >= 2 {
+            self.shard_traffic(&mut sum);
+        }
+        self.sends(&mut sum, position);
+        sum
+    }
+
+    /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights before each pass
+    /// (Rajbhandari et al. 2020, section 7). With prefetch the traffic of one layer runs under the
+    /// compute of its neighbour, so all but one layer's share hides as far as compute lasts.
+    fn shard_traffic(&self, sum: &mut Virtual) {
+        let training = &self.job.training;
+        let weight = training.precision.activation().bytes();
+        let gather = if self.plan.zero == 3 {
+            gather_time(&self.links.dense, sum.dense * weight)
+                + gather_time(&self.links.expert, sum.expert * weight)
+        } else {
+            0.0
+        };
+        let scatter = if training.forward_only {
+            0.0
+        } else {
+            self.reduce_time(sum.dense, sum.expert)
+        };
+        let forward = exposed(
+            gather,
+            sum.forward,
+            sum.layers,
+            self.plan.overlap_param_gather,
+        );
+        let backward = if training.forward_only {
+            0.0
+        } else {
+            let both = gather + scatter;
+            exposed(
+                both,
+                sum.backward,
+                sum.layers,
+                self.plan.overlap_grad_reduce,
+            )
+        };
+        sum.forward += forward;
+        sum.backward += backward;
+        sum.shard_exposed = forward + backward;
+    }
+
+    /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
+    /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
+    fn sends(&self, sum: &mut Virtual, position: usize) {
+        if self.chunks.count == 1 || self.plan.overlap_pipeline {
+            return;
+        }
+        let hop = self.hop();
+        if position < 2 {
+            sum.forward += hop;
+            sum.send += hop;
+        }
+        if position > 0 && !self.job.training.forward_only {
+            sum.backward += hop;
+            sum.send += hop;
+        }
+    }
+
+    /// Time of a tensor between two stages.
+    fn hop(&self) -> f64 {
+        let plan = self.plan;
+        let training = &self.job.training;
+        let tokens =
+            f64::from(plan.micro_batch) * training.sequence as f64 / f64::from(plan.context);
+        let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
+        let part = bytes / f64::from(plan.tensor);
+        let send = self.links.stage.time(Bytes::new(part)).value();
+        if plan.sequence_parallel {
+            send
+        } else {
+            send + self.links.rejoin.time(Bytes::new(bytes)).value()
+        }
+    }
+
+    fn stages(&self, virtuals: &[Virtual; 3]) -> Stages {
+        let pass = |v: &Virtual| Pass {
+            forward: Seconds::new(v.forward),
+            backward: Seconds::new(v.backward),
+        };
+        let overlapped = self.plan.overlap_pipeline && self.chunks.count > 1;
+        Stages {
+            count: self.plan.pipeline,
+            chunks: self.plan.interleave,
+            first: pass(&virtuals[0]),
+            middle: pass(&virtuals[1]),
+            last: pass(&virtuals[2]),
+            hop: Seconds::new(if overlapped { self.hop() } else { 0.0 }),
+        }
+    }
+
+    /// Work of one micro-batch on the busiest rank, and which end (or middle) it is.
+    fn busiest(&self, virtuals: &[Virtual; 3]) -> (f64, usize) {
+        let mut best = (0.0, 0);
+        for position in 0..3 {
+            let work = self.per_rank(virtuals, position, |v| v.forward + v.backward);
+            if self.exists(position) && work > best.0 {
+                best = (work, position);
+            }
+        }
+        best
+    }
+
+    /// True where some rank is a first, middle or last one.
+    pub(super) fn exists(&self, position: usize) -> bool {
+        match position {
+            0 => true,
+            1 => self.plan.pipeline > 2,
+            _ => self.plan.pipeline > 1,
+        }
+    }
+
+    /// Sums a quantity over the virtual stages of one rank: an end holds its own and middle ones.
+    pub(super) fn per_rank(
+        &self,
+        virtuals: &[Virtual; 3],
+        position: usize,
+        of: impl Fn(&Virtual) -> f64,
+    ) -> f64 {
+        let chunks = f64::from(self.plan.interleave);
+        let middle = of(&virtuals[1]);
+        let own = of(&virtuals[position]);
+        own + (chunks - 1.0) * middle
+    }
+
+    /// Gradient reduction, optimizer, weight gather, tied embeddings.
+    fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
+        let mut ripple = 0.0;
+        for position in 0..3 {
+            if !self.exists(position) {
+                continue;
+            }
+            let dense = self.per_rank(virtuals, position, |v| v.dense);
+            let expert = self.per_rank(virtuals, position, |v| v.expert);
+            let backward = self.per_rank(virtuals, position, |v| v.backward);
+            let forward = self.per_rank(virtuals, position, |v| v.forward);
+            let layers = self.per_rank(virtuals, position, |v| v.layers);
+            if self.plan.zero < 2 {
+                let reduce = self.reduce_time(dense, expert);
+                let left = exposed(reduce, backward, layers, self.plan.overlap_grad_reduce);
+                // later stages end their last backward earlier, by the passes still to come
+                let late = (left - ripple).max(0.0);
+                if late >= parts.gradient_exposed {
+                    parts.gradient_exposed = late;
+                    parts.gradient_hidden = reduce - late;
+                }
+            }
+            if self.plan.zero == 1 || self.plan.zero == 2 {
+                let weight = self.job.training.precision.activation().bytes();
+                let gather = gather_time(&self.links.dense, dense * weight)
+                    + gather_time(&self.links.expert, expert * weight);
+                let left = exposed(gather, forward, layers, self.plan.overlap_param_gather);
+                if left >= parts.gather_exposed {
+                    parts.gather_exposed = left;
+                    parts.gather_hidden = gather - left;
+                }
+            }
+            parts.optimizer = parts.optimizer.max(self.optimizer_time(dense, expert));
+            ripple += backward / f64::from(self.plan.interleave);
+        }
+        if self.job.graph.tied && self.plan.pipeline > 1 {
+            parts.embedding_sync = self.embedding_sync();
+        }
+    }
+
+    /// Sum of gradients over replicas: an all-reduce, or a reduce-scatter inside the ZeRO group and
+    /// an all-reduce of the shard over the groups.
+    fn reduce_time(&self, dense: f64, expert: f64) -> f64 {
+        let gradient = self.job.training.gradient.bytes();
+        let one = |replicas: &Replicas, elements: f64| {
+            let bytes = elements * gradient;
+            if self.plan.zero == 0 {
+                seconds(&replicas.all_reduce, bytes)
+            } else {
+                seconds(&replicas.reduce_scatter, bytes)
+                    + seconds(&replicas.outer_reduce, bytes / replicas.shards)
+            }
+        };
+        one(&self.links.dense, dense) + one(&self.links.expert, expert)
+    }
+
+    fn optimizer_time(&self, dense: f64, expert: f64) -> f64 {
+        let sharded = self.plan.zero >= 1;
+        let share = |elements: f64, shards: f64| if sharded { elements / shards } else { elements };
+        let elements =
+            share(dense, self.links.dense.shards) + share(expert, self.links.expert.shards);
+        let hidden = self.job.graph.hidden as f64;
+        let traffic = crate::memory::optimizer_traffic(&self.job.training, hidden);
+        let rate = self.job.cluster.device.main_memory().sustained();
+        (Bytes::new(elements * traffic) / rate).value()
+    }
+
+    /// First and last stage add up their gradients of the shared table.
+    fn embedding_sync(&self) -> f64 {
+        let table: f64 = self
+            .chunks
+            .first
+            .iter()
+            .zip(&self.factors.blocks)
+            .zip(&self.job.graph.blocks)
+            .filter(|(_, block)| block.role == crate::workload::BlockRole::Embedding)
+            .map(|((count, factor), _)| count * factor.weights.dense)
+            .sum();
+        seconds(&self.links.ends, table * self.job.training.gradient.bytes())
+    }
+
+    /// Recomputation policy of the plan.
+    pub(super) fn policy(&self) -> RecomputePolicy {
+        self.plan.recompute
+    }
+
+    /// The training job.
+    pub(super) fn training(&self) -> &Training {
+        &self.job.training
+    }
+}
+
+/// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which one
+/// has no neighbour to hide under.
+fn exposed(traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
+    if !overlap {
+        return traffic;
+    }
+    let one = traffic / pieces.max(1.0);
+    one.max(traffic - cover * (1.0 - 1.0 / pieces.max(1.0)))
+}
+
+fn gather_time(replicas: &Replicas, bytes: f64) -> f64 {
+    seconds(&replicas.all_gather, bytes)
+}
+
+fn seconds(forms: &Forms, bytes: f64) -> f64 {
+    forms.time(Bytes::new(bytes)).value()
+}
+
+/// The mechanism behind a plan's schedule.
+pub(super) const fn kind(schedule: Schedule) -> Kind {
+    match schedule {
+        Schedule::GPipe => Kind::GPipe,
+        Schedule::OneForwardOneBackward => Kind::OneForwardOneBackward,
+        Schedule::Interleaved => Kind::Interleaved,
+    }
+}

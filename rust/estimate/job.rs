@@ -1,0 +1,66 @@
+//! What stays the same while plans vary: the model's graph, the cluster, the training job.
+
+use crate::error::Result;
+use crate::hardware::Cluster;
+use crate::plan::Shape;
+use crate::units::Bytes;
+use crate::workload::{Graph, Training, Transformer};
+
+/// A workload to be planned on a cluster.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The model.
+    pub model: Transformer,
+    /// Its operators.
+    pub graph: Graph,
+    /// The dims that plans cut.
+    pub shape: Shape,
+    /// The machines.
+    pub cluster: Cluster,
+    /// Batch, sequence, formats.
+    pub training: Training,
+    /// Share of device memory to be left free.
+    pub memory_margin: f64,
+}
+
+impl Job {
+    /// Checks that the parts fit together and lowers the model to operators.
+    pub fn new(
+        model: &Transformer,
+        cluster: &Cluster,
+        training: &Training,
+        memory_margin: f64,
+    ) -> Result<Self> {
+        training.check()?;
+        model.check()?;
+        crate::estimate::price::check_formats(cluster, training)?;
+        if !(0.0..1.0).contains(&memory_margin) {
+            let allowed = "a share of the device memory from 0 up to but not including 1";
+            return Err(crate::error::Error::invalid(
+                "memory_margin",
+                memory_margin,
+                allowed,
+            ));
+        }
+        let graph = model.graph(training);
+        let shape = Shape::new(&graph);
+        Ok(Self {
+            model: model.clone(),
+            graph,
+            shape,
+            cluster: cluster.clone(),
+            training: training.clone(),
+            memory_margin,
+        })
+    }
+
+    /// Memory of a device that a plan may fill.
+    pub fn capacity(&self) -> Bytes {
+        self.cluster.device.main_memory().capacity * (1.0 - self.memory_margin)
+    }
+
+    /// Tokens of an optimizer step.
+    pub fn tokens(&self) -> f64 {
+        self.training.global_batch as f64 * self.training.sequence as f64
+    }
+}

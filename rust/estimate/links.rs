@@ -1,0 +1,65 @@
+//! The collectives between blocks: gradients, ZeRO weights, stage to stage, tied embeddings.
+
+use super::price::Pricer;
+use crate::collective::{Collective, Forms};
+use crate::plan::{Mesh, Plan, Span, zero_spans};
+
+/// Reductions and gathers of one kind of weights over its replicas.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Replicas {
+    /// Sum over all replicas.
+    pub all_reduce: Forms,
+    /// Sum, each rank its shard.
+    pub reduce_scatter: Forms,
+    /// Sum of a shard over the groups of a hybrid sharding.
+    pub outer_reduce: Forms,
+    /// Shards back to full weights.
+    pub all_gather: Forms,
+    /// Ranks that share one copy of the state.
+    pub shards: f64,
+    /// Replicas in all.
+    pub size: u32,
+}
+
+impl Replicas {
+    fn new(replicas: Span, plan: &Plan, pricer: &mut Pricer) -> Self {
+        let (shard, outer) = zero_spans(replicas, plan.zero_group);
+        Self {
+            all_reduce: pricer.forms(Collective::AllReduce, replicas),
+            reduce_scatter: pricer.forms(Collective::ReduceScatter, shard),
+            outer_reduce: pricer.forms(Collective::AllReduce, outer),
+            all_gather: pricer.forms(Collective::AllGather, shard),
+            shards: f64::from(shard.size),
+            size: replicas.size,
+        }
+    }
+}
+
+/// All collectives of a plan that lie outside blocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Links {
+    /// Replicas of dense weights.
+    pub dense: Replicas,
+    /// Replicas of experts.
+    pub expert: Replicas,
+    /// A stage to the next.
+    pub stage: Forms,
+    /// Rejoining the parts that tensor ranks received.
+    pub rejoin: Forms,
+    /// First and last stage.
+    pub ends: Forms,
+}
+
+impl Links {
+    /// Prices the links of a plan; they depend on its mesh and ZeRO group alone.
+    pub fn new(plan: &Plan, pricer: &mut Pricer) -> Self {
+        let mesh = Mesh::new(plan);
+        Self {
+            dense: Replicas::new(mesh.replicas, plan, pricer),
+            expert: Replicas::new(mesh.expert_replicas, plan, pricer),
+            stage: pricer.forms(Collective::SendReceive, mesh.stages),
+            rejoin: pricer.forms(Collective::AllGather, mesh.tensor),
+            ends: pricer.forms(Collective::AllReduce, mesh.ends),
+        }
+    }
+}

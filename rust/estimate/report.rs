@@ -1,0 +1,247 @@
+//! A priced plan as a person or a program reads it: totals, terms of the time, memory by stage.
+
+use super::block::{class_name, purpose_name};
+use super::compose::{Composed, Composer};
+use super::residents::Residents;
+use super::verdict::Shortfall;
+use crate::memory::Footprint;
+use crate::plan::{Plan, RecomputePolicy};
+use crate::units::Seconds;
+use serde::Serialize;
+
+/// One line of the time breakdown. The lines add up to the step time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Term {
+    /// What takes the time, as `matmul.forward` or `tensor.exposed`.
+    pub term: String,
+    /// `compute`, `communication`, `bubble` or `optimizer`.
+    pub group: &'static str,
+    /// Seconds on the critical path.
+    pub time_s: f64,
+    /// Seconds that run under other terms.
+    pub hidden_s: f64,
+}
+
+/// Memory of one stage's ranks by class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageMemory {
+    /// Stage.
+    pub stage: u32,
+    /// Weights in the compute format.
+    pub weights_bytes: f64,
+    /// Gradients.
+    pub gradients_bytes: f64,
+    /// Master weights and optimizer state.
+    pub optimizer_bytes: f64,
+    /// Kept activations of all micro-batches in flight.
+    pub activations_bytes: f64,
+    /// Working set of running operators.
+    pub workspace_bytes: f64,
+    /// Allocator loss.
+    pub fragmentation_bytes: f64,
+    /// Driver context and communicator buffers.
+    pub reserve_bytes: f64,
+    /// All together.
+    pub total_bytes: f64,
+}
+
+/// A priced plan.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The plan.
+    pub plan: Plan,
+    /// Time of an optimizer step.
+    pub step_time_s: f64,
+    /// Bytes on the fullest rank.
+    pub peak_memory_bytes: f64,
+    /// Bytes that a plan may use on a device.
+    pub memory_capacity_bytes: f64,
+    /// True where the plan fits.
+    pub fits: bool,
+    /// What is missing where it does not.
+    pub shortfall: Option<Shortfall>,
+    /// Tokens per second of the whole job.
+    pub tokens_per_s: f64,
+    /// Tokens per second and device.
+    pub tokens_per_s_per_device: f64,
+    /// Matrix arithmetic of the model per step: three forward passes' worth, full attention.
+    pub model_flops_per_step: f64,
+    /// The same with what is recomputed.
+    pub hardware_flops_per_step: f64,
+    /// Model arithmetic per second and device.
+    pub model_flops_per_s_per_device: f64,
+    /// Dense peak that utilisation refers to.
+    pub peak_flops_per_s_per_device: f64,
+    /// Model FLOPs utilisation.
+    pub mfu: f64,
+    /// Hardware FLOPs utilisation.
+    pub hfu: f64,
+    /// Energy of a step.
+    pub energy_j_per_step: f64,
+    /// Price of a step, where prices are known.
+    pub cost_usd_per_step: Option<f64>,
+    /// Steps of the run, where its length is given.
+    pub run_steps: Option<f64>,
+    /// Time of the run.
+    pub run_time_s: Option<f64>,
+    /// Energy of the run.
+    pub run_energy_j: Option<f64>,
+    /// Price of the run.
+    pub run_cost_usd: Option<f64>,
+    /// Micro-batches per replica and step.
+    pub micro_batches: u64,
+    /// Where the time goes on the busiest stage.
+    pub time: Vec<Term>,
+    /// Memory of each stage.
+    pub memory: Vec<StageMemory>,
+    /// True where the device's constants were fitted to measurements of it.
+    pub calibrated: bool,
+    /// What the device's constants rest on.
+    pub calibration_basis: String,
+}
+
+impl Estimate {
+    /// Views a composed plan.
+    pub(super) fn new(composer: &Composer, composed: &Composed) -> Self {
+        let job = composer.job;
+        let devices = f64::from(job.cluster.devices);
+        let step = composed.time;
+        let (model, hardware) = arithmetic(composer);
+        let peak = job
+            .cluster
+            .device
+            .matrix_peak(job.training.precision.matmul())
+            .map_or(f64::NAN, crate::units::FlopsPerSecond::value);
+        let energy = composer.energy(composed);
+        let cost = crate::economics::cost(&job.cluster, Seconds::new(step), energy);
+        let run_steps = job.training.run_tokens.map(|tokens| tokens / job.tokens());
+        let rate = model / step / devices;
+        Self {
+            plan: composer.plan.clone(),
+            step_time_s: step,
+            peak_memory_bytes: composed.memory,
+            memory_capacity_bytes: job.capacity().value(),
+            fits: composed.memory <= job.capacity().value(),
+            shortfall: None,
+            tokens_per_s: job.tokens() / step,
+            tokens_per_s_per_device: job.tokens() / step / devices,
+            model_flops_per_step: model,
+            hardware_flops_per_step: hardware,
+            model_flops_per_s_per_device: rate,
+            peak_flops_per_s_per_device: peak,
+            mfu: rate / peak,
+            hfu: hardware / step / devices / peak,
+            energy_j_per_step: energy.value(),
+            cost_usd_per_step: cost.map(crate::units::Dollars::value),
+            run_steps,
+            run_time_s: run_steps.map(|n| n * step),
+            run_energy_j: run_steps.map(|n| n * energy.value()),
+            run_cost_usd: run_steps.zip(cost).map(|(n, c)| n * c.value()),
+            micro_batches: composer.plan.micro_batches(job.training.global_batch),
+            time: terms(composer, composed),
+            memory: memory(composer, composed),
+            calibrated: job.cluster.device.calibration.measured,
+            calibration_basis: job.cluster.device.calibration.basis.clone(),
+        }
+    }
+}
+
+/// Model and hardware arithmetic of a step: backward is twice forward, recomputation once more.
+fn arithmetic(composer: &Composer) -> (f64, f64) {
+    let job = composer.job;
+    let forward = job.graph.arithmetic(job.training.sequence);
+    let batch = job.training.global_batch as f64;
+    if job.training.forward_only {
+        let model = forward.total().value() * batch;
+        return (model, model);
+    }
+    let model = 3.0 * forward.total().value() * batch;
+    let again = match composer.plan.recompute {
+        RecomputePolicy::None => 0.0,
+        RecomputePolicy::Selective => forward.selective.value(),
+        RecomputePolicy::Full => (forward.layers + forward.attention).value(),
+    };
+    (model, model + again * batch)
+}
+
+fn terms(composer: &Composer, composed: &Composed) -> Vec<Term> {
+    let rounds = composer.micro_batches();
+    let lines = composer.rank_lines(composed);
+    let mut terms = Vec::new();
+    let mut push = |term: String, group, time_s: f64, hidden_s: f64| {
+        if time_s > 0.0 || hidden_s > 0.0 {
+            terms.push(Term {
+                term,
+                group,
+                time_s,
+                hidden_s,
+            });
+        }
+    };
+    for (phase, lines) in ["forward", "backward", "recompute"].iter().zip(&lines) {
+        for (index, seconds) in lines.compute.iter().enumerate() {
+            push(
+                format!("{}.{phase}", class_name(index)),
+                "compute",
+                seconds * rounds,
+                0.0,
+            );
+        }
+        for (index, (exposed, hidden)) in lines.exposed.iter().zip(&lines.hidden).enumerate() {
+            let name = format!("{}_parallel.{phase}", purpose_name(index));
+            push(name, "communication", exposed * rounds, hidden * rounds);
+        }
+    }
+    let parts = &composed.parts;
+    push(
+        "stage_to_stage".to_owned(),
+        "communication",
+        parts.send,
+        0.0,
+    );
+    push(
+        "sharded_weights".to_owned(),
+        "communication",
+        parts.shard_exposed,
+        0.0,
+    );
+    push("bubble".to_owned(), "bubble", parts.bubble, 0.0);
+    let (exposed, hidden) = (parts.gradient_exposed, parts.gradient_hidden);
+    push(
+        "gradient_reduction".to_owned(),
+        "communication",
+        exposed,
+        hidden,
+    );
+    let (exposed, hidden) = (parts.gather_exposed, parts.gather_hidden);
+    push("weight_gather".to_owned(), "communication", exposed, hidden);
+    push(
+        "tied_embedding_sum".to_owned(),
+        "communication",
+        parts.embedding_sync,
+        0.0,
+    );
+    push("optimizer".to_owned(), "optimizer", parts.optimizer, 0.0);
+    terms
+}
+
+fn memory(composer: &Composer, composed: &Composed) -> Vec<StageMemory> {
+    let residents = Residents::new(composer, composed.slowest_middle);
+    (0..composer.plan.pipeline)
+        .map(|stage| view(stage, &residents.stage(stage)))
+        .collect()
+}
+
+fn view(stage: u32, footprint: &Footprint) -> StageMemory {
+    StageMemory {
+        stage,
+        weights_bytes: footprint.weights.value(),
+        gradients_bytes: footprint.gradients.value(),
+        optimizer_bytes: footprint.optimizer.value(),
+        activations_bytes: footprint.activations.value(),
+        workspace_bytes: footprint.workspace.value(),
+        fragmentation_bytes: footprint.fragmentation.value(),
+        reserve_bytes: footprint.reserve.value(),
+        total_bytes: footprint.total().value(),
+    }
+}

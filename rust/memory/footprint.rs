@@ -1,0 +1,130 @@
+//! The bytes of one rank at its fullest moment, by tensor class.
+
+use crate::units::{Bytes, Dtype};
+use crate::workload::{Optimizer, Training};
+
+/// Live activation memory over requested activation memory: what the caching allocator loses to
+/// rounding and fragmentation. Stated factor: PyTorch rounds blocks to 512 B to 2 MiB and keeps
+/// freed segments; 3% to 8% is commonly seen between `allocated` and `reserved`.
+const FRAGMENTATION: f64 = 1.05;
+
+/// What a rank holds, in elements and bytes, before number formats are applied.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Holdings {
+    /// Trained weight elements replicated over the data ranks.
+    pub dense: f64,
+    /// Trained weight elements of routed experts.
+    pub expert: f64,
+    /// Weight elements that are not trained.
+    pub frozen: f64,
+    /// Ranks that share dense optimizer state, gradients or weights.
+    pub dense_shards: f64,
+    /// The same for experts.
+    pub expert_shards: f64,
+    /// ZeRO stage, 0 to 3.
+    pub zero: u8,
+    /// Kept activations of all micro-batches in flight.
+    pub activations: Bytes,
+    /// The largest working set beside them: a recomputed layer, logits, an operator's output.
+    pub transient: Bytes,
+    /// Weights that are gathered at one time (ZeRO stage 3): two layers.
+    pub gathered: f64,
+    /// Columns of the residual stream (for factored optimizer state).
+    pub hidden: f64,
+}
+
+/// Bytes of a rank by tensor class.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Footprint {
+    /// Weights in the compute format.
+    pub weights: Bytes,
+    /// Gradients.
+    pub gradients: Bytes,
+    /// Master weights and optimizer state.
+    pub optimizer: Bytes,
+    /// Activations kept for the backward pass.
+    pub activations: Bytes,
+    /// Working set of the running operators.
+    pub workspace: Bytes,
+    /// Allocator loss on activations and workspace.
+    pub fragmentation: Bytes,
+    /// Driver context, kernels and communicator buffers.
+    pub reserve: Bytes,
+}
+
+/// Bytes of master weights and optimizer state per trained element.
+///
+/// Mixed precision keeps an fp32 copy (4 bytes); Adam two fp32 moments (8), SGD one momentum (4),
+/// Adafactor one number per row and column of each matrix (Shazeer and Stern 2018): `2 / hidden`
+/// numbers per element of a square matrix.
+pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
+    let master = if training.precision.activation() == Dtype::Fp32 {
+        0.0
+    } else {
+        4.0
+    };
+    let state = match training.optimizer {
+        Optimizer::Adam => 8.0,
+        Optimizer::Sgd => 4.0,
+        Optimizer::Adafactor => 4.0 * 2.0 / hidden.max(1.0),
+    };
+    master + state
+}
+
+/// Bytes that an optimizer step moves per trained element: gradients are read for the norm and
+/// again for the update and cleared, master weights and state are read and written, and the
+/// compute copy is written.
+pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
+    let gradients = 3.0 * training.gradient.bytes();
+    gradients + 2.0 * optimizer_bytes(training, hidden) + training.precision.activation().bytes()
+}
+
+impl Footprint {
+    /// Applies number formats and ZeRO's division (Rajbhandari et al. 2020, table 1).
+    pub fn new(holdings: &Holdings, training: &Training, reserve: Bytes) -> Self {
+        let share = |stage: u8, elements: f64, shards: f64| {
+            if holdings.zero >= stage {
+                elements / shards.max(1.0)
+            } else {
+                elements
+            }
+        };
+        let divided = |stage: u8| {
+            share(stage, holdings.dense, holdings.dense_shards)
+                + share(stage, holdings.expert, holdings.expert_shards)
+        };
+        let trains = if training.forward_only { 0.0 } else { 1.0 };
+        let element = training.precision.activation().bytes();
+        let frozen = share(3, holdings.frozen, holdings.dense_shards);
+        let gathered = if holdings.zero >= 3 {
+            holdings.gathered
+        } else {
+            0.0
+        };
+        let low = training.precision.matmul().bytes();
+        // scaled low-precision copies of the weights stay beside the wide ones
+        let copies = if low < element { low } else { 0.0 };
+        let activations = holdings.activations;
+        let workspace = holdings.transient + Bytes::new(gathered * element);
+        Self {
+            weights: Bytes::new((divided(3) + frozen) * (element + copies)),
+            gradients: Bytes::new(divided(2) * training.gradient.bytes() * trains),
+            optimizer: Bytes::new(divided(1) * optimizer_bytes(training, holdings.hidden) * trains),
+            activations,
+            workspace,
+            fragmentation: (activations + workspace) * (FRAGMENTATION - 1.0),
+            reserve,
+        }
+    }
+
+    /// All classes together.
+    pub fn total(&self) -> Bytes {
+        self.weights
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.workspace
+            + self.fragmentation
+            + self.reserve
+    }
+}

@@ -1,0 +1,5 @@
+//! How many bytes one rank holds, by tensor class, from already-sharded counts.
+
+mod footprint;
+
+pub use footprint::{Footprint, Holdings, optimizer_bytes, optimizer_traffic};

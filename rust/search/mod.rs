@@ -1,0 +1,10 @@
+//! Which plan is best, and is that proven: every legal plan of a space is priced or excluded by a bound.
+
+mod keep;
+mod runner;
+mod space;
+mod unit;
+
+pub use keep::Found;
+pub use runner::{Outcome, Rejections, search};
+pub use space::{Limits, Objective, Space};

@@ -1,0 +1,109 @@
+//! Runs the units of a search over all cores and joins what they found, in the units' order.
+
+use super::keep::{Best, Found, Front};
+use super::space::{Limits, Space};
+use super::unit::{UnitOutcome, Walk, units};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::estimate::Job;
+use crate::plan::Rule;
+use rayon::prelude::*;
+
+/// Why plans were turned down, counted by family.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rejections {
+    /// Combinations that break a rule, by `Rule::FAMILIES`. A broken combination is counted once
+    /// for all plans that share it.
+    pub illegal: [u64; Rule::FAMILIES.len()],
+    /// Legal plans that do not fit in memory.
+    pub unfit: u64,
+    /// Bytes that the nearest of them lacks; 0 where all fit.
+    pub least_shortfall_bytes: f64,
+}
+
+impl Rejections {
+    pub(super) fn illegal(&mut self, rule: &Rule) {
+        self.illegal[rule.family()] += 1;
+    }
+
+    pub(super) fn does_not_fit(&mut self, bytes: f64) {
+        if self.unfit == 0 || bytes < self.least_shortfall_bytes {
+            self.least_shortfall_bytes = bytes;
+        }
+        self.unfit += 1;
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.illegal.iter_mut().zip(other.illegal) {
+            *mine += theirs;
+        }
+        if other.unfit > 0 {
+            let unfit = self.unfit + other.unfit - 1;
+            self.does_not_fit(other.least_shortfall_bytes);
+            self.unfit = unfit + 1;
+        }
+    }
+}
+
+/// What a search found and what it turned down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The best plans, best first.
+    pub best: Vec<Found>,
+    /// Plans that no other beats in both time and memory, by rising time.
+    pub front: Vec<Found>,
+    /// Legal plans that fit and whose exact time was computed.
+    pub priced: u64,
+    /// Legal plans that fit and whose lower bound shows that they cannot enter either list.
+    pub bounded: u64,
+    /// Legal plans that fit.
+    pub feasible: u64,
+    /// Why the others were turned down.
+    pub rejections: Rejections,
+}
+
+/// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
+pub fn search(job: &Job, space: &Space, limits: Limits, control: &Control) -> Result<Outcome> {
+    let units = units(job, space);
+    control.set_total(units.len() as u64);
+    let found: Vec<UnitOutcome> = units
+        .par_iter()
+        .enumerate()
+        .map(|(index, unit)| {
+            let outcome = Walk::new(job, space, limits, index).run(*unit, control);
+            control.advance(1);
+            outcome
+        })
+        .collect();
+    if control.is_cancelled() {
+        let (done, total) = control.progress();
+        return Err(Error::Cancelled {
+            what: format!("search after {done} of {total} units"),
+        });
+    }
+    Ok(join(found, limits))
+}
+
+fn join(found: Vec<UnitOutcome>, limits: Limits) -> Outcome {
+    let mut best = Best::new(limits.top);
+    let mut front = Front::default();
+    let mut outcome = Outcome {
+        best: Vec::new(),
+        front: Vec::new(),
+        priced: 0,
+        bounded: 0,
+        feasible: 0,
+        rejections: Rejections::default(),
+    };
+    for unit in found {
+        unit.best.into_iter().for_each(|f| best.push(f));
+        unit.front.into_iter().for_each(|f| front.push(f));
+        outcome.priced += unit.priced;
+        outcome.bounded += unit.bounded;
+        outcome.feasible += unit.feasible;
+        outcome.rejections.add(&unit.rejections);
+    }
+    outcome.best = best.into_found();
+    outcome.front = front.into_found();
+    outcome
+}

@@ -1,0 +1,346 @@
+//! One unit of a search: all plans that share tensor, context and expert ranks, walked in order.
+
+use super::keep::{Best, Found, Front};
+use super::runner::Rejections;
+use super::space::{Limits, Objective, Space, divisors, listed};
+use crate::control::Control;
+use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer};
+use crate::plan::{Plan, RecomputePolicy, Rule, Schedule, Split, check};
+use crate::schedule::Scratch;
+use std::collections::BTreeMap;
+
+/// The ranks that all plans of a unit share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unit {
+    pub(super) tensor: u32,
+    pub(super) context: u32,
+    pub(super) expert: u32,
+    pub(super) expert_tensor: u32,
+}
+
+/// All units of a space, in order.
+pub(super) fn units(job: &Job, space: &Space) -> Vec<Unit> {
+    let devices = job.cluster.devices;
+    let mut units = Vec::new();
+    for tensor in divisors(space.tensor.as_ref(), devices) {
+        for context in divisors(space.context.as_ref(), devices / tensor) {
+            let stage = devices / context;
+            let experts = if job.shape.experts {
+                divisors(space.expert.as_ref(), stage)
+            } else {
+                listed(space.expert.as_ref(), &[1])
+            };
+            for expert in experts {
+                let widths: &[u32] = if job.shape.experts && tensor > 1 {
+                    &[0, 1]
+                } else {
+                    &[0]
+                };
+                for expert_tensor in listed(space.expert_tensor.as_ref(), widths) {
+                    units.push(Unit {
+                        tensor,
+                        context,
+                        expert,
+                        expert_tensor,
+                    });
+                }
+            }
+        }
+    }
+    units
+}
+
+/// What a unit found.
+#[derive(Debug)]
+pub(super) struct UnitOutcome {
+    pub(super) best: Vec<Found>,
+    pub(super) front: Vec<Found>,
+    pub(super) rejections: Rejections,
+    pub(super) priced: u64,
+    pub(super) bounded: u64,
+    pub(super) feasible: u64,
+}
+
+/// A walk through one unit.
+pub(super) struct Walk<'a> {
+    job: &'a Job,
+    space: &'a Space,
+    limits: Limits,
+    index: usize,
+    ordinal: u64,
+    pricer: Pricer<'a>,
+    scratch: Scratch,
+    chunks: BTreeMap<u64, Chunks>,
+    factors: BTreeMap<(u32, bool, bool), Factors>,
+    best: Best,
+    front: Front,
+    rejections: Rejections,
+    priced: u64,
+    bounded: u64,
+    feasible: u64,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(job: &'a Job, space: &'a Space, limits: Limits, index: usize) -> Self {
+        Self {
+            job,
+            space,
+            limits,
+            index,
+            ordinal: 0,
+            pricer: Pricer::new(&job.cluster),
+            scratch: Scratch::new(),
+            chunks: BTreeMap::new(),
+            factors: BTreeMap::new(),
+            best: Best::new(limits.top),
+            front: Front::default(),
+            rejections: Rejections::default(),
+            priced: 0,
+            bounded: 0,
+            feasible: 0,
+        }
+    }
+
+    /// Walks every plan of the unit.
+    pub(super) fn run(mut self, unit: Unit, control: &Control) -> UnitOutcome {
+        let rest = self.job.cluster.devices / (unit.tensor * unit.context);
+        for pipeline in divisors(self.space.pipeline.as_ref(), rest) {
+            let data = rest / pipeline;
+            if self.space.data.as_ref().is_some_and(|d| !d.contains(&data)) {
+                continue;
+            }
+            let mesh = Plan {
+                tensor: unit.tensor,
+                context: unit.context,
+                expert: unit.expert,
+                expert_tensor: unit.expert_tensor,
+                pipeline,
+                data,
+                ..Plan::default()
+            };
+            if control.is_cancelled() {
+                break;
+            }
+            self.mesh(&mesh, control);
+        }
+        UnitOutcome {
+            best: self.best.into_found(),
+            front: self.front.into_found(),
+            rejections: self.rejections,
+            priced: self.priced,
+            bounded: self.bounded,
+            feasible: self.feasible,
+        }
+    }
+
+    /// Walks the plans of one mesh: ZeRO groups, micro-batches, sequence parallelism, overlaps.
+    fn mesh(&mut self, mesh: &Plan, control: &Control) {
+        let per_replica = self.job.training.global_batch / u64::from(mesh.data);
+        let per_replica = u32::try_from(per_replica).unwrap_or(u32::MAX);
+        if per_replica == 0
+            || !self
+                .job
+                .training
+                .global_batch
+                .is_multiple_of(u64::from(mesh.data))
+        {
+            self.reject(&Rule::Batch {
+                global_batch: self.job.training.global_batch,
+                step: u64::from(mesh.data),
+            });
+            return;
+        }
+        let parallel: &[bool] = if mesh.tensor > 1 {
+            &[false, true]
+        } else {
+            &[false]
+        };
+        for zero_group in listed(self.space.zero_group.as_ref(), &[0]) {
+            let grouped = Plan {
+                zero_group,
+                ..mesh.clone()
+            };
+            let links = Links::new(&grouped, &mut self.pricer);
+            for micro_batch in divisors(self.space.micro_batch.as_ref(), per_replica) {
+                for sequence_parallel in listed(self.space.sequence_parallel.as_ref(), parallel) {
+                    for overlap_tensor in listed(self.space.overlap_tensor.as_ref(), &[true]) {
+                        if control.is_cancelled() {
+                            return;
+                        }
+                        let block = Plan {
+                            micro_batch,
+                            sequence_parallel,
+                            overlap_tensor,
+                            ..grouped.clone()
+                        };
+                        self.block(&block, &links);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Walks the plans that share priced blocks: schedules, chunks, ZeRO, recomputation.
+    fn block(&mut self, block: &Plan, links: &Links) {
+        let key = (
+            block.micro_batch,
+            block.sequence_parallel,
+            block.overlap_tensor,
+        );
+        let mut factors = self.factors.remove(&key);
+        for schedule in listed(
+            self.space.schedule.as_ref(),
+            &[
+                Schedule::GPipe,
+                Schedule::OneForwardOneBackward,
+                Schedule::Interleaved,
+            ],
+        ) {
+            for interleave in self.interleaves(schedule, block.pipeline) {
+                let plan = Plan {
+                    schedule,
+                    interleave,
+                    overlap_pipeline: schedule == Schedule::Interleaved,
+                    ..block.clone()
+                };
+                let split = match check(
+                    &plan,
+                    &self.job.shape,
+                    &self.job.training,
+                    self.job.cluster.devices,
+                ) {
+                    Ok(split) => split,
+                    Err(rule) => {
+                        self.reject(&rule);
+                        continue;
+                    }
+                };
+                let factors =
+                    factors.get_or_insert_with(|| Factors::new(self.job, &plan, &mut self.pricer));
+                self.memory_choices(&plan, split, factors, links);
+            }
+        }
+        if let Some(factors) = factors {
+            self.factors.insert(key, factors);
+        }
+    }
+
+    fn interleaves(&self, schedule: Schedule, pipeline: u32) -> Vec<u32> {
+        let per_stage = self.job.shape.layers.div_ceil(u64::from(pipeline));
+        let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
+        match schedule {
+            Schedule::Interleaved if pipeline == 1 => Vec::new(),
+            Schedule::Interleaved => match &self.space.interleave {
+                Some(values) => values.iter().copied().filter(|v| *v > 1).collect(),
+                None => (2..=most).collect(),
+            },
+            _ => match &self.space.interleave {
+                Some(values) => values.iter().copied().filter(|v| *v == 1).collect(),
+                None => vec![1],
+            },
+        }
+    }
+
+    fn memory_choices(&mut self, plan: &Plan, split: Split, factors: &Factors, links: &Links) {
+        let count = u64::from(plan.pipeline) * u64::from(plan.interleave);
+        let chunks = self
+            .chunks
+            .remove(&count)
+            .unwrap_or_else(|| Chunks::new(self.job, split, count));
+        let stages: &[u8] = if self.job.training.forward_only {
+            &[0, 3]
+        } else {
+            &[0, 1, 2, 3]
+        };
+        let policies: &[RecomputePolicy] = if self.job.training.forward_only {
+            &[RecomputePolicy::None]
+        } else {
+            &[
+                RecomputePolicy::None,
+                RecomputePolicy::Selective,
+                RecomputePolicy::Full,
+            ]
+        };
+        let mut plan = plan.clone();
+        let send = plan.schedule == Schedule::Interleaved;
+        for zero in listed(self.space.zero.as_ref(), stages) {
+            for recompute in listed(self.space.recompute.as_ref(), policies) {
+                for reduce in listed(self.space.overlap_grad_reduce.as_ref(), &[true]) {
+                    for gather in listed(self.space.overlap_param_gather.as_ref(), &[true]) {
+                        for pipe in listed(self.space.overlap_pipeline.as_ref(), &[send]) {
+                            plan.zero = zero;
+                            plan.recompute = recompute;
+                            plan.overlap_grad_reduce = reduce;
+                            plan.overlap_param_gather = gather;
+                            plan.overlap_pipeline = pipe && send;
+                            self.price(&plan, factors, links, &chunks);
+                        }
+                    }
+                }
+            }
+        }
+        self.chunks.insert(count, chunks);
+    }
+
+    /// Prices one plan: memory first, then a bound on time, then the time itself.
+    fn price(&mut self, plan: &Plan, factors: &Factors, links: &Links, chunks: &Chunks) {
+        self.ordinal += 1;
+        let composer = Composer {
+            job: self.job,
+            plan,
+            factors,
+            links,
+            chunks,
+        };
+        let draft = composer.draft();
+        let over = draft.memory() - self.job.capacity().value();
+        if over > 0.0 {
+            self.rejections.does_not_fit(over);
+            return;
+        }
+        self.feasible += 1;
+        let bound = draft.lower_bound();
+        let by_time = self.limits.objective == Objective::Time;
+        let hopeless =
+            by_time && !self.best.admits(bound) && !self.front.admits(bound, draft.memory());
+        if hopeless && !draft.exact() {
+            self.bounded += 1;
+            return;
+        }
+        self.priced += 1;
+        if hopeless {
+            return;
+        }
+        let composed = draft.finish(&mut self.scratch);
+        self.keep(plan, composed, factors, &composer);
+    }
+
+    fn keep(&mut self, plan: &Plan, composed: Composed, _factors: &Factors, composer: &Composer) {
+        let key = match self.limits.objective {
+            Objective::Time => composed.time,
+            Objective::Memory => composed.memory,
+            Objective::Energy => composer.energy(&composed).value(),
+        };
+        let best = self.best.admits(key);
+        let front = self.front.admits(composed.time, composed.memory);
+        if !best && !front {
+            return;
+        }
+        let found = Found {
+            plan: plan.clone(),
+            composed,
+            key,
+            ordinal: (self.index, self.ordinal),
+        };
+        if front {
+            self.front.push(found.clone());
+        }
+        if best {
+            self.best.push(found);
+        }
+    }
+
+    fn reject(&mut self, rule: &Rule) {
+        self.rejections.illegal(rule);
+    }
+}
