@@ -194,25 +194,21 @@ impl Device {
     }
 }
 
-/// Refuses anything but a finite number above zero.
+/// Refuses anything but a number above zero whose products stay finite.
 pub(super) fn positive(field: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value > 0.0 {
+    if (1e-30..=1e30).contains(&value) {
         Ok(())
     } else {
-        Err(Error::invalid(field, value, "a finite number above 0"))
+        Err(Error::invalid(field, value, "1e-30 to 1e30"))
     }
 }
 
 /// Refuses anything but a share above 0 and up to 1.
 pub(super) fn share(field: &str, value: f64) -> Result<()> {
-    if value > 0.0 && value <= 1.0 {
+    if (1e-9..=1.0).contains(&value) {
         Ok(())
     } else {
-        Err(Error::invalid(
-            field,
-            value,
-            "a share above 0 and at most 1",
-        ))
+        Err(Error::invalid(field, value, "a share from 1e-9 to 1"))
     }
 }
 

@@ -117,9 +117,9 @@ const fn default_issue() -> f64 {
 }
 
 fn not_negative(field: &str, value: f64) -> Result<()> {
-    if value.is_finite() && value >= 0.0 {
+    if (0.0..=1e30).contains(&value) {
         Ok(())
     } else {
-        Err(Error::invalid(field, value, "a finite number, 0 or more"))
+        Err(Error::invalid(field, value, "0 to 1e30"))
     }
 }

@@ -142,12 +142,12 @@ impl System {
             let allowed = format!("1 to {MAX_LEVELS} fabric levels");
             return Err(Error::invalid(at("levels"), self.levels.len(), allowed));
         }
-        if self.power_usage_effectiveness < 1.0 || !self.power_usage_effectiveness.is_finite() {
+        if !(1.0..=1e3).contains(&self.power_usage_effectiveness) {
             let got = self.power_usage_effectiveness;
             return Err(Error::invalid(
                 at("power_usage_effectiveness"),
                 got,
-                "1 or more",
+                "1 to 1000",
             ));
         }
         positive(&at("price.lifetime_years"), self.price.lifetime_years)?;
@@ -164,12 +164,12 @@ impl Level {
     fn check(&self, path: &str, inner: u32) -> Result<()> {
         positive(&format!("{path}.bandwidth"), self.bandwidth.value())?;
         share(&format!("{path}.efficiency"), self.efficiency)?;
-        if !(self.oversubscription.is_finite() && self.oversubscription >= 1.0) {
+        if !(1.0..=1e9).contains(&self.oversubscription) {
             let got = self.oversubscription;
             return Err(Error::invalid(
                 format!("{path}.oversubscription"),
                 got,
-                "1 or more",
+                "1 to 1e9",
             ));
         }
         if let Some(devices) = self.devices

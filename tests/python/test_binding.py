@@ -60,9 +60,9 @@ def test_an_array_with_gaps_reads_as_its_elements(cluster: Cluster) -> None:
     assert np.array_equal(every_third, collective_times(cluster, "all_gather", 1, 8, sizes)[::3])
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e31])
 def test_a_number_of_bytes_that_cannot_be_is_invalid(cluster: Cluster, bad: float) -> None:
-    with pytest.raises(InvalidError, match="buffer_bytes: got .*; allowed: a finite") as caught:
+    with pytest.raises(InvalidError, match="buffer_bytes: got .*; allowed: 0 to 1e30 bytes") as caught:
         collective_times(cluster, "all_reduce", 1, 8, np.array([1.0, bad]))
     assert isinstance(caught.value, ValueError)
 
@@ -140,7 +140,7 @@ def paths(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return found
 
 
-numbers = st.sampled_from([0, -1, 1e-308, 1e308, 2**32 - 1, 2**64, "0 B/s", "1e400 B/s", "-1 s"])
+numbers = st.sampled_from([0, -1, 1e-308, 1e-30, 1e30, 1e308, 2**32 - 1, 2**64, "0 B/s", "1e400 B/s", "-1 s"])
 
 
 @given(path=st.sampled_from(paths(TOY_CLUSTER)), value=numbers | anything)
@@ -158,7 +158,7 @@ def test_one_wrong_value_gives_a_refusal_or_finite_times(
     cluster = Cluster(text)
     for name in COLLECTIVES:
         try:
-            times = collective_times(cluster, name, 1, 2, np.array([0.0, 1.0, 1e12]))
+            times = collective_times(cluster, name, 1, 2, np.array([0.0, 1.0, 1e30]))
         except ScalewrightError as error:
             assert "internal error" not in str(error)
         else:
