@@ -1,7 +1,9 @@
 //! Do models have the parameters, kept activations and operators that were published?
 
+#![allow(clippy::unwrap_used)] // a model that cannot be read fails its test
+
 use scalewright::workload::Transformer;
-use scalewright::workload::{Block, BlockRole, Graph, Recompute, Region, Saved, SavedAs, Training};
+use scalewright::workload::{Block, BlockRole, Extent, Graph, Recompute, Region, Saved, SavedAs, Training};
 
 fn model(text: &str) -> Transformer {
     Transformer::from_json(text).unwrap()
@@ -18,7 +20,7 @@ fn gpt(layers: u64, hidden: u64, heads: u64, vocab: u64, positions: u64) -> Tran
     ))
 }
 
-/// A decoder with rotary positions, SwiGLU and RMSNorm; `more` holds further fields.
+/// A decoder with rotary positions, SwiGLU and root-mean-square norms; `more` holds further fields.
 fn llama(sizes: [u64; 6], more: &str) -> Transformer {
     let [layers, hidden, heads, kv_heads, ffn, vocab] = sizes;
     model(&format!(
@@ -43,7 +45,7 @@ fn bytes(saved: &Saved) -> f64 {
         SavedAs::Mask => 1.0,
         SavedAs::Fp32 => 4.0,
     };
-    size * saved.shape.iter().map(|e| e.columns()).product::<f64>()
+    size * saved.shape.iter().map(Extent::columns).product::<f64>()
 }
 
 /// Kept bytes per position: in the residual region, and in all others.

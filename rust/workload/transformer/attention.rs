@@ -151,10 +151,10 @@ impl BlockBuilder<'_> {
         let query = self.matmul(&projection("cross_query", Some(input), parts, hidden, bias));
         self.save(query, queries, Region::Attention, SavedAs::Activation);
         self.share_block_input();
-        let own = self.positions.replace(memory);
+        self.positions = Some(memory);
         let parts = vec![(keys, "key"), (keys, "value")];
         let key_value = self.matmul(&projection("cross_kv", None, parts, hidden, bias));
-        self.positions = own;
+        self.positions = None;
         self.save(key_value, keys, Region::Attention, SavedAs::Activation);
         self.save(key_value, keys, Region::Attention, SavedAs::Activation);
         let core = Attention {

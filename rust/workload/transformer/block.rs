@@ -33,7 +33,7 @@ pub(super) struct Projection {
 pub(super) struct BlockBuilder<'a> {
     pub(super) model: &'a Transformer,
     pub(super) training: &'a Training,
-    /// Positions per sequence where they are not the job's.
+    /// Positions per sequence of the next operators where they are not the job's.
     pub(super) positions: Option<u64>,
     /// True where the block's own weights are trained.
     pub(super) trained: bool,
@@ -241,7 +241,8 @@ impl<'a> BlockBuilder<'a> {
         index
     }
 
-    /// Adds `branches` outputs to the residual stream, after bias and dropout.
+    /// Adds the outputs of `branches` parts to the residual stream, after bias and dropout; they
+    /// are summed before they are reduced, so `input` is the last of them.
     pub(super) fn add(&mut self, input: usize, branches: f64) -> usize {
         let hidden = self.hidden();
         let mask = if self.training.dropout { 0.5 } else { 0.0 };

@@ -51,8 +51,8 @@ fn layer(model: &Transformer, training: &Training, kind: LayerKind) -> Block {
         out = block.stream_norm("attention_post_norm", Some(out));
     }
     if model.parallel_block {
-        let (end, branches) = block.feed_forward_half(norm, kind);
-        block.add(end, branches + 1.0);
+        let end = block.feed_forward_half(norm, kind);
+        block.add(end, 2.0);
         return block.finish(kind.name(), BlockRole::Layer);
     }
     let mut stream = block.add(out, 1.0);
@@ -62,8 +62,8 @@ fn layer(model: &Transformer, training: &Training, kind: LayerKind) -> Block {
         stream = block.add(out, 1.0);
     }
     let norm = block.stream_norm("feed_forward_norm", Some(stream));
-    let (end, branches) = block.feed_forward_half(norm, kind);
-    block.add(end, branches);
+    let end = block.feed_forward_half(norm, kind);
+    block.add(end, 1.0);
     block.finish(kind.name(), BlockRole::Layer)
 }
 
@@ -73,17 +73,16 @@ impl BlockBuilder<'_> {
         self.norm(name, Region::Residual, input, hidden)
     }
 
-    /// Dense or routed feed-forward with its post-norm: its last operator and its branches.
-    fn feed_forward_half(&mut self, input: usize, kind: LayerKind) -> (usize, f64) {
+    /// Dense or routed feed-forward with its post-norm.
+    fn feed_forward_half(&mut self, input: usize, kind: LayerKind) -> usize {
         let model = self.model;
-        let (end, branches) = match &model.experts {
+        let end = match &model.experts {
             Some(mixture) if kind.sparse => self.mixture(input, mixture),
-            _ => (self.dense_feed_forward(input), 1.0),
+            _ => self.dense_feed_forward(input),
         };
         if model.post_norms {
-            let end = self.stream_norm("feed_forward_post_norm", Some(end));
-            return (end, branches);
+            return self.stream_norm("feed_forward_post_norm", Some(end));
         }
-        (end, branches)
+        end
     }
 }

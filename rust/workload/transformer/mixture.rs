@@ -6,12 +6,11 @@ use super::feed_forward::FeedForward;
 use crate::workload::{Dim, Extent, OperatorClass, OperatorKind, Region, Routed, SavedAs};
 
 impl BlockBuilder<'_> {
-    /// Routed and shared experts on the same norm; returns the operator that closes the routed
-    /// branch and how many branches meet in the residual stream.
+    /// Routed and shared experts on the same norm; returns the operator that closes them.
     ///
     /// Widths inside `Region::Experts` are per token before routing: `times` counts its `top_k`
     /// copies. The imbalance is not in them.
-    pub(super) fn mixture(&mut self, input: usize, mixture: &MixtureOfExperts) -> (usize, f64) {
+    pub(super) fn mixture(&mut self, input: usize, mixture: &MixtureOfExperts) -> usize {
         let routed = mixture.routed();
         self.router(input, mixture);
         let dispatch = self.route("dispatch", input, &routed, false);
@@ -30,10 +29,9 @@ impl BlockBuilder<'_> {
         let returned = Extent::wide(Dim::Hidden, self.model.hidden, routed.top_k as f64);
         self.save(combine, returned, Region::Residual, SavedAs::Activation);
         if mixture.shared_ffn == 0 {
-            return (combine, 1.0);
+            return combine;
         }
-        self.shared_experts(input, mixture);
-        (combine, 2.0)
+        self.shared_experts(input, mixture)
     }
 
     fn router(&mut self, input: usize, mixture: &MixtureOfExperts) {
@@ -61,7 +59,8 @@ impl BlockBuilder<'_> {
         self.push(name, class, Region::Experts, Some(input), kind)
     }
 
-    fn shared_experts(&mut self, input: usize, mixture: &MixtureOfExperts) {
+    /// Experts that every token meets, added to what the routed ones returned.
+    fn shared_experts(&mut self, input: usize, mixture: &MixtureOfExperts) -> usize {
         let down = self.feed_forward(
             input,
             FeedForward {
@@ -72,30 +71,36 @@ impl BlockBuilder<'_> {
                 experts: None,
             },
         );
-        if !mixture.shared_gate {
-            return;
+        if mixture.shared_gate {
+            self.shared_gate(input);
         }
         let hidden = self.hidden();
+        let kind = OperatorKind::Elementwise {
+            width: vec![hidden],
+            // reads both outputs (scaling one on the way), writes their sum
+            forward_passes: 3.0,
+            // the gate reads gradient and output and writes a gradient; a sum passes it on
+            backward_passes: if mixture.shared_gate { 3.0 } else { 0.0 },
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        let sum = self.push("shared_add", class, Region::Residual, Some(down), kind);
+        if mixture.shared_gate {
+            self.save(sum, hidden, Region::Residual, SavedAs::Activation);
+        }
+        sum
+    }
+
+    fn shared_gate(&mut self, input: usize) {
         self.matmul(&Projection {
             name: "shared_gate",
             class: OperatorClass::Routing,
             region: Region::Residual,
             input: Some(input),
-            contract: hidden,
+            contract: self.hidden(),
             parts: vec![(Extent::new(Dim::Rank, 1), "router")],
             experts: None,
             bias: false,
         });
-        let kind = OperatorKind::Elementwise {
-            width: vec![hidden],
-            // reads and writes the scaled output
-            forward_passes: 2.0,
-            // reads gradient and output, writes gradient
-            backward_passes: 3.0,
-            vectors: Vec::new(),
-        };
-        let class = OperatorClass::Elementwise;
-        let scale = self.push("shared_scale", class, Region::Residual, Some(down), kind);
-        self.save(scale, hidden, Region::Residual, SavedAs::Activation);
     }
 }
