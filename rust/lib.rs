@@ -6,6 +6,7 @@
 
 pub mod control;
 pub mod error;
+pub mod solve;
 pub mod units;
 
 pub mod hardware;

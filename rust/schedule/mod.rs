@@ -13,11 +13,12 @@ use crate::units::Seconds;
 ///
 /// Where `exact` is false the time is a lower bound.
 pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
+    let stages = kind.reads(stages);
     match kind {
         _ if micro_batches == 0 => Makespan::NOTHING,
-        Kind::Interleaved if stages.chunks > 1 => interleaved::makespan(stages, micro_batches),
-        Kind::GPipe => gpipe::makespan(&stages.unchunked(), micro_batches),
-        _ => one_forward_one_backward::makespan(&stages.unchunked(), micro_batches),
+        Kind::Interleaved if stages.chunks > 1 => interleaved::makespan(&stages, micro_batches),
+        Kind::GPipe => gpipe::makespan(&stages, micro_batches),
+        _ => one_forward_one_backward::makespan(&stages, micro_batches),
     }
 }
 
@@ -49,7 +50,8 @@ pub fn step_time(
         return closed.time;
     }
     let mut passes = std::mem::take(&mut scratch.passes);
-    let time = recurrence(kind, &stages.expand(&mut passes), micro_batches, scratch);
+    let pipeline = kind.reads(stages).expand(&mut passes);
+    let time = recurrence(kind, &pipeline, micro_batches, scratch);
     scratch.passes = passes;
     time
 }
@@ -62,7 +64,8 @@ pub fn lower_bound(kind: Kind, stages: &Stages, micro_batches: u32) -> Seconds {
 /// Idle time of the busiest stage within a step that takes `makespan`.
 pub fn bubble(kind: Kind, stages: &Stages, micro_batches: u32, makespan: Seconds) -> Seconds {
     let rounds = kind.executed(micro_batches, stages.shape());
-    (makespan - stages.busiest() * f64::from(rounds)).max(Seconds::ZERO)
+    let work = kind.reads(stages).busiest();
+    (makespan - work * f64::from(rounds)).max(Seconds::ZERO)
 }
 
 /// Activations that `stage` holds at its peak, counted in micro-batches of one chunk.

@@ -102,6 +102,17 @@ pub struct Scratch {
 }
 
 impl Kind {
+    /// The stages as this schedule runs them: one chunk each unless it interleaves.
+    pub(super) fn reads(self, stages: &Stages) -> Stages {
+        match self {
+            Self::Interleaved => *stages,
+            _ => Stages {
+                chunks: 1,
+                ..*stages
+            },
+        }
+    }
+
     /// Micro-batches that the schedule is timed for: whole rounds where it runs in rounds.
     pub(super) fn executed(self, micro_batches: u32, shape: Shape) -> u32 {
         match self {
@@ -202,11 +213,6 @@ impl Stages {
             }
         };
         Seconds::new(work)
-    }
-
-    /// The same stages where each runs one chunk.
-    pub(super) fn unchunked(&self) -> Self {
-        Self { chunks: 1, ..*self }
     }
 
     /// Seconds of forward and backward on the virtual stages before `index`, hops left out.
