@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from conftest import TOY_CLUSTER
 from scalewright import catalog
+from scalewright._engine import Cluster
 from scalewright.catalog.layers import FOLDERS, built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.catalog.toml_file import leaves
-from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
 HARDWARE = [(kind, name) for kind in ("device", "system") for name in catalog.names(kind)]
 QUANTITY = re.compile(r"^[\d._]+(e[+-]?\d+)? ?[A-Za-z/0-9]+$")
@@ -138,7 +140,7 @@ def test_an_unknown_name_gets_the_nearest_ones_in_a_plain_message():
         catalog.load_device("a100-smx-80gb")
     assert str(caught.value).startswith("device: unknown name 'a100-smx-80gb'; nearest: ")
     assert "a100-sxm-80gb" in str(caught.value)
-    with pytest.raises(UnknownNameError, match="known: .*selene"):
+    with pytest.raises(UnknownNameError, match=r"known: .*selene"):
         catalog.load_system("zzzzzz")
 
 
@@ -146,7 +148,8 @@ def test_an_override_changes_only_what_it_says(tmp_path):
     file = tmp_path / "slow.toml"
     file.write_text(
         'kind = "system"\nbase = "dgx-a100-80gb"\nname = "slow"\n'
-        '[[levels]]\nname = "hdr-infiniband"\nbandwidth = "100 Gb/s"\n[price]\nenergy_per_kwh = "0.2 USD"\n'
+        '[[levels]]\nname = "hdr-infiniband"\nbandwidth = "100 Gb/s"\n'
+        '[price]\nenergy_per_kwh = "0.2 USD"\n'
     )
     base = catalog.load_system("dgx-a100-80gb")
     entry = catalog.load_entry("system", "slow", overrides=[file])
@@ -239,3 +242,21 @@ def test_no_catalog_file_lies_outside_the_known_folders():
     root = Path(str(built_in_root()))
     known = set(FOLDERS.values())
     assert {path.parent.name for path in root.rglob("*.toml")} <= known
+
+
+@pytest.mark.parametrize("name", catalog.names("system"))
+def test_the_engine_reads_every_system(name):
+    system = catalog.load_system(name)
+    device = catalog.load_device(system["device"])
+    cluster = {"system": system, "device": device, "devices": system["devices_per_node"]}
+    assert Cluster(json.dumps(cluster)) is not None
+
+
+@pytest.mark.parametrize("name", catalog.names("device"))
+def test_the_engine_reads_every_device_but_not_a_misspelt_field(name):
+    device = catalog.load_device(name)
+    system = {**TOY_CLUSTER["system"], "device": name}
+    assert Cluster(json.dumps({"system": system, "device": device, "devices": 8})) is not None
+    wrong = {"system": system, "device": {**device, "vektor": "1 TFLOP/s"}, "devices": 8}
+    with pytest.raises(ScalewrightError, match="vektor"):
+        Cluster(json.dumps(wrong))

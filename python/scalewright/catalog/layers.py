@@ -1,22 +1,24 @@
 """Which catalog files exist, and which of them wins when several describe the same name?
 
-A layer is a directory with the folders `devices`, `systems` and `models`, or one TOML file that says
-its `kind`. Layers stack: the built-in catalog lies at the bottom, then the directories and files
-of the environment variable SCALEWRIGHT_CATALOG, then the ones given in the call.
+A layer is a directory with the folders `devices`, `systems` and `models`, or one TOML file that
+says its `kind`. Layers stack: the built-in catalog lies at the bottom, then the directories and
+files of the environment variable SCALEWRIGHT_CATALOG, then the ones given in the call.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from scalewright.catalog.toml_file import Table, read_table, text_field
 from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from importlib.resources.abc import Traversable
 
 Kind = Literal["device", "system", "model"]
 FOLDERS: dict[Kind, str] = {"device": "devices", "system": "systems", "model": "models"}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import (
     CatalogFile,
@@ -19,6 +18,10 @@ from scalewright.catalog.layers import (
 from scalewright.catalog.merging import changed_constants, merged, with_sources
 from scalewright.catalog.toml_file import Table, read_table, text_field
 from scalewright.errors import InvalidError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from importlib.resources.abc import Traversable
 
 _HASH_DIGITS = 12
 

@@ -16,11 +16,12 @@ a new name goes to the end. Every other value replaces the one of the base.
 from __future__ import annotations
 
 import copy
-from typing import Any, cast
+from typing import cast
 
-from scalewright.catalog.toml_file import Table, leaves
+from scalewright.catalog.toml_file import Table, leaves, named_members
 
-_NOT_CONSTANTS = ("name", "title", "aliases", "base", "sources")
+# fields that say what an entry is, not how fast it is
+_LABELS = ("name", "title", "aliases", "base", "sources")
 
 
 def merged(base: Table, changes: Table) -> Table:
@@ -36,49 +37,37 @@ def merged(base: Table, changes: Table) -> Table:
 
 
 def changed_constants(changes: Table) -> tuple[str, ...]:
-    """List the dotted paths that an override sets, without names and sources."""
-    paths = (path for path, _ in leaves(changes))
-    kept = (
-        path
-        for path in paths
-        if path.split(".")[0] not in _NOT_CONSTANTS
-        # the name of a member says which member is meant
-        and not (path.count(".") == 2 and path.endswith(".name"))  # noqa: PLR2004
-    )
-    return tuple(dict.fromkeys(kept))
+    """List the dotted paths that an override sets, without labels and sources."""
+    constants = {key: value for key, value in changes.items() if key not in _LABELS}
+    members = {
+        f"{key}.{member['name']}.name"
+        for key, value in constants.items()
+        for member in named_members(value) or []
+    }
+    paths = dict.fromkeys(path for path, _ in leaves(constants))
+    # the name of a member says which member is meant
+    return tuple(path for path in paths if path not in members)
 
 
 def with_sources(entry: Table, paths: tuple[str, ...], changes: Table, file: str) -> Table:
     """Note the override as the source of every constant it changed, unless it names its own."""
-    own = cast(Table, changes.get("sources", {}))
+    own: Table = changes.get("sources", {})
     noted = {path: f"override in {file}" for path in paths if not _covered(path, own)}
-    return (
-        {**entry, "sources": {**cast(Table, entry.get("sources", {})), **noted}} if noted else entry
-    )
+    return {**entry, "sources": {**entry.get("sources", {}), **noted}} if noted else entry
 
 
 def _covered(path: str, sources: Table) -> bool:
     return any(path == prefix or path.startswith(f"{prefix}.") for prefix in sources)
 
 
-def _laid_over(old: Any, new: Any) -> Any:
+def _laid_over(old: object, new: object) -> object:
+    old_members, new_members = named_members(old), named_members(new)
     if isinstance(old, dict) and isinstance(new, dict):
-        return merged(cast(Table, old), cast(Table, new))
-    if _named_members(old) and _named_members(new):
-        return _members_laid_over(cast(list[Table], old), cast(list[Table], new))
-    return copy.deepcopy(new)
-
-
-def _members_laid_over(old: list[Table], new: list[Table]) -> list[Table]:
-    result = {member["name"]: member for member in old}
-    for member in new:
+        return merged(cast("Table", old), cast("Table", new))
+    if old_members is None or new_members is None:
+        return copy.deepcopy(new)
+    result = {member["name"]: member for member in old_members}
+    for member in new_members:
         name = member["name"]
         result[name] = merged(result[name], member) if name in result else copy.deepcopy(member)
     return list(result.values())
-
-
-def _named_members(value: Any) -> bool:
-    if not (isinstance(value, list) and value):
-        return False
-    members = cast(list[Any], value)
-    return all(isinstance(member, dict) and "name" in member for member in members)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator
-from importlib.resources.abc import Traversable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
 Table = dict[str, Any]
 
@@ -44,7 +46,7 @@ def text_field(path: Traversable, table: Table, field: str) -> str:
     return value
 
 
-def leaves(table: Table, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(table: Table, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Walk over the values of a table with their dotted paths.
 
     An array of tables is addressed by the `name` of its members, as in `tiers.hbm.capacity`.
@@ -53,15 +55,23 @@ def leaves(table: Table, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield from _value_leaves(f"{prefix}{key}", value)
 
 
-def _value_leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def named_members(value: object) -> list[Table] | None:
+    """Return the members of an array of tables that all have a name; none for anything else."""
+    if not (isinstance(value, list) and value):
+        return None
+    members = cast("list[object]", value)
+    named = [cast("Table", m) for m in members if isinstance(m, dict) and "name" in m]
+    return named if len(named) == len(members) else None
+
+
+def _value_leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
-        yield from leaves(cast(Table, value), f"{path}.")
+        yield from leaves(cast("Table", value), f"{path}.")
+    elif (members := named_members(value)) is not None:
+        for member in members:
+            yield from leaves(member, f"{path}.{member['name']}.")
     elif isinstance(value, list):
-        for index, member in enumerate(cast(list[Any], value)):
-            if isinstance(member, dict):
-                member = cast(Table, member)
-                yield from leaves(member, f"{path}.{member.get('name', index)}.")
-            else:
-                yield from _value_leaves(path, member)
+        for member in cast("list[object]", value):
+            yield from _value_leaves(path, member)
     else:
         yield path, value
