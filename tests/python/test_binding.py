@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import TOY_CLUSTER
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import TOY_CLUSTER
 from scalewright import (
     CancelledError,
     Cluster,
@@ -62,7 +62,7 @@ def test_an_array_with_gaps_reads_as_its_elements(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e31])
 def test_a_number_of_bytes_that_cannot_be_is_invalid(cluster: Cluster, bad: float) -> None:
-    with pytest.raises(InvalidError, match="buffer_bytes: got .*; allowed: 0 to 1e30 bytes") as caught:
+    with pytest.raises(InvalidError, match=r"buffer_bytes: got .*; allowed: 0 to 1e30") as caught:
         collective_times(cluster, "all_reduce", 1, 8, np.array([1.0, bad]))
     assert isinstance(caught.value, ValueError)
 
@@ -98,12 +98,10 @@ def test_every_error_class_is_a_scalewright_error() -> None:
 def refused_plainly(make: type[Cluster] | type[Workload], text: str) -> bool:
     """True where the text was refused; a bug of the engine would show as an internal error."""
     try:
-        made = make(text)
+        return not repr(make(text))
     except ScalewrightError as error:
-        assert "internal error" not in str(error)
-        return True
-    assert repr(made)
-    return False
+        message = str(error)
+    return "internal error" not in message
 
 
 @pytest.mark.parametrize("make", [Cluster, Workload])
@@ -113,7 +111,9 @@ def test_text_that_is_no_config_is_refused(make: type[Cluster] | type[Workload],
 
 
 @pytest.mark.parametrize("make", [Cluster, Workload])
-@pytest.mark.parametrize("text", ["[" * 100_000, "{}x", "\ud800", "null", '{"a":' * 200 + "}" * 200])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{}x", "\ud800", "null", '{"a":' * 200 + "}" * 200]
+)
 def test_odd_text_is_refused(make: type[Cluster] | type[Workload], text: str) -> None:
     assert refused_plainly(make, text)
 
@@ -140,7 +140,10 @@ def paths(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     return found
 
 
-numbers = st.sampled_from([0, -1, 1e-308, 1e-30, 1e30, 1e308, 2**32 - 1, 2**64, "0 B/s", "1e400 B/s", "-1 s"])
+BUFFERS = np.array([0.0, 1.0, 1e30])
+numbers = st.sampled_from(
+    [0, -1, 1e-308, 1e-30, 1e30, 1e308, 2**32 - 1, 2**64, "0 B/s", "1e400 B/s", "-1 s"]
+)
 
 
 @given(path=st.sampled_from(paths(TOY_CLUSTER)), value=numbers | anything)
@@ -156,14 +159,12 @@ def test_one_wrong_value_gives_a_refusal_or_finite_times(
     if refused_plainly(Cluster, text):
         return
     cluster = Cluster(text)
-    for name in COLLECTIVES:
-        try:
-            times = collective_times(cluster, name, 1, 2, np.array([0.0, 1.0, 1e30]))
-        except ScalewrightError as error:
-            assert "internal error" not in str(error)
-        else:
-            assert np.all(np.isfinite(times))
-            assert np.all(times >= 0)
+    try:
+        times = [collective_times(cluster, name, 1, 2, BUFFERS) for name in COLLECTIVES]
+    except InvalidError:  # a cluster of one device has no group of two
+        return
+    assert np.all(np.isfinite(times))
+    assert np.all(np.array(times) >= 0)
 
 
 def test_the_interpreter_runs_on_while_the_engine_works(cluster: Cluster) -> None:
@@ -208,9 +209,9 @@ def test_progress_counts_up_to_the_total(cluster: Cluster) -> None:
 
 def test_an_exception_in_progress_stops_the_work(cluster: Cluster) -> None:
     def fail(done: int, total: int) -> None:
-        raise RuntimeError(f"stop at {done} of {total}")
+        raise RuntimeError(done, total)
 
-    with pytest.raises(RuntimeError, match="stop at"):
+    with pytest.raises(RuntimeError, match=str(LONG.size)):
         collective_times(cluster, "all_reduce", 1, 8, LONG, progress=fail)
 
 
