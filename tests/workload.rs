@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)] // a model that cannot be read fails its test
 
 use scalewright::workload::Transformer;
-use scalewright::workload::{Block, BlockRole, Extent, Graph, Recompute, Region, Saved, SavedAs, Training};
+use scalewright::workload::{
+    Block, BlockRole, Extent, Graph, Recompute, Region, Saved, SavedAs, Training,
+};
 
 fn model(text: &str) -> Transformer {
     Transformer::from_json(text).unwrap()

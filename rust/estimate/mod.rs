@@ -10,7 +10,7 @@ mod report;
 mod residents;
 mod verdict;
 
-pub use block::{FactorKey, BlockFactor, CLASSES, Factors, Lines};
+pub use block::{BlockFactor, CLASSES, FactorKey, Factors, Lines};
 pub use chunk::{Chunks, Counts};
 pub use compose::{Composed, Composer, Draft, Parts};
 pub use job::Job;

@@ -7,6 +7,7 @@ use super::verdict::Shortfall;
 use crate::memory::Footprint;
 use crate::plan::{Plan, RecomputePolicy};
 use crate::units::Seconds;
+use crate::workload::FlopConvention;
 use serde::Serialize;
 
 /// One line of the time breakdown. The lines add up to the step time.
@@ -155,7 +156,10 @@ fn arithmetic(composer: &Composer) -> (f64, f64) {
         let model = forward.total().value() * batch;
         return (model, model);
     }
-    let model = 3.0 * forward.total().value() * batch;
+    let counted = job
+        .model
+        .flops_per_token(job.training.sequence, FlopConvention::Model);
+    let model = counted.value() * job.tokens();
     let again = match composer.plan.recompute {
         RecomputePolicy::None => 0.0,
         RecomputePolicy::Selective => forward.selective.value(),

@@ -4,6 +4,7 @@ mod calls;
 mod enter;
 mod error;
 mod input;
+mod planning;
 
 use pyo3::prelude::*;
 
@@ -14,4 +15,6 @@ mod _engine {
     use super::calls::{collective_times, version};
     #[pymodule_export]
     use super::input::{Cluster, Workload};
+    #[pymodule_export]
+    use super::planning::{PyJob, estimate, search};
 }

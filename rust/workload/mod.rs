@@ -1,5 +1,6 @@
 //! What is computed: models lowered to operators with named dims, blind to hardware and plans.
 
+mod arithmetic;
 mod dim;
 mod flops;
 mod graph;
@@ -7,6 +8,7 @@ mod operator;
 mod training;
 pub mod transformer;
 
+pub use arithmetic::Arithmetic;
 pub use dim::{Dim, Extent, Product};
 pub use flops::{FlopConvention, gpt_hardware_flops, gpt_model_flops};
 pub use graph::{Block, BlockRole, Graph};

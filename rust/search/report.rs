@@ -1,0 +1,101 @@
+//! What a search tells: the best plans in full, the front, and why the others were turned down.
+
+use super::keep::Found;
+use super::runner::Outcome;
+use crate::estimate::{Estimate, Job, Verdict, estimate};
+use crate::plan::{Plan, Rule};
+use serde::Serialize;
+
+/// A reason for which plans were turned down, and how many.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rejected {
+    /// The reason.
+    pub reason: &'static str,
+    /// Plans (or combinations that stand for several plans) turned down for it.
+    pub count: u64,
+    /// For plans that do not fit: bytes that the nearest of them lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_missing_bytes: Option<f64>,
+}
+
+/// A point of the front of time against memory.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FrontPoint {
+    /// The plan.
+    pub plan: Plan,
+    /// Time of a step.
+    pub step_time_s: f64,
+    /// Bytes on the fullest rank.
+    pub peak_memory_bytes: f64,
+}
+
+/// What a search tells.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SearchReport {
+    /// Legal plans that fit and whose exact time was computed.
+    pub plans_priced: u64,
+    /// Legal plans that fit and that a lower bound on their time excludes from the best and the front.
+    pub plans_excluded_by_bound: u64,
+    /// Legal plans that fit.
+    pub plans_feasible: u64,
+    /// True: every legal plan of the space was priced or excluded by a bound.
+    pub proven: bool,
+    /// Why others were turned down.
+    pub rejected: Vec<Rejected>,
+    /// The best plans, best first.
+    pub best: Vec<Estimate>,
+    /// Plans that no other beats in both time and memory, by rising time.
+    pub pareto: Vec<FrontPoint>,
+}
+
+impl SearchReport {
+    /// Prices the found plans in full.
+    pub fn new(job: &Job, outcome: &Outcome) -> Self {
+        let best = outcome
+            .best
+            .iter()
+            .filter_map(|found| match estimate(job, &found.plan) {
+                Verdict::Priced(estimate) => Some(*estimate),
+                Verdict::Illegal(_) => None,
+            });
+        Self {
+            plans_priced: outcome.priced,
+            plans_excluded_by_bound: outcome.bounded,
+            plans_feasible: outcome.feasible,
+            proven: true,
+            rejected: rejected(outcome),
+            best: best.collect(),
+            pareto: outcome.front.iter().map(point).collect(),
+        }
+    }
+}
+
+fn rejected(outcome: &Outcome) -> Vec<Rejected> {
+    let counts = &outcome.rejections;
+    let mut rows: Vec<Rejected> = Rule::FAMILIES
+        .iter()
+        .zip(counts.illegal)
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| Rejected {
+            reason,
+            count,
+            least_missing_bytes: None,
+        })
+        .collect();
+    if counts.unfit > 0 {
+        rows.push(Rejected {
+            reason: "does not fit in memory",
+            count: counts.unfit,
+            least_missing_bytes: Some(counts.least_shortfall_bytes),
+        });
+    }
+    rows
+}
+
+fn point(found: &Found) -> FrontPoint {
+    FrontPoint {
+        plan: found.plan.clone(),
+        step_time_s: found.composed.time,
+        peak_memory_bytes: found.composed.memory,
+    }
+}
