@@ -13,6 +13,8 @@ class Workload:
     """A model, read from the JSON text of its config."""
 
     def __new__(cls, json: str) -> Workload: ...
+    def parameters(self) -> dict[str, int]:
+        """Parameter counts by name; all but `padded_total` use the unpadded vocabulary."""
 
 @final
 class Cluster:

@@ -6,6 +6,7 @@ use crate::hardware;
 use crate::workload::Transformer;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::collections::BTreeMap;
 
 /// A model, read from the JSON text of its config.
 #[pyclass(frozen, module = "scalewright._engine")]
@@ -20,6 +21,11 @@ impl Workload {
         let (py, json) = (json.py(), text(json)?);
         let model = enter::brief(py, || Transformer::from_json(json))?;
         Ok(Self { model })
+    }
+
+    /// Parameter counts by name; all but `padded_total` use the unpadded vocabulary.
+    fn parameters(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::from(self.model.parameters().named())
     }
 
     fn __repr__(&self) -> String {

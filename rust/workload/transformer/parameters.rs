@@ -24,6 +24,22 @@ pub struct Parameters {
     pub trained: u64,
 }
 
+impl Parameters {
+    /// The counts with their names.
+    pub const fn named(self) -> [(&'static str, u64); 8] {
+        [
+            ("total", self.total),
+            ("padded_total", self.padded_total),
+            ("embedding", self.embedding),
+            ("layers", self.layers),
+            ("head", self.head),
+            ("extra", self.extra),
+            ("active_per_token", self.active_per_token),
+            ("trained", self.trained),
+        ]
+    }
+}
+
 /// Counts of one layer, wide enough for any shape.
 #[derive(Debug, Clone, Copy, Default)]
 struct LayerCount {

@@ -1,0 +1,141 @@
+"""Do the catalog's models have the published parameter counts, as the engine counts them?"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import tomllib
+from collections import Counter
+
+import pytest
+
+from scalewright import catalog
+from scalewright._engine import Workload
+from scalewright.catalog.layers import PUBLISHED_TOTALS, built_in_root
+from scalewright.catalog.loading import normalised
+
+FAMILIES = {
+    file.name.removesuffix(".toml"): tomllib.loads(file.read_text())
+    for file in (built_in_root() / "models").iterdir()
+}
+MODELS = {name: table for family in FAMILIES.values() for name, table in family.items()}
+CHECKPOINTS = {n: t["checkpoint_parameters"] for n, t in MODELS.items() if PUBLISHED_TOTALS[0] in t}
+PRINTED = {n: t["printed_parameters"] for n, t in MODELS.items() if PUBLISHED_TOTALS[1] in t}
+# these papers give the padded vocabulary, V = 51,200, as the model's own
+PADDED_PAPERS = {*FAMILIES["megatron"], "megatron-162b"}
+UNITS = {"M": 10**6, "B": 10**9}
+REQUIRED = """
+    gpt2 gpt2-medium gpt2-large gpt2-xl
+    gpt3-125m gpt3-350m gpt3-760m gpt3-1.3b gpt3-2.7b gpt3-6.7b gpt3-13b gpt3-175b
+    megatron-1.7b megatron-3.6b megatron-7.5b megatron-18b megatron-22b megatron-39b megatron-76b
+    megatron-145b megatron-310b megatron-530b megatron-1t megatron-8.3b mt-nlg-530b
+    palm-8b palm-62b palm-540b llama-7b llama-13b llama-30b llama-65b
+    llama2-7b llama2-13b llama2-70b llama3-8b llama3-70b llama3-405b llama3.2-1b llama3.2-3b
+    mpt-125m mpt-350m mpt-760m mpt-1b mpt-3b mpt-7b mpt-13b mpt-30b mpt-70b
+    mixtral-8x7b mixtral-8x22b mistral-7b
+    deepseek-v2 deepseek-v2-lite deepseek-v3 deepseek-moe-16b
+    qwen2.5-0.5b qwen2.5-1.5b qwen2.5-3b qwen2.5-7b qwen2.5-14b qwen2.5-32b qwen2.5-72b
+    qwen3-0.6b qwen3-1.7b qwen3-4b qwen3-8b qwen3-14b qwen3-32b qwen3-30b-a3b qwen3-235b-a22b
+    opt-125m opt-1.3b opt-2.7b opt-6.7b opt-13b opt-30b opt-66b opt-175b
+    bloom-560m bloom-1b1 bloom-1b7 bloom-3b bloom-7b1 bloom-176b
+    gemma-2b gemma-7b gemma2-2b gemma2-9b gemma2-27b gemma3-1b gemma3-4b gemma3-12b gemma3-27b
+    bert-base bert-large t5-small t5-base t5-large t5-3b t5-11b
+    gpt-oss-20b gpt-oss-120b nemotron-4-15b nemotron-4-340b
+"""
+
+
+def parameters(name):
+    return Workload(json.dumps(catalog.load_model(name))).parameters()
+
+
+def test_the_catalog_holds_the_models_that_papers_plan_with():
+    assert set(REQUIRED.split()) <= set(catalog.names("model"))
+    assert set(catalog.names("model")) == set(MODELS)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_engine_reads_every_model_and_its_source_is_said(name):
+    entry = catalog.load_model(name)
+    assert entry["name"] == name == name.lower()
+    assert len(entry["source"]) > 20
+    counted = parameters(name)
+    parts = sum(counted[part] for part in ("embedding", "layers", "head", "extra"))
+    assert counted["total"] == parts
+    assert counted["total"] <= counted["padded_total"]
+
+
+def test_enough_models_have_an_exact_total():
+    assert len(CHECKPOINTS) >= 25
+    assert len(PRINTED) >= 15
+
+
+@pytest.mark.parametrize("name", sorted(CHECKPOINTS))
+def test_count_is_that_of_the_checkpoint(name):
+    assert parameters(name)["total"] == CHECKPOINTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_count_is_the_printed_one_to_its_digits(name):
+    digits, unit = re.fullmatch(r"([\d.]+)([MB])", PRINTED[name]).groups()
+    decimals = len(digits.partition(".")[2])
+    step = UNITS[unit] // 10**decimals
+    printed = round(float(digits) * 10**decimals)
+    counted = parameters(name)["padded_total" if name in PADDED_PAPERS else "total"]
+    # papers round, and some cut off
+    assert printed in {(counted + step // 2) // step, counted // step}
+
+
+def test_experts_that_a_token_skips_are_not_active():
+    # DeepSeek-V3 report, section 2: 671B of which 37B are active
+    counted = parameters("deepseek-v3")
+    assert round(counted["total"] / 1e9) == 671
+    assert int(counted["active_per_token"] / 1e9) == 37
+    # Mixtral of Experts, section 1: 47B of which 13B are active
+    counted = parameters("mixtral-8x7b")
+    assert round(counted["total"] / 1e9) == 47
+    assert round(counted["active_per_token"] / 1e9) == 13
+
+
+def test_names_and_aliases_are_unique():
+    spellings = [s for n in MODELS for s in (n, *MODELS[n].get("aliases", []))]
+    twice = {s for s, count in Counter(map(normalised, spellings)).items() if count > 1}
+    assert not twice
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("GPT-3", "gpt3-175b"),
+        ("llama-3.1-405b", "llama3-405b"),
+        ("llama3.3-70b", "llama3-70b"),
+        ("Llama_2_70B", "llama2-70b"),
+        ("deepseek-r1", "deepseek-v3"),
+        ("bloom", "bloom-176b"),
+    ],
+)
+def test_aliases_resolve(alias, name):
+    assert catalog.load_model(alias)["name"] == name
+
+
+def test_published_totals_are_no_fields_of_the_shape():
+    assert not set(PUBLISHED_TOTALS) & catalog.load_model("gpt3-175b").keys()
+    assert not set(PUBLISHED_TOTALS) & catalog.load_model("gpt2").keys()
+
+
+def test_an_override_changes_a_model_and_says_so(tmp_path):
+    file = tmp_path / "deep.toml"
+    file.write_text('kind = "model"\nbase = "llama3-8b"\nname = "deep"\nlayers = 64\n')
+    entry = catalog.load_entry("model", "deep", [file])
+    assert entry.overridden == ("layers",)
+    assert entry.table["source"].endswith("; layers by override in deep.toml")
+    layers = Workload(json.dumps(entry.table)).parameters()["layers"]
+    assert layers == 2 * parameters("llama3-8b")["layers"]
+
+
+def test_published_spellings_name_models_of_the_catalog():
+    text = (built_in_root() / "model_names.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert len({row["spelling"] for row in rows}) == len(rows)
+    for row in rows:
+        assert row["model"] in MODELS or (not row["model"] and row["note"])
