@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalewright import catalog
+from scalewright._engine import Workload
 from scalewright.config.huggingface import FAMILIES, read_config
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
@@ -38,6 +40,7 @@ def test_config_gives_the_entry_of_the_catalog(name):
     config = read_config(Path(__file__).parent / "configs" / f"{name}.json")
     assert config["name"] == name
     assert shape_of(config) == shape_of(catalog.load_model(name))
+    assert Workload(json.dumps(config)).parameters()["total"] > 0
 
 
 def test_directory_is_read_and_names_the_model(tmp_path):
@@ -227,7 +230,10 @@ def read_or_refuse(tmp_path, config):
         refusal = str(error)
     else:
         # what is read, the engine's JSON can say
-        assert json.loads(json.dumps(shape, allow_nan=False)) == shape
+        text = json.dumps(shape, allow_nan=False)
+        assert json.loads(text) == shape
+        with contextlib.suppress(InvalidError):
+            assert Workload(text).parameters()["total"] > 0
         return
     assert "config.json: " in refusal
 
