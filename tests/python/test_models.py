@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import tomllib
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +14,7 @@ from scalewright import catalog
 from scalewright._engine import Workload
 from scalewright.catalog.layers import PUBLISHED_TOTALS, built_in_root
 from scalewright.catalog.loading import normalised
+from scalewright.errors import InvalidError
 
 FAMILIES = {
     file.name.removesuffix(".toml"): tomllib.loads(file.read_text())
@@ -134,8 +135,24 @@ def test_an_override_changes_a_model_and_says_so(tmp_path):
 
 
 def test_published_spellings_name_models_of_the_catalog():
-    text = (built_in_root() / "model_names.csv").read_text(encoding="utf-8")
-    rows = list(csv.DictReader(text.splitlines()))
-    assert len({row["spelling"] for row in rows}) == len(rows)
-    for row in rows:
-        assert row["model"] in MODELS or (not row["model"] and row["note"])
+    spellings = catalog.model_spellings()
+    assert spellings["Llama 3 405B"].model == "llama3-405b"
+    for text, spelling in spellings.items():
+        assert spelling.text == text
+        # what the catalog cannot hold says why
+        assert spelling.model in MODELS or (spelling.model is None and spelling.note)
+
+
+def test_a_config_file_stands_for_a_model(tmp_path, monkeypatch):
+    config = Path(__file__).parent / "configs" / "gpt2.json"
+    folder = tmp_path / "gpt2-xl"
+    folder.mkdir()
+    (folder / "config.json").write_text(config.read_text())
+    for name in (str(config), str(folder), str(folder / "config.json")):
+        assert catalog.load_model(name)["hidden"] == 768
+    monkeypatch.chdir(tmp_path)
+    assert catalog.load_model("./gpt2-xl")["hidden"] == 768
+    # a directory that is called like a model does not hide it
+    assert catalog.load_model("gpt2-xl")["hidden"] == 1600
+    with pytest.raises(InvalidError, match=r"absent\.json: cannot be read"):
+        catalog.load_model("absent.json")

@@ -9,16 +9,19 @@ from scalewright.catalog.loading import (
     load_system,
     names,
 )
+from scalewright.catalog.model_spelling import ModelSpelling, model_spellings
 from scalewright.catalog.spelling import Spelling, spellings
 
 __all__ = [
     "Entry",
+    "ModelSpelling",
     "Spelling",
     "catalog_hash",
     "load_device",
     "load_entry",
     "load_model",
     "load_system",
+    "model_spellings",
     "names",
     "spellings",
 ]

@@ -17,6 +17,7 @@ from scalewright.catalog.layers import (
 )
 from scalewright.catalog.merging import changed_constants, merged, with_sources
 from scalewright.catalog.toml_file import Table, read_table, text_field
+from scalewright.config.huggingface import read_config
 from scalewright.errors import InvalidError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -59,12 +60,18 @@ def load_system(name: str, overrides: Sequence[str | Path] = ()) -> Table:
 
 
 def load_model(name: str, overrides: Sequence[str | Path] = ()) -> Table:
-    """Return the fields of a model; see `load_device`."""
+    """Return the fields of a model; see `load_device`.
+
+    The name may also be the path of a Hugging Face `config.json` or of a directory that holds one,
+    written with a slash, as `./my-model`.
+    """
     return load_entry("model", name, overrides).table
 
 
 def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> Entry:
     """Return an entry of the catalog with its origin; see `load_device`."""
+    if kind == "model" and _is_config(name):
+        return Entry(kind, read_config(name), name, ())
     files = catalog_files(kind, overrides)
     if name.endswith(".toml"):
         path = Path(name)
@@ -73,6 +80,11 @@ def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> E
         lone = CatalogFile(kind, said, path, built_in=False)
         return _entry(lone, [*files, lone], ())
     return _entry(_resolved(kind, name, files), files, ())
+
+
+def _is_config(name: str) -> bool:
+    # without a slash, a directory that is called like a model must not hide it
+    return name.endswith(".json") or ("/" in name and Path(name).is_dir())
 
 
 def names(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[str]:
