@@ -106,7 +106,7 @@ impl Transformer {
     pub fn is_sparse(&self, index: u64) -> bool {
         self.experts.as_ref().is_some_and(|m| {
             index >= m.first_dense_layers
-                && (index - m.first_dense_layers + 1) % m.every.max(1) == 0
+                && (index - m.first_dense_layers + 1).is_multiple_of(m.every.max(1))
         })
     }
 
