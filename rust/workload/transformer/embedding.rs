@@ -10,10 +10,10 @@ use crate::workload::{
 pub(super) fn embedding(model: &Transformer, training: &Training) -> Block {
     let frozen = model.lora.is_some() || model.frozen_layers > 0;
     let mut block = BlockBuilder::new(model, training, frozen);
-    block.stream_entry("tokens", !model.tied_embeddings);
+    block.stream_entry("tokens", !model.tied_embeddings, true);
     if model.family == Family::EncoderDecoder {
         block.positions = Some(model.memory_sequence(training.sequence));
-        block.stream_entry("encoder_tokens", false);
+        block.stream_entry("encoder_tokens", false, false);
         block.positions = None;
         if model.position == Position::Relative {
             block.relative_bias();
@@ -26,10 +26,10 @@ pub(super) fn embedding(model: &Transformer, training: &Training) -> Block {
 }
 
 impl BlockBuilder<'_> {
-    /// The tables of one stack, summed.
-    fn stream_entry(&mut self, name: &'static str, owns_table: bool) {
+    /// The tables of one stack, summed; both stacks of an encoder-decoder read the same ones.
+    fn stream_entry(&mut self, name: &'static str, owns_tokens: bool, owns_others: bool) {
         let rows = Extent::new(Dim::Vocab, self.model.table_rows());
-        let mut last = self.lookup(name, Region::Vocabulary, rows, owns_table);
+        let mut last = self.lookup(name, Region::Vocabulary, rows, owns_tokens);
         let mut tables = 1.0;
         let others = [
             ("positions", self.model.position_rows()),
@@ -37,7 +37,7 @@ impl BlockBuilder<'_> {
         ];
         for (name, rows) in others.into_iter().filter(|(_, rows)| *rows > 0) {
             let rows = Extent::new(Dim::Position, rows);
-            last = self.lookup(name, Region::Residual, rows, true);
+            last = self.lookup(name, Region::Residual, rows, owns_others);
             tables += 1.0;
         }
         if tables > 1.0 || self.training.dropout {
