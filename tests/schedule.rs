@@ -105,7 +105,7 @@ fn any_passes() -> impl Strategy<Value = Vec<Pass>> {
     vec(any_pass(), 32)
 }
 
-fn pipeline<'a>(kind: Kind, shape: Shape, passes: &'a [Pass], hop: f64) -> Pipeline<'a> {
+fn pipeline(kind: Kind, shape: Shape, passes: &[Pass], hop: f64) -> Pipeline<'_> {
     let shape = read_by(kind, shape);
     Pipeline {
         stages: shape.stages,
@@ -120,11 +120,9 @@ fn time(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> Seconds {
 
 /// The witness: every operation as a task, every stage a resource in the schedule's order.
 fn simulated(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
-    let (stages, last) = (pipeline.stages, pipeline.passes.len() as u32 - 1);
-    let shape = Shape {
-        stages,
-        chunks: pipeline.chunks(),
-    };
+    let (stages, chunks) = (pipeline.stages, pipeline.chunks());
+    let last = stages * chunks - 1;
+    let shape = Shape { stages, chunks };
     let orders: Vec<Vec<Operation>> = (0..stages)
         .map(|stage| schedule::order(kind, stage, shape, micro_batches))
         .collect();
@@ -166,8 +164,8 @@ fn simulated(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
             .into_iter()
             .collect();
     }
-    let ends = simulate(&tasks, &queues).unwrap();
-    ends.into_iter().fold(0.0, f64::max)
+    let ends = simulate(&tasks, &queues);
+    ends.map_or(f64::NAN, |ends| ends.into_iter().fold(0.0, f64::max)) // NaN: stuck
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -212,8 +210,9 @@ proptest! {
     fn the_closed_form_is_exact_on_training_stages(
         stages in training_stages(), micro_batches in 1..50_u32,
     ) {
-        let interleaved = check_closed_form(Kind::Interleaved, &stages, micro_batches);
-        prop_assert!(interleaved.exact || stages.chunks == 1);
+        for kind in KINDS {
+            prop_assert!(check_closed_form(kind, &stages, micro_batches).exact);
+        }
         let blocking = Stages { hop: Seconds::ZERO, ..stages };
         for kind in KINDS {
             prop_assert!(check_closed_form(kind, &blocking, micro_batches).exact);

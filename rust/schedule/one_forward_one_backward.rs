@@ -6,7 +6,8 @@
 use super::stages::{Makespan, Operation, Pass, Pipeline, Scratch, Stages};
 use crate::units::Seconds;
 
-/// Closed form, exact for every input of this class when `hop` is zero, and when all stages are alike.
+/// Closed form, exact for every input of this class when `hop` is zero; with hops, when neither pass
+/// of an end is shorter than a middle one's.
 ///
 /// The longest path goes down to a stage `d` before its first backward, waits out the warm-up, loops
 /// `n + 1` times over one stage `j`, dips to a stage `e`, waits out the cool-down and comes up:
@@ -14,7 +15,8 @@ use crate::units::Seconds;
 /// `T = max_j [G(0,j) + (n + 1) g_j + max_(d>=j) X_f(j,d) + max_(e>=j) X_b(j,e)]`, seconds, where
 /// `g_s = f_s + b_s`, `G(a,b) = sum of g_s for a <= s < b`, `n = m - p + j >= 0` and
 /// `X_f(j,d) = G(j+1,d+1) + (p - 1 - d) max_(s<=d) f_s` (`X_b` alike with `b_s`). At `n = 0` there is
-/// one visit of `j` only, so one of `d`, `e` is `j`. Each step down the pipeline adds `2 hop`.
+/// one visit of `j` only, so one of `d`, `e` is `j`. Each step down the pipeline adds `2 hop`; with
+/// hops a path may also run down and up again and again (`Paths::zigzag`).
 /// Derivation: longest path in the schedule's precedence graph.
 pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
     let paths = Paths {
@@ -29,16 +31,16 @@ pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
         .into_iter()
         .map(|stage| paths.through(stage, first))
         .fold(0.0, f64::max);
-    let hop = stages.hop.value();
-    let uniform = stages.count == 1 || (stages.first == stages.last && paths.middle_is_like_ends());
-    let time = if hop > 0.0 && stages.count > 1 {
-        longest.max(paths.zigzag())
-    } else {
-        longest
-    };
+    if stages.count == 1 || stages.hop == Seconds::ZERO {
+        return Makespan {
+            time: Seconds::new(longest),
+            exact: true,
+        };
+    }
+    let covers = |end: Pass| stages.count == 2 || end.covers(stages.middle);
     Makespan {
-        time: Seconds::new(time),
-        exact: hop == 0.0 || uniform,
+        time: Seconds::new(longest.max(paths.zigzag())),
+        exact: covers(stages.first) && covers(stages.last),
     }
 }
 
@@ -102,22 +104,24 @@ impl Paths<'_> {
         }
     }
 
-    /// Longest of two paths that run through all stages again and again, for the sake of the hops.
+    /// Longest of the paths that run through all stages as often as they can, for the hops' sake.
     ///
-    /// A path of `V = m + p - 1` visits with `z` full descents and a rest of `r < p` visits, at the
-    /// back or at the front, takes `z G(0,p) + rest + 2 hop (V - descents)`.
+    /// Of its `V = m + p - 1` visits a path has `z = floor(V / p)` full descents and a rest of
+    /// `r < p`: `r` loops on an end, or a part of a descent at an end. It takes
+    /// `z G(0,p) + rest + 2 hop (V - descents)`, where each loop counts as a descent. A rest at the
+    /// front must lie between two full descents.
     fn zigzag(&self) -> f64 {
         let visits = self.micro_batches + self.count - 1;
         let (full, rest) = (visits / self.count, visits % self.count);
-        let back = self.work(self.count - rest, self.count);
-        let front = if full > 1 { self.work(0, rest) } else { 0.0 };
-        let descents = full + i64::from(rest > 0);
-        let hops = 2.0 * self.stages.hop.value() * (visits - descents) as f64;
-        full as f64 * self.work(0, self.count) + back.max(front) + hops
-    }
-
-    fn middle_is_like_ends(&self) -> bool {
-        self.count == 2 || self.stages.first == self.stages.middle
+        let hop = 2.0 * self.stages.hop.value();
+        let part = hop * (rest - 1).max(0) as f64;
+        let back = self.work(self.count - rest, self.count) + part;
+        let mut end = back.max(rest as f64 * self.work(self.count - 1, self.count));
+        if full > 1 {
+            let front = self.work(0, rest) + part;
+            end = end.max(front).max(rest as f64 * self.work(0, 1));
+        }
+        full as f64 * (self.work(0, self.count) + hop * (self.count - 1) as f64) + end
     }
 }
 
