@@ -48,26 +48,27 @@ fn any_stages() -> impl Strategy<Value = Stages> {
     )
 }
 
-/// Embedding and head on top of alike layers, hops shorter than a pass: what training looks like.
+/// What training looks like: alike layers, a head on top of the last, an embedding that costs less
+/// than the head, hops shorter than a pass.
 fn training_stages() -> impl Strategy<Value = Stages> {
-    (any_shape(), any_pass(), any_pass(), any_pass(), 0.0..1.0).prop_map(
-        |(shape, embedding, middle, head, share)| {
-            let add = |a: Pass, b: Pass, c: f64| Pass {
-                forward: a.forward + b.forward * c,
-                backward: a.backward + b.backward * c,
+    let parts = (any_pass(), any_pass(), any_pass());
+    (any_shape(), parts, 0.0..=1.0, any::<bool>()).prop_map(
+        |(shape, (embedding, middle, head), share, alone)| {
+            let add = |a: Pass, b: Pass| Pass {
+                forward: a.forward + b.forward,
+                backward: a.backward + b.backward,
             };
-            let work = |p: Pass| (p.forward + p.backward).value();
-            let shrink = (work(head) / work(embedding)).min(1.0);
+            let (first, last) = if alone {
+                (embedding, add(embedding, add(middle, head)))
+            } else {
+                (add(middle, embedding), add(middle, add(embedding, head)))
+            };
             Stages {
                 count: shape.stages,
                 chunks: shape.chunks,
-                first: add(
-                    middle,
-                    embedding,
-                    if shrink.is_nan() { 0.0 } else { shrink * 0.999 },
-                ),
+                first,
                 middle,
-                last: add(middle, head, 1.0),
+                last,
                 hop: middle.forward.min(middle.backward) * share,
             }
         },
@@ -210,8 +211,13 @@ proptest! {
     fn the_closed_form_is_exact_on_training_stages(
         stages in training_stages(), micro_batches in 1..50_u32,
     ) {
+        let heavy_ends = stages.first.forward >= stages.middle.forward
+            && stages.first.backward >= stages.middle.backward;
         for kind in KINDS {
-            prop_assert!(check_closed_form(kind, &stages, micro_batches).exact);
+            let made = check_closed_form(kind, &stages, micro_batches);
+            let one_chunk = kind == Kind::Interleaved && stages.chunks == 1;
+            let hops = kind == Kind::OneForwardOneBackward || one_chunk;
+            prop_assert!(made.exact || hops && !heavy_ends, "{kind:?}");
         }
         let blocking = Stages { hop: Seconds::ZERO, ..stages };
         for kind in KINDS {

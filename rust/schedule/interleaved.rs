@@ -9,8 +9,7 @@
 use super::stages::{Kind, Makespan, Operation, Pass, Pipeline, Scratch, Shape, Stages};
 use crate::units::Seconds;
 
-/// Closed form, exact when `first` and `last` are at least `middle` in either pass, the last
-/// virtual stage works at least as long as the first, and no hop is longer than a middle pass.
+/// Closed form, exact where `last_rules` holds.
 ///
 /// With `g = f + b` of a middle chunk, `p` stages, `v` chunks, `m` micro-batches, all in seconds:
 ///
@@ -48,11 +47,24 @@ pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
     };
     Makespan {
         time: Seconds::new((ends + over_last.max(over_inner)).max(busiest)),
-        exact: first.covers(middle)
-            && last.covers(middle)
-            && first.both() <= last.both()
-            && hop <= middle.forward.min(middle.backward).value(),
+        exact: last_rules(stages),
     }
+}
+
+/// True where the longest path loops on the last stage.
+///
+/// No hop may be longer than a middle pass, and one of three must hold, passes compared one by one
+/// and work as their sum: (1) `middle <= last` and `first <= last`; (2) `middle <= last`,
+/// `middle <= first` and the first's work is at most the last's; (3) `first <= middle` and the
+/// middle's work is at most the last's.
+fn last_rules(stages: &Stages) -> bool {
+    let (first, middle, last) = (stages.first, stages.middle, stages.last);
+    let ruled = if last.covers(middle) {
+        last.covers(first) || first.covers(middle) && first.both() <= last.both()
+    } else {
+        middle.covers(first) && middle.both() <= last.both()
+    };
+    ruled && stages.hop <= middle.forward.min(middle.backward)
 }
 
 /// Exact for any stage times, in `O(p v m)`.
