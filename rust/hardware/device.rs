@@ -60,10 +60,17 @@ pub struct Device {
 pub struct MatmulModel {
     /// Units (SMs, cores) over which output tiles are spread in waves.
     pub units: u32,
-    /// Share of the dense peak that full waves of the best tile sustain, by number format.
+    /// Share of the dense peak that full waves of the largest tile sustain, by number format.
     pub efficiency: BTreeMap<Dtype, f64>,
     /// Efficiency for formats that `efficiency` does not list.
     pub default_efficiency: f64,
+    /// Tile edge, in elements, at which moving operands on chip costs as much as the products:
+    /// a tile of `rows` by `columns` is slowed by `1 + tile_overhead (1/rows + 1/columns)`.
+    pub tile_overhead: f64,
+    /// Depth, in elements, that filling and draining one tile costs.
+    pub depth_overhead: f64,
+    /// Share by which kernels far longer than 1 ms are slower, at the power limit, than short ones.
+    pub throttle: f64,
 }
 
 impl Default for MatmulModel {
@@ -72,6 +79,9 @@ impl Default for MatmulModel {
             units: 1,
             efficiency: BTreeMap::new(),
             default_efficiency: 0.8,
+            tile_overhead: 10.0,
+            depth_overhead: 128.0,
+            throttle: 0.0,
         }
     }
 }
@@ -80,10 +90,14 @@ impl Default for MatmulModel {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AttentionModel {
-    /// Share of the dense peak that the forward kernel sustains on long sequences.
+    /// Share of the dense peak that the products of the forward kernel sustain.
     pub forward_efficiency: f64,
     /// The same for the backward kernel.
     pub backward_efficiency: f64,
+    /// Cost of the exponential of one score, as the head width whose products take as long in bf16.
+    pub score_overhead: f64,
+    /// Keys that starting, masking and finishing a block of 128 queries costs.
+    pub key_overhead: f64,
 }
 
 impl Default for AttentionModel {
@@ -91,6 +105,8 @@ impl Default for AttentionModel {
         Self {
             forward_efficiency: 0.6,
             backward_efficiency: 0.5,
+            score_overhead: 10.0,
+            key_overhead: 128.0,
         }
     }
 }
@@ -118,6 +134,32 @@ pub struct Calibration {
 impl Device {
     /// Dense peak of the matrix engine; a format it lacks runs in the nearest wider one it has.
     pub fn matrix_peak(&self, dtype: Dtype) -> Option<FlopsPerSecond> {
+        let listed = self.engine_format(dtype).and_then(|d| self.matrix.get(&d));
+        listed
+            .copied()
+            .or((dtype == Dtype::Fp32).then_some(self.vector))
+    }
+
+    /// Peak at which products in `dtype` run: the matrix engine's, or else the vector engine's.
+    pub fn engine_peak(&self, dtype: Dtype) -> FlopsPerSecond {
+        self.matrix_peak(dtype).unwrap_or(self.vector)
+    }
+
+    /// Share of the peak that matrix products in `dtype` sustain.
+    pub fn matmul_efficiency(&self, dtype: Dtype) -> f64 {
+        let model = &self.matmul;
+        let own = model.efficiency.get(&dtype);
+        let ran = || {
+            self.engine_format(dtype)
+                .and_then(|d| model.efficiency.get(&d))
+        };
+        own.or_else(ran)
+            .copied()
+            .unwrap_or(model.default_efficiency)
+    }
+
+    /// The format in which the matrix engine runs products in `dtype`.
+    fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
         let fallbacks: &[Dtype] = match dtype {
             Dtype::Fp16 => &[Dtype::Fp16, Dtype::Bf16, Dtype::Tf32, Dtype::Fp32],
             Dtype::Bf16 => &[Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],
@@ -129,8 +171,10 @@ impl Device {
             Dtype::Int8 => &[Dtype::Int8],
             Dtype::Nvfp4 => &[Dtype::Nvfp4],
         };
-        let listed = fallbacks.iter().find_map(|d| self.matrix.get(d)).copied();
-        listed.or((dtype == Dtype::Fp32).then_some(self.vector))
+        fallbacks
+            .iter()
+            .copied()
+            .find(|d| self.matrix.contains_key(d))
     }
 
     /// The tier that holds weights and activations: the last one.
@@ -175,22 +219,32 @@ impl Device {
         }
         positive(&at("vector"), self.vector.value())?;
         positive(&at("power.peak"), self.power.peak.value())?;
-        positive(&at("matmul.units"), f64::from(self.matmul.units))?;
-        share(
-            &at("matmul.default_efficiency"),
-            self.matmul.default_efficiency,
-        )?;
-        for (dtype, value) in &self.matmul.efficiency {
-            share(&at(&format!("matmul.efficiency.{}", dtype.name())), *value)?;
+        self.matmul.check(&at("matmul"))?;
+        self.attention.check(&at("attention"))
+    }
+}
+
+impl MatmulModel {
+    fn check(&self, path: &str) -> Result<()> {
+        let at = |field: &str| format!("{path}.{field}");
+        positive(&at("units"), f64::from(self.units))?;
+        share(&at("default_efficiency"), self.default_efficiency)?;
+        for (dtype, value) in &self.efficiency {
+            share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
         }
-        share(
-            &at("attention.forward_efficiency"),
-            self.attention.forward_efficiency,
-        )?;
-        share(
-            &at("attention.backward_efficiency"),
-            self.attention.backward_efficiency,
-        )
+        not_negative(&at("tile_overhead"), self.tile_overhead)?;
+        not_negative(&at("depth_overhead"), self.depth_overhead)?;
+        not_negative(&at("throttle"), self.throttle)
+    }
+}
+
+impl AttentionModel {
+    fn check(&self, path: &str) -> Result<()> {
+        let at = |field: &str| format!("{path}.{field}");
+        share(&at("forward_efficiency"), self.forward_efficiency)?;
+        share(&at("backward_efficiency"), self.backward_efficiency)?;
+        not_negative(&at("score_overhead"), self.score_overhead)?;
+        not_negative(&at("key_overhead"), self.key_overhead)
     }
 }
 
@@ -216,4 +270,13 @@ pub(super) fn share(field: &str, value: f64) -> Result<()> {
 /// for several communicators.
 fn default_reserve() -> Bytes {
     Bytes::new(1.5 * 1_073_741_824.0)
+}
+
+/// Refuses anything but a number of at least zero whose products stay finite.
+fn not_negative(field: &str, value: f64) -> Result<()> {
+    if (0.0..=1e9).contains(&value) {
+        Ok(())
+    } else {
+        Err(Error::invalid(field, value, "0 to 1e9"))
+    }
 }

@@ -1,5 +1,6 @@
 //! Kernels with local shapes, as one rank runs them, and their price.
 
+use super::{attention, matmul, memory};
 use crate::hardware::Device;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 
@@ -66,7 +67,50 @@ pub struct KernelCost {
 impl Kernel {
     /// Prices the kernel on `device`.
     pub fn cost(&self, device: &Device) -> KernelCost {
-        let _ = device;
-        KernelCost::default()
+        match *self {
+            Self::Matmul {
+                batch,
+                m,
+                n,
+                k,
+                dtype,
+                output,
+            } => {
+                let product = matmul::Product {
+                    batch,
+                    m,
+                    n,
+                    k,
+                    dtype,
+                    output,
+                };
+                matmul::cost(product, device)
+            }
+            Self::Attention {
+                batch_heads,
+                batch_kv_heads,
+                queries,
+                visible,
+                keys,
+                query_dim,
+                value_dim,
+                dtype,
+                backward,
+            } => {
+                let pass = attention::Pass {
+                    batch_heads,
+                    batch_kv_heads,
+                    queries,
+                    visible,
+                    keys,
+                    query_dim,
+                    value_dim,
+                    dtype,
+                    backward,
+                };
+                attention::cost(&pass, device)
+            }
+            Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
+        }
     }
 }

@@ -1,0 +1,105 @@
+//! How long does a fused attention pass take, forward and backward?
+
+use super::kernel::KernelCost;
+use super::memory::transfer;
+use crate::hardware::Device;
+use crate::units::{Bytes, Dtype, Flops, Seconds};
+
+/// Queries that one unit handles at a time.
+const QUERY_BLOCK: f64 = 128.0;
+/// Share of the longest block that the last units wait for.
+const TAIL: f64 = 0.5;
+/// Bytes of the row statistic (log-sum-exp) that the forward pass leaves for the backward one.
+const STATISTIC_BYTES: f64 = 4.0;
+/// Products of one (query, key) pair over the query width and over the value width.
+const FORWARD_PRODUCTS: (f64, f64) = (1.0, 1.0);
+/// Scores again, gradients of queries and keys; gradients of probabilities and values.
+const BACKWARD_PRODUCTS: (f64, f64) = (3.0, 2.0);
+/// Tensors of query and key width moved besides the forward pass's own: output and its gradient.
+const BACKWARD_PASSES: f64 = 2.0;
+
+/// One fused attention pass with local extents.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pass {
+    pub batch_heads: f64,
+    pub batch_kv_heads: f64,
+    pub queries: f64,
+    pub visible: f64,
+    pub keys: f64,
+    pub query_dim: f64,
+    pub value_dim: f64,
+    pub dtype: Dtype,
+    pub backward: bool,
+}
+
+/// Prices a fused attention pass.
+///
+/// ```text
+/// time    = sqrt(t_engine^2 + t_memory^2) + t_launch
+/// t_engine = blocks t_block(visible) / units + t_block(longest) / 2
+/// t_block(v) = 128 (v + k0) t_pair units,   longest = min(keys, 2 visible)
+/// t_pair  = (2 (a dq + b dv) / P + 4 x / P16) / e
+/// ```
+///
+/// blocks: heads times blocks of 128 queries; k0: `key_overhead`, keys; dq, dv: widths; a, b:
+/// products per pair, 1 and 1 forward, 3 and 2 backward (scores again and four gradients: 2.5 times
+/// the forward flops); P: peak of the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential
+/// of one score in equivalents of head width; e: forward or backward efficiency. The longest block
+/// is the last query block of a causal mask, which sees twice the average. Sources: Dao 2023
+/// (FlashAttention-2) sections 3.1 and 3.2; Shah et al. 2024 (FlashAttention-3) section 3.1 on the
+/// cost of exponentials. Forward constants are fitted to TensorRT-LLM prefill kernels, backward
+/// efficiencies rest on the `FlashAttention` papers: each device says which.
+pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
+    let (score, value) = pass.products();
+    let pairs = pass.batch_heads * pass.queries * pass.visible;
+    let per_pair = 2.0 * (score * pass.query_dim + value * pass.value_dim);
+    let flops = Flops::new(pairs * per_pair);
+    if flops.value() <= 0.0 {
+        return KernelCost::default();
+    }
+    let moved = transfer(pass.bytes(), device);
+    let engine = pass.engine_time(per_pair, device);
+    KernelCost {
+        time: Seconds::new(engine.hypot(moved.time.value())) + device.launch_overhead,
+        flops,
+        traffic: moved.traffic,
+    }
+}
+
+impl Pass {
+    fn products(&self) -> (f64, f64) {
+        if self.backward {
+            BACKWARD_PRODUCTS
+        } else {
+            FORWARD_PRODUCTS
+        }
+    }
+
+    fn engine_time(&self, flops_per_pair: f64, device: &Device) -> f64 {
+        let model = &device.attention;
+        let efficiency = if self.backward {
+            model.backward_efficiency
+        } else {
+            model.forward_efficiency
+        };
+        let peak = device.engine_peak(self.dtype).value();
+        let exponent_peak = device.engine_peak(Dtype::Bf16).value();
+        let products = flops_per_pair / peak;
+        let exponentials = 4.0 * model.score_overhead / exponent_peak;
+        let pair = (products + exponentials) / efficiency;
+        let block = |visible: f64| QUERY_BLOCK * (visible + model.key_overhead) * pair;
+        let blocks = self.batch_heads * (self.queries / QUERY_BLOCK).ceil();
+        let longest = self.keys.min(2.0 * self.visible);
+        let units = f64::from(device.matmul.units);
+        blocks * block(self.visible) + TAIL * block(longest) * units
+    }
+
+    /// Queries, keys, values and output once; backward also their gradients and the output again.
+    fn bytes(&self) -> Bytes {
+        let rows = self.batch_heads * self.queries;
+        let held = self.batch_kv_heads * self.keys * (self.query_dim + self.value_dim);
+        let forward = rows * (self.query_dim + self.value_dim) + held;
+        let passes = if self.backward { BACKWARD_PASSES } else { 1.0 };
+        Bytes::new(passes * forward * self.dtype.bytes() + rows * STATISTIC_BYTES)
+    }
+}
