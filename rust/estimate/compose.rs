@@ -331,7 +331,7 @@ impl<'a> Composer<'a> {
     }
 
     /// Time of a tensor between two stages.
-    fn hop(&self) -> f64 {
+    pub(super) fn hop(&self) -> f64 {
         let plan = self.plan;
         let training = &self.job.training;
         let tokens =

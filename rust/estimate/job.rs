@@ -1,5 +1,6 @@
 //! What stays the same while plans vary: the model's graph, the cluster, the training job.
 
+use super::chunk::MAX_BLOCKS;
 use crate::error::Result;
 use crate::hardware::Cluster;
 use crate::plan::Shape;
@@ -43,6 +44,13 @@ impl Job {
             ));
         }
         let graph = model.graph(training);
+        if graph.blocks.len() > MAX_BLOCKS {
+            return Err(crate::error::Error::invalid(
+                "model",
+                format!("{} distinct blocks", graph.blocks.len()),
+                format!("up to {MAX_BLOCKS} distinct kinds of layers, embedding and head"),
+            ));
+        }
         let shape = Shape::new(&graph);
         Ok(Self {
             model: model.clone(),

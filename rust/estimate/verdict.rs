@@ -3,6 +3,7 @@
 use super::block::Factors;
 use super::chunk::Chunks;
 use super::compose::{Composed, Composer};
+use super::explain::{Explanation, explain};
 use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
@@ -53,6 +54,16 @@ pub fn estimate(job: &Job, plan: &Plan) -> Verdict {
         estimate.shortfall = Some(shortfall(job, plan, composed.fullest, composed.memory));
     }
     Verdict::Priced(Box::new(estimate))
+}
+
+/// Prices one plan and explains every term of its time.
+pub fn explained(job: &Job, plan: &Plan) -> Result<Vec<Explanation>, Rule> {
+    with_composer(job, plan, |composer| {
+        let composed = composer.compose(&mut Scratch::new());
+        let estimate = Estimate::new(composer, &composed);
+        let terms: Vec<String> = estimate.time.into_iter().map(|t| t.term).collect();
+        explain(composer, &composed, &terms)
+    })
 }
 
 /// Builds everything that composing a legal plan reads and hands it to `work`.

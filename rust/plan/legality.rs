@@ -221,7 +221,7 @@ impl fmt::Display for Rule {
             }
             Self::Interleave => out.write_str(
                 "interleave above 1 needs schedule = interleaved, pipeline above 1 and \
-                 micro-batches in multiples of pipeline; other schedules need interleave = 1",
+                 micro-batches in multiples of pipeline; other schedules need interleave = 1 and no overlap_pipeline",
             ),
             Self::Experts => out.write_str(
                 "expert must divide the experts and the ranks of a stage; expert_tensor must be \
@@ -301,7 +301,8 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     let interleaved = plan.schedule == Schedule::Interleaved;
     let micro_batches = training.global_batch / step;
     let aligned = chunks > 1 && pipeline > 1 && micro_batches.is_multiple_of(pipeline);
-    if interleaved != (chunks > 1) || interleaved && !aligned {
+    let sends = plan.overlap_pipeline && !interleaved;
+    if interleaved != (chunks > 1) || interleaved && !aligned || sends {
         return Err(Rule::Interleave);
     }
     let replicas = plan.context * plan.data;

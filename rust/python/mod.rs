@@ -16,5 +16,5 @@ mod _engine {
     #[pymodule_export]
     use super::input::{Cluster, Workload};
     #[pymodule_export]
-    use super::planning::{PyJob, estimate, search};
+    use super::planning::{PyJob, estimate, estimate_many, explain, search};
 }

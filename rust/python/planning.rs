@@ -3,13 +3,16 @@
 use super::enter;
 use super::input::{Cluster, Workload, text};
 use crate::error::{Error, Result, from_json};
-use crate::estimate::{Job, Verdict};
+use crate::estimate::{Job, Row, Verdict};
 use crate::plan::Plan;
 use crate::search::{Limits, SearchReport, Space};
 use crate::workload::Training;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::json;
+
+type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// A model to be trained on a cluster: what stays the same while plans vary.
 #[pyclass(frozen, name = "Job", module = "scalewright._engine")]
@@ -51,6 +54,19 @@ pub(super) fn estimate(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> Py
     })
 }
 
+/// Explains the terms of a plan's time: a JSON list of formula, inputs and source by term.
+#[pyfunction]
+pub(super) fn explain(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> PyResult<String> {
+    let (py, plan, job) = (plan.py(), text(plan)?, &job.get().job);
+    enter::brief(py, || {
+        let plan: Plan = from_json("plan", plan)?;
+        match crate::estimate::explained(job, &plan) {
+            Ok(terms) => encode(&terms),
+            Err(rule) => Err(Error::inconsistent(format!("plan: {rule}"))),
+        }
+    })
+}
+
 /// Searches a plan space. The JSON text holds the best plans, the front and the counts.
 #[pyfunction]
 #[pyo3(signature = (job, space, limits, *, progress=None))]
@@ -68,6 +84,56 @@ pub(super) fn search(
         let outcome = crate::search::search(job, &space, limits, control)?;
         encode(&SearchReport::new(job, &outcome))
     })
+}
+
+/// Prices many plans: `rows` is a plans x columns array of integers.
+///
+/// Returns step times in seconds, bytes on the fullest rank, and a status by plan: 0 fits,
+/// 1 does not fit, 2 breaks a rule (time and bytes are then infinite).
+#[pyfunction]
+#[pyo3(signature = (job, columns, rows, *, progress=None))]
+pub(super) fn estimate_many<'py>(
+    job: &Bound<'py, PyJob>,
+    columns: Vec<String>,
+    rows: &Bound<'py, PyArray2<i64>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<(Column<'py, f64>, Column<'py, f64>, Column<'py, u8>)> {
+    let py = job.py();
+    let job = &job.get().job;
+    let (width, values) = {
+        let rows = rows.try_readonly()?;
+        let rows = rows.as_array();
+        (rows.ncols(), rows.iter().copied().collect::<Vec<i64>>())
+    };
+    let priced = enter::long(py, progress, |control| {
+        if width != columns.len() {
+            let allowed = format!("{} columns, as named", columns.len());
+            return Err(Error::invalid("rows", format!("{width} columns"), allowed));
+        }
+        crate::estimate::estimate_many(job, &columns, &values, control)
+    })?;
+    let split = |of: fn(&Row) -> f64| priced.iter().map(of).collect::<Vec<f64>>();
+    let status: Vec<u8> = priced
+        .iter()
+        .map(|row| match row {
+            Row::Priced { fits: true, .. } => 0,
+            Row::Priced { .. } => 1,
+            Row::Illegal => 2,
+        })
+        .collect();
+    let time = split(|row| match row {
+        Row::Priced { time, .. } => *time,
+        Row::Illegal => f64::INFINITY,
+    });
+    let memory = split(|row| match row {
+        Row::Priced { memory, .. } => *memory,
+        Row::Illegal => f64::INFINITY,
+    });
+    Ok((
+        time.into_pyarray(py),
+        memory.into_pyarray(py),
+        status.into_pyarray(py),
+    ))
 }
 
 fn encode<T: serde::Serialize>(value: &T) -> Result<String> {

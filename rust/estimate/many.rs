@@ -1,0 +1,220 @@
+//! Prices many plans at once, plan fields given as columns of integers.
+
+use super::block::{FactorKey, Factors};
+use super::chunk::Chunks;
+use super::compose::{Composed, Composer};
+use super::job::Job;
+use super::links::Links;
+use super::price::Pricer;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::plan::{Plan, RecomputePolicy, Schedule, check};
+use crate::schedule::Scratch;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+
+/// Plans between two looks at the caller's wish to stop; a piece shares its priced blocks.
+const PIECE: usize = 4096;
+
+/// The price of one row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Row {
+    /// Legal; time in seconds and bytes on the fullest rank.
+    Priced {
+        /// Step time in seconds.
+        time: f64,
+        /// Bytes on the fullest rank.
+        memory: f64,
+        /// True where it fits.
+        fits: bool,
+    },
+    /// Breaks a rule.
+    Illegal,
+}
+
+/// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
+/// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full.
+pub const COLUMNS: [&str; 17] = [
+    "tensor",
+    "context",
+    "pipeline",
+    "data",
+    "expert",
+    "expert_tensor",
+    "micro_batch",
+    "interleave",
+    "schedule",
+    "zero",
+    "zero_group",
+    "recompute",
+    "sequence_parallel",
+    "overlap_grad_reduce",
+    "overlap_param_gather",
+    "overlap_tensor",
+    "overlap_pipeline",
+];
+
+/// Prices `rows` of integers, each row a plan whose fields are named by `columns`; fields without
+/// a column have their default.
+pub fn estimate_many(
+    job: &Job,
+    columns: &[String],
+    rows: &[i64],
+    control: &Control,
+) -> Result<Vec<Row>> {
+    let fields = columns
+        .iter()
+        .map(|name| {
+            COLUMNS
+                .iter()
+                .position(|known| known == name)
+                .ok_or_else(|| Error::unknown("plan column", name, COLUMNS))
+        })
+        .collect::<Result<Vec<usize>>>()?;
+    if fields.is_empty() {
+        return Ok(Vec::new());
+    }
+    control.set_total((rows.len() / fields.len()) as u64);
+    let pieces: Vec<Result<Vec<Row>>> = rows
+        .par_chunks(PIECE * fields.len())
+        .enumerate()
+        .map(|(index, piece)| price_piece(job, &fields, piece, index * PIECE, control))
+        .collect();
+    let mut all = Vec::with_capacity(rows.len() / fields.len());
+    for piece in pieces {
+        all.extend(piece?);
+    }
+    Ok(all)
+}
+
+fn price_piece(
+    job: &Job,
+    fields: &[usize],
+    rows: &[i64],
+    first: usize,
+    control: &Control,
+) -> Result<Vec<Row>> {
+    if control.is_cancelled() {
+        let (done, total) = control.progress();
+        return Err(Error::Cancelled {
+            what: format!("{done} of {total} plans"),
+        });
+    }
+    let mut desk = Desk::new(job);
+    let priced = rows
+        .chunks_exact(fields.len())
+        .enumerate()
+        .map(|(offset, row)| {
+            let mut plan = Plan::default();
+            for (&field, &value) in fields.iter().zip(row) {
+                set(&mut plan, field, value, first + offset)?;
+            }
+            Ok(desk.price(&plan))
+        })
+        .collect();
+    control.advance((rows.len() / fields.len()) as u64);
+    priced
+}
+
+fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
+    let refuse =
+        |allowed: &str| Error::invalid(format!("row {row}, {}", COLUMNS[field]), value, allowed);
+    let count = || u32::try_from(value).map_err(|_| refuse("a count from 0 to 2^32 - 1"));
+    let flag = || match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(refuse("0 or 1")),
+    };
+    match COLUMNS[field] {
+        "tensor" => plan.tensor = count()?,
+        "context" => plan.context = count()?,
+        "pipeline" => plan.pipeline = count()?,
+        "data" => plan.data = count()?,
+        "expert" => plan.expert = count()?,
+        "expert_tensor" => plan.expert_tensor = count()?,
+        "micro_batch" => plan.micro_batch = count()?,
+        "interleave" => plan.interleave = count()?,
+        "schedule" => {
+            plan.schedule = match value {
+                0 => Schedule::GPipe,
+                1 => Schedule::OneForwardOneBackward,
+                2 => Schedule::Interleaved,
+                _ => return Err(refuse("0 (gpipe), 1 (1f1b) or 2 (interleaved)")),
+            }
+        }
+        "zero" => plan.zero = u8::try_from(value).map_err(|_| refuse("0 to 3"))?,
+        "zero_group" => plan.zero_group = count()?,
+        "recompute" => {
+            plan.recompute = match value {
+                0 => RecomputePolicy::None,
+                1 => RecomputePolicy::Selective,
+                2 => RecomputePolicy::Full,
+                _ => return Err(refuse("0 (none), 1 (selective) or 2 (full)")),
+            }
+        }
+        "sequence_parallel" => plan.sequence_parallel = flag()?,
+        "overlap_grad_reduce" => plan.overlap_grad_reduce = flag()?,
+        "overlap_param_gather" => plan.overlap_param_gather = flag()?,
+        "overlap_tensor" => plan.overlap_tensor = flag()?,
+        _ => plan.overlap_pipeline = flag()?,
+    }
+    Ok(())
+}
+
+/// Prices plans one after another and remembers what they share.
+pub struct Desk<'a> {
+    job: &'a Job,
+    pricer: Pricer<'a>,
+    scratch: Scratch,
+    factors: BTreeMap<FactorKey, Factors>,
+    chunks: BTreeMap<u64, Chunks>,
+}
+
+impl<'a> Desk<'a> {
+    /// Nothing priced yet.
+    pub fn new(job: &'a Job) -> Self {
+        Self {
+            job,
+            pricer: Pricer::new(&job.cluster),
+            scratch: Scratch::new(),
+            factors: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+        }
+    }
+
+    /// Prices one plan.
+    pub fn price(&mut self, plan: &Plan) -> Row {
+        match self.composed(plan) {
+            Some(composed) => Row::Priced {
+                time: composed.time,
+                memory: composed.memory,
+                fits: composed.memory <= self.job.capacity().value(),
+            },
+            None => Row::Illegal,
+        }
+    }
+
+    fn composed(&mut self, plan: &Plan) -> Option<Composed> {
+        let job = self.job;
+        let split = check(plan, &job.shape, &job.training, job.cluster.devices).ok()?;
+        let pricer = &mut self.pricer;
+        let factors = self
+            .factors
+            .entry(Factors::key(plan))
+            .or_insert_with(|| Factors::new(job, plan, pricer));
+        let count = u64::from(plan.pipeline) * u64::from(plan.interleave);
+        let chunks = self
+            .chunks
+            .entry(count)
+            .or_insert_with(|| Chunks::new(job, split, count));
+        let links = Links::new(plan, &mut self.pricer);
+        let composer = Composer {
+            job,
+            plan,
+            factors,
+            links: &links,
+            chunks,
+        };
+        Some(composer.compose(&mut self.scratch))
+    }
+}
