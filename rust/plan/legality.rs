@@ -72,7 +72,7 @@ impl Split {
     pub fn new(layers: u64, stages: u64) -> Option<Self> {
         let even = |total: u64, first_less: u64, last_less: u64| {
             let each = total / stages;
-            (total.is_multiple_of(stages) && each > 0).then_some(Self {
+            (total.is_multiple_of(stages) && each > 0).then(|| Self {
                 first: each - first_less,
                 middle: each,
                 last: each - last_less,
