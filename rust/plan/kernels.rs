@@ -36,7 +36,8 @@ impl Lowering<'_> {
                 ..
             } => {
                 let bytes = self.pass_bytes(operator, width) * forward_passes;
-                self.compute(true, operator, memory(bytes, 1.0));
+                let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
+                self.compute(true, operator, memory(bytes, launches));
             }
             OperatorKind::Lookup { width, .. } => {
                 let bytes = 2.0 * self.pass_bytes(operator, std::slice::from_ref(width));
@@ -64,7 +65,8 @@ impl Lowering<'_> {
                 ..
             } => {
                 let bytes = self.pass_bytes(operator, width) * backward_passes;
-                self.compute(false, operator, memory(bytes, 1.0));
+                let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
+                self.compute(false, operator, memory(bytes, launches));
             }
             OperatorKind::Lookup { width, .. } => {
                 // read the gradient, read and write the rows that it is added to

@@ -22,7 +22,7 @@ pub fn lower(graph: &Graph, block: usize, training: &Training, plan: &Plan) -> B
     for index in 0..block.operators.len() {
         lowering.forward(index);
     }
-    if !training.forward_only {
+    if block.backward {
         for index in (0..block.operators.len()).rev() {
             lowering.backward(index);
         }

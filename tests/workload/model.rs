@@ -1,0 +1,86 @@
+//! Which models do the tests ask about?
+
+use scalewright::workload::Training;
+use scalewright::workload::transformer::Transformer;
+use serde_json::{Value, json};
+
+pub(crate) fn model(text: &str) -> Transformer {
+    Transformer::from_json(text).unwrap()
+}
+
+/// A decoder of the GPT family: learned positions, biases, GELU, tied table.
+pub(crate) fn gpt(layers: u64, hidden: u64, heads: u64, vocab: u64, positions: u64) -> Transformer {
+    model(&format!(
+        r#"{{"name":"gpt","family":"decoder","layers":{layers},"hidden":{hidden},"heads":{heads},
+        "ffn":{},"vocab":{vocab},"max_positions":{positions},"position":"learned",
+        "activation":"gelu","norm":"layernorm","tied_embeddings":true,"qkv_bias":true,
+        "output_bias":true,"ffn_bias":true}}"#,
+        4 * hidden
+    ))
+}
+
+/// A decoder with rotary positions, SwiGLU and root-mean-square norms; `more` holds further fields.
+pub(crate) fn llama(sizes: [u64; 6], more: &str) -> Transformer {
+    let [layers, hidden, heads, kv_heads, ffn, vocab] = sizes;
+    model(&format!(
+        r#"{{"name":"llama","family":"decoder","layers":{layers},"hidden":{hidden},
+        "heads":{heads},"kv_heads":{kv_heads},"ffn":{ffn},"vocab":{vocab},"position":"rotary",
+        "activation":"swiglu","norm":"rmsnorm"{more}}}"#
+    ))
+}
+
+pub(crate) fn training(sequence: u64, flash_attention: bool, dropout: bool) -> Training {
+    let text = format!(
+        r#"{{"global_batch":8,"sequence":{sequence},"flash_attention":{flash_attention},
+        "dropout":{dropout}}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A tied layernorm decoder or encoder with biases everywhere; `more` overrides and adds fields.
+pub(crate) fn biased(more: &Value) -> Transformer {
+    let base = json!({"name": "biased", "family": "decoder", "position": "none",
+        "activation": "gelu", "norm": "layernorm", "tied_embeddings": true, "qkv_bias": true,
+        "output_bias": true, "ffn_bias": true});
+    model(&merged(base, more).to_string())
+}
+
+/// A decoder as most recent ones are; `more` overrides and adds fields.
+pub(crate) fn recent(more: &Value) -> Transformer {
+    let base = json!({"name": "recent", "family": "decoder", "position": "rotary",
+        "activation": "swiglu", "norm": "rmsnorm"});
+    model(&merged(base, more).to_string())
+}
+
+pub(crate) fn merged(mut base: Value, more: &Value) -> Value {
+    let fields = base.as_object_mut().unwrap();
+    for (name, value) in more.as_object().unwrap() {
+        fields.insert(name.clone(), value.clone());
+    }
+    base
+}
+
+pub(crate) fn deepseek(
+    layers: u64,
+    hidden: u64,
+    vocab: u64,
+    query_rank: Option<u64>,
+    experts: &Value,
+) -> Transformer {
+    recent(
+        &json!({"layers": layers, "hidden": hidden, "heads": 128, "ffn": experts["dense"],
+        "vocab": vocab, "experts": experts["mixture"],
+        "latent": {"query_rank": query_rank, "kv_rank": 512, "nope_dim": 128, "rope_dim": 64,
+            "value_dim": 128}}),
+    )
+}
+
+pub(crate) fn t5(heads: u64, ffn: u64) -> Transformer {
+    model(
+        &json!({"name": "t5", "family": "encoder_decoder", "layers": 24, "encoder_layers": 24,
+        "hidden": 1024, "heads": heads, "head_dim": 128, "ffn": ffn, "vocab": 32_128,
+        "position": "relative", "activation": "relu", "norm": "rmsnorm",
+        "tied_embeddings": true})
+        .to_string(),
+    )
+}
