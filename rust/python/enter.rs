@@ -2,7 +2,7 @@
 
 use super::error::{bug, exception};
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,21 +34,21 @@ pub(super) fn long<T: Send>(
     let control = Control::new();
     let finished = AtomicBool::new(false);
     let caller = thread::current();
-    let (outcome, interruption) = thread::scope(|scope| {
-        let worker = scope.spawn(|| {
+    thread::scope(|scope| {
+        let started = thread::Builder::new().spawn_scoped(scope, || {
             let outcome = catch_unwind(AssertUnwindSafe(|| work(&control)));
             finished.store(true, Ordering::Release);
             caller.unpark();
             outcome
         });
-        let interruption = watch(py, progress, &control, &finished).err();
+        let worker = started.map_err(|failure| {
+            let what = format!("the system gives no thread for the work: {failure}");
+            exception(py, &Error::inconsistent(what))
+        })?;
+        let watched = watch(py, progress, &control, &finished);
         let outcome = py.detach(|| worker.join()).unwrap_or_else(Err);
-        (outcome, interruption)
-    });
-    match interruption {
-        Some(raised) => Err(raised),
-        None => settle(py, outcome),
-    }
+        watched.and_then(|()| settle(py, outcome))
+    })
 }
 
 /// Waits until `finished`; stops waiting and cancels the work at the first exception.
