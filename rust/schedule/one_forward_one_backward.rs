@@ -17,17 +17,25 @@ use crate::units::Seconds;
 /// `X_f(j,d) = G(j+1,d+1) + (p - 1 - d) max_(s<=d) f_s` (`X_b` alike with `b_s`). At `n = 0` there is
 /// one visit of `j` only, so one of `d`, `e` is `j`. Each step down the pipeline adds `2 hop`; with
 /// hops a path may also run down and up again and again (`Paths::zigzag`).
-/// Derivation: longest path in the schedule's precedence graph.
+/// Where no stage is slower than the last in either pass and hops are zero, this is
+/// `G(0,p) + (m - 1) g_(p-1)`. Derivation: longest path in the schedule's precedence graph.
 pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
-    let paths = Paths {
-        stages,
-        count: i64::from(stages.count),
-        micro_batches: i64::from(micro_batches),
-    };
-    let first = (paths.count - paths.micro_batches).max(0);
+    let inner = stages.count > 2;
+    let last_rules =
+        stages.last.covers(stages.first) && (!inner || stages.last.covers(stages.middle));
+    if stages.count > 1 && last_rules && stages.hop == Seconds::ZERO {
+        let once = stages.work_before(u64::from(stages.count));
+        let again = f64::from(micro_batches - 1) * stages.last.both();
+        return Makespan {
+            time: Seconds::new(once + again),
+            exact: true,
+        };
+    }
+    let paths = Paths::new(stages, micro_batches);
+    let back = paths.count - 1.0;
+    let first = (paths.count - paths.micro_batches).max(0.0);
     // work is linear in a turning point between the ends, so only the corners can be longest
-    let loops = [first, (first + 1).min(paths.count - 1), paths.count - 1];
-    let longest = loops
+    let longest = [first, (first + 1.0).min(back), back]
         .into_iter()
         .map(|stage| paths.through(stage, first))
         .fold(0.0, f64::max);
@@ -44,64 +52,104 @@ pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
     }
 }
 
-/// The candidate longest paths of one step.
-struct Paths<'a> {
-    stages: &'a Stages,
-    count: i64,
-    micro_batches: i64,
+/// The candidate longest paths of one step; stages and visits are whole numbers, times seconds.
+struct Paths {
+    count: f64,
+    micro_batches: f64,
+    forward: Slowest,
+    backward: Slowest,
+    /// Forward and backward of the first, a middle and the last stage.
+    work: [f64; 3],
+    /// There and back.
+    hops: f64,
 }
 
-impl Paths<'_> {
-    /// Longest path that loops over `stage`; `first` is the shallowest stage a path can turn at.
-    fn through(&self, stage: i64, first: i64) -> f64 {
-        let free = self.micro_batches - self.count + stage;
-        let corners = [
-            stage,
-            (first + 1).clamp(stage, self.count - 1),
-            (self.count - 2).max(stage),
-            self.count - 1,
-        ];
-        let best = |of: fn(&Pass) -> Seconds| {
-            corners
-                .into_iter()
-                .map(|turn| self.dip(stage, turn, of))
-                .fold(0.0, f64::max)
-        };
-        let (forward, backward) = (best(|p| p.forward), best(|p| p.backward));
-        let dips = if free > 0 {
-            forward + backward
+/// One pass of the stage that a path waits at.
+#[derive(Clone, Copy)]
+struct Slowest {
+    /// On the first stage.
+    alone: f64,
+    /// On the stages down to an inner one.
+    inner: f64,
+}
+
+impl Paths {
+    fn new(stages: &Stages, micro_batches: u32) -> Self {
+        let first = stages.first;
+        // a stage that does not exist takes the first's times, so that it can rule no maximum
+        let middle = if stages.count > 2 {
+            stages.middle
         } else {
-            let stay = |of: fn(&Pass) -> Seconds| self.dip(stage, stage, of);
-            (stay(|p| p.forward) + backward).max(forward + stay(|p| p.backward))
+            first
         };
-        let descent = self.work(0, stage) + 2.0 * self.stages.hop.value() * stage as f64;
-        descent + (free + 1) as f64 * self.work(stage, stage + 1) + dips
+        let last = if stages.count > 1 { stages.last } else { first };
+        let slowest = |of: fn(&Pass) -> Seconds| Slowest {
+            alone: of(&first).value(),
+            inner: of(&first).max(of(&middle)).value(),
+        };
+        Self {
+            count: f64::from(stages.count),
+            micro_batches: f64::from(micro_batches),
+            forward: slowest(|pass| pass.forward),
+            backward: slowest(|pass| pass.backward),
+            work: [first.both(), middle.both(), last.both()],
+            hops: 2.0 * stages.hop.value(),
+        }
+    }
+
+    /// Longest path that loops over `stage`; `first` is the shallowest stage a path can turn at.
+    fn through(&self, stage: f64, first: f64) -> f64 {
+        let back = self.count - 1.0;
+        let near = (first + 1.0).clamp(stage, back);
+        let far = (back - 1.0).max(stage);
+        let best = |slowest: Slowest| {
+            let stay = self.dip(stage, stage, slowest);
+            let turn = self.dip(stage, near, slowest);
+            let turn = turn.max(self.dip(stage, far, slowest));
+            (stay, turn.max(self.dip(stage, back, slowest)).max(stay))
+        };
+        let (forward, backward) = (best(self.forward), best(self.backward));
+        let free = self.micro_batches - self.count + stage;
+        let dips = if free > 0.0 {
+            forward.1 + backward.1
+        } else {
+            (forward.0 + backward.1).max(forward.1 + backward.0)
+        };
+        self.descent(0.0, stage)
+            + (free + 1.0) * self.descent(stage, stage + 1.0)
+            + self.hops * stage
+            + dips
     }
 
     /// Work of going from below `stage` down to `turn` and back, and of waiting there.
-    fn dip(&self, stage: i64, turn: i64, of: fn(&Pass) -> Seconds) -> f64 {
-        let wait = (self.count - 1 - turn) as f64;
-        let mut slowest = of(&self.stages.first);
-        if turn > 0 {
-            slowest = slowest.max(of(&self.stages.middle));
-        }
-        let hops = 2.0 * self.stages.hop.value() * (turn - stage) as f64;
-        let waiting = if wait > 0.0 {
-            wait * slowest.value()
+    fn dip(&self, stage: f64, turn: f64, slowest: Slowest) -> f64 {
+        let slowest = if turn > 0.0 {
+            slowest.inner
         } else {
-            0.0
+            slowest.alone
         };
-        self.work(stage + 1, turn + 1) + waiting + hops
+        self.descent(stage + 1.0, turn + 1.0)
+            + (self.count - 1.0 - turn) * slowest
+            + self.hops * (turn - stage)
     }
 
     /// Work of one micro-batch on the stages from `low` up to but without `high`.
-    fn work(&self, low: i64, high: i64) -> f64 {
-        let before = |stage: i64| self.stages.work_before(stage.unsigned_abs());
-        if high > low {
-            before(high) - before(low)
-        } else {
-            0.0
+    fn descent(&self, low: f64, high: f64) -> f64 {
+        let [first, middle, last] = self.work;
+        let mut inner = high - low;
+        if inner < 1.0 {
+            return 0.0;
         }
+        let mut ends = 0.0;
+        if low < 1.0 {
+            ends += first;
+            inner -= 1.0;
+        }
+        if high >= self.count && inner >= 1.0 {
+            ends += last;
+            inner -= 1.0;
+        }
+        ends + inner * middle
     }
 
     /// Longest of the paths that run through all stages as often as they can, for the hops' sake.
@@ -111,17 +159,17 @@ impl Paths<'_> {
     /// `z G(0,p) + rest + 2 hop (V - descents)`, where each loop counts as a descent. A rest at the
     /// front must lie between two full descents.
     fn zigzag(&self) -> f64 {
-        let visits = self.micro_batches + self.count - 1;
-        let (full, rest) = (visits / self.count, visits % self.count);
-        let hop = 2.0 * self.stages.hop.value();
-        let part = hop * (rest - 1).max(0) as f64;
-        let back = self.work(self.count - rest, self.count) + part;
-        let mut end = back.max(rest as f64 * self.work(self.count - 1, self.count));
-        if full > 1 {
-            let front = self.work(0, rest) + part;
-            end = end.max(front).max(rest as f64 * self.work(0, 1));
+        let visits = self.micro_batches + self.count - 1.0;
+        let full = (visits / self.count).floor();
+        let rest = visits - full * self.count;
+        let part = self.hops * (rest - 1.0).max(0.0);
+        let back = self.descent(self.count - rest, self.count) + part;
+        let mut end = back.max(rest * self.work[2]);
+        if full > 1.0 {
+            let front = self.descent(0.0, rest) + part;
+            end = end.max(front).max(rest * self.work[0]);
         }
-        full as f64 * (self.work(0, self.count) + hop * (self.count - 1) as f64) + end
+        full * (self.descent(0.0, self.count) + self.hops * (self.count - 1.0)) + end
     }
 }
 
