@@ -20,9 +20,9 @@ pub(super) fn form(route: &Route) -> Form {
         let within = inside * route.members(i);
         fixed += route.issue(i) * (within - inside);
         let crossing = if i == 0 { within - 1.0 } else { ranks - inside };
-        slowest = slowest.max(crossing / (ranks * route.device_rate(i)));
+        slowest = slowest.max(crossing / (ranks * route.pairwise_rate(i)));
     }
-    let inner = route.device_rate(route.innermost());
+    let inner = route.pairwise_rate(route.innermost());
     Form {
         algorithm: Algorithm::Pairwise,
         protocol: route.protocol,

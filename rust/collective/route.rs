@@ -97,6 +97,11 @@ impl<'a> Route<'a> {
         self.level(i).latency * self.library(i).issue
     }
 
+    /// Rate of one device into level `i` in an all-to-all, in bytes/s.
+    pub(super) fn pairwise_rate(&self, i: usize) -> f64 {
+        self.device_rate(i) * self.library(i).pairwise_share
+    }
+
     /// The line of the switches' own reduction at level `i`.
     pub(super) fn in_network(&self, i: usize) -> Line {
         self.library(i).in_network

@@ -33,6 +33,9 @@ pub struct Library {
     /// Passing one's own part through memory, over sending it to a neighbour.
     #[serde(default)]
     pub own_part: f64,
+    /// Rate of the many streams of an all-to-all over that of a ring.
+    #[serde(default = "full")]
+    pub pairwise_share: f64,
     /// Issuing one message to one peer, over the level's `latency`.
     #[serde(default = "default_issue")]
     pub issue: f64,
@@ -65,6 +68,7 @@ impl Library {
             simple: line,
             in_network: line,
             own_part: 0.0,
+            pairwise_share: 1.0,
             issue: default_issue(),
         }
     };
@@ -92,6 +96,7 @@ impl Library {
                 share: 0.8,
             },
             own_part: 0.4,
+            pairwise_share: 1.0,
             issue: default_issue(),
         }
     }
@@ -107,6 +112,7 @@ impl Library {
             positive(&format!("{path}.{name}.step"), line.step)?;
             share(&format!("{path}.{name}.share"), line.share)?;
         }
+        share(&format!("{path}.pairwise_share"), self.pairwise_share)?;
         not_negative(&format!("{path}.own_part"), self.own_part)?;
         not_negative(&format!("{path}.issue"), self.issue)
     }
@@ -114,6 +120,10 @@ impl Library {
 
 const fn default_issue() -> f64 {
     0.1
+}
+
+fn full() -> f64 {
+    1.0
 }
 
 fn not_negative(field: &str, value: f64) -> Result<()> {

@@ -45,3 +45,19 @@ pub fn torus(devices: u32) -> Cluster {
         {"name": "network", "kind": "fat-tree", "bandwidth": "6 GB/s", "latency": "20 us"}]"#;
     cluster(levels, devices)
 }
+
+/// Eight devices with a link between each pair.
+pub fn full_mesh(devices: u32) -> Cluster {
+    let levels = r#"[{"name": "links", "kind": "mesh", "devices": 8, "bandwidth": "448 GB/s",
+        "latency": "2 us"}]"#;
+    cluster(levels, devices)
+}
+
+/// Nodes of eight on switches that reduce and multicast, joined by a fast network.
+pub fn reducing_switches(devices: u32) -> Cluster {
+    let levels = r#"[
+        {"name": "switch", "kind": "switch", "devices": 8, "bandwidth": "450 GB/s", "latency": "2 us",
+         "in_network_reduction": true},
+        {"name": "network", "kind": "fat-tree", "bandwidth": "50 GB/s", "latency": "10 us"}]"#;
+    cluster(levels, devices)
+}

@@ -1,0 +1,246 @@
+//! Does the price of a collective obey the laws of the fabric?
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::collective::{Algorithm, Collective, Forms};
+use scalewright::hardware::{Cluster, Group};
+use scalewright::units::{Bytes, BytesPerSecond, Seconds};
+use worlds::{full_mesh, nodes_of_eight, oversubscribed, reducing_switches, torus};
+
+const COLLECTIVES: [Collective; 5] = [
+    Collective::AllReduce,
+    Collective::ReduceScatter,
+    Collective::AllGather,
+    Collective::AllToAll,
+    Collective::SendReceive,
+];
+
+/// A cluster and a group on it, powers of two or not.
+fn places() -> impl Strategy<Value = (Cluster, Group)> {
+    let sizes = (0_usize..5, 1_u32..17, 2_u32..17, 1_u32..9);
+    sizes.prop_map(|(world, stride, size, rest)| {
+        let most = if world == 3 { 8 } else { u32::MAX };
+        let (stride, size) = (stride.min(most / 2), size.min(most / stride.min(most / 2)));
+        let devices = (stride * size * rest).min(most.max(stride * size));
+        let build = [
+            nodes_of_eight,
+            oversubscribed,
+            torus,
+            full_mesh,
+            reducing_switches,
+        ][world];
+        let cluster = build(devices);
+        let group = cluster.group(stride, size);
+        (cluster, group)
+    })
+}
+
+fn any_collective() -> impl Strategy<Value = Collective> {
+    (0_usize..5).prop_map(|i| COLLECTIVES[i])
+}
+
+fn any_bytes() -> impl Strategy<Value = f64> {
+    (0.0_f64..34.0).prop_map(f64::exp2)
+}
+
+/// Bytes of the whole group that cross the links of one unit of the level below `level`.
+///
+/// Counted from what each algorithm sends, for a buffer of `bytes` per rank; the least that the
+/// algorithm can need, so a time below `load / capacity` would need links that do not exist.
+fn load(
+    collective: Collective,
+    algorithm: Algorithm,
+    group: &Group,
+    level: usize,
+    bytes: f64,
+) -> f64 {
+    let ranks = f64::from(group.size);
+    let covered = f64::from(group.covered(level));
+    let units = ranks / covered;
+    let passes = if collective == Collective::AllReduce {
+        2.0
+    } else {
+        1.0
+    };
+    match (collective, algorithm) {
+        (Collective::SendReceive, _) => bytes,
+        (Collective::AllToAll, _) if level == 0 => {
+            bytes * (f64::from(group.members[0]) - 1.0) / ranks
+        }
+        (Collective::AllToAll, _) => covered * bytes * (units - 1.0) / units,
+        (_, Algorithm::InNetwork) => bytes,
+        (_, Algorithm::Tree) => bytes * 2.0 * (units - 1.0) / units,
+        (_, Algorithm::Ring) => bytes * passes * (ranks - 1.0) / ranks,
+        _ => bytes * passes * (units - 1.0) / units,
+    }
+}
+
+/// Bytes per second that one unit of the level below `level` can send for this group: the sustained
+/// rate of the unit's links, shared with the siblings. A torus device has two links a dimension.
+fn share_of_uplink(cluster: &Cluster, group: &Group, level: usize) -> f64 {
+    let fabric = &cluster.system.levels[level];
+    let below = level
+        .checked_sub(1)
+        .and_then(|l| cluster.system.levels[l].devices)
+        .map_or(1, |d| d.min(cluster.devices));
+    let links = if fabric.dims.is_empty() { 1.0 } else { 6.0 };
+    let capacity = fabric.bandwidth.value() * fabric.efficiency / fabric.oversubscription;
+    capacity * links * f64::from(below) / f64::from(group.siblings[level])
+}
+
+fn faster(cluster: &Cluster, factor: f64) -> Cluster {
+    let mut faster = cluster.clone();
+    for level in &mut faster.system.levels {
+        level.bandwidth = BytesPerSecond::new(level.bandwidth.value() * factor);
+    }
+    faster
+}
+
+proptest! {
+    #[test]
+    fn no_time_is_below_the_bound(
+        (cluster, group) in places(), collective in any_collective(), bytes in any_bytes(),
+    ) {
+        let forms = Forms::new(collective, &group, &cluster);
+        let bytes = Bytes::new(bytes);
+        let (time, bound) = (forms.time(bytes).value(), forms.lower_bound(bytes).value());
+        prop_assert!(bound > 0.0 && time.is_finite());
+        prop_assert!(time >= bound * (1.0 - 1e-12), "{time} < {bound}: {forms:?}");
+    }
+
+    #[test]
+    fn links_carry_no_more_than_they_can(
+        (cluster, group) in places(), collective in any_collective(), bytes in any_bytes(),
+    ) {
+        let forms = Forms::new(collective, &group, &cluster);
+        for form in forms.all() {
+            let time = form.time(Bytes::new(bytes)).value();
+            for level in 0..cluster.system.levels.len() {
+                let beyond = group.members[level..].iter().product::<u32>() > 1;
+                if !beyond || (level == 0 && group.members[0] == 1) {
+                    continue;
+                }
+                let load = load(collective, form.algorithm, &group, level, bytes);
+                let capacity = share_of_uplink(&cluster, &group, level);
+                prop_assert!(load <= time * capacity * (1.0 + 1e-9), "{level} {form:?} {group:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_bytes_take_longer(
+        (cluster, group) in places(), collective in any_collective(),
+        bytes in any_bytes(), more in 1.0_f64..10.0,
+    ) {
+        let forms = Forms::new(collective, &group, &cluster);
+        prop_assert!(forms.time(Bytes::new(bytes)) <= forms.time(Bytes::new(bytes * more)));
+    }
+
+    #[test]
+    fn more_bandwidth_is_never_slower(
+        (cluster, group) in places(), collective in any_collective(),
+        bytes in any_bytes(), factor in 1.0_f64..10.0,
+    ) {
+        let slow = Forms::new(collective, &group, &cluster).time(Bytes::new(bytes));
+        let fast = Forms::new(collective, &group, &faster(&cluster, factor)).time(Bytes::new(bytes));
+        prop_assert!(fast.value() <= slow.value() * (1.0 + 1e-12));
+    }
+
+    #[test]
+    fn rates_scale_only_the_byte_term(
+        (cluster, group) in places(), collective in any_collective(), factor in 0.1_f64..10.0,
+    ) {
+        let here = Forms::new(collective, &group, &cluster);
+        let there = Forms::new(collective, &group, &faster(&cluster, factor));
+        prop_assert_eq!(here.all().len(), there.all().len());
+        for (a, b) in here.all().iter().zip(there.all()) {
+            prop_assert_eq!(a.fixed, b.fixed);
+            prop_assert!((a.per_byte / factor - b.per_byte).abs() <= 1e-9 * b.per_byte);
+        }
+    }
+
+    #[test]
+    fn parts_are_never_negative((cluster, group) in places(), collective in any_collective()) {
+        for form in Forms::new(collective, &group, &cluster).all() {
+            prop_assert!(form.fixed >= Seconds::ZERO && form.per_byte > 0.0);
+        }
+    }
+
+    // Trees and switches shorten all-reduce alone; everywhere else it contains the other two.
+    #[test]
+    fn an_all_reduce_costs_more_than_its_halves_each(
+        (cluster, group) in places(), bytes in any_bytes(),
+    ) {
+        let bytes = Bytes::new(bytes);
+        let forms = |collective| Forms::new(collective, &group, &cluster);
+        let (best, time) = forms(Collective::AllReduce).best(bytes).unwrap();
+        if !matches!(best.algorithm, Algorithm::Tree | Algorithm::InNetwork) {
+            prop_assert!(time >= forms(Collective::ReduceScatter).time(bytes));
+            prop_assert!(time >= forms(Collective::AllGather).time(bytes));
+        }
+    }
+
+    #[test]
+    fn the_best_form_is_the_time(
+        (cluster, group) in places(), collective in any_collective(), bytes in any_bytes(),
+    ) {
+        let forms = Forms::new(collective, &group, &cluster);
+        let (form, time) = forms.best(Bytes::new(bytes)).unwrap();
+        prop_assert_eq!(time, forms.time(Bytes::new(bytes)));
+        prop_assert!(forms.all().contains(&form));
+    }
+}
+
+#[test]
+fn a_group_of_one_is_free() {
+    let cluster = nodes_of_eight(8);
+    for collective in COLLECTIVES {
+        let forms = Forms::new(collective, &cluster.group(4, 1), &cluster);
+        assert_eq!(forms.time(Bytes::new(1e9)), Seconds::ZERO);
+        assert_eq!(forms.lower_bound(Bytes::new(1e9)), Seconds::ZERO);
+        assert!(forms.best(Bytes::new(1e9)).is_none());
+    }
+}
+
+#[test]
+fn a_group_with_one_member_a_node_has_one_adapter() {
+    let cluster = nodes_of_eight(64);
+    let slope = |stride, size| {
+        let group = cluster.group(stride, size);
+        let forms = Forms::new(Collective::AllGather, &group, &cluster);
+        forms.time(Bytes::new(1e12)).value() / 1e12
+    };
+    // 25 GB/s a device at 80 %; the ring over all eight devices of each node has eight adapters
+    assert!((slope(8, 8) / (7.0 / 8.0 / 20e9) - 1.0).abs() < 0.1);
+    assert!((slope(1, 64) / (63.0 / 64.0 / 160e9) - 1.0).abs() < 0.1);
+}
+
+#[test]
+fn oversubscription_slows_only_what_crosses() {
+    let cluster = oversubscribed(128);
+    let time = |stride, size| {
+        let group = cluster.group(stride, size);
+        let forms = Forms::new(Collective::AllGather, &group, &cluster);
+        forms.time(Bytes::new(1e12)).value()
+    };
+    let (within, across) = (time(8, 4), time(32, 4));
+    assert!((across / within - 4.0).abs() < 0.1, "{}", across / within);
+}
+
+#[test]
+fn closed_rings_on_all_dimensions_share_the_work() {
+    let cluster = torus(64);
+    let forms = Forms::new(Collective::AllGather, &cluster.group(1, 64), &cluster);
+    let slope = forms.all()[0].per_byte;
+    // Six links of 50 GB/s at 80 %.
+    assert!((slope * 6.0 * 40e9 / (63.0 / 64.0) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn switches_that_reduce_beat_rings_at_large_sizes() {
+    let cluster = reducing_switches(8);
+    let forms = Forms::new(Collective::AllReduce, &cluster.group(1, 8), &cluster);
+    let (form, _) = forms.best(Bytes::new(1e10)).unwrap();
+    assert_eq!(form.algorithm, Algorithm::InNetwork);
+}
