@@ -12,10 +12,10 @@ use crate::units::Seconds;
 /// `f_i` bytes leave a unit per byte of the buffer: `(m+1)/m` in the innermost switch (NVLS: each of
 /// the `m` members sends its buffer up and one part of the result down), 1 in an outer one (SHARP),
 /// and what a ring (innermost) or tree passes on without. One step where the switch reduces,
-/// `ceil(log2 m)` else. Formula of the nccl-tests maintainers (NVLS) and Graham et al. 2016 (SHARP).
+/// `ceil(log2 m)` else; `base` is the largest of the levels. Formula of the nccl-tests maintainers (NVLS) and Graham et al. 2016 (SHARP).
 pub(super) fn form(route: &Route) -> Form {
     let innermost = route.innermost();
-    let mut fixed = Seconds::ZERO;
+    let (mut base, mut steps_time) = (Seconds::ZERO, Seconds::ZERO);
     let mut slowest = 0.0_f64;
     for i in route.path() {
         let line = route.in_network(i);
@@ -27,7 +27,8 @@ pub(super) fn form(route: &Route) -> Form {
             (false, true) if i == 0 => (members - 1.0, 2.0 * (members - 1.0) / members),
             (false, _) => (members.log2().ceil(), tree::leaving(i, route)),
         };
-        fixed = fixed.max(line.base) + route.level(i).latency * (2.0 * steps);
+        base = base.max(line.base);
+        steps_time += route.level(i).latency * (2.0 * steps);
         let covered = f64::from(route.group.covered(i));
         let share = if reduces { line.share } else { 1.0 };
         slowest = slowest.max(leaving / (route.sustained(i) * share * covered));
@@ -35,7 +36,7 @@ pub(super) fn form(route: &Route) -> Form {
     Form {
         algorithm: Algorithm::InNetwork,
         protocol: route.protocol,
-        fixed,
+        fixed: base + steps_time,
         per_byte: slowest,
     }
 }

@@ -8,14 +8,14 @@ use crate::units::Seconds;
 /// 8.5 : 4.0 and 14 : 14 us by protocol; one figure stands for all).
 const TREE_STEP: f64 = 1.5;
 
-/// Share of the rate that the reduction with two children leaves (NCCL's tuner, tree with Simple).
+/// Share of a network's rate that the reduction with two children leaves (NCCL's tuner, tree with Simple).
 const TREE_SHARE: f64 = 0.92;
 
 /// Double binary tree all-reduce between units, pipelined chains inside.
 ///
-/// `T = base + 2 * ((m_0 - 1) * step_0 + sum_i ceil(log2 m_i) * step_i) + n * max_i f_i / (share * B_i)`
+/// `T = base + 2 * ((m_0 - 1) * step_0 + sum_i ceil(log2 m_i) * step_i) + n * max_i f_i / (share_i * B_i)`
 ///
-/// `m_i` members and `B_i` bytes/s unit rate of level `i`; `f_0` = 2 (the chain passes `n` up and `n`
+/// `m_i` members and `B_i` bytes/s unit rate of level `i`, `share_i` 1 inside and `TREE_SHARE` between; `f_0` = 2 (the chain passes `n` up and `n`
 /// down through each device); between units `f` = 1 for two (each root half), 1.5 for three, else 2.
 /// Sanders, Speck and Traff 2009; depth as in NCCL's tuner.
 pub(super) fn form(route: &Route) -> Form {
@@ -23,13 +23,14 @@ pub(super) fn form(route: &Route) -> Form {
     let mut slowest = 0.0_f64;
     for i in route.path() {
         depth += route.step(i) * levels(i, route);
-        slowest = slowest.max(leaving(i, route) / route.unit_rate(i));
+        let share = if i == 0 { 1.0 } else { TREE_SHARE };
+        slowest = slowest.max(leaving(i, route) / (route.unit_rate(i) * share));
     }
     Form {
         algorithm: Algorithm::Tree,
         protocol: route.protocol,
         fixed: route.base() + depth * 2.0,
-        per_byte: slowest / TREE_SHARE,
+        per_byte: slowest,
     }
 }
 
