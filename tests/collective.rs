@@ -4,7 +4,7 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective, Forms};
-use scalewright::hardware::{Cluster, Group};
+use scalewright::hardware::{Cluster, Group, Library};
 use scalewright::units::{Bytes, BytesPerSecond, Seconds};
 use worlds::{full_mesh, nodes_of_eight, oversubscribed, reducing_switches, torus};
 
@@ -64,12 +64,11 @@ fn load(
         1.0
     };
     match (collective, algorithm) {
-        (Collective::SendReceive, _) => bytes,
+        (Collective::SendReceive, _) | (_, Algorithm::InNetwork) => bytes,
         (Collective::AllToAll, _) if level == 0 => {
             bytes * (f64::from(group.members[0]) - 1.0) / ranks
         }
         (Collective::AllToAll, _) => covered * bytes * (units - 1.0) / units,
-        (_, Algorithm::InNetwork) => bytes,
         (_, Algorithm::Tree) => bytes * 2.0 * (units - 1.0) / units,
         (_, Algorithm::Ring) => bytes * passes * (ranks - 1.0) / ranks,
         _ => bytes * passes * (units - 1.0) / units,
@@ -243,4 +242,32 @@ fn switches_that_reduce_beat_rings_at_large_sizes() {
     let forms = Forms::new(Collective::AllReduce, &cluster.group(1, 8), &cluster);
     let (form, _) = forms.best(Bytes::new(1e10)).unwrap();
     assert_eq!(form.algorithm, Algorithm::InNetwork);
+}
+
+#[test]
+fn a_protocol_without_rate_is_refused_by_name() {
+    let mut cluster = nodes_of_eight(8);
+    let mut library = Library::NODE;
+    library.simple.share = 0.0;
+    cluster.system.levels[0].library = Some(library);
+    let error = cluster.check().unwrap_err().to_string();
+    assert!(
+        error.contains("levels.switch.library.simple.share: got 0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn reducing_inside_first_spares_the_network() {
+    let flat = nodes_of_eight(64);
+    let mut layered = flat.clone();
+    layered.system.levels[1].hierarchical = true;
+    let slope = |cluster: &Cluster| {
+        let forms = Forms::new(Collective::AllReduce, &cluster.group(1, 64), cluster);
+        forms.time(Bytes::new(1e12)).value() / 1e12
+    };
+    // inside: 7/8 over 240 GB/s twice; between: 7/8 of an eighth over 20 GB/s twice
+    let expected = 2.0 * 7.0 / 8.0 * (1.0 / 240e9 + 1.0 / 8.0 / 20e9);
+    assert!((slope(&layered) / expected - 1.0).abs() < 0.05 || slope(&layered) < expected);
+    assert!(slope(&layered) <= slope(&flat));
 }

@@ -1,5 +1,5 @@
 //! How far are predicted collectives from measured ones that no constant was fitted to?
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use scalewright::collective::{Collective, Forms};
 use scalewright::hardware::Cluster;

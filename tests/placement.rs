@@ -21,16 +21,18 @@ fn brute_force(devices: u32, stride: u32, size: u32, capacity: u32) -> (u32, u32
     let block = stride * size;
     let (mut fewest_inside, mut most_units) = (u32::MAX, 0);
     for first in (0..devices).filter(|rank| rank % block < stride) {
-        let units: Vec<u32> = (0..size).map(|k| (first + k * stride) / capacity).collect();
-        let mut distinct = units.clone();
-        distinct.dedup();
-        let inside = distinct
-            .iter()
-            .map(|unit| units.iter().filter(|u| *u == unit).count() as u32)
-            .min()
-            .unwrap();
+        let (mut inside, mut units, mut unit) = (0, 0, u32::MAX);
+        for rank in (0..size).map(|k| first + k * stride) {
+            if rank / capacity != unit {
+                if units > 0 {
+                    fewest_inside = fewest_inside.min(inside);
+                }
+                (inside, units, unit) = (0, units + 1, rank / capacity);
+            }
+            inside += 1;
+        }
         fewest_inside = fewest_inside.min(inside);
-        most_units = most_units.max(distinct.len() as u32);
+        most_units = most_units.max(units);
     }
     (fewest_inside, most_units)
 }
