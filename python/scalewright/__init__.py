@@ -6,39 +6,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scalewright._engine import Cluster, Workload, collective_times, version
+    from scalewright._engine import (
+        Cluster,
+        Job,
+        Workload,
+        collective_times,
+        estimate,
+        estimate_many,
+        explain,
+        search,
+        version,
+    )
     from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
 
 __all__ = [
     "CancelledError",
     "Cluster",
     "InvalidError",
+    "Job",
     "ScalewrightError",
     "UnknownNameError",
     "Workload",
     "collective_times",
+    "estimate",
+    "estimate_many",
+    "explain",
+    "search",
     "version",
 ]
 
-# name -> the module that defines it; loaded at first use, so that `import scalewright` stays quick
-_HOME = {
-    "CancelledError": "scalewright.errors",
-    "Cluster": "scalewright._engine",
-    "InvalidError": "scalewright.errors",
-    "ScalewrightError": "scalewright.errors",
-    "UnknownNameError": "scalewright.errors",
-    "Workload": "scalewright._engine",
-    "collective_times": "scalewright._engine",
-    "version": "scalewright._engine",
-}
+# loaded at first use, so that `import scalewright` stays quick
+_ERRORS = {"CancelledError", "InvalidError", "ScalewrightError", "UnknownNameError"}
 
 
 def __getattr__(name: str) -> object:
     """Load a public name at first use."""
-    if name not in _HOME:
+    if name not in __all__:
         message = f"module 'scalewright' has no attribute '{name}'"
         raise AttributeError(message)
-    value = getattr(import_module(_HOME[name]), name)
+    home = "scalewright.errors" if name in _ERRORS else "scalewright._engine"
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -1,12 +1,22 @@
 """The compiled engine: opaque inputs, and few calls that do much."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cluster", "Workload", "collective_times", "version"]
+__all__ = [
+    "Cluster",
+    "Job",
+    "Workload",
+    "collective_times",
+    "estimate",
+    "estimate_many",
+    "explain",
+    "search",
+    "version",
+]
 
 @final
 class Workload:
@@ -21,6 +31,45 @@ class Cluster:
     """A number of devices of one system, read from JSON text."""
 
     def __new__(cls, json: str) -> Cluster: ...
+
+@final
+class Job:
+    """A model to be trained on a cluster: what stays the same while plans vary."""
+
+    def __new__(
+        cls, workload: Workload, cluster: Cluster, training: str, memory_margin: float = 0.0
+    ) -> Job: ...
+
+def estimate(job: Job, plan: str) -> str:
+    """Price one plan.
+
+    The JSON text holds `estimate`, or `illegal` with the rule that is broken.
+    """
+
+def explain(job: Job, plan: str) -> str:
+    """Explain the terms of a plan's time: a JSON list of formula, inputs and source by term."""
+
+def search(
+    job: Job,
+    space: str,
+    limits: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Search a plan space. The JSON text holds the best plans, the front and the counts."""
+
+def estimate_many(
+    job: Job,
+    columns: Sequence[str],
+    rows: NDArray[np.int64],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.uint8]]:
+    """Price many plans: `rows` has a plan per row and a plan field per column.
+
+    Returns step times in seconds, bytes on the fullest rank, and a status by plan: 0 fits,
+    1 does not fit, 2 breaks a rule (time and bytes are then infinite).
+    """
 
 def collective_times(
     cluster: Cluster,

@@ -90,6 +90,7 @@ pub(super) fn search(
 ///
 /// Returns step times in seconds, bytes on the fullest rank, and a status by plan: 0 fits,
 /// 1 does not fit, 2 breaks a rule (time and bytes are then infinite).
+#[allow(clippy::needless_pass_by_value)] // a Python list comes over as an owned one
 #[pyfunction]
 #[pyo3(signature = (job, columns, rows, *, progress=None))]
 pub(super) fn estimate_many<'py>(
