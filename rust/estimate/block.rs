@@ -149,10 +149,13 @@ fn price(task: &Task, pricer: &mut Pricer, lines: &mut Lines) -> f64 {
             ..
         } => {
             let time = pricer.forms(*collective, *span).time(*bytes).value();
-            let cover = under.map_or(0.0, |k| pricer.kernel(&k).time.value());
-            let hidden = time.min(cover);
-            lines.exposed[*purpose as usize] += time - hidden;
-            lines.hidden[*purpose as usize] += hidden;
+            // elapsed = max(cover + c time, time): beside a collective, compute loses the share c
+            let exposed = under.map_or(time, |kernel| {
+                let cover = pricer.kernel(&kernel).time.value();
+                (time - cover).max(time * pricer.contention())
+            });
+            lines.exposed[*purpose as usize] += exposed;
+            lines.hidden[*purpose as usize] += time - exposed;
             0.0
         }
     }

@@ -291,7 +291,7 @@ impl<'a> Composer<'a> {
         } else {
             self.reduce_time(sum.dense, sum.expert)
         };
-        let forward = exposed(
+        let forward = self.exposed(
             gather,
             sum.forward,
             sum.layers,
@@ -301,7 +301,7 @@ impl<'a> Composer<'a> {
             0.0
         } else {
             let both = gather + scatter;
-            exposed(
+            self.exposed(
                 both,
                 sum.backward,
                 sum.layers,
@@ -410,7 +410,7 @@ impl<'a> Composer<'a> {
             let layers = self.per_rank(virtuals, position, |v| v.layers);
             if self.plan.zero < 2 {
                 let reduce = self.reduce_time(dense, expert);
-                let left = exposed(reduce, backward, layers, self.plan.overlap_grad_reduce);
+                let left = self.exposed(reduce, backward, layers, self.plan.overlap_grad_reduce);
                 // later stages end their last backward earlier, by the passes still to come
                 let late = (left - ripple).max(0.0);
                 if late >= parts.gradient_exposed {
@@ -422,7 +422,7 @@ impl<'a> Composer<'a> {
                 let weight = self.job.training.precision.activation().bytes();
                 let gather = gather_time(&self.links.dense, dense * weight)
                     + gather_time(&self.links.expert, expert * weight);
-                let left = exposed(gather, forward, layers, self.plan.overlap_param_gather);
+                let left = self.exposed(gather, forward, layers, self.plan.overlap_param_gather);
                 if left >= parts.gather_exposed {
                     parts.gather_exposed = left;
                     parts.gather_hidden = gather - left;
@@ -477,6 +477,18 @@ impl<'a> Composer<'a> {
         seconds(&self.links.ends, table * self.job.training.gradient.bytes())
     }
 
+    /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
+    /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
+    fn exposed(&self, traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
+        if !overlap {
+            return traffic;
+        }
+        let one = traffic / pieces.max(1.0);
+        let slowed = traffic * self.job.cluster.device.contention();
+        let rest = traffic - cover * (1.0 - 1.0 / pieces.max(1.0));
+        one.max(slowed).max(rest)
+    }
+
     /// Recomputation policy of the plan.
     pub(super) fn policy(&self) -> RecomputePolicy {
         self.plan.recompute
@@ -486,16 +498,6 @@ impl<'a> Composer<'a> {
     pub(super) fn training(&self) -> &Training {
         &self.job.training
     }
-}
-
-/// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which one
-/// has no neighbour to hide under.
-fn exposed(traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
-    if !overlap {
-        return traffic;
-    }
-    let one = traffic / pieces.max(1.0);
-    one.max(traffic - cover * (1.0 - 1.0 / pieces.max(1.0)))
 }
 
 fn gather_time(replicas: &Replicas, bytes: f64) -> f64 {

@@ -29,6 +29,11 @@ impl<'a> Pricer<'a> {
         kernel.cost(&self.cluster.device)
     }
 
+    /// Share of compute that a running collective takes from kernels beside it.
+    pub fn contention(&self) -> f64 {
+        self.cluster.device.contention()
+    }
+
     /// Closed forms of a collective on a span of ranks.
     pub fn forms(&mut self, collective: Collective, span: Span) -> Forms {
         let cluster = self.cluster;

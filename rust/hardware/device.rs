@@ -38,6 +38,10 @@ pub struct Device {
     /// How fused attention kernels use the matrix engine.
     #[serde(default)]
     pub attention: AttentionModel,
+    /// Compute units that collectives occupy while they run beside kernels (NCCL channels);
+    /// 0 where the network moves data by itself.
+    #[serde(default)]
+    pub communication_units: u32,
     /// Electrical power.
     pub power: DevicePower,
     /// Silicon area of the compute dies.
@@ -175,6 +179,11 @@ impl Device {
             .iter()
             .copied()
             .find(|d| self.matrix.contains_key(d))
+    }
+
+    /// Share of the compute units that a running collective takes from kernels beside it.
+    pub fn contention(&self) -> f64 {
+        (f64::from(self.communication_units) / f64::from(self.matmul.units)).min(1.0)
     }
 
     /// The tier that holds weights and activations: the last one.

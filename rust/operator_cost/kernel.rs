@@ -8,7 +8,7 @@ use crate::units::{Bytes, Dtype, Flops, Seconds};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kernel {
     /// `batch` independent products of (`m` x `k`) by (`k` x `n`), operands in `dtype`,
-    /// result written in `output`.
+    /// `output_bytes` moved per result element.
     Matmul {
         /// Independent products of one launch (1 for a linear layer; experts, heads).
         batch: f64,
@@ -20,8 +20,9 @@ pub enum Kernel {
         k: f64,
         /// Operand format.
         dtype: Dtype,
-        /// Result format.
-        output: Dtype,
+        /// Bytes moved per result element: written once, or read and written where the product is
+        /// added to a sum.
+        output_bytes: f64,
     },
     /// A fused attention pass.
     Attention {
@@ -74,7 +75,7 @@ impl Kernel {
                 n,
                 k,
                 dtype,
-                output,
+                output_bytes,
             } => {
                 let product = matmul::Product {
                     batch,
@@ -82,7 +83,7 @@ impl Kernel {
                     n,
                     k,
                     dtype,
-                    output,
+                    output_bytes,
                 };
                 matmul::cost(product, device)
             }

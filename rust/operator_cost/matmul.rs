@@ -39,7 +39,7 @@ pub(super) struct Product {
     pub n: f64,
     pub k: f64,
     pub dtype: Dtype,
-    pub output: Dtype,
+    pub output_bytes: f64,
 }
 
 /// Seconds that the matrix engine and the sums of a split need at full speed.
@@ -78,7 +78,7 @@ pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
     }
     let operands = batch * k * (m + n) * product.dtype.bytes();
     let moved = transfer(
-        Bytes::new(operands + outputs * product.output.bytes()),
+        Bytes::new(operands + outputs * product.output_bytes),
         device,
     );
     let engine = Engine::new(product, device).time();

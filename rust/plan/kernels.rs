@@ -89,7 +89,18 @@ impl Lowering<'_> {
             return (None, None);
         };
         let input = self.matrix(p.batch, p.rows, p.depth, p.columns);
-        let weight = self.matrix(p.batch, p.depth, p.columns, p.rows);
+        let weight = Kernel::Matmul {
+            batch: p.batch,
+            m: p.depth,
+            n: p.columns,
+            k: p.rows,
+            dtype: self.matmul,
+            output_bytes: if self.training.fused_gradients {
+                2.0 * self.training.gradient.bytes() // the product reads and writes the sum
+            } else {
+                self.activation.bytes()
+            },
+        };
         (Some(input), operator.trained.then_some(weight))
     }
 
@@ -100,7 +111,7 @@ impl Lowering<'_> {
             n,
             k,
             dtype: self.matmul,
-            output: self.activation,
+            output_bytes: self.activation.bytes(),
         }
     }
 
@@ -166,16 +177,17 @@ impl Lowering<'_> {
         }
     }
 
-    /// Adds a micro-batch's weight gradient to the sum: the fused product reads and writes the sum
-    /// (Megatron-LM gradient accumulation fusion), beside what the product itself writes.
+    /// Adds a micro-batch's weight gradient to the sum where the product does not do so itself:
+    /// a pass reads the gradient and reads and writes the sum.
     fn accumulate(&mut self, operator: &Operator) {
         let Some(p) = self.product(operator) else {
             return;
         };
         self.quantize(false, operator, p.batch * p.rows * p.columns, 0.0);
-        if operator.trained {
-            let sums = p.batch * p.depth * p.columns * self.training.gradient.bytes();
-            self.compute(false, operator, memory(2.0 * sums, 0.0));
+        if operator.trained && !self.training.fused_gradients {
+            let element = self.activation.bytes() + 2.0 * self.training.gradient.bytes();
+            let bytes = p.batch * p.depth * p.columns * element;
+            self.compute(false, operator, memory(bytes, 1.0));
         }
     }
 
@@ -262,7 +274,7 @@ impl Lowering<'_> {
             n,
             k,
             dtype,
-            output: dtype,
+            output_bytes: dtype.bytes(),
         };
         // fused scale, mask and softmax: read and write; dropout: read, write, one-byte mask
         let dropout = if core.dropout {

@@ -18,6 +18,9 @@ pub struct Training {
     /// Format in which gradients are summed and reduced; absent: fp32.
     #[serde(default = "default_gradient")]
     pub gradient: Dtype,
+    /// Weight gradients are added to their sum inside the product's own kernel.
+    #[serde(default = "yes")]
+    pub fused_gradients: bool,
     /// Optimizer.
     #[serde(default = "default_optimizer")]
     pub optimizer: Optimizer,
