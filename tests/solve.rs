@@ -35,7 +35,7 @@ proptest! {
     fn best_is_the_head_of_the_sorted_list(
         keys in vec(coordinate(), 0..40), limit in 0..8_usize, cut in 0..40_usize,
     ) {
-        let mut entries: Vec<Entry> = (0..).zip(keys).map(|(index, key)| Entry { key, index }).collect();
+        let mut entries: Vec<Entry> = (0..).zip(keys).map(|(index, key)| Entry { key, index, item: () }).collect();
         let (left, right) = entries.split_at(cut.min(entries.len()));
         let mut merged = best_of(limit, right);
         merged.merge(&best_of(limit, left));
@@ -55,7 +55,7 @@ proptest! {
         coordinates in vec((coordinate(), coordinate()), 0..40), cut in 0..40_usize,
         probe in (coordinate(), coordinate()),
     ) {
-        let points: Vec<Point> = (0..).zip(coordinates).map(|(index, (x, y))| Point { x, y, index }).collect();
+        let points: Vec<Point> = (0..).zip(coordinates).map(|(index, (x, y))| Point { x, y, index, item: () }).collect();
         let (left, right) = points.split_at(cut.min(points.len()));
         let mut merged = front_of(right);
         merged.merge(&front_of(left));
@@ -109,18 +109,21 @@ fn what_is_not_a_number_is_not_taken() {
     let mut best = Best::new(2);
     assert!(!best.push(Entry {
         key: f64::NAN,
-        index: 0
+        index: 0,
+        item: (),
     }));
     let mut front = Front::new();
     assert!(!front.insert(Point {
         x: f64::NAN,
         y: 0.0,
-        index: 0
+        index: 0,
+        item: (),
     }));
     assert!(!front.insert(Point {
         x: 0.0,
         y: f64::NAN,
-        index: 0
+        index: 0,
+        item: (),
     }));
     assert!(best.entries().is_empty() && front.points().is_empty());
 }

@@ -103,6 +103,16 @@ impl BlockFactor {
         factor
     }
 
+    /// Trained dense elements; stages of a pipeline hold copies of borrowed tables.
+    pub fn dense(&self, pipelined: bool) -> f64 {
+        self.weights.dense
+            + if pipelined {
+                self.weights.borrowed
+            } else {
+                0.0
+            }
+    }
+
     /// Seconds of the forward pass.
     pub fn forward_time(&self) -> f64 {
         self.totals[0]

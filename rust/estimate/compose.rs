@@ -260,7 +260,7 @@ impl<'a> Composer<'a> {
             if count > 0.0 {
                 sum.forward += count * block.forward_time();
                 sum.backward += count * block.backward_time(policy);
-                sum.dense += count * block.weights.dense;
+                sum.dense += count * block.dense(self.plan.pipeline > 1);
                 sum.expert += count * block.weights.expert;
             }
         }
@@ -472,7 +472,7 @@ impl<'a> Composer<'a> {
             .zip(&self.factors.blocks)
             .zip(&self.job.graph.blocks)
             .filter(|(_, block)| block.role == crate::workload::BlockRole::Embedding)
-            .map(|((count, factor), _)| count * factor.weights.dense)
+            .map(|((count, factor), _)| count * factor.weights.borrowed)
             .sum();
         seconds(&self.links.ends, table * self.job.training.gradient.bytes())
     }

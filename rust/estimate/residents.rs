@@ -55,7 +55,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             if count == 0.0 {
                 continue;
             }
-            held.dense += count * factor.weights.dense;
+            held.dense += count * factor.dense(self.composer.plan.pipeline > 1);
             held.expert += count * factor.weights.expert;
             held.frozen += count * factor.weights.frozen;
             let (kept, again) = self.kept(factor, block.role);

@@ -56,6 +56,9 @@ pub struct Weights {
     pub expert: f64,
     /// Not trained.
     pub frozen: f64,
+    /// Trained elements of a table that belongs to another block: a stage that holds this block
+    /// without that one keeps a copy (tied embeddings in a pipeline).
+    pub borrowed: f64,
     /// Elements of the unsharded block.
     pub full: f64,
     /// What the tensor and expert ranks hold together beyond `full`: replicas and padding.

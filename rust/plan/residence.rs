@@ -41,13 +41,24 @@ impl Lowering<'_> {
                 rows,
                 width,
                 owns_table,
-            } if *owns_table => {
+            } => {
                 let local = self.sharding.local(region, rows) * width.columns();
-                let full = rows.columns() * width.columns();
-                self.add(operator, operator.trained, (local, full), sum);
+                if *owns_table {
+                    let full = rows.columns() * width.columns();
+                    self.add(operator, operator.trained, (local, full), sum);
+                } else if operator.trained && !self.owns_table_of(rows) {
+                    sum.borrowed = sum.borrowed.max(local);
+                }
             }
             _ => {}
         }
+    }
+
+    /// True where another look-up of the block holds the table.
+    fn owns_table_of(&self, table: &Extent) -> bool {
+        self.block.operators.iter().any(|o| {
+            matches!(&o.kind, OperatorKind::Lookup { rows, owns_table: true, .. } if rows == table)
+        })
     }
 
     fn add(&self, operator: &Operator, trained: bool, elements: (f64, f64), sum: &mut Weights) {

@@ -96,14 +96,14 @@ fn join(found: Vec<UnitOutcome>, limits: Limits) -> Outcome {
         rejections: Rejections::default(),
     };
     for unit in found {
-        unit.best.into_iter().for_each(|f| best.push(f));
-        unit.front.into_iter().for_each(|f| front.push(f));
+        best.merge(&unit.best);
+        front.merge(&unit.front);
         outcome.priced += unit.priced;
         outcome.bounded += unit.bounded;
         outcome.feasible += unit.feasible;
         outcome.rejections.add(&unit.rejections);
     }
-    outcome.best = best.into_found();
-    outcome.front = front.into_found();
+    outcome.best = best.entries().iter().map(|e| e.item.clone()).collect();
+    outcome.front = front.points().iter().map(|p| p.item.clone()).collect();
     outcome
 }

@@ -7,7 +7,11 @@ use crate::control::Control;
 use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer};
 use crate::plan::{Plan, RecomputePolicy, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
+use crate::solve::{Entry, Point};
 use std::collections::BTreeMap;
+
+/// Bits of a plan's index that count within its unit: 2^40 plans are beyond any walk.
+const UNIT_BITS: u32 = 40;
 
 /// The ranks that all plans of a unit share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +57,8 @@ pub(super) fn units(job: &Job, space: &Space) -> Vec<Unit> {
 /// What a unit found.
 #[derive(Debug)]
 pub(super) struct UnitOutcome {
-    pub(super) best: Vec<Found>,
-    pub(super) front: Vec<Found>,
+    pub(super) best: Best,
+    pub(super) front: Front,
     pub(super) rejections: Rejections,
     pub(super) priced: u64,
     pub(super) bounded: u64,
@@ -66,7 +70,8 @@ pub(super) struct Walk<'a> {
     job: &'a Job,
     space: &'a Space,
     limits: Limits,
-    index: usize,
+    /// First index of the unit's plans; indices rise along the walk and break ties.
+    index: u64,
     ordinal: u64,
     pricer: Pricer<'a>,
     scratch: Scratch,
@@ -81,12 +86,12 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(job: &'a Job, space: &'a Space, limits: Limits, index: usize) -> Self {
+    pub(super) fn new(job: &'a Job, space: &'a Space, limits: Limits, unit: usize) -> Self {
         Self {
             job,
             space,
             limits,
-            index,
+            index: (unit as u64) << UNIT_BITS,
             ordinal: 0,
             pricer: Pricer::new(&job.cluster),
             scratch: Scratch::new(),
@@ -124,8 +129,8 @@ impl<'a> Walk<'a> {
             self.mesh(&mesh, control);
         }
         UnitOutcome {
-            best: self.best.into_found(),
-            front: self.front.into_found(),
+            best: self.best,
+            front: self.front,
             rejections: self.rejections,
             priced: self.priced,
             bounded: self.bounded,
@@ -302,7 +307,7 @@ impl<'a> Walk<'a> {
         let bound = draft.lower_bound();
         let by_time = self.limits.objective == Objective::Time;
         let hopeless =
-            by_time && !self.best.admits(bound) && !self.front.admits(bound, draft.memory());
+            by_time && !self.best.admits(bound) && self.front.covers(bound, draft.memory());
         if hopeless && !draft.exact() {
             self.bounded += 1;
             return;
@@ -312,31 +317,39 @@ impl<'a> Walk<'a> {
             return;
         }
         let composed = draft.finish(&mut self.scratch);
-        self.keep(plan, composed, factors, &composer);
+        self.keep(plan, composed, &composer);
     }
 
-    fn keep(&mut self, plan: &Plan, composed: Composed, _factors: &Factors, composer: &Composer) {
+    fn keep(&mut self, plan: &Plan, composed: Composed, composer: &Composer) {
         let key = match self.limits.objective {
             Objective::Time => composed.time,
             Objective::Memory => composed.memory,
             Objective::Energy => composer.energy(&composed).value(),
         };
         let best = self.best.admits(key);
-        let front = self.front.admits(composed.time, composed.memory);
+        let front = !self.front.covers(composed.time, composed.memory);
         if !best && !front {
             return;
         }
         let found = Found {
             plan: plan.clone(),
             composed,
-            key,
-            ordinal: (self.index, self.ordinal),
         };
+        let index = self.index + self.ordinal;
         if front {
-            self.front.push(found.clone());
+            self.front.insert(Point {
+                x: composed.time,
+                y: composed.memory,
+                index,
+                item: found.clone(),
+            });
         }
         if best {
-            self.best.push(found);
+            self.best.push(Entry {
+                key,
+                index,
+                item: found,
+            });
         }
     }
 

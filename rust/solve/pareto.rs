@@ -2,30 +2,38 @@
 
 /// A point in the plane; both coordinates are minimised.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct Point<T = ()> {
     /// First coordinate.
     pub x: f64,
     /// Second coordinate.
     pub y: f64,
     /// Breaks ties: of equal points the one with the lower index stays.
     pub index: u64,
+    /// What was found.
+    pub item: T,
 }
 
 /// The points seen so far that no other dominates.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Front {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Front<T = ()> {
     /// `x` rises and `y` falls strictly from one to the next.
-    points: Vec<Point>,
+    points: Vec<Point<T>>,
 }
 
-impl Front {
+impl<T> Default for Front<T> {
+    fn default() -> Self {
+        Self { points: Vec::new() }
+    }
+}
+
+impl<T: Clone> Front<T> {
     /// An empty front.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Offers a point; true if it was taken. A coordinate that is not a number is never taken.
-    pub fn insert(&mut self, point: Point) -> bool {
+    pub fn insert(&mut self, point: Point<T>) -> bool {
         if point.x.is_nan() || point.y.is_nan() {
             return false;
         }
@@ -53,13 +61,13 @@ impl Front {
 
     /// Takes what another thread found.
     pub fn merge(&mut self, other: &Self) {
-        for &point in &other.points {
-            self.insert(point);
+        for point in &other.points {
+            self.insert(point.clone());
         }
     }
 
     /// The points by rising `x`.
-    pub fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[Point<T>] {
         &self.points
     }
 }
