@@ -56,7 +56,7 @@ pub(super) fn transfer(working_set: Bytes, device: &Device) -> Transfer {
 /// time = launches * (t_transfer(bytes / launches) + t_launch)
 /// ```
 ///
-/// t_launch: launch overhead, s. The efficiency of the main-memory tier stands for what streaming
+/// `t_launch`: launch overhead, s. The efficiency of the main-memory tier stands for what streaming
 /// kernels reach (0.85 to 0.92 of the pin rate on HBM, by copy and triad tests). Zero launches mean
 /// traffic that rides in another kernel: it comes from main memory and adds no launch.
 pub(super) fn cost(bytes: Bytes, launches: f64, device: &Device) -> KernelCost {

@@ -1,7 +1,7 @@
 //! Tiny clusters and models for black-box tests, built from JSON as a user's configuration is.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-use scalewright::hardware::Cluster;
+use scalewright::hardware::{Cluster, Device};
 
 const DEVICE: &str = r#"{
     "name": "toy", "title": "Toy device", "vendor": "nobody", "year": 2020,
@@ -60,4 +60,87 @@ pub fn reducing_switches(devices: u32) -> Cluster {
          "in_network_reduction": true},
         {"name": "network", "kind": "fat-tree", "bandwidth": "50 GB/s", "latency": "10 us"}]"#;
     cluster(levels, devices)
+}
+
+/// One device from JSON.
+pub fn device(text: &str) -> Device {
+    let device: Device = serde_json::from_str(text).unwrap();
+    device.check().unwrap();
+    device
+}
+
+/// A100 with the constants fitted to other rows than those of `tests/data`.
+pub fn a100() -> Device {
+    device(
+        r#"{
+        "name": "a100", "title": "A100", "vendor": "NVIDIA", "year": 2020,
+        "matrix": {"bf16": "312 TFLOP/s"}, "vector": "19.5 TFLOP/s",
+        "tiers": [
+            {"name": "l2", "kind": "sram", "capacity": "40 MiB", "bandwidth": "7.2 TB/s",
+             "efficiency": 0.7},
+            {"name": "hbm", "kind": "hbm", "capacity": "80 GiB", "bandwidth": "2.039 TB/s",
+             "efficiency": 0.87}],
+        "launch_overhead": "3.2 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 108, "efficiency": {"bf16": 0.912}, "tile_overhead": 15,
+                   "depth_overhead": 178, "throttle": 0.022},
+        "attention": {"forward_efficiency": 0.481, "backward_efficiency": 0.41,
+                      "score_overhead": 0, "key_overhead": 42}}"#,
+    )
+}
+
+/// H100 with the constants fitted to other rows than those of `tests/data`.
+pub fn h100() -> Device {
+    device(
+        r#"{
+        "name": "h100", "title": "H100", "vendor": "NVIDIA", "year": 2022,
+        "matrix": {"bf16": "989.4 TFLOP/s", "fp8": "1978.9 TFLOP/s"}, "vector": "67 TFLOP/s",
+        "tiers": [
+            {"name": "l2", "kind": "sram", "capacity": "50 MiB", "bandwidth": "5.5 TB/s",
+             "efficiency": 0.7},
+            {"name": "hbm", "kind": "hbm", "capacity": "80 GiB", "bandwidth": "3.35 TB/s",
+             "efficiency": 0.9}],
+        "launch_overhead": "2.6 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 132, "efficiency": {"bf16": 0.878, "fp8": 0.804}, "tile_overhead": 5,
+                   "depth_overhead": 132, "throttle": 0.06},
+        "attention": {"forward_efficiency": 0.76, "backward_efficiency": 0.65,
+                      "score_overhead": 40, "key_overhead": 319}}"#,
+    )
+}
+
+/// B200 with the constants fitted to other rows than those of `tests/data`.
+pub fn b200() -> Device {
+    device(
+        r#"{
+        "name": "b200", "title": "B200", "vendor": "NVIDIA", "year": 2024,
+        "matrix": {"bf16": "2250 TFLOP/s"}, "vector": "75 TFLOP/s",
+        "tiers": [
+            {"name": "l2", "kind": "sram", "capacity": "126 MiB", "bandwidth": "21 TB/s",
+             "efficiency": 0.7},
+            {"name": "hbm", "kind": "hbm", "capacity": "180 GiB", "bandwidth": "8 TB/s",
+             "efficiency": 0.87}],
+        "launch_overhead": "2.2 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 148, "efficiency": {"bf16": 0.781}, "tile_overhead": 15,
+                   "depth_overhead": 157, "throttle": 0.26},
+        "attention": {"forward_efficiency": 0.877, "backward_efficiency": 0.69,
+                      "score_overhead": 80, "key_overhead": 460}}"#,
+    )
+}
+
+/// GB300 with the constants fitted to other rows than those of `tests/data`.
+pub fn gb300() -> Device {
+    device(
+        r#"{
+        "name": "gb300", "title": "GB300", "vendor": "NVIDIA", "year": 2025,
+        "matrix": {"bf16": "2500 TFLOP/s"}, "vector": "80 TFLOP/s",
+        "tiers": [
+            {"name": "l2", "kind": "sram", "capacity": "126 MiB", "bandwidth": "21 TB/s",
+             "efficiency": 0.7},
+            {"name": "hbm", "kind": "hbm", "capacity": "279 GiB", "bandwidth": "8 TB/s",
+             "efficiency": 0.87}],
+        "launch_overhead": "2.3 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 152, "efficiency": {"bf16": 0.892}, "tile_overhead": 15,
+                   "depth_overhead": 116, "throttle": 0.17},
+        "attention": {"forward_efficiency": 0.987, "backward_efficiency": 0.69,
+                      "score_overhead": 60, "key_overhead": 459}}"#,
+    )
 }

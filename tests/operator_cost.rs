@@ -1,0 +1,322 @@
+//! Does a kernel's price respect the roofline, grow with the work, and match measured kernels?
+
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::hardware::Device;
+use scalewright::operator_cost::Kernel;
+use scalewright::units::{Bytes, BytesPerSecond, Dtype, FlopsPerSecond};
+
+/// One matrix product in bf16.
+fn matmul(batch: f64, m: f64, n: f64, k: f64) -> Kernel {
+    Kernel::Matmul {
+        batch,
+        m,
+        n,
+        k,
+        dtype: Dtype::Bf16,
+        output_bytes: 2.0,
+    }
+}
+
+/// Causal self-attention over `sequence` positions.
+fn attention(heads: f64, kv_heads: f64, sequence: f64, width: f64, backward: bool) -> Kernel {
+    Kernel::Attention {
+        batch_heads: heads,
+        batch_kv_heads: kv_heads,
+        queries: sequence,
+        visible: f64::midpoint(sequence, 1.0),
+        keys: sequence,
+        query_dim: width,
+        value_dim: width,
+        dtype: Dtype::Bf16,
+        backward,
+    }
+}
+
+fn pass(bytes: f64, launches: f64) -> Kernel {
+    Kernel::Memory {
+        bytes: Bytes::new(bytes),
+        launches,
+    }
+}
+
+fn seconds(kernel: Kernel, device: &Device) -> f64 {
+    kernel.cost(device).time.value()
+}
+
+fn with_bandwidth(factor: f64) -> Device {
+    let mut device = worlds::a100();
+    for tier in &mut device.tiers {
+        tier.bandwidth = BytesPerSecond::new(tier.bandwidth.value() * factor);
+    }
+    device
+}
+
+fn with_peak(factor: f64) -> Device {
+    let mut device = worlds::a100();
+    for peak in device.matrix.values_mut() {
+        *peak = FlopsPerSecond::new(peak.value() * factor);
+    }
+    device
+}
+
+/// A tensor processor: two cores, large scratchpad, default constants.
+fn two_cores() -> Device {
+    worlds::device(
+        r#"{"name": "two-cores", "title": "Two cores", "vendor": "nobody", "year": 2021,
+        "matrix": {"bf16": "275 TFLOP/s"}, "vector": "4.3 TFLOP/s",
+        "tiers": [{"name": "cmem", "kind": "sram", "capacity": "160 MiB", "bandwidth": "26 TB/s"},
+                  {"name": "hbm", "kind": "hbm", "capacity": "32 GiB", "bandwidth": "1.2 TB/s"}],
+        "launch_overhead": "1.5 us", "power": {"peak": 192, "idle": 90}, "matmul": {"units": 2}}"#,
+    )
+}
+
+/// A wafer: one unit and one tier, both vast.
+fn wafer() -> Device {
+    worlds::device(
+        r#"{"name": "wafer", "title": "Wafer", "vendor": "nobody", "year": 2021,
+        "matrix": {"fp16": "7500 TFLOP/s"}, "vector": "1000 TFLOP/s",
+        "tiers": [{"name": "sram", "kind": "sram", "capacity": "40 GB", "bandwidth": "20 PB/s"}],
+        "launch_overhead": "1 us", "power": {"peak": 15000, "idle": 5000}}"#,
+    )
+}
+
+fn extent() -> impl Strategy<Value = f64> {
+    (0.0..17.0_f64).prop_map(|power| power.exp2().round())
+}
+
+fn kernel() -> impl Strategy<Value = Kernel> {
+    let product = (1.0..64.0_f64, extent(), extent(), extent())
+        .prop_map(|(batch, m, n, k)| matmul(batch.floor(), m, n, k));
+    let flash = (extent(), extent(), 16.0..256.0_f64, any::<bool>())
+        .prop_map(|(heads, s, width, backward)| attention(heads, heads, s, width, backward));
+    let stream = (0.0..1e12_f64, 1.0..9.0_f64).prop_map(|(bytes, n)| pass(bytes, n.floor()));
+    prop_oneof![product, flash, stream]
+}
+
+proptest! {
+    #[test]
+    fn no_faster_than_the_roofline(kernel in kernel()) {
+        for device in [worlds::a100(), worlds::h100(), two_cores(), wafer()] {
+            let cost = kernel.cost(&device);
+            let peak = device.engine_peak(Dtype::Bf16).value();
+            prop_assert!(cost.time.value() >= cost.flops.value() / peak);
+            let rate = device.main_memory().bandwidth.value();
+            prop_assert!(cost.time.value() >= cost.traffic.value() / rate);
+        }
+    }
+
+    #[test]
+    fn a_set_larger_than_the_cache_crosses_the_bus(m in extent(), n in extent(), k in extent()) {
+        let device = worlds::a100();
+        let bytes = 2.0 * (m * k + k * n + m * n);
+        let cost = matmul(1.0, m, n, k).cost(&device);
+        let capacity = device.cache().unwrap().capacity.value();
+        prop_assert!(cost.traffic.value() <= bytes);
+        if bytes > capacity {
+            prop_assert!((cost.traffic.value() / bytes - 1.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn more_bandwidth_or_peak_is_never_slower(kernel in kernel(), factor in 1.0..8.0_f64) {
+        let now = seconds(kernel, &worlds::a100());
+        prop_assert!(seconds(kernel, &with_bandwidth(factor)) <= now * (1.0 + 1e-12));
+        prop_assert!(seconds(kernel, &with_peak(factor)) <= now * (1.0 + 1e-12));
+    }
+
+    /// A larger product may fill the tiles or the parts of a split better, but not by much.
+    #[test]
+    fn more_work_is_not_faster(m in extent(), n in extent(), k in extent(), more in 1.0..4.0_f64) {
+        for device in [worlds::a100(), worlds::b200(), two_cores()] {
+            let now = seconds(matmul(1.0, m, n, k), &device);
+            for larger in [
+                matmul(1.0, (m * more).ceil(), n, k),
+                matmul(1.0, m, (n * more).ceil(), k),
+                matmul(1.0, m, n, (k * more).ceil()),
+                matmul(2.0, m, n, k),
+            ] {
+                prop_assert!(seconds(larger, &device) >= now * 0.97);
+            }
+        }
+    }
+
+    #[test]
+    fn prices_are_finite(
+        extents in prop::array::uniform4(0.0..1e9_f64),
+        dtype in prop::sample::select(Dtype::ALL.to_vec()),
+    ) {
+        let [batch, m, n, k] = extents;
+        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes() };
+        for device in [worlds::a100(), worlds::gb300(), two_cores(), wafer()] {
+            let cost = kernel.cost(&device);
+            prop_assert!(cost.time.value().is_finite() && cost.time.value() >= 0.0);
+            prop_assert!(cost.traffic.value().is_finite() && cost.traffic.value() >= 0.0);
+        }
+    }
+}
+
+#[test]
+fn nothing_to_do_costs_nothing() {
+    let device = worlds::a100();
+    assert_eq!(
+        matmul(1.0, 0.0, 4096.0, 4096.0).cost(&device).time.value(),
+        0.0
+    );
+    assert_eq!(
+        attention(0.0, 0.0, 2048.0, 128.0, true)
+            .cost(&device)
+            .flops
+            .value(),
+        0.0
+    );
+    assert_eq!(seconds(pass(0.0, 0.0), &device), 0.0);
+}
+
+#[test]
+fn a_launch_is_the_floor() {
+    let device = worlds::a100();
+    let launch = device.launch_overhead.value();
+    assert!(seconds(matmul(1.0, 1.0, 1.0, 1.0), &device) > launch);
+    assert!((seconds(pass(0.0, 3.0), &device) - 3.0 * launch).abs() < 1e-15);
+}
+
+/// Traffic without a launch of its own rides in another kernel at the main-memory rate.
+#[test]
+fn riding_traffic_pays_its_bytes_only() {
+    let device = worlds::a100();
+    let expected = 1e6 / device.main_memory().sustained().value();
+    assert!((seconds(pass(1e6, 0.0), &device) / expected - 1.0).abs() < 1e-12);
+}
+
+/// One tile more than the units hold starts a second wave.
+#[test]
+fn a_wave_more_is_a_step() {
+    let device = worlds::a100();
+    let full = seconds(matmul(1.0, 128.0 * 9.0, 256.0 * 12.0, 8192.0), &device);
+    let more = seconds(
+        matmul(1.0, 128.0 * 9.0, 256.0 * 12.0 + 1.0, 8192.0),
+        &device,
+    );
+    assert!(more > full * 1.1, "{more} {full}");
+}
+
+/// Plain attention on an A100: the scores of 2,048 positions are limited by writing them.
+#[test]
+fn thin_batched_products_are_bound_by_their_output() {
+    let device = worlds::a100();
+    let scores = matmul(96.0, 2048.0, 2048.0, 96.0);
+    let written = 96.0 * 2048.0 * 2048.0 * 2.0 / device.main_memory().bandwidth.value();
+    let rate = scores.cost(&device).flops.value() / seconds(scores, &device);
+    assert!(seconds(scores, &device) > written);
+    assert!((80e12..160e12).contains(&rate), "{rate}");
+}
+
+#[test]
+fn backward_attention_has_five_products_for_two() {
+    let device = worlds::h100();
+    let forward = attention(64.0, 8.0, 4096.0, 128.0, false).cost(&device);
+    let backward = attention(64.0, 8.0, 4096.0, 128.0, true).cost(&device);
+    assert!((backward.flops.value() / forward.flops.value() - 2.5).abs() < 1e-12);
+    let ratio = backward.time.value() / forward.time.value();
+    assert!((2.0..3.5).contains(&ratio), "{ratio}");
+}
+
+/// Shah et al. 2024 (FlashAttention-3), figure 6: backward on an H100 without a mask, width 128,
+/// 16 k tokens of 16 heads: 501 TFLOP/s at 2 k and 561 at 16 k.
+#[test]
+fn backward_attention_matches_flash_attention_3() {
+    for (sequence, published) in [(2048.0, 501e12), (16384.0, 561e12)] {
+        let heads = 16.0 * 16384.0 / sequence;
+        let kernel = Kernel::Attention {
+            batch_heads: heads,
+            batch_kv_heads: heads,
+            queries: sequence,
+            visible: sequence,
+            keys: sequence,
+            query_dim: 128.0,
+            value_dim: 128.0,
+            dtype: Dtype::Bf16,
+            backward: true,
+        };
+        let cost = kernel.cost(&worlds::h100());
+        let rate = cost.flops.value() / cost.time.value();
+        assert!((rate / published - 1.0).abs() < 0.08, "{sequence} {rate}");
+    }
+}
+
+/// Few heads leave units idle.
+#[test]
+fn few_blocks_lower_the_rate() {
+    let device = worlds::h100();
+    let rate = |heads: f64| {
+        let cost = attention(heads, heads, 1024.0, 128.0, false).cost(&device);
+        cost.flops.value() / cost.time.value()
+    };
+    assert!(rate(2.0) < 0.5 * rate(256.0));
+}
+
+fn named(system: &str) -> Device {
+    match system {
+        "a100_sxm" => worlds::a100(),
+        "h100_sxm" => worlds::h100(),
+        "b200_sxm" => worlds::b200(),
+        "gb300" => worlds::gb300(),
+        other => panic!("no world {other}"),
+    }
+}
+
+/// Rows of a measured table: system, numbers, microseconds.
+fn rows(text: &str) -> Vec<(&str, Vec<f64>, f64)> {
+    let data = text.lines().filter(|l| !l.starts_with('#')).skip(1);
+    data.map(|line| {
+        let (system, rest) = line.split_once(',').unwrap();
+        let mut numbers: Vec<f64> = rest.split(',').map(|n| n.parse().unwrap()).collect();
+        let latency = numbers.pop().unwrap();
+        (system, numbers, latency * 1e-6)
+    })
+    .collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Products that the constants were not fitted to: training shapes within 6 % on average.
+#[test]
+fn products_match_held_out_measurements() {
+    let (mut large, mut all) = (Vec::new(), Vec::new());
+    for (system, shape, latency) in rows(include_str!("data/matmul-measured.csv")) {
+        let [m, n, k] = shape[..] else {
+            panic!("three extents in {shape:?}")
+        };
+        let error = (seconds(matmul(1.0, m, n, k), &named(system)) / latency - 1.0).abs();
+        all.push(error);
+        if m.min(n).min(k) >= 1024.0 {
+            large.push(error);
+        }
+    }
+    assert!(all.len() >= 40);
+    assert!(mean(&large) < 0.06, "large {}", mean(&large));
+    assert!(mean(&all) < 0.10, "all {}", mean(&all));
+}
+
+/// Prefill kernels also rotate queries and keys and write the key cache: three passes over them.
+#[test]
+fn prefill_matches_held_out_measurements() {
+    let mut errors = Vec::new();
+    for (system, numbers, latency) in rows(include_str!("data/attention-measured.csv")) {
+        let [batch, sequence, heads, kv_heads, width] = numbers[..] else {
+            panic!("five numbers in {numbers:?}")
+        };
+        let device = named(system);
+        let fused = attention(batch * heads, batch * kv_heads, sequence, width, false);
+        let rows = batch * sequence * (heads + 2.0 * kv_heads) * width;
+        let time = seconds(fused, &device) + seconds(pass(3.0 * 2.0 * rows, 2.0), &device);
+        errors.push((time / latency - 1.0).abs());
+    }
+    assert!(mean(&errors) < 0.07, "{}", mean(&errors));
+}
