@@ -1,5 +1,4 @@
-//! Factors: the priced program of each distinct block, tabulated once per combination of the plan
-//! fields that it depends on.
+//! What does each distinct block cost, tabulated once per combination of the plan fields it depends on?
 
 use super::job::Job;
 use super::price::Pricer;

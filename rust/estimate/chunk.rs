@@ -1,5 +1,4 @@
-//! How blocks are dealt to virtual stages: counts per distinct block for the first, the last, and
-//! every distinct virtual stage between.
+//! How are blocks dealt to virtual stages?
 
 use super::job::Job;
 use crate::plan::Split;

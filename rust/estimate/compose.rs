@@ -1,5 +1,6 @@
-//! Composes factors, links and a schedule into the time of a step. No allocation, no strings:
-//! search calls this for every plan, `estimate` for one.
+//! How long is a step, and how full is a rank, given priced blocks, links and a schedule?
+//!
+//! No allocation, no strings: search calls this for every plan, `estimate` for one.
 
 use super::block::{Factors, Lines};
 use super::chunk::{Chunks, Counts};
