@@ -1,0 +1,157 @@
+"""Do the planning calls agree with each other, refuse bad input plainly and stop when asked?"""
+
+import json
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import TOY_CLUSTER
+from scalewright import (
+    Cluster,
+    InvalidError,
+    Job,
+    ScalewrightError,
+    Workload,
+    estimate,
+    estimate_many,
+    explain,
+    search,
+)
+from scalewright.catalog import load_model
+
+TRAINING = {"global_batch": 64, "sequence": 1024}
+COLUMNS = ["tensor", "pipeline", "data", "micro_batch", "zero"]
+MODEL = Workload(json.dumps(load_model("gpt2")))
+CLUSTER = Cluster(json.dumps(TOY_CLUSTER))
+JOB = Job(MODEL, CLUSTER, json.dumps(TRAINING))
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+numbers = st.integers(-2, 130) | st.sampled_from([2**31, 2**32 - 1, 2**32, 2**63, 2**64, 0.5])
+
+
+def many_rows(count: int) -> np.ndarray:
+    rows = np.array([[1, 4, 16, 1, 0], [4, 1, 16, 2, 1], [2, 2, 16, 4, 2]])
+    return np.tile(rows, (count // 3, 1))
+
+
+def attempt(call: Any, *arguments: Any) -> str:
+    """The result, or the message of the refusal."""
+    try:
+        return str(call(*arguments))
+    except ScalewrightError as error:
+        return str(error)
+
+
+def test_one_plan_and_many_plans_cost_the_same_to_the_bit() -> None:
+    rows = many_rows(3)
+    times, peaks, status = estimate_many(JOB, COLUMNS, rows)
+    assert list(status) == [0, 0, 0]
+    for row, time_s, peak_bytes in zip(rows.tolist(), times, peaks, strict=True):
+        plan = dict(zip(COLUMNS, row, strict=True))
+        one = json.loads(estimate(JOB, json.dumps(plan)))["estimate"]
+        assert (one["step_time_s"], one["peak_memory_bytes"]) == (time_s, peak_bytes)
+
+
+def test_the_best_plan_costs_what_its_estimate_says() -> None:
+    best = json.loads(search(JOB, "{}", "{}"))["best"][0]
+    again = json.loads(estimate(JOB, json.dumps(best["plan"])))["estimate"]
+    assert again == best
+
+
+def test_an_illegal_plan_names_its_rule() -> None:
+    verdict = json.loads(estimate(JOB, json.dumps({"tensor": 5})))
+    assert verdict["illegal"]
+    assert list(estimate_many(JOB, ["tensor"], np.array([[5]]))[2]) == [2]
+    with pytest.raises(ScalewrightError, match="plan: "):
+        explain(JOB, json.dumps({"tensor": 5}))
+
+
+def test_rows_need_a_column_each() -> None:
+    with pytest.raises(InvalidError, match="rows: got 1 columns"):
+        estimate_many(JOB, COLUMNS, np.array([[1]]))
+
+
+@given(st.dictionaries(st.sampled_from([*COLUMNS, "expert", "schedule", "x"]), numbers | anything))
+def test_random_plans_get_a_verdict_or_a_refusal(plan: dict[str, object]) -> None:
+    for call in [estimate, explain]:
+        assert "internal error" not in attempt(call, JOB, json.dumps(plan))
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 64), min_size=5, max_size=5),
+        min_size=1,
+    )
+)
+def test_random_rows_get_a_status_or_a_refusal(rows: list[list[int]]) -> None:
+    assert "internal error" not in attempt(estimate_many, JOB, COLUMNS, np.array(rows))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["global_batch", "sequence", "run_tokens", "precision"]), numbers | anything
+    )
+)
+def test_random_training_gives_a_job_or_a_refusal(changes: dict[str, object]) -> None:
+    text = json.dumps({**TRAINING, **changes})
+    assert "internal error" not in attempt(Job, MODEL, CLUSTER, text)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*COLUMNS, "recompute"]), st.lists(numbers, max_size=4) | anything
+    ),
+    st.dictionaries(st.sampled_from(["top", "objective"]), numbers | anything),
+)
+def test_random_spaces_are_searched_or_refused(
+    space: dict[str, object], limits: dict[str, object]
+) -> None:
+    answer = attempt(search, JOB, json.dumps(space), json.dumps(limits))
+    assert "internal error" not in answer
+
+
+def test_a_search_returns_a_bounded_number_of_plans() -> None:
+    with pytest.raises(InvalidError, match=r"limits\.top: got 1000000; allowed: 1 to 1000"):
+        search(JOB, "{}", json.dumps({"top": 1_000_000}))
+
+
+def test_ten_threads_find_what_one_finds() -> None:
+    alone = search(JOB, "{}", "{}")
+    with ThreadPoolExecutor(10) as pool:
+        together = list(pool.map(lambda _: search(JOB, "{}", "{}"), range(20)))
+    assert set(together) == {alone}
+
+
+def test_ctrl_c_stops_a_long_call_midway() -> None:
+    rows = many_rows(6_000_000)
+    sent: list[float] = []
+    seen: list[tuple[int, int]] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.1, interrupt)
+
+    def progress(done: int, total: int) -> None:
+        if not seen:
+            timer.start()  # the call is under way
+        seen.append((done, total))
+
+    with pytest.raises(KeyboardInterrupt):
+        estimate_many(JOB, COLUMNS, rows, progress=progress)
+    timer.join()
+    assert time.perf_counter() - sent[0] < 1.0
+    assert seen[-1][0] < seen[-1][1] == len(rows)
