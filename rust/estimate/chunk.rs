@@ -57,7 +57,8 @@ impl Chunks {
                 s if s + 1 == count => split.last,
                 _ => split.middle,
             };
-            let end = (at + size as usize).min(layers.len());
+            let end =
+                usize::try_from(size).map_or(layers.len(), |size| layers.len().min(at + size));
             chunks.deal(stage, &layers[at..end]);
             at = end;
         }

@@ -64,6 +64,7 @@ pub struct Outcome {
 
 /// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
 pub fn search(job: &Job, space: &Space, limits: Limits, control: &Control) -> Result<Outcome> {
+    limits.check()?;
     let units = units(job, space);
     control.set_total(units.len() as u64);
     let found: Vec<UnitOutcome> = units

@@ -29,6 +29,20 @@ pub struct Limits {
     pub objective: Objective,
 }
 
+/// Most plans that a search returns; each is priced again in full.
+const MOST_PLANS: usize = 1000;
+
+impl Limits {
+    /// Refuses to return no plan or more than anyone reads.
+    pub fn check(self) -> Result<()> {
+        if (1..=MOST_PLANS).contains(&self.top) {
+            return Ok(());
+        }
+        let allowed = format!("1 to {MOST_PLANS}");
+        Err(Error::invalid("limits.top", self.top, allowed))
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -122,22 +136,15 @@ impl Space {
 
 /// The listed values that divide `total`, or all divisors of it.
 pub(super) fn divisors(listed: Option<&Vec<u32>>, total: u32) -> Vec<u32> {
-    match listed {
-        Some(values) => values
-            .iter()
-            .copied()
-            .filter(|v| *v > 0 && total.is_multiple_of(*v))
-            .collect(),
-        None => {
-            let mut all: Vec<u32> = (1..=total.isqrt())
-                .filter(|v| total.is_multiple_of(*v))
-                .collect();
-            let large: Vec<u32> = all.iter().rev().map(|v| total / v).collect();
-            all.extend(large);
-            all.dedup();
-            all
-        }
+    let divides = |v: &u32| *v > 0 && total.is_multiple_of(*v);
+    if let Some(values) = listed {
+        return values.iter().copied().filter(divides).collect();
     }
+    let mut all: Vec<u32> = (1..=total.isqrt()).filter(divides).collect();
+    let large: Vec<u32> = all.iter().rev().map(|v| total / v).collect();
+    all.extend(large);
+    all.dedup();
+    all
 }
 
 /// The listed values, or those given.
