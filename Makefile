@@ -46,7 +46,7 @@ bench:
 dist: $(VENV)/.engine
 	rm -rf dist
 	$(BIN)/maturin build --locked --quiet --out dist
-	$(BIN)/maturin sdist --quiet --out dist
+	$(BIN)/maturin sdist --out dist
 	PYTHON=$(PYTHON) .ci/try-dist
 
 clean:
