@@ -109,23 +109,28 @@ impl<'a> Engine<'a> {
 
     /// The best tile and split, slowed down where the chip cannot hold its clock.
     fn time(&self) -> f64 {
-        let best = TILES
-            .iter()
-            .map(|&(rows, columns)| self.tiled(rows, columns))
-            .fold(f64::INFINITY, f64::min);
+        let best = TILES.iter().fold(f64::INFINITY, |best, &(rows, columns)| {
+            best.min(self.tiled(rows, columns, best))
+        });
         best * (1.0 + self.model.throttle * best / (best + THROTTLE_TIME))
     }
 
-    /// The best split of the depth for one tile.
-    fn tiled(&self, rows: f64, columns: f64) -> f64 {
+    /// The best split of the depth for one tile; infinite where even full units lose to `best`.
+    fn tiled(&self, rows: f64, columns: f64, best: f64) -> f64 {
         let Product { batch, m, n, k, .. } = self.product;
         let tiles = batch * (m / rows).ceil() * (n / columns).ceil();
         let overhead = self.model.tile_overhead;
         let (largest_rows, largest_columns) = TILES[0];
-        let grain = (1.0 + overhead * (1.0 / largest_rows + 1.0 / largest_columns))
-            / (1.0 + overhead * (1.0 / rows + 1.0 / columns));
-        let per_depth = 2.0 * rows * columns / (self.unit_rate * grain);
+        let slowing = (1.0 + overhead * (1.0 / rows + 1.0 / columns))
+            / (1.0 + overhead * (1.0 / largest_rows + 1.0 / largest_columns));
+        let per_depth = 2.0 * rows * columns * slowing / self.unit_rate;
+        if tiles * per_depth * k >= best * self.units {
+            return f64::INFINITY;
+        }
         let whole = self.waves(tiles) * per_depth * (padded(k) + self.model.depth_overhead);
+        if tiles > self.units {
+            return whole;
+        }
         let most = MOST_SPLITS.min((k / LEAST_SPLIT_DEPTH).floor());
         let split = |waves: f64| {
             let parts = (waves * self.units / tiles).floor().min(most);

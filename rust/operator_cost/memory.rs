@@ -6,7 +6,7 @@ use crate::units::{Bytes, Flops, Seconds};
 
 /// Share of the cache that a kernel finds its operands in: the rest holds what the kernels around
 /// it use. Held fixed in the fits of the matrix products; halving or doubling it changes their
-/// held-out error by less than a percentage point.
+/// held-out error by less than a percentage point on devices with HBM, by three on the L40S.
 const CACHE_SHARE: f64 = 0.1;
 
 /// What moving a working set costs.
