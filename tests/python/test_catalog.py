@@ -20,6 +20,7 @@ HARDWARE = [(kind, name) for kind in ("device", "system") for name in catalog.na
 QUANTITY = re.compile(r"^[\d._]+(e[+-]?\d+)? ?[A-Za-z/0-9]+$")
 DEVICE_FIELDS = {
     "name", "title", "vendor", "year", "aliases", "matrix", "vector", "tiers", "launch_overhead",
+    "communication_units",
     "matmul", "attention", "power", "die_area", "price", "calibration", "sources",
 }  # fmt: skip
 SYSTEM_FIELDS = {
