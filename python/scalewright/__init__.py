@@ -6,37 +6,63 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scalewright._engine import (
-        Cluster,
+    from scalewright._engine import version
+    from scalewright.config import Plan, Training
+    from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
+    from scalewright.planning import (
+        Comparison,
+        Estimate,
         Job,
-        Workload,
-        collective_times,
+        Model,
+        Prices,
+        Search,
+        System,
+        collective,
+        compare,
         estimate,
         estimate_many,
         explain,
+        model,
         search,
-        version,
+        system,
     )
-    from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
 
 __all__ = [
     "CancelledError",
-    "Cluster",
+    "Comparison",
+    "Estimate",
     "InvalidError",
     "Job",
+    "Model",
+    "Plan",
+    "Prices",
     "ScalewrightError",
+    "Search",
+    "System",
+    "Training",
     "UnknownNameError",
-    "Workload",
-    "collective_times",
+    "collective",
+    "compare",
     "estimate",
     "estimate_many",
     "explain",
+    "model",
     "search",
+    "system",
     "version",
 ]
 
-# loaded at first use, so that `import scalewright` stays quick
-_ERRORS = {"CancelledError", "InvalidError", "ScalewrightError", "UnknownNameError"}
+# names that do not live in `scalewright.planning`; all are loaded at first use, so that
+# `import scalewright` stays quick
+_HOMES = {
+    "CancelledError": "scalewright.errors",
+    "InvalidError": "scalewright.errors",
+    "Plan": "scalewright.config",
+    "ScalewrightError": "scalewright.errors",
+    "Training": "scalewright.config",
+    "UnknownNameError": "scalewright.errors",
+    "version": "scalewright._engine",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -44,8 +70,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         message = f"module 'scalewright' has no attribute '{name}'"
         raise AttributeError(message)
-    home = "scalewright.errors" if name in _ERRORS else "scalewright._engine"
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(_HOMES.get(name, "scalewright.planning")), name)
     globals()[name] = value
     return value
 

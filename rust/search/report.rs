@@ -46,27 +46,32 @@ pub struct SearchReport {
     pub best: Vec<Estimate>,
     /// Plans that no other beats in both time and memory, by rising time.
     pub pareto: Vec<FrontPoint>,
+    /// Where nothing fits: the plan that lacks least.
+    pub nearest: Option<Estimate>,
 }
 
 impl SearchReport {
     /// Prices the found plans in full.
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
-        let best = outcome
-            .best
-            .iter()
-            .filter_map(|found| match estimate(job, &found.plan) {
-                Verdict::Priced(estimate) => Some(*estimate),
-                Verdict::Illegal(_) => None,
-            });
+        let best = outcome.best.iter();
+        let nearest = outcome.nearest.as_ref().filter(|_| outcome.feasible == 0);
         Self {
             plans_priced: outcome.priced,
             plans_excluded_by_bound: outcome.bounded,
             plans_feasible: outcome.feasible,
             proven: true,
             rejected: rejected(outcome),
-            best: best.collect(),
+            best: best.filter_map(|found| priced(job, &found.plan)).collect(),
             pareto: outcome.front.iter().map(point).collect(),
+            nearest: nearest.and_then(|plan| priced(job, plan)),
         }
+    }
+}
+
+fn priced(job: &Job, plan: &Plan) -> Option<Estimate> {
+    match estimate(job, plan) {
+        Verdict::Priced(estimate) => Some(*estimate),
+        Verdict::Illegal(_) => None,
     }
 }
 

@@ -6,7 +6,7 @@ use super::unit::{UnitOutcome, Walk, units};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::estimate::Job;
-use crate::plan::Rule;
+use crate::plan::{Plan, Rule};
 use rayon::prelude::*;
 
 /// Why plans were turned down, counted by family.
@@ -26,22 +26,29 @@ impl Rejections {
         self.illegal[rule.family()] += 1;
     }
 
-    pub(super) fn does_not_fit(&mut self, bytes: f64) {
-        if self.unfit == 0 || bytes < self.least_shortfall_bytes {
+    /// Counts a plan that lacks `bytes`; true where no plan so far lacked less.
+    pub(super) fn does_not_fit(&mut self, bytes: f64) -> bool {
+        let nearer = self.unfit == 0 || bytes < self.least_shortfall_bytes;
+        if nearer {
             self.least_shortfall_bytes = bytes;
         }
         self.unfit += 1;
+        nearer
+    }
+
+    fn is_further(&self, other: &Self) -> bool {
+        let nearer = other.least_shortfall_bytes < self.least_shortfall_bytes;
+        other.unfit > 0 && (self.unfit == 0 || nearer)
     }
 
     fn add(&mut self, other: &Self) {
         for (mine, theirs) in self.illegal.iter_mut().zip(other.illegal) {
             *mine += theirs;
         }
-        if other.unfit > 0 {
-            let unfit = self.unfit + other.unfit - 1;
-            self.does_not_fit(other.least_shortfall_bytes);
-            self.unfit = unfit + 1;
+        if self.is_further(other) {
+            self.least_shortfall_bytes = other.least_shortfall_bytes;
         }
+        self.unfit += other.unfit;
     }
 }
 
@@ -60,6 +67,8 @@ pub struct Outcome {
     pub feasible: u64,
     /// Why the others were turned down.
     pub rejections: Rejections,
+    /// Of the plans that do not fit, the one that lacks least.
+    pub nearest: Option<Plan>,
 }
 
 /// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
@@ -95,6 +104,7 @@ fn join(found: Vec<UnitOutcome>, limits: Limits) -> Outcome {
         bounded: 0,
         feasible: 0,
         rejections: Rejections::default(),
+        nearest: None,
     };
     for unit in found {
         best.merge(&unit.best);
@@ -102,6 +112,9 @@ fn join(found: Vec<UnitOutcome>, limits: Limits) -> Outcome {
         outcome.priced += unit.priced;
         outcome.bounded += unit.bounded;
         outcome.feasible += unit.feasible;
+        if outcome.rejections.is_further(&unit.rejections) {
+            outcome.nearest = unit.nearest;
+        }
         outcome.rejections.add(&unit.rejections);
     }
     outcome.best = best.entries().iter().map(|e| e.item.clone()).collect();

@@ -60,6 +60,7 @@ pub(super) struct UnitOutcome {
     pub(super) best: Best,
     pub(super) front: Front,
     pub(super) rejections: Rejections,
+    pub(super) nearest: Option<Plan>,
     pub(super) priced: u64,
     pub(super) bounded: u64,
     pub(super) feasible: u64,
@@ -80,6 +81,7 @@ pub(super) struct Walk<'a> {
     best: Best,
     front: Front,
     rejections: Rejections,
+    nearest: Option<Plan>,
     priced: u64,
     bounded: u64,
     feasible: u64,
@@ -100,6 +102,7 @@ impl<'a> Walk<'a> {
             best: Best::new(limits.top),
             front: Front::default(),
             rejections: Rejections::default(),
+            nearest: None,
             priced: 0,
             bounded: 0,
             feasible: 0,
@@ -132,6 +135,7 @@ impl<'a> Walk<'a> {
             best: self.best,
             front: self.front,
             rejections: self.rejections,
+            nearest: self.nearest,
             priced: self.priced,
             bounded: self.bounded,
             feasible: self.feasible,
@@ -300,7 +304,9 @@ impl<'a> Walk<'a> {
         let draft = composer.draft();
         let over = draft.memory() - self.job.capacity().value();
         if over > 0.0 {
-            self.rejections.does_not_fit(over);
+            if self.rejections.does_not_fit(over) {
+                self.nearest = Some(plan.clone());
+            }
             return;
         }
         self.feasible += 1;

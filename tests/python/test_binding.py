@@ -14,16 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import TOY_CLUSTER
-from scalewright import (
-    CancelledError,
-    Cluster,
-    InvalidError,
-    ScalewrightError,
-    UnknownNameError,
-    Workload,
-    collective_times,
-    version,
-)
+from scalewright import CancelledError, InvalidError, ScalewrightError, UnknownNameError, version
+from scalewright._engine import Cluster, Workload, collective_times
 
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send_receive"]
 LONG = np.full(30_000_000, 1e6)  # some tenths of a second of work

@@ -14,17 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import TOY_CLUSTER
-from scalewright import (
-    Cluster,
-    InvalidError,
-    Job,
-    ScalewrightError,
-    Workload,
-    estimate,
-    estimate_many,
-    explain,
-    search,
-)
+from scalewright import InvalidError, ScalewrightError
+from scalewright._engine import Cluster, Job, Workload, estimate, estimate_many, explain, search
 from scalewright.catalog import load_model
 
 TRAINING = {"global_batch": 64, "sequence": 1024}

@@ -3,17 +3,69 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+
+from scalewright.cli import catalog, compare, estimate, plan, reproduce
+
+OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, 130
+_VERBS = (plan, estimate, compare, catalog, reproduce)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
-    parser = argparse.ArgumentParser(prog="scalewright", description="Plans AI training clusters.")
-    parser.add_argument("--version", action="store_true", help="print the engine's version")
+    """Run the command line and return its exit code.
+
+    0: done; 2: bad input, said on standard error; 3: no plan fits, or the given one does not.
+    """
+    parser = _parser()
     options = parser.parse_args(arguments)
     if options.version:
         from scalewright._engine import version
 
         print(version())
-        return 0
-    parser.print_help()
-    return 0
+        return OK
+    if options.run is None:
+        parser.print_help()
+        return OK
+    return _guarded(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scalewright",
+        description="Plans AI training clusters: time, memory, energy and price of a job.",
+        epilog="`scalewright VERB --help` tells the options of a verb.",
+    )
+    parser.add_argument("--version", action="store_true", help="print the engine's version")
+    parser.set_defaults(run=None)
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    for verb in _VERBS:
+        verb.add(verbs)
+    return parser
+
+
+def _guarded(options: argparse.Namespace) -> int:
+    """Run a verb; what the user can mend is said in a line, never as a traceback."""
+    from scalewright.errors import ScalewrightError
+
+    try:
+        code = options.run(options)
+        sys.stdout.flush()
+    except ScalewrightError as error:
+        return _refused(str(error))
+    except BrokenPipeError:
+        # the reader has gone, as in `| head`; Python must not try to flush again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except OSError as error:
+        return _refused(f"{error.filename or 'file'}: {error.strerror or error}")
+    except KeyboardInterrupt:
+        print("scalewright: stopped", file=sys.stderr)
+        return INTERRUPTED
+    return code
+
+
+def _refused(message: str) -> int:
+    text = f"scalewright: {message}".encode("utf-8", "backslashreplace").decode("utf-8")
+    print(text, file=sys.stderr)
+    return BAD_INPUT

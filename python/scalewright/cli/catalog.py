@@ -1,0 +1,111 @@
+"""`scalewright catalog`: what is known, and where does each figure come from?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from scalewright.catalog.layers import Kind
+
+KINDS: dict[str, Kind] = {"devices": "device", "systems": "system", "models": "model"}
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("catalog", help="list devices, systems and models; show one")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        metavar="devices|systems|models|NAME",
+        help="what to list, or the entry to show (lists everything)",
+    )
+    parser.add_argument(
+        "--catalog", action="append", default=[], metavar="DIR|FILE", help="your own entries"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the listing or the entry."""
+    what, overrides = options.what, options.catalog
+    if what is None or what in KINDS:
+        answer = _listing([what] if what else list(KINDS), overrides)
+    else:
+        answer = {"entries": entries(what, overrides)}
+    if options.json:
+        from scalewright.cli.output import show_json
+
+        show_json({**_stamp(overrides), **answer})
+        return 0
+    from scalewright.report import console, show_entry, show_names
+
+    screen = console()
+    if "entries" in answer:
+        for found in answer["entries"]:
+            show_entry(found, screen)
+    else:
+        show_names(answer, screen)
+    return 0
+
+
+def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    """Return every entry of this name, of whichever kind.
+
+    Raises:
+        UnknownNameError: There is none.
+    """
+    from scalewright.catalog import load_entry
+    from scalewright.errors import UnknownNameError
+
+    found: list[dict[str, Any]] = []
+    unknown: list[str] = []
+    for kind in KINDS.values():
+        try:
+            entry = load_entry(kind, name, overrides)
+        except UnknownNameError as error:
+            unknown.append(str(error))
+        else:
+            found.append(
+                {
+                    "kind": kind,
+                    "name": entry.table["name"],
+                    "fields": entry.table,
+                    "overridden_constants": list(entry.overridden),
+                }
+            )
+    if not found:
+        near = [text for text in unknown if "nearest" in text] or unknown
+        raise UnknownNameError("; ".join(near))
+    return found
+
+
+def _listing(kinds: list[str], overrides: Sequence[str]) -> dict[str, Any]:
+    from scalewright.catalog import load_entry, names
+
+    return {
+        kind: [
+            {"name": name, "title": _title(load_entry(KINDS[kind], name, overrides).table)}
+            for name in names(KINDS[kind], overrides)
+        ]
+        for kind in kinds
+    }
+
+
+def _title(table: dict[str, Any]) -> str:
+    return str(table.get("title") or table.get("source", ""))
+
+
+def _stamp(overrides: Sequence[str]) -> dict[str, Any]:
+    from scalewright import _engine
+    from scalewright.catalog import catalog_hash
+    from scalewright.planning import SCHEMA_VERSION
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "engine_version": _engine.version(),
+        "catalog_hash": catalog_hash(overrides),
+    }

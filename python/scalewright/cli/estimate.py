@@ -1,0 +1,112 @@
+"""`scalewright estimate`: what does one plan cost?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.cli.job_options import add_job_options, add_output_options, job_of
+
+if TYPE_CHECKING:
+    import argparse
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved")
+RECOMPUTE = ("none", "selective", "full")
+COUNTS = {
+    "tensor": "ranks that split each layer's matrices (1)",
+    "pipeline": "pipeline stages (1)",
+    "data": "replicas that split the batch (all devices left)",
+    "context": "ranks that split each sequence (1)",
+    "expert": "ranks that split the experts (1)",
+    "expert-tensor": "ranks that split each expert: 1, or the tensor ranks (0)",
+    "micro-batch": "sequences per micro-batch and replica (1)",
+    "interleave": "model chunks per stage (1)",
+    "zero-group": "ranks over which ZeRO shards (all replicas)",
+}
+FLAGS = {
+    "sequence-parallel": "norms and dropouts split along the sequence (off)",
+    "overlap-grad-reduce": "gradient reduction under the backward pass (on)",
+    "overlap-param-gather": "ZeRO weight gathers under compute (on)",
+    "overlap-tensor": "tensor collectives under weight gradients (on)",
+    "overlap-pipeline": "sends under compute, interleaved schedule only (off)",
+}
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("estimate", help="price one plan for a job")
+    add_job_options(parser, required=False)
+    parser.add_argument(
+        "--from-megatron",
+        metavar="FILE",
+        help="read model, training and plan from Megatron-LM arguments; other options win",
+    )
+    add_plan_options(parser)
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that set the fields of a plan."""
+    from argparse import BooleanOptionalAction
+
+    plan = parser.add_argument_group("plan")
+    plan.add_argument(
+        "--plan", metavar="FILE|FIELDS", help="a JSON file, or tensor=8,pipeline=8; options win"
+    )
+    for name, meaning in COUNTS.items():
+        plan.add_argument(f"--{name}", type=int, metavar="N", help=meaning)
+    plan.add_argument("--zero", type=int, choices=range(4), help="ZeRO stage, 3 as in FSDP (0)")
+    plan.add_argument("--recompute", choices=RECOMPUTE, help="what is computed again (none)")
+    plan.add_argument(
+        "--schedule", choices=SCHEDULES, help="order of micro-batches (1f1b; interleaved if so)"
+    )
+    for name, meaning in FLAGS.items():
+        plan.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=meaning)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Price, show the answer, and return the exit code."""
+    from scalewright.cli.output import show_estimate_extras, show_json
+    from scalewright.planning import estimate_job
+
+    read = _read(options)
+    job = job_of(options, read)
+    priced = estimate_job(job, _plan(options, read))
+    if options.export:
+        return show_estimate_extras(priced, options)
+    if options.json:
+        show_json(priced.to_dict(), priced if options.explain else None)
+    else:
+        from scalewright.report import console, show_estimate
+
+        show_estimate(priced, console(), stages=options.stages)
+        if options.explain:
+            show_estimate_extras(priced, options)
+    return 0 if priced.fits else 3
+
+
+def _read(options: argparse.Namespace) -> dict[str, Any]:
+    if options.from_megatron is not None:
+        from scalewright.export import read_megatron
+
+        return read_megatron(options.from_megatron)
+    if options.model is None:
+        from scalewright.errors import InvalidError
+
+        message = "--model: got nothing; allowed: a name or a file, or --from-megatron"
+        raise InvalidError(message)
+    return {}
+
+
+def _plan(options: argparse.Namespace, read: dict[str, Any]) -> dict[str, object]:
+    """Return the plan fields: the options over --plan over the file."""
+    from scalewright.config import FIELDS, plan_fields
+
+    plan: dict[str, object] = dict(read.get("plan", {}))
+    if options.plan is not None:
+        plan.update(plan_fields(options.plan))
+    given = {name: getattr(options, name) for name in FIELDS}
+    plan.update({name: value for name, value in given.items() if value is not None})
+    if plan.get("interleave", 1) != 1:
+        plan.setdefault("schedule", "interleaved")
+    return plan

@@ -1,0 +1,115 @@
+"""Which options describe a job, and which job do they mean?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from scalewright.planning import Job
+
+PRECISIONS = ("fp32", "fp16", "bf16", "fp8", "mxfp8")
+OPTIMIZERS = ("adam", "sgd", "adafactor")
+EXPORTS = ("megatron", "torchtitan", "deepspeed")
+
+
+def add_job_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the options that say model, machines and training."""
+    job = parser.add_argument_group("job")
+    job.add_argument(
+        "--model", required=required, metavar="NAME|FILE", help="catalog name, config.json or TOML"
+    )
+    job.add_argument(
+        "--system", required=True, metavar="NAME|FILE", help="catalog name or TOML file"
+    )
+    job.add_argument(
+        "--devices", required=required, type=int, metavar="N", help="devices of the job"
+    )
+    job.add_argument(
+        "--global-batch", required=required, type=int, metavar="B", help="sequences per step"
+    )
+    job.add_argument(
+        "--sequence", required=required, type=int, metavar="S", help="tokens per sequence"
+    )
+    job.add_argument("--precision", choices=PRECISIONS, help="number formats (bf16)")
+    job.add_argument("--optimizer", choices=OPTIMIZERS, help="optimizer (adam)")
+    job.add_argument("--no-flash", action="store_true", help="attention scores go through memory")
+    job.add_argument("--dropout", action="store_true", help="dropout on scores and residuals")
+    job.add_argument("--forward-only", action="store_true", help="no gradients, no optimizer")
+    job.add_argument(
+        "--memory-margin",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of device memory to leave free, on top of the stated reserve (0)",
+    )
+    job.add_argument(
+        "--run-tokens", type=float, metavar="N", help="tokens of the whole run, for its price"
+    )
+    job.add_argument(
+        "--catalog",
+        action="append",
+        default=[],
+        metavar="DIR|FILE",
+        help="your own devices, systems, models; may be repeated",
+    )
+
+
+def add_output_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how the answer is shown."""
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON for machines")
+    output.add_argument(
+        "--explain", action="store_true", help="formula, inputs and source of each term"
+    )
+    output.add_argument(
+        "--export", choices=EXPORTS, help="print the plan as settings of a framework instead"
+    )
+    output.add_argument(
+        "--stages",
+        choices=("ends", "all"),
+        default="ends",
+        help="pipeline stages in the memory table: first, fullest and last (ends), or all",
+    )
+
+
+def job_of(options: argparse.Namespace, read: Mapping[str, object] | None = None) -> Job:
+    """Return the job that the options describe; `read` holds what another file says of it."""
+    from scalewright.config import Training
+    from scalewright.errors import InvalidError
+    from scalewright.planning import Job, model, system
+
+    given = dict(read or {})
+    trained = given.get("training")
+    training: dict[str, object] = dict(trained) if isinstance(trained, dict) else {}
+    said = {
+        "global_batch": options.global_batch,
+        "sequence": options.sequence,
+        "precision": options.precision,
+        "optimizer": options.optimizer,
+        "run_tokens": options.run_tokens,
+        "flash_attention": False if options.no_flash else None,
+        "dropout": options.dropout or None,
+        "forward_only": options.forward_only or None,
+    }
+    training.update({key: value for key, value in said.items() if value is not None})
+    devices = options.devices if options.devices is not None else given.get("devices")
+    for name, value in [("--devices", devices), *_missing(training)]:
+        if value is None:
+            message = f"{name}: got nothing; allowed: a whole number above 0"
+            raise InvalidError(message)
+    return Job(
+        model(options.model or given["model"], overrides=options.catalog),
+        system(options.system, devices, overrides=options.catalog),
+        Training(**training),
+        options.memory_margin,
+    )
+
+
+def _missing(training: Mapping[str, object]) -> list[tuple[str, object]]:
+    return [
+        ("--global-batch", training.get("global_batch")),
+        ("--sequence", training.get("sequence")),
+    ]

@@ -1,0 +1,59 @@
+"""How does an answer leave: as JSON, as settings of a framework, with progress meanwhile?"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from scalewright.config import json_text
+from scalewright.planning import explain
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Generator
+
+    from scalewright.planning import Estimate
+
+
+def show_json(answer: dict[str, Any], explained: Estimate | None = None) -> None:
+    """Print an answer as JSON, with the explanation of an estimate where one is given."""
+    if explained is not None:
+        answer = {**answer, "explanation": explain(explained)}
+    print(json_text("answer", answer, indent=2))
+
+
+def show_estimate_extras(priced: Estimate, options: argparse.Namespace) -> int:
+    """Print what was asked for beside the tables: settings of a framework, or the explanation."""
+    if options.export:
+        from scalewright import export
+
+        training = priced.job.training.to_dict()
+        text = export.write(
+            options.export, dict(priced.values), dict(priced.job.model.table), training
+        )
+        print(text, end="" if text.endswith("\n") else "\n")
+        return 0 if priced.fits else 3
+    from scalewright.report import console, show_explanation
+
+    show_explanation(explain(priced), console())
+    return 0
+
+
+@contextmanager
+def progress_bar(what: str) -> Generator[Callable[[int, int], None] | None]:
+    """Show a bar on standard error where that is a terminal; yields what reports progress."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield report

@@ -1,0 +1,57 @@
+"""`scalewright plan`: which plans are best for a job?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scalewright.cli.job_options import add_job_options, add_output_options, job_of
+
+if TYPE_CHECKING:
+    import argparse
+
+OBJECTIVES = ("time", "memory", "energy")
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("plan", help="find the best plans for a job")
+    add_job_options(parser)
+    search = parser.add_argument_group("search")
+    search.add_argument("--top", type=int, default=5, metavar="K", help="plans to show (5)")
+    search.add_argument(
+        "--objective", choices=OBJECTIVES, default="time", help="what the best has least of (time)"
+    )
+    search.add_argument(
+        "--fix",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="FIELD=V1,V2",
+        help="values that a plan field may take, as tensor=8 or recompute=none,selective",
+    )
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, show what was found, and return the exit code."""
+    from scalewright.cli.output import progress_bar, show_estimate_extras, show_json
+    from scalewright.config import pinned_fields
+    from scalewright.planning import search_job
+
+    fix = pinned_fields(options.fix)
+    job = job_of(options)
+    limits = {"top": options.top, "objective": options.objective}
+    with progress_bar("searching plans") as progress:
+        found = search_job(job, fix, limits, progress)
+    if found.feasible and options.export:
+        return show_estimate_extras(found[0], options)
+    if options.json:
+        show_json(found.to_dict(), found[0] if found.feasible and options.explain else None)
+    else:
+        from scalewright.report import console, show_search
+
+        show_search(found, console(), stages=options.stages)
+        if found.feasible and options.explain:
+            show_estimate_extras(found[0], options)
+    return 0 if found.feasible else 3

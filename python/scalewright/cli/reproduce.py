@@ -1,0 +1,37 @@
+"""`scalewright reproduce`: how near do predictions come to published results?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("reproduce", help="compare predictions with published results")
+    parser.add_argument(
+        "pattern", nargs="?", metavar="PATTERN", help="only papers or tables that contain this"
+    )
+    parser.add_argument("--rows", metavar="FILE.csv", help="published rows of your own")
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Reproduce the rows and show them."""
+    from scalewright import reproductions
+    from scalewright.cli.output import progress_bar
+
+    with progress_bar("reproducing rows") as progress:
+        result = reproductions.run(options.pattern, options.rows, progress)
+    if options.json:
+        from scalewright.cli.output import show_json
+
+        show_json(result)
+    else:
+        from scalewright.report import console
+
+        reproductions.show(result, console())
+    return 0

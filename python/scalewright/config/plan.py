@@ -1,0 +1,123 @@
+"""Which choices turn a model and a cluster into a running job?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from scalewright.config.choices import field_name, one_value
+from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every choice of a plan; the engine checks the values."""
+
+    tensor: int = 1
+    """Ranks that split each layer's matrices."""
+    context: int = 1
+    """Ranks that split each sequence."""
+    pipeline: int = 1
+    """Pipeline stages."""
+    data: int = 1
+    """Replicas that split the batch."""
+    expert: int = 1
+    """Ranks that split the experts, out of the data and context ranks."""
+    expert_tensor: int = 0
+    """Ranks that split each expert: 1, or the tensor ranks (0)."""
+    micro_batch: int = 1
+    """Sequences per micro-batch and replica."""
+    interleave: int = 1
+    """Model chunks per stage."""
+    schedule: str = "1f1b"
+    """`gpipe`, `1f1b` or `interleaved`."""
+    zero: int = 0
+    """ZeRO stage: shards nothing (0), optimizer state (1), gradients too (2), weights too (3)."""
+    zero_group: int = 0
+    """Ranks over which ZeRO shards; 0: all replicas."""
+    recompute: str = "none"
+    """`none`, `selective` or `full`."""
+    sequence_parallel: bool = False
+    """Norms and dropouts split along the sequence over the tensor ranks."""
+    overlap_grad_reduce: bool = True
+    """Gradient reduction under the last backward pass."""
+    overlap_param_gather: bool = True
+    """ZeRO weight gathers under compute."""
+    overlap_tensor: bool = True
+    """Tensor collectives of the backward pass under weight-gradient products."""
+    overlap_pipeline: bool = False
+    """Sends between stages under compute (interleaved schedule only)."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields, as the engine reads them."""
+        return asdict(self)
+
+
+FIELDS: dict[str, str] = {field.name: str(field.type) for field in fields(Plan)}
+"""Type of each field by its name."""
+
+
+def plan_fields(source: str | Path | Mapping[str, object] | Plan) -> dict[str, object]:
+    """Return the fields that a plan sets.
+
+    Args:
+        source: A plan, its fields, the path of a JSON file that holds them (or an answer with one
+            under `plan`), or text such as `tensor=8,pipeline=8,recompute=full`.
+
+    Raises:
+        InvalidError: It is none of them.
+        UnknownNameError: A field does not exist.
+    """
+    if isinstance(source, Plan):
+        return source.to_dict()
+    if isinstance(source, (str, Path)):
+        text = str(source)
+        return _assigned(text) if "=" in text else _named(_object(Path(text)), text)
+    return _named(source, "plan")
+
+
+def _named(values: Mapping[str, object], where: str) -> dict[str, object]:
+    found: object = values.get("plan", values)
+    if not isinstance(found, dict):
+        message = f"{where}: plan: got {found!r:.60}; allowed: an object"
+        raise InvalidError(message)
+    return {field_name(key, FIELDS): v for key, v in cast("dict[str, object]", found).items()}
+
+
+def _assigned(text: str) -> dict[str, object]:
+    """Read `field=value,field=value`."""
+    found: dict[str, object] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals:
+            message = f"plan: got '{part}' in '{text}'; allowed: field=value, separated by commas"
+            raise InvalidError(message)
+        field = field_name(name.strip(), FIELDS)
+        if field in found:
+            message = f"plan: {field}: given twice in '{text}'"
+            raise InvalidError(message)
+        found[field] = one_value(field, FIELDS[field], value.strip())
+    return found
+
+
+def _object(path: Path) -> dict[str, object]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        message = (
+            f"plan: '{path}' cannot be read ({error.strerror}); "
+            "allowed: a JSON file, or field=value,field=value"
+        )
+        raise InvalidError(message) from error
+    except (ValueError, RecursionError) as error:
+        message = f"plan: '{path}' holds no JSON: {error}"
+        raise InvalidError(message) from error
+    if not isinstance(value, dict):
+        message = f"plan: '{path}' holds {type(value).__name__}; allowed: an object"
+        raise InvalidError(message)
+    return cast("dict[str, object]", value)

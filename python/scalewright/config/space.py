@@ -1,0 +1,52 @@
+"""Which values may a search choose from?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from scalewright.config.choices import field_name, one_value
+from scalewright.config.plan import FIELDS
+from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def pinned_fields(texts: Iterable[str]) -> dict[str, list[int | bool | str]]:
+    """Read `field=value,value` texts: the values that a search may give these fields.
+
+    Raises:
+        InvalidError: A text is not of this form, or names a field twice.
+        UnknownNameError: A field does not exist.
+    """
+    pinned: dict[str, list[int | bool | str]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals:
+            message = f"fix: got '{text}'; allowed: field=value or field=value,value"
+            raise InvalidError(message)
+        field = field_name(name, FIELDS)
+        if field in pinned:
+            message = f"fix: {field}: given twice"
+            raise InvalidError(message)
+        kind = FIELDS[field]
+        pinned[field] = [one_value(field, kind, value.strip()) for value in values.split(",")]
+    return pinned
+
+
+def space(fix: Mapping[str, object]) -> dict[str, list[object]]:
+    """Return the plan space in which each named field takes its listed values alone.
+
+    Args:
+        fix: A value or a list of values by field.
+
+    Raises:
+        UnknownNameError: A field does not exist.
+    """
+    return {field_name(name, FIELDS): _listed(value) for name, value in fix.items()}
+
+
+def _listed(value: object) -> list[object]:
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return list(cast("Iterable[object]", value))
+    return [value]

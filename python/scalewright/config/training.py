@@ -1,0 +1,33 @@
+"""How is a model trained: batch, sequence, number formats, optimizer?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Training:
+    """What stays the same while plans vary; the engine checks the values."""
+
+    global_batch: int
+    """Sequences per optimizer step."""
+    sequence: int
+    """Tokens per sequence."""
+    precision: str = "bf16"
+    """`fp32`, `fp16`, `bf16`, `fp8` or `mxfp8`."""
+    gradient: str = "fp32"
+    """Format in which gradients are summed and reduced."""
+    optimizer: str = "adam"
+    """`adam`, `sgd` or `adafactor`."""
+    flash_attention: bool = True
+    """Fused attention kernels; without them the scores go through memory."""
+    dropout: bool = False
+    """Dropout on scores and residuals, as in older GPT recipes."""
+    forward_only: bool = False
+    """No gradients, no optimizer."""
+    run_tokens: float | None = None
+    """Length of the whole run, for its time, energy and price."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields, as the engine reads them."""
+        return asdict(self)

@@ -1,0 +1,36 @@
+"""What is asked of the engine, and what it answers: models, systems, plans, estimates."""
+
+from scalewright.planning.answers import Comparison, Estimate, Search
+from scalewright.planning.asking import (
+    compare,
+    estimate,
+    estimate_job,
+    explain,
+    search,
+    search_job,
+)
+from scalewright.planning.collectives import collective
+from scalewright.planning.inputs import Model, System, model, system
+from scalewright.planning.job import SCHEMA_VERSION, Job
+from scalewright.planning.many import Prices, estimate_many
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Comparison",
+    "Estimate",
+    "Job",
+    "Model",
+    "Prices",
+    "Search",
+    "System",
+    "collective",
+    "compare",
+    "estimate",
+    "estimate_job",
+    "estimate_many",
+    "explain",
+    "model",
+    "search",
+    "search_job",
+    "system",
+]

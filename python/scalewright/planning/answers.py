@@ -1,0 +1,134 @@
+"""What does the engine answer: an estimate, a search, a comparison?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scalewright.config import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scalewright.planning.job import Job
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A priced plan."""
+
+    job: Job
+    values: Mapping[str, Any]
+    """Every field that the engine gives, as in `to_dict`."""
+
+    @property
+    def plan(self) -> Plan:
+        """Return the plan."""
+        return Plan(**self.values["plan"])
+
+    @property
+    def step_time_s(self) -> float:
+        """Return the time of an optimizer step."""
+        return self.values["step_time_s"]
+
+    @property
+    def peak_memory_bytes(self) -> float:
+        """Return the bytes on the fullest rank."""
+        return self.values["peak_memory_bytes"]
+
+    @property
+    def fits(self) -> bool:
+        """Say whether the plan fits in memory."""
+        return self.values["fits"]
+
+    @property
+    def mfu(self) -> float:
+        """Return the model FLOPs utilisation."""
+        return self.values["mfu"]
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Return the tokens per second of the whole job."""
+        return self.values["tokens_per_s"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stamped answer, ready for JSON."""
+        return {**self.job.stamp(), **self.values}
+
+
+@dataclass(frozen=True)
+class Search:
+    """The best plans of a space, best first, and why others were turned down."""
+
+    job: Job
+    values: Mapping[str, Any]
+    """Every field that the engine gives, as in `to_dict`."""
+
+    @property
+    def best(self) -> tuple[Estimate, ...]:
+        """Return the best plans, best first; empty where none fits."""
+        return tuple(Estimate(self.job, found) for found in self.values["best"])
+
+    @property
+    def feasible(self) -> bool:
+        """Say whether any plan is legal and fits."""
+        return self.values["plans_feasible"] > 0
+
+    def __len__(self) -> int:
+        """Return how many plans were kept."""
+        return len(self.values["best"])
+
+    def __getitem__(self, rank: int) -> Estimate:
+        """Return the plan of a rank, 0 for the best."""
+        return self.best[rank]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stamped answer, ready for JSON."""
+        return {**self.job.stamp(), **self.values}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two plans for the same job, term by term."""
+
+    first: Estimate
+    second: Estimate
+
+    def terms(self) -> list[dict[str, Any]]:
+        """Return the terms of the step time, the one that differs most first."""
+        ours, theirs = _times(self.first), _times(self.second)
+        rows = [_term(name, ours.get(name), theirs.get(name)) for name in {**ours, **theirs}]
+        return sorted(rows, key=lambda row: -abs(row["difference_s"]))
+
+    def plan_differences(self) -> dict[str, tuple[Any, Any]]:
+        """Return the fields in which the plans differ, with both values."""
+        ours, theirs = self.first.values["plan"], self.second.values["plan"]
+        return {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stamped answer, ready for JSON."""
+        return {
+            **self.first.job.stamp(),
+            "first": dict(self.first.values),
+            "second": dict(self.second.values),
+            "plan_differences": self.plan_differences(),
+            "terms": self.terms(),
+        }
+
+
+def _times(estimate: Estimate) -> dict[str, dict[str, Any]]:
+    return {line["term"]: line for line in estimate.values["time"]}
+
+
+def _term(
+    name: str, ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    present = ours or theirs or {}
+    first, second = (line["time_s"] if line else 0.0 for line in (ours, theirs))
+    return {
+        "term": name,
+        "group": present["group"],
+        "first_time_s": first,
+        "second_time_s": second,
+        "difference_s": second - first,
+    }

@@ -1,0 +1,136 @@
+"""Which plan is best, what does one plan cost, and how do two compare?"""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from scalewright import _engine
+from scalewright.config import Plan, json_text, plan_fields, space
+from scalewright.errors import InvalidError
+from scalewright.planning.answers import Comparison, Estimate, Search
+from scalewright.planning.job import Job
+from scalewright.planning.remedies import why_nothing_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from scalewright.config import Training
+    from scalewright.planning.inputs import Model, System
+
+    AnyPlan = Plan | Mapping[str, object] | str | Path
+
+
+def estimate(
+    model: Model,
+    system: System,
+    plan: AnyPlan,
+    training: Training,
+    *,
+    memory_margin: float = 0.0,
+) -> Estimate:
+    """Price one plan; whether it fits in memory stands in the answer.
+
+    Args:
+        model: What is trained.
+        system: The machines.
+        plan: A plan, its fields, or text such as `tensor=8,pipeline=8`; `data` follows from the
+            devices where it is left out.
+        training: Batch, sequence, formats, optimizer.
+        memory_margin: Share of the device memory that must stay free.
+
+    Raises:
+        InvalidError: A value is wrong, or the plan breaks a rule; says which.
+    """
+    return estimate_job(Job(model, system, training, memory_margin), plan)
+
+
+def estimate_job(job: Job, plan: AnyPlan) -> Estimate:
+    """Price one plan for a job; see `estimate`."""
+    chosen = with_data(plan_fields(plan), job.system.devices)
+    answer = json.loads(_engine.estimate(job.handle, json_text("plan", chosen)))
+    if "illegal" in answer:
+        message = f"plan: {answer['illegal']}"
+        raise InvalidError(message)
+    return Estimate(job, answer["estimate"])
+
+
+def search(
+    model: Model,
+    system: System,
+    training: Training,
+    *,
+    objective: str = "time",
+    top: int = 10,
+    fix: Mapping[str, object] | None = None,
+    memory_margin: float = 0.0,
+    progress: Callable[[int, int], object] | None = None,
+) -> Search:
+    """Find the best plans among all legal ones.
+
+    Args:
+        model: What is trained.
+        system: The machines.
+        training: Batch, sequence, formats, optimizer.
+        objective: `time`, `memory` or `energy`.
+        top: How many plans to return.
+        fix: A value or a list of allowed values by plan field.
+        memory_margin: Share of the device memory that must stay free.
+        progress: Called with the parts done and the parts in all.
+
+    Raises:
+        InvalidError: A value is wrong.
+    """
+    limits: dict[str, object] = {"objective": objective, "top": top}
+    job = Job(model, system, training, memory_margin)
+    return search_job(job, fix or {}, limits, progress)
+
+
+def search_job(
+    job: Job,
+    fix: Mapping[str, object],
+    limits: Mapping[str, object],
+    progress: Callable[[int, int], object] | None = None,
+) -> Search:
+    """Find the best plans for a job; see `search`."""
+    allowed = space(fix)
+    start = perf_counter()
+    texts = json_text("space", allowed), json_text("limits", dict(limits))
+    found: dict[str, Any] = json.loads(_engine.search(job.handle, *texts, progress=progress))
+    found["elapsed_s"] = perf_counter() - start
+    if not found["plans_feasible"]:
+        found["infeasible"] = why_nothing_runs(job, allowed, found)
+    return Search(job, found)
+
+
+def compare(
+    model: Model,
+    system: System,
+    plans: tuple[AnyPlan, AnyPlan],
+    training: Training,
+    *,
+    memory_margin: float = 0.0,
+) -> Comparison:
+    """Price two plans for one job and set them side by side; see `estimate`."""
+    job = Job(model, system, training, memory_margin)
+    first, second = plans
+    return Comparison(estimate_job(job, first), estimate_job(job, second))
+
+
+def explain(estimate: Estimate) -> list[dict[str, Any]]:
+    """Return formula, inputs and source of each term of an estimate's time."""
+    plan = json_text("plan", dict(estimate.values["plan"]))
+    return json.loads(_engine.explain(estimate.job.handle, plan))
+
+
+def with_data(fields: Mapping[str, object], devices: int) -> dict[str, object]:
+    """Return the fields of a plan with the replicas that use all devices, where left out."""
+    if "data" in fields:
+        return dict(fields)
+    each = 1
+    for axis in ("tensor", "context", "pipeline"):
+        ranks = fields.get(axis, 1)
+        each *= ranks if isinstance(ranks, int) and ranks > 0 else 1
+    return {**fields, "data": max(devices // each, 1)}

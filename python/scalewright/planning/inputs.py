@@ -1,0 +1,109 @@
+"""Which model and which machines does a name, a file or a table mean?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalewright import _engine
+from scalewright.catalog import load_entry
+from scalewright.config import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, as the engine reads it."""
+
+    name: str
+    table: Mapping[str, object]
+    """Its fields."""
+    overridden: tuple[str, ...] = ()
+    """Dotted paths of the fields that user files changed."""
+
+    @cached_property
+    def workload(self) -> _engine.Workload:
+        """Return the engine's handle."""
+        return _engine.Workload(json_text("model", dict(self.table)))
+
+    def parameters(self) -> dict[str, int]:
+        """Return parameter counts by name; all but `padded_total` use the unpadded vocabulary."""
+        return self.workload.parameters()
+
+
+@dataclass(frozen=True)
+class System:
+    """A number of devices of a system, as the engine reads them."""
+
+    name: str
+    devices: int
+    table: Mapping[str, object]
+    """Fields of the system."""
+    device: Mapping[str, object]
+    """Fields of its device."""
+    overridden: tuple[str, ...] = ()
+    """Dotted paths of the constants that user files changed."""
+    overrides: tuple[str, ...] = ()
+    """Those files and directories."""
+
+    @cached_property
+    def cluster(self) -> _engine.Cluster:
+        """Return the engine's handle."""
+        parts = {"devices": self.devices, "device": dict(self.device), "system": dict(self.table)}
+        return _engine.Cluster(json_text("system", parts))
+
+
+def model(
+    source: str | Path | Mapping[str, object], *, overrides: Sequence[str | Path] = ()
+) -> Model:
+    """Return a model that the engine has read and checked.
+
+    Args:
+        source: A catalog name, the path of a Hugging Face `config.json` or of a TOML file, or the
+            fields themselves.
+        overrides: User files or directories that add to the catalog or change it.
+
+    Raises:
+        UnknownNameError: Nothing has this name; says which come nearest.
+        InvalidError: A file or a field is wrong.
+    """
+    if not isinstance(source, (str, Path)):
+        made = Model(str(source.get("name", "model")), dict(source))
+    else:
+        entry = load_entry("model", str(source), overrides)
+        paths = tuple(f"model.{path}" for path in entry.overridden)
+        made = Model(str(entry.table["name"]), entry.table, paths)
+    _ = made.workload
+    return made
+
+
+def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] = ()) -> System:
+    """Return so many devices of a system that the engine has read and checked.
+
+    Args:
+        source: A catalog name or the path of a TOML file.
+        devices: Devices of the job, filled node by node.
+        overrides: User files or directories that add to the catalog or change it.
+
+    Raises:
+        UnknownNameError: Nothing has this name; says which come nearest.
+        InvalidError: A file or a field is wrong, or there are not so many devices.
+    """
+    entry = load_entry("system", str(source), overrides)
+    device = load_entry("device", str(entry.table.get("device", "")), overrides)
+    changed = [f"system.{path}" for path in entry.overridden]
+    changed += [f"device.{path}" for path in device.overridden]
+    made = System(
+        name=str(entry.table["name"]),
+        devices=devices,
+        table=entry.table,
+        device=device.table,
+        overridden=tuple(changed),
+        overrides=tuple(str(place) for place in overrides),
+    )
+    _ = made.cluster
+    return made

@@ -1,0 +1,67 @@
+"""What is asked: which model is trained how on which machines, and what stamps the answer?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from scalewright import _engine
+from scalewright.catalog import catalog_hash
+from scalewright.config import json_text
+
+if TYPE_CHECKING:
+    from scalewright.config import Training
+    from scalewright.planning.inputs import Model, System
+
+SCHEMA_VERSION = 1
+"""Version of every JSON answer; it grows when a key changes its meaning or goes away."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What stays the same while plans vary."""
+
+    model: Model
+    system: System
+    training: Training
+    memory_margin: float = 0.0
+    """Share of the device memory that a plan must leave free."""
+
+    @cached_property
+    def handle(self) -> _engine.Job:
+        """Return the engine's handle; the engine checks that the parts fit together."""
+        training = json_text("training", self.training.to_dict())
+        margin = float(self.memory_margin)
+        return _engine.Job(self.model.workload, self.system.cluster, training, margin)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what was asked."""
+        table, device = self.system.table, self.system.device
+        return {
+            "model": self.model.name,
+            "parameters": self.model.parameters()["total"],
+            "system": self.system.name,
+            "system_title": table.get("title", self.system.name),
+            "device": device["name"],
+            "device_title": device.get("title", device["name"]),
+            "devices": self.system.devices,
+            "devices_per_node": table.get("devices_per_node"),
+            "training": self.training.to_dict(),
+            "memory_margin": self.memory_margin,
+        }
+
+    def stamp(self) -> dict[str, object]:
+        """Return what the answer rests on."""
+        calibration = self.system.device.get("calibration")
+        measured = isinstance(calibration, dict) and calibration.get("measured") is True
+        basis = calibration.get("basis", "") if isinstance(calibration, dict) else ""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "engine_version": _engine.version(),
+            "catalog_hash": catalog_hash(self.system.overrides),
+            "overridden_constants": [*self.model.overridden, *self.system.overridden],
+            "calibrated": measured,
+            "calibration_basis": basis,
+            "job": self.to_dict(),
+        }

@@ -1,0 +1,81 @@
+"""Why does no plan run, and what is the cheapest change that makes one run?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scalewright import _engine
+from scalewright.config import json_text
+from scalewright.errors import ScalewrightError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from scalewright.planning.job import Job
+
+_DOUBLINGS = 10
+
+
+def why_nothing_runs(
+    job: Job, allowed: Mapping[str, object], found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the verdict on a space without a plan that is legal and fits."""
+    nearest = found.get("nearest")
+    if nearest is None:
+        verdict: dict[str, Any] = {
+            "verdict": "no plan is legal",
+            "broken_rule": _rule(job, allowed),
+        }
+    else:
+        verdict = {"verdict": "no plan fits", "shortfall": nearest["shortfall"]}
+    return {**verdict, "remedy": _remedy(job, allowed)}
+
+
+def _rule(job: Job, allowed: Mapping[str, object]) -> str | None:
+    """Return the rule that the first values allowed break, as an example."""
+    plan = {name: values[0] for name, values in allowed.items() if isinstance(values, list)}
+    each = 1
+    for axis in ("tensor", "context", "pipeline"):
+        each *= max(int(plan.get(axis, 1)), 1)
+    plan.setdefault("data", max(job.system.devices // each, 1))
+    answer = json.loads(_engine.estimate(job.handle, json_text("plan", plan)))
+    return answer.get("illegal")
+
+
+def _remedy(job: Job, allowed: Mapping[str, object]) -> dict[str, Any] | None:
+    """Return the first change, cheapest first, under which some plan fits."""
+    for change, changed, pins in _changes(job, allowed):
+        try:
+            answer = _engine.search(changed.handle, json_text("space", pins), '{"top": 1}')
+        except ScalewrightError:
+            continue  # the system has no more devices, or lacks the format
+        best = json.loads(answer)["best"]
+        if best:
+            time, memory = best[0]["step_time_s"], best[0]["peak_memory_bytes"]
+            return {"change": change, "step_time_s": time, "peak_memory_bytes": memory}
+    return None
+
+
+def _changes(
+    job: Job, allowed: Mapping[str, object]
+) -> Iterator[tuple[str, Job, Mapping[str, object]]]:
+    """Name changes that cost nothing first, then those that cost machines."""
+    for name in allowed:
+        rest = {key: value for key, value in allowed.items() if key != name}
+        yield f"leave {name} open", job, rest
+    if len(allowed) > 1:
+        yield "leave all plan fields open", job, {}
+    if job.memory_margin > 0:
+        yield "memory margin 0", replace(job, memory_margin=0.0), allowed
+    if not job.training.flash_attention:
+        training = replace(job.training, flash_attention=True)
+        yield "flash attention", replace(job, training=training), allowed
+    if job.training.optimizer == "adam":
+        training = replace(job.training, optimizer="adafactor")
+        yield "optimizer adafactor", replace(job, training=training), allowed
+    for doubling in range(1, _DOUBLINGS + 1):
+        devices = job.system.devices << doubling
+        system = replace(job.system, devices=devices)
+        yield f"{devices} devices", replace(job, system=system), {}

@@ -1,0 +1,17 @@
+"""How does a person read an answer: tables on a terminal, plain text in a pipe?"""
+
+from scalewright.report.catalog import show_entry, show_names
+from scalewright.report.comparison import show_comparison
+from scalewright.report.estimate import show_estimate, show_explanation
+from scalewright.report.screen import console
+from scalewright.report.search import show_search
+
+__all__ = [
+    "console",
+    "show_comparison",
+    "show_entry",
+    "show_estimate",
+    "show_explanation",
+    "show_names",
+    "show_search",
+]

@@ -1,0 +1,128 @@
+"""Where do the time and the memory of a plan go?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.report import quantities as q
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from scalewright.planning import Estimate
+
+PHASES = ("forward", "backward", "recompute")
+GROUPS = ("compute", "communication", "bubble", "optimizer")
+CLASSES = (
+    "weights",
+    "gradients",
+    "optimizer",
+    "activations",
+    "workspace",
+    "fragmentation",
+    "reserve",
+    "total",
+)
+
+
+def show_time(priced: Estimate, screen: Console) -> None:
+    """Print the terms of the step time by group and phase."""
+    values = priced.values
+    heading(screen, "Where the time goes")
+    rows = table("term", "forward", "backward", "recompute", "step", "share", "hidden")
+    step = values["step_time_s"]
+    for group in GROUPS:
+        lines = [line for line in values["time"] if line["group"] == group]
+        if not lines:
+            continue
+        names = list(dict.fromkeys(line["term"].split(".")[0] for line in lines))
+        if len(names) > 1:
+            spent, hidden = _sum(lines, "time_s"), _sum(lines, "hidden_s")
+            rows.add_row(group, "", "", "", *_ends(spent, step, hidden), style="bold")
+        for name in names:
+            own = [line for line in lines if line["term"].split(".")[0] == name]
+            rows.add_row(*_term_row(name if len(names) == 1 else f"  {name}", own, step))
+    rows.add_row("step time", "", "", "", q.time(step), q.share(1.0), "", style="bold")
+    screen.print(rows)
+
+
+def _term_row(name: str, lines: Sequence[dict[str, Any]], step: float) -> list[str]:
+    phases: list[str] = []
+    for phase in PHASES:
+        found = [line for line in lines if line["term"].endswith(f".{phase}")]
+        phases.append(q.time(_sum(found, "time_s")) if found else "")
+    label = name.replace("_", " ")
+    return [label, *phases, *_ends(_sum(lines, "time_s"), step, _sum(lines, "hidden_s"))]
+
+
+def _ends(spent: float, step: float, hidden: float) -> list[str]:
+    return [q.time(spent), q.share(spent / step), q.time(hidden) if hidden > 0 else ""]
+
+
+def _sum(lines: Sequence[dict[str, Any]], field: str) -> float:
+    return sum(line[field] for line in lines)
+
+
+def show_memory(priced: Estimate, screen: Console, stages: str = "ends") -> None:
+    """Print the memory of stages by tensor class: first, fullest and last, or all."""
+    values = priced.values
+    lines: list[dict[str, Any]] = values["memory"]
+    heading(screen, "Memory of a device by pipeline stage, GiB")
+    rows = table("stage", *CLASSES)
+    fullest = max(range(len(lines)), key=lambda index: lines[index]["total_bytes"])
+    shown = range(len(lines)) if stages == "all" else sorted({0, fullest, len(lines) - 1})
+    for index in shown:
+        marks = [mark for mark, at in (("fullest", fullest),) if at == index and len(lines) > 1]
+        name = f"{index + 1} of {len(lines)}" + "".join(f" ({mark})" for mark in marks)
+        amounts = [q.gib(lines[index][f"{kind}_bytes"]) for kind in CLASSES]
+        rows.add_row(name, *amounts)
+    screen.print(rows)
+    capacity = values["memory_capacity_bytes"]
+    left = capacity - values["peak_memory_bytes"]
+    word = "free" if left >= 0 else "missing"
+    screen.print(f"usable: {q.gib(capacity)} GiB, {word}: {q.gib(abs(left))} GiB")
+
+
+def show_price(priced: Estimate, screen: Console) -> None:
+    """Print energy and price of a step and of the run, where its length is known."""
+    values = priced.values
+    heading(screen, "Energy and price")
+    tokens = priced.job.training.global_batch * priced.job.training.sequence
+    rows = table("", "time", "energy", "price", "tokens")
+    rows.add_row(
+        "step",
+        q.time(values["step_time_s"]),
+        q.energy(values["energy_j_per_step"]),
+        q.dollars(values["cost_usd_per_step"]),
+        q.count(tokens),
+    )
+    if values["run_steps"] is not None:
+        rows.add_row(
+            f"run of {values['run_steps']:,.0f} steps",
+            q.time(values["run_time_s"]),
+            q.energy(values["run_energy_j"]),
+            q.dollars(values["run_cost_usd"]),
+            q.count(priced.job.training.run_tokens or 0),
+        )
+    screen.print(rows)
+
+
+def show_speed(priced: Estimate, screen: Console) -> None:
+    """Print throughput and utilisation with their definitions."""
+    values = priced.values
+    heading(screen, "Speed")
+    screen.print(
+        f"step {q.time(values['step_time_s'])}, {values['tokens_per_s']:,.0f} tokens/s "
+        f"({values['tokens_per_s_per_device']:,.1f} a device), "
+        f"{q.rate(values['model_flops_per_s_per_device'])} of model arithmetic a device"
+    )
+    peak = q.rate(values["peak_flops_per_s_per_device"])
+    screen.print(
+        f"MFU {q.share(values['mfu'])}: model FLOPs over time x devices x dense peak of {peak}; "
+        "for the GPT family"
+    )
+    screen.print("  model FLOPs = 72 B s l h^2 (1 + s/6h + V/12lh), attention counted in full")
+    screen.print(f"HFU {q.share(values['hfu'])}: the same with recomputed FLOPs added")

@@ -1,0 +1,65 @@
+"""What does the catalog hold, and where does each figure come from?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+
+def show_names(listing: Mapping[str, Sequence[Mapping[str, str]]], screen: Console) -> None:
+    """Print the names of each kind with their titles."""
+    for kind, members in listing.items():
+        heading(screen, f"{kind} ({len(members)})")
+        rows = table("name", "what it is", left=2)
+        rows.columns[0].no_wrap = True
+        for member in members:
+            rows.add_row(member["name"], member["title"])
+        screen.print(rows)
+
+
+def show_entry(entry: Mapping[str, Any], screen: Console) -> None:
+    """Print the fields of an entry, each with its source."""
+    fields: Mapping[str, Any] = entry["fields"]
+    heading(screen, f"{entry['kind']} {entry['name']}: {fields.get('title', '')}".rstrip(": "))
+    sources: Mapping[str, str] = fields.get("sources", {})
+    rows = table("field", "value", "source", left=3)
+    for path, value in _leaves(fields):
+        rows.add_row(path, str(value), _source(path, sources))
+    screen.print(rows)
+    if entry["overridden_constants"]:
+        screen.print(f"overridden constants: {', '.join(entry['overridden_constants'])}")
+
+
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, object]", value).items():
+            if path or key not in ("sources", "name", "title"):
+                yield from _leaves(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        members = cast("list[object]", value)
+        if members and isinstance(members[0], dict):
+            for member in cast("list[dict[str, object]]", members):
+                named = f"{path}.{member.get('name', '')}"
+                for key, inner in member.items():
+                    if key != "name":
+                        yield from _leaves(inner, f"{named}.{key}")
+        else:
+            yield path, ", ".join(str(member) for member in members)
+    else:
+        yield path, value
+
+
+def _source(path: str, sources: Mapping[str, str]) -> str:
+    """Return the source of the longest prefix of `path` that has one."""
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        found = sources.get(".".join(parts[:end]))
+        if found is not None:
+            return found
+    return ""

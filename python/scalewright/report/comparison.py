@@ -1,0 +1,81 @@
+"""Where do two plans differ, term by term?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scalewright.report import quantities as q
+from scalewright.report.breakdown import CLASSES
+from scalewright.report.job import show_job, show_stamp
+from scalewright.report.plans import plan_line
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scalewright.planning import Comparison
+
+
+def show_comparison(both: Comparison, screen: Console) -> None:
+    """Print two plans side by side: fields, totals, time and memory by term."""
+    show_job(both.first.job, screen)
+    for name, one in (("A", both.first), ("B", both.second)):
+        fits = "" if one.fits else " (does not fit)"
+        screen.print(f"{name}: {plan_line(one.values['plan'])}{fits}")
+    heading(screen, "Totals")
+    rows = table("", "A", "B")
+    first, second = both.first.values, both.second.values
+    for label, field, shown in (
+        ("tokens/s", "tokens_per_s", lambda v: f"{v:,.0f}"),
+        ("MFU", "mfu", q.share),
+        ("HFU", "hfu", q.share),
+        ("energy a step", "energy_j_per_step", q.energy),
+        ("price a step", "cost_usd_per_step", q.dollars),
+    ):
+        rows.add_row(label, shown(first[field]), shown(second[field]))
+    screen.print(rows)
+    heading(screen, "Time")
+    show_differences(both, screen, ("A", "B"))
+    heading(screen, "Memory of the fullest device, GiB")
+    _show_memory(both, screen)
+    show_stamp(both.first.job, screen)
+
+
+def show_differences(
+    both: Comparison, screen: Console, names: tuple[str, str], most: int | None = None
+) -> None:
+    """Print the differing fields and the terms that differ most."""
+    changed = [
+        f"{field} {ours} -> {theirs}" for field, (ours, theirs) in both.plan_differences().items()
+    ]
+    screen.print(f"{names[0]} -> {names[1]}: {', '.join(changed) if changed else 'the same plan'}")
+    rows = table("term", *names, "difference")
+    terms = both.terms()
+    shown = terms if most is None else terms[:most]
+    for row in shown:
+        label = row["term"].replace("_", " ").replace(".", ", ")
+        rows.add_row(label, *_three(row["first_time_s"], row["second_time_s"]))
+    rest = terms[len(shown) :]
+    if rest:
+        first, second = (sum(r[f"{which}_time_s"] for r in rest) for which in ("first", "second"))
+        rows.add_row(f"{len(rest)} other terms", *_three(first, second))
+    first, second = both.first.step_time_s, both.second.step_time_s
+    rows.add_row("step time", *_three(first, second), style="bold")
+    screen.print(rows)
+
+
+def _three(first: float, second: float) -> tuple[str, str, str]:
+    difference = second - first
+    sign = "+" if difference > 0 else "-" if difference < 0 else ""
+    return q.time(first), q.time(second), f"{sign}{q.time(abs(difference))}"
+
+
+def _show_memory(both: Comparison, screen: Console) -> None:
+    stages = [
+        max(one.values["memory"], key=lambda line: line["total_bytes"])
+        for one in (both.first, both.second)
+    ]
+    rows = table("class", "A", "B")
+    for kind in CLASSES:
+        rows.add_row(kind, *(q.gib(stage[f"{kind}_bytes"]) for stage in stages))
+    screen.print(rows)

@@ -1,0 +1,44 @@
+"""What does one plan cost, and why?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.report.breakdown import show_memory, show_price, show_speed, show_time
+from scalewright.report.job import show_job, show_stamp
+from scalewright.report.plans import plan_line
+from scalewright.report.screen import heading
+from scalewright.report.search import show_shortfall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from scalewright.planning import Estimate
+
+
+def show_estimate(priced: Estimate, screen: Console, stages: str = "ends") -> None:
+    """Print a priced plan with its breakdowns."""
+    values = priced.values
+    show_job(priced.job, screen)
+    screen.print(f"plan: {plan_line(values['plan'])}; {values['micro_batches']:,} micro-batches")
+    if values["shortfall"] is not None:
+        heading(screen, "Infeasible: the plan does not fit")
+        show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)
+    show_speed(priced, screen)
+    show_time(priced, screen)
+    show_memory(priced, screen, stages)
+    show_price(priced, screen)
+    show_stamp(priced.job, screen)
+
+
+def show_explanation(terms: Sequence[dict[str, Any]], screen: Console) -> None:
+    """Print formula, inputs and source of each term."""
+    heading(screen, "Where each term comes from")
+    for term in terms:
+        screen.print(term["term"], style="bold")
+        screen.print(f"  formula: {term['formula']}")
+        for line in term.get("inputs", []):
+            screen.print(f"    {line}")
+        screen.print(f"  source: {term['source']}")

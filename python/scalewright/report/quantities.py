@@ -1,0 +1,62 @@
+"""How does a person read a number of seconds, bytes, joules or dollars?"""
+
+from __future__ import annotations
+
+_GIB = 2.0**30
+_DAY_S = 86400.0
+
+
+def time(seconds: float) -> str:
+    """Return a time with the unit that suits it."""
+    if seconds >= 2 * _DAY_S:
+        return f"{seconds / _DAY_S:,.1f} days"
+    for least, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= least:
+            return f"{seconds / least:.4g} {unit}" if seconds < 1000 else f"{seconds:,.0f} s"
+    return f"{seconds * 1e9:.3g} ns" if seconds > 0 else "0"
+
+
+def gib(amount_bytes: float) -> str:
+    """Return bytes in GiB, without the unit."""
+    return f"{amount_bytes / _GIB:,.2f}"
+
+
+def size(amount_bytes: float) -> str:
+    """Return bytes with the unit that suits them."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if amount_bytes >= 1024.0**power:
+            return f"{amount_bytes / 1024.0**power:,.2f} {unit}"
+    return f"{amount_bytes:,.0f} B"
+
+
+def energy(joules: float) -> str:
+    """Return an energy in kWh or MWh."""
+    kilowatt_hours = joules / 3.6e6
+    if kilowatt_hours >= 1000:
+        return f"{kilowatt_hours / 1000:,.1f} MWh"
+    return f"{kilowatt_hours:,.3g} kWh"
+
+
+def dollars(amount: float | None) -> str:
+    """Return an amount of money."""
+    if amount is None:
+        return "unknown (no price in the catalog)"
+    return f"{amount:,.0f} USD" if amount >= 1000 else f"{amount:,.2f} USD"
+
+
+def share(ratio: float) -> str:
+    """Return a ratio in percent."""
+    return f"{ratio:.1%}"
+
+
+def rate(flops_per_s: float) -> str:
+    """Return an arithmetic rate in TFLOP/s."""
+    return f"{flops_per_s / 1e12:,.1f} TFLOP/s"
+
+
+def count(number: float) -> str:
+    """Return a count; large ones with a letter."""
+    for least, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if number >= least:
+            return f"{number / least:,.4g}{letter}"
+    return f"{number:,.0f}"

@@ -1,0 +1,41 @@
+"""Where do tables go, and how do they look?"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+_PIPE_WIDTH = 160
+
+
+def console() -> Console:
+    """Return the screen: colours on a terminal, plain wide text in a pipe."""
+    if sys.stdout.isatty():
+        return Console(highlight=False, markup=False, emoji=False)
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and len(columns) < 5 else _PIPE_WIDTH
+    return Console(
+        width=max(width, 80),
+        highlight=False,
+        markup=False,
+        emoji=False,
+        color_system=None,
+        force_terminal=False,
+    )
+
+
+def table(*columns: str, left: int = 1) -> Table:
+    """Return an empty table whose first columns hold text and whose others hold numbers."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(columns):
+        made.add_column(name, justify="left" if index < left else "right", no_wrap=index >= left)
+    return made
+
+
+def heading(screen: Console, text: str) -> None:
+    """Print the title of a section."""
+    screen.print()
+    screen.print(text, style="bold")

@@ -1,0 +1,120 @@
+"""What did a search find, and why did the others lose?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.planning import Comparison
+from scalewright.report import quantities as q
+from scalewright.report.breakdown import show_memory, show_price, show_speed, show_time
+from scalewright.report.comparison import show_differences
+from scalewright.report.job import show_job, show_stamp
+from scalewright.report.plans import plan_line, show_plans
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from scalewright.planning import Search
+
+
+def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
+    """Print the best plans, the winner's breakdown, and why others lose."""
+    show_job(found.job, screen)
+    _show_counts(found.values, screen)
+    if found.feasible:
+        _show_found(found, screen, stages)
+    else:
+        show_verdict(found.values, screen)
+    _show_rejected(found.values, screen)
+    show_stamp(found.job, screen)
+
+
+def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
+    excluded = values["plans_excluded_by_bound"]
+    screen.print(
+        f"{values['plans_feasible']:,} plans are legal and fit: {values['plans_priced']:,} priced, "
+        f"{excluded:,} excluded by a bound, in {q.time(values['elapsed_s'])}"
+    )
+
+
+def _show_found(found: Search, screen: Console, stages: str) -> None:
+    best = found.best
+    if not best:
+        return
+    show_plans(best, screen)
+    winner = best[0]
+    screen.print()
+    screen.print(f"The winner: {plan_line(winner.values['plan'])}", style="bold")
+    show_speed(winner, screen)
+    show_time(winner, screen)
+    show_memory(winner, screen, stages)
+    show_price(winner, screen)
+    if len(best) > 1:
+        heading(screen, "Why the runner-up loses")
+        show_differences(Comparison(winner, best[1]), screen, ("winner", "runner-up"), most=6)
+    _show_front(found.values, screen)
+
+
+def _show_front(values: Mapping[str, Any], screen: Console) -> None:
+    """Print the front of time against memory, thinned to a few points."""
+    points: list[dict[str, Any]] = values["pareto"]
+    if len(points) < 2:
+        return
+    heading(screen, f"Less memory for more time ({len(points)} plans that no other beats in both)")
+    rows = table("step", "memory GiB", "plan", left=0)
+    rows.columns[2].justify = "left"
+    rows.columns[2].no_wrap = False
+    most = 6
+    chosen = sorted({round(i * (len(points) - 1) / (most - 1)) for i in range(most)})
+    for point in (points[index] for index in chosen):
+        rows.add_row(
+            q.time(point["step_time_s"]),
+            q.gib(point["peak_memory_bytes"]),
+            plan_line(point["plan"]),
+        )
+    screen.print(rows)
+
+
+def _show_rejected(values: Mapping[str, Any], screen: Console) -> None:
+    if not values["rejected"]:
+        return
+    heading(screen, "Rejected")
+    rows = table("combinations", "reason", left=0)
+    rows.columns[1].justify = "left"
+    for row in values["rejected"]:
+        missing = row.get("least_missing_bytes")
+        nearest = f" (the nearest lacks {q.size(missing)})" if missing is not None else ""
+        rows.add_row(f"{row['count']:,}", f"{row['reason']}{nearest}")
+    screen.print(rows)
+
+
+def show_verdict(values: Mapping[str, Any], screen: Console) -> None:
+    """Print why nothing runs and what would make something run."""
+    verdict = values["infeasible"]
+    heading(screen, f"Infeasible: {verdict['verdict']}")
+    if (nearest := values["nearest"]) is not None:
+        screen.print(f"nearest plan: {plan_line(nearest['plan'])}")
+        show_shortfall(nearest["shortfall"], nearest["plan"]["pipeline"], screen)
+    elif verdict["broken_rule"]:
+        screen.print(f"for instance: {verdict['broken_rule']}")
+    remedy = verdict["remedy"]
+    if remedy is None:
+        screen.print("remedy: none found among free fields, memory settings and more devices")
+    else:
+        step, memory = q.time(remedy["step_time_s"]), q.size(remedy["peak_memory_bytes"])
+        screen.print(f"remedy: {remedy['change']} (then {step} a step, {memory} a device)")
+
+
+def show_shortfall(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:
+    """Print how many bytes are missing where, and the cheapest change of the plan."""
+    screen.print(
+        f"{q.size(shortfall['missing_bytes'])} are missing in {shortfall['tier']} of stage "
+        f"{shortfall['stage'] + 1} of {stages}: {q.size(shortfall['needed_bytes'])} needed, "
+        f"{q.size(shortfall['available_bytes'])} usable"
+    )
+    if shortfall["remedy"] is not None:
+        time = q.time(shortfall["remedy_step_time_s"])
+        screen.print(f"cheapest change that fits: {shortfall['remedy']} (then {time} a step)")
