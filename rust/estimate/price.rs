@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub struct Pricer<'a> {
     cluster: &'a Cluster,
+    slowest: f64,
     forms: BTreeMap<(u8, Span), Forms>,
 }
 
@@ -20,13 +21,22 @@ impl<'a> Pricer<'a> {
     pub fn new(cluster: &'a Cluster) -> Self {
         Self {
             cluster,
+            slowest: cluster.device.slowest_of(cluster.devices),
             forms: BTreeMap::new(),
         }
     }
 
-    /// Price of a kernel.
+    /// Price of a kernel on the slowest device: matrix work slows with its clock, traffic does not.
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
-        kernel.cost(&self.cluster.device)
+        let cost = kernel.cost(&self.cluster.device);
+        let slowdown = match kernel {
+            Kernel::Matmul { .. } | Kernel::Attention { .. } => self.slowest,
+            Kernel::Memory { .. } => 1.0,
+        };
+        KernelCost {
+            time: cost.time * slowdown,
+            ..cost
+        }
     }
 
     /// Share of compute that a running collective takes from kernels beside it.

@@ -42,6 +42,10 @@ pub struct Device {
     /// 0 where the network moves data by itself.
     #[serde(default)]
     pub communication_units: u32,
+    /// Standard deviation of matrix speed among devices of the kind, as a share of the mean: power
+    /// management holds unlike chips at unlike clocks.
+    #[serde(default)]
+    pub speed_spread: f64,
     /// Electrical power.
     pub power: DevicePower,
     /// Silicon area of the compute dies.
@@ -186,6 +190,12 @@ impl Device {
         (f64::from(self.communication_units) / f64::from(self.matmul.units)).min(1.0)
     }
 
+    /// How much longer matrix work takes on the slowest of `count` devices than on a typical one.
+    /// Synchronous training waits for it: `1 + speed_spread * E[largest of count normal draws]`.
+    pub fn slowest_of(&self, count: u32) -> f64 {
+        1.0 + self.speed_spread * crate::solve::expected_largest(count)
+    }
+
     /// The tier that holds weights and activations: the last one.
     pub fn main_memory(&self) -> &MemoryTier {
         &self.tiers[self.tiers.len() - 1]
@@ -227,6 +237,14 @@ impl Device {
             positive(&at(&format!("matrix.{}", dtype.name())), peak.value())?;
         }
         positive(&at("vector"), self.vector.value())?;
+        if !(0.0..0.5).contains(&self.speed_spread) {
+            let allowed = "a share from 0 up to 0.5";
+            return Err(Error::invalid(
+                at("speed_spread"),
+                self.speed_spread,
+                allowed,
+            ));
+        }
         positive(&at("power.peak"), self.power.peak.value())?;
         self.matmul.check(&at("matmul"))?;
         self.attention.check(&at("attention"))

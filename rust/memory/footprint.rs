@@ -1,7 +1,7 @@
 //! The bytes of one rank at its fullest moment, by tensor class.
 
 use crate::units::{Bytes, Dtype};
-use crate::workload::{Optimizer, Training};
+use crate::workload::{Optimizer, Precision, Training};
 
 /// Live activation memory over requested activation memory: what the caching allocator loses to
 /// rounding and fragmentation. Stated factor: PyTorch rounds blocks to 512 B to 2 MiB and keeps
@@ -71,12 +71,22 @@ pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
     master + state
 }
 
-/// Bytes that an optimizer step moves per trained element: gradients are read for the norm and
-/// again for the update and cleared, master weights and state are read and written, and the
-/// compute copy is written.
+/// Bytes that an optimizer step moves per trained element.
+///
+/// Gradients are read for the norm, read and written by the clipping, read by the update and
+/// cleared (5 passes), and with loss scaling read and written once more to be unscaled; master
+/// weights and state are read and written; the compute copy is made in a pass of its own, which
+/// reads the master weights (fp32 weights are read and written instead). These are the separate kernels of Megatron-LM's mixed-precision
+/// optimizers.
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
-    let gradients = 3.0 * training.gradient.bytes();
-    gradients + 2.0 * optimizer_bytes(training, hidden) + training.precision.activation().bytes()
+    let passes = if training.precision == Precision::Fp16 {
+        7.0
+    } else {
+        5.0
+    };
+    let element = training.precision.activation().bytes();
+    let copy = if element < 4.0 { 4.0 + element } else { 8.0 };
+    passes * training.gradient.bytes() + 2.0 * optimizer_bytes(training, hidden) + copy
 }
 
 impl Footprint {

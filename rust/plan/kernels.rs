@@ -22,6 +22,7 @@ struct Product {
     rows: f64,
     depth: f64,
     columns: f64,
+    bias: bool,
 }
 
 impl Lowering<'_> {
@@ -120,7 +121,7 @@ impl Lowering<'_> {
             contract,
             columns,
             experts,
-            ..
+            bias,
         } = &operator.kind
         else {
             return None;
@@ -136,6 +137,7 @@ impl Lowering<'_> {
                     rows,
                     depth,
                     columns,
+                    bias: *bias,
                 }
             }
             None => Product {
@@ -143,6 +145,7 @@ impl Lowering<'_> {
                 rows: self.tokens_of(operator),
                 depth,
                 columns,
+                bias: *bias,
             },
         })
     }
@@ -184,6 +187,11 @@ impl Lowering<'_> {
             return;
         };
         self.quantize(false, operator, p.batch * p.rows * p.columns, 0.0);
+        if operator.trained && p.bias {
+            // a bias gradient sums the output gradient over tokens
+            let bytes = p.batch * p.rows * p.columns * self.activation.bytes();
+            self.compute(false, operator, memory(bytes, 1.0));
+        }
         if operator.trained && !self.training.fused_gradients {
             let element = self.activation.bytes() + 2.0 * self.training.gradient.bytes();
             let bytes = p.batch * p.depth * p.columns * element;

@@ -51,8 +51,8 @@ impl BlockBuilder<'_> {
             width: vec![queries, keys],
             // reads and writes
             forward_passes: 2.0,
-            // reads gradient and input, writes gradient
-            backward_passes: 3.0,
+            // reads gradient and input, writes gradient; reads both again for the gains
+            backward_passes: 5.0,
             vectors: vec![gain.clone(), gain],
         };
         let class = OperatorClass::Normalization;

@@ -232,8 +232,9 @@ impl<'a> BlockBuilder<'a> {
             width: vec![width],
             // reads input, writes output
             forward_passes: 2.0,
-            // reads output gradient and input, writes input gradient
-            backward_passes: 3.0,
+            // input gradient: reads output gradient and input, writes; gains' gradient: reads both
+            // again, because it sums over tokens and not over columns (a kernel of its own)
+            backward_passes: 5.0,
             vectors: vec![self.vector(width); count],
         };
         let index = self.push(name, OperatorClass::Normalization, region, input, kind);
