@@ -22,6 +22,8 @@ pub mod plan;
 
 pub mod estimate;
 
+pub mod calibration;
+
 pub mod search;
 
 #[cfg(feature = "python")]

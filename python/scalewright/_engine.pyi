@@ -14,6 +14,7 @@ __all__ = [
     "estimate",
     "estimate_many",
     "explain",
+    "metric",
     "search",
     "version",
 ]
@@ -48,6 +49,13 @@ def estimate(job: Job, plan: str) -> str:
 
 def explain(job: Job, plan: str) -> str:
     """Explain the terms of a plan's time: a JSON list of formula, inputs and source by term."""
+
+def metric(job: Job, estimate: str, request: str) -> float:
+    """Return the figure that a paper would print for an estimate of `estimate` or `search`.
+
+    The request's JSON text holds `metric` (as `mfu`), `unit`, `flops` (`model`, `model_causal`,
+    `hardware` or `palm`), and optionally `recomputed` (`as_run` or `third_more`) and `peak`.
+    """
 
 def search(
     job: Job,

@@ -5,6 +5,7 @@ mod enter;
 mod error;
 mod input;
 mod planning;
+mod published;
 
 use pyo3::prelude::*;
 
@@ -17,4 +18,6 @@ mod _engine {
     use super::input::{Cluster, Workload};
     #[pymodule_export]
     use super::planning::{PyJob, estimate, estimate_many, explain, search};
+    #[pymodule_export]
+    use super::published::metric;
 }

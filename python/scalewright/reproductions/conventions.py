@@ -1,0 +1,84 @@
+"""By which conventions does a paper print its figures, and what did its software do?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.toml_file import Table, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scalewright.reproductions.reading import Row
+
+_FILE = "conventions.toml"
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What a paper says beside its tables."""
+
+    known: bool
+    """False where no entry matches, so that defaults hold."""
+    flops: str = "model"
+    recomputed: str = "as_run"
+    training: dict[str, Any] = field(default_factory=dict[str, Any])
+    space: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
+    columns: dict[str, str] = field(default_factory=dict[str, str])
+    batches_per_device: tuple[int, ...] = ()
+    """Sequences a device that are tried where the paper does not say its batch."""
+
+
+def conventions_of(row: Row) -> Conventions:
+    """Return the conventions of the row's paper."""
+    book = _book()
+    paper, table = row.text("paper"), row.text("table")
+    common: dict[str, list[Any]] = book["any"]["space"]
+    for entry in book["papers"]:
+        if matches(paper, entry["match"]):
+            flops = entry["flops"]
+            for pattern, other in entry.get("table_flops", {}).items():
+                flops = other if matches(table, [pattern]) else flops
+            return Conventions(
+                known=True,
+                flops=flops,
+                recomputed=entry.get("recomputed", "as_run"),
+                training=entry["training"],
+                space=entry["space"],
+                columns=entry.get("columns", {}),
+                batches_per_device=tuple(entry.get("batches_per_device", ())),
+            )
+    return Conventions(known=False, space=common)
+
+
+def skip_reason(row: Row) -> str | None:
+    """Say why a row is no figure of a training step, where its columns show it."""
+    for entry in _book()["skips"]:
+        reason: str = entry["reason"]
+        tests = {key: patterns for key, patterns in entry.items() if key != "reason"}
+        if all(matches(row.text(column), patterns) for column, patterns in tests.items()):
+            return reason
+    return None
+
+
+def spelt(kind: str, text: str) -> Any | None:  # noqa: ANN401
+    """Return what a spelling of a `dtypes`, `recompute` or `metrics` value means."""
+    meanings = _book()[kind]
+    if kind == "dtypes":
+        text = "".join(c for c in text if c.isalnum())
+    return meanings.get(text.strip().casefold())
+
+
+def matches(text: str, patterns: Iterable[str]) -> bool:
+    """Say whether a text is like one of the patterns, capitals apart."""
+    folded = text.casefold()
+    return any(fnmatchcase(folded, pattern.casefold()) for pattern in patterns)
+
+
+@cache
+def _book() -> Table:
+    return read_table(built_in_root() / _FILE)

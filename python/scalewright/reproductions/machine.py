@@ -1,0 +1,113 @@
+"""On which system of the catalog, and on how many of its devices, did a published run go?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog import load_device, load_system, names, spellings
+from scalewright.catalog.loading import normalised
+from scalewright.errors import InvalidError, UnknownNameError
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.reading import Row
+
+_CORES = "Devices are cores"
+_CORES_PER_CHIP = 2
+# words that must all stand in the text, and the usual system of that device
+_USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("gb300",), "gb300-nvl72"),
+    (("gb200",), "gb200-nvl72"),
+    (("b300",), "dgx-b300"),
+    (("b200",), "dgx-b200"),
+    (("h200",), "dgx-h200"),
+    (("h800",), "h800-cluster"),
+    (("h100", "pcie"), "h100-pcie-node"),
+    (("h100",), "dgx-h100"),
+    (("a100", "pcie", "80"), "a100-pcie-80gb-node"),
+    (("a100", "40gb"), "dgx-a100-40gb"),
+    (("a100",), "dgx-a100-80gb"),
+    (("p3.16xlarge",), "p3-16xlarge"),
+    (("v100", "32gb"), "dgx-1-v100-32gb"),
+    (("v100",), "dgx-1-v100"),
+    (("l40s",), "l40s-node"),
+    (("mi300x",), "mi300x-node"),
+    (("mi325x",), "mi325x-node"),
+    (("mi250x",), "mi250x"),
+    (("v5p",), "tpu-v5p"),
+    (("v5e",), "tpu-v5e"),
+    (("v6e",), "tpu-v6e"),
+    (("trillium",), "tpu-v6e"),
+    (("tpu", "v4"), "tpu-v4"),
+    (("tpu", "v3"), "tpu-v3-pod"),
+    (("tpu", "v2"), "tpu-v2-pod"),
+    (("trainium2",), "trn2-ultraserver"),
+    (("gaudi3",), "gaudi3-node"),
+    (("gaudi2",), "gaudi2-node"),
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A system and how many of its devices a run had."""
+
+    system: dict[str, Any]
+    device: dict[str, Any]
+    devices: int
+    notes: tuple[str, ...]
+
+
+def machine_of(row: Row) -> Machine:
+    """Return the machine of a row.
+
+    Raises:
+        ScalewrightError: The hardware is not one system of the catalog, or the count is missing.
+    """
+    text = row.text("hardware")
+    if not text:
+        message = "hardware: got nothing; allowed: a system, as 'DGX A100-80GB'"
+        raise InvalidError(message)
+    name, cores, notes = _system(text)
+    system = load_system(name)
+    count = _devices(row)
+    if cores:
+        count = max(count // _CORES_PER_CHIP, 1)
+    return Machine(system, load_device(system["device"]), count, notes)
+
+
+def _devices(row: Row) -> int:
+    if (count := row.count("devices")) is not None:
+        return count
+    degrees = [row.count(axis) for axis in ("tensor", "pipeline", "data", "context")]
+    tensor, pipeline, data, context = degrees
+    if tensor is None or pipeline is None or data is None:
+        message = "devices: got nothing; allowed: a count, or tensor, pipeline and data degrees"
+        raise InvalidError(message)
+    return tensor * pipeline * data * (context or 1)
+
+
+@cache
+def _system(text: str) -> tuple[str, bool, tuple[str, ...]]:
+    """Find the system's name, whether devices are cores, and what to mind."""
+    wanted = normalised(text)
+    for spelling in spellings().values():
+        if normalised(spelling.text) == wanted:
+            if spelling.system is None:
+                message = f"hardware: '{text}' is not one system of the catalog: {spelling.note}"
+                raise UnknownNameError(message)
+            return spelling.system, spelling.note.startswith(_CORES), ()
+    for name in names("system"):
+        if normalised(name) == wanted:
+            return name, False, ()
+    try:
+        return load_system(text)["name"], False, ()
+    except UnknownNameError:
+        pass
+    folded = text.casefold()
+    for words, name in _USUAL:
+        if all(word in folded for word in words):
+            return name, False, (f"hardware '{text}' taken as {name}",)
+    close = ", ".join(names("system")[:4])
+    message = f"hardware: unknown system '{text}'; known: {close} and {len(names('system'))} in all"
+    raise UnknownNameError(message)

@@ -1,0 +1,163 @@
+"""What does the engine predict for a setting, its open fields chosen by least time alone?"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scalewright._engine import Cluster, Job, Workload, estimate, search
+from scalewright.errors import ScalewrightError
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.setting import Setting
+
+_ALL_FIELDS = (
+    "tensor",
+    "context",
+    "pipeline",
+    "data",
+    "expert",
+    "micro_batch",
+    "interleave",
+    "schedule",
+    "zero",
+    "recompute",
+    "sequence_parallel",
+)
+_AMPLE = "1000 TiB"
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A priced row."""
+
+    job: Job
+    estimate: str
+    """JSON text of the estimate."""
+    searched: bool
+    """True where the source leaves a field open."""
+    notes: tuple[str, ...]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the estimate's fields."""
+        return json.loads(self.estimate)
+
+
+@dataclass
+class Pricing:
+    """Prices settings, each different one once."""
+
+    _seen: dict[str, Priced | ScalewrightError] = field(
+        default_factory=dict[str, "Priced | ScalewrightError"]
+    )
+    _jobs: dict[str, Job] = field(default_factory=dict[str, Job])
+
+    def price(self, setting: Setting) -> Priced:
+        """Price a setting.
+
+        Raises:
+            ScalewrightError: The engine refuses it, or no plan is legal.
+        """
+        key = json.dumps(
+            [
+                setting.model,
+                setting.system,
+                setting.devices,
+                setting.training,
+                setting.batches,
+                setting.space,
+            ],
+            sort_keys=True,
+        )
+        if key not in self._seen:
+            try:
+                self._seen[key] = self._priced(setting)
+            except ScalewrightError as error:
+                self._seen[key] = error
+        outcome = self._seen[key]
+        if isinstance(outcome, ScalewrightError):
+            raise outcome
+        return outcome
+
+    def _priced(self, setting: Setting) -> Priced:
+        best: Priced | None = None
+        best_batch = 0
+        refused: ScalewrightError | None = None
+        for batch in setting.batches:
+            try:
+                found = self._one_batch(setting, batch)
+            except ScalewrightError as error:
+                refused = refused or error
+                continue
+            if best is None or _rank(found) > _rank(best):
+                best, best_batch = found, batch
+        if best is None:
+            message = "no global batch of this row can be priced"
+            raise refused or ScalewrightError(message)
+        if len(setting.batches) == 1:
+            return best
+        note = f"global batch of {best_batch} taken: the fastest of those that fit"
+        return Priced(best.job, best.estimate, searched=True, notes=(*best.notes, note))
+
+    def _one_batch(self, setting: Setting, batch: int) -> Priced:
+        job = self._job(setting, batch, ample=False)
+        plan = _single(setting.space)
+        if plan is not None:
+            verdict = json.loads(estimate(job, json.dumps(plan)))
+            if "illegal" in verdict:
+                message = f"plan: {verdict['illegal']}"
+                raise ScalewrightError(message)
+            return _noted(job, verdict["estimate"], searched=False)
+        space = json.dumps(setting.space)
+        report = json.loads(search(job, space, json.dumps({"top": 1})))
+        if report["best"]:
+            return _noted(job, report["best"][0], searched=True)
+        # the run happened, so the plan that comes nearest to fitting stands for it
+        roomy = self._job(setting, batch, ample=True)
+        limits = json.dumps({"top": 1, "objective": "memory"})
+        report = json.loads(search(roomy, space, limits))
+        if not report["best"]:
+            reasons = ", ".join(r["reason"] for r in report["rejected"]) or "no plan in the space"
+            message = f"plan: no legal plan: {reasons}"
+            raise ScalewrightError(message)
+        nearest = json.loads(estimate(job, json.dumps(report["best"][0]["plan"])))
+        return _noted(job, nearest["estimate"], searched=True)
+
+    def _job(self, setting: Setting, batch: int, *, ample: bool) -> Job:
+        training = {**setting.training, "global_batch": batch}
+        device = setting.device
+        if ample:
+            device = copy.deepcopy(device)
+            device["tiers"][-1]["capacity"] = _AMPLE
+        cluster = {"system": setting.system, "device": device, "devices": setting.devices}
+        texts = (setting.model, json.dumps(cluster), json.dumps(training))
+        key = "\0".join(texts)
+        if key not in self._jobs:
+            self._jobs[key] = Job(Workload(texts[0]), Cluster(texts[1]), texts[2])
+        return self._jobs[key]
+
+
+def _single(space: dict[str, list[Any]]) -> dict[str, Any] | None:
+    """Return the only plan of a space, or none where a field is open."""
+    if any(len(space.get(name, ())) != 1 for name in _ALL_FIELDS):
+        return None
+    if any(len(values) != 1 for values in space.values()):
+        return None
+    plan = {name: values[0] for name, values in space.items()}
+    plan.setdefault("overlap_pipeline", plan["schedule"] == "interleaved")
+    return plan
+
+
+def _noted(job: Job, found: dict[str, Any], *, searched: bool) -> Priced:
+    notes: tuple[str, ...] = ()
+    if not found["fits"]:
+        lacking = found["shortfall"]["missing_bytes"] if found["shortfall"] else 0.0
+        notes = (f"does not fit by {lacking / 2**30:.1f} GiB in our memory model",)
+    return Priced(job, json.dumps(found), searched, notes)
+
+
+def _rank(priced: Priced) -> tuple[bool, float]:
+    found = priced.fields()
+    return found["fits"], found["tokens_per_s"]

@@ -1,0 +1,164 @@
+"""Which job and which plans does a row describe, once its paper's conventions fill the gaps?"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
+from scalewright.reproductions.machine import Machine, machine_of
+from scalewright.reproductions.shape import model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scalewright.reproductions.reading import Row
+
+_AXES = ("tensor", "pipeline", "context", "expert", "data")
+_MOST_TRIES = 4
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is to be priced for a row."""
+
+    model: str
+    """JSON text of the model."""
+    system: dict[str, Any]
+    device: dict[str, Any]
+    devices: int
+    training: dict[str, Any]
+    batches: tuple[int, ...]
+    """Global batches; more than one where the source does not say it."""
+    space: dict[str, list[Any]]
+    """Allowed values by plan field; an absent field is open."""
+    conventions: Conventions
+    notes: tuple[str, ...]
+
+
+def setting_of(row: Row) -> Setting:
+    """Understand a row.
+
+    Raises:
+        ScalewrightError: The row lacks or contradicts what a job needs.
+    """
+    conventions = conventions_of(row)
+    row = replace(row, cells={**conventions.columns, **row.cells})
+    machine = machine_of(row)
+    model, notes = model_of(row)
+    training = _training(row, conventions, model)
+    space = _space(row, conventions, machine)
+    batches = _batches(row, conventions, machine, space)
+    notes = (*machine.notes, *notes)
+    if not conventions.known:
+        notes = (*notes, "no conventions of this paper are known: model FLOPs, default software")
+    return Setting(
+        json.dumps(model),
+        machine.system,
+        machine.device,
+        machine.devices,
+        training,
+        batches,
+        space,
+        conventions,
+        notes,
+    )
+
+
+def _training(row: Row, conventions: Conventions, model: Mapping[str, Any]) -> dict[str, Any]:
+    sequence = row.count("sequence")
+    if sequence is None:
+        message = "seq: got nothing; allowed: tokens per sequence"
+        raise InvalidError(message)
+    training: dict[str, Any] = {**conventions.training, "sequence": sequence}
+    if text := row.text("dtype"):
+        precision = spelt("dtypes", text)
+        if precision is None:
+            message = f"dtype: got '{text}'; allowed: fp32, fp16, bf16, fp8, mxfp8"
+            raise InvalidError(message)
+        training["precision"] = precision
+    if model["position"] == "learned" and sequence > model.get("max_positions", 0) > 0:
+        message = f"seq: got {sequence}; allowed: up to {model['max_positions']} learned positions"
+        raise InvalidError(message)
+    return training
+
+
+def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
+    """Join the row's own plan, what the software had, and what follows from both."""
+    space = dict(conventions.space)
+    for column in (*_AXES, "micro_batch", "interleave"):
+        if (value := row.count(column)) is not None:
+            space[column] = [value]
+    if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
+        ranks = 1
+        for axis in _AXES[:3]:
+            ranks *= space[axis][0]
+        if machine.devices % ranks == 0:
+            space["data"] = [machine.devices // ranks]
+    if text := row.text("zero"):
+        stage, group = _zero(text, row, machine)
+        space |= {"zero": [stage], **({"zero_group": [group]} if group else {})}
+    if text := row.text("recompute"):
+        policies = spelt("recompute", text)
+        if policies is None:
+            message = f"recompute: got '{text}'; allowed: none, selective, full"
+            raise InvalidError(message)
+        space["recompute"] = policies
+    if text := row.text("sequence_parallel").casefold():
+        space["sequence_parallel"] = [text in {"yes", "true", "1", "on", "y"}]
+    return _narrowed(space)
+
+
+def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Fix what the fixed fields leave no choice in."""
+    space = dict(space)
+    if space.get("pipeline") == [1]:
+        space |= {"interleave": [1], "overlap_pipeline": [False]}
+        schedules = [s for s in space.get("schedule", ["1f1b"]) if s != "interleaved"]
+        space["schedule"] = schedules[:1] or ["1f1b"]
+    elif len(space.get("interleave", ())) == 1 and "gpipe" not in space.get("schedule", ()):
+        space["schedule"] = ["1f1b" if space["interleave"] == [1] else "interleaved"]
+    if space.get("tensor") == [1]:
+        space |= {"sequence_parallel": [False], "overlap_tensor": [True]}
+    return space
+
+
+def _zero(text: str, row: Row, machine: Machine) -> tuple[int, int | None]:
+    """Read a ZeRO stage and, where it is said, the ranks that share the weights."""
+    folded = text.casefold()
+    if re.fullmatch(r"(zero[- ]?)?[0-3]", folded):
+        return int(folded[-1]), None
+    if "not resharded" in folded:
+        return 2, None
+    if "within slice" in folded:
+        slices = re.match(r"(\d{1,4})x ", row.text("hardware"))
+        count = int(slices[1]) if slices else 1
+        return 3, machine.devices // count if count > 1 else None
+    if group := re.fullmatch(r"fsdp\s*(\d{1,6})", folded):
+        ranks = int(group[1])
+        data = row.count("data")
+        # FSDP2 is a release, FSDP64 a group of 64 ranks
+        return 3, ranks if data is not None and ranks < data and ranks > _MOST_TRIES else None
+    if "fsdp" in folded or "full_shard" in folded:
+        return 3, None
+    message = f"zero: got '{text}'; allowed: 0, 1, 2, 3 or FSDP"
+    raise InvalidError(message)
+
+
+def _batches(
+    row: Row, conventions: Conventions, machine: Machine, space: dict[str, list[Any]]
+) -> tuple[int, ...]:
+    if (batch := row.count("global_batch")) is not None:
+        return (batch,)
+    replicas = space.get("data", [machine.devices])[0]
+    if len(micro := space.get("micro_batch", [])) == 1 and not conventions.batches_per_device:
+        message = "global_batch: got nothing; allowed: sequences per step"
+        raise InvalidError(message)
+    per_replica = tuple(micro) or conventions.batches_per_device
+    if not per_replica:
+        message = "global_batch: got nothing; allowed: sequences per step"
+        raise InvalidError(message)
+    return tuple(replicas * each for each in per_replica)

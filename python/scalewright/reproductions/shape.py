@@ -1,0 +1,141 @@
+"""Which model did a published run train, by the row's shape first and by its name else?"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog import load_model, model_spellings
+from scalewright.catalog.loading import normalised
+from scalewright.errors import InvalidError, UnknownNameError
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.reading import Row
+
+_SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
+_VOCAB = 51200
+_WIDE = 4
+"""Inner width over the stream's of the original transformer and the GPT family."""
+_GPT: dict[str, Any] = {
+    "family": "decoder",
+    "position": "learned",
+    "activation": "gelu",
+    "norm": "layernorm",
+    "tied_embeddings": True,
+    "qkv_bias": True,
+    "output_bias": True,
+    "ffn_bias": True,
+}
+_LLAMA: dict[str, Any] = {
+    "family": "decoder",
+    "position": "rotary",
+    "activation": "swiglu",
+    "norm": "rmsnorm",
+}
+
+
+def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the model's fields and what to mind.
+
+    Raises:
+        ScalewrightError: Neither the shape nor the name says the model.
+    """
+    entry, notes = _named(row.text("model"))
+    shape = {column: row.count(column) for column in _SHAPE}
+    if entry is not None:
+        return _overlaid(entry, shape, row.count("vocab")), notes
+    if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
+        raise _unknown(row)
+    if row.text("experts"):
+        return _mixture(row, shape), ("experts as the row's text says",)
+    return _plain(row, shape), notes
+
+
+def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    if not text:
+        return None, ()
+    known = _spellings().get(normalised(text))
+    if known is not None:
+        name, note = known
+        if name is None:
+            message = f"model: '{text}' is not in the catalog: {note}"
+            raise UnknownNameError(message)
+        return load_model(name), (note,) if note else ()
+    if "/" in text or text.endswith((".json", ".toml")):
+        return None, ()
+    try:
+        return load_model(text), ()
+    except UnknownNameError:
+        return None, ()
+
+
+def _overlaid(
+    entry: dict[str, Any], shape: dict[str, int | None], vocab: int | None
+) -> dict[str, Any]:
+    """Lay the row's own shape over the catalog's."""
+    model = dict(entry)
+    experts: dict[str, Any] | None = model.get("experts")
+    for column, value in shape.items():
+        if value is None or value == model.get(column):
+            continue
+        if column == "ffn" and experts is not None:
+            # tables print the width of one expert here
+            if value != experts.get("expert_ffn"):
+                model["experts"] = {**experts, "expert_ffn": value}
+            continue
+        model[column] = value
+    own = (model.get("vocab"), model.get("padded_vocab"))
+    if vocab is not None and vocab not in own:
+        model.pop("padded_vocab", None)
+        model["vocab"] = vocab
+    if experts is not None and experts.get("first_dense_layers", 0) >= model["layers"]:
+        model["experts"] = {**model["experts"], "first_dense_layers": model["layers"] - 1}
+    return model
+
+
+def _plain(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
+    """Build a model that the catalog lacks: gated where the shape says so, else of the GPT kind."""
+    hidden, heads = shape["hidden"] or 1, shape["heads"] or 1
+    ffn, key_values = shape["ffn"], shape["kv_heads"]
+    grouped = key_values is not None and key_values != heads
+    gated = grouped or (ffn is not None and ffn != _WIDE * hidden)
+    name = row.text("model") or (
+        f"GPT {row.text('parameters')}B" if row.text("parameters") else "GPT"
+    )
+    fields = {"layers": shape["layers"], "hidden": hidden, "heads": heads, "kv_heads": key_values}
+    kept = {key: value for key, value in fields.items() if value is not None}
+    positions = {} if gated else {"max_positions": row.count("sequence") or 1}
+    extra = {"ffn": ffn or _WIDE * hidden, "vocab": row.count("vocab") or _VOCAB}
+    return {**(_LLAMA if gated else _GPT), "name": name, **kept, **extra, **positions}
+
+
+def _mixture(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
+    """Build a mixture from text as `64 routed + 2 shared, top-6`."""
+    text = row.text("experts").casefold()
+    experts = re.search(r"(\d{1,5})\s*(?:routed|experts)", text)
+    chosen = re.search(r"top[- ]?(\d{1,4})", text)
+    shared = re.search(r"(\d{1,4})\s*shared", text)
+    width = shape["ffn"]
+    if experts is None or chosen is None or width is None:
+        message = (
+            f"moe: got '{row.text('experts')}' and ffn '{row.text('ffn')}'; "
+            "allowed: text as '64 experts top-8' beside an expert's width"
+        )
+        raise InvalidError(message)
+    mixture = {"experts": int(experts[1]), "top_k": int(chosen[1]), "expert_ffn": width}
+    if shared is not None:
+        mixture["shared_ffn"] = int(shared[1]) * width
+    return {**_plain(row, shape), **_LLAMA, "experts": mixture}
+
+
+def _unknown(row: Row) -> UnknownNameError:
+    lacking = ", ".join(c for c in ("layers", "hidden", "heads") if not row.text(c))
+    name = row.text("model")
+    said = f"unknown name '{name}'" if name else "got nothing"
+    return UnknownNameError(f"model: {said}, and the row lacks its {lacking}")
+
+
+@cache
+def _spellings() -> dict[str, tuple[str | None, str]]:
+    return {normalised(s.text): (s.model, s.note) for s in model_spellings().values()}

@@ -1,0 +1,262 @@
+//! Which figure would a paper print for a priced plan, in its own metric, convention and unit?
+
+use super::observed::Priced;
+use crate::error::{Error, Result};
+use crate::estimate::Job;
+use crate::plan::RecomputePolicy;
+use crate::units::{FlopsPerSecond, Seconds};
+use crate::workload::FlopConvention;
+use serde::Deserialize;
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+const SECONDS_PER_HOUR: f64 = 3_600.0;
+const GIBI: f64 = 1_073_741_824.0;
+
+/// What a paper prints and by which convention.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The metric, as `mfu` or `days_for_300b_tokens`.
+    pub metric: String,
+    /// The unit; empty: the metric's base unit, and percent for a share.
+    #[serde(default)]
+    pub unit: String,
+    /// How the paper counts FLOPs.
+    pub flops: FlopConvention,
+    /// How it counts what is recomputed.
+    #[serde(default)]
+    pub recomputed: Recomputed,
+    /// The peak that it divides by; absent: the device's in the job's matrix format.
+    #[serde(default)]
+    pub peak: Option<FlopsPerSecond>,
+}
+
+/// How hardware FLOPs count what is computed again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recomputed {
+    /// What the plan computes again.
+    #[default]
+    AsRun,
+    /// Full recomputation counts a third more, head and all (llm-foundry's `8 N` for `6 N`).
+    ThirdMore,
+}
+
+/// A published metric, its name understood.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Metric {
+    /// FLOP/s of one device.
+    DeviceRate,
+    /// FLOP/s of all devices.
+    JobRate,
+    /// Share of the peak.
+    ModelUtilisation,
+    /// Share of the peak, recomputation counted as work.
+    HardwareUtilisation,
+    /// Time of a step.
+    StepTime,
+    /// Tokens per second of the job.
+    Tokens,
+    /// Tokens per second of one device.
+    DeviceTokens,
+    /// Sequences per second of the job.
+    Sequences,
+    /// Time of a run of so many tokens.
+    RunTime(f64),
+    /// Bytes on the fullest rank, as the driver shows them.
+    PeakMemory,
+    /// Bytes that tensors take on the fullest rank.
+    AllocatedMemory,
+    /// Weights, gradients and optimizer state of the fullest stage.
+    StateMemory,
+    /// Kept activations of the fullest stage.
+    ActivationMemory,
+}
+
+const NAMES: [(&str, Metric); 38] = [
+    ("achieved_tflops", Metric::DeviceRate),
+    ("achieved_tflops_per_gpu", Metric::DeviceRate),
+    ("achieved_tflops_per_device", Metric::DeviceRate),
+    ("model_tflops", Metric::DeviceRate),
+    ("model_tflops_per_gpu", Metric::DeviceRate),
+    ("model_tflops_per_device", Metric::DeviceRate),
+    ("tflops_per_gpu", Metric::DeviceRate),
+    ("tflops_per_chip", Metric::DeviceRate),
+    ("tflops_per_device", Metric::DeviceRate),
+    ("aggregate_pflops", Metric::JobRate),
+    ("aggregate_tflops", Metric::JobRate),
+    ("total_pflops", Metric::JobRate),
+    ("mfu", Metric::ModelUtilisation),
+    ("percent_of_peak", Metric::ModelUtilisation),
+    ("hfu", Metric::HardwareUtilisation),
+    ("iteration_time", Metric::StepTime),
+    ("iteration_latency", Metric::StepTime),
+    ("step_time", Metric::StepTime),
+    ("time_per_step", Metric::StepTime),
+    ("time_per_iteration", Metric::StepTime),
+    ("throughput", Metric::Tokens),
+    ("tokens_per_s", Metric::Tokens),
+    ("tokens_per_second", Metric::Tokens),
+    ("tokens_per_s_per_gpu", Metric::DeviceTokens),
+    ("tokens_per_s_per_chip", Metric::DeviceTokens),
+    ("tokens_per_s_per_device", Metric::DeviceTokens),
+    ("tokens_per_second_per_gpu", Metric::DeviceTokens),
+    ("tokens_per_second_per_device", Metric::DeviceTokens),
+    ("sequences_per_s", Metric::Sequences),
+    ("samples_per_s", Metric::Sequences),
+    ("samples_per_second", Metric::Sequences),
+    ("peak_memory", Metric::PeakMemory),
+    ("peak_memory_per_gpu", Metric::PeakMemory),
+    ("peak_memory_per_device", Metric::PeakMemory),
+    ("peak_allocated_per_gpu", Metric::AllocatedMemory),
+    ("peak_allocated_per_device", Metric::AllocatedMemory),
+    (
+        "weights_grads_optimizer_memory_per_gpu",
+        Metric::StateMemory,
+    ),
+    ("activation_memory_per_gpu", Metric::ActivationMemory),
+];
+
+impl Metric {
+    /// Understands a metric's name.
+    pub fn named(name: &str) -> Result<Self> {
+        let wanted = name.trim().to_ascii_lowercase();
+        if let Some(tokens) = run_tokens(&wanted) {
+            return Ok(Self::RunTime(tokens));
+        }
+        NAMES
+            .iter()
+            .find(|(known, _)| *known == wanted)
+            .map(|(_, metric)| *metric)
+            .ok_or_else(|| {
+                let known = NAMES.iter().map(|(known, _)| *known);
+                Error::unknown("metric", name, known.chain(["days_for_300b_tokens"]))
+            })
+    }
+
+    /// The units in which the metric is printed, with their sizes; the first is the default.
+    fn units(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::DeviceRate | Self::JobRate => &[
+                ("FLOP/s", 1.0),
+                ("GFLOP/s", 1e9),
+                ("TFLOP/s", 1e12),
+                ("PFLOP/s", 1e15),
+                ("EFLOP/s", 1e18),
+            ],
+            Self::ModelUtilisation | Self::HardwareUtilisation => {
+                &[("%", 0.01), ("share", 1.0), ("fraction", 1.0)]
+            }
+            Self::StepTime | Self::RunTime(_) => &[
+                ("s", 1.0),
+                ("ms", 1e-3),
+                ("min", 60.0),
+                ("h", SECONDS_PER_HOUR),
+                ("day", SECONDS_PER_DAY),
+                ("days", SECONDS_PER_DAY),
+            ],
+            Self::Tokens | Self::DeviceTokens => &[("tokens/s", 1.0), ("K tokens/s", 1e3)],
+            Self::Sequences => &[("sequences/s", 1.0), ("samples/s", 1.0)],
+            _ => &[("B", 1.0), ("GB", 1e9), ("GiB", GIBI), ("MiB", 1_048_576.0)],
+        }
+    }
+
+    fn unit_size(self, unit: &str) -> Result<f64> {
+        let units = self.units();
+        // "% of 312" says the peak as well, "tokens/s/GPU" whose tokens: the head is the unit
+        let wanted = unit.split(" of ").next().unwrap_or(unit).trim();
+        let wanted = wanted.strip_suffix("/GPU").unwrap_or(wanted);
+        if wanted.is_empty() {
+            return Ok(units[0].1);
+        }
+        units
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(wanted))
+            .map(|(_, size)| *size)
+            .ok_or_else(|| Error::unknown("unit", unit, units.iter().map(|(known, _)| *known)))
+    }
+}
+
+/// The figure that a paper would print for `priced`, in the request's unit.
+///
+/// With `F` FLOPs per token by the convention, `T` tokens a step, `t` its time in seconds, `n`
+/// devices, `P` the peak of one: rate per device `F T / (t n)` in FLOP/s, utilisation `F T / (t n
+/// P)`, run of `R` tokens `R t / T` in seconds (Narayanan et al. 2021, section 5.1).
+pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
+    let metric = Metric::named(&request.metric)?;
+    let step = priced.step_time_s;
+    let devices = f64::from(job.cluster.devices);
+    let sequence = job.training.sequence;
+    let counted = job.model.flops_per_token(sequence, request.flops) * job.tokens();
+    let rate = counted.value() / step.value();
+    let value = match metric {
+        Metric::DeviceRate => rate / devices,
+        Metric::JobRate => rate,
+        Metric::ModelUtilisation => rate / devices / peak(job, request)?,
+        Metric::HardwareUtilisation => {
+            let ran = hardware_ratio(priced, request.recomputed, counted.value());
+            rate * ran / devices / peak(job, request)?
+        }
+        Metric::StepTime => step.value(),
+        Metric::Tokens => job.tokens() / step.value(),
+        Metric::DeviceTokens => job.tokens() / step.value() / devices,
+        Metric::Sequences => job.training.global_batch as f64 / step.value(),
+        Metric::RunTime(tokens) => run_time(tokens, job.tokens(), step).value(),
+        Metric::PeakMemory => priced.peak_memory_bytes.value(),
+        Metric::AllocatedMemory => {
+            let taken = |s: &super::observed::Stage| {
+                s.total_bytes - s.reserve_bytes - s.fragmentation_bytes
+            };
+            priced.most(taken).value()
+        }
+        Metric::StateMemory => priced
+            .most(|s| s.weights_bytes + s.gradients_bytes + s.optimizer_bytes)
+            .value(),
+        Metric::ActivationMemory => priced.most(|s| s.activations_bytes).value(),
+    };
+    Ok(value / metric.unit_size(&request.unit)?)
+}
+
+/// Hardware FLOPs over the counted ones.
+fn hardware_ratio(priced: &Priced, recomputed: Recomputed, counted: f64) -> f64 {
+    let full = priced.plan.recompute == RecomputePolicy::Full;
+    if recomputed == Recomputed::ThirdMore && full {
+        return 4.0 / 3.0;
+    }
+    let again = priced.hardware_flops_per_step - priced.model_flops_per_step;
+    1.0 + again.value() / counted
+}
+
+fn run_time(tokens: f64, per_step: f64, step: Seconds) -> Seconds {
+    step * (tokens / per_step)
+}
+
+fn peak(job: &Job, request: &Request) -> Result<f64> {
+    let format = job.training.precision.matmul();
+    let own = || job.cluster.device.matrix_peak(format);
+    match request.peak.or_else(own) {
+        Some(peak) if peak.value() > 0.0 => Ok(peak.value()),
+        Some(peak) => Err(Error::invalid("peak", peak.value(), "a rate above 0")),
+        None => Err(Error::inconsistent(format!(
+            "device {} has no peak in {}",
+            job.cluster.device.name,
+            format.name()
+        ))),
+    }
+}
+
+/// Tokens of a run, read from a name as `days_for_300b_tokens`.
+fn run_tokens(name: &str) -> Option<f64> {
+    let amount = name
+        .strip_prefix("days_for_")
+        .or_else(|| name.strip_prefix("training_time_for_"))?
+        .strip_suffix("_tokens")?;
+    let scale = match amount.chars().last()? {
+        'm' => 1e6,
+        'b' => 1e9,
+        't' => 1e12,
+        _ => 1.0,
+    };
+    let tokens: f64 = amount.trim_end_matches(['m', 'b', 't']).parse().ok()?;
+    (1e-6..=1e18).contains(&tokens).then_some(tokens * scale)
+}
