@@ -317,10 +317,13 @@ impl<'a> Composer<'a> {
     /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
     /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
     fn sends(&self, sum: &mut Virtual, position: usize) {
-        if self.chunks.count == 1 || self.plan.overlap_pipeline {
+        if self.chunks.count == 1 {
             return;
         }
-        let hop = self.hop();
+        // under compute a send still takes its share of the compute units
+        let overlap = self.plan.overlap_pipeline;
+        let share = if overlap { self.job.cluster.device.contention() } else { 1.0 };
+        let hop = self.hop() * share;
         if position < 2 {
             sum.forward += hop;
             sum.send += hop;
