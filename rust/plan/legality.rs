@@ -266,6 +266,8 @@ fn dim_name(dim: Dim) -> &'static str {
 /// Says whether a plan can run a job on `devices`, or the first rule that it breaks.
 pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> Result<Split, Rule> {
     ranges(plan)?;
+    // before the product of the axes, which the user may not have chosen himself
+    cuts(plan, shape)?;
     if plan.devices() != u64::from(devices) {
         return Err(Rule::Devices {
             product: plan.devices(),
@@ -273,7 +275,6 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
         });
     }
     experts(plan, shape)?;
-    cuts(plan, shape)?;
     let parts = if plan.sequence_parallel {
         plan.context * plan.tensor
     } else {

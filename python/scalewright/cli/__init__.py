@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from io import TextIOWrapper
 
 from scalewright.cli import catalog, compare, estimate, plan, reproduce
 
@@ -48,6 +49,9 @@ def _guarded(options: argparse.Namespace) -> int:
     """Run a verb; what the user can mend is said in a line, never as a traceback."""
     from scalewright.errors import ScalewrightError
 
+    if isinstance(sys.stdout, TextIOWrapper):
+        # a terminal that lacks a letter must not stop the answer
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = options.run(options)
         sys.stdout.flush()

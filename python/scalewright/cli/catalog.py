@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scalewright.catalog.layers import Kind
+    from scalewright.cli.verb import Verbs
 
 KINDS: dict[str, Kind] = {"devices": "device", "systems": "system", "models": "model"}
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("catalog", help="list devices, systems and models; show one")
     parser.add_argument(
@@ -75,6 +76,7 @@ def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
                     "name": entry.table["name"],
                     "fields": entry.table,
                     "overridden_constants": list(entry.overridden),
+                    **({"parameters": _parameters(entry.table)} if kind == "model" else {}),
                 }
             )
     if not found:
@@ -83,20 +85,26 @@ def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
     return found
 
 
-def _listing(kinds: list[str], overrides: Sequence[str]) -> dict[str, Any]:
-    from scalewright.catalog import load_entry, names
+def _parameters(table: dict[str, Any]) -> dict[str, int]:
+    from scalewright.planning import model
 
-    return {
-        kind: [
-            {"name": name, "title": _title(load_entry(KINDS[kind], name, overrides).table)}
-            for name in names(KINDS[kind], overrides)
-        ]
-        for kind in kinds
-    }
+    return model(table).parameters()
+
+
+def _listing(kinds: list[str], overrides: Sequence[str]) -> dict[str, Any]:
+    """Return names and titles; each file is read once, the topmost wins."""
+    from scalewright.catalog.layers import catalog_files
+
+    listing: dict[str, Any] = {}
+    for kind in kinds:
+        titles = {file.name: _title(file.table()) for file in catalog_files(KINDS[kind], overrides)}
+        listing[kind] = [{"name": name, "title": titles[name]} for name in sorted(titles)]
+    return listing
 
 
 def _title(table: dict[str, Any]) -> str:
-    return str(table.get("title") or table.get("source", ""))
+    changes = f"changes {table['base']}" if "base" in table else ""
+    return str(table.get("title") or table.get("source") or changes)
 
 
 def _stamp(overrides: Sequence[str]) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from scalewright.cli.job_options import add_job_options, job_of
 if TYPE_CHECKING:
     import argparse
 
+    from scalewright.cli.verb import Verbs
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("compare", help="set two plans for a job side by side")
     for name in ("PLAN_A", "PLAN_B"):

@@ -9,6 +9,8 @@ from scalewright.cli.job_options import add_job_options, add_output_options, job
 if TYPE_CHECKING:
     import argparse
 
+    from scalewright.cli.verb import Verbs
+
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
 RECOMPUTE = ("none", "selective", "full")
 COUNTS = {
@@ -27,11 +29,11 @@ FLAGS = {
     "overlap-grad-reduce": "gradient reduction under the backward pass (on)",
     "overlap-param-gather": "ZeRO weight gathers under compute (on)",
     "overlap-tensor": "tensor collectives under weight gradients (on)",
-    "overlap-pipeline": "sends under compute, interleaved schedule only (off)",
+    "overlap-pipeline": "sends under compute, interleaved schedule only (on there)",
 }
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("estimate", help="price one plan for a job")
     add_job_options(parser, required=False)
@@ -58,7 +60,9 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     plan.add_argument("--zero", type=int, choices=range(4), help="ZeRO stage, 3 as in FSDP (0)")
     plan.add_argument("--recompute", choices=RECOMPUTE, help="what is computed again (none)")
     plan.add_argument(
-        "--schedule", choices=SCHEDULES, help="order of micro-batches (1f1b; interleaved if so)"
+        "--schedule",
+        choices=SCHEDULES,
+        help="order of micro-batches (1f1b; interleaved with --interleave)",
     )
     for name, meaning in FLAGS.items():
         plan.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=meaning)
@@ -107,6 +111,4 @@ def _plan(options: argparse.Namespace, read: dict[str, Any]) -> dict[str, object
         plan.update(plan_fields(options.plan))
     given = {name: getattr(options, name) for name in FIELDS}
     plan.update({name: value for name, value in given.items() if value is not None})
-    if plan.get("interleave", 1) != 1:
-        plan.setdefault("schedule", "interleaved")
     return plan

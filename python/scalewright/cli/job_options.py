@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
@@ -75,16 +75,36 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def job_of(options: argparse.Namespace, read: Mapping[str, object] | None = None) -> Job:
+def job_of(options: argparse.Namespace, read: Mapping[str, Any] | None = None) -> Job:
     """Return the job that the options describe; `read` holds what another file says of it."""
     from scalewright.config import Training
     from scalewright.errors import InvalidError
     from scalewright.planning import Job, model, system
 
-    given = dict(read or {})
-    trained = given.get("training")
-    training: dict[str, object] = dict(trained) if isinstance(trained, dict) else {}
-    said = {
+    given: dict[str, Any] = dict(read or {})
+    said = {"devices": options.devices, **_training(options)}
+    wanted: dict[str, Any] = {
+        **given.get("training", {}),
+        "devices": given.get("devices"),
+        **{key: value for key, value in said.items() if value is not None},
+    }
+    for name in ("devices", "global_batch", "sequence"):
+        if wanted.get(name) is None:
+            message = f"--{name.replace('_', '-')}: got nothing; allowed: a whole number above 0"
+            raise InvalidError(message)
+    devices = wanted.pop("devices")
+    name = given["model"] if options.model is None else options.model
+    return Job(
+        model(name, overrides=options.catalog),
+        system(options.system, devices, overrides=options.catalog),
+        Training(**wanted),
+        options.memory_margin,
+    )
+
+
+def _training(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the options say of the training; nothing where they leave it open."""
+    return {
         "global_batch": options.global_batch,
         "sequence": options.sequence,
         "precision": options.precision,
@@ -94,22 +114,3 @@ def job_of(options: argparse.Namespace, read: Mapping[str, object] | None = None
         "dropout": options.dropout or None,
         "forward_only": options.forward_only or None,
     }
-    training.update({key: value for key, value in said.items() if value is not None})
-    devices = options.devices if options.devices is not None else given.get("devices")
-    for name, value in [("--devices", devices), *_missing(training)]:
-        if value is None:
-            message = f"{name}: got nothing; allowed: a whole number above 0"
-            raise InvalidError(message)
-    return Job(
-        model(options.model or given["model"], overrides=options.catalog),
-        system(options.system, devices, overrides=options.catalog),
-        Training(**training),
-        options.memory_margin,
-    )
-
-
-def _missing(training: Mapping[str, object]) -> list[tuple[str, object]]:
-    return [
-        ("--global-batch", training.get("global_batch")),
-        ("--sequence", training.get("sequence")),
-    ]

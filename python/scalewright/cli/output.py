@@ -26,12 +26,10 @@ def show_json(answer: dict[str, Any], explained: Estimate | None = None) -> None
 def show_estimate_extras(priced: Estimate, options: argparse.Namespace) -> int:
     """Print what was asked for beside the tables: settings of a framework, or the explanation."""
     if options.export:
-        from scalewright import export
+        from scalewright.export import write
 
         training = priced.job.training.to_dict()
-        text = export.write(
-            options.export, dict(priced.values), dict(priced.job.model.table), training
-        )
+        text = write(options.export, dict(priced.values), dict(priced.job.model.table), training)
         print(text, end="" if text.endswith("\n") else "\n")
         return 0 if priced.fits else 3
     from scalewright.report import console, show_explanation

@@ -9,10 +9,12 @@ from scalewright.cli.job_options import add_job_options, add_output_options, job
 if TYPE_CHECKING:
     import argparse
 
+    from scalewright.cli.verb import Verbs
+
 OBJECTIVES = ("time", "memory", "energy")
 
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("plan", help="find the best plans for a job")
     add_job_options(parser)
@@ -44,14 +46,15 @@ def run(options: argparse.Namespace) -> int:
     limits = {"top": options.top, "objective": options.objective}
     with progress_bar("searching plans") as progress:
         found = search_job(job, fix, limits, progress)
-    if found.feasible and options.export:
-        return show_estimate_extras(found[0], options)
+    winner = found[0] if found.best else None
+    if winner and options.export:
+        return show_estimate_extras(winner, options)
     if options.json:
-        show_json(found.to_dict(), found[0] if found.feasible and options.explain else None)
+        show_json(found.to_dict(), winner if options.explain else None)
     else:
         from scalewright.report import console, show_search
 
         show_search(found, console(), stages=options.stages)
-        if found.feasible and options.explain:
-            show_estimate_extras(found[0], options)
+        if winner and options.explain:
+            show_estimate_extras(winner, options)
     return 0 if found.feasible else 3

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
+    from scalewright.cli.verb import Verbs
 
-def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("reproduce", help="compare predictions with published results")
     parser.add_argument(
@@ -21,17 +23,18 @@ def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Reproduce the rows and show them."""
-    from scalewright import reproductions
     from scalewright.cli.output import progress_bar
+    from scalewright.reproductions import run as reproduced
 
     with progress_bar("reproducing rows") as progress:
-        result = reproductions.run(options.pattern, options.rows, progress)
+        result = reproduced(options.pattern, options.rows, progress)
     if options.json:
         from scalewright.cli.output import show_json
 
         show_json(result)
     else:
         from scalewright.report import console
+        from scalewright.reproductions import show
 
-        reproductions.show(result, console())
+        show(result, console())
     return 0

@@ -1,8 +1,17 @@
 """How do a user's files and objects become the JSON text that the engine reads?"""
 
 from scalewright.config.json_text import json_text
-from scalewright.config.plan import FIELDS, Plan, plan_fields
+from scalewright.config.plan import FIELDS, Plan, completed, plan_fields
 from scalewright.config.space import pinned_fields, space
 from scalewright.config.training import Training
 
-__all__ = ["FIELDS", "Plan", "Training", "json_text", "pinned_fields", "plan_fields", "space"]
+__all__ = [
+    "FIELDS",
+    "Plan",
+    "Training",
+    "completed",
+    "json_text",
+    "pinned_fields",
+    "plan_fields",
+    "space",
+]

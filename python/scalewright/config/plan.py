@@ -121,3 +121,26 @@ def _object(path: Path) -> dict[str, object]:
         message = f"plan: '{path}' holds {type(value).__name__}; allowed: an object"
         raise InvalidError(message)
     return cast("dict[str, object]", value)
+
+
+def completed(fields: Mapping[str, object], devices: int) -> dict[str, object]:
+    """Return the fields of a plan with those that follow from others, where left out.
+
+    `data` uses all devices, several chunks a stage mean the interleaved schedule, and that
+    schedule overlaps its sends, as in a search.
+    """
+    found = dict(fields)
+    if found.get("interleave", 1) != 1:
+        found.setdefault("schedule", "interleaved")
+    if found.get("schedule") == "interleaved":
+        found.setdefault("overlap_pipeline", True)
+    found.setdefault("data", _replicas(found, devices))
+    return found
+
+
+def _replicas(fields: Mapping[str, object], devices: int) -> int:
+    each = 1
+    for axis in ("tensor", "context", "pipeline"):
+        ranks = fields.get(axis, 1)
+        each *= ranks if isinstance(ranks, int) and ranks > 0 else 1
+    return max(devices // each, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.config.choices import field_name, one_value
 from scalewright.config.plan import FIELDS
@@ -34,7 +34,7 @@ def pinned_fields(texts: Iterable[str]) -> dict[str, list[int | bool | str]]:
     return pinned
 
 
-def space(fix: Mapping[str, object]) -> dict[str, list[object]]:
+def space(fix: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return the plan space in which each named field takes its listed values alone.
 
     Args:
@@ -46,7 +46,7 @@ def space(fix: Mapping[str, object]) -> dict[str, list[object]]:
     return {field_name(name, FIELDS): _listed(value) for name, value in fix.items()}
 
 
-def _listed(value: object) -> list[object]:
+def _listed(value: object) -> list[Any]:
     if isinstance(value, (list, tuple, set, frozenset, range)):
-        return list(cast("Iterable[object]", value))
+        return list(cast("Iterable[Any]", value))
     return [value]

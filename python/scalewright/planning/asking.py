@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import Plan, json_text, plan_fields, space
+from scalewright.config import Plan, completed, json_text, plan_fields, space
 from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
 from scalewright.planning.job import Job
@@ -49,7 +49,7 @@ def estimate(
 
 def estimate_job(job: Job, plan: AnyPlan) -> Estimate:
     """Price one plan for a job; see `estimate`."""
-    chosen = with_data(plan_fields(plan), job.system.devices)
+    chosen = completed(plan_fields(plan), job.system.devices)
     answer = json.loads(_engine.estimate(job.handle, json_text("plan", chosen)))
     if "illegal" in answer:
         message = f"plan: {answer['illegal']}"
@@ -123,14 +123,3 @@ def explain(estimate: Estimate) -> list[dict[str, Any]]:
     """Return formula, inputs and source of each term of an estimate's time."""
     plan = json_text("plan", dict(estimate.values["plan"]))
     return json.loads(_engine.explain(estimate.job.handle, plan))
-
-
-def with_data(fields: Mapping[str, object], devices: int) -> dict[str, object]:
-    """Return the fields of a plan with the replicas that use all devices, where left out."""
-    if "data" in fields:
-        return dict(fields)
-    each = 1
-    for axis in ("tensor", "context", "pipeline"):
-        ranks = fields.get(axis, 1)
-        each *= ranks if isinstance(ranks, int) and ranks > 0 else 1
-    return {**fields, "data": max(devices // each, 1)}

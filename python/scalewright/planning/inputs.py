@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.catalog import load_entry
@@ -41,9 +41,9 @@ class System:
 
     name: str
     devices: int
-    table: Mapping[str, object]
+    table: Mapping[str, Any]
     """Fields of the system."""
-    device: Mapping[str, object]
+    device: Mapping[str, Any]
     """Fields of its device."""
     overridden: tuple[str, ...] = ()
     """Dotted paths of the constants that user files changed."""

@@ -53,15 +53,13 @@ class Job:
 
     def stamp(self) -> dict[str, object]:
         """Return what the answer rests on."""
-        calibration = self.system.device.get("calibration")
-        measured = isinstance(calibration, dict) and calibration.get("measured") is True
-        basis = calibration.get("basis", "") if isinstance(calibration, dict) else ""
+        calibration = self.system.device.get("calibration", {})
         return {
             "schema_version": SCHEMA_VERSION,
             "engine_version": _engine.version(),
             "catalog_hash": catalog_hash(self.system.overrides),
             "overridden_constants": [*self.model.overridden, *self.system.overridden],
-            "calibrated": measured,
-            "calibration_basis": basis,
+            "calibrated": calibration.get("measured", False),
+            "calibration_basis": calibration.get("basis", ""),
             "job": self.to_dict(),
         }

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
-from scalewright.config import json_text
+from scalewright.config import completed, json_text
 from scalewright.errors import ScalewrightError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from scalewright.planning.job import Job
 
+Change: TypeAlias = "tuple[str, Job, Mapping[str, list[Any]]]"
+"""How to say it, the changed job, and the plan fields that stay pinned."""
+
 _DOUBLINGS = 10
+_FEWER = 64
 
 
 def why_nothing_runs(
-    job: Job, allowed: Mapping[str, object], found: Mapping[str, Any]
+    job: Job, allowed: Mapping[str, list[Any]], found: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the verdict on a space without a plan that is legal and fits."""
     nearest = found.get("nearest")
@@ -30,23 +34,21 @@ def why_nothing_runs(
         }
     else:
         verdict = {"verdict": "no plan fits", "shortfall": nearest["shortfall"]}
-    return {**verdict, "remedy": _remedy(job, allowed)}
+    fewer = _fewer_devices(job, allowed) if nearest is None else ()
+    return {**verdict, "remedy": _remedy([*_changes(job, allowed), *fewer, *_more_devices(job)])}
 
 
-def _rule(job: Job, allowed: Mapping[str, object]) -> str | None:
+def _rule(job: Job, allowed: Mapping[str, list[Any]]) -> str | None:
     """Return the rule that the first values allowed break, as an example."""
-    plan = {name: values[0] for name, values in allowed.items() if isinstance(values, list)}
-    each = 1
-    for axis in ("tensor", "context", "pipeline"):
-        each *= max(int(plan.get(axis, 1)), 1)
-    plan.setdefault("data", max(job.system.devices // each, 1))
+    first = {name: values[0] for name, values in allowed.items()}
+    plan = completed(first, job.system.devices)
     answer = json.loads(_engine.estimate(job.handle, json_text("plan", plan)))
     return answer.get("illegal")
 
 
-def _remedy(job: Job, allowed: Mapping[str, object]) -> dict[str, Any] | None:
+def _remedy(changes: Iterable[Change]) -> dict[str, Any] | None:
     """Return the first change, cheapest first, under which some plan fits."""
-    for change, changed, pins in _changes(job, allowed):
+    for change, changed, pins in changes:
         try:
             answer = _engine.search(changed.handle, json_text("space", pins), '{"top": 1}')
         except ScalewrightError:
@@ -58,10 +60,8 @@ def _remedy(job: Job, allowed: Mapping[str, object]) -> dict[str, Any] | None:
     return None
 
 
-def _changes(
-    job: Job, allowed: Mapping[str, object]
-) -> Iterator[tuple[str, Job, Mapping[str, object]]]:
-    """Name changes that cost nothing first, then those that cost machines."""
+def _changes(job: Job, allowed: Mapping[str, list[Any]]) -> Iterator[Change]:
+    """Name changes that need no other machines."""
     for name in allowed:
         rest = {key: value for key, value in allowed.items() if key != name}
         yield f"leave {name} open", job, rest
@@ -75,7 +75,19 @@ def _changes(
     if job.training.optimizer == "adam":
         training = replace(job.training, optimizer="adafactor")
         yield "optimizer adafactor", replace(job, training=training), allowed
+
+
+def _fewer_devices(job: Job, allowed: Mapping[str, list[Any]]) -> Iterator[Change]:
+    """Name the device counts below, for a count that no plan divides."""
+    for devices in range(job.system.devices - 1, max(job.system.devices - _FEWER, 0), -1):
+        yield f"{devices} devices", _on(job, devices), allowed
+
+
+def _more_devices(job: Job) -> Iterator[Change]:
     for doubling in range(1, _DOUBLINGS + 1):
         devices = job.system.devices << doubling
-        system = replace(job.system, devices=devices)
-        yield f"{devices} devices", replace(job, system=system), {}
+        yield f"{devices} devices", _on(job, devices), {}
+
+
+def _on(job: Job, devices: int) -> Job:
+    return replace(job, system=replace(job.system, devices=devices))

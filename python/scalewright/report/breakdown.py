@@ -31,9 +31,10 @@ CLASSES = (
 def show_time(priced: Estimate, screen: Console) -> None:
     """Print the terms of the step time by group and phase."""
     values = priced.values
-    heading(screen, "Where the time goes")
     rows = table("term", "forward", "backward", "recompute", "step", "share", "hidden")
     step = values["step_time_s"]
+    unit = q.time_unit(step)
+    heading(screen, f"Where the time goes, {unit[0]}")
     for group in GROUPS:
         lines = [line for line in values["time"] if line["group"] == group]
         if not lines:
@@ -41,25 +42,26 @@ def show_time(priced: Estimate, screen: Console) -> None:
         names = list(dict.fromkeys(line["term"].split(".")[0] for line in lines))
         if len(names) > 1:
             spent, hidden = _sum(lines, "time_s"), _sum(lines, "hidden_s")
-            rows.add_row(group, "", "", "", *_ends(spent, step, hidden), style="bold")
+            rows.add_row(group, "", "", "", *_ends(spent, step, hidden, unit[1]), style="bold")
         for name in names:
             own = [line for line in lines if line["term"].split(".")[0] == name]
-            rows.add_row(*_term_row(name if len(names) == 1 else f"  {name}", own, step))
-    rows.add_row("step time", "", "", "", q.time(step), q.share(1.0), "", style="bold")
+            rows.add_row(*_term_row(name if len(names) == 1 else f"  {name}", own, step, unit[1]))
+    rows.add_row("step time", "", "", "", *_ends(step, step, 0.0, unit[1]), style="bold")
     screen.print(rows)
 
 
-def _term_row(name: str, lines: Sequence[dict[str, Any]], step: float) -> list[str]:
+def _term_row(name: str, lines: Sequence[dict[str, Any]], step: float, unit_s: float) -> list[str]:
     phases: list[str] = []
     for phase in PHASES:
         found = [line for line in lines if line["term"].endswith(f".{phase}")]
-        phases.append(q.time(_sum(found, "time_s")) if found else "")
+        phases.append(f"{_sum(found, 'time_s') / unit_s:,.3f}" if found else "")
     label = name.replace("_", " ")
-    return [label, *phases, *_ends(_sum(lines, "time_s"), step, _sum(lines, "hidden_s"))]
+    return [label, *phases, *_ends(_sum(lines, "time_s"), step, _sum(lines, "hidden_s"), unit_s)]
 
 
-def _ends(spent: float, step: float, hidden: float) -> list[str]:
-    return [q.time(spent), q.share(spent / step), q.time(hidden) if hidden > 0 else ""]
+def _ends(spent: float, step: float, hidden: float, unit_s: float) -> list[str]:
+    covered = f"{hidden / unit_s:,.3f}" if hidden > 0 else ""
+    return [f"{spent / unit_s:,.3f}", q.share(spent / step), covered]
 
 
 def _sum(lines: Sequence[dict[str, Any]], field: str) -> float:

@@ -18,6 +18,7 @@ def show_names(listing: Mapping[str, Sequence[Mapping[str, str]]], screen: Conso
         heading(screen, f"{kind} ({len(members)})")
         rows = table("name", "what it is", left=2)
         rows.columns[0].no_wrap = True
+        rows.columns[0].min_width = max((len(member["name"]) for member in members), default=0)
         for member in members:
             rows.add_row(member["name"], member["title"])
         screen.print(rows)
@@ -32,6 +33,10 @@ def show_entry(entry: Mapping[str, Any], screen: Console) -> None:
     for path, value in _leaves(fields):
         rows.add_row(path, str(value), _source(path, sources))
     screen.print(rows)
+    if "parameters" in entry:
+        counts = entry["parameters"].items()
+        parts = [f"{name.replace('_', ' ')} {count:,}" for name, count in counts]
+        screen.print(f"parameters: {', '.join(parts)}")
     if entry["overridden_constants"]:
         screen.print(f"overridden constants: {', '.join(entry['overridden_constants'])}")
 

@@ -26,7 +26,7 @@ def show_comparison(both: Comparison, screen: Console) -> None:
     rows = table("", "A", "B")
     first, second = both.first.values, both.second.values
     for label, field, shown in (
-        ("tokens/s", "tokens_per_s", lambda v: f"{v:,.0f}"),
+        ("tokens/s", "tokens_per_s", q.whole),
         ("MFU", "mfu", q.share),
         ("HFU", "hfu", q.share),
         ("energy a step", "energy_j_per_step", q.energy),
@@ -49,25 +49,26 @@ def show_differences(
         f"{field} {ours} -> {theirs}" for field, (ours, theirs) in both.plan_differences().items()
     ]
     screen.print(f"{names[0]} -> {names[1]}: {', '.join(changed) if changed else 'the same plan'}")
-    rows = table("term", *names, "difference")
+    unit, unit_s = q.time_unit(max(both.first.step_time_s, both.second.step_time_s))
+    rows = table(f"term, {unit}", *names, "difference")
     terms = both.terms()
-    shown = terms if most is None else terms[:most]
+    differing = sum(row["difference_s"] != 0 for row in terms)
+    shown = terms if most is None else terms[: min(most, differing)]
     for row in shown:
         label = row["term"].replace("_", " ").replace(".", ", ")
-        rows.add_row(label, *_three(row["first_time_s"], row["second_time_s"]))
+        rows.add_row(label, *_three(row["first_time_s"], row["second_time_s"], unit_s))
     rest = terms[len(shown) :]
     if rest:
         first, second = (sum(r[f"{which}_time_s"] for r in rest) for which in ("first", "second"))
-        rows.add_row(f"{len(rest)} other terms", *_three(first, second))
+        rows.add_row(f"{len(rest)} other terms", *_three(first, second, unit_s))
     first, second = both.first.step_time_s, both.second.step_time_s
-    rows.add_row("step time", *_three(first, second), style="bold")
+    rows.add_row("step time", *_three(first, second, unit_s), style="bold")
     screen.print(rows)
 
 
-def _three(first: float, second: float) -> tuple[str, str, str]:
-    difference = second - first
-    sign = "+" if difference > 0 else "-" if difference < 0 else ""
-    return q.time(first), q.time(second), f"{sign}{q.time(abs(difference))}"
+def _three(first: float, second: float, unit_s: float) -> tuple[str, str, str]:
+    difference = (second - first) / unit_s
+    return f"{first / unit_s:,.3f}", f"{second / unit_s:,.3f}", f"{difference:+,.3f}"
 
 
 def _show_memory(both: Comparison, screen: Console) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scalewright.report import quantities as q
 from scalewright.report.breakdown import show_memory, show_price, show_speed, show_time
 from scalewright.report.job import show_job, show_stamp
 from scalewright.report.plans import plan_line
 from scalewright.report.screen import heading
-from scalewright.report.search import show_shortfall
+from scalewright.report.search import show_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -25,12 +26,21 @@ def show_estimate(priced: Estimate, screen: Console, stages: str = "ends") -> No
     screen.print(f"plan: {plan_line(values['plan'])}; {values['micro_batches']:,} micro-batches")
     if values["shortfall"] is not None:
         heading(screen, "Infeasible: the plan does not fit")
-        show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)
+        _show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)
     show_speed(priced, screen)
     show_time(priced, screen)
     show_memory(priced, screen, stages)
     show_price(priced, screen)
     show_stamp(priced.job, screen)
+
+
+def _show_shortfall(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:
+    show_missing(shortfall, stages, screen)
+    if shortfall["remedy"] is None:
+        screen.print("no change of one field makes it fit; `scalewright plan` searches them all")
+        return
+    time = q.time(shortfall["remedy_step_time_s"])
+    screen.print(f"cheapest change that fits: {shortfall['remedy']} (then {time} a step)")
 
 
 def show_explanation(terms: Sequence[dict[str, Any]], screen: Console) -> None:

@@ -37,7 +37,7 @@ def show_stamp(job: Job, screen: Console) -> None:
     screen.print()
     device = job.to_dict()["device"]
     if stamp["calibrated"]:
-        screen.print(f"{device} is calibrated: {stamp['calibration_basis']}")
+        screen.print(f"{device} is calibrated to: {stamp['calibration_basis']}")
     else:
         basis = f" ({stamp['calibration_basis']})" if stamp["calibration_basis"] else ""
         screen.print(f"{device} is not calibrated: its constants are data-sheet figures{basis}.")

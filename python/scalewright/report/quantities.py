@@ -16,6 +16,14 @@ def time(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns" if seconds > 0 else "0"
 
 
+def time_unit(largest_s: float) -> tuple[str, float]:
+    """Return the unit for a column of times up to `largest_s`, and its length in seconds."""
+    for unit, length in (("s", 1.0), ("ms", 1e-3)):
+        if largest_s >= length:
+            return unit, length
+    return "us", 1e-6
+
+
 def gib(amount_bytes: float) -> str:
     """Return bytes in GiB, without the unit."""
     return f"{amount_bytes / _GIB:,.2f}"
@@ -52,6 +60,11 @@ def share(ratio: float) -> str:
 def rate(flops_per_s: float) -> str:
     """Return an arithmetic rate in TFLOP/s."""
     return f"{flops_per_s / 1e12:,.1f} TFLOP/s"
+
+
+def whole(number: float) -> str:
+    """Return a number without a fraction."""
+    return f"{number:,.0f}"
 
 
 def count(number: float) -> str:

@@ -11,13 +11,20 @@ from rich.table import Table
 _PIPE_WIDTH = 160
 
 
+class _Screen(Console):
+    """A console that leaves a closed pipe to the command line, which exits quietly."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Return the screen: colours on a terminal, plain wide text in a pipe."""
     if sys.stdout.isatty():
-        return Console(highlight=False, markup=False, emoji=False)
+        return _Screen(highlight=False, markup=False, emoji=False)
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and len(columns) < 5 else _PIPE_WIDTH
-    return Console(
+    return _Screen(
         width=max(width, 80),
         highlight=False,
         markup=False,

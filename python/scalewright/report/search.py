@@ -97,7 +97,7 @@ def show_verdict(values: Mapping[str, Any], screen: Console) -> None:
     heading(screen, f"Infeasible: {verdict['verdict']}")
     if (nearest := values["nearest"]) is not None:
         screen.print(f"nearest plan: {plan_line(nearest['plan'])}")
-        show_shortfall(nearest["shortfall"], nearest["plan"]["pipeline"], screen)
+        show_missing(nearest["shortfall"], nearest["plan"]["pipeline"], screen)
     elif verdict["broken_rule"]:
         screen.print(f"for instance: {verdict['broken_rule']}")
     remedy = verdict["remedy"]
@@ -108,13 +108,10 @@ def show_verdict(values: Mapping[str, Any], screen: Console) -> None:
         screen.print(f"remedy: {remedy['change']} (then {step} a step, {memory} a device)")
 
 
-def show_shortfall(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:
-    """Print how many bytes are missing where, and the cheapest change of the plan."""
+def show_missing(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:
+    """Print how many bytes are missing where."""
     screen.print(
         f"{q.size(shortfall['missing_bytes'])} are missing in {shortfall['tier']} of stage "
         f"{shortfall['stage'] + 1} of {stages}: {q.size(shortfall['needed_bytes'])} needed, "
         f"{q.size(shortfall['available_bytes'])} usable"
     )
-    if shortfall["remedy"] is not None:
-        time = q.time(shortfall["remedy_step_time_s"])
-        screen.print(f"cheapest change that fits: {shortfall['remedy']} (then {time} a step)")

@@ -1,0 +1,297 @@
+"""Does the command line answer, refuse bad input in a line, and keep its JSON contract?"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewright.cli import main
+
+JOB = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--global-batch", "64", "--sequence", "1024"]
+PLAN = ["plan", *JOB, "--devices", "16"]
+ESTIMATE = ["estimate", *JOB, "--devices", "16"]
+UNITS = ("_s", "_bytes", "_usd", "_j", "_w", "_per_step", "_per_s", "_per_device")
+COUNTS_AND_RATIOS = {
+    *("plans_priced", "plans_feasible", "plans_excluded_by_bound", "count", "schema_version"),
+    *("mfu", "hfu", "micro_batches", "run_steps", "stage", "stages", "devices", "parameters"),
+    *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
+    *("tensor", "context", "pipeline", "data", "expert", "expert_tensor", "micro_batch"),
+    *("interleave", "zero", "zero_group"),
+}
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    assert main([*arguments, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert shown.err.startswith("scalewright: ")
+    return shown.err
+
+
+def test_plan_answers_with_the_best_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, *PLAN, "--top", "3")
+    assert found["schema_version"] == 1
+    assert len(found["best"]) == 3
+    times = [best["step_time_s"] for best in found["best"]]
+    assert times == sorted(times)
+    for best in found["best"]:
+        plan = best["plan"]
+        ranks = plan["tensor"] * plan["pipeline"] * plan["data"] * plan["context"]
+        assert ranks == 16
+        assert 0 < best["mfu"] < 1
+        assert best["peak_memory_bytes"] <= best["memory_capacity_bytes"]
+    counted = found["plans_priced"] + found["plans_excluded_by_bound"]
+    assert counted == found["plans_feasible"] > 0
+    assert found["elapsed_s"] > 0
+    assert found["pareto"]
+    assert found["rejected"]
+
+
+def test_every_answer_is_stamped(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (PLAN, ESTIMATE, ["compare", "zero=1", "zero=2", *PLAN[1:]]):
+        stamp = answer(capsys, *arguments)
+        assert stamp["engine_version"].count(".") == 2
+        assert len(stamp["catalog_hash"]) == 12
+        assert stamp["overridden_constants"] == []
+        assert stamp["calibrated"] is True
+        assert stamp["calibration_basis"]
+
+
+def test_estimate_of_the_best_plan_is_the_search_s_own(capsys: pytest.CaptureFixture[str]) -> None:
+    best = answer(capsys, *PLAN, "--fix", "interleave=2")["best"][0]
+    names = ("tensor", "pipeline", "micro_batch", "interleave", "zero", "recompute")
+    options = [f"--{name.replace('_', '-')}={best['plan'][name]}" for name in names]
+    if best["plan"]["sequence_parallel"]:
+        options.append("--sequence-parallel")
+    again = answer(capsys, *ESTIMATE, *options)
+    assert {key: again[key] for key in best} == best
+
+
+def test_the_breakdowns_add_up(capsys: pytest.CaptureFixture[str]) -> None:
+    one = answer(capsys, *ESTIMATE, "--tensor", "2", "--pipeline", "4", "--explain")
+    assert sum(term["time_s"] for term in one["time"]) == pytest.approx(one["step_time_s"])
+    assert len(one["memory"]) == 4
+    for stage in one["memory"]:
+        parts = [v for k, v in stage.items() if k.endswith("_bytes") and k != "total_bytes"]
+        assert sum(parts) == pytest.approx(stage["total_bytes"])
+    assert max(stage["total_bytes"] for stage in one["memory"]) == one["peak_memory_bytes"]
+    explained = {term["term"] for term in one["explanation"]}
+    assert explained <= {term["term"] for term in one["time"]}
+    assert all(term["formula"] and term["source"] for term in one["explanation"])
+
+
+def numbers_without_unit(value: object, key: str = "") -> set[str]:
+    if isinstance(value, dict):
+        return {bad for k, v in value.items() for bad in numbers_without_unit(v, k)}
+    if isinstance(value, list):
+        return {bad for v in value for bad in numbers_without_unit(v, key)}
+    counted = isinstance(value, bool) or not isinstance(value, int | float)
+    return set() if counted or key.endswith(UNITS) or key in COUNTS_AND_RATIOS else {key}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*PLAN, "--run-tokens", "1e9"],
+        [*PLAN[:-1], "1", "--memory-margin", "0.999"],
+        [*ESTIMATE, "--run-tokens", "1e9", "--zero", "3"],
+    ],
+    ids=["plan", "infeasible", "estimate"],
+)
+def test_every_quantity_has_its_unit_in_the_key(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    main([*arguments, "--json"])
+    assert numbers_without_unit(json.loads(capsys.readouterr().out)) == set()
+
+
+def test_a_plan_that_fits_nowhere_is_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    large = ["--model", "gpt3-175b", *PLAN[3:-1], "8"]
+    verdict = answer(capsys, "plan", *large, code=3)["infeasible"]
+    assert verdict["verdict"] == "no plan fits"
+    assert verdict["shortfall"]["missing_bytes"] > 0
+    assert verdict["shortfall"]["tier"] == "hbm"
+    assert verdict["remedy"]["change"].endswith("devices")
+    assert main(["plan", *large]) == 3
+    shown = capsys.readouterr().out
+    assert "GiB are missing in hbm of stage 1 of 1" in shown
+    assert f"remedy: {verdict['remedy']['change']}" in shown
+
+
+def test_an_estimate_that_does_not_fit_names_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    large = ["estimate", "--model", "gpt3-175b", *PLAN[3:-1], "64", "--tensor", "8"]
+    short = answer(capsys, *large, code=3)
+    assert short["fits"] is False
+    assert short["shortfall"]["remedy"]
+    assert main(large) == 3
+    assert f"cheapest change that fits: {short['shortfall']['remedy']}" in capsys.readouterr().out
+
+
+def test_pins_that_leave_nothing_legal_name_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = answer(capsys, *PLAN, "--fix", "tensor=8", code=3)["infeasible"]
+    assert verdict["verdict"] == "no plan is legal"
+    assert verdict["broken_rule"] == "tensor = 8 does not divide heads = 12; nearest 6, 12"
+    assert verdict["remedy"]["change"] == "leave tensor open"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([*PLAN, "--fix", "pipline=8"], "unknown name 'pipline'; nearest: pipeline"),
+        ([*PLAN, "--fix", "tensor"], "fix: got 'tensor'; allowed: field=value"),
+        ([*PLAN, "--fix", "tensor=two"], "tensor: got 'two'; allowed: a whole number"),
+        ([*PLAN, "--fix", "tensor=1", "tensor=2"], "fix: tensor: given twice"),
+        ([*PLAN, "--fix", "sequence_parallel=maybe"], "allowed: true, false"),
+        ([*PLAN, "--fix", "recompute=some"], "recompute"),
+        ([*PLAN, "--fix", "tensor=-1"], "space.tensor"),
+        ([*PLAN, "--model", "gpt-3-175"], "nearest: gpt3-175b"),
+        ([*PLAN, "--system", "dgx-a100-80"], "nearest: dgx-a100-80gb"),
+        ([*PLAN, "--model", "nowhere/config.json"], "nowhere/config.json"),
+        ([*PLAN, "--catalog", "nowhere"], "catalog override: got 'nowhere'"),
+        ([*PLAN, "--memory-margin", "nan"], "memory_margin: got NaN"),
+        ([*PLAN, "--memory-margin", "1"], "memory_margin: got 1"),
+        ([*PLAN, "--run-tokens", "inf"], "training: cannot be written as JSON"),
+        ([*PLAN, "--run-tokens", "-5"], "run_tokens: got -5"),
+        ([*PLAN[:-1], "0"], "cluster.devices: got 0"),
+        ([*PLAN[:-1], "-8"], "cluster.devices"),
+        ([*PLAN, "--global-batch", "0"], "training.global_batch: got 0"),
+        ([*PLAN, "--sequence", str(10**30)], "training.sequence"),
+        ([*ESTIMATE, "--tensor", "8"], "tensor = 8 does not divide heads = 12; nearest 6, 12"),
+        ([*ESTIMATE, "--pipeline", "0"], "pipeline"),
+        (["estimate", "--system", "dgx-a100-80gb"], "--model: got nothing"),
+        (ESTIMATE[:5], "--devices: got nothing"),
+        (["compare", "tensor=2", "tensor=2,tensor=4", *PLAN[1:]], "plan: tensor: given twice"),
+        (["compare", "tensor=2", "nowhere.json", *PLAN[1:]], "'nowhere.json' cannot be read"),
+        (["catalog", "gpt3-175"], "nearest: gpt3-175b"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert message in refusal(capsys, *arguments)
+
+
+WORDS = st.one_of(
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(["gpt2", "dgx-a100-80gb", "tensor=1,2", "zero=9", "1", "4", "bf16", "../"]),
+)
+OPTIONS = st.sampled_from(
+    ["--model", "--system", "--devices", "--global-batch", "--sequence", "--fix", "--zero", "--top"]
+) | st.sampled_from(
+    ["--memory-margin", "--run-tokens", "--tensor", "--pipeline", "--plan", "--micro-batch"]
+)
+
+
+@given(
+    verb=st.sampled_from([PLAN, ESTIMATE, ["compare", *PLAN[1:]], ["catalog"]]),
+    extra=st.lists(st.tuples(OPTIONS, WORDS).map(list) | WORDS.map(lambda w: [w]), max_size=4),
+)
+def test_no_arguments_end_in_a_traceback(verb: list[str], extra: list[list[str]]) -> None:
+    try:
+        code = main([*verb, *(word for group in extra for word in group), "--json"])
+    except SystemExit as stop:  # argparse has refused the arguments, or shown its help
+        code = int(str(stop.code))
+    assert code in {0, 2, 3}
+
+
+def test_the_tables_read_as_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PLAN, "--run-tokens", "1e9", "--explain"]) == 0
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out
+    assert shown.err == ""
+    assert shown.out.isascii()
+    for section in (
+        *("Best plans", "Where the time goes", "Memory of a device", "Energy and price"),
+        *("Why the runner-up loses", "Rejected", "MFU", "HFU", "overridden constants: none"),
+        "Where each term comes from",
+    ):
+        assert section in shown.out
+
+
+def test_compare_reads_text_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first = tmp_path / "first.json"
+    first.write_text(json.dumps(answer(capsys, *ESTIMATE, "--pipeline", "4")))
+    both = answer(capsys, "compare", str(first), "zero=1", *PLAN[1:])
+    assert both["first"]["plan"]["pipeline"] == 4
+    assert both["second"]["plan"]["data"] == 16
+    assert both["plan_differences"]["zero"] == [0, 1]
+    gaps = [term["difference_s"] for term in both["terms"]]
+    total = both["second"]["step_time_s"] - both["first"]["step_time_s"]
+    assert sum(gaps) == pytest.approx(total)
+    assert main(["compare", str(first), "zero=1", *PLAN[1:]]) == 0
+    assert "pipeline 4 -> 1" in capsys.readouterr().out
+
+
+def test_an_override_is_stamped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        'kind = "system"\nbase = "dgx-a100-80gb"\n'
+        '[[levels]]\nname = "hdr-infiniband"\nbandwidth = "1 Gb/s"\n'
+    )
+    slow = answer(capsys, *ESTIMATE, "--catalog", str(mine))
+    plain = answer(capsys, *ESTIMATE)
+    assert slow["overridden_constants"] == ["system.levels.hdr-infiniband.bandwidth"]
+    assert slow["catalog_hash"] != plain["catalog_hash"]
+    assert slow["step_time_s"] > plain["step_time_s"]
+
+
+@pytest.mark.parametrize("what", ["devices", "systems", "models"])
+def test_the_catalog_lists_each_kind(capsys: pytest.CaptureFixture[str], what: str) -> None:
+    listed = answer(capsys, "catalog", what)[what]
+    assert len(listed) > 20
+    assert main(["catalog", what]) == 0
+    shown = capsys.readouterr().out
+    assert all(member["name"] in shown for member in listed)
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "dgx-h100", "llama3-405b"])
+def test_the_catalog_shows_an_entry(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    entry = answer(capsys, "catalog", name)["entries"][0]
+    assert entry["name"] == name
+    assert main(["catalog", name]) == 0
+    assert name in capsys.readouterr().out
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    shown = python("-X", "importtime", "-m", "scalewright", "--help")
+    loaded = {line.split("|")[-1].strip() for line in shown.stderr.splitlines()}
+    assert "scalewright.cli" in loaded
+    for heavy in ("numpy", "rich", "scalewright._engine", "scalewright.planning"):
+        assert heavy not in loaded
+    for verb in ("plan", "estimate", "compare", "catalog", "reproduce"):
+        assert verb in shown.stdout
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = [sys.executable, "-m", "scalewright", "catalog"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+def test_letters_that_the_terminal_lacks_do_not_stop_the_answer() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "scalewright", "catalog", "models"]
+    subprocess.run(command, check=True, capture_output=True, env=environment)
