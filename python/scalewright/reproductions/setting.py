@@ -13,12 +13,10 @@ from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.shape import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scalewright.reproductions.reading import Row
 
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
-_MOST_TRIES = 4
+_LEAST_GROUP = 4
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def setting_of(row: Row) -> Setting:
     row = replace(row, cells={**conventions.columns, **row.cells})
     machine = machine_of(row)
     model, notes = model_of(row)
-    training = _training(row, conventions, model)
+    training = _training(row, conventions)
     space = _space(row, conventions, machine)
     batches = _batches(row, conventions, machine, space)
     notes = (*machine.notes, *notes)
@@ -68,7 +66,7 @@ def setting_of(row: Row) -> Setting:
     )
 
 
-def _training(row: Row, conventions: Conventions, model: Mapping[str, Any]) -> dict[str, Any]:
+def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
     sequence = row.count("sequence")
     if sequence is None:
         message = "seq: got nothing; allowed: tokens per sequence"
@@ -80,9 +78,6 @@ def _training(row: Row, conventions: Conventions, model: Mapping[str, Any]) -> d
             message = f"dtype: got '{text}'; allowed: fp32, fp16, bf16, fp8, mxfp8"
             raise InvalidError(message)
         training["precision"] = precision
-    if model["position"] == "learned" and sequence > model.get("max_positions", 0) > 0:
-        message = f"seq: got {sequence}; allowed: up to {model['max_positions']} learned positions"
-        raise InvalidError(message)
     return training
 
 
@@ -99,8 +94,8 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
         if machine.devices % ranks == 0:
             space["data"] = [machine.devices // ranks]
     if text := row.text("zero"):
-        stage, group = _zero(text, row, machine)
-        space |= {"zero": [stage], **({"zero_group": [group]} if group else {})}
+        stages, group = _zero(text, row, machine)
+        space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
     if text := row.text("recompute"):
         policies = spelt("recompute", text)
         if policies is None:
@@ -126,24 +121,25 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return space
 
 
-def _zero(text: str, row: Row, machine: Machine) -> tuple[int, int | None]:
-    """Read a ZeRO stage and, where it is said, the ranks that share the weights."""
+def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]:
+    """Read the ZeRO stages that a text allows and, where said, the ranks that share weights."""
     folded = text.casefold()
     if re.fullmatch(r"(zero[- ]?)?[0-3]", folded):
-        return int(folded[-1]), None
+        return [int(folded[-1])], None
     if "not resharded" in folded:
-        return 2, None
+        # weights stay gathered: optimizer state alone is shared, or gradients too
+        return [1, 2], None
     if "within slice" in folded:
         slices = re.match(r"(\d{1,4})x ", row.text("hardware"))
         count = int(slices[1]) if slices else 1
-        return 3, machine.devices // count if count > 1 else None
+        return [3], machine.devices // count if count > 1 else None
     if group := re.fullmatch(r"fsdp\s*(\d{1,6})", folded):
         ranks = int(group[1])
         data = row.count("data")
         # FSDP2 is a release, FSDP64 a group of 64 ranks
-        return 3, ranks if data is not None and ranks < data and ranks > _MOST_TRIES else None
+        return [3], ranks if data is not None and ranks < data and ranks > _LEAST_GROUP else None
     if "fsdp" in folded or "full_shard" in folded:
-        return 3, None
+        return [3], None
     message = f"zero: got '{text}'; allowed: 0, 1, 2, 3 or FSDP"
     raise InvalidError(message)
 

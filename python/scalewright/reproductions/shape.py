@@ -44,7 +44,11 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     entry, notes = _named(row.text("model"))
     shape = {column: row.count(column) for column in _SHAPE}
     if entry is not None:
-        return _overlaid(entry, shape, row.count("vocab")), notes
+        model = _overlaid(entry, shape, row.count("vocab"))
+        # the run had as many positions as its sequences are long
+        if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
+            model["max_positions"] = length
+        return model, notes
     if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
         raise _unknown(row)
     if row.text("experts"):

@@ -1,0 +1,133 @@
+"""How does a person read the comparison: a table of rows, a table of papers?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Result = dict[str, Any]
+_PLAN_LETTERS = (
+    ("tensor", "t"),
+    ("pipeline", "p"),
+    ("data", "d"),
+    ("context", "c"),
+    ("expert", "e"),
+    ("micro_batch", "b"),
+    ("interleave", "v"),
+    ("zero", "z"),
+)
+
+
+def show(result: Result, console: Console, *, skipped: bool = False) -> None:
+    """Print a comparison made by `run`.
+
+    Args:
+        result: What `run` returned.
+        console: Where to print.
+        skipped: List the skipped rows too; else only their number by reason.
+    """
+    _show_rows(result["rows"], console)
+    _show_papers(result["summary"], console)
+    unused = [row for row in result["rows"] if row["status"] == "skipped"]
+    _show_skipped(unused, console, listed=skipped)
+
+
+def plan_in_short(plan: Result | None) -> str:
+    """Write a plan as `t8 p4 d2 b1`: its degrees above one, and its recomputation."""
+    if plan is None:
+        return ""
+    parts = [f"{letter}{plan[name]}" for name, letter in _PLAN_LETTERS if plan[name] > 1]
+    if plan["recompute"] != "none":
+        parts.append(plan["recompute"])
+    return " ".join(parts)
+
+
+def _show_rows(rows: list[Result], console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [row for row in rows if row["error"] is not None]
+    if not shown:
+        return
+    table = Table(title="Published and predicted", caption="error = predicted / published - 1")
+    for header in ("line", "table", "model", "devices", "metric"):
+        table.add_column(header, overflow="fold")
+    for header in ("published", "predicted", "error"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for header in ("status", "plan"):
+        table.add_column(header, overflow="fold")
+    paper = None
+    for row in shown:
+        if row["paper"] != paper:
+            paper = row["paper"]
+            table.add_section()
+            table.add_row("", Text(paper, style="bold"))
+        table.add_row(*(Text(cell) for cell in _cells(row)))
+    console.print(table)
+
+
+def _cells(row: Result) -> list[str]:
+    unit = row["unit"]
+    status = row["status"] if row["fits"] else f"{row['status']}, does not fit"
+    return [
+        str(row["line"]),
+        row["table"],
+        row["model"],
+        row["devices"],
+        f"{row['metric']} ({unit})" if unit else row["metric"],
+        f"{row['published']:.4g}",
+        f"{row['predicted']:.4g}",
+        f"{row['error']:+.1%}",
+        status,
+        plan_in_short(row["plan"]),
+    ]
+
+
+def _show_papers(summary: Result, console: Console) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="Errors by paper")
+    table.add_column("paper", overflow="fold")
+    headers = ("mean of sizes", "median", "worst", "signed mean", "priced", "searched", "skipped")
+    for header in headers:
+        table.add_column(header, justify="right")
+    lines = [(name, errors) for name, errors in summary["by_paper"].items() if _counted(errors)]
+    lines += [(f"all {name}", errors) for name, errors in summary["by_status"].items()]
+    lines.append(("all", summary))
+    for place, (name, errors) in enumerate(lines):
+        if place == len(lines) - 3:
+            table.add_section()
+        table.add_row(Text(name), *_error_cells(errors))
+    console.print(table)
+
+
+def _error_cells(errors: Result) -> list[str]:
+    keys = ("mean_abs_error", "median_abs_error", "worst_abs_error")
+    cells = ["" if errors[key] is None else f"{errors[key]:.1%}" for key in keys]
+    signed = errors["mean_error"]
+    cells.append("" if signed is None else f"{signed:+.1%}")
+    return cells + [str(errors[f"rows_{s}"]) for s in ("priced", "searched", "skipped")]
+
+
+def _counted(errors: Result) -> bool:
+    return errors["mean_abs_error"] is not None
+
+
+def _show_skipped(rows: list[Result], console: Console, *, listed: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        return
+    table = Table(title="Skipped rows")
+    table.add_column("rows" if not listed else "line", justify="right")
+    table.add_column("reason", overflow="fold")
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reasons.setdefault(row["reason"], []).append(str(row["line"]))
+    for reason, lines in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        table.add_row(Text(", ".join(lines) if listed else str(len(lines))), Text(reason))
+    console.print(table)
