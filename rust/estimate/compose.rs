@@ -322,7 +322,11 @@ impl<'a> Composer<'a> {
         }
         // under compute a send still takes its share of the compute units
         let overlap = self.plan.overlap_pipeline;
-        let share = if overlap { self.job.cluster.device.contention() } else { 1.0 };
+        let share = if overlap {
+            self.job.cluster.device.contention()
+        } else {
+            1.0
+        };
         let hop = self.hop() * share;
         if position < 2 {
             sum.forward += hop;

@@ -8,10 +8,11 @@ use crate::units::{Bytes, Dtype};
 use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
 
 /// Bytes per logit that a vocabulary-parallel cross-entropy moves forward: cast to fp32 (2 + 4),
-/// row maximum (4), shifted exponential (4 + 4), row sum (4), normalisation (4 + 4).
-const LOSS_FORWARD_BYTES: f64 = 30.0;
-/// Bytes per logit backward: read the fp32 softmax, write the gradient in the activation format.
-const LOSS_BACKWARD_BYTES: f64 = 6.0;
+/// row maximum (4), shift (4 + 4), exponential (4 + 4), row sum (4), normalisation (4 + 4): the
+/// separate passes of Megatron-LM's `vocab_parallel_cross_entropy`.
+const LOSS_FORWARD_BYTES: f64 = 38.0;
+/// Bytes per logit backward: the fp32 softmax is scaled in place (4 + 4) and cast (4 + 2).
+const LOSS_BACKWARD_BYTES: f64 = 14.0;
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
 
@@ -284,6 +285,7 @@ impl Lowering<'_> {
             dtype,
             output_bytes: dtype.bytes(),
         };
+        let copy = |columns: f64| 2.0 * batch * queries * columns * element;
         // fused scale, mask and softmax: read and write; dropout: read, write, one-byte mask
         let dropout = if core.dropout {
             2.0 * element + 1.0
@@ -298,6 +300,8 @@ impl Lowering<'_> {
                 memory(scores * (2.0 * element + dropout), 2.0),
             );
             self.compute(true, operator, product(queries, value, keys));
+            // the context goes back to token order: read and write
+            self.compute(true, operator, memory(copy(value), 1.0));
         } else {
             for (m, n, k) in [
                 (queries, keys, value),
@@ -313,6 +317,9 @@ impl Lowering<'_> {
                 operator,
                 memory(scores * (3.0 * element + dropout), 2.0),
             );
+            // the context's gradient changes order, those of queries, keys and values are joined
+            let joined = copy(value) + copy(2.0 * width + value);
+            self.compute(false, operator, memory(joined, 2.0));
         }
     }
 
