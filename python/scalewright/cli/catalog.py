@@ -39,8 +39,9 @@ def run(options: argparse.Namespace) -> int:
         answer = {"entries": entries(what, overrides)}
     if options.json:
         from scalewright.cli.output import show_json
+        from scalewright.planning import stamp
 
-        show_json({**_stamp(overrides), **answer})
+        show_json({**stamp(overrides), **answer})
         return 0
     from scalewright.report import console, show_entry, show_names
 
@@ -105,15 +106,3 @@ def _listing(kinds: list[str], overrides: Sequence[str]) -> dict[str, Any]:
 def _title(table: dict[str, Any]) -> str:
     changes = f"changes {table['base']}" if "base" in table else ""
     return str(table.get("title") or table.get("source") or changes)
-
-
-def _stamp(overrides: Sequence[str]) -> dict[str, Any]:
-    from scalewright import _engine
-    from scalewright.catalog import catalog_hash
-    from scalewright.planning import SCHEMA_VERSION
-
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "engine_version": _engine.version(),
-        "catalog_hash": catalog_hash(overrides),
-    }

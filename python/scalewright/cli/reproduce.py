@@ -30,8 +30,9 @@ def run(options: argparse.Namespace) -> int:
         result = reproduced(options.pattern, options.rows, progress)
     if options.json:
         from scalewright.cli.output import show_json
+        from scalewright.planning import stamp
 
-        show_json(result)
+        show_json({**stamp(), **result})
     else:
         from scalewright.report import console
         from scalewright.reproductions import show

@@ -11,8 +11,9 @@ from scalewright.planning.asking import (
 )
 from scalewright.planning.collectives import collective
 from scalewright.planning.inputs import Model, System, model, system
-from scalewright.planning.job import SCHEMA_VERSION, Job
+from scalewright.planning.job import Job
 from scalewright.planning.many import Prices, estimate_many
+from scalewright.planning.stamp import SCHEMA_VERSION, stamp
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -32,5 +33,6 @@ __all__ = [
     "model",
     "search",
     "search_job",
+    "stamp",
     "system",
 ]

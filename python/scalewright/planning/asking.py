@@ -42,7 +42,7 @@ def estimate(
         memory_margin: Share of the device memory that must stay free.
 
     Raises:
-        InvalidError: A value is wrong, or the plan breaks a rule; says which.
+        ScalewrightError: A value is wrong, or the plan breaks a rule; says which.
     """
     return estimate_job(Job(model, system, training, memory_margin), plan)
 
@@ -81,7 +81,7 @@ def search(
         progress: Called with the parts done and the parts in all.
 
     Raises:
-        InvalidError: A value is wrong.
+        ScalewrightError: A value is wrong, or a plan field does not exist.
     """
     limits: dict[str, object] = {"objective": objective, "top": top}
     job = Job(model, system, training, memory_margin)

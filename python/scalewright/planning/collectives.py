@@ -35,8 +35,7 @@ def collective(
         progress: Called with the sizes done and the sizes in all.
 
     Raises:
-        UnknownNameError: There is no such collective.
-        InvalidError: The group leaves the system, or a size is no number of bytes.
+        ScalewrightError: Wrong name, a group that leaves the system, or a size that is none.
     """
     import numpy as np
 

@@ -69,7 +69,7 @@ def model(
 
     Raises:
         UnknownNameError: Nothing has this name; says which come nearest.
-        InvalidError: A file or a field is wrong.
+        ScalewrightError: A file or a field is wrong.
     """
     if not isinstance(source, (str, Path)):
         made = Model(str(source.get("name", "model")), dict(source))
@@ -91,7 +91,7 @@ def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] 
 
     Raises:
         UnknownNameError: Nothing has this name; says which come nearest.
-        InvalidError: A file or a field is wrong, or there are not so many devices.
+        ScalewrightError: A file or a field is wrong, or there are not so many devices.
     """
     entry = load_entry("system", str(source), overrides)
     device = load_entry("device", str(entry.table.get("device", "")), overrides)

@@ -7,15 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.catalog import catalog_hash
 from scalewright.config import json_text
+from scalewright.errors import InvalidError
+from scalewright.planning.stamp import stamp
 
 if TYPE_CHECKING:
     from scalewright.config import Training
     from scalewright.planning.inputs import Model, System
-
-SCHEMA_VERSION = 1
-"""Version of every JSON answer; it grows when a key changes its meaning or goes away."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,11 @@ class Job:
     def handle(self) -> _engine.Job:
         """Return the engine's handle; the engine checks that the parts fit together."""
         training = json_text("training", self.training.to_dict())
-        margin = float(self.memory_margin)
+        try:
+            margin = float(self.memory_margin)
+        except (TypeError, ValueError, OverflowError) as error:
+            message = f"memory_margin: got {self.memory_margin!r:.60}; allowed: a share from 0 to 1"
+            raise InvalidError(message) from error
         return _engine.Job(self.model.workload, self.system.cluster, training, margin)
 
     def to_dict(self) -> dict[str, object]:
@@ -55,9 +57,7 @@ class Job:
         """Return what the answer rests on."""
         calibration = self.system.device.get("calibration", {})
         return {
-            "schema_version": SCHEMA_VERSION,
-            "engine_version": _engine.version(),
-            "catalog_hash": catalog_hash(self.system.overrides),
+            **stamp(self.system.overrides),
             "overridden_constants": [*self.model.overridden, *self.system.overridden],
             "calibrated": calibration.get("measured", False),
             "calibration_basis": calibration.get("basis", ""),

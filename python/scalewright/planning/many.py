@@ -54,8 +54,7 @@ def estimate_many(
         progress: Called with the plans done and the plans in all.
 
     Raises:
-        InvalidError: The columns differ in length, or a value is wrong.
-        UnknownNameError: A column is no plan field.
+        ScalewrightError: The columns differ in length, a value is wrong, or a column is no field.
     """
     import numpy as np
 

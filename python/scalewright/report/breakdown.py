@@ -72,15 +72,21 @@ def show_memory(priced: Estimate, screen: Console, stages: str = "ends") -> None
     """Print the memory of stages by tensor class: first, fullest and last, or all."""
     values = priced.values
     lines: list[dict[str, Any]] = values["memory"]
-    heading(screen, "Memory of a device by pipeline stage, GiB")
-    rows = table("stage", *CLASSES)
+    heading(screen, "Memory of a device, GiB")
     fullest = max(range(len(lines)), key=lambda index: lines[index]["total_bytes"])
     shown = range(len(lines)) if stages == "all" else sorted({0, fullest, len(lines) - 1})
-    for index in shown:
-        marks = [mark for mark, at in (("fullest", fullest),) if at == index and len(lines) > 1]
-        name = f"{index + 1} of {len(lines)}" + "".join(f" ({mark})" for mark in marks)
-        amounts = [q.gib(lines[index][f"{kind}_bytes"]) for kind in CLASSES]
-        rows.add_row(name, *amounts)
+    names = {index: f"stage {index + 1} of {len(lines)}" for index in shown}
+    if len(lines) > 1:
+        names[fullest] += " (fullest)"
+    if stages == "all":
+        rows = table("", *CLASSES)
+        for index, name in names.items():
+            rows.add_row(name, *(q.gib(lines[index][f"{kind}_bytes"]) for kind in CLASSES))
+    else:
+        rows = table("", *names.values())
+        for kind in CLASSES:
+            amounts = (q.gib(lines[index][f"{kind}_bytes"]) for index in names)
+            rows.add_row(kind, *amounts, style="bold" if kind == "total" else None)
     screen.print(rows)
     capacity = values["memory_capacity_bytes"]
     left = capacity - values["peak_memory_bytes"]
@@ -123,8 +129,9 @@ def show_speed(priced: Estimate, screen: Console) -> None:
     )
     peak = q.rate(values["peak_flops_per_s_per_device"])
     screen.print(
-        f"MFU {q.share(values['mfu'])}: model FLOPs over time x devices x dense peak of {peak}; "
-        "for the GPT family"
+        f"MFU {q.share(values['mfu'])} = model FLOPs / (step time x devices x dense peak of {peak})"
     )
-    screen.print("  model FLOPs = 72 B s l h^2 (1 + s/6h + V/12lh), attention counted in full")
-    screen.print(f"HFU {q.share(values['hfu'])}: the same with recomputed FLOPs added")
+    screen.print(f"HFU {q.share(values['hfu'])} = the same with recomputed FLOPs added")
+    screen.print(
+        "model FLOPs of the GPT family = 72 B s l h^2 (1 + s/6h + V/12lh), attention in full"
+    )

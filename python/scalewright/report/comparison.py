@@ -67,8 +67,9 @@ def show_differences(
 
 
 def _three(first: float, second: float, unit_s: float) -> tuple[str, str, str]:
-    difference = (second - first) / unit_s
-    return f"{first / unit_s:,.3f}", f"{second / unit_s:,.3f}", f"{difference:+,.3f}"
+    difference = f"{(second - first) / unit_s:+,.3f}"
+    shown = difference if difference.strip("+-0.,") else "0"
+    return f"{first / unit_s:,.3f}", f"{second / unit_s:,.3f}", shown
 
 
 def _show_memory(both: Comparison, screen: Console) -> None:

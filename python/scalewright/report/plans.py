@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.measure import Measurement
+
 from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
 
@@ -11,10 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
     from scalewright.planning import Estimate
 
 _AXES = ("tensor", "pipeline", "data", "context", "expert")
+_UNLIMITED = 1000
 _OVERLAPS = {
     "overlap_grad_reduce": True,
     "overlap_param_gather": True,
@@ -39,30 +43,44 @@ def plan_line(plan: Mapping[str, Any]) -> str:
 
 
 def show_plans(best: Sequence[Estimate], screen: Console) -> None:
-    """Print the best plans as a table; axes that all leave at 1 have no column."""
+    """Print the best plans, a column for each field, or a line where the screen is narrow."""
     heading(screen, "Best plans")
     plans: list[Mapping[str, Any]] = [found.values["plan"] for found in best]
-    axes = [axis for axis in _AXES if any(plan[axis] > 1 for plan in plans)] or ["data"]
-    pipelined = any(plan["pipeline"] > 1 for plan in plans)
-    schedule = ("schedule", "chunks") if pipelined else ()
-    rows = table(
-        "rank", "step", "tokens/s", "MFU", "memory GiB", *axes, "micro-batch", *schedule,
-        "ZeRO", "recompute", "sequence parallel",
-    )  # fmt: skip
-    for rank, (found, plan) in enumerate(zip(best, plans, strict=True), start=1):
-        values = found.values
-        chunks = (plan["schedule"], str(plan["interleave"])) if pipelined else ()
+    wide = _table(best, _fields(plans))
+    unlimited = screen.options.update(max_width=_UNLIMITED)
+    if Measurement.get(screen, unlimited, wide).maximum <= screen.width:
+        screen.print(wide)
+        return
+    narrow = _table(best, {"plan": [plan_line(plan) for plan in plans]})
+    narrow.columns[-1].justify = "left"
+    narrow.columns[-1].no_wrap = False
+    screen.print(narrow)
+
+
+def _table(best: Sequence[Estimate], fields: Mapping[str, Sequence[str]]) -> Table:
+    unit, unit_s = q.time_unit(max(found.step_time_s for found in best))
+    rows = table("rank", f"step, {unit}", "tokens/s", "MFU", "memory, GiB", *fields)
+    for rank, (found, *values) in enumerate(zip(best, *fields.values(), strict=True), start=1):
         rows.add_row(
             str(rank),
-            q.time(values["step_time_s"]),
-            f"{values['tokens_per_s']:,.0f}",
-            q.share(values["mfu"]),
-            q.gib(values["peak_memory_bytes"]),
-            *(str(plan[axis]) for axis in axes),
-            str(plan["micro_batch"]),
-            *chunks,
-            str(plan["zero"]),
-            plan["recompute"],
-            "yes" if plan["sequence_parallel"] else "no",
+            f"{found.step_time_s / unit_s:,.3f}",
+            f"{found.tokens_per_s:,.0f}",
+            q.share(found.mfu),
+            q.gib(found.peak_memory_bytes),
+            *values,
         )
-    screen.print(rows)
+    return rows
+
+
+def _fields(plans: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the columns of plans; axes that all leave at 1 have none."""
+    names = [axis for axis in _AXES if any(plan[axis] > 1 for plan in plans)] or ["data"]
+    names.append("micro_batch")
+    if any(plan["pipeline"] > 1 for plan in plans):
+        names += ["schedule", "interleave"]
+    names += ["zero", "recompute", "sequence_parallel"]
+    return {name.replace("_", " "): [_shown(plan[name]) for plan in plans] for name in names}
+
+
+def _shown(value: object) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,177 @@
+"""Does the Python face agree with itself, and does it refuse what it cannot use?"""
+
+import re
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scalewright as sw
+from scalewright.config import FIELDS
+
+README = Path(__file__).parents[2] / "README.md"
+MODEL = sw.model("gpt2")
+SYSTEM = sw.system("dgx-a100-80gb", devices=16)
+TRAINING = sw.Training(global_batch=64, sequence=1024)
+
+
+def test_the_search_s_best_is_the_best_of_many() -> None:
+    fix = {"tensor": [1, 2, 4], "context": 1, "schedule": "1f1b", "recompute": "none"}
+    found = sw.search(
+        MODEL, SYSTEM, TRAINING, fix={**fix, "sequence_parallel": False, "zero": [0, 1]}
+    )
+    axes = np.array(
+        [
+            (tensor, pipeline, micro_batch, zero)
+            for tensor in (1, 2, 4)
+            for pipeline in (1, 2, 4, 8, 16)
+            for micro_batch in (1, 2, 4, 8, 16, 32, 64)
+            for zero in (0, 1)
+            if tensor * pipeline <= 16
+        ]
+    ).T
+    tensor, pipeline, micro_batch, zero = axes
+    columns = {"tensor": tensor, "pipeline": pipeline, "data": 16 // (tensor * pipeline)}
+    columns |= {"micro_batch": micro_batch, "zero": zero}
+    prices = sw.estimate_many(MODEL, SYSTEM, columns, TRAINING)
+    assert found[0].step_time_s == prices.step_time_s[prices.fits].min()
+    assert found.values["plans_feasible"] == prices.fits.sum()
+
+
+def test_an_estimate_is_one_of_many() -> None:
+    one = sw.estimate(MODEL, SYSTEM, {"tensor": 2, "zero": 1}, TRAINING)
+    many = sw.estimate_many(MODEL, SYSTEM, {"tensor": 2, "data": 8, "zero": [1, 2]}, TRAINING)
+    assert many.step_time_s[0] == one.step_time_s
+    assert many.peak_memory_bytes[0] == one.peak_memory_bytes
+    assert many.legal.all()
+
+
+def test_what_follows_from_other_fields_may_be_left_out() -> None:
+    short = sw.estimate(MODEL, SYSTEM, "pipeline=4,interleave=3", TRAINING)
+    assert short.plan.data == 4
+    assert short.plan.schedule == "interleaved"
+    assert short.plan.overlap_pipeline
+    assert sw.estimate(MODEL, SYSTEM, short.plan, TRAINING).to_dict() == short.to_dict()
+
+
+def test_answers_are_frozen_and_go_back_and_forth() -> None:
+    best = sw.search(MODEL, SYSTEM, TRAINING, top=2)
+    assert len(best) == 2
+    assert isinstance(best[0], sw.Estimate)
+    with pytest.raises(FrozenInstanceError):
+        best[0].plan.tensor = 3  # type: ignore[misc]
+    assert sw.Plan(**best[0].plan.to_dict()) == best[0].plan
+    both = sw.compare(MODEL, SYSTEM, (best[0].plan, best[1].plan), TRAINING)
+    assert sum(term["difference_s"] for term in both.terms()) == pytest.approx(
+        best[1].step_time_s - best[0].step_time_s
+    )
+    assert both.plan_differences()
+    assert best.to_dict()["schema_version"] == 1
+
+
+def test_more_memory_margin_leaves_fewer_plans() -> None:
+    counts = [
+        sw.search(MODEL, SYSTEM, TRAINING, memory_margin=margin).values["plans_feasible"]
+        for margin in (0.0, 0.5, 0.9)
+    ]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+
+
+def test_an_objective_is_what_the_best_has_least_of() -> None:
+    by_time, by_memory = (
+        sw.search(MODEL, SYSTEM, TRAINING, objective=objective)[0]
+        for objective in ("time", "memory")
+    )
+    assert by_time.step_time_s < by_memory.step_time_s
+    assert by_memory.peak_memory_bytes < by_time.peak_memory_bytes
+
+
+def test_progress_counts_to_the_end() -> None:
+    seen: list[tuple[int, int]] = []
+    sw.search(MODEL, SYSTEM, TRAINING, progress=lambda done, total: seen.append((done, total)))
+    done, total = seen[-1]
+    assert done == total > 0
+
+
+def test_a_collective_takes_arrays() -> None:
+    times = sw.collective("all_reduce", np.logspace(3, 9, 5), SYSTEM)
+    assert times.shape == (5,)
+    assert np.all(np.diff(times) > 0)
+    assert sw.collective("all_gather", 1e6, SYSTEM, devices=8)[0] > 0
+
+
+def test_a_model_may_be_a_table() -> None:
+    assert sw.model(MODEL.table).parameters() == MODEL.parameters()
+    with pytest.raises(sw.ScalewrightError, match="model"):
+        sw.model({"name": "nothing"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"precision": "bf17"}, "bf17"),
+        ({"global_batch": 0}, "training.global_batch: got 0"),
+        ({"sequence": -1}, "training.sequence"),
+        ({"run_tokens": float("nan")}, "training"),
+        ({"flash_attention": "yes"}, "training.flash_attention"),
+    ],
+)
+def test_a_wrong_training_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(sw.ScalewrightError, match=message):
+        sw.search(MODEL, SYSTEM, replace(TRAINING, **change))
+
+
+@pytest.mark.parametrize(
+    "plan", [{"tensors": 2}, "tensor=2,tensr=4", {"plan": 3}, {"tensor": [1]}, {"zero": 7}, "x=1"]
+)
+def test_a_wrong_plan_is_refused(plan: Any) -> None:
+    with pytest.raises(sw.ScalewrightError):
+        sw.estimate(MODEL, SYSTEM, plan, TRAINING)
+
+
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers())
+)
+
+
+@given(
+    fields=st.dictionaries(st.sampled_from(sorted(FIELDS)) | st.text(max_size=8), anything),
+    margin=st.floats() | st.integers(),
+    top=st.integers(-2, 4),
+)
+def test_no_values_end_in_anything_but_an_answer_or_a_refusal(
+    fields: dict[str, Any], margin: float, top: int
+) -> None:
+    questions: list[Any] = [
+        lambda: sw.estimate(MODEL, SYSTEM, fields, TRAINING, memory_margin=margin),
+        lambda: sw.search(MODEL, SYSTEM, TRAINING, fix=fields, top=top, memory_margin=margin),
+        lambda: sw.estimate_many(MODEL, SYSTEM, fields, TRAINING),
+    ]
+    for question in questions:
+        try:
+            question()
+        except sw.ScalewrightError as error:
+            refused = str(error)
+        else:
+            continue
+        assert "internal error" not in refused
+
+
+@pytest.mark.parametrize("devices", [0, -1, 2**40, 1.5, "8", None])
+def test_a_wrong_number_of_devices_is_refused(devices: Any) -> None:
+    with pytest.raises(sw.ScalewrightError, match="devices"):
+        sw.system("dgx-a100-80gb", devices)
+
+
+def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
+    shown = capsys.readouterr().out
+    assert shown
