@@ -144,6 +144,6 @@ impl<'a> Route<'a> {
     /// Rate at which the group leaves one unit of the level below `i`: each of its devices there
     /// brings its own share of the uplink, the siblings have the rest.
     pub(super) fn unit_rate(&self, i: usize) -> f64 {
-        self.device_rate(i) * f64::from(self.group.covered(i))
+        self.device_rate(i) * f64::from(self.group.covered(i)) * self.library(i).busy_share
     }
 }

@@ -47,6 +47,9 @@ pub struct Library {
     /// Rate of the many streams of an all-to-all over that of a ring.
     #[serde(default = "full")]
     pub pairwise_share: f64,
+    /// Rate of rings and trees while all groups of a job run at once, over that of single messages.
+    #[serde(default = "full")]
+    pub busy_share: f64,
     /// Issuing one message to one peer, over the level's `latency`.
     #[serde(default = "default_issue")]
     pub issue: f64,
@@ -72,6 +75,7 @@ impl Library {
             in_network: line,
             own_part: 0.0,
             pairwise_share: 1.0,
+            busy_share: 1.0,
             issue: default_issue(),
         }
     };
@@ -85,6 +89,7 @@ impl Library {
         in_network: switch_reduction(),
         own_part: 0.4,
         pairwise_share: 1.0,
+        busy_share: 1.0,
         issue: default_issue(),
     };
 
@@ -99,6 +104,7 @@ impl Library {
         in_network: switch_reduction(),
         own_part: 0.0,
         pairwise_share: 1.0,
+        busy_share: 1.0,
         issue: default_issue(),
     };
 
@@ -114,6 +120,7 @@ impl Library {
             share(&format!("{path}.{name}.share"), line.share)?;
         }
         share(&format!("{path}.pairwise_share"), self.pairwise_share)?;
+        share(&format!("{path}.busy_share"), self.busy_share)?;
         not_negative(&format!("{path}.own_part"), self.own_part)?;
         not_negative(&format!("{path}.issue"), self.issue)
     }
