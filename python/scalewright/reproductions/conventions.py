@@ -43,13 +43,19 @@ def conventions_of(row: Row) -> Conventions:
             flops = entry["flops"]
             for pattern, other in entry.get("table_flops", {}).items():
                 flops = other if matches(table, [pattern]) else flops
+            columns: dict[str, str] = dict(entry.get("columns", {}))
+            space: dict[str, list[Any]] = dict(entry["space"])
+            for run in entry.get("runs", ()):
+                if all(matches(row.text(cell), [text]) for cell, text in run["where"].items()):
+                    columns |= run.get("columns", {})
+                    space |= run.get("space", {})
             return Conventions(
                 known=True,
                 flops=flops,
                 recomputed=entry.get("recomputed", "as_run"),
                 training=entry["training"],
-                space=entry["space"],
-                columns=entry.get("columns", {}),
+                space=space,
+                columns=columns,
                 batches_per_device=tuple(entry.get("batches_per_device", ())),
             )
     return Conventions(known=False, space=common)
