@@ -197,14 +197,7 @@ impl<'a> Walk<'a> {
             block.overlap_tensor,
         );
         let mut factors = self.factors.remove(&key);
-        for schedule in listed(
-            self.space.schedule.as_ref(),
-            &[
-                Schedule::GPipe,
-                Schedule::OneForwardOneBackward,
-                Schedule::Interleaved,
-            ],
-        ) {
+        for schedule in self.schedules(block.pipeline) {
             for interleave in self.interleaves(schedule, block.pipeline) {
                 let plan = Plan {
                     schedule,
@@ -234,6 +227,32 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Schedules to try; on one stage all of them are the same plan.
+    fn schedules(&self, pipeline: u32) -> Vec<Schedule> {
+        let all: &[Schedule] = if pipeline == 1 {
+            &[Schedule::OneForwardOneBackward]
+        } else {
+            &[
+                Schedule::GPipe,
+                Schedule::OneForwardOneBackward,
+                Schedule::Interleaved,
+            ]
+        };
+        listed(self.space.schedule.as_ref(), all)
+    }
+
+    /// ZeRO stages to try; without replicas all of them are the same plan.
+    fn zero_stages(&self, plan: &Plan) -> Vec<u8> {
+        let all: &[u8] = if plan.context * plan.data == 1 {
+            &[0]
+        } else if self.job.training.forward_only {
+            &[0, 3]
+        } else {
+            &[0, 1, 2, 3]
+        };
+        listed(self.space.zero.as_ref(), all)
+    }
+
     fn interleaves(&self, schedule: Schedule, pipeline: u32) -> Vec<u32> {
         let per_stage = self.job.shape.layers.div_ceil(u64::from(pipeline));
         let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
@@ -256,11 +275,6 @@ impl<'a> Walk<'a> {
             .chunks
             .remove(&count)
             .unwrap_or_else(|| Chunks::new(self.job, split, count));
-        let stages: &[u8] = if self.job.training.forward_only {
-            &[0, 3]
-        } else {
-            &[0, 1, 2, 3]
-        };
         let policies: &[RecomputePolicy] = if self.job.training.forward_only {
             &[RecomputePolicy::None]
         } else {
@@ -272,7 +286,7 @@ impl<'a> Walk<'a> {
         };
         let mut plan = plan.clone();
         let send = plan.schedule == Schedule::Interleaved;
-        for zero in listed(self.space.zero.as_ref(), stages) {
+        for zero in self.zero_stages(&plan) {
             for recompute in listed(self.space.recompute.as_ref(), policies) {
                 for reduce in listed(self.space.overlap_grad_reduce.as_ref(), &[true]) {
                     for gather in listed(self.space.overlap_param_gather.as_ref(), &[true]) {

@@ -222,6 +222,18 @@ def test_the_tables_read_as_plain_text(capsys: pytest.CaptureFixture[str]) -> No
         assert section in shown.out
 
 
+@pytest.mark.parametrize("columns", ["80", "100", "200"])
+def test_tables_fit_the_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(PLAN) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert all(line == line.rstrip() for line in lines)
+    assert not any("\u2026" in line for line in lines)
+
+
 def test_compare_reads_text_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first = tmp_path / "first.json"
     first.write_text(json.dumps(answer(capsys, *ESTIMATE, "--pipeline", "4")))

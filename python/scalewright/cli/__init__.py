@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from io import TextIOWrapper
+from typing import cast
 
 from scalewright.cli import catalog, compare, estimate, plan, reproduce
 
@@ -49,9 +50,7 @@ def _guarded(options: argparse.Namespace) -> int:
     """Run a verb; what the user can mend is said in a line, never as a traceback."""
     from scalewright.errors import ScalewrightError
 
-    if isinstance(sys.stdout, TextIOWrapper):
-        # a terminal that lacks a letter must not stop the answer
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _forgive_letters()
     try:
         code = options.run(options)
         sys.stdout.flush()
@@ -67,6 +66,13 @@ def _guarded(options: argparse.Namespace) -> int:
         print("scalewright: stopped", file=sys.stderr)
         return INTERRUPTED
     return code
+
+
+def _forgive_letters() -> None:
+    """Let a letter that the terminal lacks stop no answer."""
+    screen: object = sys.stdout
+    if isinstance(screen, TextIOWrapper):
+        cast("TextIOWrapper", screen).reconfigure(errors="backslashreplace")
 
 
 def _refused(message: str) -> int:

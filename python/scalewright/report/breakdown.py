@@ -133,5 +133,6 @@ def show_speed(priced: Estimate, screen: Console) -> None:
     )
     screen.print(f"HFU {q.share(values['hfu'])} = the same with recomputed FLOPs added")
     screen.print(
-        "model FLOPs of the GPT family = 72 B s l h^2 (1 + s/6h + V/12lh), attention in full"
+        "model FLOPs = 3 x the forward pass's matrix arithmetic, attention in full: "
+        "72 B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
     )

@@ -60,10 +60,16 @@ def show_differences(
     rest = terms[len(shown) :]
     if rest:
         first, second = (sum(r[f"{which}_time_s"] for r in rest) for which in ("first", "second"))
-        rows.add_row(f"{len(rest)} other terms", *_three(first, second, unit_s))
+        label = f"{len(rest)} other terms" if shown else "all terms"
+        rows.add_row(label, *_three(first, second, unit_s))
     first, second = both.first.step_time_s, both.second.step_time_s
     rows.add_row("step time", *_three(first, second, unit_s), style="bold")
     screen.print(rows)
+    a, b = both.first.values, both.second.values
+    screen.print(
+        f"memory {q.gib(a['peak_memory_bytes'])} -> {q.gib(b['peak_memory_bytes'])} GiB, "
+        f"energy {q.energy(a['energy_j_per_step'])} -> {q.energy(b['energy_j_per_step'])} a step"
+    )
 
 
 def _three(first: float, second: float, unit_s: float) -> tuple[str, str, str]:

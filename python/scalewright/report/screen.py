@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import sys
+from typing import TextIO, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +21,20 @@ class _Screen(Console):
         raise BrokenPipeError
 
 
+class _Plain(io.TextIOBase):
+    """A pipe whose lines end with their last letter; tables pad them to the full width."""
+
+    def __init__(self, pipe: TextIO) -> None:
+        """Write to `pipe`."""
+        self._pipe = pipe
+
+    def write(self, text: str) -> int:
+        return self._pipe.write(re.sub(r" +$", "", text, flags=re.MULTILINE))
+
+    def flush(self) -> None:
+        self._pipe.flush()
+
+
 def console() -> Console:
     """Return the screen: colours on a terminal, plain wide text in a pipe."""
     if sys.stdout.isatty():
@@ -25,6 +42,7 @@ def console() -> Console:
     columns = os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and len(columns) < 5 else _PIPE_WIDTH
     return _Screen(
+        file=cast("TextIO", _Plain(sys.stdout)),
         width=max(width, 80),
         highlight=False,
         markup=False,

@@ -84,6 +84,7 @@ def _show_rejected(values: Mapping[str, Any], screen: Console) -> None:
     heading(screen, "Rejected")
     rows = table("combinations", "reason", left=0)
     rows.columns[1].justify = "left"
+    rows.columns[1].no_wrap = False
     for row in values["rejected"]:
         missing = row.get("least_missing_bytes")
         nearest = f" (the nearest lacks {q.size(missing)})" if missing is not None else ""
