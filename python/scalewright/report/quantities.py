@@ -12,7 +12,7 @@ def time(seconds: float) -> str:
         return f"{seconds / _DAY_S:,.1f} days"
     for least, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if seconds >= least:
-            return f"{seconds / least:.4g} {unit}" if seconds < 1000 else f"{seconds:,.0f} s"
+            return f"{seconds / least:#.4g} {unit}" if seconds < 999.95 else f"{seconds:,.0f} s"
     return f"{seconds * 1e9:.3g} ns" if seconds > 0 else "0"
 
 
@@ -40,15 +40,17 @@ def size(amount_bytes: float) -> str:
 def energy(joules: float) -> str:
     """Return an energy in kWh or MWh."""
     kilowatt_hours = joules / 3.6e6
-    if kilowatt_hours >= 1000:
-        return f"{kilowatt_hours / 1000:,.1f} MWh"
-    return f"{kilowatt_hours:,.3g} kWh"
+    if kilowatt_hours >= 100:
+        return f"{kilowatt_hours / 1000:,.2f} MWh"
+    return f"{kilowatt_hours:#,.3g} kWh"
 
 
 def dollars(amount: float | None) -> str:
     """Return an amount of money."""
     if amount is None:
         return "unknown (no price in the catalog)"
+    if amount < 1:
+        return f"{amount:.3g} USD"
     return f"{amount:,.0f} USD" if amount >= 1000 else f"{amount:,.2f} USD"
 
 
