@@ -71,9 +71,15 @@ pub enum Metric {
     StateMemory,
     /// Kept activations of the fullest stage.
     ActivationMemory,
+    /// Forward time of one layer and micro-batch.
+    LayerForward,
+    /// Backward time of one layer and micro-batch, recomputation in it.
+    LayerBackward,
+    /// Both.
+    LayerTotal,
 }
 
-const NAMES: [(&str, Metric); 38] = [
+const NAMES: [(&str, Metric); 41] = [
     ("achieved_tflops", Metric::DeviceRate),
     ("achieved_tflops_per_gpu", Metric::DeviceRate),
     ("achieved_tflops_per_device", Metric::DeviceRate),
@@ -115,6 +121,9 @@ const NAMES: [(&str, Metric); 38] = [
         Metric::StateMemory,
     ),
     ("activation_memory_per_gpu", Metric::ActivationMemory),
+    ("layer_forward_time", Metric::LayerForward),
+    ("layer_backward_time", Metric::LayerBackward),
+    ("layer_total_time", Metric::LayerTotal),
 ];
 
 impl Metric {
@@ -147,7 +156,11 @@ impl Metric {
             Self::ModelUtilisation | Self::HardwareUtilisation => {
                 &[("%", 0.01), ("share", 1.0), ("fraction", 1.0)]
             }
-            Self::StepTime | Self::RunTime(_) => &[
+            Self::StepTime
+            | Self::RunTime(_)
+            | Self::LayerForward
+            | Self::LayerBackward
+            | Self::LayerTotal => &[
                 ("s", 1.0),
                 ("ms", 1e-3),
                 ("min", 60.0),
@@ -213,6 +226,14 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
             .most(|s| s.weights_bytes + s.gradients_bytes + s.optimizer_bytes)
             .value(),
         Metric::ActivationMemory => priced.most(|s| s.activations_bytes).value(),
+        Metric::LayerForward | Metric::LayerBackward | Metric::LayerTotal => {
+            let counts: fn(&str) -> bool = match metric {
+                Metric::LayerForward => |phase| phase == "forward",
+                Metric::LayerBackward => |phase| matches!(phase, "backward" | "recompute"),
+                _ => |phase| matches!(phase, "forward" | "backward" | "recompute"),
+            };
+            priced.layer_time(job.model.layers, counts)?.value()
+        }
     };
     Ok(value / metric.unit_size(&request.unit)?)
 }

@@ -18,8 +18,21 @@ pub struct Priced {
     pub model_flops_per_step: Flops,
     /// The same with what is recomputed.
     pub hardware_flops_per_step: Flops,
+    /// Micro-batches per replica and step.
+    pub micro_batches: u64,
+    /// Where the time goes on the busiest stage.
+    pub time: Vec<Term>,
     /// Memory by stage.
     pub memory: Vec<Stage>,
+}
+
+/// One line of the time breakdown, as `matmul.forward`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Term {
+    /// What takes the time.
+    pub term: String,
+    /// Seconds on the critical path.
+    pub time_s: Seconds,
 }
 
 /// Memory of one stage's ranks by class.
@@ -54,6 +67,22 @@ impl Priced {
             priced.step_time_s.value(),
             "a time above 0",
         ))
+    }
+
+    /// Time that one layer takes for one micro-batch in the phases that `counts` accepts.
+    ///
+    /// The terms of embedding, head and loss stand apart; the rest of a stage's time is its layers'.
+    pub(super) fn layer_time(&self, layers: u64, counts: fn(&str) -> bool) -> Result<Seconds> {
+        if self.plan.pipeline > 1 {
+            let allowed = "1: the time of a layer is read where one stage runs all of them";
+            return Err(Error::invalid("plan.pipeline", self.plan.pipeline, allowed));
+        }
+        let of_layers = self.time.iter().filter(|line| {
+            let (class, phase) = line.term.split_once('.').unwrap_or((&line.term, ""));
+            !matches!(class, "embedding" | "head" | "loss") && counts(phase)
+        });
+        let stage: Seconds = of_layers.map(|line| line.time_s).sum();
+        Ok(stage / (layers as f64 * self.micro_batches as f64))
     }
 
     /// The largest of the stages' values of `amount`.

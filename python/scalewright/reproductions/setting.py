@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _LEAST_GROUP = 4
+_OF_ONE_LAYER = "layer_"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ def setting_of(row: Row) -> Setting:
     """
     conventions = conventions_of(row)
     row = replace(row, cells={**conventions.columns, **row.cells})
+    if row.text("metric").startswith(_OF_ONE_LAYER) and row.text("model"):
+        # alone, a layer would carry the collectives of embedding and head
+        cells = {column: text for column, text in row.cells.items() if column != "layers"}
+        row = replace(row, cells=cells)
     machine = machine_of(row)
     model, notes = model_of(row)
     training = _training(row, conventions)
@@ -150,7 +155,10 @@ def _batches(
     if (batch := row.count("global_batch")) is not None:
         return (batch,)
     replicas = space.get("data", [machine.devices])[0]
-    if len(micro := space.get("micro_batch", [])) == 1 and not conventions.batches_per_device:
+    micro = space.get("micro_batch", [])
+    if micro and row.text("metric").startswith(_OF_ONE_LAYER):
+        return (replicas * micro[0],)
+    if len(micro) == 1 and not conventions.batches_per_device:
         message = "global_batch: got nothing; allowed: sequences per step"
         raise InvalidError(message)
     per_replica = tuple(micro) or conventions.batches_per_device
