@@ -57,6 +57,11 @@ fn rates_follow_the_convention() {
         ask(r#"{"metric": "aggregate_pflops", "unit": "PFLOP/s", "flops": "hardware"}"#),
         hardware / step / 1e15,
     );
+    for unit in ["TFLOPS", "TFLOPs/s/GPU", "tflop/s"] {
+        let request =
+            format!(r#"{{"metric": "tflops_per_gpu", "unit": "{unit}", "flops": "model"}}"#);
+        assert_near(ask(&request), model / step / 8.0 / 1e12);
+    }
     assert_near(
         ask(r#"{"metric": "MFU", "unit": "% of 300", "flops": "model"}"#),
         100.0 * model / step / 8.0 / 300e12,

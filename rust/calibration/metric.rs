@@ -176,18 +176,40 @@ impl Metric {
 
     fn unit_size(self, unit: &str) -> Result<f64> {
         let units = self.units();
-        // "% of 312" says the peak as well, "tokens/s/GPU" whose tokens: the head is the unit
-        let wanted = unit.split(" of ").next().unwrap_or(unit).trim();
-        let wanted = wanted.strip_suffix("/GPU").unwrap_or(wanted);
+        let wanted = plain_unit(unit);
         if wanted.is_empty() {
             return Ok(units[0].1);
         }
         units
             .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(wanted))
+            .find(|(known, _)| known.eq_ignore_ascii_case(&wanted))
             .map(|(_, size)| *size)
             .ok_or_else(|| Error::unknown("unit", unit, units.iter().map(|(known, _)| *known)))
     }
+}
+
+/// A unit in one spelling: "% of 312" says the peak as well, "tokens/s/GPU" whose tokens they are,
+/// and rates are written "TFLOPS", "TFLOPs/s" or "TFLOP/s".
+fn plain_unit(unit: &str) -> String {
+    let head = unit.split(" of ").next().unwrap_or(unit).trim();
+    let mut plain = head.to_ascii_lowercase();
+    for owner in ["/gpu", "/chip", "/device", "/accelerator"] {
+        plain = plain.replace(owner, "");
+    }
+    let rate = plain.strip_suffix("flops/s");
+    if let Some(scale) = rate.or_else(|| plain.strip_suffix("flops")) {
+        return format!("{scale}flop/s");
+    }
+    let spelt = match plain.as_str() {
+        "sec" | "seconds" | "second" => "s",
+        "milliseconds" => "ms",
+        "minutes" => "min",
+        "hours" | "hour" => "h",
+        "percent" => "%",
+        "tok/s" | "tokens/sec" | "tokens/second" => "tokens/s",
+        other => other,
+    };
+    spelt.to_owned()
 }
 
 /// The figure that a paper would print for `priced`, in the request's unit.

@@ -202,6 +202,7 @@ def test_a_row_that_cannot_be_priced_says_why(tmp_path, changes, reason):
         {"dp": "", "cp": ""},
         {"dtype": "FP16 mixed"},
         {"value": "~1.42"},
+        {"metric": "Iteration time (s)", "unit": "seconds"},
     ],
 )
 def test_odd_spellings_mean_the_same(tmp_path, changes):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
 from scalewright.errors import ScalewrightError
+from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import skip_reason, spelt
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
@@ -140,7 +141,7 @@ def _compared(row: Row, pricing: Pricing) -> Result:
 def _request(row: Row, setting: Setting, published: float) -> str:
     """Say what the paper prints: metric, unit, conventions."""
     name, unit = row.text("metric"), row.text("unit")
-    meant = spelt("metrics", name) or name
+    meant = spelt("metrics", plain(name)) or name
     if meant.casefold() in {"mfu", "hfu", "percent_of_peak"} and not unit and published <= 1.0:
         unit = "share"
     conventions = setting.conventions

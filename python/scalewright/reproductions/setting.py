@@ -54,6 +54,8 @@ def setting_of(row: Row) -> Setting:
     model, notes = model_of(row)
     training = _training(row, conventions)
     space = _space(row, conventions, machine)
+    if model.get("experts") is None:
+        space["expert"] = [1]
     batches = _batches(row, conventions, machine, space)
     notes = (*machine.notes, *notes)
     if not conventions.known:

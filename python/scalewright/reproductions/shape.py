@@ -45,6 +45,9 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     shape = {column: row.count(column) for column in _SHAPE}
     if entry is not None:
         model = _overlaid(entry, shape, row.count("vocab"))
+        dense = row.count("dense_layers")
+        if dense is not None and model.get("experts") is not None:
+            model["experts"] = {**model["experts"], "first_dense_layers": dense}
         # the run had as many positions as its sequences are long
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length
