@@ -44,7 +44,8 @@ impl Mesh {
     /// `tensor` apart, with `expert_tensor = 1` they are contiguous (expert tensor parallelism
     /// unlike attention's).
     pub fn new(plan: &Plan) -> Self {
-        let stage = plan.tensor * plan.context * plan.data;
+        let replicas = plan.context.saturating_mul(plan.data);
+        let stage = plan.tensor.saturating_mul(replicas);
         let expert_tensor = plan.expert_tensor_ranks();
         Self {
             tensor: Span {
@@ -61,18 +62,18 @@ impl Mesh {
             },
             replicas: Span {
                 stride: plan.tensor,
-                size: plan.context * plan.data,
+                size: replicas,
             },
             expert_replicas: Span {
-                stride: expert_tensor * plan.expert,
-                size: stage / (expert_tensor * plan.expert).max(1),
+                stride: expert_tensor.saturating_mul(plan.expert),
+                size: stage / expert_tensor.saturating_mul(plan.expert).max(1),
             },
             stages: Span {
                 stride: stage,
                 size: plan.pipeline.min(2),
             },
             ends: Span {
-                stride: stage * plan.pipeline.saturating_sub(1).max(1),
+                stride: stage.saturating_mul(plan.pipeline.saturating_sub(1).max(1)),
                 size: plan.pipeline.min(2),
             },
         }
@@ -91,7 +92,7 @@ pub fn zero_spans(replicas: Span, zero_group: u32) -> (Span, Span) {
         size,
     };
     let outer = Span {
-        stride: replicas.stride * size,
+        stride: replicas.stride.saturating_mul(size),
         size: replicas.size / size.max(1),
     };
     (shard, outer)

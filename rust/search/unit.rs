@@ -233,9 +233,9 @@ impl<'a> Walk<'a> {
             &[Schedule::OneForwardOneBackward]
         } else {
             &[
-                Schedule::GPipe,
                 Schedule::OneForwardOneBackward,
                 Schedule::Interleaved,
+                Schedule::GPipe,
             ]
         };
         listed(self.space.schedule.as_ref(), all)
