@@ -85,12 +85,11 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Devices that the plan uses.
+    /// Devices that the plan uses; `u64::MAX` where they are more than that.
     pub fn devices(&self) -> u64 {
         [self.tensor, self.context, self.pipeline, self.data]
             .iter()
-            .map(|&n| u64::from(n))
-            .product()
+            .fold(1, |product, &n| product.saturating_mul(u64::from(n)))
     }
 
     /// Ranks that split each expert's matrices, the default resolved.

@@ -239,10 +239,16 @@ impl fmt::Display for Rule {
 
 /// Adds the nearest divisors below and above.
 fn nearest(out: &mut fmt::Formatter, value: u64, size: u64) -> fmt::Result {
-    let below = (1..value.min(size + 1))
-        .rev()
-        .find(|d| size.is_multiple_of(*d));
-    let above = (value + 1..=size).find(|d| size.is_multiple_of(*d));
+    // divisors come in pairs, so a walk up to the root finds them all
+    let small = (1..=size.isqrt()).filter(|d| size.is_multiple_of(*d));
+    let (mut below, mut above) = (None, None);
+    for divisor in small.flat_map(|d| [d, size / d]) {
+        if divisor < value {
+            below = below.max(Some(divisor));
+        } else if divisor > value {
+            above = Some(above.map_or(divisor, |a: u64| a.min(divisor)));
+        }
+    }
     match (below, above) {
         (Some(b), Some(a)) => write!(out, "; nearest {b}, {a}"),
         (Some(one), None) | (None, Some(one)) => write!(out, "; nearest {one}"),

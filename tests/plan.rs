@@ -1,0 +1,388 @@
+//! Does lowering conserve weights and arithmetic, and send what the papers say?
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::collective::Collective;
+use scalewright::estimate::Job;
+use scalewright::operator_cost::Kernel;
+use scalewright::plan::{BlockProgram, Plan, Purpose, Shape, Split, Task, check, lower};
+use scalewright::workload::BlockRole;
+use worlds::jobs;
+
+/// Programs of all blocks in the model's order.
+fn programs(job: &Job, plan: &Plan) -> Vec<BlockProgram> {
+    let order = job.graph.order.iter();
+    order
+        .map(|&block| lower(&job.graph, block, &job.training, plan))
+        .collect()
+}
+
+fn flops(tasks: &[Task]) -> f64 {
+    let device = worlds::a100();
+    tasks
+        .iter()
+        .map(|task| match task {
+            Task::Compute { kernel, .. } => kernel.cost(&device).flops.value(),
+            Task::Communicate { .. } => 0.0,
+        })
+        .sum()
+}
+
+fn matrix_flops(programs: &[BlockProgram]) -> (f64, f64) {
+    let forward = programs.iter().map(|p| flops(&p.forward)).sum();
+    let backward = programs.iter().map(|p| flops(&p.backward)).sum();
+    (forward, backward)
+}
+
+/// Collectives of a purpose: operation, ranks, bytes.
+fn wires(tasks: &[Task], wanted: Purpose) -> Vec<(Collective, u32, f64)> {
+    tasks
+        .iter()
+        .filter_map(|task| match task {
+            Task::Communicate {
+                purpose,
+                collective,
+                span,
+                bytes,
+                ..
+            } if *purpose == wanted => Some((*collective, span.size, bytes.value())),
+            _ => None,
+        })
+        .collect()
+}
+
+fn count(wires: &[(Collective, u32, f64)], wanted: Collective, bytes: f64) -> usize {
+    wires
+        .iter()
+        .filter(|(c, _, b)| *c == wanted && near(*b, bytes))
+        .count()
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+/// The program of one layer of a model under a plan.
+fn layer(text: &str, devices: u32, plan: &Plan) -> BlockProgram {
+    let job = jobs::job(
+        text,
+        &worlds::nodes_of_eight(devices),
+        &jobs::training(64, 2048, ""),
+    );
+    let is_layer = |b: &&usize| job.graph.blocks[**b].role == BlockRole::Layer;
+    let last = *job.graph.order.iter().rfind(is_layer).unwrap();
+    lower(&job.graph, last, &job.training, plan)
+}
+
+fn plain(tensor: u32, sequence_parallel: bool) -> Plan {
+    Plan {
+        tensor,
+        micro_batch: 4,
+        sequence_parallel,
+        ..Plan::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn weights_are_conserved((job, plan) in jobs::planned()) {
+        let held = programs(&job, &plan);
+        let full: f64 = held.iter().map(|p| p.weights.full).sum();
+        let parameters = job.model.parameters();
+        prop_assert!(near(full, (parameters.padded_total - parameters.extra) as f64));
+        let expert_ranks = f64::from(plan.expert * plan.expert_tensor_ranks());
+        for program in &held {
+            let w = program.weights;
+            let all = (w.dense + w.frozen) * f64::from(plan.tensor) + w.expert * expert_ranks;
+            prop_assert!(near(all, w.full + w.excess), "{all} is not {} + {}", w.full, w.excess);
+            prop_assert!(w.excess >= -1e-6 * w.full);
+            // replicas are at most one more copy per further tensor rank of what is not in experts
+            let dense = w.full - w.expert * expert_ranks;
+            prop_assert!(w.excess <= dense * f64::from(plan.tensor - 1) * (1.0 + 1e-9) + 1e-6);
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_conserved((job, plan) in jobs::planned()) {
+        let alone = Plan { micro_batch: plan.micro_batch, ..Plan::default() };
+        let (forward, backward) = matrix_flops(&programs(&job, &alone));
+        let (cut_forward, cut_backward) = matrix_flops(&programs(&job, &plan));
+        let ranks = f64::from(plan.tensor * plan.context);
+        let vocab = job.model.padded_vocab.unwrap_or(job.model.vocab);
+        let even = u64::from(plan.tensor) <= job.model.kv_heads.unwrap_or(job.model.heads)
+            && vocab.is_multiple_of(u64::from(plan.tensor));
+        // latent projections are not cut along columns: only sequence parallelism divides them
+        let whole = job.model.latent.is_some() && plan.tensor > 1;
+        if even && !whole {
+            prop_assert!(near(cut_forward * ranks, forward));
+            prop_assert!(near(cut_backward * ranks, backward));
+        } else {
+            prop_assert!(cut_forward * ranks >= forward * (1.0 - 1e-9));
+            prop_assert!(cut_backward * ranks >= backward * (1.0 - 1e-9));
+            prop_assert!(cut_forward <= forward / f64::from(plan.context) * (1.0 + 1e-9));
+            prop_assert!(cut_backward <= backward / f64::from(plan.context) * (1.0 + 1e-9));
+        }
+    }
+
+    #[test]
+    fn backward_is_twice_forward((job, plan) in jobs::planned()) {
+        prop_assume!(!job.training.flash_attention);
+        let (forward, backward) = matrix_flops(&programs(&job, &plan));
+        prop_assert!(near(backward, 2.0 * forward), "{backward} is not twice {forward}");
+    }
+
+    #[test]
+    fn recomputation_never_keeps_more((job, plan) in jobs::planned()) {
+        for program in programs(&job, &plan) {
+            let a = program.activations;
+            prop_assert!(a.kept_selective <= a.kept);
+        }
+    }
+
+    #[test]
+    fn layers_deal_out_whole(layers in 1..200_u64, stages in 1..100_u64) {
+        match Split::new(layers, stages) {
+            Some(split) if stages == 1 => prop_assert_eq!(split.first, layers),
+            Some(split) => {
+                prop_assert_eq!(split.first + split.middle * (stages - 2) + split.last, layers);
+                prop_assert!(split.middle > 0);
+                prop_assert!(split.middle - split.first <= 1 && split.middle - split.last <= 1);
+            }
+            None => prop_assert!((0..3).all(|less| !(layers + less).is_multiple_of(stages))),
+        }
+    }
+
+    #[test]
+    fn any_plan_gets_a_verdict(fields in prop::array::uniform9(any::<u32>()), exponents in prop::array::uniform4(0..25_u32)) {
+        let job = jobs::job(&jobs::mixture(8, 256), &worlds::nodes_of_eight(64), &jobs::training(64, 512, ""));
+        let wild = Plan {
+            tensor: fields[0], context: fields[1], pipeline: fields[2], data: fields[3],
+            expert: fields[4], expert_tensor: fields[5], micro_batch: fields[6],
+            interleave: fields[7], zero_group: fields[8], ..Plan::default()
+        };
+        prop_assert!(check(&wild, &job.shape, &job.training, 64).is_err());
+        let [tensor, context, pipeline, data] = exponents.map(|e| 1_u32 << e);
+        let plan = Plan { tensor, context, pipeline, data, ..Plan::default() };
+        let product = exponents.iter().sum::<u32>();
+        if product != 6 {
+            prop_assert!(check(&plan, &job.shape, &job.training, 64).is_err());
+        }
+    }
+}
+
+#[test]
+fn copies_of_few_key_heads_are_counted() {
+    let (hidden, tokens) = (1024.0, 4.0 * 2048.0);
+    let one = flops(&layer(&jobs::llama(4, 1024, 2), 8, &plain(1, false)).forward);
+    let cut = flops(&layer(&jobs::llama(4, 1024, 2), 8, &plain(8, false)).forward);
+    // two key and two value heads of 64 become eight each
+    let again = 2.0 * tokens * hidden * 2.0 * (8.0 - 2.0) * 64.0;
+    assert!(near(8.0 * cut, one + again), "{cut} x 8, {one} + {again}");
+    let weights = layer(&jobs::llama(4, 1024, 2), 8, &plain(8, false)).weights;
+    let norms = 2.0 * hidden * 7.0;
+    assert!(near(weights.excess, hidden * 2.0 * 6.0 * 64.0 + norms));
+}
+
+#[test]
+fn gpt_layer_weights_follow_megatron() {
+    let hidden = 1024.0;
+    for tensor in [1, 2, 4, 8, 16] {
+        let weights = layer(&jobs::gpt(4, 1024), 16, &plain(tensor, false)).weights;
+        let cut = (12.0 * hidden * hidden + 7.0 * hidden) / f64::from(tensor);
+        assert!(near(weights.dense, cut + 6.0 * hidden), "{weights:?}");
+        assert!(near(weights.full, 12.0 * hidden * hidden + 13.0 * hidden));
+        assert!(near(
+            weights.excess + 1.0,
+            6.0 * hidden * f64::from(tensor - 1) + 1.0
+        ));
+    }
+}
+
+#[test]
+fn a_padded_vocabulary_shows_as_excess() {
+    let text = jobs::llama(4, 1024, 16).replace("32000", "32003");
+    let job = jobs::job(
+        &text,
+        &worlds::nodes_of_eight(8),
+        &jobs::training(8, 512, ""),
+    );
+    let weights = lower(&job.graph, 0, &job.training, &plain(8, false)).weights;
+    assert!(near(weights.excess, (32_008.0 - 32_003.0) * 1024.0));
+}
+
+#[test]
+fn tensor_ranks_sum_twice_a_pass() {
+    // Shoeybi et al. 2019, section 3: all-reduces of batch x sequence x hidden, two each way
+    let program = layer(&jobs::gpt(4, 1024), 8, &plain(8, false));
+    let bytes = 4.0 * 2048.0 * 1024.0 * 2.0;
+    for tasks in [&program.forward, &program.backward] {
+        let sent = wires(tasks, Purpose::Tensor);
+        assert_eq!(sent.len(), 2, "{sent:?}");
+        assert_eq!(count(&sent, Collective::AllReduce, bytes), 2);
+        assert!(sent.iter().all(|(_, size, _)| *size == 8));
+    }
+}
+
+#[test]
+fn sequence_parallelism_sends_as_much_forward() {
+    // Korthikanti et al. 2022, section 4.2.2: two gathers and two scatters in place of two sums;
+    // backward gathers the kept inputs once more for the weight gradients
+    let program = layer(&jobs::gpt(4, 1024), 8, &plain(8, true));
+    let bytes = 4.0 * 2048.0 * 1024.0 * 2.0;
+    let forward = wires(&program.forward, Purpose::Tensor);
+    assert_eq!(count(&forward, Collective::AllGather, bytes), 2);
+    assert_eq!(count(&forward, Collective::ReduceScatter, bytes), 2);
+    assert_eq!(forward.len(), 4);
+    let backward = wires(&program.backward, Purpose::Tensor);
+    assert_eq!(count(&backward, Collective::AllGather, bytes), 4);
+    assert_eq!(count(&backward, Collective::ReduceScatter, bytes), 2);
+    assert_eq!(backward.len(), 6);
+}
+
+#[test]
+fn context_parallelism_brings_all_keys_past() {
+    let plan = Plan {
+        context: 4,
+        micro_batch: 4,
+        ..Plan::default()
+    };
+    let program = layer(&jobs::llama(4, 1024, 2), 4, &plan);
+    // keys and values of two heads of 64
+    let bytes = 4.0 * 2048.0 * 2.0 * 2.0 * 64.0 * 2.0;
+    let forward = wires(&program.forward, Purpose::Context);
+    assert_eq!(count(&forward, Collective::AllGather, bytes), 1);
+    assert_eq!(forward.len(), 1);
+    let backward = wires(&program.backward, Purpose::Context);
+    assert_eq!(count(&backward, Collective::AllGather, bytes), 1);
+    assert_eq!(count(&backward, Collective::ReduceScatter, bytes), 1);
+}
+
+#[test]
+fn experts_swap_tokens_twice_a_pass() {
+    // each token goes to its two experts and comes back: tokens x top_k x hidden
+    for (tensor, data) in [(1, 8), (4, 2)] {
+        let plan = Plan {
+            expert: 4,
+            expert_tensor: 1,
+            data,
+            ..plain(tensor, tensor > 1)
+        };
+        let program = layer(&jobs::mixture(4, 1024), 8, &plan);
+        let bytes = 4.0 * 2048.0 / f64::from(tensor) * 2.0 * 1024.0 * 2.0;
+        for tasks in [&program.forward, &program.backward] {
+            let sent = wires(tasks, Purpose::Expert);
+            assert_eq!(count(&sent, Collective::AllToAll, bytes), 2, "{sent:?}");
+            assert_eq!(sent.len(), 2);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_sent_alone() {
+    for text in [
+        jobs::gpt(4, 1024),
+        jobs::mixture(4, 1024),
+        jobs::latent(4, 1024),
+    ] {
+        let program = layer(&text, 1, &plain(1, false));
+        let all = program.forward.iter().chain(&program.backward);
+        assert!(
+            all.into_iter()
+                .all(|t| matches!(t, Task::Compute { kernel, .. } if finite(kernel)))
+        );
+    }
+}
+
+fn finite(kernel: &Kernel) -> bool {
+    let cost = kernel.cost(&worlds::a100());
+    cost.time.value().is_finite() && cost.time.value() >= 0.0
+}
+
+/// The message of the rule that a plan breaks for a model of 128 heads.
+fn broken(plan: &Plan) -> String {
+    let text = jobs::gpt(96, 12288).replace(r#""heads": 16"#, r#""heads": 128"#);
+    let training = jobs::training(1536, 2048, "");
+    let graph = jobs::model(&text).graph(&training);
+    let devices = u32::try_from(plan.devices()).unwrap();
+    check(plan, &Shape::new(&graph), &training, devices)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn illegal_plans_name_the_nearest_legal_value() {
+    let base = Plan::default();
+    let cases = [
+        (
+            Plan {
+                tensor: 12,
+                ..base.clone()
+            },
+            "tensor = 12 does not divide heads = 128; nearest 8, 16",
+        ),
+        (
+            Plan {
+                pipeline: 9,
+                ..base.clone()
+            },
+            "pipeline x interleave = 9 does not divide layers = 96; nearest 8, 12",
+        ),
+        (
+            Plan {
+                data: 5,
+                ..base.clone()
+            },
+            "data x micro_batch = 5 does not divide global_batch = 1536; nearest 4, 6",
+        ),
+        (
+            Plan {
+                data: 1,
+                micro_batch: 3000,
+                ..base.clone()
+            },
+            "data x micro_batch = 3000 does not divide global_batch = 1536; nearest 1536",
+        ),
+        (
+            Plan {
+                context: 3,
+                ..base.clone()
+            },
+            "context (x tensor) = 3 does not divide sequence = 2048; nearest 2, 4",
+        ),
+        (
+            Plan {
+                tensor: 0,
+                ..base.clone()
+            },
+            "tensor is out of range",
+        ),
+        (
+            Plan {
+                zero: 4,
+                ..base.clone()
+            },
+            "zero_group must divide context x data, and zero must be 0 to 3",
+        ),
+    ];
+    for (plan, message) in cases {
+        assert_eq!(broken(&plan), message);
+    }
+}
+
+#[test]
+fn messages_of_large_batches_come_at_once() {
+    // the largest prime below 2^32: a walk over all values would take seconds
+    let training = jobs::training(4_294_967_291, 512, "");
+    let graph = jobs::model(&jobs::gpt(4, 256)).graph(&training);
+    let start = std::time::Instant::now();
+    let plan = Plan {
+        data: 2,
+        ..Plan::default()
+    };
+    let rule = check(&plan, &Shape::new(&graph), &training, 2).unwrap_err();
+    assert!(rule.to_string().ends_with("nearest 1, 4294967291"));
+    assert!(start.elapsed().as_secs_f64() < 0.5);
+}

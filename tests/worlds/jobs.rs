@@ -1,0 +1,198 @@
+//! Random small jobs and plans, drawn so that every plan field and every kind of model occurs.
+
+use proptest::prelude::*;
+use scalewright::estimate::{Estimate, Job, Verdict, estimate};
+use scalewright::hardware::Cluster;
+use scalewright::plan::{Plan, RecomputePolicy, Schedule, check};
+use scalewright::workload::{Training, Transformer};
+
+const HEAD: &str = r#"{"name": "toy", "family": "decoder", "position": "rotary""#;
+
+/// A GPT with biases, layer norms and a tied table.
+pub fn gpt(layers: u64, hidden: u64) -> String {
+    format!(
+        r#"{{"name": "gpt", "family": "decoder", "layers": {layers}, "hidden": {hidden}, "heads": 16,
+        "ffn": {}, "vocab": 51200, "max_positions": 2048, "position": "learned",
+        "activation": "gelu", "norm": "layernorm", "tied_embeddings": true, "qkv_bias": true,
+        "output_bias": true, "ffn_bias": true}}"#,
+        4 * hidden
+    )
+}
+
+/// Grouped queries, gated feed-forward, no biases, a head of its own.
+pub fn llama(layers: u64, hidden: u64, kv_heads: u64) -> String {
+    format!(
+        r#"{HEAD}, "layers": {layers}, "hidden": {hidden}, "heads": 16, "kv_heads": {kv_heads},
+        "ffn": {}, "vocab": 32000, "activation": "swiglu", "norm": "rmsnorm"}}"#,
+        3 * hidden
+    )
+}
+
+/// Eight routed experts in all layers but the first, and a shared one.
+pub fn mixture(layers: u64, hidden: u64) -> String {
+    format!(
+        r#"{HEAD}, "layers": {layers}, "hidden": {hidden}, "heads": 16, "kv_heads": 8,
+        "ffn": {}, "vocab": 32000, "activation": "swiglu", "norm": "rmsnorm",
+        "experts": {{"experts": 8, "top_k": 2, "expert_ffn": {hidden}, "shared_ffn": {hidden},
+        "first_dense_layers": 1}}}}"#,
+        2 * hidden
+    )
+}
+
+/// Latent attention with routed experts.
+pub fn latent(layers: u64, hidden: u64) -> String {
+    format!(
+        r#"{HEAD}, "layers": {layers}, "hidden": {hidden}, "heads": 16, "ffn": {}, "vocab": 32000,
+        "activation": "swiglu", "norm": "rmsnorm",
+        "latent": {{"query_rank": 256, "kv_rank": 128, "nope_dim": 64, "rope_dim": 32, "value_dim": 64}},
+        "experts": {{"experts": 16, "top_k": 4, "expert_ffn": {}}}}}"#,
+        2 * hidden,
+        hidden / 2
+    )
+}
+
+/// A model from its JSON text.
+pub fn model(text: &str) -> Transformer {
+    Transformer::from_json(text).unwrap()
+}
+
+/// A training job with every other field at its default; `more` holds further fields.
+pub fn training(global_batch: u64, sequence: u64, more: &str) -> Training {
+    let text = format!(r#"{{"global_batch": {global_batch}, "sequence": {sequence}{more}}}"#);
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A job of a model text on a cluster.
+pub fn job(text: &str, cluster: &Cluster, training: &Training) -> Job {
+    Job::new(&model(text), cluster, training, 0.0).unwrap()
+}
+
+/// The estimate of a legal plan.
+pub fn priced(job: &Job, plan: &Plan) -> Estimate {
+    match estimate(job, plan) {
+        Verdict::Priced(estimate) => *estimate,
+        Verdict::Illegal(rule) => panic!("{rule}: {plan:?}"),
+    }
+}
+
+/// Any of the toy models.
+pub fn models() -> impl Strategy<Value = String> {
+    let layers = prop::sample::select(vec![2_u64, 4, 7, 8, 12]);
+    let hidden = prop::sample::select(vec![256_u64, 1024, 4096]);
+    (layers, hidden, 0..5_u32).prop_map(|(layers, hidden, kind)| match kind {
+        0 => gpt(layers, hidden),
+        1 => llama(layers, hidden, 16),
+        2 => llama(layers, hidden, 2),
+        3 => mixture(layers, hidden),
+        _ => latent(layers, hidden),
+    })
+}
+
+/// Any training job of the toy size.
+pub fn trainings() -> impl Strategy<Value = Training> {
+    let batch = prop::sample::select(vec![8_u64, 32, 96]);
+    let sequence = prop::sample::select(vec![512_u64, 2048]);
+    let optimizer = prop::sample::select(vec!["adam", "sgd", "adafactor"]);
+    (batch, sequence, optimizer, any::<[bool; 4]>()).prop_map(|(batch, sequence, optimizer, on)| {
+        let flash = on[0];
+        let dropout = on[1] && !flash;
+        let gradient = if on[2] { "fp32" } else { "bf16" };
+        let fused = on[3];
+        training(
+            batch,
+            sequence,
+            &format!(
+                r#", "flash_attention": {flash}, "dropout": {dropout}, "gradient": "{gradient}",
+                "fused_gradients": {fused}, "optimizer": "{optimizer}""#
+            ),
+        )
+    })
+}
+
+/// Any cluster of 1 to 64 toy devices.
+pub fn clusters() -> impl Strategy<Value = Cluster> {
+    (0..4_u32, 0..7_u32).prop_map(|(fabric, exponent)| {
+        let devices = 1 << exponent;
+        match fabric {
+            0 => super::nodes_of_eight(devices),
+            1 => super::oversubscribed(devices),
+            2 => super::torus(devices),
+            _ => super::reducing_switches(devices),
+        }
+    })
+}
+
+/// Any job.
+pub fn jobs() -> impl Strategy<Value = Job> {
+    (models(), clusters(), trainings())
+        .prop_map(|(text, cluster, training)| job(&text, &cluster, &training))
+}
+
+/// Any plan, legal or not, whose axes multiply to 2^`exponent` devices.
+fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
+    let cuts = prop::array::uniform3(0..=exponent);
+    let more = (0..4_u32, 0..3_u32, 0..3_u32, 0..4_u8, 0..3_u32, 0..2_u32);
+    (cuts, more, any::<[bool; 6]>()).prop_map(move |(mut cuts, more, on)| {
+        cuts.sort_unstable();
+        let (expert, micro, schedule, zero, recompute, group) = more;
+        let tensor = 1 << (cuts[0]).min(4);
+        let context = 1 << ((cuts[1] - cuts[0]) / 2);
+        let pipeline = 1 << (cuts[2] - cuts[1]).min(3);
+        let data = (1 << exponent) / (tensor * context * pipeline);
+        let interleaved = schedule == 2 && pipeline > 1;
+        Plan {
+            tensor,
+            context,
+            pipeline,
+            data,
+            expert: 1 << expert,
+            expert_tensor: u32::from(on[0]),
+            micro_batch: 1 << micro,
+            interleave: if interleaved { 2 } else { 1 },
+            schedule: match schedule {
+                0 => Schedule::GPipe,
+                2 if interleaved => Schedule::Interleaved,
+                _ => Schedule::OneForwardOneBackward,
+            },
+            zero,
+            zero_group: if group == 0 { 0 } else { context * data },
+            recompute: match recompute {
+                0 => RecomputePolicy::None,
+                1 => RecomputePolicy::Selective,
+                _ => RecomputePolicy::Full,
+            },
+            sequence_parallel: on[1] && tensor > 1,
+            overlap_grad_reduce: on[2],
+            overlap_param_gather: on[3],
+            overlap_tensor: on[4],
+            overlap_pipeline: on[5] && interleaved,
+        }
+    })
+}
+
+/// Any job with a legal plan of it.
+pub fn planned() -> impl Strategy<Value = (Job, Plan)> {
+    jobs()
+        .prop_flat_map(|job| {
+            let exponent = job.cluster.devices.trailing_zeros();
+            (Just(job), drawn(exponent))
+        })
+        .prop_map(|(job, plan)| {
+            let plan = if job.shape.experts {
+                Plan {
+                    sequence_parallel: plan.tensor > 1,
+                    ..plan
+                }
+            } else {
+                Plan {
+                    expert: 1,
+                    expert_tensor: 0,
+                    ..plan
+                }
+            };
+            (job, plan)
+        })
+        .prop_filter("legal", |(job, plan)| {
+            check(plan, &job.shape, &job.training, job.cluster.devices).is_ok()
+        })
+}
