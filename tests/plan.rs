@@ -1,5 +1,7 @@
 //! Does lowering conserve weights and arithmetic, and send what the papers say?
 
+#![allow(clippy::unwrap_used)]
+
 mod worlds;
 
 use proptest::prelude::*;
@@ -362,7 +364,7 @@ fn illegal_plans_name_the_nearest_legal_value() {
         (
             Plan {
                 zero: 4,
-                ..base.clone()
+                ..base
             },
             "zero_group must divide context x data, and zero must be 0 to 3",
         ),

@@ -68,6 +68,7 @@ pub fn job(text: &str, cluster: &Cluster, training: &Training) -> Job {
 }
 
 /// The estimate of a legal plan.
+#[allow(clippy::panic)]
 pub fn priced(job: &Job, plan: &Plan) -> Estimate {
     match estimate(job, plan) {
         Verdict::Priced(estimate) => *estimate,

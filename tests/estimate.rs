@@ -1,0 +1,339 @@
+//! Does an estimate obey physics: no faster than the machine, faster on a better one, its parts whole?
+
+#![allow(clippy::unwrap_used, clippy::float_cmp)]
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::control::Control;
+use scalewright::estimate::{Estimate, Job, StageMemory, price};
+use scalewright::hardware::{Cluster, Library, Line};
+use scalewright::plan::{Plan, RecomputePolicy, Schedule, Task, check, lower};
+use scalewright::search::{Limits, Space, search};
+use scalewright::units::Seconds;
+use worlds::jobs::{self, priced};
+
+/// Seconds that rounding may shift.
+const SLACK: f64 = 1e-9;
+
+fn rises(values: &[f64]) -> bool {
+    values.windows(2).all(|w| w[0] <= w[1] + w[1].abs() * SLACK)
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SLACK * a.abs().max(b.abs())
+}
+
+/// Arithmetic and main-memory traffic of a micro-batch on one rank of each stage together.
+fn compulsory(job: &Job, plan: &Plan) -> (f64, f64) {
+    let mut sum = (0.0, 0.0);
+    for &block in &job.graph.order {
+        let program = lower(&job.graph, block, &job.training, plan);
+        for task in program.forward.iter().chain(&program.backward) {
+            if let Task::Compute { kernel, .. } = task {
+                let cost = kernel.cost(&job.cluster.device);
+                sum.0 += cost.flops.value();
+                sum.1 += cost.traffic.value();
+            }
+        }
+    }
+    sum
+}
+
+/// The same job on another cluster.
+fn moved(job: &Job, change: impl FnOnce(&mut Cluster)) -> Job {
+    let mut cluster = job.cluster.clone();
+    change(&mut cluster);
+    cluster.check().unwrap();
+    Job::new(&job.model, &cluster, &job.training, job.memory_margin).unwrap()
+}
+
+/// The job on a cluster of which one rate, or the memory, is `factor` times as large.
+fn better(job: &Job, which: usize, factor: f64) -> Job {
+    moved(job, |cluster| {
+        let tier = cluster.device.tiers.last_mut().unwrap();
+        match which {
+            0 => tier.bandwidth = tier.bandwidth * factor,
+            1 => tier.capacity = tier.capacity * factor,
+            2 => cluster
+                .device
+                .matrix
+                .values_mut()
+                .for_each(|peak| *peak = *peak * factor),
+            level => {
+                let levels = &mut cluster.system.levels;
+                let level = (level - 3) % levels.len();
+                levels[level].bandwidth = levels[level].bandwidth * factor;
+            }
+        }
+    })
+}
+
+/// The job on a cluster where everything is `factor` times as fast.
+fn sped_up(job: &Job, factor: f64) -> Job {
+    moved(job, |cluster| {
+        for tier in &mut cluster.device.tiers {
+            tier.bandwidth = tier.bandwidth * factor;
+        }
+        for peak in cluster.device.matrix.values_mut() {
+            *peak = *peak * factor;
+        }
+        let faster = |time: Seconds| Seconds::new(time.value() / factor);
+        cluster.device.vector = cluster.device.vector * factor;
+        cluster.device.launch_overhead = faster(cluster.device.launch_overhead);
+        for level in &mut cluster.system.levels {
+            level.bandwidth = level.bandwidth * factor;
+            level.latency = faster(level.latency);
+            let quick = |line: Line| Line {
+                base: faster(line.base),
+                ..line
+            };
+            let plain = level.library.unwrap_or(Library::of_kind(level.kind));
+            level.library = Some(Library {
+                low_latency: quick(plain.low_latency),
+                low_latency_128: quick(plain.low_latency_128),
+                simple: quick(plain.simple),
+                in_network: quick(plain.in_network),
+                ..plain
+            });
+        }
+    })
+}
+
+fn stage_sum(stage: &StageMemory) -> f64 {
+    stage.weights_bytes
+        + stage.gradients_bytes
+        + stage.optimizer_bytes
+        + stage.activations_bytes
+        + stage.workspace_bytes
+        + stage.fragmentation_bytes
+        + stage.reserve_bytes
+}
+
+fn finite(estimate: &Estimate) -> bool {
+    let numbers = [
+        estimate.step_time_s,
+        estimate.peak_memory_bytes,
+        estimate.tokens_per_s,
+        estimate.mfu,
+        estimate.hfu,
+        estimate.energy_j_per_step,
+    ];
+    let terms = estimate.time.iter().flat_map(|t| [t.time_s, t.hidden_s]);
+    let stages = estimate.memory.iter().map(stage_sum);
+    numbers
+        .into_iter()
+        .chain(terms)
+        .chain(stages)
+        .all(|n| n.is_finite() && n >= 0.0)
+}
+
+/// Kept activations of all stages of a plan.
+fn kept(job: &Job, plan: &Plan) -> Vec<f64> {
+    let memory = priced(job, plan).memory;
+    memory.iter().map(|m| m.activations_bytes).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_step_beats_the_machine((job, plan) in jobs::planned()) {
+        let estimate = priced(&job, &plan);
+        prop_assert!(finite(&estimate), "{estimate:?}");
+        let (flops, bytes) = compulsory(&job, &plan);
+        let rounds = plan.micro_batches(job.training.global_batch) as f64;
+        let each = rounds / f64::from(plan.pipeline);
+        let peak = estimate.peak_flops_per_s_per_device;
+        let bandwidth = job.cluster.device.main_memory().bandwidth.value();
+        prop_assert!(estimate.step_time_s >= flops * each / peak);
+        prop_assert!(estimate.step_time_s >= bytes * each / bandwidth);
+        prop_assert!(estimate.mfu <= 2.0, "{}", estimate.mfu);
+        prop_assert!(estimate.mfu <= estimate.hfu * (1.0 + SLACK));
+    }
+
+    #[test]
+    fn terms_add_up_to_the_step((job, plan) in jobs::planned()) {
+        let estimate = priced(&job, &plan);
+        let sum: f64 = estimate.time.iter().map(|t| t.time_s).sum();
+        prop_assert!(near(sum, estimate.step_time_s), "{sum} is not {}: {:#?}",
+            estimate.step_time_s, estimate.time);
+    }
+
+    #[test]
+    fn memory_adds_up_and_peaks_at_the_fullest_stage((job, plan) in jobs::planned()) {
+        let estimate = priced(&job, &plan);
+        prop_assert_eq!(estimate.memory.len(), plan.pipeline as usize);
+        for stage in &estimate.memory {
+            prop_assert!(near(stage_sum(stage), stage.total_bytes));
+        }
+        let peak = estimate.memory.iter().map(|m| m.total_bytes).fold(0.0, f64::max);
+        prop_assert_eq!(peak, estimate.peak_memory_bytes);
+        prop_assert_eq!(estimate.fits, peak <= estimate.memory_capacity_bytes);
+        prop_assert_eq!(estimate.fits, estimate.shortfall.is_none());
+    }
+
+    #[test]
+    fn a_better_machine_is_never_slower((job, plan) in jobs::planned(), which in 0..5_usize, factor in 1.0..20.0_f64) {
+        let slow = price(&job, &plan).unwrap();
+        let fast = price(&better(&job, which, factor), &plan).unwrap();
+        prop_assert!(fast.time <= slow.time * (1.0 + SLACK), "{} after {}", fast.time, slow.time);
+        prop_assert_eq!(fast.memory, slow.memory);
+    }
+
+    #[test]
+    fn all_rates_scale_the_step((job, plan) in jobs::planned(), factor in 0.1..10.0_f64) {
+        let one = price(&job, &plan).unwrap();
+        let other = price(&sped_up(&job, factor), &plan).unwrap();
+        prop_assert!(near(one.time, other.time * factor), "{} {}", one.time, other.time * factor);
+    }
+
+    #[test]
+    fn higher_zero_stages_hold_less((job, plan) in jobs::planned()) {
+        let stages: Vec<Estimate> = (0..4)
+            .map(|zero| priced(&job, &Plan { zero, ..plan.clone() }))
+            .collect();
+        let state = |e: &Estimate| {
+            let held = e.memory.iter().map(|m| m.weights_bytes + m.gradients_bytes + m.optimizer_bytes);
+            -held.fold(0.0, f64::max)
+        };
+        prop_assert!(rises(&stages.iter().map(state).collect::<Vec<_>>()));
+        let all = |e: &Estimate| -e.peak_memory_bytes;
+        prop_assert!(rises(&stages[..3].iter().map(all).collect::<Vec<_>>()));
+        if plan.context * plan.data == 1 && plan.expert == 1 {
+            // nothing is sharded, so nothing is gathered
+            prop_assert_eq!(stages[3].peak_memory_bytes, stages[0].peak_memory_bytes);
+        }
+    }
+
+    #[test]
+    fn recomputation_keeps_less_and_takes_longer((job, plan) in jobs::planned()) {
+        let of = |recompute| Plan { recompute, ..plan.clone() };
+        let policies = [RecomputePolicy::Full, RecomputePolicy::Selective, RecomputePolicy::None];
+        let kept: Vec<Vec<f64>> = policies.iter().map(|&p| kept(&job, &of(p))).collect();
+        for stage in 0..plan.pipeline as usize {
+            prop_assert!(rises(&kept.iter().map(|k| k[stage]).collect::<Vec<_>>()));
+        }
+        let times = policies.map(|p| -price(&job, &of(p)).unwrap().time);
+        prop_assert!(rises(&times), "{times:?}");
+    }
+
+    #[test]
+    fn inference_is_cheaper_than_training((job, plan) in jobs::planned()) {
+        let mut training = job.training.clone();
+        training.forward_only = true;
+        let forward = Job::new(&job.model, &job.cluster, &training, 0.0).unwrap();
+        let (less, more) = (price(&forward, &plan).unwrap(), price(&job, &plan).unwrap());
+        prop_assert!(less.time < more.time);
+        prop_assert!(less.memory <= more.memory);
+    }
+
+    #[test]
+    fn optimizers_hold_in_order((job, plan) in jobs::planned()) {
+        let held = ["adafactor", "sgd", "adam"].map(|name| {
+            let mut training = job.training.clone();
+            training.optimizer = serde_json::from_value(name.into()).unwrap();
+            let job = Job::new(&job.model, &job.cluster, &training, 0.0).unwrap();
+            price(&job, &plan).unwrap()
+        });
+        prop_assert!(rises(&held.map(|c| c.memory)));
+        prop_assert!(rises(&held.map(|c| c.time)));
+    }
+
+    #[test]
+    fn more_micro_batches_fill_no_more_than_the_pipeline((job, plan) in jobs::planned()) {
+        let twice = {
+            let mut training = job.training.clone();
+            training.global_batch *= 2;
+            Job::new(&job.model, &job.cluster, &training, 0.0).unwrap()
+        };
+        prop_assume!(check(&plan, &twice.shape, &twice.training, twice.cluster.devices).is_ok());
+        let (one, two) = (priced(&job, &plan), priced(&twice, &plan));
+        prop_assert!(two.step_time_s > one.step_time_s);
+        for (one, two) in one.memory.iter().zip(&two.memory) {
+            let rise = two.activations_bytes / one.activations_bytes;
+            prop_assert!((1.0..=2.0 + SLACK).contains(&rise));
+            let full = plan.schedule == Schedule::OneForwardOneBackward
+                && plan.micro_batches(job.training.global_batch) >= u64::from(plan.pipeline);
+            prop_assert!(!full || near(rise, 1.0));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn the_best_plan_is_never_slower_on_a_better_machine(job in jobs::jobs(), which in 0..5_usize, factor in 1.0..20.0_f64) {
+        let space = r#"{"context": [1], "expert": [1, 2], "micro_batch": [1, 2], "interleave": [1, 2], "zero": [0, 1, 3],
+            "schedule": ["1f1b", "interleaved"]}"#;
+        let space = Space::from_json(space).unwrap();
+        let limits = Limits { top: 1, ..Limits::default() };
+        let best = |job: &Job| {
+            let found = search(job, &space, limits, &Control::new()).unwrap().best;
+            found.first().map_or(f64::INFINITY, |f| f.composed.time)
+        };
+        let (slow, fast) = (best(&job), best(&better(&job, which, factor)));
+        prop_assert!(fast <= slow * (1.0 + SLACK), "{fast} after {slow}");
+    }
+}
+
+#[test]
+fn every_middle_stage_is_weighed() {
+    // three wide dense layers are the slowest stages, five layers of experts the fullest
+    let text = jobs::mixture(8, 4096)
+        .replace(r#""ffn": 8192"#, r#""ffn": 24576"#)
+        .replace(r#""first_dense_layers": 1"#, r#""first_dense_layers": 3"#);
+    let cluster = worlds::nodes_of_eight(8);
+    let job = jobs::job(&text, &cluster, &jobs::training(32, 512, ""));
+    let plan = Plan {
+        pipeline: 8,
+        ..Plan::default()
+    };
+    let estimate = priced(&job, &plan);
+    for (stage, &block) in estimate
+        .memory
+        .iter()
+        .zip(&job.graph.order[1..])
+        .skip(1)
+        .take(6)
+    {
+        let weights = lower(&job.graph, block, &job.training, &plan).weights;
+        assert!(
+            near(stage.weights_bytes, 2.0 * weights.local()),
+            "{stage:?}"
+        );
+    }
+    let most = estimate.memory.iter().map(|m| m.total_bytes);
+    assert_eq!(estimate.peak_memory_bytes, most.fold(0.0, f64::max));
+}
+
+#[test]
+fn kept_activations_follow_korthikanti() {
+    // Korthikanti et al. 2022, equations 1 to 4 and table 2, 16-bit, with dropout, one layer a stage
+    let (s, h, a) = (2048.0, 4096.0, 16.0);
+    let training = jobs::training(8, 2048, r#", "flash_attention": false, "dropout": true"#);
+    let job = jobs::job(&jobs::gpt(4, 4096), &worlds::nodes_of_eight(32), &training);
+    let t = 8.0;
+    let scores = 5.0 * a * s / h;
+    let rows = [
+        (false, RecomputePolicy::None, 10.0 + 24.0 / t + scores / t),
+        (true, RecomputePolicy::None, (34.0 + scores) / t),
+        (false, RecomputePolicy::Selective, 10.0 + 24.0 / t),
+        (true, RecomputePolicy::Selective, 34.0 / t),
+        (false, RecomputePolicy::Full, 2.0),
+        (true, RecomputePolicy::Full, 2.0 / t),
+    ];
+    for (sequence_parallel, recompute, per_layer) in rows {
+        let plan = Plan {
+            tensor: 8,
+            pipeline: 4,
+            sequence_parallel,
+            recompute,
+            ..Plan::default()
+        };
+        // the second of four stages holds three micro-batches
+        let kept = kept(&job, &plan)[1];
+        assert!(near(kept, 3.0 * s * h * per_layer), "{kept} {plan:?}");
+    }
+}
