@@ -200,7 +200,7 @@ proptest! {
         prop_assert!(rises(&stages.iter().map(state).collect::<Vec<_>>()));
         let all = |e: &Estimate| -e.peak_memory_bytes;
         prop_assert!(rises(&stages[..3].iter().map(all).collect::<Vec<_>>()));
-        if plan.context * plan.data == 1 && plan.expert == 1 {
+        if plan.context * plan.data == 1 && !job.shape.experts {
             // nothing is sharded, so nothing is gathered
             prop_assert_eq!(stages[3].peak_memory_bytes, stages[0].peak_memory_bytes);
         }
@@ -251,7 +251,8 @@ proptest! {
         let (one, two) = (priced(&job, &plan), priced(&twice, &plan));
         prop_assert!(two.step_time_s > one.step_time_s);
         for (one, two) in one.memory.iter().zip(&two.memory) {
-            let rise = two.activations_bytes / one.activations_bytes;
+            // a stage that holds the embedding alone keeps nothing
+            let rise = two.activations_bytes.max(1.0) / one.activations_bytes.max(1.0);
             prop_assert!((1.0..=2.0 + SLACK).contains(&rise));
             let full = plan.schedule == Schedule::OneForwardOneBackward
                 && plan.micro_batches(job.training.global_batch) >= u64::from(plan.pipeline);

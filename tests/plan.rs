@@ -362,10 +362,7 @@ fn illegal_plans_name_the_nearest_legal_value() {
             "tensor is out of range",
         ),
         (
-            Plan {
-                zero: 4,
-                ..base
-            },
+            Plan { zero: 4, ..base },
             "zero_group must divide context x data, and zero must be 0 to 3",
         ),
     ];

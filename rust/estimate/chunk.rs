@@ -17,8 +17,12 @@ pub struct Chunks {
     pub count: u64,
     /// First virtual stage, embedding included.
     pub first: Counts,
-    /// Distinct virtual stages between; the slowest of them stands for all.
+    /// Distinct virtual stages between; in time the slowest of them stands for all.
     pub middle: Vec<Counts>,
+    /// Which of them each virtual stage between the ends is.
+    pub kinds: Vec<usize>,
+    /// The first virtual stage of each of them.
+    pub firsts: Vec<u32>,
     /// Last virtual stage, head included. With one virtual stage all is in `first`.
     pub last: Counts,
     /// Layers of the first, a middle and the last virtual stage.
@@ -47,6 +51,8 @@ impl Chunks {
             count,
             first: ends(BlockRole::Embedding),
             middle: Vec::new(),
+            kinds: Vec::new(),
+            firsts: Vec::new(),
             last: ends(BlockRole::Head),
             layers: [split.first as f64, split.middle as f64, split.last as f64],
         };
@@ -83,8 +89,16 @@ impl Chunks {
         match stage {
             0 => self.first = counts,
             s if s + 1 == self.count => self.last = counts,
-            _ if self.middle.contains(&counts) => {}
-            _ => self.middle.push(counts),
+            _ => self.deal_middle(stage, counts),
+        }
+    }
+
+    fn deal_middle(&mut self, stage: u64, counts: Counts) {
+        let known = self.middle.iter().position(|c| c.iter().eq(&counts));
+        self.kinds.push(known.unwrap_or(self.middle.len()));
+        if known.is_none() {
+            self.middle.push(counts);
+            self.firsts.push(u32::try_from(stage).unwrap_or(u32::MAX));
         }
     }
 }

@@ -142,7 +142,7 @@ impl<'a> Composer<'a> {
     /// Everything but the exact length of the pipeline.
     pub fn draft(&self) -> Draft<'a> {
         let (virtuals, slowest_middle) = self.virtuals();
-        let (memory, fullest) = Residents::new(self, slowest_middle).fullest();
+        let (memory, fullest) = Residents::new(self).fullest();
         let stages = self.stages(&virtuals);
         let count = self.plan.micro_batches(self.job.training.global_batch);
         let count = u32::try_from(count).unwrap_or(u32::MAX);

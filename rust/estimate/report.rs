@@ -140,7 +140,7 @@ impl Estimate {
             run_cost_usd: run_steps.zip(cost).map(|(n, c)| n * c.value()),
             micro_batches: composer.plan.micro_batches(job.training.global_batch),
             time: terms(composer, composed),
-            memory: memory(composer, composed),
+            memory: memory(composer),
             calibrated: job.cluster.device.calibration.measured,
             calibration_basis: job.cluster.device.calibration.basis.clone(),
         }
@@ -229,8 +229,8 @@ fn terms(composer: &Composer, composed: &Composed) -> Vec<Term> {
     terms
 }
 
-fn memory(composer: &Composer, composed: &Composed) -> Vec<StageMemory> {
-    let residents = Residents::new(composer, composed.slowest_middle);
+fn memory(composer: &Composer) -> Vec<StageMemory> {
+    let residents = Residents::new(composer);
     (0..composer.plan.pipeline)
         .map(|stage| view(stage, &residents.stage(stage)))
         .collect()

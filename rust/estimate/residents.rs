@@ -22,6 +22,21 @@ struct Held {
     largest: f64,
 }
 
+impl Held {
+    /// The larger of each class.
+    fn most(&self, other: &Self) -> Self {
+        Self {
+            dense: self.dense.max(other.dense),
+            expert: self.expert.max(other.expert),
+            frozen: self.frozen.max(other.frozen),
+            layers: self.layers.max(other.layers),
+            ends: self.ends.max(other.ends),
+            transient: self.transient.max(other.transient),
+            largest: self.largest.max(other.largest),
+        }
+    }
+}
+
 /// The memory of a composed plan.
 pub(super) struct Residents<'a, 'b> {
     composer: &'a Composer<'b>,
@@ -29,15 +44,15 @@ pub(super) struct Residents<'a, 'b> {
 }
 
 impl<'a, 'b> Residents<'a, 'b> {
-    pub(super) fn new(composer: &'a Composer<'b>, slowest_middle: usize) -> Self {
+    pub(super) fn new(composer: &'a Composer<'b>) -> Self {
         let chunks = composer.chunks;
         let mut residents = Self {
             composer,
             held: [Held::default(); 3],
         };
         residents.held[0] = residents.sum(&chunks.first);
-        if let Some(counts) = chunks.middle.get(slowest_middle) {
-            residents.held[1] = residents.sum(counts);
+        for counts in &chunks.middle {
+            residents.held[1] = residents.held[1].most(&residents.sum(counts));
         }
         residents.held[2] = if chunks.count > 1 {
             residents.sum(&chunks.last)
@@ -45,6 +60,30 @@ impl<'a, 'b> Residents<'a, 'b> {
             residents.held[0]
         };
         residents
+    }
+
+    /// What the ranks of a stage hold by chunk: their own end, and chunks between. With several
+    /// chunks a rank, the most that any holds of each class stands for those between.
+    fn chunks(&self, stage: u32) -> (Held, Held) {
+        let chunks = self.composer.chunks;
+        let own = match stage {
+            0 => self.held[0],
+            s if s + 1 == self.composer.plan.pipeline => self.held[2],
+            s => {
+                let kind = chunks.kinds.get(s as usize - 1).copied();
+                let counts = kind.and_then(|kind| chunks.middle.get(kind));
+                match counts {
+                    Some(counts) if self.composer.plan.interleave == 1 => self.sum(counts),
+                    _ => self.held[1],
+                }
+            }
+        };
+        let between = if self.composer.plan.interleave == 1 {
+            own
+        } else {
+            self.held[1]
+        };
+        (own, between)
     }
 
     fn sum(&self, counts: &Counts) -> Held {
@@ -90,15 +129,9 @@ impl<'a, 'b> Residents<'a, 'b> {
     pub(super) fn stage(&self, stage: u32) -> Footprint {
         let composer = self.composer;
         let plan = composer.plan;
-        let position = match stage {
-            0 => 0,
-            s if s + 1 == plan.pipeline => 2,
-            _ => 1,
-        };
-        let own = &self.held[position];
-        let middle = &self.held[1];
+        let (own, middle) = self.chunks(stage);
         let chunks = f64::from(plan.interleave);
-        let both = |of: fn(&Held) -> f64| of(own) + (chunks - 1.0) * of(middle);
+        let both = |of: fn(&Held) -> f64| of(&own) + (chunks - 1.0) * of(&middle);
         let shape = Shape {
             stages: plan.pipeline,
             chunks: plan.interleave,
@@ -110,7 +143,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         // the head's chunk is the last to go forward: one micro-batch of it, but for GPipe
         let ends_in_flight = match kind {
             schedule::Kind::GPipe => in_flight,
-            _ if position == 0 && plan.pipeline > 1 => in_flight.min(f64::from(plan.pipeline)),
+            _ if stage == 0 && plan.pipeline > 1 => in_flight.min(f64::from(plan.pipeline)),
             _ => 1.0,
         };
         let layers = own.layers.max(middle.layers);
@@ -124,23 +157,48 @@ impl<'a, 'b> Residents<'a, 'b> {
             zero: plan.zero,
             activations: Bytes::new(activations),
             transient: Bytes::new(own.transient.max(middle.transient)),
-            gathered: 2.0 * own.largest.max(middle.largest),
+            gathered: if self.shards() {
+                2.0 * own.largest.max(middle.largest)
+            } else {
+                0.0
+            },
             hidden: composer.job.graph.hidden as f64,
         };
         let reserve = composer.job.cluster.device.reserved_memory;
         Footprint::new(&holdings, composer.training(), reserve)
     }
 
+    /// True where ZeRO cuts weights at all.
+    fn shards(&self) -> bool {
+        let links = self.composer.links;
+        links.dense.shards > 1.0 || links.expert.shards > 1.0
+    }
+
     /// The most bytes on any rank and the stage where they lie. Activations in flight fall along
-    /// the pipeline, so the second stage stands for all between the ends.
+    /// the pipeline, so the first stage of each kind stands for all of that kind.
     pub(super) fn fullest(&self) -> (Bytes, u32) {
         let last = self.composer.plan.pipeline - 1;
-        let mut fullest = (Bytes::ZERO, 0);
-        for stage in [0, 1.min(last), last] {
+        let mut fullest = (self.stage(0).total(), 0);
+        let mut weigh = |stage: u32| {
             let total = self.stage(stage).total();
             if total > fullest.0 {
                 fullest = (total, stage);
             }
+        };
+        if self.composer.plan.interleave > 1 {
+            if last > 1 {
+                weigh(1);
+            }
+        } else {
+            self.composer
+                .chunks
+                .firsts
+                .iter()
+                .copied()
+                .for_each(&mut weigh);
+        }
+        if last > 0 {
+            weigh(last);
         }
         fullest
     }
