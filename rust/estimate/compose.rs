@@ -5,10 +5,10 @@
 use super::block::{Factors, Lines};
 use super::chunk::{Chunks, Counts};
 use super::job::Job;
-use super::links::{Links, Replicas};
+use super::links::Links;
 use super::residents::Residents;
-use crate::collective::Forms;
-use crate::plan::{Plan, RecomputePolicy, Schedule};
+use super::sums::{Sums, Virtual};
+use crate::plan::{Plan, Schedule};
 use crate::schedule::{self, Kind, Pass, Scratch, Stages};
 use crate::units::{Bytes, Joules, Seconds};
 use crate::workload::Training;
@@ -62,20 +62,6 @@ pub struct Composed {
     pub parts: Parts,
     /// Which kind of virtual stage is busiest: 0 first, 1 middle, 2 last.
     pub busiest: usize,
-    /// Which of the distinct middle stages is slowest.
-    pub slowest_middle: usize,
-}
-
-/// One virtual stage's share of a plan: what is summed over its blocks.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Virtual {
-    pub(super) forward: f64,
-    pub(super) backward: f64,
-    pub(super) dense: f64,
-    pub(super) expert: f64,
-    pub(super) shard_exposed: f64,
-    pub(super) send: f64,
-    pub(super) layers: f64,
 }
 
 /// Everything that composing a plan reads.
@@ -91,6 +77,8 @@ pub struct Composer<'a> {
     pub links: &'a Links,
     /// Its virtual stages.
     pub chunks: &'a Chunks,
+    /// The blocks of each virtual stage, summed.
+    pub sums: &'a Sums,
 }
 
 /// A plan priced but for the exact length of its pipeline.
@@ -136,13 +124,17 @@ impl Draft<'_> {
 impl<'a> Composer<'a> {
     /// Time and memory of a step.
     pub fn compose(&self, scratch: &mut Scratch) -> Composed {
-        self.draft().finish(scratch)
+        self.draft(self.memory()).finish(scratch)
     }
 
-    /// Everything but the exact length of the pipeline.
-    pub fn draft(&self) -> Draft<'a> {
-        let (virtuals, slowest_middle) = self.virtuals();
-        let (memory, fullest) = Residents::new(self).fullest();
+    /// The most bytes on any rank and the stage where they lie.
+    pub fn memory(&self) -> (Bytes, u32) {
+        Residents::new(self).fullest()
+    }
+
+    /// Everything but the exact length of the pipeline, for a plan whose memory is known.
+    pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft<'a> {
+        let virtuals = self.virtuals();
         let stages = self.stages(&virtuals);
         let count = self.plan.micro_batches(self.job.training.global_batch);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -171,7 +163,6 @@ impl<'a> Composer<'a> {
                 fullest,
                 parts,
                 busiest,
-                slowest_middle,
             },
         }
     }
@@ -206,12 +197,12 @@ impl<'a> Composer<'a> {
             _ => self
                 .chunks
                 .middle
-                .get(composed.slowest_middle)
+                .get(self.sums.slowest_middle)
                 .unwrap_or(&self.chunks.first),
         };
         let mut lines = [Lines::default(); 3];
         self.add_lines(&mut lines, own, 1.0);
-        if let Some(middle) = self.chunks.middle.get(composed.slowest_middle) {
+        if let Some(middle) = self.chunks.middle.get(self.sums.slowest_middle) {
             self.add_lines(&mut lines, middle, chunks - 1.0);
         }
         lines
@@ -230,88 +221,16 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Sums factors over the blocks of the three kinds of virtual stage.
-    fn virtuals(&self) -> ([Virtual; 3], usize) {
-        let chunks = self.chunks;
-        let mut middle = Virtual::default();
-        let mut slowest = 0;
-        for (index, counts) in chunks.middle.iter().enumerate() {
-            let one = self.virtual_stage(counts, 1);
-            if one.forward + one.backward > middle.forward + middle.backward {
-                middle = one;
-                slowest = index;
+    /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
+    fn virtuals(&self) -> [Virtual; 3] {
+        let mut virtuals = self.sums.virtuals;
+        for (position, sum) in virtuals.iter_mut().enumerate() {
+            if self.plan.zero >= 2 {
+                self.shard_traffic(sum);
             }
+            self.sends(sum, position);
         }
-        let first = self.virtual_stage(&chunks.first, 0);
-        let last = if chunks.count > 1 {
-            self.virtual_stage(&chunks.last, 2)
-        } else {
-            first
-        };
-        ([first, middle, last], slowest)
-    }
-
-    fn virtual_stage(&self, counts: &Counts, position: usize) -> Virtual {
-        let policy = self.plan.recompute;
-        let mut sum = Virtual {
-            layers: self.chunks.layers[position],
-            ..Virtual::default()
-        };
-        for (block, &count) in self.factors.blocks.iter().zip(counts) {
-            if count > 0.0 {
-                sum.forward += count * block.forward_time();
-                sum.backward += count * block.backward_time(policy);
-                sum.dense += count * block.dense(self.plan.pipeline > 1);
-                sum.expert += count * block.weights.expert;
-            }
-        }
-        if self.job.training.forward_only {
-            sum.backward = 0.0;
-        }
-        if self.plan.zero >= 2 {
-            self.shard_traffic(&mut sum);
-        }
-        self.sends(&mut sum, position);
-        sum
-    }
-
-    /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights before each pass
-    /// (Rajbhandari et al. 2020, section 7). With prefetch the traffic of one layer runs under the
-    /// compute of its neighbour, so all but one layer's share hides as far as compute lasts.
-    fn shard_traffic(&self, sum: &mut Virtual) {
-        let training = &self.job.training;
-        let weight = training.precision.activation().bytes();
-        let gather = if self.plan.zero == 3 {
-            gather_time(&self.links.dense, sum.dense * weight)
-                + gather_time(&self.links.expert, sum.expert * weight)
-        } else {
-            0.0
-        };
-        let scatter = if training.forward_only {
-            0.0
-        } else {
-            self.reduce_time(sum.dense, sum.expert)
-        };
-        let forward = self.exposed(
-            gather,
-            sum.forward,
-            sum.layers,
-            self.plan.overlap_param_gather,
-        );
-        let backward = if training.forward_only {
-            0.0
-        } else {
-            let both = gather + scatter;
-            self.exposed(
-                both,
-                sum.backward,
-                sum.layers,
-                self.plan.overlap_grad_reduce,
-            )
-        };
-        sum.forward += forward;
-        sum.backward += backward;
-        sum.shard_exposed = forward + backward;
+        virtuals
     }
 
     /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
@@ -404,116 +323,10 @@ impl<'a> Composer<'a> {
         own + (chunks - 1.0) * middle
     }
 
-    /// Gradient reduction, optimizer, weight gather, tied embeddings.
-    fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
-        let mut ripple = 0.0;
-        for position in 0..3 {
-            if !self.exists(position) {
-                continue;
-            }
-            let dense = self.per_rank(virtuals, position, |v| v.dense);
-            let expert = self.per_rank(virtuals, position, |v| v.expert);
-            let backward = self.per_rank(virtuals, position, |v| v.backward);
-            let forward = self.per_rank(virtuals, position, |v| v.forward);
-            let layers = self.per_rank(virtuals, position, |v| v.layers);
-            if self.plan.zero < 2 {
-                let reduce = self.reduce_time(dense, expert);
-                let left = self.exposed(reduce, backward, layers, self.plan.overlap_grad_reduce);
-                // later stages end their last backward earlier, by the passes still to come
-                let late = (left - ripple).max(0.0);
-                if late >= parts.gradient_exposed {
-                    parts.gradient_exposed = late;
-                    parts.gradient_hidden = reduce - late;
-                }
-            }
-            if self.plan.zero == 1 || self.plan.zero == 2 {
-                let weight = self.job.training.precision.activation().bytes();
-                let gather = gather_time(&self.links.dense, dense * weight)
-                    + gather_time(&self.links.expert, expert * weight);
-                let left = self.exposed(gather, forward, layers, self.plan.overlap_param_gather);
-                if left >= parts.gather_exposed {
-                    parts.gather_exposed = left;
-                    parts.gather_hidden = gather - left;
-                }
-            }
-            parts.optimizer = parts.optimizer.max(self.optimizer_time(dense, expert));
-            ripple += backward / f64::from(self.plan.interleave);
-        }
-        if self.job.graph.tied && self.plan.pipeline > 1 {
-            parts.embedding_sync = self.embedding_sync();
-        }
-    }
-
-    /// Sum of gradients over replicas: an all-reduce, or a reduce-scatter inside the ZeRO group and
-    /// an all-reduce of the shard over the groups.
-    fn reduce_time(&self, dense: f64, expert: f64) -> f64 {
-        let gradient = self.job.training.gradient.bytes();
-        let one = |replicas: &Replicas, elements: f64| {
-            let bytes = elements * gradient;
-            if self.plan.zero == 0 {
-                seconds(&replicas.all_reduce, bytes)
-            } else {
-                seconds(&replicas.reduce_scatter, bytes)
-                    + seconds(&replicas.outer_reduce, bytes / replicas.shards)
-            }
-        };
-        one(&self.links.dense, dense) + one(&self.links.expert, expert)
-    }
-
-    fn optimizer_time(&self, dense: f64, expert: f64) -> f64 {
-        let sharded = self.plan.zero >= 1;
-        let share = |elements: f64, shards: f64| if sharded { elements / shards } else { elements };
-        let elements =
-            share(dense, self.links.dense.shards) + share(expert, self.links.expert.shards);
-        let hidden = self.job.graph.hidden as f64;
-        let traffic = crate::memory::optimizer_traffic(&self.job.training, hidden);
-        let rate = self.job.cluster.device.main_memory().sustained();
-        (Bytes::new(elements * traffic) / rate).value()
-    }
-
-    /// First and last stage add up their gradients of the shared table.
-    fn embedding_sync(&self) -> f64 {
-        let table: f64 = self
-            .chunks
-            .first
-            .iter()
-            .zip(&self.factors.blocks)
-            .zip(&self.job.graph.blocks)
-            .filter(|(_, block)| block.role == crate::workload::BlockRole::Embedding)
-            .map(|((count, factor), _)| count * factor.weights.borrowed)
-            .sum();
-        seconds(&self.links.ends, table * self.job.training.gradient.bytes())
-    }
-
-    /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
-    /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
-    fn exposed(&self, traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
-        if !overlap {
-            return traffic;
-        }
-        let one = traffic / pieces.max(1.0);
-        let slowed = traffic * self.job.cluster.device.contention();
-        let rest = traffic - cover * (1.0 - 1.0 / pieces.max(1.0));
-        one.max(slowed).max(rest)
-    }
-
-    /// Recomputation policy of the plan.
-    pub(super) fn policy(&self) -> RecomputePolicy {
-        self.plan.recompute
-    }
-
     /// The training job.
     pub(super) fn training(&self) -> &Training {
         &self.job.training
     }
-}
-
-fn gather_time(replicas: &Replicas, bytes: f64) -> f64 {
-    seconds(&replicas.all_gather, bytes)
-}
-
-fn seconds(forms: &Forms, bytes: f64) -> f64 {
-    forms.time(Bytes::new(bytes)).value()
 }
 
 /// The mechanism behind a plan's schedule.

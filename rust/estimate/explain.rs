@@ -133,11 +133,11 @@ fn inputs(composer: &Composer, composed: &Composed) -> BTreeMap<String, Vec<Stri
         2 => &chunks.last,
         _ => chunks
             .middle
-            .get(composed.slowest_middle)
+            .get(composer.sums.slowest_middle)
             .unwrap_or(&chunks.first),
     };
     add(composer, own, 1.0, &mut pricer, &mut lines);
-    if let Some(middle) = chunks.middle.get(composed.slowest_middle) {
+    if let Some(middle) = chunks.middle.get(composer.sums.slowest_middle) {
         let times = f64::from(composer.plan.interleave) - 1.0;
         add(composer, middle, times, &mut pricer, &mut lines);
     }

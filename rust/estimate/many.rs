@@ -6,6 +6,7 @@ use super::compose::{Composed, Composer};
 use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
+use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, RecomputePolicy, Schedule, check};
@@ -208,12 +209,14 @@ impl<'a> Desk<'a> {
             .entry(count)
             .or_insert_with(|| Chunks::new(job, split, count));
         let links = Links::new(plan, &mut self.pricer);
+        let sums = Sums::new(job, factors, chunks, plan.recompute, plan.pipeline > 1);
         let composer = Composer {
             job,
             plan,
             factors,
             links: &links,
             chunks,
+            sums: &sums,
         };
         Some(composer.compose(&mut self.scratch))
     }

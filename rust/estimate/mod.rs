@@ -10,6 +10,8 @@ mod many;
 mod price;
 mod report;
 mod residents;
+mod sums;
+mod traffic;
 mod verdict;
 
 pub use block::{BlockFactor, CLASSES, FactorKey, Factors, Lines};
@@ -21,4 +23,5 @@ pub use links::Links;
 pub use many::{COLUMNS, Desk, Row, estimate_many};
 pub use price::Pricer;
 pub use report::{Estimate, StageMemory, Term};
+pub use sums::Sums;
 pub use verdict::{Shortfall, Verdict, estimate, explained, price};

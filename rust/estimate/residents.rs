@@ -1,128 +1,42 @@
-//! What each stage's ranks hold at their fullest moment.
+//! What do each stage's ranks hold at their fullest moment?
 
-use super::chunk::Counts;
 use super::compose::{Composer, kind};
+use super::sums::Held;
 use crate::memory::{Footprint, Holdings};
-use crate::plan::RecomputePolicy;
 use crate::schedule::{self, Shape};
 use crate::units::Bytes;
-use crate::workload::BlockRole;
-
-/// Sums over the blocks of one virtual stage.
-#[derive(Debug, Clone, Copy, Default)]
-struct Held {
-    dense: f64,
-    expert: f64,
-    frozen: f64,
-    /// Kept by layers, per micro-batch.
-    layers: f64,
-    /// Kept by embedding and head, per micro-batch.
-    ends: f64,
-    transient: f64,
-    largest: f64,
-}
-
-impl Held {
-    /// The larger of each class.
-    fn most(&self, other: &Self) -> Self {
-        Self {
-            dense: self.dense.max(other.dense),
-            expert: self.expert.max(other.expert),
-            frozen: self.frozen.max(other.frozen),
-            layers: self.layers.max(other.layers),
-            ends: self.ends.max(other.ends),
-            transient: self.transient.max(other.transient),
-            largest: self.largest.max(other.largest),
-        }
-    }
-}
 
 /// The memory of a composed plan.
 pub(super) struct Residents<'a, 'b> {
     composer: &'a Composer<'b>,
-    held: [Held; 3],
 }
 
 impl<'a, 'b> Residents<'a, 'b> {
     pub(super) fn new(composer: &'a Composer<'b>) -> Self {
-        let chunks = composer.chunks;
-        let mut residents = Self {
-            composer,
-            held: [Held::default(); 3],
-        };
-        residents.held[0] = residents.sum(&chunks.first);
-        for counts in &chunks.middle {
-            residents.held[1] = residents.held[1].most(&residents.sum(counts));
-        }
-        residents.held[2] = if chunks.count > 1 {
-            residents.sum(&chunks.last)
-        } else {
-            residents.held[0]
-        };
-        residents
+        Self { composer }
     }
 
     /// What the ranks of a stage hold by chunk: their own end, and chunks between. With several
     /// chunks a rank, the most that any holds of each class stands for those between.
-    fn chunks(&self, stage: u32) -> (Held, Held) {
-        let chunks = self.composer.chunks;
+    fn chunks(&self, stage: u32) -> (&'b Held, &'b Held) {
+        let (sums, plan) = (self.composer.sums, self.composer.plan);
         let own = match stage {
-            0 => self.held[0],
-            s if s + 1 == self.composer.plan.pipeline => self.held[2],
+            0 => &sums.ends[0],
+            s if s + 1 == plan.pipeline => &sums.ends[1],
             s => {
-                let kind = chunks.kinds.get(s as usize - 1).copied();
-                let counts = kind.and_then(|kind| chunks.middle.get(kind));
-                match counts {
-                    Some(counts) if self.composer.plan.interleave == 1 => self.sum(counts),
-                    _ => self.held[1],
-                }
+                let kind = self.composer.chunks.kinds.get(s as usize - 1);
+                let held = kind.and_then(|&kind| sums.middle.get(kind));
+                held.filter(|_| plan.interleave == 1).unwrap_or(&sums.most)
             }
         };
-        let between = if self.composer.plan.interleave == 1 {
-            own
-        } else {
-            self.held[1]
-        };
-        (own, between)
-    }
-
-    fn sum(&self, counts: &Counts) -> Held {
-        let mut held = Held::default();
-        let blocks = &self.composer.job.graph.blocks;
-        for ((factor, block), &count) in self.composer.factors.blocks.iter().zip(blocks).zip(counts)
-        {
-            if count == 0.0 {
-                continue;
-            }
-            held.dense += count * factor.dense(self.composer.plan.pipeline > 1);
-            held.expert += count * factor.weights.expert;
-            held.frozen += count * factor.weights.frozen;
-            let (kept, again) = self.kept(factor, block.role);
-            if block.role == BlockRole::Layer {
-                held.layers += count * kept;
-                held.largest = held.largest.max(factor.weights.local());
+        (
+            own,
+            if plan.interleave == 1 {
+                own
             } else {
-                held.ends += count * kept;
-            }
-            held.transient = held
-                .transient
-                .max(factor.activations.transient.value() + again);
-        }
-        held
-    }
-
-    /// Bytes that a block keeps per micro-batch, and those that come back while it is recomputed.
-    fn kept(&self, factor: &super::block::BlockFactor, role: BlockRole) -> (f64, f64) {
-        let a = &factor.activations;
-        if self.composer.training().forward_only {
-            return (0.0, 0.0);
-        }
-        let kept = match (role, self.composer.policy()) {
-            (BlockRole::Layer, RecomputePolicy::Full) => a.input,
-            (BlockRole::Layer, RecomputePolicy::Selective) => a.kept_selective,
-            _ => a.kept,
-        };
-        (kept.value(), (a.kept - kept).value())
+                &sums.most
+            },
+        )
     }
 
     /// Bytes by class on the ranks of one stage.
@@ -131,7 +45,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         let plan = composer.plan;
         let (own, middle) = self.chunks(stage);
         let chunks = f64::from(plan.interleave);
-        let both = |of: fn(&Held) -> f64| of(&own) + (chunks - 1.0) * of(&middle);
+        let both = |of: fn(&Held) -> f64| of(own) + (chunks - 1.0) * of(middle);
         let shape = Shape {
             stages: plan.pipeline,
             chunks: plan.interleave,

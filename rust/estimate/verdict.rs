@@ -8,6 +8,7 @@ use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
 use super::report::Estimate;
+use super::sums::Sums;
 use crate::plan::{Plan, RecomputePolicy, Rule, check};
 use crate::schedule::Scratch;
 use serde::Serialize;
@@ -77,12 +78,14 @@ fn with_composer<R>(job: &Job, plan: &Plan, work: impl FnOnce(&Composer) -> R) -
         split,
         u64::from(plan.pipeline) * u64::from(plan.interleave),
     );
+    let sums = Sums::new(job, &factors, &chunks, plan.recompute, plan.pipeline > 1);
     Ok(work(&Composer {
         job,
         plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
+        sums: &sums,
     }))
 }
 

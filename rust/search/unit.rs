@@ -4,7 +4,7 @@ use super::keep::{Best, Found, Front};
 use super::runner::Rejections;
 use super::space::{Limits, Objective, Space, divisors, listed};
 use crate::control::Control;
-use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer};
+use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer, Sums};
 use crate::plan::{Plan, RecomputePolicy, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Entry, Point};
@@ -269,13 +269,43 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Walks what neither schedule nor priced blocks depend on: ZeRO, recomputation, overlaps.
     fn memory_choices(&mut self, plan: &Plan, split: Split, factors: &Factors, links: &Links) {
         let count = u64::from(plan.pipeline) * u64::from(plan.interleave);
         let chunks = self
             .chunks
             .remove(&count)
             .unwrap_or_else(|| Chunks::new(self.job, split, count));
-        let policies: &[RecomputePolicy] = if self.job.training.forward_only {
+        let policies = self.policies();
+        let sum = |&policy| Sums::new(self.job, factors, &chunks, policy, plan.pipeline > 1);
+        let sums: Vec<Sums> = policies.iter().map(sum).collect();
+        let overlaps = self.overlaps(plan);
+        let mut plan = plan.clone();
+        for zero in self.zero_stages(&plan) {
+            for (&recompute, sums) in policies.iter().zip(&sums) {
+                for &(reduce, gather, send) in &overlaps {
+                    plan.zero = zero;
+                    plan.recompute = recompute;
+                    plan.overlap_grad_reduce = reduce;
+                    plan.overlap_param_gather = gather;
+                    plan.overlap_pipeline = send;
+                    self.price(&Composer {
+                        job: self.job,
+                        plan: &plan,
+                        factors,
+                        links,
+                        chunks: &chunks,
+                        sums,
+                    });
+                }
+            }
+        }
+        self.chunks.insert(count, chunks);
+    }
+
+    /// Recomputation policies to try.
+    fn policies(&self) -> Vec<RecomputePolicy> {
+        let all: &[RecomputePolicy] = if self.job.training.forward_only {
             &[RecomputePolicy::None]
         } else {
             &[
@@ -284,50 +314,40 @@ impl<'a> Walk<'a> {
                 RecomputePolicy::Full,
             ]
         };
-        let mut plan = plan.clone();
-        let send = plan.schedule == Schedule::Interleaved;
-        for zero in self.zero_stages(&plan) {
-            for recompute in listed(self.space.recompute.as_ref(), policies) {
-                for reduce in listed(self.space.overlap_grad_reduce.as_ref(), &[true]) {
-                    for gather in listed(self.space.overlap_param_gather.as_ref(), &[true]) {
-                        for pipe in listed(self.space.overlap_pipeline.as_ref(), &[send]) {
-                            plan.zero = zero;
-                            plan.recompute = recompute;
-                            plan.overlap_grad_reduce = reduce;
-                            plan.overlap_param_gather = gather;
-                            plan.overlap_pipeline = pipe && send;
-                            self.price(&plan, factors, links, &chunks);
-                        }
-                    }
+        listed(self.space.recompute.as_ref(), all)
+    }
+
+    /// Overlaps to try: gradient reduction, weight gathers, sends (interleaved schedule only).
+    fn overlaps(&self, plan: &Plan) -> Vec<(bool, bool, bool)> {
+        let possible = plan.schedule == Schedule::Interleaved;
+        let mut all = Vec::new();
+        for reduce in listed(self.space.overlap_grad_reduce.as_ref(), &[true]) {
+            for gather in listed(self.space.overlap_param_gather.as_ref(), &[true]) {
+                for send in listed(self.space.overlap_pipeline.as_ref(), &[possible]) {
+                    all.push((reduce, gather, send && possible));
                 }
             }
         }
-        self.chunks.insert(count, chunks);
+        all
     }
 
     /// Prices one plan: memory first, then a bound on time, then the time itself.
-    fn price(&mut self, plan: &Plan, factors: &Factors, links: &Links, chunks: &Chunks) {
+    fn price(&mut self, composer: &Composer) {
         self.ordinal += 1;
-        let composer = Composer {
-            job: self.job,
-            plan,
-            factors,
-            links,
-            chunks,
-        };
-        let draft = composer.draft();
-        let over = draft.memory() - self.job.capacity().value();
+        let memory = composer.memory();
+        let over = memory.0.value() - self.job.capacity().value();
         if over > 0.0 {
             if self.rejections.does_not_fit(over) {
-                self.nearest = Some(plan.clone());
+                self.nearest = Some(composer.plan.clone());
             }
             return;
         }
         self.feasible += 1;
+        let draft = composer.draft(memory);
         let bound = draft.lower_bound();
         let by_time = self.limits.objective == Objective::Time;
         let hopeless =
-            by_time && !self.best.admits(bound) && self.front.covers(bound, draft.memory());
+            by_time && !self.best.admits(bound) && self.front.covers(bound, memory.0.value());
         if hopeless && !draft.exact() {
             self.bounded += 1;
             return;
@@ -337,10 +357,10 @@ impl<'a> Walk<'a> {
             return;
         }
         let composed = draft.finish(&mut self.scratch);
-        self.keep(plan, composed, &composer);
+        self.keep(composed, composer);
     }
 
-    fn keep(&mut self, plan: &Plan, composed: Composed, composer: &Composer) {
+    fn keep(&mut self, composed: Composed, composer: &Composer) {
         let key = match self.limits.objective {
             Objective::Time => composed.time,
             Objective::Memory => composed.memory,
@@ -352,7 +372,7 @@ impl<'a> Walk<'a> {
             return;
         }
         let found = Found {
-            plan: plan.clone(),
+            plan: composer.plan.clone(),
             composed,
         };
         let index = self.index + self.ordinal;

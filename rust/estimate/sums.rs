@@ -1,0 +1,173 @@
+//! What do the blocks of each virtual stage add up to, whatever the schedule and sharding of state?
+
+use super::block::{BlockFactor, Factors};
+use super::chunk::{Chunks, Counts};
+use super::job::Job;
+use crate::plan::RecomputePolicy;
+use crate::workload::BlockRole;
+
+/// Work and weights of one virtual stage, per micro-batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Virtual {
+    pub(super) forward: f64,
+    pub(super) backward: f64,
+    pub(super) dense: f64,
+    pub(super) expert: f64,
+    pub(super) layers: f64,
+    /// What the plan's sharding of weights and gradients adds (ZeRO-2 and 3).
+    pub(super) shard_exposed: f64,
+    /// What its sends add.
+    pub(super) send: f64,
+}
+
+/// What the ranks of one virtual stage hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Held {
+    pub(super) dense: f64,
+    pub(super) expert: f64,
+    pub(super) frozen: f64,
+    /// Kept by layers, per micro-batch.
+    pub(super) layers: f64,
+    /// Kept by embedding and head, per micro-batch.
+    pub(super) ends: f64,
+    pub(super) transient: f64,
+    pub(super) largest: f64,
+}
+
+/// The first, the middle and the last virtual stage of a plan, summed over their blocks.
+///
+/// They depend on the blocks' factors, the split and the recomputation policy alone, so a search
+/// sums once for all schedules, ZeRO stages and overlaps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sums {
+    pub(super) virtuals: [Virtual; 3],
+    /// Held by the first and the last virtual stage.
+    pub(super) ends: [Held; 2],
+    /// Held by each distinct virtual stage between.
+    pub(super) middle: Vec<Held>,
+    /// The most that any of those holds of each class.
+    pub(super) most: Held,
+    /// Which of the distinct middle stages is slowest: it stands for all in time.
+    pub(super) slowest_middle: usize,
+}
+
+impl Sums {
+    /// Sums the blocks of a split. A pipeline's first stage holds a copy of a tied table.
+    pub fn new(
+        job: &Job,
+        factors: &Factors,
+        chunks: &Chunks,
+        policy: RecomputePolicy,
+        pipelined: bool,
+    ) -> Self {
+        let adder = Adder {
+            job,
+            factors,
+            policy,
+            pipelined,
+        };
+        let mut virtuals = [Virtual::default(); 3];
+        virtuals[0] = adder.work(&chunks.first, chunks.layers[0]);
+        virtuals[2] = adder.work(&chunks.last, chunks.layers[2]);
+        let ends = [&chunks.first, &chunks.last].map(|counts| adder.residents(counts));
+        let middle: Vec<Held> = chunks.middle.iter().map(|c| adder.residents(c)).collect();
+        let mut slowest_middle = 0;
+        for (index, counts) in chunks.middle.iter().enumerate() {
+            let work = adder.work(counts, chunks.layers[1]);
+            if work.forward + work.backward > virtuals[1].forward + virtuals[1].backward {
+                virtuals[1] = work;
+                slowest_middle = index;
+            }
+        }
+        Self {
+            virtuals,
+            ends,
+            most: middle
+                .iter()
+                .fold(Held::default(), |most, held| most.most(held)),
+            middle,
+            slowest_middle,
+        }
+    }
+}
+
+impl Held {
+    /// The larger of each class.
+    fn most(&self, other: &Self) -> Self {
+        Self {
+            dense: self.dense.max(other.dense),
+            expert: self.expert.max(other.expert),
+            frozen: self.frozen.max(other.frozen),
+            layers: self.layers.max(other.layers),
+            ends: self.ends.max(other.ends),
+            transient: self.transient.max(other.transient),
+            largest: self.largest.max(other.largest),
+        }
+    }
+}
+
+/// What summing reads.
+struct Adder<'a> {
+    job: &'a Job,
+    factors: &'a Factors,
+    policy: RecomputePolicy,
+    pipelined: bool,
+}
+
+impl Adder<'_> {
+    fn work(&self, counts: &Counts, layers: f64) -> Virtual {
+        let mut sum = Virtual {
+            layers,
+            ..Virtual::default()
+        };
+        for (block, &count) in self.factors.blocks.iter().zip(counts) {
+            if count > 0.0 {
+                sum.forward += count * block.forward_time();
+                sum.backward += count * block.backward_time(self.policy);
+                sum.dense += count * block.dense(self.pipelined);
+                sum.expert += count * block.weights.expert;
+            }
+        }
+        if self.job.training.forward_only {
+            sum.backward = 0.0;
+        }
+        sum
+    }
+
+    fn residents(&self, counts: &Counts) -> Held {
+        let mut held = Held::default();
+        let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
+        for ((factor, block), &count) in blocks.zip(counts) {
+            if count == 0.0 {
+                continue;
+            }
+            held.dense += count * factor.dense(self.pipelined);
+            held.expert += count * factor.weights.expert;
+            held.frozen += count * factor.weights.frozen;
+            let (kept, again) = self.kept(factor, block.role);
+            if block.role == BlockRole::Layer {
+                held.layers += count * kept;
+                held.largest = held.largest.max(factor.weights.local());
+            } else {
+                held.ends += count * kept;
+            }
+            let transient = factor.activations.transient.value() + again;
+            held.transient = held.transient.max(transient);
+        }
+        held
+    }
+
+    /// Bytes that a block keeps per micro-batch, and those that come back while it is recomputed.
+    fn kept(&self, factor: &BlockFactor, role: BlockRole) -> (f64, f64) {
+        let a = &factor.activations;
+        if self.job.training.forward_only {
+            return (0.0, 0.0);
+        }
+        let kept = match (role, self.policy) {
+            (BlockRole::Layer, RecomputePolicy::Full) => a.input,
+            (BlockRole::Layer, RecomputePolicy::Selective) => a.kept_selective,
+            _ => a.kept,
+        };
+        (kept.value(), (a.kept - kept).value())
+    }
+}

@@ -1,0 +1,150 @@
+//! Which traffic of weights and gradients does compute hide, and what follows the last backward pass?
+
+use super::compose::{Composer, Parts};
+use super::links::Replicas;
+use super::sums::Virtual;
+use crate::collective::Forms;
+use crate::units::Bytes;
+use crate::workload::BlockRole;
+
+impl Composer<'_> {
+    /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights before each pass
+    /// (Rajbhandari et al. 2020, section 7). With prefetch the traffic of one layer runs under the
+    /// compute of its neighbour, so all but one layer's share hides as far as compute lasts.
+    pub(super) fn shard_traffic(&self, sum: &mut Virtual) {
+        let training = &self.job.training;
+        let weight = training.precision.activation().bytes();
+        let gather = if self.plan.zero == 3 {
+            gather_time(&self.links.dense, sum.dense * weight)
+                + gather_time(&self.links.expert, sum.expert * weight)
+        } else {
+            0.0
+        };
+        let scatter = if training.forward_only {
+            0.0
+        } else {
+            self.reduce_time(sum.dense, sum.expert)
+        };
+        let forward = self.exposed(
+            gather,
+            sum.forward,
+            sum.layers,
+            self.plan.overlap_param_gather,
+        );
+        let backward = if training.forward_only {
+            0.0
+        } else {
+            let both = gather + scatter;
+            self.exposed(
+                both,
+                sum.backward,
+                sum.layers,
+                self.plan.overlap_grad_reduce,
+            )
+        };
+        sum.forward += forward;
+        sum.backward += backward;
+        sum.shard_exposed = forward + backward;
+    }
+
+    /// Gradient reduction, optimizer, weight gather, tied embeddings.
+    pub(super) fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
+        let mut ripple = 0.0;
+        for position in 0..3 {
+            if !self.exists(position) {
+                continue;
+            }
+            let dense = self.per_rank(virtuals, position, |v| v.dense);
+            let expert = self.per_rank(virtuals, position, |v| v.expert);
+            let backward = self.per_rank(virtuals, position, |v| v.backward);
+            let forward = self.per_rank(virtuals, position, |v| v.forward);
+            let layers = self.per_rank(virtuals, position, |v| v.layers);
+            if self.plan.zero < 2 {
+                let reduce = self.reduce_time(dense, expert);
+                let left = self.exposed(reduce, backward, layers, self.plan.overlap_grad_reduce);
+                // later stages end their last backward earlier, by the passes still to come
+                let late = (left - ripple).max(0.0);
+                if late >= parts.gradient_exposed {
+                    parts.gradient_exposed = late;
+                    parts.gradient_hidden = reduce - late;
+                }
+            }
+            if self.plan.zero == 1 || self.plan.zero == 2 {
+                let weight = self.job.training.precision.activation().bytes();
+                let gather = gather_time(&self.links.dense, dense * weight)
+                    + gather_time(&self.links.expert, expert * weight);
+                let left = self.exposed(gather, forward, layers, self.plan.overlap_param_gather);
+                if left >= parts.gather_exposed {
+                    parts.gather_exposed = left;
+                    parts.gather_hidden = gather - left;
+                }
+            }
+            parts.optimizer = parts.optimizer.max(self.optimizer_time(dense, expert));
+            ripple += backward / f64::from(self.plan.interleave);
+        }
+        if self.job.graph.tied && self.plan.pipeline > 1 {
+            parts.embedding_sync = self.embedding_sync();
+        }
+    }
+
+    /// Sum of gradients over replicas: an all-reduce, or a reduce-scatter inside the ZeRO group and
+    /// an all-reduce of the shard over the groups.
+    fn reduce_time(&self, dense: f64, expert: f64) -> f64 {
+        let gradient = self.job.training.gradient.bytes();
+        let one = |replicas: &Replicas, elements: f64| {
+            let bytes = elements * gradient;
+            if self.plan.zero == 0 {
+                seconds(&replicas.all_reduce, bytes)
+            } else {
+                seconds(&replicas.reduce_scatter, bytes)
+                    + seconds(&replicas.outer_reduce, bytes / replicas.shards)
+            }
+        };
+        one(&self.links.dense, dense) + one(&self.links.expert, expert)
+    }
+
+    fn optimizer_time(&self, dense: f64, expert: f64) -> f64 {
+        let sharded = self.plan.zero >= 1;
+        let share = |elements: f64, shards: f64| if sharded { elements / shards } else { elements };
+        let elements =
+            share(dense, self.links.dense.shards) + share(expert, self.links.expert.shards);
+        let hidden = self.job.graph.hidden as f64;
+        let traffic = crate::memory::optimizer_traffic(&self.job.training, hidden);
+        let rate = self.job.cluster.device.main_memory().sustained();
+        (Bytes::new(elements * traffic) / rate).value()
+    }
+
+    /// First and last stage add up their gradients of the shared table.
+    fn embedding_sync(&self) -> f64 {
+        let table: f64 = self
+            .chunks
+            .first
+            .iter()
+            .zip(&self.factors.blocks)
+            .zip(&self.job.graph.blocks)
+            .filter(|(_, block)| block.role == BlockRole::Embedding)
+            .map(|((count, factor), _)| count * factor.weights.borrowed)
+            .sum();
+        seconds(&self.links.ends, table * self.job.training.gradient.bytes())
+    }
+
+    /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
+    /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
+    fn exposed(&self, traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
+        if !overlap {
+            return traffic;
+        }
+        let one = traffic / pieces.max(1.0);
+        let slowed = traffic * self.job.cluster.device.contention();
+        let rest = traffic - cover * (1.0 - 1.0 / pieces.max(1.0));
+        one.max(slowed).max(rest)
+    }
+}
+
+fn gather_time(replicas: &Replicas, bytes: f64) -> f64 {
+    seconds(&replicas.all_gather, bytes)
+}
+
+fn seconds(forms: &Forms, bytes: f64) -> f64 {
+    forms.time(Bytes::new(bytes)).value()
+}
