@@ -138,7 +138,9 @@ impl Space {
 pub(super) fn divisors(listed: Option<&Vec<u32>>, total: u32) -> Vec<u32> {
     let divides = |v: &u32| *v > 0 && total.is_multiple_of(*v);
     if let Some(values) = listed {
-        return values.iter().copied().filter(divides).collect();
+        let mut some: Vec<u32> = values.iter().copied().filter(divides).collect();
+        retain_first(&mut some, |a, b| a == b);
+        return some;
     }
     let mut all: Vec<u32> = (1..=total.isqrt()).filter(divides).collect();
     let large: Vec<u32> = all.iter().rev().map(|v| total / v).collect();
@@ -147,9 +149,23 @@ pub(super) fn divisors(listed: Option<&Vec<u32>>, total: u32) -> Vec<u32> {
     all
 }
 
-/// The listed values, or those given.
-pub(super) fn listed<T: Copy>(values: Option<&Vec<T>>, all: &[T]) -> Vec<T> {
-    values.map_or_else(|| all.to_vec(), Clone::clone)
+/// The listed values, each once, or those given.
+pub(super) fn listed<T: Copy + PartialEq>(values: Option<&Vec<T>>, all: &[T]) -> Vec<T> {
+    let mut values = values.map_or_else(|| all.to_vec(), Clone::clone);
+    retain_first(&mut values, |a, b| a == b);
+    values
+}
+
+/// Drops values that are the same as an earlier one.
+pub(super) fn retain_first<T: Copy>(values: &mut Vec<T>, same: impl Fn(&T, &T) -> bool) {
+    let mut kept: Vec<T> = Vec::with_capacity(values.len());
+    values.retain(|value| {
+        let new = !kept.iter().any(|k| same(k, value));
+        if new {
+            kept.push(*value);
+        }
+        new
+    });
 }
 
 fn ten() -> usize {

@@ -2,10 +2,10 @@
 
 use super::keep::{Best, Found, Front};
 use super::runner::Rejections;
-use super::space::{Limits, Objective, Space, divisors, listed};
+use super::space::{Limits, Objective, Space, divisors, listed, retain_first};
 use crate::control::Control;
 use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer, Sums};
-use crate::plan::{Plan, RecomputePolicy, Rule, Schedule, Split, check};
+use crate::plan::{Mesh, Plan, RecomputePolicy, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Entry, Point};
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ pub(super) fn units(job: &Job, space: &Space) -> Vec<Unit> {
     let mut units = Vec::new();
     for tensor in divisors(space.tensor.as_ref(), devices) {
         for context in divisors(space.context.as_ref(), devices / tensor) {
-            let stage = devices / context;
+            // expert ranks are taken from the context ranks too: one stage may hold all devices
             let experts = if job.shape.experts {
-                divisors(space.expert.as_ref(), stage)
+                divisors(space.expert.as_ref(), devices)
             } else {
                 listed(space.expert.as_ref(), &[1])
             };
@@ -40,14 +40,15 @@ pub(super) fn units(job: &Job, space: &Space) -> Vec<Unit> {
                 } else {
                     &[0]
                 };
-                for expert_tensor in listed(space.expert_tensor.as_ref(), widths) {
-                    units.push(Unit {
-                        tensor,
-                        context,
-                        expert,
-                        expert_tensor,
-                    });
-                }
+                let resolved = |width: u32| if width == 0 { tensor } else { width };
+                let mut widths = listed(space.expert_tensor.as_ref(), widths);
+                retain_first(&mut widths, |a, b| resolved(*a) == resolved(*b));
+                units.extend(widths.into_iter().map(|expert_tensor| Unit {
+                    tensor,
+                    context,
+                    expert,
+                    expert_tensor,
+                }));
             }
         }
     }
@@ -243,7 +244,9 @@ impl<'a> Walk<'a> {
 
     /// ZeRO stages to try; without replicas all of them are the same plan.
     fn zero_stages(&self, plan: &Plan) -> Vec<u8> {
-        let all: &[u8] = if plan.context * plan.data == 1 {
+        let mesh = Mesh::new(plan);
+        let replicas = mesh.replicas.size.max(mesh.expert_replicas.size);
+        let all: &[u8] = if replicas == 1 {
             &[0]
         } else if self.job.training.forward_only {
             &[0, 3]
@@ -254,7 +257,8 @@ impl<'a> Walk<'a> {
     }
 
     fn interleaves(&self, schedule: Schedule, pipeline: u32) -> Vec<u32> {
-        let per_stage = self.job.shape.layers.div_ceil(u64::from(pipeline));
+        // each end may have one layer less than the virtual stages between
+        let per_stage = (self.job.shape.layers + 2) / u64::from(pipeline);
         let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
         match schedule {
             Schedule::Interleaved if pipeline == 1 => Vec::new(),
@@ -319,12 +323,16 @@ impl<'a> Walk<'a> {
 
     /// Overlaps to try: gradient reduction, weight gathers, sends (interleaved schedule only).
     fn overlaps(&self, plan: &Plan) -> Vec<(bool, bool, bool)> {
-        let possible = plan.schedule == Schedule::Interleaved;
+        let sends = if plan.schedule == Schedule::Interleaved {
+            listed(self.space.overlap_pipeline.as_ref(), &[true])
+        } else {
+            vec![false]
+        };
         let mut all = Vec::new();
         for reduce in listed(self.space.overlap_grad_reduce.as_ref(), &[true]) {
             for gather in listed(self.space.overlap_param_gather.as_ref(), &[true]) {
-                for send in listed(self.space.overlap_pipeline.as_ref(), &[possible]) {
-                    all.push((reduce, gather, send && possible));
+                for &send in &sends {
+                    all.push((reduce, gather, send));
                 }
             }
         }

@@ -1,0 +1,362 @@
+//! Does a search find what pricing every plan of its space finds, whatever the threads?
+
+#![allow(clippy::unwrap_used, clippy::float_cmp)]
+
+mod worlds;
+
+use proptest::prelude::*;
+use rayon::ThreadPoolBuilder;
+use scalewright::control::Control;
+use scalewright::error::Error;
+use scalewright::estimate::{COLUMNS, Composed, Job, Row, estimate_many, price};
+use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule};
+use scalewright::search::{Limits, Objective, Outcome, SearchReport, Space, search};
+use worlds::jobs::{self, priced};
+
+/// Every plan with each of the values in one field.
+fn grown(plans: &[Plan], values: &[u32], set: fn(&mut Plan, u32)) -> Vec<Plan> {
+    let with = |plan: &Plan, value: u32| {
+        let mut plan = plan.clone();
+        set(&mut plan, value);
+        plan
+    };
+    plans
+        .iter()
+        .flat_map(|plan| values.iter().map(move |&value| with(plan, value)))
+        .collect()
+}
+
+fn or(listed: Option<&Vec<u32>>, all: &[u32]) -> Vec<u32> {
+    listed.cloned().unwrap_or(all.to_vec())
+}
+
+/// All ways to cut the devices.
+fn meshes(job: &Job, space: &Space) -> Vec<Plan> {
+    let devices = job.cluster.devices;
+    let cuts: Vec<u32> = (1..=devices)
+        .filter(|d| devices.is_multiple_of(*d))
+        .collect();
+    let experts = if job.shape.experts { &cuts[..] } else { &[1] };
+    let widths: &[u32] = if job.shape.experts { &[0, 1] } else { &[0] };
+    let mut plans = vec![Plan::default()];
+    plans = grown(&plans, &or(space.tensor.as_ref(), &cuts), |p, v| {
+        p.tensor = v;
+    });
+    plans = grown(&plans, &or(space.context.as_ref(), &cuts), |p, v| {
+        p.context = v;
+    });
+    plans = grown(&plans, &or(space.pipeline.as_ref(), &cuts), |p, v| {
+        p.pipeline = v;
+    });
+    plans = grown(&plans, &or(space.data.as_ref(), &cuts), |p, v| {
+        p.data = v;
+    });
+    plans.retain(|p| p.devices() == u64::from(devices));
+    plans = grown(&plans, &or(space.expert.as_ref(), experts), |p, v| {
+        p.expert = v;
+    });
+    let widths = or(space.expert_tensor.as_ref(), widths);
+    grown(&plans, &widths, |p, v| {
+        p.expert_tensor = v;
+    })
+}
+
+/// Every plan that a space allows, legal or not, by nested loops over plain lists.
+fn all_plans(job: &Job, space: &Space) -> Vec<Plan> {
+    let batch = u32::try_from(job.training.global_batch).unwrap();
+    let batches: Vec<u32> = (1..=batch).collect();
+    let chunks: Vec<u32> = (1..=u32::try_from(job.shape.layers + 2).unwrap()).collect();
+    let zeros = space.zero.clone().unwrap_or(vec![0, 1, 2, 3]);
+    let zeros: Vec<u32> = zeros.into_iter().map(u32::from).collect();
+    let mut plans = meshes(job, space);
+    plans = grown(&plans, &or(space.micro_batch.as_ref(), &batches), |p, v| {
+        p.micro_batch = v;
+    });
+    plans = grown(&plans, &[0, 1], |p, v| {
+        p.sequence_parallel = v == 1;
+    });
+    plans = grown(&plans, &or(space.interleave.as_ref(), &chunks), |p, v| {
+        p.interleave = v;
+    });
+    plans = grown(&plans, &or(space.zero_group.as_ref(), &[0]), |p, v| {
+        p.zero_group = v;
+    });
+    plans = grown(&plans, &zeros, |p, v| {
+        p.zero = u8::try_from(v).unwrap();
+    });
+    let mut all: Vec<Plan> = plans
+        .iter()
+        .flat_map(|plan| scheduled(plan, space))
+        .collect();
+    all.retain(|plan| stands_alone(plan, space));
+    all
+}
+
+/// A plan under every schedule, recomputation and overlap.
+fn scheduled(plan: &Plan, space: &Space) -> Vec<Plan> {
+    use RecomputePolicy::{Full, None, Selective};
+    use Schedule::{GPipe, Interleaved, OneForwardOneBackward};
+    let schedules = space.schedule.clone();
+    let policies = space
+        .recompute
+        .clone()
+        .unwrap_or(vec![None, Selective, Full]);
+    let gathers = space.overlap_param_gather.clone().unwrap_or(vec![true]);
+    let mut all = Vec::new();
+    for schedule in schedules.unwrap_or(vec![GPipe, OneForwardOneBackward, Interleaved]) {
+        for &recompute in &policies {
+            for &overlap_param_gather in &gathers {
+                all.push(Plan {
+                    schedule,
+                    recompute,
+                    overlap_param_gather,
+                    overlap_pipeline: schedule == Interleaved,
+                    ..plan.clone()
+                });
+            }
+        }
+    }
+    all
+}
+
+/// False for plans that are the same as another, of which the search walks one.
+fn stands_alone(plan: &Plan, space: &Space) -> bool {
+    let mesh = Mesh::new(plan);
+    let alone = mesh.replicas.size == 1 && mesh.expert_replicas.size == 1;
+    let width = plan.tensor > 1 || plan.expert_tensor == 0;
+    let plain = plan.schedule == Schedule::OneForwardOneBackward;
+    width
+        && (plan.pipeline > 1 || space.schedule.is_some() || plain)
+        && (!alone || space.zero.is_some() || plan.zero == 0)
+}
+
+/// Legal plans that fit, with their price.
+fn brute_force(job: &Job, space: &Space) -> Vec<(Plan, Composed)> {
+    let capacity = job.capacity().value();
+    all_plans(job, space)
+        .into_iter()
+        .filter_map(|plan| price(job, &plan).ok().map(|composed| (plan, composed)))
+        .filter(|(_, composed)| composed.memory <= capacity)
+        .collect()
+}
+
+fn found(job: &Job, space: &Space, limits: Limits) -> Outcome {
+    search(job, space, limits, &Control::new()).unwrap()
+}
+
+/// The row of `estimate_many` that stands for a plan.
+fn row(plan: &Plan) -> Vec<i64> {
+    let flag = i64::from;
+    vec![
+        plan.tensor.into(),
+        plan.context.into(),
+        plan.pipeline.into(),
+        plan.data.into(),
+        plan.expert.into(),
+        plan.expert_tensor.into(),
+        plan.micro_batch.into(),
+        plan.interleave.into(),
+        plan.schedule as i64,
+        plan.zero.into(),
+        plan.zero_group.into(),
+        plan.recompute as i64,
+        flag(plan.sequence_parallel),
+        flag(plan.overlap_grad_reduce),
+        flag(plan.overlap_param_gather),
+        flag(plan.overlap_tensor),
+        flag(plan.overlap_pipeline),
+    ]
+}
+
+/// Points that no other beats in both coordinates, by rising time.
+fn non_dominated(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 <= b.0 && a.1 <= b.1 && a != b;
+    let mut front: Vec<(f64, f64)> = points
+        .iter()
+        .filter(|p| !points.iter().any(|q| beats(q, p)))
+        .copied()
+        .collect();
+    front.sort_by(|a, b| a.0.total_cmp(&b.0));
+    front.dedup();
+    front
+}
+
+fn small_jobs() -> impl Strategy<Value = Job> {
+    let models = prop::sample::select(vec![
+        jobs::gpt(4, 1024),
+        jobs::llama(7, 4096, 2),
+        jobs::mixture(4, 1024),
+        jobs::latent(6, 4096),
+    ]);
+    // memory that some plans fill
+    let gigabytes = prop::sample::select(vec![3.0, 8.0, 30.0]);
+    (
+        models,
+        0..5_u32,
+        gigabytes,
+        prop::sample::select(vec![4_u64, 12]),
+    )
+        .prop_map(|(text, exponent, gigabytes, batch)| {
+            let mut cluster = worlds::nodes_of_eight(1 << exponent);
+            let tier = cluster.device.tiers.last_mut().unwrap();
+            tier.capacity = scalewright::units::Bytes::new(gigabytes * 1e9);
+            jobs::job(&text, &cluster, &jobs::training(batch, 2048, ""))
+        })
+}
+
+fn spaces() -> impl Strategy<Value = Space> {
+    let list = |choices: &[&str]| {
+        let choices: Vec<String> = choices.iter().map(|&c| c.to_owned()).collect();
+        prop::sample::select(choices)
+    };
+    (
+        list(&["", r#""tensor": [1, 4], "#, r#""tensor": [2], "#]),
+        list(&["", r#""context": [1], "#, r#""context": [2, 1], "#]),
+        list(&["", r#""pipeline": [1, 2], "#, r#""data": [1, 2, 4], "#]),
+        list(&[
+            "",
+            r#""zero": [0, 3], "#,
+            r#""zero": [1], "zero_group": [0, 2], "#,
+        ]),
+        list(&["", r#""schedule": ["1f1b"], "#, r#""interleave": [1, 2], "#]),
+        list(&[
+            "",
+            r#""overlap_param_gather": [true, false], "#,
+            r#""recompute": ["full"], "#,
+        ]),
+    )
+        .prop_map(|(a, b, c, d, e, f)| {
+            let text = format!(r#"{{{a}{b}{c}{d}{e}{f}"micro_batch": [1, 2, 4]}}"#);
+            Space::from_json(&text).unwrap()
+        })
+}
+
+fn objectives() -> impl Strategy<Value = Objective> {
+    prop::sample::select(vec![Objective::Time, Objective::Memory, Objective::Energy])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn search_is_brute_force(job in small_jobs(), space in spaces(), objective in objectives(), top in 1..30_usize) {
+        let outcome = found(&job, &space, Limits { top, objective });
+        let all = brute_force(&job, &space);
+        let mut keys: Vec<f64> = match objective {
+            Objective::Time => all.iter().map(|(_, c)| c.time).collect(),
+            Objective::Memory => all.iter().map(|(_, c)| c.memory).collect(),
+            Objective::Energy => all.iter().map(|(p, _)| priced(&job, p).energy_j_per_step).collect(),
+        };
+        keys.sort_by(f64::total_cmp);
+        let best: Vec<f64> = outcome.best.iter().map(|f| match objective {
+            Objective::Time => f.composed.time,
+            Objective::Memory => f.composed.memory,
+            Objective::Energy => priced(&job, &f.plan).energy_j_per_step,
+        }).collect();
+        prop_assert_eq!(best, keys.iter().copied().take(top).collect::<Vec<_>>());
+        prop_assert_eq!(outcome.feasible, all.len() as u64);
+        let points: Vec<(f64, f64)> = all.iter().map(|(_, c)| (c.time, c.memory)).collect();
+        let front: Vec<(f64, f64)> = outcome.front.iter().map(|f| (f.composed.time, f.composed.memory)).collect();
+        prop_assert_eq!(front, non_dominated(&points));
+    }
+
+    #[test]
+    fn search_estimate_and_columns_agree_to_the_bit(job in small_jobs(), space in spaces()) {
+        let outcome = found(&job, &space, Limits { top: 20, ..Limits::default() });
+        let all: Vec<_> = outcome.best.iter().chain(&outcome.front).collect();
+        let columns = COLUMNS.map(str::to_owned);
+        let rows: Vec<i64> = all.iter().flat_map(|f| row(&f.plan)).collect();
+        let many = estimate_many(&job, &columns, &rows, &Control::new()).unwrap();
+        for (found, row) in all.iter().zip(&many) {
+            let one = price(&job, &found.plan).unwrap();
+            prop_assert_eq!(&one, &found.composed);
+            let full = priced(&job, &found.plan);
+            prop_assert_eq!((full.step_time_s, full.peak_memory_bytes), (one.time, one.memory));
+            prop_assert_eq!(*row, Row::Priced { time: one.time, memory: one.memory, fits: true });
+        }
+    }
+
+    #[test]
+    fn threads_change_nothing(job in small_jobs(), space in spaces(), objective in objectives()) {
+        let limits = Limits { top: 7, objective };
+        let texts: Vec<String> = [1, 2, 5].iter().map(|&threads| {
+            let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let outcome = pool.install(|| found(&job, &space, limits));
+            serde_json::to_string(&SearchReport::new(&job, &outcome)).unwrap()
+        }).collect();
+        prop_assert_eq!(&texts[0], &texts[1]);
+        prop_assert_eq!(&texts[0], &texts[2]);
+    }
+
+    #[test]
+    fn counts_add_up(job in small_jobs(), space in spaces(), objective in objectives()) {
+        let outcome = found(&job, &space, Limits { top: 3, objective });
+        prop_assert_eq!(outcome.priced + outcome.bounded, outcome.feasible);
+        prop_assert!(outcome.best.len() as u64 <= outcome.feasible);
+        prop_assert_eq!(outcome.best.is_empty(), outcome.feasible == 0);
+        let unfit = outcome.rejections.unfit > 0;
+        prop_assert_eq!(outcome.nearest.is_some(), unfit);
+        if let Some(plan) = &outcome.nearest {
+            let lacking = price(&job, plan).unwrap().memory - job.capacity().value();
+            prop_assert_eq!(lacking, outcome.rejections.least_shortfall_bytes);
+        }
+    }
+}
+
+#[test]
+fn equal_values_are_searched_once() {
+    let training = jobs::training(8, 512, "");
+    let job = jobs::job(
+        &jobs::mixture(4, 1024),
+        &worlds::nodes_of_eight(8),
+        &training,
+    );
+    let once =
+        Space::from_json(r#"{"tensor": [1, 2], "expert_tensor": [0, 1], "zero": [0]}"#).unwrap();
+    let twice =
+        Space::from_json(r#"{"tensor": [2, 1, 2], "expert_tensor": [0, 1, 0], "zero": [0, 0]}"#)
+            .unwrap();
+    let (once, twice) = (
+        found(&job, &once, Limits::default()),
+        found(&job, &twice, Limits::default()),
+    );
+    assert_eq!(once.feasible, twice.feasible);
+    let times = |o: &Outcome| o.best.iter().map(|f| f.composed.time).collect::<Vec<_>>();
+    assert_eq!(times(&once), times(&twice));
+}
+
+#[test]
+fn experts_may_lie_on_context_ranks() {
+    let training = jobs::training(8, 512, "");
+    let job = jobs::job(
+        &jobs::mixture(4, 1024),
+        &worlds::nodes_of_eight(8),
+        &training,
+    );
+    let space = Space::from_json(r#"{"context": [8], "expert": [8], "zero": [0]}"#).unwrap();
+    assert!(found(&job, &space, Limits::default()).feasible > 0);
+}
+
+#[test]
+fn a_cancelled_search_says_so_at_once() {
+    let training = jobs::training(1536, 2048, "");
+    let job = jobs::job(
+        &jobs::gpt(96, 12288),
+        &worlds::nodes_of_eight(4096),
+        &training,
+    );
+    let control = Control::new();
+    let start = std::time::Instant::now();
+    let outcome = std::thread::scope(|scope| {
+        let searching =
+            scope.spawn(|| search(&job, &Space::default(), Limits::default(), &control));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        control.cancel();
+        searching.join().unwrap()
+    });
+    assert!(
+        matches!(outcome, Err(Error::Cancelled { .. })),
+        "{outcome:?}"
+    );
+    assert!(start.elapsed().as_secs_f64() < 2.0);
+}
