@@ -314,7 +314,7 @@ fn equal_values_are_searched_once() {
     let once =
         Space::from_json(r#"{"tensor": [1, 2], "expert_tensor": [0, 1], "zero": [0]}"#).unwrap();
     let twice =
-        Space::from_json(r#"{"tensor": [2, 1, 2], "expert_tensor": [0, 1, 0], "zero": [0, 0]}"#)
+        Space::from_json(r#"{"tensor": [2, 1, 2], "expert_tensor": [0, 1, 2, 0], "zero": [0, 0]}"#)
             .unwrap();
     let (once, twice) = (
         found(&job, &once, Limits::default()),

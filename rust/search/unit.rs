@@ -262,14 +262,19 @@ impl<'a> Walk<'a> {
         let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
         match schedule {
             Schedule::Interleaved if pipeline == 1 => Vec::new(),
-            Schedule::Interleaved => match &self.space.interleave {
-                Some(values) => values.iter().copied().filter(|v| *v > 1).collect(),
-                None => (2..=most).collect(),
-            },
-            _ => match &self.space.interleave {
-                Some(values) => values.iter().copied().filter(|v| *v == 1).collect(),
-                None => vec![1],
-            },
+            Schedule::Interleaved => {
+                let mut values = match &self.space.interleave {
+                    Some(values) => listed(Some(values), &[]),
+                    None => (2..=most).collect(),
+                };
+                values.retain(|v| *v > 1);
+                values
+            }
+            _ => {
+                let mut values = listed(self.space.interleave.as_ref(), &[1]);
+                values.retain(|v| *v == 1);
+                values
+            }
         }
     }
 
