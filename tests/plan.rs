@@ -145,15 +145,17 @@ proptest! {
     }
 
     #[test]
-    fn layers_deal_out_whole(layers in 1..200_u64, stages in 1..100_u64) {
-        match Split::new(layers, stages) {
+    fn layers_deal_out_whole(layers in 1..200_u64, pipeline in 1..100_u64, chunks in 1..4_u64) {
+        let stages = pipeline * chunks;
+        match Split::new(layers, pipeline, chunks) {
             Some(split) if stages == 1 => prop_assert_eq!(split.first, layers),
             Some(split) => {
                 prop_assert_eq!(split.first + split.middle * (stages - 2) + split.last, layers);
-                prop_assert!(split.middle > 0);
-                prop_assert!(split.middle - split.first <= 1 && split.middle - split.last <= 1);
+                prop_assert!(split.first > 0 || chunks > 1);
+                prop_assert!(split.first >= split.last && split.middle >= split.first);
+                prop_assert!(chunks == 1 || split.middle - split.last <= 1);
             }
-            None => prop_assert!((0..3).all(|less| !(layers + less).is_multiple_of(stages))),
+            None => prop_assert!((0..3).all(|less| !(layers + less).is_multiple_of(stages)) || layers < stages),
         }
     }
 
@@ -327,10 +329,10 @@ fn illegal_plans_name_the_nearest_legal_value() {
         ),
         (
             Plan {
-                pipeline: 9,
+                pipeline: 36,
                 ..base.clone()
             },
-            "pipeline x interleave = 9 does not divide layers = 96; nearest 8, 12",
+            "pipeline x interleave = 36 does not divide layers = 96; nearest 32, 48",
         ),
         (
             Plan {

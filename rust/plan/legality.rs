@@ -56,7 +56,7 @@ impl Shape {
     }
 }
 
-/// How layers are dealt to virtual stages: all get `middle`, but the first and last may get one less.
+/// How layers are dealt to virtual stages: all get `middle`, but the first and last may get fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Split {
     /// Layers of the first virtual stage.
@@ -68,16 +68,13 @@ pub struct Split {
 }
 
 impl Split {
-    /// Even; or one layer less at the head's stage; or at both ends (Llama 3 Herd, section 3.3.2).
-    pub fn new(layers: u64, stages: u64) -> Option<Self> {
-        let even = |total: u64, first_less: u64, last_less: u64| {
-            let each = total / stages;
-            (total.is_multiple_of(stages) && each > 0).then(|| Self {
-                first: each - first_less,
-                middle: each,
-                last: each - last_less,
-            })
-        };
+    /// Deals layers to `pipeline` stages of `chunks` virtual stages each, or says that it cannot.
+    ///
+    /// All virtual stages get `ceil(layers / stages)` layers and the two ends share what is then too
+    /// much, the last one first: embedding and head fill their time (Llama 3 Herd, section 3.3.2).
+    /// With several chunks a rank each end gives up one layer at most.
+    pub fn new(layers: u64, pipeline: u64, chunks: u64) -> Option<Self> {
+        let stages = pipeline * chunks;
         if stages == 1 {
             return Some(Self {
                 first: layers,
@@ -85,9 +82,19 @@ impl Split {
                 last: layers,
             });
         }
-        even(layers, 0, 0)
-            .or_else(|| even(layers + 1, 0, 1))
-            .or_else(|| even(layers + 2, 1, 1))
+        let middle = layers.div_ceil(stages);
+        let less = middle * stages - layers;
+        let most = if chunks > 1 {
+            1
+        } else {
+            middle.saturating_sub(1)
+        };
+        let (first, last) = (less / 2, less.div_ceil(2));
+        (middle > 0 && last <= most).then(|| Self {
+            first: middle - first,
+            middle,
+            last: middle - last,
+        })
     }
 }
 
@@ -316,10 +323,9 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     if plan.zero > 3 || plan.zero_group != 0 && !replicas.is_multiple_of(plan.zero_group) {
         return Err(Rule::ZeroGroup);
     }
-    let stages = pipeline * chunks;
-    Split::new(shape.layers, stages).ok_or(Rule::Layers {
+    Split::new(shape.layers, pipeline, chunks).ok_or(Rule::Layers {
         layers: shape.layers,
-        stages,
+        stages: pipeline * chunks,
     })
 }
 
