@@ -1,0 +1,57 @@
+//! How many plans a second does a search walk on one core, and how many of them does it price?
+
+#![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used)]
+
+mod worlds;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use rayon::ThreadPoolBuilder;
+use scalewright::control::Control;
+use scalewright::estimate::Job;
+use scalewright::search::{Limits, Outcome, Space, search};
+use std::time::{Duration, Instant};
+
+fn found(job: &Job) -> Outcome {
+    search(job, &Space::default(), Limits::default(), &Control::new()).unwrap()
+}
+
+/// Walks once and prints rates: of all legal plans, and of those whose exact time was computed.
+fn say(devices: u32, job: &Job) {
+    let start = Instant::now();
+    let outcome = found(job);
+    let seconds = start.elapsed().as_secs_f64();
+    let legal = outcome.feasible + outcome.rejections.unfit;
+    let bounded = 100.0 * outcome.bounded as f64 / outcome.feasible.max(1) as f64;
+    println!(
+        "GPT-3 175B on {devices} A100: {legal} legal plans in {seconds:.4} s on one core, \
+         {:.0} plans/s, {:.0} ns each",
+        legal as f64 / seconds,
+        1e9 * seconds / legal as f64
+    );
+    println!(
+        "  {} do not fit, {} fit; of these {} priced ({:.0} priced/s), {} excluded by a bound ({bounded:.1} %)",
+        outcome.rejections.unfit,
+        outcome.feasible,
+        outcome.priced,
+        outcome.priced as f64 / seconds,
+        outcome.bounded,
+    );
+}
+
+fn whole_spaces(criterion: &mut Criterion) {
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let mut group = criterion.benchmark_group("search");
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(3));
+    for devices in [1024, 4096] {
+        let job = worlds::gpt3_175b(devices);
+        pool.install(|| say(devices, &job));
+        let name = format!("gpt3-175b on {devices} a100, one thread");
+        group.bench_function(name, |b| b.iter(|| pool.install(|| found(&job))));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, whole_spaces);
+criterion_main!(benches);
