@@ -307,3 +307,20 @@ def test_letters_that_the_terminal_lacks_do_not_stop_the_answer() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "scalewright", "catalog", "models"]
     subprocess.run(command, check=True, capture_output=True, env=environment)
+
+
+def test_the_winner_is_written_for_megatron_and_read_back(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main([*PLAN, "--fix", "schedule=1f1b,interleaved", "--export", "megatron"]) == 0
+    file = tmp_path / "run.sh"
+    file.write_text(capsys.readouterr().out)
+    best = answer(capsys, *PLAN, "--fix", "schedule=1f1b,interleaved")["best"][0]
+    read = answer(capsys, "estimate", "--from-megatron", str(file), "--system", "dgx-a100-80gb")
+    assert read["plan"] == best["plan"]
+    assert read["step_time_s"] == pytest.approx(best["step_time_s"], rel=0.01)
+
+
+def test_a_schedule_that_a_framework_lacks_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = [*PLAN, "--fix", "schedule=gpipe", "--fix", "pipeline=2", "--export", "deepspeed"]
+    assert "schedule: got gpipe; allowed: 1f1b (plan again with --fix)" in refusal(capsys, *wanted)

@@ -17,6 +17,8 @@ class Training:
     """`fp32`, `fp16`, `bf16`, `fp8` or `mxfp8`."""
     gradient: str = "fp32"
     """Format in which gradients are summed and reduced."""
+    fused_gradients: bool = True
+    """Weight gradients are added to their sum inside the product's own kernel."""
     optimizer: str = "adam"
     """`adam`, `sgd` or `adafactor`."""
     flash_attention: bool = True

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 def refuse(framework: str, field: str, value: object, allowed: str) -> NoReturn:
     """Raise the error that names the plan field that a framework cannot be told."""
-    message = f"export {framework}: {field}: got {value}; allowed: {allowed}"
+    hint = "" if "." in field else " (plan again with --fix)"
+    message = f"export {framework}: {field}: got {value}; allowed: {allowed}{hint}"
     raise InvalidError(message)
 
 
