@@ -90,13 +90,14 @@ impl Lowering<'_> {
         let Some(p) = self.product(operator) else {
             return (None, None);
         };
-        let input = self.matrix(p.batch, p.rows, p.depth, p.columns);
+        let dtype = self.format(operator);
+        let input = self.matrix(dtype, [p.batch, p.rows, p.depth, p.columns]);
         let weight = Kernel::Matmul {
             batch: p.batch,
             m: p.depth,
             n: p.columns,
             k: p.rows,
-            dtype: self.matmul,
+            dtype,
             output_bytes: if self.training.fused_gradients {
                 2.0 * self.training.gradient.bytes() // the product reads and writes the sum
             } else {
@@ -106,13 +107,13 @@ impl Lowering<'_> {
         (Some(input), operator.trained.then_some(weight))
     }
 
-    fn matrix(&self, batch: f64, m: f64, n: f64, k: f64) -> Kernel {
+    fn matrix(&self, dtype: Dtype, [batch, m, n, k]: [f64; 4]) -> Kernel {
         Kernel::Matmul {
             batch,
             m,
             n,
             k,
-            dtype: self.matmul,
+            dtype,
             output_bytes: self.activation.bytes(),
         }
     }
@@ -169,14 +170,15 @@ impl Lowering<'_> {
         self.compute(
             true,
             operator,
-            self.matrix(p.batch, p.rows, p.columns, p.depth),
+            self.matrix(self.format(operator), [p.batch, p.rows, p.columns, p.depth]),
         );
     }
 
     /// Casts operands that are kept in a wider format than the product reads: read wide, write narrow.
     fn quantize(&mut self, forward: bool, operator: &Operator, tokens: f64, weights: f64) {
-        if self.matmul.bytes() < self.activation.bytes() {
-            let bytes = (tokens + weights) * (self.activation.bytes() + self.matmul.bytes());
+        let format = self.format(operator);
+        if format.bytes() < self.activation.bytes() {
+            let bytes = (tokens + weights) * (self.activation.bytes() + format.bytes());
             self.compute(forward, operator, memory(bytes, 2.0));
         }
     }

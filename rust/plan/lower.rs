@@ -85,6 +85,15 @@ impl<'a> Lowering<'a> {
         sequence.div_ceil(u64::from(self.mesh.context.size)) as f64
     }
 
+    /// Format in which an operator's product reads its operands.
+    pub(super) fn format(&self, operator: &Operator) -> Dtype {
+        if operator.class.stays_wide() {
+            self.activation
+        } else {
+            self.matmul
+        }
+    }
+
     /// Tokens of a micro-batch on one context rank.
     pub(super) fn tokens(&self, operator: &Operator) -> f64 {
         self.batch * self.positions(operator)
@@ -270,6 +279,7 @@ impl<'a> Lowering<'a> {
         };
         let element = match saved.stored {
             SavedAs::Activation => self.activation.bytes(),
+            SavedAs::Operand => self.format(operator).bytes(),
             SavedAs::Mask => 1.0,
             SavedAs::Fp32 => 4.0,
         };

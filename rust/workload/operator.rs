@@ -27,6 +27,14 @@ pub enum OperatorClass {
     Routing,
 }
 
+impl OperatorClass {
+    /// True for products that low-precision recipes leave in the activation format: output head and
+    /// router (DeepSeek-V3, arXiv 2412.19437, section 3.3.1).
+    pub fn stays_wide(self) -> bool {
+        matches!(self, Self::Head | Self::Routing)
+    }
+}
+
 /// A part of the model with a sharding of its own: the same dim may be split unlike elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Region {
@@ -72,6 +80,8 @@ pub enum Recompute {
 pub enum SavedAs {
     /// The activation format.
     Activation,
+    /// The format in which a matrix product reads it: the cast tensor is kept for the weight gradient.
+    Operand,
     /// One byte per element (dropout masks).
     Mask,
     /// Four bytes per element (statistics, log-sum-exp).

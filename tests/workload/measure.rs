@@ -5,7 +5,7 @@ use scalewright::workload::{Block, Extent, Graph, Operator, Recompute, Region, S
 /// Bytes per position of one tensor, its tokens counted for a 16-bit job.
 pub(crate) fn bytes(saved: &Saved) -> f64 {
     let size = match saved.stored {
-        SavedAs::Activation => 2.0,
+        SavedAs::Activation | SavedAs::Operand => 2.0,
         SavedAs::Mask => 1.0,
         SavedAs::Fp32 => 4.0,
     };

@@ -101,6 +101,7 @@ impl BlockBuilder<'_> {
         let keys = attention.memory_sequence.unwrap_or(own) as f64;
         let scores = Extent::wide(Dim::Heads, attention.heads, keys);
         let statistics = Extent::new(Dim::Heads, attention.heads);
+        let context = Extent::wide(Dim::Heads, attention.heads, attention.value_dim as f64);
         let (flash, dropout) = (attention.flash, attention.dropout);
         let class = OperatorClass::Attention;
         let kind = OperatorKind::Attention(attention);
@@ -108,6 +109,11 @@ impl BlockBuilder<'_> {
         self.recompute_selectively(index);
         if flash {
             self.save(index, statistics, Region::Attention, SavedAs::Fp32);
+            let precision = self.training.precision;
+            if precision.matmul().bytes() < precision.activation().bytes() {
+                // the output projection keeps a narrow copy, the core's backward pass reads the wide one
+                self.save(index, context, Region::Attention, SavedAs::Activation);
+            }
         } else {
             self.save(index, scores, Region::Attention, SavedAs::Activation);
             if dropout {

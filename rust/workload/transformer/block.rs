@@ -206,7 +206,7 @@ impl<'a> BlockBuilder<'a> {
             projection.region
         };
         let kept = Extent::wide(c.dim, c.size, c.times * copies);
-        self.save(index, kept, region, SavedAs::Activation);
+        self.save(index, kept, region, SavedAs::Operand);
     }
 
     /// Leaves the block's input to be kept elsewhere: all decoder layers read one encoder output.
