@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use scalewright::collective::Collective;
 use scalewright::estimate::Job;
 use scalewright::operator_cost::Kernel;
-use scalewright::plan::{BlockProgram, Plan, Purpose, Shape, Split, Task, check, lower};
+use scalewright::plan::{
+    BlockProgram, Plan, Purpose, Shape, Split, Task, check, expert_zero_group, lower,
+};
 use scalewright::workload::{BlockRole, Training};
 use worlds::jobs;
 
@@ -388,4 +390,70 @@ fn messages_of_large_batches_come_at_once() {
     let rule = check(&plan, &Shape::new(&graph), &training, 2).unwrap_err();
     assert!(rule.to_string().ends_with("nearest 1, 4294967291"));
     assert!(start.elapsed().as_secs_f64() < 0.5);
+}
+
+/// A layer's program in a number format on H100s.
+fn layer_in(precision: &str, role: BlockRole) -> BlockProgram {
+    let mut cluster = worlds::nodes_of_eight(8);
+    cluster.device = worlds::h100();
+    cluster.system.device.clone_from(&cluster.device.name);
+    let more = format!(r#", "precision": "{precision}""#);
+    let training = jobs::training(64, 2048, &more);
+    let job = jobs::job(&jobs::llama(2, 1024, 4), &cluster, &training);
+    let wanted = |b: &&usize| job.graph.blocks[**b].role == role;
+    let block = *job.graph.order.iter().find(wanted).unwrap();
+    let plan = Plan {
+        data: 8,
+        ..Plan::default()
+    };
+    lower(&job.graph, block, &job.training, &plan)
+}
+
+#[test]
+fn low_precision_keeps_operands_as_they_are_multiplied() {
+    // h = 1024, key and value width 256, ffn 3 h, 16 heads: bytes a token
+    let (h, kv, ffn) = (1024.0, 256.0, 3072.0);
+    let wide = 2.0 * (2.0 * h + (h + 2.0 * kv) + 2.0 * ffn) + 4.0 * 16.0;
+    let operands = 3.0 * h + ffn;
+    let tokens = 2048.0;
+    let kept = |precision| {
+        layer_in(precision, BlockRole::Layer)
+            .activations
+            .kept
+            .value()
+    };
+    assert!(near(kept("bf16"), tokens * (wide + 2.0 * operands)));
+    // the core's backward pass reads its output in bf16
+    assert!(near(kept("fp8"), tokens * (wide + operands + 2.0 * h)));
+}
+
+#[test]
+fn low_precision_leaves_the_head_wide() {
+    let [wide, low] = ["bf16", "fp8"].map(|p| layer_in(p, BlockRole::Head));
+    assert_eq!(wide.forward, low.forward);
+    assert_eq!(wide.backward, low.backward);
+    assert_eq!(wide.activations, low.activations);
+    let [wide, low] = ["bf16", "fp8"].map(|p| layer_in(p, BlockRole::Layer));
+    assert_ne!(wide.forward, low.forward);
+}
+
+#[test]
+fn experts_share_state_inside_the_ranks_of_the_zero_group() {
+    let plan = |tensor, expert, expert_tensor, zero_group| Plan {
+        tensor,
+        expert,
+        expert_tensor,
+        zero_group,
+        data: 64,
+        ..Plan::default()
+    };
+    // all replicas where the group is not said
+    assert_eq!(expert_zero_group(&plan(1, 8, 0, 0)), 0);
+    // 32 ranks hold each of the experts on 8 ranks four times
+    assert_eq!(expert_zero_group(&plan(1, 8, 0, 32)), 4);
+    // 16 replicas of 2 tensor ranks: 32 ranks, experts on 8 whole or on 8 x 2
+    assert_eq!(expert_zero_group(&plan(2, 8, 1, 16)), 4);
+    assert_eq!(expert_zero_group(&plan(2, 8, 2, 16)), 2);
+    // a group smaller than the ranks of one copy cuts nothing
+    assert_eq!(expert_zero_group(&plan(1, 64, 0, 8)), 1);
 }

@@ -2,7 +2,7 @@
 
 use super::price::Pricer;
 use crate::collective::{Collective, Forms};
-use crate::plan::{Mesh, Plan, Span, zero_spans};
+use crate::plan::{Mesh, Plan, Span, expert_zero_group, zero_spans};
 
 /// Reductions and gathers of one kind of weights over its replicas.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,8 +22,8 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    fn new(replicas: Span, plan: &Plan, pricer: &mut Pricer) -> Self {
-        let (shard, outer) = zero_spans(replicas, plan.zero_group);
+    fn new(replicas: Span, zero_group: u32, pricer: &mut Pricer) -> Self {
+        let (shard, outer) = zero_spans(replicas, zero_group);
         Self {
             all_reduce: pricer.forms(Collective::AllReduce, replicas),
             reduce_scatter: pricer.forms(Collective::ReduceScatter, shard),
@@ -55,8 +55,8 @@ impl Links {
     pub fn new(plan: &Plan, pricer: &mut Pricer) -> Self {
         let mesh = Mesh::new(plan);
         Self {
-            dense: Replicas::new(mesh.replicas, plan, pricer),
-            expert: Replicas::new(mesh.expert_replicas, plan, pricer),
+            dense: Replicas::new(mesh.replicas, plan.zero_group, pricer),
+            expert: Replicas::new(mesh.expert_replicas, expert_zero_group(plan), pricer),
             stage: pricer.forms(Collective::SendReceive, mesh.stages),
             rejoin: pricer.forms(Collective::AllGather, mesh.tensor),
             ends: pricer.forms(Collective::AllReduce, mesh.ends),

@@ -61,6 +61,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             _ => 1.0,
         };
         let layers = own.layers.max(middle.layers);
+        let layer = own.largest.max(middle.largest);
         let activations = layers * in_flight + own.ends * ends_in_flight;
         let holdings = Holdings {
             dense: both(|h| h.dense),
@@ -72,7 +73,12 @@ impl<'a, 'b> Residents<'a, 'b> {
             activations: Bytes::new(activations),
             transient: Bytes::new(own.transient.max(middle.transient)),
             gathered: if self.shards() {
-                2.0 * own.largest.max(middle.largest)
+                layer + layer.max(own.largest_end)
+            } else {
+                0.0
+            },
+            unreduced: if self.shards() {
+                own.largest_trained.max(middle.largest_trained)
             } else {
                 0.0
             },

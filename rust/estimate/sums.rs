@@ -13,6 +13,7 @@ pub(super) struct Virtual {
     pub(super) backward: f64,
     pub(super) dense: f64,
     pub(super) expert: f64,
+    pub(super) frozen: f64,
     pub(super) layers: f64,
     /// What the plan's sharding of weights and gradients adds (ZeRO-2 and 3).
     pub(super) shard_exposed: f64,
@@ -31,7 +32,11 @@ pub(super) struct Held {
     /// Kept by embedding and head, per micro-batch.
     pub(super) ends: f64,
     pub(super) transient: f64,
+    /// Weights of the largest layer, and of the largest of embedding and head.
     pub(super) largest: f64,
+    pub(super) largest_end: f64,
+    /// Trained weights of the largest block.
+    pub(super) largest_trained: f64,
 }
 
 /// The first, the middle and the last virtual stage of a plan, summed over their blocks.
@@ -102,6 +107,8 @@ impl Held {
             ends: self.ends.max(other.ends),
             transient: self.transient.max(other.transient),
             largest: self.largest.max(other.largest),
+            largest_end: self.largest_end.max(other.largest_end),
+            largest_trained: self.largest_trained.max(other.largest_trained),
         }
     }
 }
@@ -126,6 +133,7 @@ impl Adder<'_> {
                 sum.backward += count * block.backward_time(self.policy);
                 sum.dense += count * block.dense(self.pipelined);
                 sum.expert += count * block.weights.expert;
+                sum.frozen += count * block.weights.frozen;
             }
         }
         if self.job.training.forward_only {
@@ -144,12 +152,15 @@ impl Adder<'_> {
             held.dense += count * factor.dense(self.pipelined);
             held.expert += count * factor.weights.expert;
             held.frozen += count * factor.weights.frozen;
+            let trained = factor.dense(self.pipelined) + factor.weights.expert;
+            held.largest_trained = held.largest_trained.max(trained);
             let (kept, again) = self.kept(factor, block.role);
             if block.role == BlockRole::Layer {
                 held.layers += count * kept;
                 held.largest = held.largest.max(factor.weights.local());
             } else {
                 held.ends += count * kept;
+                held.largest_end = held.largest_end.max(factor.weights.local());
             }
             let transient = factor.activations.transient.value() + again;
             held.transient = held.transient.max(transient);

@@ -8,22 +8,26 @@ use crate::units::Bytes;
 use crate::workload::BlockRole;
 
 impl Composer<'_> {
-    /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights before each pass
-    /// (Rajbhandari et al. 2020, section 7). With prefetch the traffic of one layer runs under the
-    /// compute of its neighbour, so all but one layer's share hides as far as compute lasts.
+    /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights, frozen ones too,
+    /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
+    /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
+    /// one layer's share hides as far as compute lasts.
     pub(super) fn shard_traffic(&self, sum: &mut Virtual) {
         let training = &self.job.training;
         let weight = training.precision.activation().bytes();
+        let pieces = sum.layers.max(1.0);
         let gather = if self.plan.zero == 3 {
-            gather_time(&self.links.dense, sum.dense * weight)
-                + gather_time(&self.links.expert, sum.expert * weight)
+            let dense = (sum.dense + sum.frozen) * weight / pieces;
+            let expert = sum.expert * weight / pieces;
+            pieces
+                * (gather_time(&self.links.dense, dense) + gather_time(&self.links.expert, expert))
         } else {
             0.0
         };
         let scatter = if training.forward_only {
             0.0
         } else {
-            self.reduce_time(sum.dense, sum.expert)
+            pieces * self.reduce_time(sum.dense / pieces, sum.expert / pieces)
         };
         let forward = self.exposed(
             gather,

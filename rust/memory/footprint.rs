@@ -27,8 +27,11 @@ pub struct Holdings {
     pub activations: Bytes,
     /// The largest working set beside them: a recomputed layer, logits, an operator's output.
     pub transient: Bytes,
-    /// Weights that are gathered at one time (ZeRO stage 3): two layers.
+    /// Weights that are gathered at one time (ZeRO stage 3): a layer and its neighbour, which may be
+    /// embedding or head.
     pub gathered: f64,
+    /// Gradients of one block that are not cut yet (ZeRO stages 2 and 3).
+    pub unreduced: f64,
     /// Columns of the residual stream (for factored optimizer state).
     pub hidden: f64,
 }
@@ -111,11 +114,17 @@ impl Footprint {
         } else {
             0.0
         };
+        let unreduced = if holdings.zero >= 2 {
+            holdings.unreduced * trains
+        } else {
+            0.0
+        };
         let low = training.precision.matmul().bytes();
         // scaled low-precision copies of the weights stay beside the wide ones
         let copies = if low < element { low } else { 0.0 };
         let activations = holdings.activations;
-        let workspace = holdings.transient + Bytes::new(gathered * element);
+        let blocks = gathered * element + unreduced * training.gradient.bytes();
+        let workspace = holdings.transient + Bytes::new(blocks);
         Self {
             weights: Bytes::new((divided(3) + frozen) * (element + copies)),
             gradients: Bytes::new(divided(2) * training.gradient.bytes() * trains),

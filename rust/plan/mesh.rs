@@ -80,6 +80,26 @@ impl Mesh {
     }
 }
 
+/// Replicas of an expert inside the ranks over which ZeRO shards; 0: all of them.
+///
+/// `zero_group` counts replicas of dense weights. Its ranks hold `zero_group * tensor` of a stage,
+/// and `expert_tensor * expert` of those hold every expert once.
+pub fn expert_zero_group(plan: &Plan) -> u32 {
+    if plan.zero_group == 0 {
+        return 0;
+    }
+    let ranks = plan.zero_group.saturating_mul(plan.tensor);
+    let once = plan
+        .expert_tensor_ranks()
+        .saturating_mul(plan.expert)
+        .max(1);
+    if ranks.is_multiple_of(once) {
+        (ranks / once).max(1)
+    } else {
+        1
+    }
+}
+
 /// Splits a replica group into the ranks that shard ZeRO state and the replicas of those shards.
 pub fn zero_spans(replicas: Span, zero_group: u32) -> (Span, Span) {
     let size = if zero_group == 0 {

@@ -13,6 +13,6 @@ pub use choice::{Plan, RecomputePolicy, Schedule};
 pub use kernels::repeats;
 pub use legality::{Rule, Shape, Split, check};
 pub use lower::lower;
-pub use mesh::{Mesh, Span, zero_spans};
+pub use mesh::{Mesh, Span, expert_zero_group, zero_spans};
 pub use program::{Activations, BlockProgram, Purpose, Task, Weights};
 pub use sharding::{Layout, Sharding, adjoint, transition};
