@@ -302,3 +302,26 @@ def test_the_shipped_rows_are_well_formed():
     rows = shipped_rows()
     assert len(rows) > 1500
     assert all(row.text("paper") and row.text("metric") for row in rows)
+
+
+def test_fully_sharded_weights_stay_gathered_under_a_pipeline(tmp_path):
+    changes = {"model": "Llama 3 8B", "dtype": "bf16", "micro_batch": "1", "tp": "1"}
+    changes |= {"devices": "8", "dp": "", "zero": "FSDP2", "global_batch": "16"}
+    flat = only(tmp_path, **changes, pp="1")["plan"]
+    deep = only(tmp_path, **changes, pp="2")["plan"]
+    assert (flat["zero"], flat["data"]) == (3, 8)
+    assert (deep["zero"], deep["data"]) == (1, 4)
+
+
+def test_maxtext_runs_are_set_as_their_scripts_say():
+    rows = reproductions.run("*MaxText*TPU v5e")["rows"]
+    large = [row for row in rows if row["model"] == "MaxText 128B"]
+    for row in large:
+        slices = int(row["devices"]) // 256
+        # one sequence a device, so sixteen on sixteen tensor ranks; weights are cut in one slice
+        assert (row["plan"]["tensor"], row["plan"]["micro_batch"]) == (16, 16)
+        assert row["plan"]["zero_group"] == (16 if slices > 1 else 0)
+    small = [row for row in rows if row["model"] == "MaxText 16B"]
+    assert large and small
+    assert {row["plan"]["micro_batch"] for row in small} == {6}
+    assert {row["plan"]["recompute"] for row in small} == {"full"}

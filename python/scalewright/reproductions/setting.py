@@ -139,7 +139,11 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     if "within slice" in folded:
         slices = re.match(r"(\d{1,4})x ", row.text("hardware"))
         count = int(slices[1]) if slices else 1
-        return [3], machine.devices // count if count > 1 else None
+        ranks = machine.devices // count // (row.count("tensor") or 1)
+        return [3], ranks if count > 1 else None
+    if folded == "fsdp2" and (row.count("pipeline") or 1) > 1:
+        # under PyTorch's schedules weights stay gathered and gradients are reduced once a step
+        return [1], None
     if group := re.fullmatch(r"fsdp\s*(\d{1,6})", folded):
         ranks = int(group[1])
         data = row.count("data")
