@@ -322,6 +322,7 @@ def test_maxtext_runs_are_set_as_their_scripts_say():
         assert (row["plan"]["tensor"], row["plan"]["micro_batch"]) == (16, 16)
         assert row["plan"]["zero_group"] == (16 if slices > 1 else 0)
     small = [row for row in rows if row["model"] == "MaxText 16B"]
-    assert large and small
+    assert large
+    assert small
     assert {row["plan"]["micro_batch"] for row in small} == {6}
     assert {row["plan"]["recompute"] for row in small} == {"full"}
