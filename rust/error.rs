@@ -104,11 +104,35 @@ pub fn from_json<'a, T: serde::Deserialize<'a>>(root: &str, text: &'a str) -> Re
         } else {
             format!("{root}.{path}")
         };
-        Error::inconsistent(format!("{field}: {}", plain(&e.inner().to_string())))
+        misread(&field, plain(&e.inner().to_string()))
     })?;
     let rest = reader.end();
     rest.map_err(|e| Error::inconsistent(format!("{root}: {}", plain(&e.to_string()))))?;
     Ok(value)
+}
+
+/// Turns serde's message into ours: unknown names get their nearest, Rust's types get words.
+fn misread(field: &str, message: &str) -> Error {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    for kind in ["unknown field", "unknown variant"] {
+        if let (true, [name, known @ ..]) = (message.starts_with(kind), quoted.as_slice()) {
+            return Error::unknown(field, name, known.iter().copied());
+        }
+    }
+    let words = [
+        ("expected u32", "allowed: a whole number from 0 to 2^32 - 1"),
+        ("expected u64", "allowed: a whole number from 0 to 2^64 - 1"),
+        ("expected u8", "allowed: a whole number from 0 to 255"),
+        ("expected usize", "allowed: a whole number, 0 or more"),
+        ("expected f64", "allowed: a number"),
+        ("expected a boolean", "allowed: true or false"),
+    ];
+    for (rust, plain) in words {
+        if let Some(start) = message.strip_suffix(rust) {
+            return Error::inconsistent(format!("{field}: {start}{plain}"));
+        }
+    }
+    Error::inconsistent(format!("{field}: {message}"))
 }
 
 /// Drops `serde_json`'s position ("at line 1 column 80"): the text is generated, the path says where.
@@ -126,6 +150,20 @@ mod tests {
     fn an_unknown_name_shows_the_nearest() {
         let error = Error::unknown("system", "dgx-a100", ["dgx-a100-80gb", "tpu-v4"]);
         assert!(error.to_string().contains("nearest: dgx-a100-80gb"));
+    }
+
+    #[test]
+    fn a_misspelt_field_shows_the_nearest() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Inner {
+            #[allow(dead_code)]
+            tensor: u32,
+        }
+        let error = from_json::<Inner>("plan", "{\"tensr\": 1}").unwrap_err();
+        assert!(error.to_string().ends_with("nearest: tensor"), "{error}");
+        let error = from_json::<Inner>("plan", "{\"tensor\": -1}").unwrap_err();
+        assert!(error.to_string().contains("a whole number"), "{error}");
     }
 
     #[test]

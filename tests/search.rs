@@ -338,7 +338,7 @@ fn experts_may_lie_on_context_ranks() {
 }
 
 #[test]
-fn a_cancelled_search_says_so_at_once() {
+fn a_cancelled_search_stops_midway() {
     let training = jobs::training(1536, 2048, "");
     let job = jobs::job(
         &jobs::gpt(96, 12288),
@@ -346,7 +346,6 @@ fn a_cancelled_search_says_so_at_once() {
         &training,
     );
     let control = Control::new();
-    let start = std::time::Instant::now();
     let outcome = std::thread::scope(|scope| {
         let searching =
             scope.spawn(|| search(&job, &Space::default(), Limits::default(), &control));
@@ -358,5 +357,6 @@ fn a_cancelled_search_says_so_at_once() {
         matches!(outcome, Err(Error::Cancelled { .. })),
         "{outcome:?}"
     );
-    assert!(start.elapsed().as_secs_f64() < 2.0);
+    let (done, total) = control.progress();
+    assert!(done < total, "the search went on to its end");
 }

@@ -19,6 +19,18 @@ pub enum Collective {
     SendReceive,
 }
 
+impl std::fmt::Display for Collective {
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::AllReduce => "all-reduce",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllGather => "all-gather",
+            Self::AllToAll => "all-to-all",
+            Self::SendReceive => "send and receive",
+        })
+    }
+}
+
 impl Collective {
     /// Passes of the (p-1)/p pattern: all-reduce is a reduce-scatter and an all-gather.
     pub(super) fn passes(self) -> f64 {

@@ -194,7 +194,7 @@ fn describe(task: &Task, pricer: &mut Pricer) -> (String, String) {
         Task::Compute { class, kernel, .. } => {
             let cost = pricer.kernel(kernel);
             let line = format!(
-                "{kernel:?}: {:.1} us, {:.3} GFLOP, {:.3} MB",
+                "{kernel}: {:.1} us, {:.3} GFLOP, {:.3} MB",
                 cost.time.value() * 1e6,
                 cost.flops.value() / 1e9,
                 cost.traffic.value() / 1e6
@@ -216,7 +216,7 @@ fn describe(task: &Task, pricer: &mut Pricer) -> (String, String) {
                 ""
             };
             let line = format!(
-                "{collective:?} of {:.3} MB over {} ranks {} apart: {:.1} us{cover}",
+                "{collective} of {:.3} MB over {} ranks {} apart: {:.1} us{cover}",
                 bytes.value() / 1e6,
                 span.size,
                 span.stride,

@@ -81,7 +81,9 @@ pub fn search(job: &Job, space: &Space, limits: Limits, control: &Control) -> Re
         .enumerate()
         .map(|(index, unit)| {
             let outcome = Walk::new(job, space, limits, index).run(*unit, control);
-            control.advance(1);
+            if !control.is_cancelled() {
+                control.advance(1);
+            }
             outcome
         })
         .collect();

@@ -1,10 +1,17 @@
 """Inputs that several tests share."""
 
 import json
+import signal
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# how long an example takes says more of the machine than of the code
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 TOY_CLUSTER: dict[str, Any] = {
     "devices": 64,
@@ -38,6 +45,14 @@ TOY_CLUSTER: dict[str, Any] = {
         ],
     },
 }
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background and inherit that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ fn frozen_weights_and_adapters_name_their_field() {
             json!({"extra_parameters": {"pooler": 0}}),
             "model.extra_parameters.pooler: got 0",
         ),
-        (json!({"hiden": 64}), "unknown field `hiden`"),
+        (json!({"hiden": 64}), "nearest: hidden"),
     ]);
 }
 
