@@ -39,11 +39,18 @@ fn leaving(collective: Collective, route: &Route, i: usize) -> f64 {
     }
 }
 
+/// A device sends through its links inside and through its adapter outside at once.
 fn unit_rate(route: &Route, i: usize) -> f64 {
     let covered = f64::from(route.group.covered(i));
-    if route.level(i).kind == LevelKind::Torus && route.group.members[i] > 1 {
-        torus::injection(route, i) * covered
+    let adapter = if i == 0 && route.outermost() > 0 {
+        route.sustained(1)
     } else {
-        route.sustained(i) * covered
-    }
+        0.0
+    };
+    let links = if route.level(i).kind == LevelKind::Torus && route.group.members[i] > 1 {
+        torus::injection(route, i)
+    } else {
+        route.sustained(i)
+    };
+    (links + adapter) * covered
 }

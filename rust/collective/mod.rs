@@ -11,6 +11,8 @@ mod ring;
 mod route;
 mod select;
 mod torus;
+mod transfers;
 mod tree;
 
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
+pub use transfers::{Ranks, transfers};

@@ -6,6 +6,7 @@ mod group;
 mod library;
 mod system;
 mod tier;
+mod topology;
 
 pub use cluster::Cluster;
 pub use device::{AttentionModel, Calibration, Device, DevicePower, MatmulModel};
@@ -13,3 +14,4 @@ pub use group::{Group, MAX_DIMS, MAX_LEVELS};
 pub use library::{Library, Line};
 pub use system::{Host, Level, LevelKind, Price, System};
 pub use tier::{MemoryTier, TierKind};
+pub use topology::Topology;

@@ -1,11 +1,13 @@
-//! Mathematics without a domain: best-k, Pareto front, event simulation, order statistics.
+//! Mathematics without a domain: best-k, Pareto front, event and flow simulation, order statistics.
 
 mod best;
 mod event;
+mod flow;
 mod normal;
 mod pareto;
 
 pub use best::{Best, Entry};
 pub use event::{After, Task, simulate};
+pub use flow::{Flows, Link, Load, Outcome, Simulation, Transfer};
 pub use normal::expected_largest;
 pub use pareto::{Front, Point};

@@ -1,0 +1,38 @@
+//! Which transfers does an all-to-all run in which every rank sends each other rank its part?
+
+use super::plan::Plan;
+use crate::error::Result;
+use crate::hardware::Library;
+use crate::solve::Transfer;
+
+/// Messages of `n/p` bytes to all `p-1` peers, issued one after the other and then sent at once (as
+/// NCCL sends a group of them).
+pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
+    let size = plan.size();
+    let start_up = issuing(plan);
+    for from in 0..size {
+        for ahead in 1..size {
+            let to = (from + ahead) % size;
+            let ends = (plan.device(group, from), plan.device(group, to));
+            let message = Transfer {
+                size: bytes / f64::from(size),
+                start_up,
+                ..Transfer::default()
+            };
+            plan.send(ends, message)?;
+        }
+    }
+    Ok(())
+}
+
+/// Seconds to issue the messages to all peers.
+fn issuing(plan: &Plan) -> f64 {
+    let levels = plan.cluster.system.levels.iter().enumerate();
+    let each = levels.map(|(i, level)| {
+        let library = level.library.unwrap_or(Library::of_kind(level.kind));
+        let inside = plan.group.covered(i);
+        let peers = f64::from(inside * (plan.group.members[i] - 1));
+        level.latency.value() * library.issue * peers
+    });
+    each.sum()
+}

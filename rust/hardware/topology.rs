@@ -1,0 +1,210 @@
+//! Which links does a cluster have, and which of them does a message take?
+
+use super::cluster::Cluster;
+use super::system::{Level, LevelKind};
+use crate::error::{Error, Result};
+use crate::solve::Link;
+use crate::units::Seconds;
+
+/// Keeps a topology within a few hundred megabytes.
+const MOST_LINKS: u64 = 1 << 24;
+
+/// The links of a cluster, at sustained rates.
+///
+/// A switched level has one uplink and one downlink for each unit of the level below, as wide as its
+/// devices together; a mesh has a link for each ordered pair; a torus has two a dimension and unit.
+/// A message between nodes leaves through its device's own adapter, not through the links inside the
+/// node, and passes the uplinks of every network level up to the one that joins both ends.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    links: Vec<Link>,
+    tiers: Vec<Tier>,
+}
+
+/// One level as laid out in the list of links.
+#[derive(Debug, Clone)]
+struct Tier {
+    kind: LevelKind,
+    /// Index of the level's first link.
+    first: u32,
+    /// Devices in one unit of the level below, and in one of this level.
+    below: u32,
+    within: u32,
+    dims: Vec<u32>,
+    wrap: bool,
+    latency: Seconds,
+}
+
+impl Topology {
+    /// Lays out the links of `cluster`.
+    pub fn new(cluster: &Cluster) -> Result<Self> {
+        let mut topology = Self {
+            links: Vec::new(),
+            tiers: Vec::new(),
+        };
+        let levels = &cluster.system.levels;
+        let mut below = 1;
+        for (i, level) in levels.iter().enumerate() {
+            let outermost = i + 1 == levels.len();
+            let within = match level.devices {
+                Some(devices) if !outermost => devices,
+                Some(devices) if level.kind != LevelKind::Switch => devices,
+                _ => cluster.devices.next_multiple_of(below),
+            };
+            let tier = Tier {
+                kind: level.kind,
+                first: u32::try_from(topology.links.len()).unwrap_or(u32::MAX),
+                below,
+                within: within.max(below),
+                dims: level.dims.clone(),
+                wrap: level.wrap,
+                latency: level.latency,
+            };
+            tier.check(level)?;
+            let links = tier.count(cluster.devices) + topology.links.len() as u64;
+            if links > MOST_LINKS {
+                let allowed = format!("at most {MOST_LINKS} links down to this level");
+                return Err(Error::invalid(
+                    format!("levels.{}", level.name),
+                    links,
+                    allowed,
+                ));
+            }
+            tier.lay(level, cluster.devices, &mut topology.links);
+            topology.tiers.push(tier);
+            below = within.max(below);
+        }
+        Ok(topology)
+    }
+
+    /// The links; routes are indices into this list.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Appends the links from device `from` to device `to` to `route`; returns the latency that they
+    /// do not hold themselves: one step across the level that joins both ends, unless that is a torus.
+    pub fn route(&self, from: u32, to: u32, route: &mut Vec<u32>) -> Seconds {
+        if from == to {
+            return Seconds::ZERO;
+        }
+        let joins = |tier: &Tier| from / tier.within == to / tier.within;
+        let top = self.tiers.iter().position(joins);
+        let top = top.unwrap_or(self.tiers.len() - 1);
+        let between = || {
+            let inner = self.tiers.get(1..top).unwrap_or_default().iter();
+            inner.filter(|tier| tier.is_switched())
+        };
+        route.extend(between().map(|tier| tier.port(from)));
+        let tier = &self.tiers[top];
+        let latency = match tier.kind {
+            LevelKind::Torus => {
+                tier.walk(from, to, route);
+                Seconds::ZERO
+            }
+            LevelKind::Mesh => {
+                route.push(tier.pair(from, to));
+                tier.latency
+            }
+            _ => {
+                route.extend([tier.port(from), tier.port(to) + 1]);
+                tier.latency
+            }
+        };
+        route.extend(between().map(|tier| tier.port(to) + 1).rev());
+        latency
+    }
+}
+
+impl Tier {
+    fn is_switched(&self) -> bool {
+        !matches!(self.kind, LevelKind::Torus | LevelKind::Mesh)
+    }
+
+    /// Units of the level below inside one unit of this level.
+    fn units(&self) -> u32 {
+        self.within / self.below
+    }
+
+    fn check(&self, level: &Level) -> Result<()> {
+        let places = self.dims.iter().map(|&d| u64::from(d)).product::<u64>();
+        if self.kind == LevelKind::Torus && places != u64::from(self.units()) {
+            let field = format!("levels.{}.dims", level.name);
+            let allowed = format!("sizes whose product is {}", self.units());
+            return Err(Error::invalid(field, format!("{:?}", self.dims), allowed));
+        }
+        Ok(())
+    }
+
+    /// Units of the level below that have links here.
+    fn linked(&self, devices: u32) -> u64 {
+        let whole = u64::from(devices.div_ceil(self.within)) * u64::from(self.units());
+        match self.kind {
+            LevelKind::Torus | LevelKind::Mesh => whole,
+            _ => u64::from(devices.div_ceil(self.below)),
+        }
+    }
+
+    /// Links of this level.
+    fn count(&self, devices: u32) -> u64 {
+        let each = match self.kind {
+            LevelKind::Torus => 2 * self.dims.len() as u64,
+            LevelKind::Mesh => u64::from(self.units()),
+            _ => 2,
+        };
+        self.linked(devices).saturating_mul(each)
+    }
+
+    /// Appends this level's links: `sustained rate per device * devices in the unit below`.
+    fn lay(&self, level: &Level, devices: u32, links: &mut Vec<Link>) {
+        let rate = level.bandwidth.value() * level.efficiency / level.oversubscription;
+        for unit in (0..self.linked(devices)).map_while(|unit| u32::try_from(unit).ok()) {
+            let inside = devices
+                .saturating_sub(unit.saturating_mul(self.below))
+                .clamp(1, self.below);
+            let whole = rate * f64::from(inside);
+            let (count, capacity, latency) = match self.kind {
+                LevelKind::Torus => (2 * self.dims.len(), whole, level.latency.value()),
+                LevelKind::Mesh => {
+                    let peers = f64::from(self.units() - 1).max(1.0);
+                    (self.units() as usize, whole / peers, 0.0)
+                }
+                _ => (2, whole, 0.0),
+            };
+            links.extend(std::iter::repeat_n(Link { capacity, latency }, count));
+        }
+    }
+
+    /// The uplink of the unit that holds `device`; the downlink follows it.
+    fn port(&self, device: u32) -> u32 {
+        self.first + 2 * (device / self.below)
+    }
+
+    /// The direct link between the units of two devices.
+    fn pair(&self, from: u32, to: u32) -> u32 {
+        self.first + from / self.below * self.units() + to / self.below % self.units()
+    }
+
+    /// Walks a torus one dimension after the other, the shorter way round. Of two equal ways even
+    /// places take the upward one, odd places the other, so that neither direction gets more.
+    fn walk(&self, from: u32, to: u32, route: &mut Vec<u32>) {
+        let sides = 2 * u32::try_from(self.dims.len()).unwrap_or(0);
+        let (mut here, goal) = (from / self.below, to / self.below);
+        let mut stride = 1; // units between neighbours along the dimension
+        for (axis, &dim) in (0..).zip(&self.dims) {
+            let place = |unit: u32| unit / stride % dim;
+            let ahead = (place(goal) + dim - place(here)) % dim;
+            let upward = if self.wrap {
+                2 * ahead < dim || 2 * ahead == dim && place(here) % 2 == 0
+            } else {
+                place(goal) > place(here)
+            };
+            while place(here) != place(goal) {
+                route.push(self.first + here * sides + 2 * axis + u32::from(!upward));
+                let next = (place(here) + if upward { 1 } else { dim - 1 }) % dim;
+                here = here - place(here) * stride + next * stride;
+            }
+            stride *= dim;
+        }
+    }
+}
