@@ -1,5 +1,7 @@
 //! Do the closed forms of collectives take as long as their transfers do on the links?
 
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
 mod worlds;
 
 use proptest::prelude::*;

@@ -1,5 +1,7 @@
 //! Does the flow simulator share links as a slow, plain one does, and never beyond their capacity?
 
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::solve::{Flows, Link, Simulation, Transfer};
@@ -98,7 +100,9 @@ fn fair((links, all): &World, sending: &[usize]) -> Vec<f64> {
             .filter(|&l| room(l, &rates) < step + 1e-9)
             .collect();
         let frozen: Vec<usize> = full.iter().flat_map(|&l| users(l, &rising)).collect();
-        rising.iter().for_each(|&t| rates[t] += step);
+        for &t in &rising {
+            rates[t] += step;
+        }
         rising.retain(|t| !frozen.contains(t));
     }
     rates
@@ -175,6 +179,16 @@ proptest! {
     }
 
     #[test]
+    fn a_run_leaves_the_heap_alone(world in worlds()) {
+        let flows = flows(&world);
+        let mut simulation = Simulation::new(&flows);
+        let counted = allocation_counter::measure(|| {
+            simulation.run();
+        });
+        prop_assert_eq!(counted.count_total, 0);
+    }
+
+    #[test]
     fn a_second_run_is_the_first(world in worlds()) {
         let flows = flows(&world);
         let mut simulation = Simulation::new(&flows);
@@ -194,15 +208,23 @@ fn refusal(links: &[Link], transfers: &[Transfer]) -> String {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_name() {
+fn a_link_that_cannot_be_is_refused_by_name() {
     let link = |capacity, latency| Link { capacity, latency };
-    let good = [link(1.0, 0.0)];
-    let plain = Transfer::default();
+    let good = link(1.0, 0.0);
     for capacity in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let error = refusal(&[good[0], link(capacity, 0.0)], &[]);
+        let error = refusal(&[good, link(capacity, 0.0)], &[]);
         assert!(error.starts_with("links[1].capacity: got"), "{error}");
     }
     assert!(refusal(&[link(1.0, -1.0)], &[]).starts_with("links[0].latency: got -1"));
+}
+
+#[test]
+fn a_transfer_that_cannot_be_is_refused_by_name() {
+    let good = [Link {
+        capacity: 1.0,
+        latency: 0.0,
+    }];
+    let plain = Transfer::default();
     let cases = [
         (
             Transfer {

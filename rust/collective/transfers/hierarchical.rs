@@ -72,7 +72,7 @@ fn each_ring(
         return Ok(ready.to_vec());
     }
     let mut next = vec![0; plan.size() as usize];
-    for first in (0..plan.size()).filter(|rank| rank / below % members == 0) {
+    for first in (0..plan.size()).filter(|rank| (rank / below).is_multiple_of(members)) {
         let ranks: Vec<u32> = (0..members).map(|m| first + m * below).collect();
         let devices: Vec<u32> = ranks.iter().map(|&rank| plan.device(group, rank)).collect();
         let before = ranks.iter().map(|&rank| ready.get(rank as usize));

@@ -68,7 +68,7 @@ fn phase(
     let below: u32 = axes[..axis].iter().map(|&(extent, _)| extent).product();
     let (extent, closed) = axes[axis];
     let mut next = vec![0; plan.size() as usize];
-    for first in (0..plan.size()).filter(|rank| rank / below % extent == 0) {
+    for first in (0..plan.size()).filter(|rank| (rank / below).is_multiple_of(extent)) {
         let ranks: Vec<u32> = (0..extent).map(|m| first + m * below).collect();
         let devices: Vec<u32> = ranks.iter().map(|&rank| plan.device(group, rank)).collect();
         let before = ranks.iter().map(|&rank| ready.get(rank as usize));
