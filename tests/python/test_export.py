@@ -1,231 +1,291 @@
-"""Exports: the winner as settings of frameworks, and Megatron-LM arguments read back."""
-
-from __future__ import annotations
+"""Do exports say the plan in the words of each framework, and do Megatron-LM's read back alike?"""
 
 import json
+import re
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from scalewright import errors, export
-from scalewright.catalog import load_model
+import scalewright as sw
+from scalewright import InvalidError, UnknownNameError
+from scalewright.export import read_megatron, write
+from scalewright.export.layout import layer_split
+from scalewright.planning import estimate_job
 
-if TYPE_CHECKING:
-    from pathlib import Path
+MODELS = ["gpt3-175b", "llama3-70b", "qwen3-8b", "mixtral-8x7b", "deepseek-v3", "nemotron-4-15b"]
+SEQUENCE = 2048
+TABLES: dict[str, dict[str, Any]] = {}
 
-MODELS = ["gpt3-175b", "llama3-8b", "qwen3-8b", "mixtral-8x7b", "deepseek-v3"]
+quick = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
-GPT_SCRIPT = """#!/bin/bash
-# Runs a GPT model
-TP=8
-PP=${PP:-16}
-NNODES=128
-GPUS_PER_NODE=8
-GPT_MODEL_ARGS=(
-    --num-layers 96   # layers
-    --hidden-size 12288
-    --num-attention-heads 96
-    --seq-length 2048
-    --max-position-embeddings 2048
-)
-TRAINING_ARGS=(--micro-batch-size 1 --global-batch-size 1536 --bf16
-    --lr 6.0e-5 --recompute-activations)
-torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \\
-    ${GPT_MODEL_ARGS[@]} ${TRAINING_ARGS[@]} \\
-    --tensor-model-parallel-size $TP --pipeline-model-parallel-size $PP \\
-    --use-distributed-optimizer --overlap-grad-reduce --sequence-parallel
-"""
 
-LLAMA_SCRIPT = """
-WORLD_SIZE=64
-ARGS="--num-layers 80 --hidden-size 8192 --num-attention-heads 64 --ffn-hidden-size=28672 \\
- --group-query-attention --num-query-groups 8 --swiglu --normalization RMSNorm \\
- --position-embedding-type rope --untie-embeddings-and-output-weights --disable-bias-linear \\
- --seq-length 8192 --vocab-size 128256 --attention-dropout 0.0 --hidden-dropout 0.0"
-PARALLEL="--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 \\
- --num-layers-per-virtual-pipeline-stage 5 --context-parallel-size 2"
-python pretrain_gpt.py $ARGS $PARALLEL --global-batch-size 128 --micro-batch-size 1 --bf16
-"""
+def table(name: str) -> dict[str, Any]:
+    if name not in TABLES:
+        TABLES[name] = dict(sw.model(name).table)
+    return TABLES[name]
+
+
+def shaped(model: dict[str, Any]) -> tuple[Any, ...]:
+    """Everything that a shape says, through the engine's own counts and its fields' defaults."""
+    fields = ("layers", "hidden", "heads", "vocab", "position", "activation", "norm", "latent")
+    switches = ("tied_embeddings", "qkv_bias", "output_bias", "ffn_bias", "qk_norm")
+    experts = {"every": 1, "shared_ffn": 0, "first_dense_layers": 0, "router_bias": False}
+    held = model.get("experts")
+    return (
+        [model.get(field) for field in fields],
+        [model.get(field, False) for field in switches],
+        model.get("kv_heads") or model["heads"],
+        model.get("head_dim") or model["hidden"] // model["heads"],
+        {**experts, **held} if held else None,
+        sw.model(model).parameters()["total"],
+    )
+
+
+def plan(**fields: Any) -> dict[str, Any]:
+    return sw.Plan(**fields).to_dict()
+
+
+def estimate(**fields: Any) -> dict[str, Any]:
+    return {"plan": plan(**fields), "step_time_s": 1.5}
+
+
+def training(**fields: Any) -> dict[str, Any]:
+    return sw.Training(**{"global_batch": 512, "sequence": SEQUENCE, **fields}).to_dict()
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> dict[str, Any]:
-    """Plans that Megatron-LM can be told, not all of them legal for every model."""
+def plans(draw: st.DrawFn, model: dict[str, Any]) -> dict[str, Any]:
     tensor = draw(st.sampled_from([1, 2, 4, 8]))
-    pipeline = draw(st.sampled_from([1, 2, 4, 8]))
-    interleave = draw(st.sampled_from([1, 2, 3])) if pipeline > 1 else 1
-    zero = draw(st.integers(0, 3))
-    return {
-        "tensor": tensor,
-        "context": draw(st.sampled_from([1, 2])),
-        "pipeline": pipeline,
-        "data": draw(st.sampled_from([1, 2, 16])),
-        "expert": 1,
-        "expert_tensor": 0,
-        "micro_batch": draw(st.integers(1, 4)),
-        "interleave": interleave,
-        "schedule": "interleaved" if interleave > 1 else "1f1b",
-        "zero": zero,
-        "zero_group": 0,
-        "recompute": draw(st.sampled_from(["none", "selective", "full"])),
-        "sequence_parallel": tensor > 1 and draw(st.booleans()),
-        "overlap_grad_reduce": draw(st.booleans()),
-        "overlap_param_gather": zero > 0 and draw(st.booleans()),
-        "overlap_tensor": True,
-        "overlap_pipeline": interleave > 1 and draw(st.booleans()),
-    }
+    pipeline = draw(st.sampled_from([1, 1, 2, 4, 8]))
+    interleave = draw(st.integers(1, 5)) if pipeline > 1 else 1
+    context, data = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 2, 4, 16]))
+    zero = draw(st.sampled_from([0, 1] if pipeline > 1 else [0, 1, 2, 3]))
+    experts = model.get("experts")
+    reduce = draw(st.booleans())
+    return plan(
+        tensor=tensor,
+        context=context,
+        pipeline=pipeline,
+        data=data,
+        expert=draw(st.sampled_from([1, 2, 4])) if experts else 1,
+        expert_tensor=draw(st.sampled_from([0, 1])) if experts else 0,
+        micro_batch=draw(st.sampled_from([1, 2, 4])),
+        interleave=interleave,
+        schedule="interleaved" if interleave > 1 else "1f1b",
+        zero=zero,
+        zero_group=data // 2 if zero and data > 1 and draw(st.booleans()) else 0,
+        recompute=draw(st.sampled_from(["none", "selective", "full"])),
+        sequence_parallel=tensor > 1 and (bool(experts) or draw(st.booleans())),
+        overlap_grad_reduce=reduce,
+        overlap_param_gather=zero > 0 and reduce and draw(st.booleans()),
+        overlap_pipeline=interleave > 1 and (pipeline == 2 or draw(st.booleans())),
+    )
 
 
-def training(**fields: object) -> dict[str, Any]:
-    return {
-        "global_batch": 768, "sequence": 2048, "precision": "bf16", "optimizer": "adam",
-        "flash_attention": True, "dropout": False, **fields,
-    }  # fmt: skip
+trainings = st.builds(
+    training,
+    precision=st.sampled_from(["bf16", "fp8", "mxfp8"]),
+    gradient=st.sampled_from(["fp32", "bf16"]),
+    fused_gradients=st.booleans(),
+    optimizer=st.sampled_from(["adam", "sgd"]),
+    flash_attention=st.booleans(),
+    dropout=st.booleans(),
+    run_tokens=st.sampled_from([None, 1e6 * SEQUENCE]),
+)
 
 
-def written(fmt: str, plan: dict[str, Any], model: str = "llama3-8b", **fields: object) -> str:
-    estimate = {"plan": plan, "step_time_s": 1.5}
-    return export.write(fmt, estimate, load_model(model), training(**fields))
+def complete(read: dict[str, Any]) -> dict[str, Any]:
+    """A plan in normal form: what means the same is written the same."""
+    full = {**plan(), **read}
+    if full["expert_tensor"] == full["tensor"]:
+        full["expert_tensor"] = 0
+    return full
 
 
-def devices(plan: dict[str, Any]) -> int:
-    return plan["tensor"] * plan["context"] * plan["pipeline"] * plan["data"]
-
-
-@settings(deadline=None, max_examples=60, derandomize=True)
-@given(plan=plans(), model=st.sampled_from(MODELS))
-def test_megatron_arguments_read_back_to_the_same_plan(
-    tmp_path_factory: pytest.TempPathFactory, plan: dict[str, Any], model: str
+@quick
+@given(data=st.data())
+def test_megatron_arguments_read_back_as_the_plan_they_were_written_from(
+    data: st.DataObject, tmp_path: Path
 ) -> None:
-    layers = load_model(model)["layers"]
-    if plan["interleave"] > 1 and layers % (plan["pipeline"] * plan["interleave"]):
-        plan |= {"interleave": 1, "schedule": "1f1b", "overlap_pipeline": False}
-    file = tmp_path_factory.mktemp("megatron") / "run.sh"
-    file.write_text(written("megatron", plan, model))
-    read = export.read_megatron(file)
-    assert read["devices"] == devices(plan)
-    assert read["plan"] == {k: v for k, v in plan.items() if k in read["plan"]}
-    shape = load_model(model)
-    same = ("layers", "hidden", "heads", "ffn", "position", "activation", "norm", "latent")
-    assert {k: read["model"].get(k) for k in same} == {k: shape.get(k) for k in same}
-    assert (read["model"].get("kv_heads") or shape["heads"]) == (
-        shape.get("kv_heads") or shape["heads"]
-    )
-    assert read["training"]["global_batch"] == 768
-    assert read["training"]["precision"] == "bf16"
+    name = data.draw(st.sampled_from(MODELS))
+    chosen, trained = data.draw(plans(table(name))), data.draw(trainings)
+    devices = chosen["data"] * chosen["tensor"] * chosen["pipeline"] * chosen["context"]
+    system = sw.system("dgx-b200", devices)
+    try:
+        job = sw.Job(sw.model(name), system, sw.Training(**trained))
+        priced = estimate_job(job, chosen)
+    except InvalidError:
+        assume(False)  # not a legal plan
+        raise
+    path = tmp_path / "job.sh"
+    path.write_text(write("megatron", dict(priced.values), table(name), trained))
+    found = read_megatron(path)
+    assert complete(found["plan"]) == complete(chosen)
+    assert training(**found["training"]) == trained
+    assert shaped(found["model"]) == shaped(table(name))
+    assert found["devices"] == devices
+    assert set(found["ignored"]) <= {"--ckpt-format", "--moe-grouped-gemm", *DISPATCH}
+    again = sw.Job(sw.model(found["model"]), system, sw.Training(**found["training"]))
+    padded = (found["model"].get("padded_vocab"), table(name).get("padded_vocab"))
+    if padded[0] == padded[1]:
+        assert estimate_job(again, found["plan"]).step_time_s == priced.step_time_s
 
 
-def test_a_gpt_script_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "gpt.sh"
-    file.write_text(GPT_SCRIPT)
-    read = export.read_megatron(file)
-    assert read["devices"] == 1024
-    assert read["model"]["layers"] == 96
-    assert read["model"]["padded_vocab"] == 51200
-    assert read["plan"] == {
-        "tensor": 8, "pipeline": 16, "context": 1, "expert": 1, "micro_batch": 1, "data": 8,
-        "sequence_parallel": True, "interleave": 1, "schedule": "1f1b", "overlap_pipeline": False,
-        "zero": 1, "overlap_grad_reduce": True, "overlap_param_gather": False,
-        "recompute": "selective",
-    }  # fmt: skip
-    assert read["ignored"] == ["lr"]
+DISPATCH = {"--moe-token-dispatcher-type", "--moe-router-score-function"}
 
 
-def test_a_llama_script_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "llama.sh"
-    file.write_text(LLAMA_SCRIPT)
-    read = export.read_megatron(file)
-    assert read["devices"] == 64
-    assert read["model"]["kv_heads"] == 8
-    assert read["model"]["ffn"] == 28672
-    assert not read["model"]["tied_embeddings"]
-    assert read["plan"]["interleave"] == 4
-    assert read["plan"]["data"] == 2
-    assert read["training"]["dropout"] is False
-
-
-def test_arguments_as_key_and_value_lines_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "run.yaml"
-    file.write_text(
-        "num_layers: 24\nhidden-size: 2048\nnum_attention_heads: 16\nseq_length: 2048\n"
-        "global_batch_size: 64\nfp16: true\nsequence_parallel: false\n"
-    )
-    read = export.read_megatron(file)
-    assert read["model"]["hidden"] == 2048
-    assert read["training"]["precision"] == "fp16"
-    assert read["plan"]["sequence_parallel"] is False
+@given(layers=st.integers(1, 130), pipeline=st.integers(2, 16), chunks=st.integers(1, 4))
+def test_the_ends_of_a_pipeline_are_written_as_they_were_dealt(
+    layers: int, pipeline: int, chunks: int
+) -> None:
+    first, middle, last = layer_split(layers, pipeline, chunks)
+    assert first + last + middle * (pipeline * chunks - 2) == layers
+    assume(last >= 1 and (chunks == 1 or middle - last <= 1))
+    kind = "interleaved" if chunks > 1 else "1f1b"
+    fields = {"pipeline": pipeline, "interleave": chunks, "schedule": kind}
+    model = {**table("gpt3-175b"), "layers": layers}
+    text = write("megatron", estimate(**fields, overlap_pipeline=chunks > 1), model, training())
+    said = dict(re.findall(r"--((?:decoder|account)\S+)(?: (\d+))?$", text, re.MULTILINE))
+    if chunks > 1:
+        ends = "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"
+        assert [end in said for end in ends] == [first < middle, last < middle]
+    elif said:
+        ends = "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers"
+        assert [int(said[end]) for end in ends] == [first, last]
+    else:
+        assert layers % pipeline == 0
+    toml = tomllib.loads(
+        write("torchtitan", estimate(**fields, zero=3, data=2), model, training())
+    )["parallelism"]
+    less = [toml[f"pipeline_parallel_{end}_stage_less_layers"] for end in ("first", "last")]
+    assert less == [middle - first, middle - last]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("fields", "words"),
     [
-        ("--num-layers 2", "--hidden-size: got nothing"),
-        (GPT_SCRIPT.replace("--hidden-size 12288", "--hidden-size wide"), "got 'wide'"),
-        (GPT_SCRIPT.replace("tensor-model-parallel-size", "tensor-model-paralel-size"), "nearest"),
-        (GPT_SCRIPT.replace("TP=8", "TP=7"), "do not divide"),
-        (GPT_SCRIPT.replace("--hidden-size 12288", "--hidden-size 0"), "1 or more"),
+        ({"schedule": "gpipe", "pipeline": 4}, "plan.schedule: got gpipe; allowed: 1f1b"),
+        ({"zero": 3, "pipeline": 4}, "plan.zero: got 3"),
+        ({"zero": 1, "overlap_grad_reduce": False}, "plan.overlap_grad_reduce: got false"),
+        ({"tensor": 2, "overlap_tensor": False}, "plan.overlap_tensor: got false"),
+        (
+            {"pipeline": 2, "interleave": 2, "schedule": "interleaved"},
+            "plan.overlap_pipeline: got false",
+        ),
+        ({"context": 2048}, "plan.context: got 2048"),
     ],
 )
-def test_wrong_arguments_are_named(tmp_path: Path, text: str, said: str) -> None:
-    file = tmp_path / "run.sh"
-    file.write_text(text)
-    with pytest.raises(errors.InvalidError, match=said) as caught:
-        export.read_megatron(file)
-    assert str(file) in str(caught.value)
+def test_what_megatron_cannot_run_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidError, match=f"^Megatron-LM: {re.escape(words)}"):
+        write("megatron", estimate(**fields), table("llama3-70b"), training())
 
 
-@settings(deadline=None, max_examples=200)
-@given(text=st.text(max_size=300) | st.binary(max_size=200))
-def test_garbage_raises_only_our_errors(
-    tmp_path_factory: pytest.TempPathFactory, text: str | bytes
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"position": "alibi"}, "position"),
+        ({"activation": "geglu"}, "activation"),
+        ({"family": "encoder"}, "family"),
+        ({"parallel_block": True}, "parallel_block"),
+        ({"output_bias": True}, "biases"),
+        ({"lora": {"rank": 8, "targets": ["query"]}}, "lora"),
+        ({"extra_parameters": {"pooler": 1}}, "extra_parameters"),
+    ],
+)
+def test_what_megatron_cannot_build_is_refused(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidError, match=f"Megatron-LM: model.{field}"):
+        write("megatron", estimate(), {**table("llama3-70b"), **change}, training())
+
+
+def test_an_unknown_format_names_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="unknown name 'megatorn'; nearest: megatron"):
+        write("megatorn", estimate(), table("llama3-70b"), training())
+
+
+@pytest.mark.parametrize("zero_group", [0, 8])
+def test_torchtitan_degrees_multiply_to_the_devices(zero_group: int) -> None:
+    fields = {"tensor": 8, "pipeline": 4, "context": 2, "data": 16, "sequence_parallel": True}
+    priced = estimate(**fields, zero=3, zero_group=zero_group, micro_batch=2)
+    found = tomllib.loads(write("torchtitan", priced, table("llama3-70b"), training()))
+    degrees = found["parallelism"]
+    shard, copies = (degrees[f"data_parallel_{k}_degree"] for k in ("shard", "replicate"))
+    assert shard * 2 == (zero_group or 32)
+    assert shard * copies == 16
+    assert degrees["tensor_parallel_degree"] == 8
+    assert degrees["pipeline_parallel_schedule"] == "1F1B"
+    assert degrees["fsdp_reshard_after_forward"] == "always"
+    assert found["training"]["local_batch_size"] == 512 // 16
+    assert degrees["pipeline_parallel_microbatch_size"] == 2
+
+
+def test_torchtitan_says_what_differs_from_the_plan() -> None:
+    text = write(
+        "torchtitan",
+        estimate(data=8, zero=1, recompute="selective"),
+        table("llama3-8b"),
+        training(precision="fp8"),
+    )
+    found = tomllib.loads(text)
+    assert found["model"]["converters"] == ["quantize.linear.float8"]
+    assert found["training"]["local_batch_size"] == 1
+    assert found["parallelism"]["fsdp_reshard_after_forward"] == "never"
+    assert "# zero = 1" in text
+    assert "# recompute = selective" in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "job", "field"),
+    [
+        ({"tensor": 2, "data": 4}, {}, "plan.sequence_parallel"),
+        ({"tensor": 2, "data": 4, "sequence_parallel": True}, {}, "plan.zero"),
+        ({"context": 4, "data": 4, "zero": 3, "zero_group": 2}, {}, "plan.zero_group"),
+        ({"data": 4}, {"precision": "fp16"}, "training.precision"),
+        ({"data": 4}, {"optimizer": "adafactor"}, "training.optimizer"),
+    ],
+)
+def test_what_torchtitan_cannot_run_is_refused(
+    fields: dict[str, Any], job: dict[str, Any], field: str
 ) -> None:
-    file = tmp_path_factory.mktemp("garbage") / "run.sh"
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    file.write_bytes(data + b" --num-layers")
-    with pytest.raises(errors.ScalewrightError):
-        export.read_megatron(file)
+    with pytest.raises(InvalidError, match=f"^torchtitan: {re.escape(field)}: got"):
+        write("torchtitan", estimate(**fields), table("llama3-70b"), training(**job))
 
 
-@settings(deadline=None, max_examples=80)
-@given(plan=plans())
-def test_torchtitan_files_parse_and_use_all_devices(plan: dict[str, Any]) -> None:
-    plan["sequence_parallel"] = plan["tensor"] > 1
-    job = tomllib.loads(written("torchtitan", plan))
-    degrees = job["parallelism"]
-    used = 1
-    for name in ("data_parallel_replicate", "data_parallel_shard", "tensor_parallel",
-                 "context_parallel", "pipeline_parallel"):  # fmt: skip
-        used *= degrees[f"{name}_degree"]
-    assert used == devices(plan)
-    assert job["activation_checkpoint"]["mode"] == plan["recompute"]
+def deepspeed(text: str) -> dict[str, Any]:
+    lines = text.splitlines()
+    body = [line for line in lines if not line.startswith("#")]
+    assert lines[len(lines) - len(body) :] == body, "comments below the configuration"
+    return json.loads("\n".join(body))
 
 
-@settings(deadline=None, max_examples=80)
-@given(plan=plans())
-def test_deepspeed_batches_multiply_out(plan: dict[str, Any]) -> None:
-    plan |= {"micro_batch": 2, "interleave": 1, "schedule": "1f1b", "overlap_pipeline": False}
-    plan["recompute"] = "full" if plan["recompute"] == "selective" else plan["recompute"]
-    plan["zero"] = min(plan["zero"], 1) if plan["pipeline"] > 1 else plan["zero"]
-    text = written("deepspeed", plan)
-    body = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
-    config = json.loads(body)
-    product = config["train_micro_batch_size_per_gpu"] * config["gradient_accumulation_steps"]
-    assert product * plan["data"] == config["train_batch_size"] == 768
-    assert config["zero_optimization"]["stage"] == plan["zero"]
+def test_deepspeed_batches_multiply_and_hybrid_groups_shard() -> None:
+    priced = estimate(data=16, micro_batch=2, zero=3, zero_group=8, overlap_param_gather=False)
+    text = write("deepspeed", priced, table("llama3-8b"), training(precision="fp16"))
+    found = deepspeed(text)
+    steps = found["gradient_accumulation_steps"]
+    assert steps * found["train_micro_batch_size_per_gpu"] * 16 == found["train_batch_size"] == 512
+    assert found["fp16"] == {"enabled": True}
+    zero = found["zero_optimization"]
+    assert (zero["stage"], zero["mics_shard_size"]) == (3, 8)
+    assert zero["stage3_prefetch_bucket_size"] == 0
+    assert "--no-pipeline-parallel" in text
+    assert "--num_nodes 2 --num_gpus 8" in text
 
 
-def test_what_a_framework_lacks_is_refused() -> None:
-    plan = {
-        "tensor": 1, "context": 1, "pipeline": 4, "data": 2, "expert": 1, "expert_tensor": 0,
-        "micro_batch": 1, "interleave": 1, "schedule": "gpipe", "zero": 0, "zero_group": 0,
-        "recompute": "none", "sequence_parallel": False, "overlap_grad_reduce": True,
-        "overlap_param_gather": True, "overlap_tensor": True, "overlap_pipeline": False,
-    }  # fmt: skip
-    for fmt in ("megatron", "deepspeed"):
-        with pytest.raises(errors.InvalidError, match="schedule: got gpipe"):
-            written(fmt, plan)
-    with pytest.raises(errors.UnknownNameError, match="nearest: megatron"):
-        written("megatrn", plan)
+@pytest.mark.parametrize(
+    ("model", "fields", "field"),
+    [
+        ("llama3-8b", {"pipeline": 2, "zero": 2}, "plan.zero"),
+        ("llama3-8b", {"pipeline": 2, "schedule": "gpipe"}, "plan.schedule"),
+        ("llama3-8b", {"data": 8, "zero": 2, "zero_group": 4}, "plan.zero_group"),
+        ("mixtral-8x7b", {"data": 8}, "model"),
+    ],
+)
+def test_what_deepspeed_cannot_run_is_refused(
+    model: str, fields: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidError, match=f"^DeepSpeed: {re.escape(field)}: got"):
+        write("deepspeed", estimate(**fields), table(model), training())

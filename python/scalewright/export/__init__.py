@@ -1,25 +1,26 @@
-"""How are a plan's settings written for a training framework, and how are a user's own read?"""
+"""How is a plan written for a training framework, and how are a user's own arguments read?"""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scalewright.errors import UnknownNameError
-from scalewright.export import deepspeed, megatron, torchtitan
-from scalewright.export.megatron_arguments import read_megatron
+from scalewright.export import deepspeed, torchtitan
+from scalewright.export.megatron import read_megatron, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
 __all__ = ["FORMATS", "read_megatron", "write"]
 
 FORMATS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], str]] = {
-    "megatron": megatron.settings,
-    "torchtitan": torchtitan.settings,
-    "deepspeed": deepspeed.settings,
+    "megatron": script,
+    "torchtitan": torchtitan.job_file,
+    "deepspeed": deepspeed.configuration,
 }
-"""Writers by the name of their framework."""
+"""What writes an estimate, a model and a training, by the name of the framework."""
 
 
 def write(
@@ -28,21 +29,19 @@ def write(
     """Write a priced plan as settings of a framework.
 
     Args:
-        fmt: `megatron`, `torchtitan` or `deepspeed`.
+        fmt: `megatron` (shell script), `torchtitan` (TOML job file) or `deepspeed` (JSON below
+            comment lines that hold the launch arguments).
         estimate: The engine's estimate; its `plan` is written.
-        model: The model in the Transformer schema.
-        training: The training job.
-
-    Returns:
-        The text of a file that the framework reads.
+        model: The fields of the model.
+        training: The fields of the training.
 
     Raises:
-        UnknownNameError: No such framework.
-        InvalidError: The framework has no setting for a choice of the plan.
+        UnknownNameError: No such format; says which comes nearest.
+        InvalidError: The framework lacks a setting for something that the plan or the model needs.
     """
     if fmt not in FORMATS:
-        near = get_close_matches(fmt, FORMATS, n=1)
-        hint = f"nearest: {near[0]}" if near else f"known: {', '.join(FORMATS)}"
-        message = f"export: unknown format '{fmt}'; {hint}"
+        close = get_close_matches(fmt, FORMATS, n=1)
+        listed = f"nearest: {close[0]}" if close else f"known: {', '.join(FORMATS)}"
+        message = f"export format: unknown name '{fmt:.60}'; {listed}"
         raise UnknownNameError(message)
     return FORMATS[fmt](estimate, model, training)

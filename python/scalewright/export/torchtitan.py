@@ -1,103 +1,164 @@
-"""Which torchtitan job file runs a plan? Sections as in torchtitan's job_config.py."""
+"""Which torchtitan job file runs a plan?
+
+Sections and keys as in torchtitan's `job_config.py` (TOML job files, releases 0.1 and 0.2).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from scalewright.export.refusing import per_replica, refuse
+from scalewright.export.layout import devices, layer_split, replicas, sharded_ranks, title
+from scalewright.export.refusal import refuse_any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    Section = dict[str, object]
+
 _SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
+_PARAMETERS = {"fp32": "float32", "bf16": "bfloat16", "fp8": "bfloat16", "mxfp8": "bfloat16"}
+_QUANTIZED = {"fp8": "quantize.linear.float8", "mxfp8": "quantize.linear.mx"}
+_OPTIMIZERS = {"adam": "AdamW"}
+_NAME = "torchtitan"
 
 
-def settings(
+def job_file(
     estimate: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]
 ) -> str:
-    """Return a torchtitan TOML file with the plan.
+    """Return the job file.
 
     Raises:
-        InvalidError: torchtitan has no setting for a choice of the plan.
+        InvalidError: torchtitan has no setting for something that the plan needs.
     """
     plan = estimate["plan"]
-    if training.get("forward_only"):
-        refuse("torchtitan", "training.forward_only", "true", "training")
-    if plan["tensor"] > 1 and not plan["sequence_parallel"]:
-        allowed = "true: torchtitan's tensor parallelism always splits the sequence"
-        refuse("torchtitan", "sequence_parallel", "false", allowed)
-    sections = {
+    _refuse(plan, model, training)
+    precision = training.get("precision", "bf16")
+    quantized = _QUANTIZED.get(precision)
+    sections: dict[str, Section] = {
         "training": _training(plan, training),
-        "parallelism": _parallelism(plan),
-        "activation_checkpoint": {"mode": plan["recompute"]}
-        | ({"selective_ac_option": "op"} if plan["recompute"] == "selective" else {}),
+        "parallelism": _parallelism(plan, model),
+        "activation_checkpoint": _checkpoint(plan),
+        "optimizer": {"name": _OPTIMIZERS[training.get("optimizer", "adam")]},
     }
-    if training.get("precision") in ("fp8", "mxfp8"):
-        kind = "float8" if training["precision"] == "fp8" else "mx"
-        sections[f"quantize.linear.{kind}"] = {"filter_fqns": ["output"]}
-    ranks = plan["tensor"] * plan["pipeline"] * per_replica(plan)
-    lines = [
-        f"# {model['name']}: {ranks} GPUs, {estimate['step_time_s']:.4g} s a step predicted.",
-        "# Choose [model] name and flavor with this shape; data and optimizer are yours to add.",
-        *_notes(plan),
-    ]
-    for section, values in sections.items():
-        lines += ["", f"[{section}]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in values.items()]
+    if quantized:
+        sections = {"model": {"converters": (quantized,)}, **sections}
+        sections[quantized] = {"filter_fqns": ("output",)}
+    if precision == "mxfp8":
+        sections[_QUANTIZED["mxfp8"]]["recipe_name"] = "mxfp8_cublas"
+    lines = [f"# {title(estimate, model)}", *[f"# {note}" for note in _notes(plan, model)]]
+    for name, values in sections.items():
+        lines += ["", f"[{name}]", *[f"{key} = {_toml(value)}" for key, value in values.items()]]
     return "\n".join(lines) + "\n"
 
 
-def _notes(plan: Mapping[str, Any]) -> list[str]:
-    if plan["zero"] in (1, 2):
-        return [
-            f"# torchtitan has no ZeRO-{plan['zero']} alone: FSDP that keeps weights after the",
-            "# forward pass is the nearest; it shards weights between steps too.",
-        ]
-    return []
+def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]) -> None:
+    zero, wide = plan["zero"], devices(plan) > plan["data"]
+    group, context = sharded_ranks(plan), plan["context"]
+    expert_room = group * (plan["tensor"] if plan["expert_tensor"] == 1 else 1)
+    gradient, optimizer = training.get("gradient", "fp32"), training.get("optimizer", "adam")
+    precision = training.get("precision", "bf16")
+    replicated = zero == 0 and replicas(plan) > 1
+    rules = [
+        (model["family"] != "decoder", "model.family", model["family"], "decoder"),
+        (bool(training.get("forward_only")), "training.forward_only", True, "false"),
+        (precision not in _PARAMETERS, "training.precision", precision, ", ".join(_PARAMETERS)),
+        (gradient != "fp32", "training.gradient", gradient, "fp32"),
+        (optimizer not in _OPTIMIZERS, "training.optimizer", optimizer, ", ".join(_OPTIMIZERS)),
+        (
+            plan["tensor"] > 1 and not plan["sequence_parallel"],
+            "plan.sequence_parallel",
+            False,
+            "true, since tensor ranks always split the norms",
+        ),
+        (
+            replicated and wide,
+            "plan.zero",
+            0,
+            "1, 2, 3, since replicas without sharding go with no other axis",
+        ),
+        (
+            zero > 0 and group % context != 0,
+            "plan.zero_group",
+            plan["zero_group"],
+            f"a multiple of context = {context}, whose ranks always shard",
+        ),
+        (
+            plan["expert"] > 1 and (replicated or expert_room % plan["expert"] != 0),
+            "plan.expert",
+            plan["expert"],
+            f"a divisor of the {expert_room} ranks that shard",
+        ),
+    ]
+    refuse_any(_NAME, rules)
 
 
-def _training(plan: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, object]:
-    values: dict[str, object] = {
+def _training(plan: Mapping[str, Any], training: Mapping[str, Any]) -> Section:
+    # with stages, one pass of the schedule takes the whole local batch
+    staged = plan["pipeline"] > 1
+    per_replica = training["global_batch"] // plan["data"]
+    return {
+        "local_batch_size": per_replica if staged else plan["micro_batch"],
         "global_batch_size": training["global_batch"],
-        "local_batch_size": plan["micro_batch"],
         "seq_len": training["sequence"],
+        "mixed_precision_param": _PARAMETERS[training.get("precision", "bf16")],
+        "mixed_precision_reduce": "float32",
     }
-    if plan["pipeline"] > 1:
-        # with a pipeline the local batch is what one pass of the schedule takes
-        values["local_batch_size"] = training["global_batch"] // plan["data"]
-    fp32 = training.get("precision") == "fp32"
-    values["mixed_precision_param"] = "float32" if fp32 else "bfloat16"
-    values["mixed_precision_reduce"] = "float32"
-    return values
 
 
-def _parallelism(plan: Mapping[str, Any]) -> dict[str, object]:
-    sharded = plan["zero"] > 0
-    shard = (plan["zero_group"] or per_replica(plan)) // plan["context"] if sharded else 1
-    if sharded and shard * plan["context"] * plan["data"] // shard != per_replica(plan):
-        refuse("torchtitan", "zero_group", plan["zero_group"], "a multiple of context")
-    values: dict[str, object] = {
-        "data_parallel_replicate_degree": plan["data"] // max(shard, 1),
-        "data_parallel_shard_degree": max(shard, 1),
+def _parallelism(plan: Mapping[str, Any], model: Mapping[str, Any]) -> Section:
+    sharded = sharded_ranks(plan) // plan["context"] if plan["zero"] else 1
+    values: Section = {
+        "data_parallel_replicate_degree": plan["data"] // sharded,
+        "data_parallel_shard_degree": sharded,
+        "fsdp_reshard_after_forward": "always" if plan["zero"] == 3 else "never",
         "tensor_parallel_degree": plan["tensor"],
         "context_parallel_degree": plan["context"],
         "pipeline_parallel_degree": plan["pipeline"],
-        "expert_parallel_degree": plan["expert"],
     }
-    if sharded:
-        after = {1: "never", 2: "never", 3: "always"}[plan["zero"]]
-        values["fsdp_reshard_after_forward"] = after
-    if plan["expert"] > 1:
-        values["expert_tensor_parallel_degree"] = plan["expert_tensor"] or plan["tensor"]
+    if model.get("experts"):
+        values["expert_parallel_degree"] = plan["expert"]
+        if plan["expert"] > 1:
+            values["expert_tensor_parallel_degree"] = plan["expert_tensor"] or plan["tensor"]
     if plan["pipeline"] > 1:
-        values["pipeline_parallel_schedule"] = _SCHEDULES[plan["schedule"]]
-        values["pipeline_parallel_microbatch_size"] = plan["micro_batch"]
+        first, middle, last = layer_split(model["layers"], plan["pipeline"], plan["interleave"])
+        values |= {
+            "pipeline_parallel_schedule": _SCHEDULES[plan["schedule"]],
+            "pipeline_parallel_microbatch_size": plan["micro_batch"],
+            "pipeline_parallel_layers_per_stage": middle,
+            "pipeline_parallel_first_stage_less_layers": middle - first,
+            "pipeline_parallel_last_stage_less_layers": middle - last,
+        }
     return values
 
 
+def _checkpoint(plan: Mapping[str, Any]) -> Section:
+    if plan["recompute"] == "selective":
+        return {"mode": "selective", "selective_ac_option": "op"}
+    return {"mode": plan["recompute"]}
+
+
+def _notes(plan: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+    """Return what the reader should know: what is left to do and what differs from the plan."""
+    shape = f"{model['layers']} layers of width {model['hidden']}"
+    notes = [f"Yours to add: data, learning rate, steps, [model] name and flavor with {shape}."]
+    if plan["zero"] == 0 and plan["data"] > 1:
+        notes.append("zero = 0: weights, gradients and optimizer state are replicated (DDP).")
+    if plan["zero"] in (1, 2):
+        notes += [
+            f"zero = {plan['zero']}: torchtitan has FSDP only. Weights that stay gathered after",
+            "the forward pass come nearest to ZeRO-2; between steps they are sharded as well.",
+        ]
+    if plan["recompute"] == "selective":
+        notes += [
+            "recompute = selective: torchtitan chooses by operator what it computes again,",
+            "more than the attention core that was priced.",
+        ]
+    return notes
+
+
 def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ", ".join(f'"{v}"' for v in value) + "]"  # pyright: ignore[reportUnknownVariableType]
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(item) for item in cast("tuple[object, ...]", value)) + "]"
+    return str(value)

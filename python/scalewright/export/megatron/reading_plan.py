@@ -1,0 +1,148 @@
+"""Which plan do Megatron-LM arguments ask for?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from scalewright.export.layout import layer_split
+from scalewright.export.megatron.plan_arguments import STRATEGIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scalewright.export.megatron.options import Options
+
+_LAYOUT = "pipeline-model-parallel-layout"
+_EACH = "num-layers-per-virtual-pipeline-stage"
+_CHUNKS = "num-virtual-stages-per-pipeline-rank"
+_ENDS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
+_FIRST_LAST = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
+_REPEATED = re.compile(r"(?:\(([^()]*)\)|(\w))\*(\d{1,4})")
+_MOST_TEXT = 2**16
+
+
+def read_plan(options: Options) -> dict[str, Any]:
+    """Return the fields of the plan, `data` only where the devices are known.
+
+    Raises:
+        InvalidError: An argument is wrong, or arguments contradict one another.
+    """
+    tensor = options.count("tensor-model-parallel-size", 1)
+    plan: dict[str, Any] = {
+        "tensor": tensor,
+        "pipeline": options.count("pipeline-model-parallel-size", 1),
+        "context": options.count("context-parallel-size", 1),
+        "expert": options.count("expert-model-parallel-size", 1),
+        "micro_batch": options.count("micro-batch-size"),
+        # Megatron-LM switches it off where there is one tensor rank
+        "sequence_parallel": options.has("sequence-parallel") and tensor > 1,
+        "recompute": _recompute(options),
+    }
+    if options.has("num-experts"):
+        ranks = options.count("expert-tensor-parallel-size", tensor)
+        plan["expert_tensor"] = 0 if ranks == tensor else ranks
+    if options.devices is not None:
+        ranks = tensor * plan["pipeline"] * plan["context"]
+        if options.devices % ranks:
+            allowed = f"sizes whose product ({ranks}) divides the {options.devices} devices"
+            raise options.wrong(name="tensor-model-parallel-size", allowed=allowed)
+        plan["data"] = options.devices // ranks
+    plan |= _schedule(options, plan["pipeline"])
+    return plan | _sharding(options, plan)
+
+
+def _recompute(options: Options) -> str:
+    usual = "selective" if options.has("recompute-activations") else "none"
+    kinds = {kind: kind for kind in ("selective", "full")} | {usual: usual}
+    found = options.choice("recompute-granularity", kinds, usual)
+    if options.text("recompute-method") == "block" or options.count("recompute-num-layers", 1) > 1:
+        options.drop("recompute-method", "recompute-num-layers")
+    return found
+
+
+def _schedule(options: Options, pipeline: int) -> dict[str, Any]:
+    chunks = _chunks(options, pipeline) if pipeline > 1 else 1
+    _note_other_split(options, pipeline, chunks)
+    interleaved = chunks > 1
+    return {
+        "interleave": chunks,
+        "schedule": "interleaved" if interleaved else "1f1b",
+        "overlap_pipeline": interleaved and not options.has("no-overlap-p2p-communication"),
+    }
+
+
+def _chunks(options: Options, pipeline: int) -> int:
+    """Read how many virtual stages a rank has."""
+    if options.has(_LAYOUT):
+        return _layout_chunks(options, pipeline)
+    if not options.has(_EACH):
+        return options.count(_CHUNKS, 1)
+    layers = options.count("num-layers") + sum(options.has(name) for name in _ENDS)
+    chunks, rest = divmod(layers, pipeline * options.count(_EACH))
+    if rest or not chunks:
+        allowed = f"a number that with {pipeline} stages divides the {layers} layers"
+        raise options.wrong(_EACH, allowed)
+    return chunks
+
+
+def _layout_chunks(options: Options, pipeline: int) -> int:
+    """Count the virtual stages of a layout such as `Et|(tt|)*6L`."""
+    text = options.text(_LAYOUT).replace(" ", "")
+    while (found := _REPEATED.search(text)) and len(text) <= _MOST_TEXT:
+        part = found[1] if found[1] is not None else found[2]
+        if len(part) * int(found[3]) > _MOST_TEXT:
+            break
+        text = text[: found.start()] + part * int(found[3]) + text[found.end() :]
+    chunks, rest = divmod(text.count("|") + 1, pipeline)
+    if rest or _REPEATED.search(text):
+        raise options.wrong(_LAYOUT, f"a multiple of the {pipeline} stages")
+    options.drop(_LAYOUT)  # how many layers each stage has is the engine's to deal
+    return chunks
+
+
+def _note_other_split(options: Options, pipeline: int, chunks: int) -> None:
+    """Note arguments that deal the layers unlike the engine does."""
+    layers = options.count("num-layers")
+    first, middle, last = layer_split(layers, pipeline, chunks)
+    if options.has(*_FIRST_LAST):
+        rest = max(pipeline - 2, 1)
+        even = (layers - first - last) // rest if pipeline > 2 else middle
+        asked = [
+            options.count(name, usual)
+            for name, usual in zip(_FIRST_LAST, (even, even), strict=True)
+        ]
+        if asked != [first, last]:
+            options.drop(*_FIRST_LAST)
+    elif options.has(*_ENDS):
+        less = [int(options.has(name)) for name in _ENDS]
+        if less != [middle - first, middle - last]:
+            options.drop(*_ENDS)
+
+
+def _sharding(options: Options, plan: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "zero": _zero(options),
+        "overlap_grad_reduce": options.has("overlap-grad-reduce"),
+        "overlap_param_gather": options.has("overlap-param-gather"),
+    }
+    copies = options.count("num-distributed-optimizer-instances", 1)
+    if copies > 1 and "data" in plan:
+        ranks, rest = divmod(plan["data"] * plan["context"], copies)
+        if rest or not ranks:
+            allowed = f"a divisor of context x data = {plan['data'] * plan['context']}"
+            raise options.wrong(name="num-distributed-optimizer-instances", allowed=allowed)
+        found["zero_group"] = ranks
+    elif copies > 1:
+        options.drop("num-distributed-optimizer-instances")
+    return found
+
+
+def _zero(options: Options) -> int:
+    plain = 1 if options.has("use-distributed-optimizer") else 0
+    if options.has("use-torch-fsdp2"):
+        return 2 if options.has("torch-fsdp2-no-reshard-after-forward") else 3
+    if not options.has("use-megatron-fsdp", "use-custom-fsdp"):
+        return plain
+    strategies = {"no_shard": 0, "optim": 1} | {word: zero for zero, word in STRATEGIES.items()}
+    return options.choice("data-parallel-sharding-strategy", strategies, "no_shard")
