@@ -1,6 +1,7 @@
 """Inputs that several tests share."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from copy import deepcopy
@@ -11,7 +12,8 @@ from hypothesis import settings
 
 # how long an example takes says more of the machine than of the code
 settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "untimed")
 
 TOY_CLUSTER: dict[str, Any] = {
     "devices": 64,
