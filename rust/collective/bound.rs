@@ -3,7 +3,6 @@
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::torus;
-use crate::hardware::LevelKind;
 use crate::units::Seconds;
 
 /// Bandwidth bound of `collective`, at the sustained rates.
@@ -11,7 +10,7 @@ use crate::units::Seconds;
 /// `T >= n * max_i f(N_i) / U_i`, `N_i` units of the level below `i` that the group covers, `U_i`
 /// bytes/s that the group can send out of one of them. `f` = (N-1)/N for all-gather and
 /// reduce-scatter, twice that for all-reduce (1 where switches reduce), covered * (N-1)/N for
-/// all-to-all, 1 for a message. Chan et al. 2007, table 2, applied to each cut of the fabric; the
+/// all-to-all, (N-1)/N for gather and scatter, 1 for a message, broadcast or reduce. Chan et al. 2007, table 2, applied to each cut of the fabric; the
 /// latency bound there is for one port per rank and does not hold for switches that multicast.
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let per_byte = route
@@ -32,10 +31,14 @@ fn leaving(collective: Collective, route: &Route, i: usize) -> f64 {
     match collective {
         Collective::AllReduce if route.level(i).in_network_reduction => (2.0 * part).min(1.0),
         Collective::AllReduce => 2.0 * part,
-        Collective::AllGather | Collective::ReduceScatter => part,
+        Collective::AllGather
+        | Collective::ReduceScatter
+        | Collective::Gather
+        | Collective::Scatter => part,
         Collective::AllToAll if i == 0 => (route.members(0) - 1.0) / route.ranks(),
         Collective::AllToAll => f64::from(route.group.covered(i)) * part,
-        Collective::SendReceive => 1.0,
+        Collective::SendReceive | Collective::Broadcast | Collective::Reduce => 1.0,
+        Collective::Barrier => 0.0,
     }
 }
 
@@ -47,7 +50,7 @@ fn unit_rate(route: &Route, i: usize) -> f64 {
     } else {
         0.0
     };
-    let links = if route.level(i).kind == LevelKind::Torus && route.group.members[i] > 1 {
+    let links = if route.level(i).kind.has_dims() && route.group.members[i] > 1 {
         torus::injection(route, i)
     } else {
         route.sustained(i)

@@ -1,63 +1,11 @@
 //! Hoisted closed forms: once group and algorithm are fixed, a collective's time is a line in its bytes.
 
+use crate::error::Result;
 use crate::hardware::{Cluster, Group};
 use crate::units::{Bytes, Seconds};
 
-/// A collective operation. Bytes follow nccl-tests: the full buffer of one rank
-/// (input of reduce-scatter, output of all-gather, send buffer of all-to-all).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Collective {
-    /// Every rank ends with the sum.
-    AllReduce,
-    /// Every rank ends with its part of the sum.
-    ReduceScatter,
-    /// Every rank ends with all parts.
-    AllGather,
-    /// Every rank sends a part to every other.
-    AllToAll,
-    /// One rank sends to the next in a chain (pipeline stages); the group's size is 2.
-    SendReceive,
-}
-
-impl std::fmt::Display for Collective {
-    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
-        out.write_str(match self {
-            Self::AllReduce => "all-reduce",
-            Self::ReduceScatter => "reduce-scatter",
-            Self::AllGather => "all-gather",
-            Self::AllToAll => "all-to-all",
-            Self::SendReceive => "send and receive",
-        })
-    }
-}
-
-impl Collective {
-    /// Passes of the (p-1)/p pattern: all-reduce is a reduce-scatter and an all-gather.
-    pub(super) fn passes(self) -> f64 {
-        if self == Self::AllReduce { 2.0 } else { 1.0 }
-    }
-}
-
-/// How a collective is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// Pipelined ring over all ranks.
-    Ring,
-    /// Two complementary binary trees between nodes, chains inside.
-    Tree,
-    /// Reduce-scatter inside, the collective between units, all-gather inside.
-    Hierarchical,
-    /// Every rank to every other at once over a full mesh.
-    Direct,
-    /// Reduction and multicast in the switches.
-    InNetwork,
-    /// Rings along the dimensions of a torus.
-    Torus,
-    /// Every rank sends each other rank its part.
-    Pairwise,
-    /// One message.
-    PointToPoint,
-}
+pub use super::algorithm::Algorithm;
+pub use super::operation::Collective;
 
 /// Which of the library's protocols carries the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,7 +45,7 @@ impl Form {
     };
 }
 
-/// Most forms that can compete: three protocols of each algorithm that a fabric allows.
+/// Most forms that can compete: three protocols of each algorithm that a fabric offers.
 const MAX_FORMS: usize = 12;
 
 /// The forms that compete on one group; the least wins at each size. Held inline, no heap.
@@ -106,6 +54,8 @@ pub struct Forms {
     held: [Form; MAX_FORMS],
     count: usize,
     bound: Form,
+    /// True for a barrier, which takes its time without a byte.
+    without_bytes: bool,
 }
 
 impl Forms {
@@ -114,11 +64,44 @@ impl Forms {
         super::select::candidates(collective, group, cluster)
     }
 
+    /// As `new`, without the algorithms in `forbidden`. Refuses to forbid all that the fabric has.
+    pub fn without(
+        forbidden: &[Algorithm],
+        collective: Collective,
+        group: &Group,
+        cluster: &Cluster,
+    ) -> Result<Self> {
+        super::select::without(forbidden, collective, group, cluster)
+    }
+
+    /// The given algorithm alone, whether or not the level's library has it.
+    ///
+    /// Refuses a collective, rank count or fabric that it cannot do and says what it needs.
+    pub fn forced(
+        algorithm: Algorithm,
+        collective: Collective,
+        group: &Group,
+        cluster: &Cluster,
+    ) -> Result<Self> {
+        Self::among(&[algorithm], collective, group, cluster)
+    }
+
+    /// The least of the given algorithms, each of which must be able to run here.
+    pub fn among(
+        allowed: &[Algorithm],
+        collective: Collective,
+        group: &Group,
+        cluster: &Cluster,
+    ) -> Result<Self> {
+        super::force::among(allowed, collective, group, cluster)
+    }
+
     /// No form: everything is free.
     pub(super) const FREE: Self = Self {
         held: [Form::NONE; MAX_FORMS],
         count: 0,
         bound: Form::NONE,
+        without_bytes: false,
     };
 
     /// Adds a form unless another is at least as good at every size; drops those it beats.
@@ -134,13 +117,24 @@ impl Forms {
                 kept += 1;
             }
         }
-        debug_assert!(kept < MAX_FORMS, "one slot per protocol and algorithm");
-        self.held[kept] = form;
-        self.count = kept + 1;
+        // the lines that matter are few; a full list keeps what it has
+        if kept < MAX_FORMS {
+            self.held[kept] = form;
+            kept += 1;
+        }
+        self.count = kept;
     }
 
     pub(super) fn set_bound(&mut self, bound: Form) {
         self.bound = bound;
+    }
+
+    pub(super) fn set_without_bytes(&mut self) {
+        self.without_bytes = true;
+    }
+
+    fn is_nothing(&self, bytes: Bytes) -> bool {
+        bytes.value() <= 0.0 && !self.without_bytes
     }
 
     /// The forms that are best at some size, in no particular order.
@@ -151,7 +145,7 @@ impl Forms {
     /// Time of the best form. Zero for a group of one or for no bytes.
     #[inline]
     pub fn time(&self, bytes: Bytes) -> Seconds {
-        if self.count == 0 || bytes.value() <= 0.0 {
+        if self.count == 0 || self.is_nothing(bytes) {
             return Seconds::ZERO;
         }
         let mut least = f64::INFINITY;
@@ -163,7 +157,7 @@ impl Forms {
 
     /// The best form for `bytes` and its time; `None` where the collective is free.
     pub fn best(&self, bytes: Bytes) -> Option<(Form, Seconds)> {
-        if bytes.value() <= 0.0 {
+        if self.is_nothing(bytes) {
             return None;
         }
         self.all()
@@ -174,7 +168,7 @@ impl Forms {
 
     /// What no algorithm on this fabric can beat (see `bound`).
     pub fn lower_bound(&self, bytes: Bytes) -> Seconds {
-        if bytes.value() <= 0.0 {
+        if self.is_nothing(bytes) {
             return Seconds::ZERO;
         }
         self.bound.time(bytes)

@@ -3,7 +3,6 @@
 use super::form::{Algorithm, Collective, Form};
 use super::route::Route;
 use super::torus;
-use crate::hardware::LevelKind;
 
 /// Reduce-scatter inside, the collective between units, all-gather inside; all-to-all inside, then
 /// between units.
@@ -13,7 +12,8 @@ use crate::hardware::LevelKind;
 /// `k` = 2 passes for all-reduce, else 1; `m_i` members of level `i`; `c_i` = product of the members
 /// below (what each device still holds; 1 for all-to-all, which keeps its volume); `B_i` bytes/s rate
 /// of one device: all devices of a unit send at once, each on its own rail. A torus level has the time
-/// of its rings. The levels follow one another. Cho et al. 2019 (`BlueConnect`).
+/// of its rings. The levels follow one another. Cho et al. 2019 (`BlueConnect`). Broadcast and reduce
+/// pass the whole buffer once on each level; gather and scatter, what the units below have together.
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let passes = collective.passes();
     let mut fixed = route.base();
@@ -26,18 +26,29 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
         if route.group.members[i] <= 1 {
             continue;
         }
-        let held = if collective == Collective::AllToAll {
-            1.0
-        } else {
-            f64::from(route.group.covered(i))
+        let inside = f64::from(route.group.covered(i));
+        let held = match collective {
+            Collective::AllToAll | Collective::Broadcast | Collective::Reduce => 1.0,
+            Collective::Gather | Collective::Scatter => route.ranks() / (inside * route.members(i)),
+            _ => inside,
         };
-        let (start, slope) = if route.level(i).kind == LevelKind::Torus {
+        let (start, slope) = if route.level(i).kind.has_dims() {
             torus::level(collective, route, i)
         } else {
             let rate = if i == 0 { route.device_rate(0) } else { outer };
             let members = route.members(i);
-            let start = route.step(i) * (passes * (members - 1.0));
-            (start, passes * (members - 1.0) / (members * rate))
+            let ways = if collective == Collective::Barrier {
+                2.0
+            } else {
+                passes
+            };
+            let start = route.step(i) * (ways * (members - 1.0));
+            let sent = match collective {
+                Collective::Broadcast | Collective::Reduce => 1.0,
+                Collective::Barrier => 0.0,
+                _ => passes * (members - 1.0) / members,
+            };
+            (start, sent / rate)
         };
         fixed += start;
         per_byte += slope / held;

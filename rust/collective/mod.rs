@@ -1,18 +1,38 @@
 //! What one collective on one group of a fabric costs: one file per algorithm, `select` takes the best.
 
+mod algorithm;
+mod binomial;
 mod bound;
+mod bruck;
+mod chain;
 mod direct;
+mod force;
 mod form;
+mod halving_doubling;
 mod hierarchical;
+mod host_path;
 mod in_network;
+mod linear;
+mod operation;
 mod pairwise;
+mod parameter_server;
 mod point_to_point;
+mod product;
+mod ramp;
+mod recursive_doubling;
 mod ring;
+mod rounds;
 mod route;
+mod scatter_all_gather;
 mod select;
 mod torus;
 mod transfers;
 mod tree;
+mod two_dimensional;
+mod uneven;
+mod weight_streaming;
 
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
+pub use ramp::Ramp;
 pub use transfers::{Ranks, transfers};
+pub use uneven::{Uneven, uneven_all_to_all};

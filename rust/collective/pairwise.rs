@@ -18,7 +18,7 @@ pub(super) fn form(route: &Route) -> Form {
     for i in 0..=route.outermost() {
         let inside = f64::from(route.group.covered(i));
         let within = inside * route.members(i);
-        fixed += route.issue(i) * (within - inside);
+        fixed += route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0);
         let crossing = if i == 0 { within - 1.0 } else { ranks - inside };
         slowest = slowest.max(crossing / (ranks * route.pairwise_rate(i)));
     }

@@ -2,7 +2,6 @@
 
 use super::form::{Algorithm, Form};
 use super::route::Route;
-use crate::hardware::LevelKind;
 
 /// One message along the levels between two ranks.
 ///
@@ -14,7 +13,7 @@ pub(super) fn form(route: &Route) -> Form {
     let outermost = route.outermost();
     let spacing = f64::from(route.group.spacing);
     let rate = route.path().fold(f64::INFINITY, |rate, i| {
-        let shared = if route.level(i).kind == LevelKind::Torus {
+        let shared = if route.level(i).kind.has_dims() {
             spacing
         } else {
             1.0

@@ -4,7 +4,7 @@ use super::form::{Algorithm, Collective, Form};
 use super::route::Route;
 use crate::units::Seconds;
 
-/// Ring all-reduce, reduce-scatter or all-gather.
+/// Ring all-reduce, reduce-scatter or all-gather; broadcast or reduce along the ring, pipelined.
 ///
 /// `T = base + k * sum_i hops_i * step_i + n * k * ((p-1)/p / B + own/p / B_in)`
 ///
@@ -12,6 +12,7 @@ use crate::units::Seconds;
 /// `p-1` hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many
 /// parallel rings use all links of a unit); `own` = copying a rank's own part, once, over a step of
 /// the inner rate `B_in`.
+/// Broadcast and reduce pass the whole buffer once, without the copy: `n / B`.
 /// Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place runs).
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let passes = collective.passes();
@@ -20,11 +21,16 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
         .path()
         .fold(f64::INFINITY, |rate, i| rate.min(route.unit_rate(i)));
     let own = route.own_part() / (ranks * route.unit_rate(route.innermost()));
+    let per_byte = if matches!(collective, Collective::Broadcast | Collective::Reduce) {
+        1.0 / rate
+    } else {
+        passes * (ranks - 1.0) / (ranks * rate) + own
+    };
     Form {
         algorithm: Algorithm::Ring,
         protocol: route.protocol,
         fixed: route.base() + hops(route) * passes,
-        per_byte: passes * (ranks - 1.0) / (ranks * rate) + own,
+        per_byte,
     }
 }
 

@@ -1,7 +1,7 @@
 //! At which rate, and with which start-up and step times, does a group move bytes at each level?
 
 use super::form::Protocol;
-use crate::hardware::{Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS};
+use crate::hardware::{Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS, Routing};
 use crate::units::Seconds;
 
 /// A group on its fabric under one protocol.
@@ -44,7 +44,50 @@ impl<'a> Route<'a> {
     /// The torus level among those the group crosses.
     pub(super) fn torus(&self) -> Option<usize> {
         self.path()
-            .find(|&i| self.level(i).kind == LevelKind::Torus && self.group.members[i] > 1)
+            .find(|&i| self.level(i).kind.has_dims() && self.group.members[i] > 1)
+    }
+
+    /// The torus level that holds the whole group.
+    pub(super) fn only_torus(&self) -> Option<usize> {
+        self.torus()
+            .filter(|&i| self.group.members[i] == self.group.size)
+    }
+
+    /// Of the `p - 1` hops along all ranks in order, those across level `i`.
+    pub(super) fn hops(&self, i: usize) -> f64 {
+        let above = self.units(i) / self.group.members[i];
+        f64::from(self.units(i) - above)
+    }
+
+    /// True where direct links between all members are the group's only level.
+    pub(super) fn full_mesh(&self) -> bool {
+        let level = self.innermost();
+        level == self.outermost() && self.level(level).kind == LevelKind::Mesh
+    }
+
+    /// True where some level on the way has switches that reduce.
+    pub(super) fn reduces(&self) -> bool {
+        self.path().any(|i| self.level(i).in_network_reduction)
+    }
+
+    /// True where all levels on the way do.
+    pub(super) fn reduces_everywhere(&self) -> bool {
+        self.path().all(|i| self.level(i).in_network_reduction)
+    }
+
+    /// Turning an optical switch at level `i` so that each unit can send to all of `partners`.
+    ///
+    /// `(ceil(partners / circuits) - 1) * reconfiguration`; the circuits of the first are set before.
+    pub(super) fn retarget(&self, i: usize, partners: f64) -> Seconds {
+        self.level(i).optical.map_or(Seconds::ZERO, |optical| {
+            let settings = (partners / f64::from(optical.circuits)).ceil();
+            optical.reconfiguration * (settings - 1.0).max(0.0)
+        })
+    }
+
+    /// Links of a full mesh into which a member's rate is divided: one to each other member.
+    pub(super) fn mesh_links(&self, i: usize) -> f64 {
+        (self.members(i) - 1.0).max(1.0)
     }
 
     /// The innermost level on which the group has neighbours.
@@ -99,7 +142,7 @@ impl<'a> Route<'a> {
 
     /// Rate of one device into level `i` in an all-to-all, in bytes/s.
     pub(super) fn pairwise_rate(&self, i: usize) -> f64 {
-        self.device_rate(i) * self.library(i).pairwise_share
+        self.sustained(i) * self.line(i).share * self.library(i).pairwise_share
     }
 
     /// The line of the switches' own reduction at level `i`.
@@ -118,7 +161,7 @@ impl<'a> Route<'a> {
     /// those of its `devices - 1` peers that are in the group.
     pub(super) fn sustained(&self, i: usize) -> f64 {
         let level = self.level(i);
-        let rate = level.bandwidth.value() * level.efficiency / level.oversubscription;
+        let rate = level.sustained(self.units_of(i)).value();
         match (level.kind, level.devices) {
             (LevelKind::Mesh, Some(devices)) if devices > 1 => {
                 let units = f64::from(devices) / f64::from(self.units_of(i));
@@ -138,7 +181,31 @@ impl<'a> Route<'a> {
 
     /// Rate per device and direction under this protocol, in bytes/s.
     pub(super) fn device_rate(&self, i: usize) -> f64 {
-        self.sustained(i) * self.line(i).share
+        self.sustained(i) * self.line(i).share * self.one_partner(i)
+    }
+
+    /// Share of a dragonfly group's global links that traffic to one other group gets.
+    ///
+    /// Over a third group each byte takes two global links: 1/2 (Valiant). On the minimal way only the
+    /// links of the two groups serve: `1 / (G - 1)`, `G` groups of the system. Kim et al. 2008.
+    fn one_partner(&self, i: usize) -> f64 {
+        let level = self.level(i);
+        if level.kind != LevelKind::Dragonfly {
+            return 1.0;
+        }
+        let direct = level.devices.map_or(0.0, |devices| {
+            let groups = f64::from(devices) / f64::from(self.units_of(i));
+            1.0 / (groups - 1.0).max(1.0)
+        });
+        match level.routing {
+            Routing::Minimal => direct,
+            Routing::Adaptive => direct.max(0.5),
+        }
+    }
+
+    /// Rate of one device to a partner across level `i`: that of the slowest network on the way.
+    pub(super) fn message_rate(&self, i: usize) -> f64 {
+        (i.min(1)..=i).fold(f64::INFINITY, |rate, j| rate.min(self.device_rate(j)))
     }
 
     /// Rate at which the group leaves one unit of the level below `i`: each of its devices there

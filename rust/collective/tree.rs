@@ -11,6 +11,9 @@ const TREE_STEP: f64 = 1.5;
 /// Share of a network's rate that the reduction with two children leaves (NCCL's tuner, tree with Simple).
 const TREE_SHARE: f64 = 0.92;
 
+/// A parent and two children.
+const NEIGHBOURS: f64 = 3.0;
+
 /// Double binary tree all-reduce between units, pipelined chains inside.
 ///
 /// `T = base + 2 * ((m_0 - 1) * step_0 + sum_i ceil(log2 m_i) * step_i) + n * max_i f_i / (share_i * B_i)`
@@ -22,7 +25,7 @@ pub(super) fn form(route: &Route) -> Form {
     let mut depth = Seconds::ZERO;
     let mut slowest = 0.0_f64;
     for i in route.path() {
-        depth += route.step(i) * levels(i, route);
+        depth += route.step(i) * levels(i, route) + route.retarget(i, NEIGHBOURS) * 0.5;
         let share = if i == 0 { 1.0 } else { TREE_SHARE };
         slowest = slowest.max(leaving(i, route) / (route.unit_rate(i) * share));
     }
@@ -49,5 +52,13 @@ pub(super) fn leaving(i: usize, route: &Route) -> f64 {
         (1.., 0..=2) => 1.0,
         (1.., 3) => 1.5,
         _ => 2.0,
+    }
+}
+
+/// The same tree without bytes: all have come when the root knows, all may go when it has said so.
+pub(super) fn barrier(route: &Route) -> Form {
+    Form {
+        per_byte: 0.0,
+        ..form(route)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::group::{Group, MAX_DIMS, MAX_LEVELS};
-use super::system::{LevelKind, System};
+use super::system::System;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ impl Cluster {
                 group.siblings[i] = (below / group.covered(i)).max(1);
             }
             group.members[i] = width;
-            if level.kind == LevelKind::Torus && width > 1 {
+            if level.kind.has_dims() && width > 1 {
                 (group.extents, group.spacing) =
                     on_torus(&level.dims, (step / below).max(1), width);
             }

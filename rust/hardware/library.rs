@@ -1,7 +1,7 @@
 //! How a collective library drives a fabric level: its protocols as lines over the level's own figures.
 
 use super::device::{positive, share};
-use super::system::LevelKind;
+use super::level::LevelKind;
 use crate::error::{Error, Result};
 use crate::units::Seconds;
 use serde::{Deserialize, Serialize};
@@ -59,8 +59,11 @@ impl Library {
     /// What a level without a table of its own gets, by its kind.
     pub const fn of_kind(kind: LevelKind) -> Self {
         match kind {
-            LevelKind::Torus => Self::PLAIN,
-            LevelKind::FatTree => Self::NETWORK,
+            LevelKind::Torus
+            | LevelKind::WaferMesh
+            | LevelKind::OpticalSwitch
+            | LevelKind::WideArea => Self::PLAIN,
+            LevelKind::FatTree | LevelKind::Dragonfly => Self::NETWORK,
             LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => Self::NODE,
         }
     }

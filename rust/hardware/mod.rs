@@ -3,6 +3,7 @@
 mod cluster;
 mod device;
 mod group;
+mod level;
 mod library;
 mod system;
 mod tier;
@@ -11,7 +12,8 @@ mod topology;
 pub use cluster::Cluster;
 pub use device::{AttentionModel, Calibration, Device, DevicePower, MatmulModel};
 pub use group::{Group, MAX_DIMS, MAX_LEVELS};
+pub use level::{Level, LevelKind, Optical, Routing, WideArea};
 pub use library::{Library, Line};
-pub use system::{Host, Level, LevelKind, Price, System};
+pub use system::{Host, Price, System};
 pub use tier::{MemoryTier, TierKind};
 pub use topology::Topology;

@@ -1,10 +1,10 @@
 //! A system: nodes of one device kind and the fabric levels that join them.
 
-use super::device::{positive, share};
-use super::group::{MAX_DIMS, MAX_LEVELS};
-use super::library::Library;
+use super::device::positive;
+use super::group::MAX_LEVELS;
+use super::level::Level;
 use crate::error::{Error, Result};
-use crate::units::{Bytes, BytesPerSecond, Dollars, Seconds, Watts};
+use crate::units::{Bytes, BytesPerSecond, Dollars, Watts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -40,60 +40,6 @@ pub struct System {
     /// Where each figure comes from, by field path.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
-}
-
-/// How the members of a level are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LevelKind {
-    /// A non-blocking switch: every member reaches every other at full rate.
-    Switch,
-    /// Direct links between all members; `bandwidth` is the sum over one member's links.
-    Mesh,
-    /// A `PCIe` tree.
-    Pcie,
-    /// A switched network of nodes with `oversubscription` above the node.
-    FatTree,
-    /// A torus of `dims`; `bandwidth` is that of one link in one direction.
-    Torus,
-}
-
-/// One level of the fabric.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Level {
-    /// Short name, as `nvswitch`.
-    pub name: String,
-    /// How its members are joined.
-    pub kind: LevelKind,
-    /// Devices inside one unit of this level (all lower levels included); absent: no limit.
-    #[serde(default)]
-    pub devices: Option<u32>,
-    /// Rate per device and direction into this level (per link for a torus).
-    pub bandwidth: BytesPerSecond,
-    /// Share of that rate that large collectives reach.
-    #[serde(default = "default_link_efficiency")]
-    pub efficiency: f64,
-    /// Time that one message step takes beside its bytes.
-    pub latency: Seconds,
-    /// Downlink over uplink rate above a node (1 = non-blocking).
-    #[serde(default = "one")]
-    pub oversubscription: f64,
-    /// Shape of a torus; empty for the other kinds.
-    #[serde(default)]
-    pub dims: Vec<u32>,
-    /// True when the torus rings close.
-    #[serde(default)]
-    pub wrap: bool,
-    /// True when switches can reduce and multicast (NVLS, SHARP).
-    #[serde(default)]
-    pub in_network_reduction: bool,
-    /// True where the library reduces inside a unit before it crosses this level (XLA between slices).
-    #[serde(default)]
-    pub hierarchical: bool,
-    /// How the collective library drives this level; absent: by its kind.
-    #[serde(default)]
-    pub library: Option<Library>,
 }
 
 /// The host side of a node.
@@ -160,56 +106,6 @@ impl System {
     }
 }
 
-impl Level {
-    fn check(&self, path: &str, inner: u32) -> Result<()> {
-        positive(&format!("{path}.bandwidth"), self.bandwidth.value())?;
-        share(&format!("{path}.efficiency"), self.efficiency)?;
-        if !(1.0..=1e9).contains(&self.oversubscription) {
-            let got = self.oversubscription;
-            return Err(Error::invalid(
-                format!("{path}.oversubscription"),
-                got,
-                "1 to 1e9",
-            ));
-        }
-        if let Some(devices) = self.devices
-            && (devices == 0 || devices % inner != 0)
-        {
-            let allowed = format!("a multiple of the {inner} devices of the level inside it");
-            return Err(Error::invalid(format!("{path}.devices"), devices, allowed));
-        }
-        let seconds = self.latency.value();
-        if !(seconds.is_finite() && seconds >= 0.0) {
-            return Err(Error::invalid(
-                format!("{path}.latency"),
-                seconds,
-                "a finite number, 0 or more",
-            ));
-        }
-        if let Some(library) = &self.library {
-            library.check(&format!("{path}.library"))?;
-        }
-        let torus = self.kind == LevelKind::Torus;
-        if torus == self.dims.is_empty() || self.dims.len() > MAX_DIMS || self.dims.contains(&0) {
-            let got = format!("{:?}", self.dims);
-            return Err(Error::invalid(
-                format!("{path}.dims"),
-                got,
-                "1 to 3 sizes for a torus, none else",
-            ));
-        }
-        Ok(())
-    }
-}
-
-fn one() -> f64 {
-    1.0
-}
-
 fn default_pue() -> f64 {
     1.1
-}
-
-fn default_link_efficiency() -> f64 {
-    0.8
 }

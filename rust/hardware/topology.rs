@@ -1,7 +1,7 @@
 //! Which links does a cluster have, and which of them does a message take?
 
 use super::cluster::Cluster;
-use super::system::{Level, LevelKind};
+use super::level::{Level, LevelKind};
 use crate::error::{Error, Result};
 use crate::solve::Link;
 use crate::units::Seconds;
@@ -98,7 +98,7 @@ impl Topology {
         route.extend(between().map(|tier| tier.port(from)));
         let tier = &self.tiers[top];
         let latency = match tier.kind {
-            LevelKind::Torus => {
+            LevelKind::Torus | LevelKind::WaferMesh => {
                 tier.walk(from, to, route);
                 Seconds::ZERO
             }
@@ -118,7 +118,7 @@ impl Topology {
 
 impl Tier {
     fn is_switched(&self) -> bool {
-        !matches!(self.kind, LevelKind::Torus | LevelKind::Mesh)
+        !self.kind.has_dims() && self.kind != LevelKind::Mesh
     }
 
     /// Units of the level below inside one unit of this level.
@@ -128,7 +128,7 @@ impl Tier {
 
     fn check(&self, level: &Level) -> Result<()> {
         let places = self.dims.iter().map(|&d| u64::from(d)).product::<u64>();
-        if self.kind == LevelKind::Torus && places != u64::from(self.units()) {
+        if self.kind.has_dims() && places != u64::from(self.units()) {
             let field = format!("levels.{}.dims", level.name);
             let allowed = format!("sizes whose product is {}", self.units());
             return Err(Error::invalid(field, format!("{:?}", self.dims), allowed));
@@ -140,7 +140,7 @@ impl Tier {
     fn linked(&self, devices: u32) -> u64 {
         let whole = u64::from(devices.div_ceil(self.within)) * u64::from(self.units());
         match self.kind {
-            LevelKind::Torus | LevelKind::Mesh => whole,
+            LevelKind::Torus | LevelKind::WaferMesh | LevelKind::Mesh => whole,
             _ => u64::from(devices.div_ceil(self.below)),
         }
     }
@@ -148,7 +148,7 @@ impl Tier {
     /// Links of this level.
     fn count(&self, devices: u32) -> u64 {
         let each = match self.kind {
-            LevelKind::Torus => 2 * self.dims.len() as u64,
+            LevelKind::Torus | LevelKind::WaferMesh => 2 * self.dims.len() as u64,
             LevelKind::Mesh => u64::from(self.units()),
             _ => 2,
         };
@@ -157,14 +157,16 @@ impl Tier {
 
     /// Appends this level's links: `sustained rate per device * devices in the unit below`.
     fn lay(&self, level: &Level, devices: u32, links: &mut Vec<Link>) {
-        let rate = level.bandwidth.value() * level.efficiency / level.oversubscription;
+        let rate = level.sustained(self.below).value();
         for unit in (0..self.linked(devices)).map_while(|unit| u32::try_from(unit).ok()) {
             let inside = devices
                 .saturating_sub(unit.saturating_mul(self.below))
                 .clamp(1, self.below);
             let whole = rate * f64::from(inside);
             let (count, capacity, latency) = match self.kind {
-                LevelKind::Torus => (2 * self.dims.len(), whole, level.latency.value()),
+                LevelKind::Torus | LevelKind::WaferMesh => {
+                    (2 * self.dims.len(), whole, level.latency.value())
+                }
                 LevelKind::Mesh => {
                     let peers = f64::from(self.units() - 1).max(1.0);
                     (self.units() as usize, whole / peers, 0.0)

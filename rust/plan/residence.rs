@@ -65,8 +65,7 @@ impl Lowering<'_> {
         let (local, full) = elements;
         let expert = operator.region == Region::Experts;
         match (trained, expert) {
-            (false, true) => sum.frozen_expert += local,
-            (false, false) => sum.frozen += local,
+            (false, _) => sum.frozen += local,
             (true, true) => sum.expert += local,
             (true, false) => sum.dense += local,
         }

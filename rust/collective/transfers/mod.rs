@@ -39,7 +39,7 @@ pub fn transfers(
             (Algorithm::Hierarchical, Collective::AllToAll) => {
                 hierarchical::exchange(&mut plan, group, bytes)?;
             }
-            (_, Collective::SendReceive | Collective::AllToAll) => {
+            (_, collective) if !reduces_or_gathers(collective) => {
                 return Err(unknown(algorithm, collective));
             }
             (Algorithm::Ring, _) => ring::add(&mut plan, group, collective, bytes)?,
@@ -50,6 +50,13 @@ pub fn transfers(
         }
     }
     Ok(plan.flows)
+}
+
+fn reduces_or_gathers(collective: Collective) -> bool {
+    matches!(
+        collective,
+        Collective::AllReduce | Collective::ReduceScatter | Collective::AllGather
+    )
 }
 
 fn unknown(algorithm: Algorithm, collective: Collective) -> Error {

@@ -3,7 +3,7 @@
 use super::plan::Plan;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-use crate::hardware::LevelKind;
+
 use crate::solve::Transfer;
 
 /// The dimensions that a group uses: extent, and whether the ring closes.
@@ -37,7 +37,7 @@ fn axes(plan: &Plan) -> Result<Axes> {
     let levels = plan.cluster.system.levels.iter().zip(plan.group.members);
     let inside = |&(level, members): &(_, u32)| {
         let level: &crate::hardware::Level = level;
-        level.kind == LevelKind::Torus && members == plan.group.size
+        level.kind.has_dims() && members == plan.group.size
     };
     let Some((level, _)) = levels.clone().find(inside) else {
         let got = format!("members {:?}", plan.group.members);

@@ -1,0 +1,232 @@
+//! Which algorithms are there, what can each carry out, and what does it need?
+
+use super::form::Collective;
+use super::route::Route;
+use crate::error::{Error, Result};
+use crate::hardware::Host;
+
+/// How a collective is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Pipelined ring over all ranks.
+    Ring,
+    /// Two complementary binary trees between nodes, chains inside.
+    Tree,
+    /// Reduce-scatter inside, the collective between units, all-gather inside.
+    Hierarchical,
+    /// Every rank to every other at once over a full mesh.
+    Direct,
+    /// Reduction and multicast in the switches.
+    InNetwork,
+    /// Rings along the dimensions of a torus.
+    Torus,
+    /// Every rank sends each other rank its part.
+    Pairwise,
+    /// One message.
+    PointToPoint,
+    /// The root exchanges one message with every other rank.
+    Linear,
+    /// Partners at doubling distance.
+    RecursiveDoubling,
+    /// Halving the buffer on the way up, doubling it on the way back (Rabenseifner).
+    HalvingDoubling,
+    /// `ceil(log2 p)` shifts for any number of ranks.
+    Bruck,
+    /// Binomial tree.
+    Binomial,
+    /// Scatter and all-gather, or reduce-scatter and gather.
+    ScatterAllGather,
+    /// Pipelined chain of segments.
+    Chain,
+    /// A ring for each prime factor of the group (`BlueConnect`).
+    Product,
+    /// One dimension of a torus after the other (TPU multipods).
+    TwoDimensional,
+    /// Some ranks add and send back.
+    ParameterServer {
+        /// How many of the ranks serve.
+        servers: u32,
+    },
+    /// A tree of nodes that copy and add, beside the ranks (`MemoryX` and `SwarmX`).
+    WeightStreaming {
+        /// Links down from each of its nodes.
+        fan_out: u32,
+    },
+    /// Sums in the hosts' processors (`HFReduce`).
+    HostReduce,
+    /// Every hop through host memory.
+    HostStaged,
+    /// Stages of a single-hop optical network; see `Ramp`.
+    Ramp,
+}
+
+impl Algorithm {
+    /// All that can be asked for by name, with one server and a fan-out of two where a count is open.
+    pub const NAMED: [Self; 21] = [
+        Self::Ring,
+        Self::Tree,
+        Self::Hierarchical,
+        Self::Direct,
+        Self::InNetwork,
+        Self::Torus,
+        Self::Pairwise,
+        Self::PointToPoint,
+        Self::Linear,
+        Self::RecursiveDoubling,
+        Self::HalvingDoubling,
+        Self::Bruck,
+        Self::Binomial,
+        Self::ScatterAllGather,
+        Self::Chain,
+        Self::Product,
+        Self::TwoDimensional,
+        Self::ParameterServer { servers: 1 },
+        Self::WeightStreaming { fan_out: 2 },
+        Self::HostReduce,
+        Self::HostStaged,
+    ];
+
+    /// Name in text, as `halving_doubling`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::Hierarchical => "hierarchical",
+            Self::Direct => "direct",
+            Self::InNetwork => "in_network",
+            Self::Torus => "torus",
+            Self::Pairwise => "pairwise",
+            Self::PointToPoint => "point_to_point",
+            Self::Linear => "linear",
+            Self::RecursiveDoubling => "recursive_doubling",
+            Self::HalvingDoubling => "halving_doubling",
+            Self::Bruck => "bruck",
+            Self::Binomial => "binomial",
+            Self::ScatterAllGather => "scatter_all_gather",
+            Self::Chain => "chain",
+            Self::Product => "product",
+            Self::TwoDimensional => "two_dimensional",
+            Self::ParameterServer { .. } => "parameter_server",
+            Self::WeightStreaming { .. } => "weight_streaming",
+            Self::HostReduce => "host_reduce",
+            Self::HostStaged => "host_staged",
+            Self::Ramp => "ramp",
+        }
+    }
+
+    /// The algorithm of this name.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::NAMED
+            .into_iter()
+            .find(|known| known.name() == name)
+            .ok_or_else(|| Error::unknown("algorithm", name, Self::NAMED.map(Self::name)))
+    }
+
+    /// The collectives that it can carry out.
+    pub fn carries_out(self) -> &'static [Collective] {
+        use Collective::{
+            AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter,
+            Scatter, SendReceive,
+        };
+        match self {
+            Self::Ring | Self::HostStaged => {
+                &[AllReduce, ReduceScatter, AllGather, Broadcast, Reduce]
+            }
+            Self::Tree => &[AllReduce, Barrier],
+            Self::InNetwork | Self::ParameterServer { .. } | Self::HostReduce => &[AllReduce],
+            Self::Hierarchical | Self::Torus => &[
+                AllReduce,
+                ReduceScatter,
+                AllGather,
+                AllToAll,
+                Broadcast,
+                Reduce,
+                Gather,
+                Scatter,
+                Barrier,
+            ],
+            Self::Direct | Self::HalvingDoubling | Self::Product | Self::TwoDimensional => {
+                &[AllReduce, ReduceScatter, AllGather]
+            }
+            Self::Pairwise => &[AllToAll],
+            Self::PointToPoint => &[SendReceive],
+            Self::Linear => &[Gather, Scatter],
+            Self::RecursiveDoubling => &[AllReduce, AllGather, Barrier],
+            Self::Bruck => &[AllGather, AllToAll, Barrier],
+            Self::Binomial => &[Broadcast, Reduce, Gather, Scatter],
+            Self::ScatterAllGather | Self::Chain => &[Broadcast, Reduce],
+            Self::WeightStreaming { .. } => &[AllReduce, Broadcast, Reduce],
+            Self::Ramp => &[AllReduce, ReduceScatter, AllGather, Barrier],
+        }
+    }
+
+    /// Refuses a collective, rank count or fabric that the algorithm cannot do, saying what it needs.
+    pub(super) fn check(
+        self,
+        collective: Collective,
+        route: &Route,
+        host: Option<&Host>,
+    ) -> Result<()> {
+        if !self.carries_out().contains(&collective) {
+            let able: Vec<&str> = self.carries_out().iter().map(|c| c.name()).collect();
+            let allowed = format!("{} on {}", able.join(", "), self.name());
+            return Err(Error::invalid("collective", collective.name(), allowed));
+        }
+        let Some(need) = self.need(collective, route, host) else {
+            return Ok(());
+        };
+        let got = format!("{} on a group of {}", self.name(), route.group.size);
+        Err(Error::invalid("algorithm", got, need))
+    }
+
+    /// What the group or its fabric lacks.
+    fn need(self, collective: Collective, route: &Route, host: Option<&Host>) -> Option<String> {
+        let power = route.group.size.is_power_of_two();
+        let need = match self {
+            Self::RecursiveDoubling | Self::HalvingDoubling
+                if !power && collective != Collective::AllReduce =>
+            {
+                "a number of ranks that is a power of two; all_reduce alone can fold the others"
+            }
+            Self::RecursiveDoubling | Self::HalvingDoubling
+                if !power && route.torus().is_some() =>
+            {
+                "a number of ranks that is a power of two on a torus or a mesh of lines"
+            }
+            Self::Torus if route.only_torus().is_none() => "a group inside one torus level",
+            Self::TwoDimensional if route.only_torus().is_none() || used_dims(route) != 2 => {
+                "a group inside one torus level, on two of its dimensions"
+            }
+            Self::Ring
+            | Self::Tree
+            | Self::Pairwise
+            | Self::Linear
+            | Self::HostStaged
+            | Self::ParameterServer { .. }
+                if route.torus().is_some() =>
+            {
+                "a group on switches or direct links, not on a torus"
+            }
+            Self::Direct if !route.full_mesh() => "a group inside one full mesh",
+            Self::InNetwork if !route.reduces() || route.torus().is_some() => {
+                "a level with in_network_reduction on the group's way, and no torus"
+            }
+            Self::WeightStreaming { .. } if !route.reduces_everywhere() => {
+                "in_network_reduction on every level of the group's way"
+            }
+            Self::HostReduce | Self::HostStaged if host.is_none() => "a system with a host",
+            Self::ParameterServer { servers } if servers == 0 || servers > route.group.size => {
+                return Some(format!("1 to {} servers", route.group.size));
+            }
+            Self::WeightStreaming { fan_out: 0 | 1 } => "a fan_out of 2 or more",
+            Self::Ramp => "its own network: see Ramp",
+            _ => return None,
+        };
+        Some(need.to_owned())
+    }
+}
+
+fn used_dims(route: &Route) -> usize {
+    let extents = route.group.extents;
+    extents.iter().filter(|&&extent| extent > 1).count()
+}

@@ -1,0 +1,66 @@
+//! What a collective costs that passes host memory: staged copies between devices, or sums in the host.
+
+use super::form::{Algorithm, Collective, Form};
+use super::route::Route;
+use super::tree;
+use crate::hardware::Host;
+
+/// Host memory traffic per byte of the buffer and device: written by the device, read for the sum,
+/// read for the way back. An et al. 2024 (Fire-Flyer, section 4) count 24 for eight devices.
+const PASSES_OF_MEMORY: f64 = 3.0;
+
+/// All-reduce by the hosts' processors (`HFReduce`): copies up, one sum a node over a double binary
+/// tree, copies down, all pipelined.
+///
+/// `T = base + 2 step_in + 2 ceil(log2 N) step_out + n * max(1 / B_link, 3 g / B_memory, f / B_net)`
+///
+/// `B_link` bytes/s between a device and its host, each way; `g` devices of a node that do the same at
+/// once; `B_memory` bytes/s of a node's memory; `f` what a tree sends between nodes (1 for two, 1.5 for
+/// three, else 2); `B_net` bytes/s of a node. One copy a node crosses the network, whatever its number
+/// of devices. Bound: `n / B_link`. An et al. 2024 (Fire-Flyer AI-HPC, section 4).
+pub(super) fn in_processors(route: &Route, host: &Host, devices: f64) -> Form {
+    let memory = PASSES_OF_MEMORY * devices / host.memory_bandwidth.value();
+    let mut slowest = memory.max(1.0 / host.link_bandwidth.value());
+    let mut fixed = route.base() + route.step(0) * 2.0;
+    for i in 1..=route.outermost() {
+        fixed += route.step(i) * (2.0 * route.members(i).log2().ceil());
+        slowest = slowest.max(tree::leaving(i, route) / route.unit_rate(i));
+    }
+    Form {
+        algorithm: Algorithm::HostReduce,
+        protocol: route.protocol,
+        fixed,
+        per_byte: slowest,
+    }
+}
+
+/// Ring whose every hop goes down into host memory and up again.
+///
+/// `T = base + 2 k sum_i hops_i step_i + n * k (p-1)/p / min(B_link, B_memory / (2 g), B_net)`
+///
+/// `k` = 2 passes for all-reduce, else 1; each hop is two copies, each byte a write and a read of the
+/// memory that the `g` devices of a node share; `B_net` bytes/s of the group's devices in a node into
+/// the network. What a library does without peer-to-peer access. Bound: `k (p-1)/p n / B_link`.
+pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices: f64) -> Form {
+    let passes = collective.passes();
+    let memory = host.memory_bandwidth.value() / (2.0 * devices);
+    let mut rate = memory.min(host.link_bandwidth.value());
+    let mut fixed = route.base();
+    for i in 0..=route.outermost() {
+        fixed += route.step(i) * (2.0 * passes * route.hops(i));
+        if i > 0 {
+            rate = rate.min(route.unit_rate(i));
+        }
+    }
+    let sent = if matches!(collective, Collective::Broadcast | Collective::Reduce) {
+        1.0
+    } else {
+        passes * (route.ranks() - 1.0) / route.ranks()
+    };
+    Form {
+        algorithm: Algorithm::HostStaged,
+        protocol: route.protocol,
+        fixed,
+        per_byte: sent / rate,
+    }
+}

@@ -1,0 +1,145 @@
+//! What does an all-to-all cost whose ranks send unequal parts, as to experts that differ in load?
+
+use super::form::Protocol;
+use super::pairwise;
+use super::route::Route;
+use super::select::PROTOCOLS;
+use super::torus;
+use crate::error::{Error, Result};
+use crate::hardware::{Cluster, Group};
+use crate::units::{Bytes, Seconds};
+
+/// Cost of an uneven all-to-all.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Uneven {
+    /// Time until the last rank is done.
+    pub time: Seconds,
+    /// What no algorithm can beat: the busiest port at its sustained rate.
+    pub lower_bound: Seconds,
+    /// The rank whose port has most to carry for its rate.
+    pub busiest_rank: u32,
+    /// Bytes that this rank sends to or receives from others, whichever is more.
+    pub busiest_bytes: Bytes,
+}
+
+/// Time of an all-to-all in which rank `i` sends `bytes[i * p + j]` to rank `j`.
+///
+/// `T = base + step_out + sum_i peers_i * issue_i + max_r (own_r / B_in + max_i load_(r,i) / B_i)`
+///
+/// `load_(r,i)` the larger of what rank `r` sends and receives across network level `i` and beyond, on
+/// level 0 within it; `own_r` its part for itself; figures of the pairwise algorithm, with which equal
+/// parts agree. On a torus the busiest link under dimension-ordered routing. Bound: the busiest port.
+pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> Result<Uneven> {
+    check(group, bytes)?;
+    let free = Uneven {
+        time: Seconds::ZERO,
+        lower_bound: Seconds::ZERO,
+        busiest_rank: 0,
+        busiest_bytes: Bytes::ZERO,
+    };
+    if super::select::is_free(group, cluster) || bytes.iter().all(|part| part.value() <= 0.0) {
+        return Ok(free);
+    }
+    let simple = Route::new(group, cluster, Protocol::Simple);
+    let bound = ports(&simple, bytes, |route, i| {
+        torus::port(route, i, route.sustained(i))
+    });
+    let mut best = Uneven {
+        time: Seconds::new(f64::INFINITY),
+        lower_bound: Seconds::new(bound.0),
+        busiest_rank: bound.1,
+        busiest_bytes: Bytes::new(bound.2),
+    };
+    for protocol in PROTOCOLS {
+        let route = Route::new(group, cluster, protocol);
+        best.time = best.time.min(time(&route, bytes));
+    }
+    Ok(best)
+}
+
+fn time(route: &Route, bytes: &[Bytes]) -> Seconds {
+    let start = pairwise::form(route).fixed;
+    let mut slowest = if route.torus().is_some() {
+        0.0
+    } else {
+        let inner = route.pairwise_rate(route.innermost());
+        let own = route.own_part() / inner;
+        with_own(route, bytes, own)
+    };
+    if let Some(level) = route.torus() {
+        slowest = ports(route, bytes, |route, i| {
+            torus::port(route, i, route.pairwise_rate(i))
+        })
+        .0;
+        slowest = slowest.max(torus::busiest_link(route, level, bytes));
+    }
+    start + Seconds::new(slowest)
+}
+
+/// The slowest rank: its own part at `own` seconds per byte, and its busiest port.
+fn with_own(route: &Route, bytes: &[Bytes], own: f64) -> f64 {
+    let ranks = route.group.size as usize;
+    (0..ranks)
+        .map(|rank| {
+            let port = port_time(route, bytes, rank, &|route, i| route.pairwise_rate(i)).0;
+            bytes[rank * ranks + rank].value() * own + port
+        })
+        .fold(0.0, f64::max)
+}
+
+/// Time, rank and bytes of the busiest port at the given rates.
+fn ports(route: &Route, bytes: &[Bytes], rate: impl Fn(&Route, usize) -> f64) -> (f64, u32, f64) {
+    let mut busiest = (0.0, 0, 0.0);
+    for rank in 0..route.group.size {
+        let (time, load) = port_time(route, bytes, rank as usize, &rate);
+        if time > busiest.0 {
+            busiest = (time, rank, load);
+        }
+    }
+    busiest
+}
+
+/// Time of one rank's busiest port, and the bytes that it exchanges with others in all.
+fn port_time(
+    route: &Route,
+    bytes: &[Bytes],
+    rank: usize,
+    rate: &impl Fn(&Route, usize) -> f64,
+) -> (f64, f64) {
+    let ranks = route.group.size as usize;
+    let load = |crosses: &dyn Fn(usize) -> bool| {
+        let (mut sent, mut received) = (0.0, 0.0);
+        for peer in (0..ranks).filter(|&peer| peer != rank && crosses(peer)) {
+            sent += bytes[rank * ranks + peer].value();
+            received += bytes[peer * ranks + rank].value();
+        }
+        f64::max(sent, received)
+    };
+    let mut slowest = 0.0_f64;
+    for i in route.path() {
+        let inside = route.group.covered(i) as usize;
+        let within = inside * route.group.members[i] as usize;
+        let crossing = if i == 0 {
+            load(&|peer| peer / within == rank / within)
+        } else {
+            load(&|peer| peer / inside != rank / inside)
+        };
+        slowest = slowest.max(crossing / rate(route, i));
+    }
+    (slowest, load(&|_| true))
+}
+
+fn check(group: &Group, bytes: &[Bytes]) -> Result<()> {
+    let ranks = group.size as usize;
+    if bytes.len() != ranks.saturating_mul(ranks) {
+        let allowed = format!("{ranks} x {ranks} parts, a row for each sender");
+        return Err(Error::invalid("bytes", bytes.len(), allowed));
+    }
+    for (at, part) in bytes.iter().enumerate() {
+        if !(0.0..=1e30).contains(&part.value()) {
+            let field = format!("bytes[{}][{}]", at / ranks, at % ranks);
+            return Err(Error::invalid(field, part.value(), "0 to 1e30 bytes"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,256 @@
+//! A level of the fabric: how its members are joined, and what limits the links between them.
+
+use super::device::{positive, share};
+use super::group::MAX_DIMS;
+use super::library::Library;
+use crate::error::{Error, Result};
+use crate::units::{Bytes, BytesPerSecond, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// How the members of a level are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LevelKind {
+    /// A non-blocking switch: every member reaches every other at full rate.
+    Switch,
+    /// Direct links between all members; `bandwidth` is the sum over one member's links.
+    Mesh,
+    /// A `PCIe` tree.
+    Pcie,
+    /// A switched network of nodes with `oversubscription` above the node.
+    FatTree,
+    /// A torus of `dims`; `bandwidth` is that of one link in one direction.
+    Torus,
+    /// A mesh of lines on a wafer: `dims` without wrap; `bandwidth` is that of one link in one direction.
+    WaferMesh,
+    /// Groups of routers, each joined to each other group by global links; `bandwidth` is a device's
+    /// part of its group's global links.
+    Dragonfly,
+    /// Circuits between units that a switch of mirrors sets; `bandwidth` is that of all circuits of a unit, per device.
+    OpticalSwitch,
+    /// Long links over which window and loss limit the rate of a flow.
+    WideArea,
+}
+
+impl LevelKind {
+    /// True for the kinds whose members lie along `dims`.
+    pub const fn has_dims(self) -> bool {
+        matches!(self, Self::Torus | Self::WaferMesh)
+    }
+}
+
+/// How packets find their way between the groups of a dragonfly.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Routing {
+    /// Always over the link of the two groups.
+    Minimal,
+    /// Over a third group where that link is full (Valiant).
+    #[default]
+    Adaptive,
+}
+
+/// The circuits of an optical switch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Optical {
+    /// Time to turn the mirrors; nothing passes meanwhile.
+    pub reconfiguration: Seconds,
+    /// Partners that a unit can send to without turning them.
+    pub circuits: u32,
+}
+
+/// What limits a flow over a long way.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WideArea {
+    /// There and back.
+    pub round_trip: Seconds,
+    /// Share of the packets that are lost.
+    pub loss: f64,
+    /// Parallel flows of one unit.
+    pub flows: u32,
+    /// Bytes of one flow under way without an answer.
+    pub window: Bytes,
+    /// Bytes of one packet.
+    pub segment: Bytes,
+}
+
+/// Constant of the loss bound: `sqrt(3/2)` for one answer a packet (Mathis et al. 1997).
+const LOSS_CONSTANT: f64 = 1.224_744_871_391_589;
+
+impl WideArea {
+    /// Rate of all flows of one unit.
+    ///
+    /// `f min(W / RTT, MSS sqrt(3/2) / (RTT sqrt(loss)))`, `f` flows of window `W` bytes and segments of
+    /// `MSS` bytes. Mathis, Semke, Mahdavi and Ott 1997, equation 3; the window bound of RFC 7323.
+    pub fn rate(&self) -> BytesPerSecond {
+        let round_trip = self.round_trip.value();
+        let window = self.window.value() / round_trip;
+        let lossy = if self.loss > 0.0 {
+            self.segment.value() * LOSS_CONSTANT / (round_trip * self.loss.sqrt())
+        } else {
+            f64::INFINITY
+        };
+        BytesPerSecond::new(f64::from(self.flows) * window.min(lossy))
+    }
+
+    fn check(&self, path: &str, latency: Seconds) -> Result<()> {
+        positive(&format!("{path}.round_trip"), self.round_trip.value())?;
+        positive(&format!("{path}.window"), self.window.value())?;
+        positive(&format!("{path}.segment"), self.segment.value())?;
+        positive(&format!("{path}.flows"), f64::from(self.flows))?;
+        if !(0.0..1.0).contains(&self.loss) {
+            let allowed = "0 to below 1";
+            return Err(Error::invalid(format!("{path}.loss"), self.loss, allowed));
+        }
+        if latency * 2.0 < self.round_trip * (1.0 - 1e-9) {
+            return Err(Error::invalid(
+                format!("{path}.round_trip"),
+                self.round_trip.value(),
+                format!("at most twice the level's latency of {} s", latency.value()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// One level of the fabric.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// Short name, as `nvswitch`.
+    pub name: String,
+    /// How its members are joined.
+    pub kind: LevelKind,
+    /// Devices inside one unit of this level (all lower levels included); absent: no limit.
+    #[serde(default)]
+    pub devices: Option<u32>,
+    /// Rate per device and direction into this level (per link for a torus).
+    pub bandwidth: BytesPerSecond,
+    /// Share of that rate that large collectives reach.
+    #[serde(default = "default_link_efficiency")]
+    pub efficiency: f64,
+    /// Time that one message step takes beside its bytes.
+    pub latency: Seconds,
+    /// Downlink over uplink rate above a node (1 = non-blocking).
+    #[serde(default = "one")]
+    pub oversubscription: f64,
+    /// Shape of a torus or wafer mesh; empty for the other kinds.
+    #[serde(default)]
+    pub dims: Vec<u32>,
+    /// True when the torus rings close.
+    #[serde(default)]
+    pub wrap: bool,
+    /// True when switches can reduce and multicast (NVLS, SHARP).
+    #[serde(default)]
+    pub in_network_reduction: bool,
+    /// True where the library reduces inside a unit before it crosses this level (XLA between slices).
+    #[serde(default)]
+    pub hierarchical: bool,
+    /// How a dragonfly routes between its groups.
+    #[serde(default)]
+    pub routing: Routing,
+    /// The circuits of an optical switch; only there.
+    #[serde(default)]
+    pub optical: Option<Optical>,
+    /// What limits flows over a wide area; only there.
+    #[serde(default)]
+    pub wide_area: Option<WideArea>,
+    /// How the collective library drives this level; absent: by its kind.
+    #[serde(default)]
+    pub library: Option<Library>,
+}
+
+impl Level {
+    /// Sustained rate per device and direction, with `below` devices in a unit of the level below.
+    ///
+    /// `bandwidth * efficiency / oversubscription`, at most a device's part of what its unit's flows
+    /// reach over a wide area.
+    pub fn sustained(&self, below: u32) -> BytesPerSecond {
+        let rate = self.bandwidth.value() * self.efficiency / self.oversubscription;
+        let flows = self.wide_area.map_or(f64::INFINITY, |wide| {
+            wide.rate().value() / f64::from(below.max(1))
+        });
+        BytesPerSecond::new(rate.min(flows))
+    }
+
+    pub(super) fn check(&self, path: &str, inner: u32) -> Result<()> {
+        positive(&format!("{path}.bandwidth"), self.bandwidth.value())?;
+        share(&format!("{path}.efficiency"), self.efficiency)?;
+        if !(1.0..=1e9).contains(&self.oversubscription) {
+            let got = self.oversubscription;
+            return Err(Error::invalid(
+                format!("{path}.oversubscription"),
+                got,
+                "1 to 1e9",
+            ));
+        }
+        if let Some(devices) = self.devices
+            && (devices == 0 || devices % inner != 0)
+        {
+            let allowed = format!("a multiple of the {inner} devices of the level inside it");
+            return Err(Error::invalid(format!("{path}.devices"), devices, allowed));
+        }
+        let seconds = self.latency.value();
+        if !(seconds.is_finite() && seconds >= 0.0) {
+            return Err(Error::invalid(
+                format!("{path}.latency"),
+                seconds,
+                "a finite number, 0 or more",
+            ));
+        }
+        if let Some(library) = &self.library {
+            library.check(&format!("{path}.library"))?;
+        }
+        self.check_kind(path)
+    }
+
+    fn check_kind(&self, path: &str) -> Result<()> {
+        let shaped = self.kind.has_dims();
+        if shaped == self.dims.is_empty() || self.dims.len() > MAX_DIMS || self.dims.contains(&0) {
+            let got = format!("{:?}", self.dims);
+            let allowed = "1 to 3 sizes for a torus or wafer mesh, none else";
+            return Err(Error::invalid(format!("{path}.dims"), got, allowed));
+        }
+        if self.wrap && self.kind != LevelKind::Torus {
+            return Err(Error::invalid(
+                format!("{path}.wrap"),
+                true,
+                "true for a torus only",
+            ));
+        }
+        let own = [
+            ("optical", self.optical.is_some(), LevelKind::OpticalSwitch),
+            ("wide_area", self.wide_area.is_some(), LevelKind::WideArea),
+        ];
+        for (name, given, kind) in own {
+            if given != (self.kind == kind) {
+                let got = if given { "a table" } else { "none" };
+                let allowed = format!("a table for kind {name}, none else");
+                return Err(Error::invalid(format!("{path}.{name}"), got, allowed));
+            }
+        }
+        if let Some(optical) = &self.optical {
+            positive(
+                &format!("{path}.optical.circuits"),
+                f64::from(optical.circuits),
+            )?;
+            positive(
+                &format!("{path}.optical.reconfiguration"),
+                optical.reconfiguration.value(),
+            )?;
+        }
+        self.wide_area.as_ref().map_or(Ok(()), |wide| {
+            wide.check(&format!("{path}.wide_area"), self.latency)
+        })
+    }
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn default_link_efficiency() -> f64 {
+    0.8
+}
