@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Result = dict[str, Any]
 _PLAN_LETTERS = (
@@ -44,62 +45,69 @@ def plan_in_short(plan: Result | None) -> str:
     return " ".join(parts)
 
 
-def _show_rows(rows: list[Result], console: Console) -> None:
+def _grid(*headers: str, right: tuple[str, ...] = ()) -> Table:
+    """Return an empty table in plain letters; the first columns give way where space is short."""
     from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        if header in right:
+            table.add_column(header, justify="right", no_wrap=True)
+        else:
+            table.add_column(header, overflow="fold")
+    return table
+
+
+def _show_rows(rows: list[Result], console: Console) -> None:
+    """Print one table a paper, below its name."""
     from rich.text import Text
 
-    shown = [row for row in rows if row["error"] is not None]
-    if not shown:
-        return
-    table = Table(title="Published and predicted", caption="error = predicted / published - 1")
-    for header in ("line", "table", "model", "devices", "metric"):
-        table.add_column(header, overflow="fold")
-    for header in ("published", "predicted", "error"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for header in ("status", "plan"):
-        table.add_column(header, overflow="fold")
-    paper = None
-    for row in shown:
-        if row["paper"] != paper:
-            paper = row["paper"]
-            table.add_section()
-            table.add_row("", Text(paper, style="bold"))
-        table.add_row(*(Text(cell) for cell in _cells(row)))
-    console.print(table)
+    papers: dict[str, list[Result]] = {}
+    for row in rows:
+        if row["error"] is not None:
+            papers.setdefault(row["paper"], []).append(row)
+    for paper, priced in papers.items():
+        console.print(Text(paper, style="bold"))
+        headers = ("line", "table", "model", "devices", "plan", "metric")
+        numbers = ("published", "predicted", "error")
+        table = _grid(*headers, *numbers, "status", right=("line", "devices", *numbers))
+        for row in priced:
+            table.add_row(*(Text(cell) for cell in _cells(row)))
+        console.print(table)
+        console.print()
+    if papers:
+        console.print("error = predicted / published - 1")
+        console.print()
 
 
 def _cells(row: Result) -> list[str]:
-    unit = row["unit"]
+    unit, metric = row["unit"], row["metric"].replace("_", " ")
     status = row["status"] if row["fits"] else f"{row['status']}, does not fit"
     return [
         str(row["line"]),
         row["table"],
         row["model"],
         row["devices"],
-        f"{row['metric']} ({unit})" if unit else row["metric"],
+        plan_in_short(row["plan"]),
+        f"{metric}, {unit}" if unit else metric,
         f"{row['published']:.4g}",
         f"{row['predicted']:.4g}",
         f"{row['error']:+.1%}",
         status,
-        plan_in_short(row["plan"]),
     ]
 
 
 def _show_papers(summary: Result, console: Console) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Errors by paper")
-    table.add_column("paper", overflow="fold")
     headers = ("mean of sizes", "median", "worst", "signed mean", "priced", "searched", "skipped")
-    for header in headers:
-        table.add_column(header, justify="right")
+    table = _grid("errors by paper", *headers, right=headers)
     lines = [(name, errors) for name, errors in summary["by_paper"].items() if _counted(errors)]
     lines += [(f"all {name}", errors) for name, errors in summary["by_status"].items()]
     lines.append(("all", summary))
     for place, (name, errors) in enumerate(lines):
         if place == len(lines) - 3:
-            table.add_section()
+            table.add_row()
         table.add_row(Text(name), *_error_cells(errors))
     console.print(table)
 
@@ -117,17 +125,16 @@ def _counted(errors: Result) -> bool:
 
 
 def _show_skipped(rows: list[Result], console: Console, *, listed: bool) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     if not rows:
         return
-    table = Table(title="Skipped rows")
-    table.add_column("rows" if not listed else "line", justify="right")
-    table.add_column("reason", overflow="fold")
+    counted = "line" if listed else "rows"
+    table = _grid(counted, "skipped because", right=() if listed else (counted,))
     reasons: dict[str, list[str]] = {}
     for row in rows:
         reasons.setdefault(row["reason"], []).append(str(row["line"]))
     for reason, lines in sorted(reasons.items(), key=lambda item: -len(item[1])):
         table.add_row(Text(", ".join(lines) if listed else str(len(lines))), Text(reason))
+    console.print()
     console.print(table)
