@@ -339,6 +339,36 @@ fn interleaving_holds_the_published_surplus() {
     ));
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Very many micro-batches go on along the slope that the recurrence has settled to.
+    #[test]
+    fn a_long_step_is_as_long_as_its_recurrence(
+        stages in training_stages(),
+        micro_batches in 16_385..30_000_u32,
+    ) {
+        for kind in KINDS {
+            let whole = recurrence(kind, &stages, micro_batches).value();
+            let quick = schedule::step_time(kind, &stages, micro_batches, &mut Scratch::new());
+            prop_assert!((quick.value() - whole).abs() <= 1e-3 * whole, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_step_takes_no_longer_to_price() {
+    let shape = Shape {
+        stages: 4,
+        chunks: 3,
+    };
+    let mut stages = uniform(shape, pass(1.0, 2.0));
+    stages.first = pass(1.5, 2.0);
+    let time = schedule::step_time(Kind::Interleaved, &stages, u32::MAX, &mut Scratch::new());
+    // the first stage is always busy: one pass of 3.5 s and two of 3 s for each micro-batch
+    assert!((time.value() / (9.5 * f64::from(u32::MAX)) - 1.0).abs() < 1e-3);
+}
+
 #[test]
 fn nothing_to_do_takes_no_time() {
     let shape = Shape {

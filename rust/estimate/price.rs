@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use crate::operator_cost::{Kernel, KernelCost};
 use crate::plan::Span;
-use crate::workload::Training;
+use crate::workload::{Precision, Training};
 use std::collections::BTreeMap;
 
 /// Prices tasks and remembers the closed forms of every group it has met.
@@ -59,19 +59,18 @@ impl<'a> Pricer<'a> {
 /// Refuses number formats that the device cannot multiply.
 pub(super) fn check_formats(cluster: &Cluster, training: &Training) -> Result<()> {
     let device = &cluster.device;
-    for dtype in [training.precision.matmul(), training.precision.activation()] {
-        if device.matrix_peak(dtype).is_none() {
-            let have: Vec<&str> = device.matrix.keys().map(|d| d.name()).collect();
-            return Err(Error::invalid(
-                "training.precision",
-                dtype.name(),
-                format!(
-                    "a format that {} multiplies: {}",
-                    device.name,
-                    have.join(", ")
-                ),
-            ));
-        }
+    let runs = |precision: Precision| {
+        let formats = [precision.matmul(), precision.activation()];
+        formats.iter().all(|&f| device.matrix_peak(f).is_some())
+    };
+    if runs(training.precision) {
+        return Ok(());
     }
-    Ok(())
+    let have = Precision::ALL.into_iter().filter(|&p| runs(p));
+    let names: Vec<&str> = have.map(|p| p.matmul().name()).collect();
+    Err(Error::invalid(
+        "training.precision",
+        training.precision.matmul().name(),
+        format!("{}, which {} multiplies", names.join(", "), device.name),
+    ))
 }

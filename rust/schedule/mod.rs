@@ -9,6 +9,9 @@ pub use stages::{Kind, Makespan, Operation, Pass, Pipeline, Scratch, Shape, Stag
 
 use crate::units::Seconds;
 
+/// Micro-batches up to which a recurrence is run through.
+const RUN_THROUGH: u32 = 16_384;
+
 /// Makespan of one step in closed form: no allocation, time independent of the counts.
 ///
 /// Where `exact` is false the time is a lower bound.
@@ -51,9 +54,35 @@ pub fn step_time(
     }
     let mut passes = std::mem::take(&mut scratch.passes);
     let pipeline = kind.reads(stages).expand(&mut passes);
-    let time = recurrence(kind, &pipeline, micro_batches, scratch);
+    let time = settled(kind, &pipeline, micro_batches, scratch);
     scratch.passes = passes;
-    time
+    time.max(closed.time)
+}
+
+/// The recurrence, carried on along its last slope where there are very many micro-batches.
+///
+/// ```text
+/// T(n) = T(a) + (n - a) / p (T(a) - T(a - p)),   a = n modulo p, at most `RUN_THROUGH`
+/// ```
+///
+/// n: micro-batches; p: stages, the period of the order. T is the longest of finitely many paths,
+/// each linear in n, so that its slope only grows; once the busiest stage is always busy it stays.
+fn settled(
+    kind: Kind,
+    pipeline: &Pipeline<'_>,
+    micro_batches: u32,
+    scratch: &mut Scratch,
+) -> Seconds {
+    let stages = pipeline.stages.max(1);
+    if micro_batches <= RUN_THROUGH.max(stages.saturating_mul(2)) {
+        return recurrence(kind, pipeline, micro_batches, scratch);
+    }
+    let end = RUN_THROUGH.max(stages.saturating_mul(2));
+    let last = end - (end - micro_batches % stages) % stages;
+    let time = recurrence(kind, pipeline, last, scratch);
+    let before = recurrence(kind, pipeline, last - stages, scratch);
+    let periods = (micro_batches - last) / stages;
+    time + (time - before) * f64::from(periods)
 }
 
 /// A time that the step cannot beat, in closed form.

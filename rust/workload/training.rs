@@ -67,6 +67,9 @@ pub enum Optimizer {
 }
 
 impl Precision {
+    /// Every recipe, the widest first.
+    pub const ALL: [Self; 5] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Fp8, Self::Mxfp8];
+
     /// Format of activations and of the weights used in compute.
     pub const fn activation(self) -> Dtype {
         match self {

@@ -162,7 +162,7 @@ def test_pins_that_leave_nothing_legal_name_the_rule(capsys: pytest.CaptureFixtu
         ([*PLAN, "--catalog", "nowhere"], "catalog override: got 'nowhere'"),
         ([*PLAN, "--memory-margin", "nan"], "memory_margin: got NaN"),
         ([*PLAN, "--memory-margin", "1"], "memory_margin: got 1"),
-        ([*PLAN, "--run-tokens", "inf"], "training: cannot be written as JSON"),
+        ([*PLAN, "--run-tokens", "inf"], "training.run_tokens: got inf"),
         ([*PLAN, "--run-tokens", "-5"], "run_tokens: got -5"),
         ([*PLAN[:-1], "0"], "cluster.devices: got 0"),
         ([*PLAN[:-1], "-8"], "cluster.devices"),

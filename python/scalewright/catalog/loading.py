@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import (
+    FOLDERS,
     CatalogFile,
     Kind,
     built_in_root,
@@ -153,10 +154,11 @@ def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
                 return top[normalised(file.name)]
             spelt.setdefault(normalised(alias), alias)
     close = difflib.get_close_matches(wanted, spelt, n=3, cutoff=0.6)
-    known = [spelt[key] for key in close] or sorted(file.name for file in top.values())
-    message = (
-        f"{kind}: unknown name '{name}'; {'nearest' if close else 'known'}: {', '.join(known)}"
-    )
+    if close:
+        hint = f"nearest: {', '.join(spelt[key] for key in close)}"
+    else:
+        hint = f"`scalewright catalog {FOLDERS[kind]}` lists the {len(top)} that are known"
+    message = f"{kind}: unknown name '{name:.60}'; {hint}"
     raise UnknownNameError(message)
 
 

@@ -22,11 +22,11 @@ def read_table(path: Traversable) -> Table:
         InvalidError: The file cannot be read, is no TOML, or holds a date or an endless number.
     """
     try:
-        table = tomllib.loads(path.read_bytes().decode("utf-8"))
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror}"
         raise InvalidError(message) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         message = f"{path}: not valid TOML: {error}"
         raise InvalidError(message) from error
     for field, value in leaves(table):

@@ -50,6 +50,8 @@ def _guarded(options: argparse.Namespace) -> int:
     """Run a verb; what the user can mend is said in a line, never as a traceback."""
     from scalewright.errors import ScalewrightError
 
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] -- so under `>&-`
+        return _refused("standard output: got a closed one; allowed: a terminal, file or pipe")
     _forgive_letters()
     try:
         code = options.run(options)
@@ -61,7 +63,7 @@ def _guarded(options: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as error:
-        return _refused(f"{error.filename or 'file'}: {error.strerror or error}")
+        return _refused(f"{error.filename or 'output'}: {error.strerror or error}")
     except KeyboardInterrupt:
         print("scalewright: stopped", file=sys.stderr)
         return INTERRUPTED

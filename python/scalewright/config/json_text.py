@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import TYPE_CHECKING, cast
 
 from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 def json_text(what: str, value: object, indent: int | None = None) -> str:
@@ -15,6 +20,25 @@ def json_text(what: str, value: object, indent: int | None = None) -> str:
     """
     try:
         return json.dumps(value, allow_nan=False, indent=indent)
-    except (ValueError, TypeError, RecursionError) as error:
+    except RecursionError as error:
+        message = f"{what}: got fields in one another without end; allowed: a few levels"
+        raise InvalidError(message) from error
+    except (ValueError, TypeError) as error:
+        for path, number in _endless(what, value):
+            message = f"{path}: got {number}; allowed: a finite number"
+            raise InvalidError(message) from error
         message = f"{what}: cannot be written as JSON ({error}); allowed: text, finite numbers"
         raise InvalidError(message) from error
+
+
+def _endless(path: str, value: object) -> Iterator[tuple[str, float]]:
+    """List the numbers that are not finite, with the paths of their fields."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            yield path, value
+    elif isinstance(value, dict):
+        for key, inner in cast("Mapping[object, object]", value).items():
+            yield from _endless(f"{path}.{key}", inner)
+    elif isinstance(value, (list, tuple)):
+        for place, inner in enumerate(cast("Sequence[object]", value)):
+            yield from _endless(f"{path}[{place}]", inner)

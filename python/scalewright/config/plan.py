@@ -77,6 +77,9 @@ def plan_fields(source: str | Path | Mapping[str, object] | Plan) -> dict[str, o
         return source.to_dict()
     if isinstance(source, (str, Path)):
         text = str(source)
+        if not text.strip():
+            message = "plan: got nothing; allowed: a JSON file, or field=value,field=value"
+            raise InvalidError(message)
         return _assigned(text) if "=" in text else _named(_object(Path(text)), text)
     return _named(source, "plan")
 
@@ -107,7 +110,7 @@ def _assigned(text: str) -> dict[str, object]:
 
 def _object(path: Path) -> dict[str, object]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         message = (
             f"plan: '{path}' cannot be read ({error.strerror}); "

@@ -24,6 +24,8 @@ class Model:
     """Its fields."""
     overridden: tuple[str, ...] = ()
     """Dotted paths of the fields that user files changed."""
+    overrides: tuple[str, ...] = ()
+    """Those files and directories."""
 
     @cached_property
     def workload(self) -> _engine.Workload:
@@ -76,7 +78,8 @@ def model(
     else:
         entry = load_entry("model", str(source), overrides)
         paths = tuple(f"model.{path}" for path in entry.overridden)
-        made = Model(str(entry.table["name"]), entry.table, paths)
+        files = _files(source, overrides)
+        made = Model(str(entry.table["name"]), entry.table, paths, files)
     _ = made.workload
     return made
 
@@ -103,7 +106,13 @@ def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] 
         table=entry.table,
         device=device.table,
         overridden=tuple(changed),
-        overrides=tuple(str(place) for place in overrides),
+        overrides=_files(source, overrides),
     )
     _ = made.cluster
     return made
+
+
+def _files(source: str | Path, overrides: Sequence[str | Path]) -> tuple[str, ...]:
+    """List the user's files and directories that an entry was read from."""
+    own = [str(source)] if str(source).endswith(".toml") else []
+    return tuple(dict.fromkeys([*map(str, overrides), *own]))

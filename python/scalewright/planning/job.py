@@ -56,8 +56,9 @@ class Job:
     def stamp(self) -> dict[str, object]:
         """Return what the answer rests on."""
         calibration = self.system.device.get("calibration", {})
+        files = dict.fromkeys([*self.system.overrides, *self.model.overrides])
         return {
-            **stamp(self.system.overrides),
+            **stamp(tuple(files)),
             "overridden_constants": [*self.model.overridden, *self.system.overridden],
             "calibrated": calibration.get("measured", False),
             "calibration_basis": calibration.get("basis", ""),

@@ -87,12 +87,12 @@ def _name(path: Path) -> str:
 
 
 def _object(path: Path) -> dict[str, object]:
+    file = path / "config.json" if path.is_dir() else path
     try:
-        file = path / "config.json" if path.is_dir() else path
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
         value = json.loads(text, parse_constant=_refuse_constant)
     except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}"
+        message = f"{file}: cannot be read: {error.strerror}"
         raise InvalidError(message) from error
     except InvalidError as error:
         message = f"{path}: {error}"
