@@ -4,7 +4,9 @@ use super::block::{class_name, purpose_name};
 use super::chunk::Counts;
 use super::compose::{Composed, Composer};
 use super::price::Pricer;
+use super::words::{count, duration, line};
 use crate::plan::{Task, lower, repeats};
+use crate::units::Seconds;
 use crate::workload::BlockRole;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,12 +27,12 @@ pub struct Explanation {
 const FORMULAS: [(&str, &str, &str); 12] = [
     (
         "matmul",
-        "least over tile shapes of max(waves of tiles at the sustained rate, bytes over bandwidth) + launch",
+        "launch + sqrt(engine^2 + memory^2); engine: least over tile shapes and splits of waves x time of a tile at the sustained rate; memory: bytes over the sustained bandwidth",
         "roofline: Williams et al. 2009; wave quantisation: NVIDIA matrix multiplication guide; constants: device catalog",
     ),
     (
         "attention",
-        "fused: FLOPs of visible scores at the kernel's sustained rate; plain: batched products + passes over the scores",
+        "fused: launch + sqrt(engine^2 + memory^2), engine: blocks of queries x visible keys at the sustained rate; plain: batched products + passes over the scores",
         "Dao 2023 (FlashAttention-2), section 3; Korthikanti et al. 2022, figure 2",
     ),
     (
@@ -141,37 +143,36 @@ fn inputs(composer: &Composer, composed: &Composed) -> BTreeMap<String, Vec<Stri
         let times = f64::from(composer.plan.interleave) - 1.0;
         add(composer, middle, times, &mut pricer, &mut lines);
     }
-    let describe = |counts: BTreeMap<String, f64>| {
+    let listed = |counts: BTreeMap<String, f64>| {
         counts
             .into_iter()
-            .map(|(line, count)| format!("{count} x {line}"))
+            .map(|(line, times)| format!("{} x {line}", count(times)))
             .collect()
     };
     lines
         .into_iter()
-        .map(|(term, counts)| (term, describe(counts)))
+        .map(|(term, counts)| (term, listed(counts)))
         .collect()
 }
 
 fn add(
     composer: &Composer,
     counts: &Counts,
-    times: f64,
+    chunks: f64,
     pricer: &mut Pricer,
     lines: &mut BTreeMap<String, BTreeMap<String, f64>>,
 ) {
     let job = composer.job;
-    let rounds = composer.micro_batches() * times;
+    let rounds = composer.micro_batches() * chunks;
     for (index, block) in job.graph.blocks.iter().enumerate() {
-        let count = counts[index] * rounds;
-        if count == 0.0 {
+        let times = counts[index] * rounds;
+        if times == 0.0 {
             continue;
         }
         let program = lower(&job.graph, index, &job.training, composer.plan);
         let mut note = |task: &Task, phase: &str| {
-            let (name, line) = describe(task, pricer);
-            let entry = lines.entry(format!("{name}.{phase}")).or_default();
-            *entry.entry(line).or_default() += count;
+            let entry = lines.entry(format!("{}.{phase}", term(task))).or_default();
+            *entry.entry(line(task, pricer)).or_default() += times;
         };
         for task in &program.forward {
             note(task, "forward");
@@ -188,44 +189,12 @@ fn add(
     }
 }
 
-/// The term that a task belongs to (without its phase) and the task in words.
-fn describe(task: &Task, pricer: &mut Pricer) -> (String, String) {
+/// The term that a task belongs to, without its phase.
+fn term(task: &Task) -> String {
     match task {
-        Task::Compute { class, kernel, .. } => {
-            let cost = pricer.kernel(kernel);
-            let line = format!(
-                "{kernel}: {:.1} us, {:.3} GFLOP, {:.3} MB",
-                cost.time.value() * 1e6,
-                cost.flops.value() / 1e9,
-                cost.traffic.value() / 1e6
-            );
-            (class_name(*class as usize).to_owned(), line)
-        }
-        Task::Communicate {
-            purpose,
-            collective,
-            span,
-            bytes,
-            under,
-            ..
-        } => {
-            let time = pricer.forms(*collective, *span).time(*bytes);
-            let cover = if under.is_some() {
-                ", under a kernel"
-            } else {
-                ""
-            };
-            let line = format!(
-                "{collective} of {:.3} MB over {} ranks {} apart: {:.1} us{cover}",
-                bytes.value() / 1e6,
-                span.size,
-                span.stride,
-                time.value() * 1e6
-            );
-            (
-                format!("{}_parallel", purpose_name(*purpose as usize)),
-                line,
-            )
+        Task::Compute { class, .. } => class_name(*class as usize).to_owned(),
+        Task::Communicate { purpose, .. } => {
+            format!("{}_parallel", purpose_name(*purpose as usize))
         }
     }
 }
@@ -240,17 +209,45 @@ fn totals(composer: &Composer, composed: &Composed, term: &str) -> Vec<String> {
                 "pipeline = {}, interleave = {}",
                 plan.pipeline, plan.interleave
             ),
-            format!("micro-batches = {}", composer.micro_batches()),
-            format!("makespan = {:.6} s", parts.pipeline),
+            format!("micro-batches = {}", count(composer.micro_batches())),
+            format!("makespan: {}", duration(Seconds::new(parts.pipeline))),
         ],
-        "stage_to_stage" => vec![format!("one message: {:.1} us", composer.hop() * 1e6)],
-        "gradient_reduction" | "weight_gather" | "optimizer" | "sharded_weights" => vec![
-            format!(
-                "replicas = {}, shards = {}",
-                composer.links.dense.size, composer.links.dense.shards
-            ),
-            format!("zero = {}", plan.zero),
+        "stage_to_stage" => vec![
+            format!("one message: {}", duration(Seconds::new(composer.hop()))),
+            format!("micro-batches = {}", count(composer.micro_batches())),
         ],
+        "gradient_reduction" => sharing(composer, parts.gradient_exposed, parts.gradient_hidden),
+        "weight_gather" => sharing(composer, parts.gather_exposed, parts.gather_hidden),
+        "optimizer" => sharing(composer, parts.optimizer, 0.0),
+        "sharded_weights" => sharing(composer, parts.shard_exposed, 0.0),
+        "tied_embedding_sum" => vec![format!(
+            "all-reduce between first and last stage: {}",
+            duration(Seconds::new(parts.embedding_sync))
+        )],
         _ => Vec::new(),
     }
+}
+
+/// How weights and gradients are shared, and what that costs a step.
+fn sharing(composer: &Composer, exposed: f64, hidden: f64) -> Vec<String> {
+    let mut lines = vec![format!("zero = {}", composer.plan.zero)];
+    let experts = composer.plan.expert > 1;
+    for (name, group) in [
+        ("weights", &composer.links.dense),
+        ("experts", &composer.links.expert),
+    ] {
+        if name == "weights" || experts {
+            let (replicas, shards) = (count(f64::from(group.size)), count(group.shards));
+            lines.push(format!(
+                "{name}: {replicas} replicas, {shards} shards of a copy"
+            ));
+        }
+    }
+    let [exposed, under] = [exposed, hidden].map(|time| duration(Seconds::new(time)));
+    lines.push(if hidden > 0.0 {
+        format!("a step: {exposed} exposed, {under} under compute")
+    } else {
+        format!("a step: {exposed}")
+    });
+    lines
 }

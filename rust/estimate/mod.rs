@@ -13,6 +13,7 @@ mod residents;
 mod sums;
 mod traffic;
 mod verdict;
+mod words;
 
 pub use block::{BlockFactor, CLASSES, FactorKey, Factors, Lines};
 pub use chunk::{Chunks, Counts};

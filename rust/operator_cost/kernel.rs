@@ -3,7 +3,6 @@
 use super::{attention, matmul, memory};
 use crate::hardware::Device;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
-use std::fmt;
 
 /// A kernel with the shapes that one rank runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -113,40 +112,6 @@ impl Kernel {
                 attention::cost(&pass, device)
             }
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
-        }
-    }
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Matmul {
-                batch,
-                m,
-                n,
-                k,
-                dtype,
-                ..
-            } => {
-                if *batch > 1.0 {
-                    write!(out, "{batch} times ")?;
-                }
-                write!(out, "product {m} x {k} by {k} x {n} in {}", dtype.name())
-            }
-            Self::Attention {
-                batch_heads,
-                queries,
-                keys,
-                dtype,
-                backward,
-                ..
-            } => {
-                let pass = if *backward { "backward" } else { "forward" };
-                let name = dtype.name();
-                write!(out, "fused attention {pass}, {batch_heads} heads, ")?;
-                write!(out, "{queries} queries by {keys} keys in {name}")
-            }
-            Self::Memory { launches, .. } => write!(out, "{launches} passes over memory"),
         }
     }
 }
