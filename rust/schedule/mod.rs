@@ -62,11 +62,12 @@ pub fn step_time(
 /// The recurrence, carried on along its last slope where there are very many micro-batches.
 ///
 /// ```text
-/// T(n) = T(a) + (n - a) / p (T(a) - T(a - p)),   a = n modulo p, at most `RUN_THROUGH`
+/// T(n) = T(a) + (n - a) / h (T(a) - T(a - h)),   a = n modulo p, at most `RUN_THROUGH`
 /// ```
 ///
-/// n: micro-batches; p: stages, the period of the order. T is the longest of finitely many paths,
-/// each linear in n, so that its slope only grows; once the busiest stage is always busy it stays.
+/// n: micro-batches; p: stages, the period of the order; h: half of a, a multiple of p. T is the
+/// longest of many paths, each linear in n but for the period; once the busiest stage is always
+/// busy its slope stays.
 fn settled(
     kind: Kind,
     pipeline: &Pipeline<'_>,
@@ -74,15 +75,16 @@ fn settled(
     scratch: &mut Scratch,
 ) -> Seconds {
     let stages = pipeline.stages.max(1);
-    if micro_batches <= RUN_THROUGH.max(stages.saturating_mul(2)) {
+    let end = RUN_THROUGH.max(stages.saturating_mul(4));
+    if micro_batches <= end {
         return recurrence(kind, pipeline, micro_batches, scratch);
     }
-    let end = RUN_THROUGH.max(stages.saturating_mul(2));
     let last = end - (end - micro_batches % stages) % stages;
     let time = recurrence(kind, pipeline, last, scratch);
-    let before = recurrence(kind, pipeline, last - stages, scratch);
-    let periods = (micro_batches - last) / stages;
-    time + (time - before) * f64::from(periods)
+    let half = last / 2 / stages * stages;
+    let before = recurrence(kind, pipeline, last - half, scratch);
+    let slope = (time - before) / f64::from(half);
+    time + slope * f64::from(micro_batches - last)
 }
 
 /// A time that the step cannot beat, in closed form.
