@@ -13,6 +13,7 @@ mod hierarchical;
 mod host_path;
 mod in_network;
 mod linear;
+mod msccl;
 mod operation;
 mod pairwise;
 mod parameter_server;
@@ -33,6 +34,7 @@ mod uneven;
 mod weight_streaming;
 
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
+pub use msccl::{Msccl, MscclRun};
 pub use ramp::Ramp;
 pub use transfers::{Ranks, transfers};
 pub use uneven::{Uneven, uneven_all_to_all};
