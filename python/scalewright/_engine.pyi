@@ -16,6 +16,7 @@ __all__ = [
     "explain",
     "metric",
     "search",
+    "simulate_msccl",
     "version",
 ]
 
@@ -89,6 +90,13 @@ def collective_times(
     progress: Callable[[int, int], object] | None = None,
 ) -> NDArray[np.float64]:
     """Times in seconds of a collective for an array of buffer sizes."""
+
+def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:
+    """Run an MSCCL algorithm on the links of a cluster, rank `i` on device `i`.
+
+    The JSON text holds `algorithm`, `collective`, `ranks`, `messages`, `sent_bytes`, `time_s`,
+    `algorithm_bandwidth_bytes_per_s` and `busiest_link_share`.
+    """
 
 def version() -> str:
     """Return the engine's version."""

@@ -1,5 +1,6 @@
 //! The binding: how Python reaches the engine. One doorway, opaque handles, no arithmetic.
 
+mod algorithm;
 mod calls;
 mod enter;
 mod error;
@@ -12,6 +13,8 @@ use pyo3::prelude::*;
 /// The compiled engine of Scalewright.
 #[pymodule]
 mod _engine {
+    #[pymodule_export]
+    use super::algorithm::simulate_msccl;
     #[pymodule_export]
     use super::calls::{collective_times, version};
     #[pymodule_export]

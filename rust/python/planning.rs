@@ -137,6 +137,6 @@ pub(super) fn estimate_many<'py>(
     ))
 }
 
-fn encode<T: serde::Serialize>(value: &T) -> Result<String> {
+pub(super) fn encode<T: serde::Serialize>(value: &T) -> Result<String> {
     serde_json::to_string(value).map_err(|e| Error::inconsistent(format!("result: {e}")))
 }
