@@ -43,7 +43,7 @@ def test_a_wrong_file_is_refused_with_its_line(cluster: Cluster) -> None:
         simulate_msccl(cluster, RING.replace("</tb>", "</tub>", 1), 1e6)
     with pytest.raises(InvalidError, match=r"^line 5: step.cnt: got x; allowed: "):
         simulate_msccl(cluster, RING.replace('cnt="1"', 'cnt="x"', 1), 1e6)
-    with pytest.raises(UnknownNameError, match="line 6: step.type: unknown name 'rsr'"):
+    with pytest.raises(UnknownNameError, match=r"line 6: step.type: unknown name 'rsr'"):
         simulate_msccl(cluster, RING.replace('"rrs"', '"rsr"', 1), 1e6)
 
 
