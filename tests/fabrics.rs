@@ -190,3 +190,26 @@ fn ramp_takes_four_stages_and_names_what_lacks_transceivers() {
     assert!(error.contains("ramp.rate: got 0"), "{error}");
     assert!(ramp.form(Collective::Broadcast).is_err());
 }
+
+/// Peak rates of memory and links make the form a limit: the measured times lie up to 2.1 times above.
+#[test]
+fn host_sums_on_fire_flyer_are_a_limit_that_measured_times_stay_above() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/scalewright/catalog/systems");
+    let text = std::fs::read_to_string(root.join("fire-flyer-2.toml")).unwrap();
+    let mut cluster = worlds::nodes_of_eight(16);
+    cluster.system = toml::from_str(&text).unwrap();
+    // An et al. 2024, figure 7a: 186 MiB on 16 and 1,440 devices
+    for (devices, measured) in [(16, 24.078e-3), (1440, 30.909e-3)] {
+        cluster.devices = devices;
+        let group = cluster.group(1, devices);
+        let forms = Forms::forced(
+            Algorithm::HostReduce,
+            Collective::AllReduce,
+            &group,
+            &cluster,
+        );
+        let time = forms.unwrap().time(Bytes::new(186.0 * 1024.0 * 1024.0));
+        let share = time.value() / measured;
+        assert!((0.45..1.0).contains(&share), "{devices}: {share}");
+    }
+}
