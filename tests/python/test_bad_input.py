@@ -7,13 +7,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import scalewright as sw
 from scalewright.catalog import names
 from scalewright.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MACHINES = ["--system", "dgx-a100-80gb", "--devices", "16"]
 BATCH = ["--global-batch", "64", "--sequence", "1024"]
@@ -203,6 +206,46 @@ def test_ctrl_c_ends_long_work_in_a_line() -> None:
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=60)
     assert (run.returncode, said) == (130, "scalewright: stopped\n")
+
+
+ODD = [
+    *(None, 7, -1, 1.5, True, float("nan"), 10**30, b"x", object(), len),
+    *("", "x", "\ud800", "a\0b", [], ["a"], (), {}, {1: 2}, {"a": object()}, set[object]()),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda value: f"{value!a:.20}")
+def test_an_argument_of_any_kind_gets_an_answer_or_a_refusal(odd: Any) -> None:
+    model, system, training = sw.model("gpt2"), sw.system("dgx-a100-80gb", 16), sw.Training(64, 512)
+    calls: list[Callable[[], object]] = [
+        lambda: sw.model(odd),
+        lambda: sw.model("gpt2", overrides=odd),
+        lambda: sw.system(odd, 16),
+        lambda: sw.system("dgx-a100-80gb", odd),
+        lambda: sw.estimate(odd, system, "tensor=2", training),
+        lambda: sw.estimate(model, odd, "tensor=2", training),
+        lambda: sw.estimate(model, system, odd, training),
+        lambda: sw.estimate(model, system, "tensor=2", odd),
+        lambda: sw.estimate(model, system, "tensor=2", training, memory_margin=odd),
+        lambda: sw.search(model, system, training, fix=odd, top=1),
+        lambda: sw.search(model, system, training, fix={"tensor": odd}, top=1),
+        lambda: sw.search(model, system, training, top=odd),
+        lambda: sw.search(model, system, training, objective=odd),
+        lambda: sw.compare(model, system, odd, training),
+        lambda: sw.estimate_many(model, system, odd, training),
+        lambda: sw.estimate_many(model, system, {"tensor": odd}, training),
+        lambda: sw.explain(odd),
+        lambda: sw.collective(odd, [1e6], system),
+        lambda: sw.collective("all_reduce", odd, system),
+        lambda: sw.collective("all_reduce", 1e6, odd),
+        lambda: sw.collective("all_reduce", 1e6, system, odd),
+        lambda: sw.collective("all_reduce", 1e6, system, 2, stride=odd),
+    ]
+    for call in calls:
+        try:
+            call()
+        except sw.ScalewrightError as error:
+            assert "internal error" not in str(error)  # noqa: PT017
 
 
 @pytest.mark.parametrize("name", names("system"))

@@ -1,6 +1,7 @@
 """How do a user's files and objects become the JSON text that the engine reads?"""
 
 from scalewright.config.json_text import json_text
+from scalewright.config.kinds import need, need_count, need_places
 from scalewright.config.plan import FIELDS, Plan, completed, plan_fields
 from scalewright.config.space import pinned_fields, space
 from scalewright.config.training import Training
@@ -11,6 +12,9 @@ __all__ = [
     "Training",
     "completed",
     "json_text",
+    "need",
+    "need_count",
+    "need_places",
     "pinned_fields",
     "plan_fields",
     "space",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from scalewright.config.kinds import need
 from scalewright.errors import InvalidError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def field_name(text: str, known: Iterable[str]) -> str:
         UnknownNameError: No field has this name; says which come nearest.
     """
     names = list(known)
+    need("plan field", text, str, "the name of a plan field")
     wanted = text.strip().lower().replace("-", "_")
     if wanted in names:
         return wanted

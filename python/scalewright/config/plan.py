@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from scalewright.config.choices import field_name, one_value
+from scalewright.config.kinds import need
 from scalewright.errors import InvalidError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,7 @@ def plan_fields(source: str | Path | Mapping[str, object] | Plan) -> dict[str, o
             message = "plan: got nothing; allowed: a JSON file, or field=value,field=value"
             raise InvalidError(message)
         return _assigned(text) if "=" in text else _named(_object(Path(text)), text)
+    need("plan", source, Mapping, "a Plan, its fields, a path, or field=value,field=value")
     return _named(source, "plan")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.config.choices import field_name, one_value
+from scalewright.config.kinds import need
 from scalewright.config.plan import FIELDS
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
 def pinned_fields(texts: Iterable[str]) -> dict[str, list[int | bool | str]]:
@@ -43,6 +45,7 @@ def space(fix: Mapping[str, Any]) -> dict[str, list[Any]]:
     Raises:
         UnknownNameError: A field does not exist.
     """
+    need("fix", fix, Mapping, "a value or a list of values by plan field")
     return {field_name(name, FIELDS): _listed(value) for name, value in fix.items()}
 
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import Plan, completed, json_text, plan_fields, space
+from scalewright.config import Plan, completed, json_text, need, plan_fields, space
 from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
 from scalewright.planning.job import Job
@@ -85,7 +85,7 @@ def search(
     """
     limits: dict[str, object] = {"objective": objective, "top": top}
     job = Job(model, system, training, memory_margin)
-    return search_job(job, fix or {}, limits, progress)
+    return search_job(job, {} if fix is None else fix, limits, progress)
 
 
 def search_job(
@@ -115,11 +115,15 @@ def compare(
 ) -> Comparison:
     """Price two plans for one job and set them side by side; see `estimate`."""
     job = Job(model, system, training, memory_margin)
+    if not isinstance(plans, (list, tuple)) or len(plans) != 2:  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
+        message = f"plans: got {plans!r:.60}; allowed: two plans"
+        raise InvalidError(message)
     first, second = plans
     return Comparison(estimate_job(job, first), estimate_job(job, second))
 
 
 def explain(estimate: Estimate) -> list[dict[str, Any]]:
     """Return formula, inputs and source of each term of an estimate's time."""
+    need("estimate", estimate, Estimate, "what scalewright.estimate(...) returns")
     plan = json_text("plan", dict(estimate.values["plan"]))
     return json.loads(_engine.explain(estimate.job.handle, plan))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
+from scalewright.config import need, need_count
+from scalewright.errors import InvalidError
+from scalewright.planning.inputs import System
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy import float64
     from numpy.typing import ArrayLike, NDArray
-
-    from scalewright.planning.inputs import System
 
 
 def collective(
@@ -39,6 +40,21 @@ def collective(
     """
     import numpy as np
 
-    sizes = np.atleast_1d(np.asarray(buffer_bytes, dtype=np.float64))
+    need("collective", name, str, "a name, as all_reduce")
+    need("system", system, System, "what scalewright.system(...) returns")
     members = system.devices if devices is None else devices
-    return _engine.collective_times(system.cluster, name, stride, members, sizes, progress=progress)
+    need_count("devices", members)
+    need_count("stride", stride)
+    try:
+        sizes = np.atleast_1d(np.asarray(buffer_bytes, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError) as error:
+        message = f"buffer_bytes: got {buffer_bytes!r:.60}; allowed: numbers of bytes"
+        raise InvalidError(message) from error
+    return _engine.collective_times(
+        system.cluster,
+        name.encode("utf-8", "backslashreplace").decode(),
+        stride,
+        members,
+        sizes,
+        progress=progress,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.catalog import load_entry
-from scalewright.config import json_text
+from scalewright.config import json_text, need, need_places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def model(
         UnknownNameError: Nothing has this name; says which come nearest.
         ScalewrightError: A file or a field is wrong.
     """
+    need("model", source, (str, Path, Mapping), "a name, a path, or the fields of a model")
+    need_places(overrides)
     if not isinstance(source, (str, Path)):
         made = Model(str(source.get("name", "model")), dict(source))
     else:
@@ -96,6 +99,8 @@ def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] 
         UnknownNameError: Nothing has this name; says which come nearest.
         ScalewrightError: A file or a field is wrong, or there are not so many devices.
     """
+    need("system", source, (str, Path), "a name or the path of a TOML file")
+    need_places(overrides)
     entry = load_entry("system", str(source), overrides)
     device = load_entry("device", str(entry.table.get("device", "")), overrides)
     changed = [f"system.{path}" for path in entry.overridden]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import json_text
+from scalewright.config import Training, json_text, need
 from scalewright.errors import InvalidError
+from scalewright.planning.inputs import Model, System
 from scalewright.planning.stamp import stamp
-
-if TYPE_CHECKING:
-    from scalewright.config import Training
-    from scalewright.planning.inputs import Model, System
 
 
 @dataclass(frozen=True)
@@ -25,6 +21,12 @@ class Job:
     training: Training
     memory_margin: float = 0.0
     """Share of the device memory that a plan must leave free."""
+
+    def __post_init__(self) -> None:
+        """Refuse parts of the wrong kind where they are given."""
+        need("model", self.model, Model, "what scalewright.model(...) returns")
+        need("system", self.system, System, "what scalewright.system(...) returns")
+        need("training", self.training, Training, "a scalewright.Training(...)")
 
     @cached_property
     def handle(self) -> _engine.Job:

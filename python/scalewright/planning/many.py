@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
+from scalewright.config import need
 from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -58,6 +60,9 @@ def estimate_many(
     """
     import numpy as np
 
+    need("columns", columns, Mapping, "whole numbers by plan field")
+    for name in columns:
+        need("columns", name, str, "names of plan fields")
     try:
         arrays = np.broadcast_arrays(*(np.atleast_1d(column) for column in columns.values()))
         rows = np.stack(arrays, axis=-1).astype(np.int64, casting="safe")
