@@ -134,8 +134,13 @@ impl<'a> Composer<'a> {
 
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
     pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft<'a> {
-        let virtuals = self.virtuals();
-        let stages = self.stages(&virtuals);
+        let hop = if self.chunks.count > 1 {
+            self.hop()
+        } else {
+            0.0
+        };
+        let virtuals = self.virtuals(hop);
+        let stages = self.stages(&virtuals, hop);
         let count = self.plan.micro_batches(self.job.training.global_batch);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let closed = schedule::makespan(kind(self.plan.schedule), &stages, count);
@@ -222,23 +227,20 @@ impl<'a> Composer<'a> {
     }
 
     /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
-    fn virtuals(&self) -> [Virtual; 3] {
+    fn virtuals(&self, hop: f64) -> [Virtual; 3] {
         let mut virtuals = self.sums.virtuals;
         for (position, sum) in virtuals.iter_mut().enumerate() {
             if self.plan.zero >= 2 {
                 self.shard_traffic(sum);
             }
-            self.sends(sum, position);
+            self.sends(sum, position, hop);
         }
         virtuals
     }
 
     /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
     /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
-    fn sends(&self, sum: &mut Virtual, position: usize) {
-        if self.chunks.count == 1 {
-            return;
-        }
+    fn sends(&self, sum: &mut Virtual, position: usize, hop: f64) {
         // under compute a send still takes its share of the compute units
         let overlap = self.plan.overlap_pipeline;
         let share = if overlap {
@@ -246,7 +248,7 @@ impl<'a> Composer<'a> {
         } else {
             1.0
         };
-        let hop = self.hop() * share;
+        let hop = hop * share;
         if position < 2 {
             sum.forward += hop;
             sum.send += hop;
@@ -273,19 +275,18 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn stages(&self, virtuals: &[Virtual; 3]) -> Stages {
+    fn stages(&self, virtuals: &[Virtual; 3], hop: f64) -> Stages {
         let pass = |v: &Virtual| Pass {
             forward: Seconds::new(v.forward),
             backward: Seconds::new(v.backward),
         };
-        let overlapped = self.plan.overlap_pipeline && self.chunks.count > 1;
         Stages {
             count: self.plan.pipeline,
             chunks: self.plan.interleave,
             first: pass(&virtuals[0]),
             middle: pass(&virtuals[1]),
             last: pass(&virtuals[2]),
-            hop: Seconds::new(if overlapped { self.hop() } else { 0.0 }),
+            hop: Seconds::new(if self.plan.overlap_pipeline { hop } else { 0.0 }),
         }
     }
 

@@ -67,6 +67,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             dense: both(|h| h.dense),
             expert: both(|h| h.expert),
             frozen: both(|h| h.frozen),
+            frozen_expert: both(|h| h.frozen_expert),
             dense_shards: composer.links.dense.shards,
             expert_shards: composer.links.expert.shards,
             zero: plan.zero,

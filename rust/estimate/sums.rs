@@ -14,6 +14,7 @@ pub(super) struct Virtual {
     pub(super) dense: f64,
     pub(super) expert: f64,
     pub(super) frozen: f64,
+    pub(super) frozen_expert: f64,
     pub(super) layers: f64,
     /// What the plan's sharding of weights and gradients adds (ZeRO-2 and 3).
     pub(super) shard_exposed: f64,
@@ -27,6 +28,7 @@ pub(super) struct Held {
     pub(super) dense: f64,
     pub(super) expert: f64,
     pub(super) frozen: f64,
+    pub(super) frozen_expert: f64,
     /// Kept by layers, per micro-batch.
     pub(super) layers: f64,
     /// Kept by embedding and head, per micro-batch.
@@ -103,6 +105,7 @@ impl Held {
             dense: self.dense.max(other.dense),
             expert: self.expert.max(other.expert),
             frozen: self.frozen.max(other.frozen),
+            frozen_expert: self.frozen_expert.max(other.frozen_expert),
             layers: self.layers.max(other.layers),
             ends: self.ends.max(other.ends),
             transient: self.transient.max(other.transient),
@@ -134,6 +137,7 @@ impl Adder<'_> {
                 sum.dense += count * block.dense(self.pipelined);
                 sum.expert += count * block.weights.expert;
                 sum.frozen += count * block.weights.frozen;
+                sum.frozen_expert += count * block.weights.frozen_expert;
             }
         }
         if self.job.training.forward_only {
@@ -152,6 +156,7 @@ impl Adder<'_> {
             held.dense += count * factor.dense(self.pipelined);
             held.expert += count * factor.weights.expert;
             held.frozen += count * factor.weights.frozen;
+            held.frozen_expert += count * factor.weights.frozen_expert;
             let trained = factor.dense(self.pipelined) + factor.weights.expert;
             held.largest_trained = held.largest_trained.max(trained);
             let (kept, again) = self.kept(factor, block.role);

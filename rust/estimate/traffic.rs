@@ -18,7 +18,7 @@ impl Composer<'_> {
         let pieces = sum.layers.max(1.0);
         let gather = if self.plan.zero == 3 {
             let dense = (sum.dense + sum.frozen) * weight / pieces;
-            let expert = sum.expert * weight / pieces;
+            let expert = (sum.expert + sum.frozen_expert) * weight / pieces;
             pieces
                 * (gather_time(&self.links.dense, dense) + gather_time(&self.links.expert, expert))
         } else {

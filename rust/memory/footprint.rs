@@ -17,6 +17,8 @@ pub struct Holdings {
     pub expert: f64,
     /// Weight elements that are not trained.
     pub frozen: f64,
+    /// Weight elements of routed experts that are not trained.
+    pub frozen_expert: f64,
     /// Ranks that share dense optimizer state, gradients or weights.
     pub dense_shards: f64,
     /// The same for experts.
@@ -108,7 +110,8 @@ impl Footprint {
         };
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let element = training.precision.activation().bytes();
-        let frozen = share(3, holdings.frozen, holdings.dense_shards);
+        let frozen = share(3, holdings.frozen, holdings.dense_shards)
+            + share(3, holdings.frozen_expert, holdings.expert_shards);
         let gathered = if holdings.zero >= 3 {
             holdings.gathered
         } else {

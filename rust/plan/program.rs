@@ -56,6 +56,8 @@ pub struct Weights {
     pub expert: f64,
     /// Not trained.
     pub frozen: f64,
+    /// Not trained, inside routed experts.
+    pub frozen_expert: f64,
     /// Trained elements of a table that belongs to another block: a stage that holds this block
     /// without that one keeps a copy (tied embeddings in a pipeline).
     pub borrowed: f64,
@@ -68,7 +70,7 @@ pub struct Weights {
 impl Weights {
     /// Elements on the rank.
     pub fn local(&self) -> f64 {
-        self.dense + self.expert + self.frozen
+        self.dense + self.expert + self.frozen + self.frozen_expert
     }
 }
 

@@ -65,7 +65,8 @@ impl Lowering<'_> {
         let (local, full) = elements;
         let expert = operator.region == Region::Experts;
         match (trained, expert) {
-            (false, _) => sum.frozen += local,
+            (false, true) => sum.frozen_expert += local,
+            (false, false) => sum.frozen += local,
             (true, true) => sum.expert += local,
             (true, false) => sum.dense += local,
         }
