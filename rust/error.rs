@@ -127,6 +127,9 @@ fn misread(field: &str, message: &str) -> Error {
         ("expected f64", "allowed: a number"),
         ("expected a boolean", "allowed: true or false"),
     ];
+    if let Some((start, _)) = message.split_once("expected struct") {
+        return Error::inconsistent(format!("{field}: {start}allowed: an object with fields"));
+    }
     for (rust, plain) in words {
         if let Some(start) = message.strip_suffix(rust) {
             return Error::inconsistent(format!("{field}: {start}{plain}"));
@@ -162,6 +165,13 @@ mod tests {
         }
         let error = from_json::<Inner>("plan", "{\"tensr\": 1}").unwrap_err();
         assert!(error.to_string().ends_with("nearest: tensor"), "{error}");
+        let error = from_json::<Inner>("plan", "3").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("allowed: an object with fields"),
+            "{error}"
+        );
         let error = from_json::<Inner>("plan", "{\"tensor\": -1}").unwrap_err();
         assert!(error.to_string().contains("a whole number"), "{error}");
     }

@@ -246,6 +246,14 @@ impl Device {
             ));
         }
         positive(&at("power.peak"), self.power.peak.value())?;
+        if self.power.idle > self.power.peak {
+            let allowed = format!("at most power.peak = {} W", self.power.peak.value());
+            return Err(Error::invalid(
+                at("power.idle"),
+                self.power.idle.value(),
+                allowed,
+            ));
+        }
         self.matmul.check(&at("matmul"))?;
         self.attention.check(&at("attention"))
     }

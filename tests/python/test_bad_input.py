@@ -200,7 +200,12 @@ def test_very_many_micro_batches_are_priced_at_once() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 def test_ctrl_c_ends_long_work_in_a_line() -> None:
-    call = [sys.executable, "-m", "scalewright", "reproduce"]
+    # where the tests run in the background, what they start inherits that Ctrl-C is ignored
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from scalewright.cli import main; sys.exit(main(['reproduce']))"
+    )
+    call = [sys.executable, "-c", code]
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         time.sleep(2)
         run.send_signal(signal.SIGINT)
