@@ -87,9 +87,10 @@ def collective_times(
     size: int,
     buffer_bytes: NDArray[np.float64],
     *,
+    algorithm: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> NDArray[np.float64]:
-    """Times in seconds of a collective for an array of buffer sizes."""
+    """Times in seconds of a collective for an array of buffer sizes, by one algorithm if named."""
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:
     """Run an MSCCL algorithm on the links of a cluster, rank `i` on device `i`.

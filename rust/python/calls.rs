@@ -2,7 +2,7 @@
 
 use super::enter;
 use super::input::Cluster;
-use crate::collective::{Collective, Forms};
+use crate::collective::{Algorithm, Collective, Forms};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::hardware;
@@ -16,14 +16,6 @@ const CHUNK: usize = 1 << 16;
 /// Keeps times finite on any fabric that can be read.
 const MOST_BYTES: f64 = 1e30;
 
-const COLLECTIVES: [(&str, Collective); 5] = [
-    ("all_reduce", Collective::AllReduce),
-    ("reduce_scatter", Collective::ReduceScatter),
-    ("all_gather", Collective::AllGather),
-    ("all_to_all", Collective::AllToAll),
-    ("send_receive", Collective::SendReceive),
-];
-
 /// The engine's version.
 #[pyfunction]
 pub(super) fn version() -> &'static str {
@@ -32,15 +24,17 @@ pub(super) fn version() -> &'static str {
 
 /// Times in seconds of a collective for an array of buffer sizes.
 ///
-/// The group has `size` ranks that lie `stride` apart; bytes follow nccl-tests.
+/// The group has `size` ranks that lie `stride` apart; bytes follow nccl-tests. Where no
+/// algorithm is named, those of the fabric's library compete.
 #[pyfunction]
-#[pyo3(signature = (cluster, collective, stride, size, buffer_bytes, *, progress=None))]
+#[pyo3(signature = (cluster, collective, stride, size, buffer_bytes, *, algorithm=None, progress=None))]
 pub(super) fn collective_times<'py>(
     cluster: &Bound<'py, Cluster>,
     collective: &str,
     stride: u32,
     size: u32,
     buffer_bytes: &Bound<'py, PyArray1<f64>>,
+    algorithm: Option<&str>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let py = cluster.py();
@@ -49,7 +43,11 @@ pub(super) fn collective_times<'py>(
     let times = enter::long(py, progress, |control| {
         let collective = named(collective)?;
         check_group(cluster, stride, size)?;
-        let forms = Forms::new(collective, &cluster.group(stride, size), cluster);
+        let group = cluster.group(stride, size);
+        let forms = match algorithm.map(Algorithm::named).transpose()? {
+            Some(algorithm) => Forms::forced(algorithm, collective, &group, cluster)?,
+            None => Forms::new(collective, &group, cluster),
+        };
         times(&forms, &buffers, control)
     })?;
     Ok(times.into_pyarray(py))
@@ -76,11 +74,10 @@ fn times(forms: &Forms, buffers: &[f64], control: &Control) -> Result<Vec<f64>> 
 }
 
 fn named(name: &str) -> Result<Collective> {
-    COLLECTIVES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, collective)| *collective)
-        .ok_or_else(|| Error::unknown("collective", name, COLLECTIVES.map(|(known, _)| known)))
+    Collective::ALL
+        .into_iter()
+        .find(|known| known.name() == name)
+        .ok_or_else(|| Error::unknown("collective", name, Collective::ALL.map(Collective::name)))
 }
 
 fn check_group(cluster: &hardware::Cluster, stride: u32, size: u32) -> Result<()> {

@@ -105,6 +105,27 @@ def test_a_collective_takes_arrays() -> None:
     assert sw.collective("all_gather", 1e6, SYSTEM, devices=8)[0] > 0
 
 
+def test_a_named_algorithm_is_never_faster_than_the_best_that_the_library_has() -> None:
+    sizes = np.logspace(3, 9, 7)
+    best = sw.collective("all_reduce", sizes, SYSTEM, devices=8)
+    ring = sw.collective("all_reduce", sizes, SYSTEM, devices=8, algorithm="ring")
+    doubling = sw.collective("all_reduce", sizes, SYSTEM, devices=8, algorithm="recursive_doubling")
+    assert np.all(ring >= best * (1 - 1e-12))
+    assert doubling[-1] > ring[-1], "doubling sends the whole buffer in each of its rounds"
+
+
+@pytest.mark.parametrize("name", ["broadcast", "reduce", "gather", "scatter", "barrier"])
+def test_rooted_collectives_take_time(name: str) -> None:
+    assert sw.collective(name, 1e6, SYSTEM, devices=8)[0] > 0
+
+
+def test_an_algorithm_that_cannot_run_is_refused_with_a_near_name_or_a_reason() -> None:
+    with pytest.raises(sw.ScalewrightError, match="ring"):
+        sw.collective("all_reduce", 1e6, SYSTEM, devices=8, algorithm="rinng")
+    with pytest.raises(sw.ScalewrightError, match="bruck"):
+        sw.collective("all_reduce", 1e6, SYSTEM, devices=8, algorithm="bruck")
+
+
 def test_a_model_may_be_a_table() -> None:
     assert sw.model(MODEL.table).parameters() == MODEL.parameters()
     with pytest.raises(sw.ScalewrightError, match="model"):

@@ -23,25 +23,32 @@ def collective(
     devices: int | None = None,
     *,
     stride: int = 1,
+    algorithm: str | None = None,
     progress: Callable[[int, int], Any] | None = None,
 ) -> NDArray[float64]:
     """Return the times in seconds of a collective, one for each buffer size.
 
     Args:
-        name: `all_reduce`, `reduce_scatter`, `all_gather`, `all_to_all` or `send_receive`.
+        name: `all_reduce`, `reduce_scatter`, `all_gather`, `all_to_all`, `send_receive`,
+            `broadcast`, `reduce`, `gather`, `scatter` or `barrier`.
         buffer_bytes: Buffer sizes as in nccl-tests.
         system: The machines.
         devices: Members of the group; all devices where left out.
         stride: Distance between neighbours of the group.
+        algorithm: One algorithm by name, as `halving_doubling`, whether or not the fabric's library
+            has it; where left out, those that the library has compete and the least time counts.
         progress: Called with the sizes done and the sizes in all.
 
     Raises:
-        ScalewrightError: Wrong name, a group that leaves the system, or a size that is none.
+        ScalewrightError: Wrong name, a group that leaves the system, an algorithm that cannot
+            run on it, or a size that is none.
     """
     import numpy as np
 
     need("collective", name, str, "a name, as all_reduce")
     need("system", system, System, "what scalewright.system(...) returns")
+    if algorithm is not None:
+        need("algorithm", algorithm, str, "a name, as ring, or None")
     members = system.devices if devices is None else devices
     need_count("devices", members)
     need_count("stride", stride)
@@ -52,9 +59,15 @@ def collective(
         raise InvalidError(message) from error
     return _engine.collective_times(
         system.cluster,
-        name.encode("utf-8", "backslashreplace").decode(),
+        _plain(name),
         stride,
         members,
         sizes,
+        algorithm=None if algorithm is None else _plain(algorithm),
         progress=progress,
     )
+
+
+def _plain(name: str) -> str:
+    """A name with what UTF-8 cannot say written as escapes, so that the engine can quote it."""
+    return name.encode("utf-8", "backslashreplace").decode()
