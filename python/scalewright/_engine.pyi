@@ -83,14 +83,16 @@ def estimate_many(
 def collective_times(
     cluster: Cluster,
     collective: str,
-    stride: int,
-    size: int,
+    group: tuple[int, int],
     buffer_bytes: NDArray[np.float64],
     *,
     algorithm: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> NDArray[np.float64]:
-    """Times in seconds of a collective for an array of buffer sizes, by one algorithm if named."""
+    """Times in seconds of a collective for an array of buffer sizes, by one algorithm if named.
+
+    The group is the distance between its neighbours and its number of ranks.
+    """
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:
     """Run an MSCCL algorithm on the links of a cluster, rank `i` on device `i`.

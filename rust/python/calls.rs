@@ -24,15 +24,14 @@ pub(super) fn version() -> &'static str {
 
 /// Times in seconds of a collective for an array of buffer sizes.
 ///
-/// The group has `size` ranks that lie `stride` apart; bytes follow nccl-tests. Where no
-/// algorithm is named, those of the fabric's library compete.
+/// The group is the distance between its neighbours and its number of ranks; bytes follow
+/// nccl-tests. Where no algorithm is named, those of the fabric's library compete.
 #[pyfunction]
-#[pyo3(signature = (cluster, collective, stride, size, buffer_bytes, *, algorithm=None, progress=None))]
+#[pyo3(signature = (cluster, collective, group, buffer_bytes, *, algorithm=None, progress=None))]
 pub(super) fn collective_times<'py>(
     cluster: &Bound<'py, Cluster>,
     collective: &str,
-    stride: u32,
-    size: u32,
+    group: (u32, u32),
     buffer_bytes: &Bound<'py, PyArray1<f64>>,
     algorithm: Option<&str>,
     progress: Option<&Bound<'py, PyAny>>,
@@ -42,6 +41,7 @@ pub(super) fn collective_times<'py>(
     let buffers: Vec<f64> = buffer_bytes.try_readonly()?.as_array().to_vec();
     let times = enter::long(py, progress, |control| {
         let collective = named(collective)?;
+        let (stride, size) = group;
         check_group(cluster, stride, size)?;
         let group = cluster.group(stride, size);
         let forms = match algorithm.map(Algorithm::named).transpose()? {

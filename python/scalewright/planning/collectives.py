@@ -60,8 +60,7 @@ def collective(
     return _engine.collective_times(
         system.cluster,
         _plain(name),
-        stride,
-        members,
+        (stride, members),
         sizes,
         algorithm=None if algorithm is None else _plain(algorithm),
         progress=progress,
