@@ -153,6 +153,12 @@ impl<'a> Route<'a> {
         self.sustained(i) * self.line(i).share * self.library(i).pairwise_share
     }
 
+    /// The lines of kernels that read the memory of their peers across level `i`: one shot and two.
+    pub(super) fn shots(&self, i: usize) -> (Line, Line) {
+        let library = self.library(i);
+        (library.one_shot, library.two_shot)
+    }
+
     /// The line of the switches' own reduction at level `i`.
     pub(super) fn in_network(&self, i: usize) -> Line {
         self.library(i).in_network
