@@ -72,6 +72,11 @@ impl<'a> Route<'a> {
         level == self.outermost() && self.level(level).kind == LevelKind::Mesh
     }
 
+    /// True where the library uses all direct links of a member at once.
+    pub(super) fn offers_direct(&self) -> bool {
+        self.full_mesh() && self.library(self.innermost()).direct
+    }
+
     /// True where some level on the way has switches that reduce.
     pub(super) fn reduces(&self) -> bool {
         self.path().any(|i| self.level(i).in_network_reduction)

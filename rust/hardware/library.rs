@@ -50,6 +50,9 @@ pub struct Library {
     /// Passing one's own part through memory, over sending it to a neighbour.
     #[serde(default)]
     pub own_part: f64,
+    /// True where the library sends to all peers of a full mesh at once; false where it knows rings alone.
+    #[serde(default = "yes")]
+    pub direct: bool,
     /// Rate of the many streams of an all-to-all over that of a ring.
     #[serde(default = "full")]
     pub pairwise_share: f64,
@@ -85,6 +88,7 @@ impl Library {
             one_shot: line,
             two_shot: line,
             own_part: 0.0,
+            direct: true,
             pairwise_share: 1.0,
             busy_share: 1.0,
             issue: default_issue(),
@@ -101,6 +105,7 @@ impl Library {
         one_shot: reading_peers(),
         two_shot: reading_peers(),
         own_part: 0.4,
+        direct: true,
         pairwise_share: 1.0,
         busy_share: 1.0,
         issue: default_issue(),
@@ -118,6 +123,7 @@ impl Library {
         one_shot: reading_peers(),
         two_shot: reading_peers(),
         own_part: 0.0,
+        direct: true,
         pairwise_share: 1.0,
         busy_share: 1.0,
         issue: default_issue(),
@@ -155,6 +161,10 @@ const fn reading_peers() -> Line {
 
 const fn default_issue() -> f64 {
     0.1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn full() -> f64 {

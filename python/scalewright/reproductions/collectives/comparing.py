@@ -91,15 +91,15 @@ def summary(results: Iterable[Result]) -> Result:
 
 def _figures(rows: Iterable[Result]) -> Result:
     listed = list(rows)
-    large = [row["error"] for row in listed if row["bytes"] >= LARGE_BYTES]
-    small = [row["error"] for row in listed if row["bytes"] < LARGE_BYTES]
+    large: list[float] = [row["error"] for row in listed if row["bytes"] >= LARGE_BYTES]
+    small: list[float] = [row["error"] for row in listed if row["bytes"] < LARGE_BYTES]
     return {
         "large_rows": len(large),
-        "large_median_abs_error": statistics.median(map(abs, large)) if large else None,
+        "large_median_abs_error": statistics.median([abs(e) for e in large]) if large else None,
         "large_p90_abs_error": _quantile([abs(e) for e in large], 0.9),
         "large_share_within_2": _share_within(large, _FAR),
         "small_rows": len(small),
-        "small_median_abs_error": statistics.median(map(abs, small)) if small else None,
+        "small_median_abs_error": statistics.median([abs(e) for e in small]) if small else None,
         "small_share_within_1_5": _share_within(small, _NEAR),
     }
 

@@ -1,4 +1,4 @@
-"""On which group of which system of the catalog, and by which algorithms, did a measured collective run?"""
+"""On which group of which system, and by which algorithms, did a measured collective run?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _ALGORITHMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"^auto", ()),
     (r"one-?shot", ("one_shot",)),
     (r"two-?shot", ("two_shot",)),
-    (r"trt-?llm|custom|mscclpp|mscclp?\+\+", ("one_shot", "two_shot", "ring", "tree")),
+    (r"mscclpp|msccl\+\+", ("one_shot", "two_shot")),
+    (r"trt-?llm|custom", ("one_shot", "two_shot", "ring", "tree")),
     (r"hfreduce", ("host_reduce",)),
     (r"nvls *off", ("ring",)),
     (r"nvls", ("in_network",)),

@@ -83,13 +83,14 @@ class Unread:
 
 
 def holds_collectives(path: str | Path) -> bool:
-    """Say whether a CSV file has the columns of measured collectives rather than of training runs."""
+    """Say whether a CSV file has the columns of measured collectives, not of training runs."""
     try:
         with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            first = next(csv.reader(line for line in file if not line.startswith("#")), [])
+            for cells in csv.reader(line for line in file if not line.startswith("#")):
+                return _is_header(cells)
     except (OSError, csv.Error):
         return False
-    return _is_header(first)
+    return False
 
 
 def shipped() -> list[CollectiveRow | Unread]:

@@ -36,8 +36,8 @@ def show(result: Result, console: Console) -> None:
         console.print(table)
         console.print()
     console.print(
-        "error = predicted time / measured time - 1; rows, median, 90th: messages of 1 MB and more; "
-        "small: the others"
+        "error = predicted time / measured time - 1; rows, median, 90th, within 2x: messages of "
+        "1 MB and more; small, within 1.5x: the others"
     )
     if summary["skipped"]:
         console.print()
