@@ -5,6 +5,7 @@ mod binomial;
 mod bound;
 mod bruck;
 mod chain;
+mod compressed;
 mod direct;
 mod force;
 mod form;
@@ -33,6 +34,10 @@ mod two_dimensional;
 mod uneven;
 mod weight_streaming;
 
+pub use compressed::{
+    Counts, Exchange, Format, Gossip, Graph, Local, Mixing, OneBitAdam, Payload, Policy, Setting,
+    Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce,
+};
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
 pub use msccl::{Msccl, MscclRun};
 pub use ramp::Ramp;

@@ -80,7 +80,8 @@ fn named(name: &str) -> Result<Collective> {
         .ok_or_else(|| Error::unknown("collective", name, Collective::ALL.map(Collective::name)))
 }
 
-fn check_group(cluster: &hardware::Cluster, stride: u32, size: u32) -> Result<()> {
+/// Refuses a group that leaves the cluster.
+pub(super) fn check_group(cluster: &hardware::Cluster, stride: u32, size: u32) -> Result<()> {
     let devices = u64::from(cluster.devices);
     if stride == 0 || size == 0 || u64::from(stride) * u64::from(size - 1) >= devices {
         let allowed = format!("1 or more each, and stride * (size - 1) below {devices} devices");

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod calls;
+mod compression;
 mod enter;
 mod error;
 mod input;
@@ -17,6 +18,8 @@ mod _engine {
     use super::algorithm::simulate_msccl;
     #[pymodule_export]
     use super::calls::{collective_times, version};
+    #[pymodule_export]
+    use super::compression::exchange;
     #[pymodule_export]
     use super::input::{Cluster, Workload};
     #[pymodule_export]
