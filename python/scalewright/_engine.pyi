@@ -13,6 +13,7 @@ __all__ = [
     "collective_times",
     "estimate",
     "estimate_many",
+    "exchange",
     "explain",
     "metric",
     "search",
@@ -92,6 +93,15 @@ def collective_times(
     """Times in seconds of a collective for an array of buffer sizes, by one algorithm if named.
 
     The group is the distance between its neighbours and its number of ranks.
+    """
+
+def exchange(cluster: Cluster, request: str) -> str:
+    """Price a compressed or rarer exchange of a buffer against a plain all-reduce each step.
+
+    The request's JSON text holds `devices`, `stride`, `dtype`, `buffer_bytes`, and `payload`,
+    `policy` or both; the answer's `steps`, `full_rounds`, `compressed_rounds`, `rounds_per_step`,
+    `bits_per_element`, `sent_bytes`, `plain_sent_bytes`, `time_s`, `passes_time_s`, `worst_time_s`,
+    `plain_time_s`, `losing_bytes`, `break_even_bytes` and `mixing`.
     """
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:

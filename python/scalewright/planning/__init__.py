@@ -10,6 +10,7 @@ from scalewright.planning.asking import (
     search_job,
 )
 from scalewright.planning.collectives import collective
+from scalewright.planning.compression import Exchange, averaging, compressed_all_reduce
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.many import Prices, estimate_many
@@ -19,13 +20,16 @@ __all__ = [
     "SCHEMA_VERSION",
     "Comparison",
     "Estimate",
+    "Exchange",
     "Job",
     "Model",
     "Prices",
     "Search",
     "System",
+    "averaging",
     "collective",
     "compare",
+    "compressed_all_reduce",
     "estimate",
     "estimate_job",
     "estimate_many",

@@ -214,7 +214,11 @@ impl Stages {
             left -= stage.steps;
         }
         if left == MOST_STEPS {
-            return Err(Error::invalid("stages.stages", "no step", "1 step or more"));
+            return Err(Error::invalid(
+                "policy.stages.stages",
+                "no step",
+                "1 step or more",
+            ));
         }
         Ok(self.stages.clone())
     }
