@@ -97,7 +97,8 @@ def compressed_all_reduce(
     Args:
         payload: `fp32`, `fp16`, `bf16`, `fp8`, `mxfp8`, `int8`, `nvfp4` or `one_bit`; or fields:
             `format` with `block` (elements to a scale, for `fp8`, `int8`, `one_bit`), or
-            `{"format": "top_k", "share": 0.01}` with `values` (their format).
+            `{"format": "top_k", "share": 0.01}` with `values` (their format). With `nodes_first`,
+            ranks of a node add up at full precision, and coded chunks pass between nodes only.
         buffer_bytes: The buffer of one rank, in `dtype`.
         system: The machines.
         devices: Members of the group; all devices where left out.

@@ -75,6 +75,15 @@ impl Cost {
         self
     }
 
+    /// The same work on a share of the buffer.
+    pub(super) fn on_share(mut self, share: f64) -> Self {
+        self.per_byte *= share;
+        for term in &mut self.terms {
+            term.per_byte *= share;
+        }
+        self
+    }
+
     /// The memory passes alone.
     pub(super) fn local(&self, buffer: Bytes) -> Seconds {
         if buffer.value() <= 0.0 {

@@ -84,6 +84,10 @@ pub(super) fn gossip(
     payload: Option<&Payload>,
 ) -> Result<Gossiping> {
     check("gossip.every", gossip.every, 1)?;
+    if payload.is_some_and(|payload| payload.nodes_first) {
+        let allowed = "false for gossip";
+        return Err(Error::invalid("payload.nodes_first", true, allowed));
+    }
     let sides = gossip.checked_sides(setting.ranks)?;
     let neighbours = gossip.graph.neighbours(setting.ranks, sides);
     let coded = payload.map_or((1.0, 0.0), |payload| {

@@ -88,7 +88,7 @@ pub fn compressed_all_reduce(setting: &Setting, payload: &Payload) -> Result<Exc
         full: 0,
         compressed: 1,
     };
-    let round = round::compressed(setting, payload);
+    let round = round::compressed(setting, payload)?;
     Ok(exchange(setting, counts, &[(1, round)]))
 }
 
@@ -116,7 +116,7 @@ pub fn averaging(
         (counts.full, round::plain(setting)),
         (
             counts.compressed,
-            round::compressed(setting, payload.unwrap_or(&signs)),
+            round::compressed(setting, payload.unwrap_or(&signs))?,
         ),
     ];
     Ok(exchange(setting, counts, &kinds))

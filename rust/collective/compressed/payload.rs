@@ -50,6 +50,10 @@ pub struct Payload {
     /// Format of the entries that `top_k` sends: `fp32`, `fp16` or `bf16`; absent: that of the buffer.
     #[serde(default)]
     pub values: Option<Dtype>,
+    /// True where the ranks of a node add up at full precision first, and coded chunks pass between
+    /// nodes only.
+    #[serde(default)]
+    pub nodes_first: bool,
 }
 
 impl From<Format> for Payload {
@@ -59,6 +63,7 @@ impl From<Format> for Payload {
             block: None,
             share: None,
             values: None,
+            nodes_first: false,
         }
     }
 }

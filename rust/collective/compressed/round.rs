@@ -4,6 +4,7 @@ use super::Setting;
 use super::cost::Cost;
 use super::payload::{Payload, Way};
 use crate::collective::{Collective, Forms};
+use crate::error::{Error, Result};
 use crate::units::Bytes;
 
 /// One kind of round. Amounts are lines in the bytes of the buffer.
@@ -29,6 +30,51 @@ pub(super) fn plain(setting: &Setting) -> Round {
     }
 }
 
+/// One all-reduce of a coded buffer, over all ranks at once or inside nodes first.
+pub(super) fn compressed(setting: &Setting, payload: &Payload) -> Result<Round> {
+    if payload.nodes_first {
+        nodes_first(setting, payload)
+    } else {
+        Ok(coded(setting, payload))
+    }
+}
+
+/// Full precision inside nodes, coded chunks between them.
+///
+/// `reduce_scatter(n) in a node of g + coded all-reduce of n/g between nodes + all_gather(n) in a node`
+///
+/// A rank then sends `1/g` of the coded bytes over its share of the network, where a flat all-to-all
+/// sends them all: Wang et al. 2023 (ZeRO++), whose ranks code inside nodes as well.
+fn nodes_first(setting: &Setting, payload: &Payload) -> Result<Round> {
+    let inside = setting.group().members[0];
+    if inside == setting.ranks && inside > 1 {
+        let got = format!("true on {inside} ranks of one node");
+        let allowed = "false, or a group over several nodes";
+        return Err(Error::invalid("payload.nodes_first", got, allowed));
+    }
+    let node = setting.cluster.group(setting.stride, inside);
+    let forms = |collective| Forms::new(collective, &node, setting.cluster);
+    let between = coded(
+        &Setting {
+            stride: setting.stride.saturating_mul(inside),
+            ranks: setting.ranks / inside,
+            ..*setting
+        },
+        payload,
+    );
+    let each = f64::from(inside);
+    let phases = 2.0 * Collective::AllGather.bus_factor(inside);
+    let mut cost = Cost::default()
+        .collective(&forms(Collective::ReduceScatter), 1.0, Bytes::ZERO)
+        .collective(&forms(Collective::AllGather), 1.0, Bytes::ZERO);
+    cost.add(1.0, &between.cost.on_share(1.0 / each));
+    Ok(Round {
+        cost,
+        sent: (phases + between.sent.0 / each, between.sent.1),
+        coded: (between.coded.0, between.coded.1 * each),
+    })
+}
+
 /// One all-reduce of a coded buffer of `n` bytes, `w` of `b` bytes left of an element.
 ///
 /// ```text
@@ -41,7 +87,7 @@ pub(super) fn plain(setting: &Setting) -> Round {
 /// `2 (p-1)/p c`, for `top_k` `(p-1) c`: entries of ranks lie at different places, so nothing is
 /// added on the way. Two phases: Tang et al. 2021 (1-bit Adam), also ZeRO++ for 8-bit integers; `top_k`:
 /// Lin et al. 2018. A lone rank codes nothing.
-pub(super) fn compressed(setting: &Setting, payload: &Payload) -> Round {
+fn coded(setting: &Setting, payload: &Payload) -> Round {
     let way = payload.way(setting.dtype);
     if way == Way::AsHeld || setting.ranks <= 1 {
         return plain(setting);
