@@ -1,5 +1,6 @@
 """Do compressed and rarer exchanges hold their laws from Python, and give the published figures?"""
 
+import itertools
 import json
 import math
 from typing import Any
@@ -129,11 +130,14 @@ def test_averages_every_k_steps_cost_a_kth(
     assert not local.loses
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 6, 9, 16, 28, 64])
-@pytest.mark.parametrize("graph", ["ring", "torus", "complete", "hypercube", "exponential"])
+@pytest.mark.parametrize(
+    ("graph", "ranks"),
+    [
+        *itertools.product(["ring", "torus", "complete", "exponential"], [2, 3, 6, 9, 16, 28, 64]),
+        *itertools.product(["hypercube"], [2, 16, 64]),
+    ],
+)
 def test_the_gap_is_that_of_the_averaging_matrix(graph: str, ranks: int) -> None:
-    if graph == "hypercube" and ranks & (ranks - 1):
-        pytest.skip("a hypercube has a power of two ranks")
     rows = max(side for side in range(1, math.isqrt(ranks) + 1) if ranks % side == 0)
     row = ranks // rows
     log = (ranks - 1).bit_length()
