@@ -228,6 +228,16 @@ fn a_torus_of_nodes_sends_its_rows_inside_them() {
 }
 
 #[test]
+fn partners_of_a_hypercube_inside_a_node_stay_there() {
+    let cluster = nodes_of_eight(16);
+    let bits = ask(&cluster, Graph::Hypercube, None, None);
+    let shifts = ask(&cluster, Graph::Exponential, None, None);
+    assert!(close(bits.sent_bytes, shifts.sent_bytes));
+    // of four messages one leaves the node; each shift moves some rank out of it
+    assert!(shifts.time_s > 3.0 * bits.time_s, "{shifts:?} {bits:?}");
+}
+
+#[test]
 fn a_complete_graph_gathers_all_buffers() {
     let cluster = nodes_of_eight(16);
     let answer = ask(&cluster, Graph::Complete, None, None);

@@ -167,3 +167,48 @@ fn pieces(cuts: &[f64]) -> impl Iterator<Item = (f64, Option<f64>)> {
 fn inside(from: f64, to: Option<f64>) -> f64 {
     to.map_or(2.0 * from + 1.0, |to| 0.5 * (from + to))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::{Algorithm, Form, Protocol};
+
+    /// `min(n + 1/2, 1)` seconds.
+    fn bent() -> Cost {
+        let mut forms = Forms::FREE;
+        for (fixed, per_byte) in [(0.0, 1.0), (1.0, 0.0)] {
+            forms.push(Form {
+                algorithm: Algorithm::Ring,
+                protocol: Protocol::Simple,
+                fixed: Seconds::new(fixed),
+                per_byte,
+            });
+        }
+        Cost::default().collective(&forms, 1.0, Bytes::new(0.5))
+    }
+
+    fn straight(fixed: f64, per_byte: f64) -> Cost {
+        Cost {
+            terms: Vec::new(),
+            fixed,
+            per_byte,
+        }
+    }
+
+    #[test]
+    fn a_bend_above_a_line_loses_between_two_roots() {
+        let found = bent().dearer_than(&straight(0.9, 0.15));
+        let [(from, Some(to))] = found[..] else {
+            panic!("{found:?}");
+        };
+        assert!((from - 0.4 / 0.85).abs() < 1e-12, "{from}");
+        assert!((to - 0.1 / 0.15).abs() < 1e-12, "{to}");
+    }
+
+    #[test]
+    fn costs_that_never_cross_lose_nowhere_or_everywhere() {
+        assert_eq!(bent().dearer_than(&bent()), []);
+        assert_eq!(bent().dearer_than(&straight(1.1, 0.0)), []);
+        assert_eq!(bent().dearer_than(&straight(0.1, 0.0)), [(0.0, None)]);
+    }
+}

@@ -253,16 +253,17 @@ impl Graph {
     /// Second eigenvalue of the averaging with equal weights `1 / (d + 1)`, `d` neighbours.
     ///
     /// ```text
-    /// ring, torus    (1 + sum_sides 2 cos(2 pi j / a)) / (d + 1),  j = 1 on the longest side, or
-    ///                j = floor(a / 2) on all; a side of two has its neighbour once: cos(pi j)
+    /// ring, torus    1 - min_sides (2 - 2 cos(2 pi / a)) / (d + 1), a ranks on a side;
+    ///                2 / (d + 1) on a side of two, where both neighbours are one
     /// complete       0
     /// hypercube      (d - 1) / (d + 1)
     /// exponential    (d - 1) / (d + 1) for an even number of ranks, less for an odd one
     /// one peer       0 after ceil(log2 p) rounds: then all hold the mean
     /// ```
     ///
-    /// Circulant and product graphs (Xiao and Boyd 2004); exponential graphs: Ying et al. 2021,
-    /// proposition 1 and lemma 1; one peer a round: Assran et al. 2019.
+    /// With these weights no negative eigenvalue has a larger modulus. Rings and their products are
+    /// circulant (Xiao and Boyd 2004); exponential: Ying et al. 2021, proposition 1 and lemma 1
+    /// (recalled); one peer a round: Assran et al. 2019.
     fn mixing(self, ranks: u32, sides: [u32; 2], neighbours: u32) -> Mixing {
         let all = f64::from(neighbours) + 1.0;
         let spectral_gap = match self {
@@ -287,7 +288,7 @@ impl Graph {
     }
 }
 
-/// One less the second largest modulus on rings along two sides, `all` a rank and its neighbours.
+/// One less the second eigenvalue on rings along two sides, `all` a rank and its neighbours.
 fn on_rings(sides: [u32; 2], all: f64) -> f64 {
     let slowest = |side: u32| match side {
         0 | 1 => f64::INFINITY,
@@ -295,16 +296,7 @@ fn on_rings(sides: [u32; 2], all: f64) -> f64 {
         // 2 - 2 cos x = 4 sin^2 (x / 2), which keeps its digits on long rings
         _ => 4.0 * (PI / f64::from(side)).sin().powi(2) / all,
     };
-    let opposite = |side: u32| match side {
-        0 | 1 => 0.0,
-        2 => -1.0,
-        _ if side.is_multiple_of(2) => -2.0,
-        _ => -2.0 * (PI / f64::from(side)).cos(),
-    };
-    let least = (1.0 + opposite(sides[0]) + opposite(sides[1])) / all;
-    slowest(sides[0])
-        .min(slowest(sides[1]))
-        .min(1.0 - least.abs())
+    slowest(sides[0]).min(slowest(sides[1]))
 }
 
 /// `ceil(log2 ranks)`.
