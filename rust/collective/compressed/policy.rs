@@ -40,6 +40,7 @@ pub struct OneBitAdam {
 /// Until `variance_freeze_step` each step has a round; that of update `j` of the variance is full, and
 /// `k_(j+1) - k_j = 2^floor(j / updates_per_doubling)`. From then on rounds are compressed and lie
 /// `min(2^floor(i / steps_per_doubling), longest_interval)` steps apart, `i` steps after the freeze.
+/// `DeepSpeed` takes the steps of the job that are multiples of the interval: a few rounds differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZeroOneAdam {
@@ -244,7 +245,8 @@ fn sixteen() -> u64 {
     16
 }
 
-/// Steps in which the learning rate of BERT pre-training halves (Lu et al. 2022; sic in `DeepSpeed`).
+/// Steps in which the learning rate of BERT pre-training halves (recalled from Lu et al. 2022);
+/// `DeepSpeed`'s default has these digits, not those of a power of two.
 fn learning_rate_halves() -> u64 {
     32_678
 }
