@@ -47,7 +47,6 @@ pub use compressed::{
 pub use explained::Explained;
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
 pub use msccl::{Msccl, MscclRun};
-pub use ramp::Ramp;
 pub use rules::Rules;
 pub use sweep::{Points, Sweep};
 pub use transfers::{Ranks, transfers};
