@@ -110,10 +110,7 @@ impl<'a> Route<'a> {
     }
 
     fn library(&self, i: usize) -> Library {
-        let level = self.level(i);
-        level
-            .library
-            .unwrap_or_else(|| Library::of_kind(level.kind))
+        self.level(i).driven_by()
     }
 
     fn line(&self, i: usize) -> Line {
