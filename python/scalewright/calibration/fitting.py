@@ -26,6 +26,7 @@ _PULL = 1e-3
 _STEP = 1e-5
 _MOST_STEPS = 60
 _LONGEST_STEP = 0.7
+_COARSE, _FINE = 1e-2, 1e-6
 _STARTS = 6
 _SPREAD = 0.5
 # rows are no truer than this, whatever their scatter
@@ -85,13 +86,16 @@ def best(problem: Problem, starts: list[Vector], progress: Callable[[int, int], 
         else:
             middle = min(found, key=lambda pair: pair[0])[1]
             start = middle + chance.normal(0.0, _SPREAD, len(middle))
-        end = descend(problem, problem.inside(start), everything)
+        end = descend(problem, problem.inside(start), everything, _COARSE)
         found.append((problem.loss(end), end))
-    return min(found, key=lambda pair: pair[0])[1]
+    return descend(problem, min(found, key=lambda pair: pair[0])[1], everything)
 
 
-def descend(problem: Problem, values: Vector, free: Flags) -> Vector:
-    """Return where steps downhill from `values` end; constants that are not free stay."""
+def descend(problem: Problem, values: Vector, free: Flags, least_gain: float = _FINE) -> Vector:
+    """Return where steps downhill from `values` end; constants that are not free stay.
+
+    It ends at a step that lessens the loss by less than the share `least_gain`.
+    """
     import numpy as np
 
     damping = 1e-3
@@ -119,7 +123,7 @@ def descend(problem: Problem, values: Vector, free: Flags) -> Vector:
                 values, loss, damping = moved, lower, max(damping / 5, 1e-9)
                 break
             damping *= 4
-        if gain <= 1e-9 * loss + 1e-15:
+        if gain <= least_gain * loss + 1e-15:
             break
     return values
 
@@ -162,7 +166,7 @@ def _scatter(problem: Problem, values: Vector, free: Flags) -> float:
 
 
 def _spread(problem: Problem, values: Vector, free: Flags) -> Vector:
-    """Return how far each free constant may be off, taking a factor e either way as known before."""
+    """Return how far each free constant may be off; before, a factor e either way is known."""
     import numpy as np
 
     slopes = problem.slopes(values, problem.errors(values), free)

@@ -31,6 +31,7 @@ class Bench:
         import numpy as np
 
         self.rows = list(rows)
+        self.system = system
         self._table = {key: value for key, value in system.table.items() if key != "sources"}
         self._device = dict(system.device)
         self._groups: dict[tuple[int, int, str], list[int]] = {}
@@ -75,9 +76,7 @@ class Bench:
             )
         return predicted
 
-    def _cluster(
-        self, devices: int, levels: Sequence[Mapping[str, Any]] | None
-    ) -> _engine.Cluster:
+    def _cluster(self, devices: int, levels: Sequence[Mapping[str, Any]] | None) -> _engine.Cluster:
         table = self._table if levels is None else {**self._table, "levels": list(levels)}
         parts = {"devices": devices, "device": self._device, "system": table}
         return _engine.Cluster(json_text("system", parts))

@@ -1,5 +1,6 @@
 """How does a person read an answer: tables on a terminal, plain text in a pipe?"""
 
+from scalewright.report.calibration import show_calibration
 from scalewright.report.catalog import show_entry, show_names
 from scalewright.report.comparison import show_comparison
 from scalewright.report.estimate import show_estimate, show_explanation
@@ -8,6 +9,7 @@ from scalewright.report.search import show_search
 
 __all__ = [
     "console",
+    "show_calibration",
     "show_comparison",
     "show_entry",
     "show_estimate",
