@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # an error beyond this counts by its size, not by its square
 _HUBER = 0.05
 # what pulls a constant that nothing else moves back to where it was, in errors per factor e
-_PULL = 1e-3
+_PULL = 1e-2
 _STEP = 1e-5
 _MOST_STEPS = 60
 _LONGEST_STEP = 0.7
