@@ -198,7 +198,7 @@ proptest! {
                 prop_assert!(others.all().iter().all(|f| f.algorithm != best.algorithm));
                 prop_assert!(others.time(Bytes::new(bytes)) >= time);
             }
-            Err(error) => prop_assert!(error.to_string().contains("forbidden: got"), "{error}"),
+            Err(error) => prop_assert!(error.to_string().contains("forbid: got"), "{error}"),
         }
     }
 

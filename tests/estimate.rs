@@ -88,7 +88,7 @@ fn sped_up(job: &Job, factor: f64) -> Job {
                 base: faster(line.base),
                 ..line
             };
-            let plain = level.library.unwrap_or(Library::of_kind(level.kind));
+            let plain = level.library.unwrap_or(*Library::of_kind(level.kind));
             level.library = Some(Library {
                 low_latency: quick(plain.low_latency),
                 low_latency_128: quick(plain.low_latency_128),

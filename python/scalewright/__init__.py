@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from scalewright.config import Plan, Training
     from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
     from scalewright.planning import (
+        Collective,
         Comparison,
+        Crossover,
         Estimate,
         Job,
         Model,
         Prices,
         Search,
         System,
+        UnevenAllToAll,
         collective,
         compare,
         estimate,
@@ -25,11 +28,14 @@ if TYPE_CHECKING:
         model,
         search,
         system,
+        uneven_all_to_all,
     )
 
 __all__ = [
     "CancelledError",
+    "Collective",
     "Comparison",
+    "Crossover",
     "Estimate",
     "InvalidError",
     "Job",
@@ -40,6 +46,7 @@ __all__ = [
     "Search",
     "System",
     "Training",
+    "UnevenAllToAll",
     "UnknownNameError",
     "collective",
     "compare",
@@ -49,6 +56,7 @@ __all__ = [
     "model",
     "search",
     "system",
+    "uneven_all_to_all",
     "version",
 ]
 

@@ -1,7 +1,7 @@
 """The compiled engine: opaque inputs, and few calls that do much."""
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ __all__ = [
     "Cluster",
     "Job",
     "Workload",
+    "bus_factors",
+    "collective_choices",
+    "collective_lines",
     "collective_times",
     "estimate",
     "estimate_many",
@@ -17,6 +20,7 @@ __all__ = [
     "metric",
     "search",
     "simulate_msccl",
+    "uneven",
     "version",
 ]
 
@@ -84,17 +88,44 @@ def estimate_many(
 
 def collective_times(
     cluster: Cluster,
-    collective: str,
-    group: tuple[int, int],
+    request: str,
     buffer_bytes: NDArray[np.float64],
+    ranks: NDArray[np.uint32],
+    bandwidths: NDArray[np.float64] | None = None,
     *,
-    algorithm: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> NDArray[np.float64]:
-    """Times in seconds of a collective for an array of buffer sizes, by one algorithm if named.
+    """Times in seconds of a collective, an element for each buffer.
 
-    The group is the distance between its neighbours and its number of ranks.
+    The JSON request holds `collective`, `stride`, `level`, `algorithms`, `forbid`, `protocol` and
+    `in_place`. One number of ranks or one bandwidth stands for all buffers.
     """
+
+def collective_choices(
+    cluster: Cluster,
+    request: str,
+    buffer_bytes: NDArray[np.float64],
+    ranks: NDArray[np.uint32],
+    bandwidths: NDArray[np.float64] | None = None,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
+    """Winner, runner-up, limit and lower bound for each buffer, as arrays by name.
+
+    The codes of `algorithm`, `protocol`, `runner_up`, `runner_up_protocol` and `binding` are places
+    in `names`, those of `level` places in `levels`.
+    """
+
+def collective_lines(
+    cluster: Cluster, request: str, ranks: int, bandwidth: float | None = None
+) -> str:
+    """All lines that compete on a group, and the sizes at which the winner changes, as JSON."""
+
+def bus_factors(collective: str, ranks: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """Bus bandwidth over algorithm bandwidth for each number of ranks, as in nccl-tests."""
+
+def uneven(cluster: Cluster, stride: int, ranks: int, parts: NDArray[np.float64]) -> str:
+    """An all-to-all of unequal parts, a row for each sender, as JSON."""
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:
     """Run an MSCCL algorithm on the links of a cluster, rank `i` on device `i`.

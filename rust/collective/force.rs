@@ -1,44 +1,17 @@
 //! What do the algorithms cost that the user asks for, whether or not the library offers them?
 
-use super::form::{Algorithm, Collective, Forms, Protocol};
+use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
-use super::select::{PROTOCOLS, empty, is_free};
 use super::{
     binomial, bruck, chain, direct, halving_doubling, hierarchical, host_path, in_network, linear,
     pairwise, parameter_server, point_to_point, product, recursive_doubling, ring,
     scatter_all_gather, torus, tree, two_dimensional, weight_streaming,
 };
-use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Group};
-
-/// The least of `allowed`, each checked against what it needs.
-pub(super) fn among(
-    allowed: &[Algorithm],
-    collective: Collective,
-    group: &Group,
-    cluster: &Cluster,
-) -> Result<Forms> {
-    if allowed.is_empty() {
-        return Err(Error::invalid("algorithms", "none", "one or more"));
-    }
-    if is_free(group, cluster) {
-        return Ok(Forms::FREE);
-    }
-    let mut forms = empty(collective, group, cluster);
-    for &algorithm in allowed {
-        let route = Route::new(group, cluster, Protocol::Simple);
-        algorithm.check(collective, &route, cluster.system.host.as_ref())?;
-        for protocol in PROTOCOLS {
-            let route = Route::new(group, cluster, protocol);
-            push(&mut forms, algorithm, collective, &route, cluster);
-        }
-    }
-    Ok(forms)
-}
+use crate::hardware::Cluster;
 
 /// Adds the forms of one algorithm under the route's protocol; what it needs has been checked.
-fn push(
-    forms: &mut Forms,
+pub(super) fn forms(
+    offer: &mut impl FnMut(Form),
     algorithm: Algorithm,
     collective: Collective,
     route: &Route,
@@ -71,15 +44,15 @@ fn push(
         | Algorithm::HostReduce
         | Algorithm::HostStaged
         | Algorithm::Ramp => {
-            return push_simple(forms, algorithm, collective, route, cluster);
+            return simple(offer, algorithm, collective, route, cluster);
         }
     };
-    forms.push(form);
+    offer(form);
 }
 
 /// The algorithms that know no protocol but large chunks.
-fn push_simple(
-    forms: &mut Forms,
+fn simple(
+    offer: &mut impl FnMut(Form),
     algorithm: Algorithm,
     collective: Collective,
     route: &Route,
@@ -89,17 +62,17 @@ fn push_simple(
         return;
     }
     match (algorithm, &cluster.system.host) {
-        (Algorithm::InNetwork, _) => forms.push(in_network::form(route)),
+        (Algorithm::InNetwork, _) => offer(in_network::form(route)),
         (Algorithm::Chain, _) => {
             for segments in chain::SEGMENTS {
-                forms.push(chain::form(route, segments));
+                offer(chain::form(route, segments));
             }
         }
         (Algorithm::HostReduce, Some(host)) => {
-            forms.push(host_path::in_processors(route, host, in_a_node(cluster)));
+            offer(host_path::in_processors(route, host, in_a_node(cluster)));
         }
         (Algorithm::HostStaged, Some(host)) => {
-            forms.push(host_path::staged(
+            offer(host_path::staged(
                 collective,
                 route,
                 host,

@@ -1,6 +1,8 @@
 //! Hoisted closed forms: once group and algorithm are fixed, a collective's time is a line in its bytes.
 
-use crate::error::Result;
+use super::route::Route;
+use super::rules::Rules;
+use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group};
 use crate::units::{Bytes, Seconds};
 
@@ -31,6 +33,30 @@ pub struct Form {
     pub per_byte: f64,
 }
 
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::LowLatency, Self::LowLatency128, Self::Simple];
+
+    /// Name in text, as `low_latency`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LowLatency => "low_latency",
+            Self::LowLatency128 => "low_latency_128",
+            Self::Simple => "simple",
+        }
+    }
+
+    /// The protocol of this name, or of NCCL's: `LL`, `LL128` or `Simple`.
+    pub fn named(name: &str) -> Result<Self> {
+        let known = Self::ALL.into_iter().zip(["ll", "ll128", "simple"]);
+        known
+            .into_iter()
+            .find(|(own, nccl)| own.name() == name || name.eq_ignore_ascii_case(nccl))
+            .map(|(own, _)| own)
+            .ok_or_else(|| Error::unknown("protocol", name, Self::ALL.map(Self::name)))
+    }
+}
+
 impl Form {
     /// Time of this form for `bytes`.
     pub fn time(&self, bytes: Bytes) -> Seconds {
@@ -59,9 +85,33 @@ pub struct Forms {
 }
 
 impl Forms {
-    /// All algorithms that the fabric allows for `collective` on `group`. A group of one is free.
+    /// All algorithms that the fabric's library offers for `collective` on `group`. A group of one is free.
     pub fn new(collective: Collective, group: &Group, cluster: &Cluster) -> Self {
-        super::select::candidates(collective, group, cluster)
+        let mut forms = Self::empty(collective, group, cluster);
+        if super::select::is_free(group, cluster) {
+            return forms;
+        }
+        Rules::default().each(collective, group, cluster, &mut |form| forms.push(form));
+        forms
+    }
+
+    /// The forms that `rules` leave.
+    ///
+    /// Refuses an algorithm that cannot do the collective, rank count or fabric and says what it needs;
+    /// and rules that leave nothing.
+    pub fn under(
+        rules: &Rules,
+        collective: Collective,
+        group: &Group,
+        cluster: &Cluster,
+    ) -> Result<Self> {
+        let mut forms = Self::empty(collective, group, cluster);
+        if super::select::is_free(group, cluster) {
+            return Ok(forms);
+        }
+        rules.check(collective, group, cluster)?;
+        rules.each(collective, group, cluster, &mut |form| forms.push(form));
+        Ok(forms)
     }
 
     /// As `new`, without the algorithms in `forbidden`. Refuses to forbid all that the fabric has.
@@ -71,12 +121,14 @@ impl Forms {
         group: &Group,
         cluster: &Cluster,
     ) -> Result<Self> {
-        super::select::without(forbidden, collective, group, cluster)
+        let rules = Rules {
+            forbidden: forbidden.to_vec(),
+            ..Rules::default()
+        };
+        Self::under(&rules, collective, group, cluster)
     }
 
-    /// The given algorithm alone, whether or not the level's library has it.
-    ///
-    /// Refuses a collective, rank count or fabric that it cannot do and says what it needs.
+    /// The given algorithm alone, whether or not the level's library has it; see `under`.
     pub fn forced(
         algorithm: Algorithm,
         collective: Collective,
@@ -93,7 +145,26 @@ impl Forms {
         group: &Group,
         cluster: &Cluster,
     ) -> Result<Self> {
-        super::force::among(allowed, collective, group, cluster)
+        if allowed.is_empty() {
+            return Err(Error::invalid("algorithms", "none", "one or more"));
+        }
+        let rules = Rules {
+            allowed: allowed.to_vec(),
+            ..Rules::default()
+        };
+        Self::under(&rules, collective, group, cluster)
+    }
+
+    /// No form yet, with what none can beat.
+    pub(super) fn empty(collective: Collective, group: &Group, cluster: &Cluster) -> Self {
+        let mut forms = Self::FREE;
+        if super::select::is_free(group, cluster) {
+            return forms;
+        }
+        let route = Route::new(group, cluster, Protocol::Simple);
+        forms.bound = super::bound::form(collective, &route);
+        forms.without_bytes = collective == Collective::Barrier;
+        forms
     }
 
     /// No form: everything is free.
@@ -125,14 +196,6 @@ impl Forms {
         self.count = kept;
     }
 
-    pub(super) fn set_bound(&mut self, bound: Form) {
-        self.bound = bound;
-    }
-
-    pub(super) fn set_without_bytes(&mut self) {
-        self.without_bytes = true;
-    }
-
     fn is_nothing(&self, bytes: Bytes) -> bool {
         bytes.value() <= 0.0 && !self.without_bytes
     }
@@ -153,6 +216,22 @@ impl Forms {
             least = least.min(form.fixed.value() + bytes.value() * form.per_byte);
         }
         Seconds::new(least)
+    }
+
+    /// Times for many sizes at once, form by form so that the processor takes several sizes a step.
+    pub fn times(&self, bytes: &[f64], times: &mut [f64]) {
+        times.fill(if self.count == 0 { 0.0 } else { f64::INFINITY });
+        for form in self.all() {
+            let (fixed, per_byte) = (form.fixed.value(), form.per_byte);
+            for (time, &bytes) in times.iter_mut().zip(bytes) {
+                *time = time.min(fixed + bytes * per_byte);
+            }
+        }
+        if !self.without_bytes {
+            for (time, &bytes) in times.iter_mut().zip(bytes) {
+                *time = if bytes > 0.0 { *time } else { 0.0 };
+            }
+        }
     }
 
     /// The best form for `bytes` and its time; `None` where the collective is free.

@@ -1,5 +1,6 @@
 //! Which collectives are there, and how do nccl-tests count their bytes and bandwidths?
 
+use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 
 /// A collective operation. Bytes follow nccl-tests: the full buffer of one rank (input of
@@ -75,6 +76,19 @@ impl Collective {
             Self::Scatter => "scatter",
             Self::Barrier => "barrier",
         }
+    }
+
+    /// The collective of this name, or of nccl-tests' (`alltoall`, `sendrecv`).
+    pub fn named(name: &str) -> Result<Self> {
+        let plain = match name {
+            "alltoall" => "all_to_all",
+            "sendrecv" => "send_receive",
+            other => other,
+        };
+        Self::ALL
+            .into_iter()
+            .find(|known| known.name() == plain)
+            .ok_or_else(|| Error::unknown("collective", name, Self::ALL.map(Self::name)))
     }
 
     /// Passes of the (p-1)/p pattern: all-reduce is a reduce-scatter and an all-gather.

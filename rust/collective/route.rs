@@ -10,6 +10,7 @@ pub(super) struct Route<'a> {
     pub(super) group: &'a Group,
     levels: &'a [Level],
     pub(super) protocol: Protocol,
+    in_place: bool,
 }
 
 impl<'a> Route<'a> {
@@ -20,7 +21,13 @@ impl<'a> Route<'a> {
             group,
             levels,
             protocol,
+            in_place: false,
         }
+    }
+
+    /// The same with results in the place of inputs, or not.
+    pub(super) fn in_place(self, in_place: bool) -> Self {
+        Self { in_place, ..self }
     }
 
     pub(super) fn level(&self, i: usize) -> &'a Level {
@@ -109,10 +116,12 @@ impl<'a> Route<'a> {
         first..=self.outermost()
     }
 
-    fn library(&self, i: usize) -> Library {
+    #[inline]
+    fn library(&self, i: usize) -> &'a Library {
         self.level(i).driven_by()
     }
 
+    #[inline]
     fn line(&self, i: usize) -> Line {
         let library = self.library(i);
         match self.protocol {
@@ -147,9 +156,13 @@ impl<'a> Route<'a> {
         self.library(i).in_network
     }
 
-    /// Passing one's own part through memory, in steps of the innermost ring.
+    /// Passing one's own part through memory, in steps of the innermost ring; nothing in place.
     pub(super) fn own_part(&self) -> f64 {
-        self.library(self.innermost()).own_part
+        if self.in_place {
+            0.0
+        } else {
+            self.library(self.innermost()).own_part
+        }
     }
 
     /// Sustained rate per device and direction into level `i`, whatever the protocol, in bytes/s.

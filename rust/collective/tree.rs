@@ -22,17 +22,17 @@ const NEIGHBOURS: f64 = 3.0;
 /// down through each device); between units `f` = 1 for two (each root half), 1.5 for three, else 2.
 /// Sanders, Speck and Traff 2009; depth as in NCCL's tuner.
 pub(super) fn form(route: &Route) -> Form {
-    let mut depth = Seconds::ZERO;
+    let mut way = Seconds::ZERO;
     let mut slowest = 0.0_f64;
     for i in route.path() {
-        depth += route.step(i) * levels(i, route) + route.retarget(i, NEIGHBOURS) * 0.5;
+        way += route.step(i) * levels(i, route) + route.retarget(i, NEIGHBOURS) * 0.5;
         let share = if i == 0 { 1.0 } else { TREE_SHARE };
         slowest = slowest.max(leaving(i, route) / (route.unit_rate(i) * share));
     }
     Form {
         algorithm: Algorithm::Tree,
         protocol: route.protocol,
-        fixed: route.base() + depth * 2.0,
+        fixed: route.base() + way * 2.0,
         per_byte: slowest,
     }
 }
@@ -42,8 +42,13 @@ fn levels(i: usize, route: &Route) -> f64 {
     if i == 0 {
         route.members(0) - 1.0
     } else {
-        TREE_STEP * route.members(i).log2().ceil()
+        TREE_STEP * f64::from(depth(route.group.members[i]))
     }
+}
+
+/// `ceil(log2 members)`, without a logarithm: this runs for every element of large arrays.
+fn depth(members: u32) -> u32 {
+    u32::BITS - members.saturating_sub(1).leading_zeros()
 }
 
 /// Bytes that leave a unit of the level below `i`, per byte of the buffer.

@@ -3,7 +3,6 @@
 use super::form::Protocol;
 use super::pairwise;
 use super::route::Route;
-use super::select::PROTOCOLS;
 use super::torus;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group};
@@ -50,7 +49,7 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
         busiest_rank: bound.1,
         busiest_bytes: Bytes::new(bound.2),
     };
-    for protocol in PROTOCOLS {
+    for protocol in Protocol::ALL {
         let route = Route::new(group, cluster, protocol);
         best.time = best.time.min(time(&route, bytes));
     }

@@ -176,15 +176,17 @@ impl Level {
     }
 
     /// How the collective library drives this level: its own table, else that of its kind.
-    pub fn driven_by(&self) -> Library {
-        self.library.unwrap_or_else(|| Library::of_kind(self.kind))
+    #[inline]
+    pub fn driven_by(&self) -> &Library {
+        let own = self.library.as_ref();
+        own.unwrap_or_else(|| Library::of_kind(self.kind))
     }
 
     /// The same level with nothing left to a default.
     #[must_use]
     pub fn full(&self) -> Self {
         Self {
-            library: Some(self.driven_by()),
+            library: Some(*self.driven_by()),
             ..self.clone()
         }
     }

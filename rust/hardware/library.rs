@@ -57,14 +57,14 @@ pub struct Library {
 
 impl Library {
     /// What a level without a table of its own gets, by its kind.
-    pub const fn of_kind(kind: LevelKind) -> Self {
+    pub const fn of_kind(kind: LevelKind) -> &'static Self {
         match kind {
             LevelKind::Torus
             | LevelKind::WaferMesh
             | LevelKind::OpticalSwitch
-            | LevelKind::WideArea => Self::PLAIN,
-            LevelKind::FatTree | LevelKind::Dragonfly => Self::NETWORK,
-            LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => Self::NODE,
+            | LevelKind::WideArea => &Self::PLAIN,
+            LevelKind::FatTree | LevelKind::Dragonfly => &Self::NETWORK,
+            LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => &Self::NODE,
         }
     }
 

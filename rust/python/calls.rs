@@ -1,20 +1,18 @@
-//! What Python can ask of the engine: few fat calls, each through the doorway.
+//! What Python can ask of the engine about itself and about collectives: few fat calls, each through the doorway.
 
 use super::enter;
-use super::input::Cluster;
-use crate::collective::{Algorithm, Collective, Forms};
-use crate::control::Control;
-use crate::error::{Error, Result};
+use super::input::{Cluster, text};
+use super::planning::encode;
+use crate::collective::{
+    Algorithm, Collective, Form, Points, Protocol, Rules, Sweep, uneven_all_to_all,
+};
+use crate::error::{self, Error, Result};
 use crate::hardware;
 use crate::units::Bytes;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
-
-/// Array elements between two looks at the caller's wish to stop.
-const CHUNK: usize = 1 << 16;
-
-/// Keeps times finite on any fabric that can be read.
-const MOST_BYTES: f64 = 1e30;
+use pyo3::types::{PyDict, PyString};
+use serde::{Deserialize, Serialize};
 
 /// The engine's version.
 #[pyfunction]
@@ -22,73 +20,245 @@ pub(super) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Times in seconds of a collective for an array of buffer sizes.
+/// What is asked about a collective, but for its arrays.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    collective: String,
+    #[serde(default = "one")]
+    stride: u32,
+    /// Name of the level whose rate an array replaces.
+    #[serde(default)]
+    level: Option<String>,
+    #[serde(default)]
+    algorithms: Vec<String>,
+    #[serde(default)]
+    forbid: Vec<String>,
+    #[serde(default)]
+    protocol: Option<String>,
+    #[serde(default)]
+    in_place: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Request {
+    fn sweep<'a>(&self, cluster: &'a hardware::Cluster) -> Result<Sweep<'a>> {
+        let algorithms = |names: &[String]| -> Result<Vec<Algorithm>> {
+            names.iter().map(|name| Algorithm::named(name)).collect()
+        };
+        let rules = Rules {
+            allowed: algorithms(&self.algorithms)?,
+            forbidden: algorithms(&self.forbid)?,
+            protocol: self.protocol.as_deref().map(Protocol::named).transpose()?,
+            in_place: self.in_place,
+        };
+        let levels = || cluster.system.levels.iter().map(|level| &level.name);
+        let place = |name: &String| {
+            let found = levels().position(|level| level == name);
+            found.ok_or_else(|| Error::unknown("level", name, levels().map(String::as_str)))
+        };
+        Ok(Sweep {
+            cluster,
+            collective: Collective::named(&self.collective)?,
+            rules,
+            stride: self.stride,
+            level: self.level.as_ref().map(place).transpose()?,
+        })
+    }
+}
+
+/// The arrays of a call; one of length one stands for all elements.
+struct Arrays {
+    bytes: Vec<f64>,
+    ranks: Vec<u32>,
+    bandwidths: Vec<f64>,
+}
+
+impl Arrays {
+    fn read(
+        bytes: &Bound<'_, PyArray1<f64>>,
+        ranks: &Bound<'_, PyArray1<u32>>,
+        bandwidths: Option<&Bound<'_, PyArray1<f64>>>,
+    ) -> PyResult<Self> {
+        let rates = bandwidths.map(PyArrayMethods::try_readonly).transpose()?;
+        Ok(Self {
+            bytes: bytes.try_readonly()?.as_array().to_vec(),
+            ranks: ranks.try_readonly()?.as_array().to_vec(),
+            bandwidths: rates.map_or_else(Vec::new, |rates| rates.as_array().to_vec()),
+        })
+    }
+
+    fn points(&self) -> Points<'_> {
+        Points {
+            bytes: &self.bytes,
+            ranks: &self.ranks,
+            bandwidths: &self.bandwidths,
+        }
+    }
+}
+
+/// Times in seconds of a collective, an element for each buffer size.
 ///
-/// The group is the distance between its neighbours and its number of ranks; bytes follow
-/// nccl-tests. Where no algorithm is named, those of the fabric's library compete.
+/// The request is JSON text; bytes follow nccl-tests. Where no algorithm is named, those of the
+/// fabric's library compete.
 #[pyfunction]
-#[pyo3(signature = (cluster, collective, group, buffer_bytes, *, algorithm=None, progress=None))]
+#[pyo3(signature = (cluster, request, buffer_bytes, ranks, bandwidths=None, *, progress=None))]
 pub(super) fn collective_times<'py>(
     cluster: &Bound<'py, Cluster>,
-    collective: &str,
-    group: (u32, u32),
+    request: &Bound<'py, PyString>,
     buffer_bytes: &Bound<'py, PyArray1<f64>>,
-    algorithm: Option<&str>,
+    ranks: &Bound<'py, PyArray1<u32>>,
+    bandwidths: Option<&Bound<'py, PyArray1<f64>>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let py = cluster.py();
+    let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
-    let buffers: Vec<f64> = buffer_bytes.try_readonly()?.as_array().to_vec();
+    let arrays = Arrays::read(buffer_bytes, ranks, bandwidths)?;
     let times = enter::long(py, progress, |control| {
-        let collective = named(collective)?;
-        let (stride, size) = group;
-        check_group(cluster, stride, size)?;
-        let group = cluster.group(stride, size);
-        let forms = match algorithm.map(Algorithm::named).transpose()? {
-            Some(algorithm) => Forms::forced(algorithm, collective, &group, cluster)?,
-            None => Forms::new(collective, &group, cluster),
-        };
-        times(&forms, &buffers, control)
+        let request: Request = error::from_json("collective", request)?;
+        request.sweep(cluster)?.times(arrays.points(), control)
     })?;
     Ok(times.into_pyarray(py))
 }
 
-fn times(forms: &Forms, buffers: &[f64], control: &Control) -> Result<Vec<f64>> {
-    control.set_total(buffers.len() as u64);
-    let mut times = Vec::with_capacity(buffers.len());
-    for chunk in buffers.chunks(CHUNK) {
-        if control.is_cancelled() {
-            let what = format!("{} of {} buffers", times.len(), buffers.len());
-            return Err(Error::Cancelled { what });
-        }
-        for &bytes in chunk {
-            if !(0.0..=MOST_BYTES).contains(&bytes) {
-                let allowed = "0 to 1e30 bytes";
-                return Err(Error::invalid("buffer_bytes", bytes, allowed));
-            }
-            times.push(forms.time(Bytes::new(bytes)).value());
-        }
-        control.advance(chunk.len() as u64);
+/// Winner, runner-up, limit and lower bound for each buffer size: a dictionary of arrays, whose
+/// codes are places in its `names`.
+#[pyfunction]
+#[pyo3(signature = (cluster, request, buffer_bytes, ranks, bandwidths=None, *, progress=None))]
+pub(super) fn collective_choices<'py>(
+    cluster: &Bound<'py, Cluster>,
+    request: &Bound<'py, PyString>,
+    buffer_bytes: &Bound<'py, PyArray1<f64>>,
+    ranks: &Bound<'py, PyArray1<u32>>,
+    bandwidths: Option<&Bound<'py, PyArray1<f64>>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (py, request) = (cluster.py(), text(request)?);
+    let cluster = &cluster.get().cluster;
+    let arrays = Arrays::read(buffer_bytes, ranks, bandwidths)?;
+    let found = enter::long(py, progress, |control| {
+        let request: Request = error::from_json("collective", request)?;
+        request.sweep(cluster)?.explained(arrays.points(), control)
+    })?;
+    let answer = PyDict::new(py);
+    answer.set_item("time_s", found.times.into_pyarray(py))?;
+    answer.set_item("lower_bound_s", found.lower_bounds.into_pyarray(py))?;
+    answer.set_item("runner_up_time_s", found.runner_up_times.into_pyarray(py))?;
+    let columns = [
+        "algorithm",
+        "protocol",
+        "runner_up",
+        "runner_up_protocol",
+        "binding",
+        "level",
+    ];
+    for (column, codes) in columns.into_iter().zip(found.codes) {
+        answer.set_item(column, codes.into_pyarray(py))?;
     }
-    Ok(times)
+    answer.set_item("names", found.names)?;
+    let levels = cluster.system.levels.iter().map(|level| &level.name);
+    answer.set_item("levels", levels.collect::<Vec<_>>())?;
+    Ok(answer)
 }
 
-fn named(name: &str) -> Result<Collective> {
-    Collective::ALL
-        .into_iter()
-        .find(|known| known.name() == name)
-        .ok_or_else(|| Error::unknown("collective", name, Collective::ALL.map(Collective::name)))
+/// One form for Python.
+#[derive(Serialize)]
+struct Line {
+    algorithm: &'static str,
+    protocol: &'static str,
+    fixed_s: f64,
+    seconds_per_byte: f64,
 }
 
-fn check_group(cluster: &hardware::Cluster, stride: u32, size: u32) -> Result<()> {
-    let devices = u64::from(cluster.devices);
-    if stride == 0 || size == 0 || u64::from(stride) * u64::from(size - 1) >= devices {
-        let allowed = format!("1 or more each, and stride * (size - 1) below {devices} devices");
-        return Err(Error::invalid(
-            "stride, size",
-            format!("{stride}, {size}"),
-            allowed,
-        ));
+impl From<Form> for Line {
+    fn from(form: Form) -> Self {
+        Self {
+            algorithm: form.algorithm.name(),
+            protocol: form.protocol.name(),
+            fixed_s: form.fixed.value(),
+            seconds_per_byte: form.per_byte,
+        }
     }
-    Ok(())
+}
+
+/// The lines that compete on a group, and the sizes at which the winner changes, as JSON text.
+#[pyfunction]
+#[pyo3(signature = (cluster, request, ranks, bandwidth=None))]
+pub(super) fn collective_lines(
+    cluster: &Bound<'_, Cluster>,
+    request: &Bound<'_, PyString>,
+    ranks: u32,
+    bandwidth: Option<f64>,
+) -> PyResult<String> {
+    let (py, request) = (cluster.py(), text(request)?);
+    let cluster = &cluster.get().cluster;
+    enter::brief(py, || {
+        let request: Request = error::from_json("collective", request)?;
+        let sweep = request.sweep(cluster)?;
+        sweep.check_group(ranks, bandwidth)?;
+        let choices = sweep.choices(ranks, bandwidth)?;
+        let crossovers: Vec<_> = choices
+            .crossovers()
+            .into_iter()
+            .map(|crossover| {
+                serde_json::json!({
+                    "bytes": crossover.bytes.value(),
+                    "before": Line::from(crossover.before),
+                    "after": Line::from(crossover.after),
+                })
+            })
+            .collect();
+        let lines: Vec<Line> = choices.all().iter().copied().map(Line::from).collect();
+        encode(&serde_json::json!({"lines": lines, "crossovers": crossovers}))
+    })
+}
+
+/// Bus bandwidth over algorithm bandwidth for each number of ranks.
+#[pyfunction]
+pub(super) fn bus_factors<'py>(
+    collective: &Bound<'py, PyString>,
+    ranks: &Bound<'py, PyArray1<u32>>,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let (py, name) = (collective.py(), text(collective)?);
+    let ranks: Vec<u32> = ranks.try_readonly()?.as_array().to_vec();
+    let factors = enter::brief(py, || {
+        let collective = Collective::named(name)?;
+        let factors = ranks.into_iter().map(|ranks| collective.bus_factor(ranks));
+        Ok(factors.collect::<Vec<f64>>())
+    })?;
+    Ok(factors.into_pyarray(py))
+}
+
+/// An all-to-all of unequal parts: `parts[i * ranks + j]` bytes from rank `i` to rank `j`, as JSON text.
+#[pyfunction]
+pub(super) fn uneven(
+    cluster: &Bound<'_, Cluster>,
+    stride: u32,
+    ranks: u32,
+    parts: &Bound<'_, PyArray1<f64>>,
+) -> PyResult<String> {
+    let py = cluster.py();
+    let cluster = &cluster.get().cluster;
+    let parts: Vec<f64> = parts.try_readonly()?.as_array().to_vec();
+    enter::long(py, None, |_| {
+        let sweep = Sweep {
+            cluster,
+            collective: Collective::AllToAll,
+            rules: Rules::default(),
+            stride,
+            level: None,
+        };
+        sweep.check_group(ranks, None)?;
+        let parts: Vec<Bytes> = parts.into_iter().map(Bytes::new).collect();
+        let found = uneven_all_to_all(&cluster.group(stride, ranks), cluster, &parts)?;
+        encode(&serde_json::json!({
+            "time_s": found.time.value(),
+            "lower_bound_s": found.lower_bound.value(),
+            "busiest_rank": found.busiest_rank,
+            "busiest_bytes": found.busiest_bytes.value(),
+        }))
+    })
 }

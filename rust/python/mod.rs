@@ -16,7 +16,9 @@ mod _engine {
     #[pymodule_export]
     use super::algorithm::simulate_msccl;
     #[pymodule_export]
-    use super::calls::{collective_times, version};
+    use super::calls::{
+        bus_factors, collective_choices, collective_lines, collective_times, uneven, version,
+    };
     #[pymodule_export]
     use super::input::{Cluster, Workload};
     #[pymodule_export]

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,13 +19,30 @@ from scalewright import CancelledError, InvalidError, ScalewrightError, UnknownN
 from scalewright._engine import Cluster, Workload, collective_times
 
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send_receive"]
-LONG = np.full(30_000_000, 1e6)  # some tenths of a second of work
+LONG = np.full(4_000_000, 1e6)  # some tenths of a second of work, since each has a rate of its own
+RATES = np.linspace(1e9, 1e12, LONG.size)
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
+
+
+def times_of(
+    cluster: Cluster,
+    name: str,
+    group: tuple[int, int],
+    sizes: np.ndarray,
+    rates: np.ndarray | None = None,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> np.ndarray:
+    """Ask the engine about a group, given as the distance of its neighbours and its size."""
+    stride, ranks = group
+    request = json.dumps({"collective": name, "stride": stride})
+    counts = np.array([ranks], np.uint32)
+    return collective_times(cluster, request, sizes, counts, rates, progress=progress)
 
 
 @pytest.fixture
@@ -39,7 +57,7 @@ def test_version_is_that_of_the_package() -> None:
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_collective_never_gets_quicker_with_more_bytes(cluster: Cluster, name: str) -> None:
     size = 2 if name == "send_receive" else 8
-    times = collective_times(cluster, name, (1, size), np.geomspace(1, 1e10, 50))
+    times = times_of(cluster, name, (1, size), np.geomspace(1, 1e10, 50))
     assert times.dtype == np.float64
     assert np.all(np.isfinite(times))
     assert np.all(np.diff(times) >= 0)
@@ -48,14 +66,14 @@ def test_a_collective_never_gets_quicker_with_more_bytes(cluster: Cluster, name:
 
 def test_an_array_with_gaps_reads_as_its_elements(cluster: Cluster) -> None:
     sizes = np.arange(20.0) * 1e6
-    every_third = collective_times(cluster, "all_gather", (1, 8), sizes[::3])
-    assert np.array_equal(every_third, collective_times(cluster, "all_gather", (1, 8), sizes)[::3])
+    every_third = times_of(cluster, "all_gather", (1, 8), sizes[::3])
+    assert np.array_equal(every_third, times_of(cluster, "all_gather", (1, 8), sizes)[::3])
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0, 1e31])
 def test_a_number_of_bytes_that_cannot_be_is_invalid(cluster: Cluster, bad: float) -> None:
     with pytest.raises(InvalidError, match=r"buffer_bytes: got .*; allowed: 0 to 1e30") as caught:
-        collective_times(cluster, "all_reduce", (1, 8), np.array([1.0, bad]))
+        times_of(cluster, "all_reduce", (1, 8), np.array([1.0, bad]))
     assert isinstance(caught.value, ValueError)
 
 
@@ -63,13 +81,13 @@ def test_a_number_of_bytes_that_cannot_be_is_invalid(cluster: Cluster, bad: floa
 def test_a_group_that_leaves_the_cluster_is_invalid(
     cluster: Cluster, stride: int, size: int
 ) -> None:
-    with pytest.raises(InvalidError, match="stride, size: got"):
-        collective_times(cluster, "all_reduce", (stride, size), np.ones(1))
+    with pytest.raises(InvalidError, match="stride, ranks: got"):
+        times_of(cluster, "all_reduce", (stride, size), np.ones(1))
 
 
 def test_an_unknown_name_reads_as_a_sentence(cluster: Cluster) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        collective_times(cluster, "allreduce", (1, 8), np.ones(1))
+        times_of(cluster, "allreduce", (1, 8), np.ones(1))
     assert isinstance(caught.value, KeyError)
     expected = "collective: unknown name 'allreduce'; nearest: all_reduce"
     assert str(caught.value).startswith(expected)
@@ -152,7 +170,7 @@ def test_one_wrong_value_gives_a_refusal_or_finite_times(
         return
     cluster = Cluster(text)
     try:
-        times = [collective_times(cluster, name, (1, 2), BUFFERS) for name in COLLECTIVES]
+        times = [times_of(cluster, name, (1, 2), BUFFERS) for name in COLLECTIVES]
     except InvalidError:  # a cluster of one device has no group of two
         return
     assert np.all(np.isfinite(times))
@@ -164,7 +182,7 @@ def test_the_interpreter_runs_on_while_the_engine_works(cluster: Cluster) -> Non
 
     def work() -> None:
         span.append(time.perf_counter())
-        collective_times(cluster, "all_reduce", (1, 8), LONG)
+        times_of(cluster, "all_reduce", (1, 8), LONG, RATES)
         span.append(time.perf_counter())
 
     worker = threading.Thread(target=work)
@@ -181,7 +199,7 @@ def test_ten_threads_get_what_one_gets(cluster: Cluster) -> None:
     sizes = np.geomspace(1, 1e10, 10_000)
 
     def times(name: str) -> np.ndarray:
-        return collective_times(cluster, name, (4, 2), sizes)
+        return times_of(cluster, name, (4, 2), sizes)
 
     alone = [times(name) for name in COLLECTIVES]
     with ThreadPoolExecutor(10) as pool:
@@ -192,8 +210,13 @@ def test_ten_threads_get_what_one_gets(cluster: Cluster) -> None:
 
 def test_progress_counts_up_to_the_total(cluster: Cluster) -> None:
     seen: list[tuple[int, int]] = []
-    collective_times(
-        cluster, "all_reduce", (1, 8), LONG, progress=lambda done, total: seen.append((done, total))
+    times_of(
+        cluster,
+        "all_reduce",
+        (1, 8),
+        LONG,
+        RATES,
+        progress=lambda done, total: seen.append((done, total)),
     )
     assert seen == sorted(seen)
     assert seen[-1] == (LONG.size, LONG.size)
@@ -204,7 +227,7 @@ def test_an_exception_in_progress_stops_the_work(cluster: Cluster) -> None:
         raise RuntimeError(done, total)
 
     with pytest.raises(RuntimeError, match=str(LONG.size)):
-        collective_times(cluster, "all_reduce", (1, 8), LONG, progress=fail)
+        times_of(cluster, "all_reduce", (1, 8), LONG, RATES, progress=fail)
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -215,5 +238,5 @@ def test_ctrl_c_stops_a_long_call(cluster: Cluster) -> None:
     timer = threading.Timer(0.01, interrupt)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        collective_times(cluster, "all_reduce", (1, 8), LONG)
+        times_of(cluster, "all_reduce", (1, 8), LONG, RATES)
     timer.join()

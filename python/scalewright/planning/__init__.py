@@ -9,7 +9,13 @@ from scalewright.planning.asking import (
     search,
     search_job,
 )
-from scalewright.planning.collectives import collective
+from scalewright.planning.collectives import (
+    Collective,
+    Crossover,
+    UnevenAllToAll,
+    collective,
+    uneven_all_to_all,
+)
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.many import Prices, estimate_many
@@ -17,13 +23,16 @@ from scalewright.planning.stamp import SCHEMA_VERSION, stamp
 
 __all__ = [
     "SCHEMA_VERSION",
+    "Collective",
     "Comparison",
+    "Crossover",
     "Estimate",
     "Job",
     "Model",
     "Prices",
     "Search",
     "System",
+    "UnevenAllToAll",
     "collective",
     "compare",
     "estimate",
@@ -35,4 +44,5 @@ __all__ = [
     "search_job",
     "stamp",
     "system",
+    "uneven_all_to_all",
 ]

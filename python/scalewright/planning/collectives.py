@@ -1,72 +1,403 @@
-"""How long does a collective take on a group of a system's devices?"""
+"""How long does a collective take on groups of a system's devices, and by which algorithm?"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import need, need_count
+from scalewright.config import json_text, need, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import System
+from scalewright.planning.inputs import system as read_system
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from numpy import float64
-    from numpy.typing import ArrayLike, NDArray
+    import numpy as np
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Words = NDArray[np.str_]
+    Progress = Callable[[int, int], Any]
+
+_MOST_RANKS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """A buffer size at which another algorithm or protocol takes the lead."""
+
+    bytes: float
+    before: str
+    """Wins below, as `ring / simple`."""
+    after: str
+    """Wins above."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One algorithm under one protocol on one group: `fixed_s + bytes * seconds_per_byte`."""
+
+    algorithm: str
+    protocol: str
+    fixed_s: float
+    seconds_per_byte: float
+
+
+@dataclass(frozen=True, eq=False)
+class Collective:
+    """Times of a collective and why they are so; every array has the shape of the arguments.
+
+    Only the times are computed at once; the rest follows when it is first asked for. NumPy takes
+    the answer itself for its array of times.
+    """
+
+    name: str
+    buffer_bytes: Floats
+    """Full buffers as nccl-tests counts them."""
+    ranks: NDArray[np.uint32]
+    time_s: Floats
+    _asked: _Asked
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, *, copy: bool | None = None
+    ) -> NDArray[Any]:
+        """Return the times."""
+        import numpy as np
+
+        return np.array(self.time_s, dtype=dtype, copy=copy)
+
+    @property
+    def algorithm(self) -> Words:
+        """Return the names of the fastest algorithms, empty where nothing is to be done."""
+        return self._named("algorithm")
+
+    @property
+    def protocol(self) -> Words:
+        """Return the protocols of the fastest algorithms."""
+        return self._named("protocol")
+
+    @property
+    def runner_up(self) -> Words:
+        """Return the algorithms that come second, empty where there is no other."""
+        return self._named("runner_up")
+
+    @property
+    def runner_up_protocol(self) -> Words:
+        """Return the protocols of those that come second."""
+        return self._named("runner_up_protocol")
+
+    @property
+    def runner_up_time_s(self) -> Floats:
+        """Return the times of those that come second, infinite where there is no other."""
+        return self._shaped(self._choices["runner_up_time_s"])
+
+    @property
+    def lower_bound_s(self) -> Floats:
+        """Return the times that no algorithm on this fabric can beat."""
+        return self._shaped(self._choices["lower_bound_s"])
+
+    @cached_property
+    def gap(self) -> Floats:
+        """Return time over lower bound, less one; infinite where the bound is zero."""
+        import numpy as np
+
+        bound = self.lower_bound_s
+        quotient = np.divide(self.time_s, bound, out=np.full_like(bound, np.inf), where=bound > 0.0)
+        return np.where(self.time_s > 0.0, quotient - 1.0, 0.0)
+
+    @property
+    def binding(self) -> Words:
+        """Return what most of the time goes into: latency, injection, bisection or memory."""
+        return self._named("binding")
+
+    @property
+    def binding_level(self) -> Words:
+        """Return the names of the fabric levels that bind."""
+        import numpy as np
+
+        levels = np.array([*self._choices["levels"], ""])
+        codes = np.minimum(self._choices["level"], len(levels) - 1)
+        return self._shaped(levels[codes])
+
+    @cached_property
+    def algorithm_bandwidth_bytes_per_s(self) -> Floats:
+        """Return nccl-tests' algbw: buffer over time, zero where no time passes."""
+        import numpy as np
+
+        zeros = np.zeros_like(self.time_s)
+        return np.divide(self.buffer_bytes, self.time_s, out=zeros, where=self.time_s > 0.0)
+
+    @cached_property
+    def bus_bandwidth_bytes_per_s(self) -> Floats:
+        """Return nccl-tests' busbw: algbw times the factor that makes it comparable with a link."""
+        factors = _engine.bus_factors(self._asked.collective, self.ranks.ravel())
+        return self.algorithm_bandwidth_bytes_per_s * self._shaped(factors)
+
+    def crossovers(self) -> list[Crossover]:
+        """Return the sizes at which the winner changes, from the smallest.
+
+        Raises:
+            InvalidError: The answer is about more than one group.
+        """
+        return [
+            Crossover(found["bytes"], _spelt(found["before"]), _spelt(found["after"]))
+            for found in self._lines["crossovers"]
+        ]
+
+    def lines(self) -> list[Line]:
+        """Return all that competes on the group, losers at every size included.
+
+        Raises:
+            InvalidError: The answer is about more than one group.
+        """
+        return [Line(**line) for line in self._lines["lines"]]
+
+    @cached_property
+    def _choices(self) -> dict[str, Any]:
+        return self._asked.choices()
+
+    @cached_property
+    def _lines(self) -> dict[str, Any]:
+        return self._asked.lines()
+
+    def _named(self, column: str) -> Words:
+        import numpy as np
+
+        return self._shaped(np.array(self._choices["names"])[self._choices[column]])
+
+    def _shaped(self, flat: NDArray[Any]) -> NDArray[Any]:
+        return flat.reshape(self.time_s.shape)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The arguments as the engine takes them."""
+
+    cluster: _engine.Cluster
+    collective: str
+    request: str
+    buffers: Floats
+    ranks: NDArray[np.uint32]
+    bandwidths: Floats | None
+    progress: Progress | None
+
+    def times(self) -> Floats:
+        """Return the times."""
+        return _engine.collective_times(
+            self.cluster,
+            self.request,
+            self.buffers,
+            self.ranks,
+            self.bandwidths,
+            progress=self.progress,
+        )
+
+    def choices(self) -> dict[str, Any]:
+        """Return winners, runners-up, limits and bounds."""
+        return _engine.collective_choices(
+            self.cluster,
+            self.request,
+            self.buffers,
+            self.ranks,
+            self.bandwidths,
+            progress=self.progress,
+        )
+
+    def lines(self) -> dict[str, Any]:
+        """Return lines and crossovers of the one group.
+
+        Raises:
+            InvalidError: There are several.
+        """
+        rates = self.bandwidths
+        if self.ranks.size != 1 or (rates is not None and rates.size != 1):
+            message = "ranks, bandwidth_bytes_per_s: got arrays; allowed: one group, for its lines"
+            raise InvalidError(message)
+        rate = None if rates is None else float(rates[0])
+        ranks = int(self.ranks[0])
+        return json.loads(_engine.collective_lines(self.cluster, self.request, ranks, rate))
 
 
 def collective(
     name: str,
     buffer_bytes: ArrayLike,
-    system: System,
-    devices: int | None = None,
+    system: System | str,
+    ranks: ArrayLike | None = None,
     *,
     stride: int = 1,
-    algorithm: str | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-) -> NDArray[float64]:
-    """Return the times in seconds of a collective, one for each buffer size.
+    bandwidth_bytes_per_s: ArrayLike | None = None,
+    level: str | None = None,
+    algorithms: str | Sequence[str] | None = None,
+    forbid: str | Sequence[str] | None = None,
+    protocol: str | None = None,
+    in_place: bool = False,
+    progress: Progress | None = None,
+) -> Collective:
+    """Return the times of a collective; buffers, ranks and bandwidths broadcast as in NumPy.
 
     Args:
         name: `all_reduce`, `reduce_scatter`, `all_gather`, `all_to_all`, `send_receive`,
             `broadcast`, `reduce`, `gather`, `scatter` or `barrier`.
-        buffer_bytes: Buffer sizes as in nccl-tests.
-        system: The machines.
-        devices: Members of the group; all devices where left out.
+        buffer_bytes: Full buffers as in nccl-tests.
+        system: The machines, or the catalog name of a system with as many devices as are needed.
+        ranks: Members of the group; all devices where left out.
         stride: Distance between neighbours of the group.
-        algorithm: One algorithm by name, as `halving_doubling`, whether or not the fabric's library
-            has it; where left out, those that the library has compete and the least time counts.
+        bandwidth_bytes_per_s: Rates of one level of the fabric, per device and direction, in the
+            place of the catalog's.
+        level: Name of that level; the outermost that a group crosses where left out.
+        algorithms: Algorithms that compete, as `halving_doubling` or `parameter_server:4`, whether
+            or not the fabric's library has them; left out: what the library has.
+        forbid: Algorithms that may not run.
+        protocol: The one protocol that may run: `low_latency` (`LL`), `low_latency_128` (`LL128`)
+            or `simple`; left out: the fastest for each size.
+        in_place: True where results take the place of inputs, so that no rank copies its own part.
         progress: Called with the sizes done and the sizes in all.
 
     Raises:
         ScalewrightError: Wrong name, a group that leaves the system, an algorithm that cannot
-            run on it, or a size that is none.
+            run on it, a size or rate that is none, or shapes that do not broadcast.
     """
     import numpy as np
 
     need("collective", name, str, "a name, as all_reduce")
-    need("system", system, System, "what scalewright.system(...) returns")
-    if algorithm is not None:
-        need("algorithm", algorithm, str, "a name, as ring, or None")
-    members = system.devices if devices is None else devices
-    need_count("devices", members)
     need_count("stride", stride)
+    need("in_place", in_place, bool, "true or false")
+    buffers = _floats("buffer_bytes", buffer_bytes)
+    counts = None if ranks is None else _counts(ranks)
+    machines = _machines(system, counts, stride)
+    members = np.array(machines.devices, np.uint32) if counts is None else counts
+    rates = None
+    if bandwidth_bytes_per_s is not None:
+        rates = _floats("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    arrays = [buffers, members] if rates is None else [buffers, members, rates]
     try:
-        sizes = np.atleast_1d(np.asarray(buffer_bytes, dtype=np.float64))
-    except (TypeError, ValueError, OverflowError) as error:
-        message = f"buffer_bytes: got {buffer_bytes!r:.60}; allowed: numbers of bytes"
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    except ValueError as error:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        message = (
+            f"buffer_bytes, ranks, bandwidth_bytes_per_s: got shapes {shapes}; allowed: {error}"
+        )
         raise InvalidError(message) from error
-    return _engine.collective_times(
-        system.cluster,
-        _plain(name),
-        (stride, members),
-        sizes,
-        algorithm=None if algorithm is None else _plain(algorithm),
-        progress=progress,
+    request = {
+        "collective": name,
+        "stride": stride,
+        "level": level,
+        "algorithms": _names("algorithms", algorithms),
+        "forbid": _names("forbid", forbid),
+        "protocol": protocol,
+        "in_place": in_place,
+    }
+    asked = _Asked(
+        machines.cluster,
+        name,
+        json_text("collective", request),
+        np.ascontiguousarray(np.broadcast_to(buffers, shape)).ravel(),
+        _flat(members, shape),
+        None if rates is None else _flat(rates, shape),
+        progress,
+    )
+    return Collective(
+        name=name,
+        buffer_bytes=asked.buffers.reshape(shape),
+        ranks=np.broadcast_to(members, shape),
+        time_s=asked.times().reshape(shape),
+        _asked=asked,
     )
 
 
-def _plain(name: str) -> str:
-    """A name with what UTF-8 cannot say written as escapes, so that the engine can quote it."""
-    return name.encode("utf-8", "backslashreplace").decode()
+def _machines(system: System | str, counts: NDArray[np.uint32] | None, stride: int) -> System:
+    if isinstance(system, str):
+        if counts is None:
+            message = "ranks: got nothing; allowed: a count where the system is a name"
+            raise InvalidError(message)
+        most = int(counts.max()) if counts.size else 1
+        return read_system(system, max((most - 1) * stride + 1, 1))
+    need("system", system, System, "what scalewright.system(...) returns, or a catalog name")
+    return system
+
+
+def _flat(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Spread values over the shape, but leave a single one alone: the engine is then quicker."""
+    import numpy as np
+
+    if values.size == 1:
+        return values.reshape(1)
+    return np.ascontiguousarray(np.broadcast_to(values, shape)).ravel()
+
+
+def _floats(field: str, values: ArrayLike) -> Floats:
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        message = f"{field}: got {values!r:.60}; allowed: numbers"
+        raise InvalidError(message) from error
+
+
+def _counts(ranks: ArrayLike) -> NDArray[np.uint32]:
+    import numpy as np
+
+    message = f"ranks: got {ranks!r:.60}; allowed: whole numbers from 1 to {_MOST_RANKS}"
+    try:
+        given = np.asarray(ranks)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidError(message) from error
+    if given.dtype.kind not in "iu" or np.any((given < 1) | (given > _MOST_RANKS)):
+        raise InvalidError(message)
+    return given.astype(np.uint32)
+
+
+def _names(field: str, names: str | Sequence[str] | None) -> list[str]:
+    if names is None:
+        return []
+    listed = [names] if isinstance(names, str) else list(names)
+    for name in listed:
+        need(field, name, str, "names, as ring")
+    return listed
+
+
+def _spelt(line: Mapping[str, Any]) -> str:
+    return f"{line['algorithm']} / {line['protocol']}"
+
+
+@dataclass(frozen=True)
+class UnevenAllToAll:
+    """Cost of an all-to-all of unequal parts."""
+
+    time_s: float
+    """Until the last rank is done."""
+    lower_bound_s: float
+    """What no algorithm can beat: the busiest port at its sustained rate."""
+    busiest_rank: int
+    busiest_bytes: float
+    """What this rank sends to or receives from others, whichever is more."""
+
+
+def uneven_all_to_all(
+    byte_matrix: ArrayLike, system: System | str, *, stride: int = 1
+) -> UnevenAllToAll:
+    """Return the cost of an all-to-all in which rank `i` sends `byte_matrix[i][j]` to rank `j`.
+
+    Equal parts agree with `collective("all_to_all", ...)` of a row's sum.
+
+    Raises:
+        ScalewrightError: The matrix is not square, a part is negative or no number, or the group
+            leaves the system.
+    """
+    import numpy as np
+
+    need_count("stride", stride)
+    parts = _floats("byte_matrix", byte_matrix)
+    if len(parts.shape) != 2 or parts.shape[0] != parts.shape[1] or parts.size == 0:
+        message = f"byte_matrix: got shape {parts.shape}; allowed: ranks x ranks"
+        raise InvalidError(message)
+    machines = _machines(system, np.array([parts.shape[0]], np.uint32), stride)
+    answer = _engine.uneven(
+        machines.cluster, stride, parts.shape[0], np.ascontiguousarray(parts).ravel()
+    )
+    return UnevenAllToAll(**json.loads(answer))

@@ -29,7 +29,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
 fn issuing(plan: &Plan) -> f64 {
     let levels = plan.cluster.system.levels.iter().enumerate();
     let each = levels.map(|(i, level)| {
-        let library = level.library.unwrap_or(Library::of_kind(level.kind));
+        let library = level.library.unwrap_or(*Library::of_kind(level.kind));
         let inside = plan.group.covered(i);
         let peers = f64::from(inside * (plan.group.members[i] - 1));
         level.latency.value() * library.issue * peers

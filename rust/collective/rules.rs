@@ -1,0 +1,90 @@
+//! Which algorithms and protocols may carry a collective, and does it read and write one buffer?
+
+use super::form::{Algorithm, Collective, Form, Protocol};
+use super::route::Route;
+use super::{force, select};
+use crate::error::{Error, Result};
+use crate::hardware::{Cluster, Group};
+
+/// Full rate first: where protocols do not differ, that is the one to name.
+const PROTOCOLS: [Protocol; 3] = [
+    Protocol::Simple,
+    Protocol::LowLatency128,
+    Protocol::LowLatency,
+];
+
+/// What a user asks of the choice; the default leaves it to the library of the fabric.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Only these compete, whether or not the library offers them; none: what the library offers.
+    pub allowed: Vec<Algorithm>,
+    /// These never run.
+    pub forbidden: Vec<Algorithm>,
+    /// The one protocol that may run; none: all three compete.
+    pub protocol: Option<Protocol>,
+    /// True where every rank's result takes the place of its input, so that its own part stays where it is.
+    pub in_place: bool,
+}
+
+impl Rules {
+    /// Refuses names that cannot run here and rules that leave nothing.
+    pub(super) fn check(
+        &self,
+        collective: Collective,
+        group: &Group,
+        cluster: &Cluster,
+    ) -> Result<()> {
+        let route = Route::new(group, cluster, Protocol::Simple);
+        for algorithm in &self.allowed {
+            algorithm.check(collective, &route, cluster.system.host.as_ref())?;
+        }
+        let mut left = false;
+        self.each(collective, group, cluster, &mut |_| left = true);
+        if left {
+            return Ok(());
+        }
+        let named = |all: &[Algorithm]| {
+            let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
+            names.join(", ")
+        };
+        let on = format!("for {} on a group of {}", collective.name(), group.size);
+        match self.protocol {
+            Some(protocol) if self.forbidden.is_empty() => {
+                let allowed = format!("a protocol of the algorithms there are {on}");
+                Err(Error::invalid("protocol", protocol.name(), allowed))
+            }
+            _ => {
+                let allowed = format!("to leave an algorithm {on}");
+                Err(Error::invalid("forbid", named(&self.forbidden), allowed))
+            }
+        }
+    }
+
+    /// Hands every form that may run to `take`; what the algorithms need has been checked.
+    #[inline]
+    pub(super) fn each(
+        &self,
+        collective: Collective,
+        group: &Group,
+        cluster: &Cluster,
+        take: &mut impl FnMut(Form),
+    ) {
+        for protocol in PROTOCOLS {
+            if self.protocol.is_some_and(|only| only != protocol) {
+                continue;
+            }
+            let route = Route::new(group, cluster, protocol).in_place(self.in_place);
+            let mut offer = |form: Form| {
+                if !self.forbidden.contains(&form.algorithm) {
+                    take(form);
+                }
+            };
+            if self.allowed.is_empty() {
+                select::offered(&mut offer, collective, &route);
+            }
+            for &algorithm in &self.allowed {
+                force::forms(&mut offer, algorithm, collective, &route, cluster);
+            }
+        }
+    }
+}

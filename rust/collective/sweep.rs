@@ -1,0 +1,272 @@
+//! How long does a collective take at many sizes, numbers of ranks and link rates?
+
+use super::form::{Collective, Forms};
+use super::rules::Rules;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::hardware::{Cluster, Group};
+use crate::units::{Bytes, BytesPerSecond};
+use rayon::prelude::*;
+
+/// Elements between two looks at the caller's wish to stop.
+const CHUNK: usize = 1 << 15;
+
+/// Keeps times finite on any fabric that can be read.
+const MOST_BYTES: f64 = 1e30;
+
+/// Rates that a link can have, in bytes/s.
+const LEAST_RATE: f64 = 1.0;
+const MOST_RATE: f64 = 1e18;
+
+/// Groups held by their number of ranks, a power of two.
+const HELD: usize = 1024;
+
+/// What differs from element to element: a single value stands for all.
+#[derive(Debug, Clone, Copy)]
+pub struct Points<'a> {
+    /// Full buffers in bytes, as nccl-tests counts them.
+    pub bytes: &'a [f64],
+    /// Numbers of ranks: one, or one for each buffer.
+    pub ranks: &'a [u32],
+    /// Rates of the swept level in bytes/s per device and direction: none, one, or one for each buffer.
+    pub bandwidths: &'a [f64],
+}
+
+/// One collective on groups of one cluster.
+#[derive(Debug, Clone)]
+pub struct Sweep<'a> {
+    /// The fabric.
+    pub cluster: &'a Cluster,
+    /// Which collective.
+    pub collective: Collective,
+    /// What may carry it.
+    pub rules: Rules,
+    /// Distance between neighbours of a group.
+    pub stride: u32,
+    /// The level whose rate `Points::bandwidths` replaces; none: the outermost that the group crosses.
+    pub level: Option<usize>,
+}
+
+impl Sweep<'_> {
+    /// Seconds for every point, in order. Refuses what cannot be, naming the first such element.
+    pub fn times(&self, points: Points, control: &Control) -> Result<Vec<f64>> {
+        self.check(points)?;
+        control.set_total(points.bytes.len() as u64);
+        let mut times = vec![0.0; points.bytes.len()];
+        let parts = times.par_chunks_mut(CHUNK).enumerate();
+        parts.try_for_each(|(i, times)| {
+            if control.is_cancelled() {
+                let what = format!("{} of {} buffers", control.progress().0, points.bytes.len());
+                return Err(Error::Cancelled { what });
+            }
+            self.fill(times, points.part(i * CHUNK, times.len()))?;
+            control.advance(times.len() as u64);
+            Ok(())
+        })?;
+        Ok(times)
+    }
+
+    fn fill(&self, times: &mut [f64], points: Points) -> Result<()> {
+        let mut site = Site::new(self);
+        if let ([ranks], [] | [_]) = (points.ranks, points.bandwidths) {
+            let group = self.group(*ranks);
+            site.set(&group, points.bandwidths.first());
+            let forms = Forms::under(&self.rules, self.collective, &group, &site.cluster)?;
+            forms.times(points.bytes, times);
+            return Ok(());
+        }
+        if points.bandwidths.len() <= 1 {
+            return site.by_ranks(times, points);
+        }
+        for (at, time) in times.iter_mut().enumerate() {
+            let group = site.group(pick(points.ranks, at))?;
+            site.set(&group, Some(&points.bandwidths[at]));
+            let bytes = Bytes::new(points.bytes[at]);
+            *time = site.least(&group, bytes);
+        }
+        Ok(())
+    }
+
+    fn group(&self, ranks: u32) -> Group {
+        self.cluster.group(self.stride, ranks)
+    }
+
+    /// The cluster with the swept level at `bandwidth`.
+    pub(super) fn with_bandwidth(&self, group: &Group, bandwidth: Option<f64>) -> Cluster {
+        let mut site = Site::new(self);
+        site.set(group, bandwidth.as_ref());
+        site.cluster
+    }
+
+    pub(super) fn check(&self, points: Points) -> Result<()> {
+        let elements = points.bytes.len();
+        for (name, len) in [
+            ("ranks", points.ranks.len()),
+            ("bandwidth_bytes_per_s", points.bandwidths.len().max(1)),
+        ] {
+            if len != 1 && len != elements {
+                let allowed = format!("one value, or one for each of {elements} buffers");
+                return Err(Error::invalid(name, format!("{len} values"), allowed));
+            }
+        }
+        let count = self.cluster.system.levels.len();
+        if let Some(level) = self.level.filter(|&level| level >= count) {
+            return Err(Error::invalid(
+                "level",
+                level,
+                format!("0 to {}", count - 1),
+            ));
+        }
+        let sound = |bytes: &f64| (0.0..=MOST_BYTES).contains(bytes);
+        if let Some(bytes) = points.bytes.iter().find(|bytes| !sound(bytes)) {
+            return Err(Error::invalid("buffer_bytes", bytes, "0 to 1e30 bytes"));
+        }
+        let sound = |rate: &f64| (LEAST_RATE..=MOST_RATE).contains(rate);
+        if let Some(rate) = points.bandwidths.iter().find(|rate| !sound(rate)) {
+            let allowed = "1 to 1e18 bytes/s";
+            return Err(Error::invalid("bandwidth_bytes_per_s", rate, allowed));
+        }
+        let mut last = None;
+        for &ranks in points.ranks {
+            if last.replace(ranks) != Some(ranks) {
+                self.check_ranks(ranks)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a group that leaves the cluster, and a rate that no link has.
+    pub fn check_group(&self, ranks: u32, bandwidth: Option<f64>) -> Result<()> {
+        let rate = bandwidth.as_slice();
+        self.check(Points {
+            bytes: &[0.0],
+            ranks: &[ranks],
+            bandwidths: rate,
+        })
+    }
+
+    fn check_ranks(&self, ranks: u32) -> Result<()> {
+        let devices = u64::from(self.cluster.devices);
+        let stride = u64::from(self.stride);
+        if stride > 0 && ranks > 0 && stride * u64::from(ranks - 1) < devices {
+            return Ok(());
+        }
+        let allowed = format!("1 or more each, and stride * (ranks - 1) below {devices} devices");
+        let got = format!("{}, {ranks}", self.stride);
+        Err(Error::invalid("stride, ranks", got, allowed))
+    }
+}
+
+impl<'a> Points<'a> {
+    /// Ranks and rate of one point.
+    pub(super) fn at(&self, at: usize) -> (u32, Option<f64>) {
+        let rates = self.bandwidths;
+        let rate = (!rates.is_empty()).then(|| pick(rates, at));
+        (pick(self.ranks, at), rate)
+    }
+
+    fn part(self, start: usize, len: usize) -> Self {
+        let cut = |all: &'a [f64]| {
+            if all.len() > 1 {
+                &all[start..start + len]
+            } else {
+                all
+            }
+        };
+        let ranks = if self.ranks.len() > 1 {
+            &self.ranks[start..start + len]
+        } else {
+            self.ranks
+        };
+        Self {
+            bytes: &self.bytes[start..start + len],
+            ranks,
+            bandwidths: cut(self.bandwidths),
+        }
+    }
+}
+
+fn pick<T: Copy>(all: &[T], at: usize) -> T {
+    if let [only] = all { *only } else { all[at] }
+}
+
+/// A thread's own copy of the fabric, whose rates it may change, and the groups it has met.
+struct Site<'a> {
+    sweep: &'a Sweep<'a>,
+    cluster: Cluster,
+    groups: Vec<(u32, Group)>,
+    /// The level whose rate is not the catalog's.
+    changed: usize,
+}
+
+impl<'a> Site<'a> {
+    fn new(sweep: &'a Sweep<'a>) -> Self {
+        Self {
+            sweep,
+            cluster: sweep.cluster.clone(),
+            groups: vec![(1, Group::SINGLE); HELD],
+            changed: 0,
+        }
+    }
+
+    /// The group of so many ranks, on which the rules have been found to leave something.
+    fn group(&mut self, ranks: u32) -> Result<Group> {
+        let held = &mut self.groups[ranks as usize % HELD];
+        if held.0 != ranks {
+            let group = self.sweep.group(ranks);
+            let (rules, collective) = (&self.sweep.rules, self.sweep.collective);
+            if !super::select::is_free(&group, &self.cluster) {
+                rules.check(collective, &group, &self.cluster)?;
+            }
+            *held = (ranks, group);
+        }
+        Ok(held.1)
+    }
+
+    /// Sets the rate of the swept level; the others keep the catalog's.
+    fn set(&mut self, group: &Group, bandwidth: Option<&f64>) {
+        let Some(&bandwidth) = bandwidth else {
+            return;
+        };
+        let place = self.sweep.level.unwrap_or_else(|| group.outermost());
+        let own = &self.sweep.cluster.system.levels;
+        let levels = &mut self.cluster.system.levels;
+        if self.changed != place {
+            levels[self.changed].bandwidth = own[self.changed].bandwidth;
+            self.changed = place;
+        }
+        levels[place].bandwidth = BytesPerSecond::new(bandwidth);
+    }
+
+    /// Forms kept by number of ranks.
+    fn by_ranks(&mut self, times: &mut [f64], points: Points) -> Result<()> {
+        let mut held: Vec<(u32, Forms)> = vec![(0, Forms::FREE); HELD];
+        for (at, time) in times.iter_mut().enumerate() {
+            let ranks = pick(points.ranks, at);
+            let place = &mut held[ranks as usize % HELD];
+            if place.0 != ranks {
+                let group = self.sweep.group(ranks);
+                self.set(&group, points.bandwidths.first());
+                let (rules, collective) = (&self.sweep.rules, self.sweep.collective);
+                let forms = Forms::under(rules, collective, &group, &self.cluster)?;
+                *place = (ranks, forms);
+            }
+            *time = place.1.time(Bytes::new(points.bytes[at])).value();
+        }
+        Ok(())
+    }
+
+    /// Time of the best form without keeping any.
+    fn least(&self, group: &Group, bytes: Bytes) -> f64 {
+        let (rules, collective) = (&self.sweep.rules, self.sweep.collective);
+        let nothing = bytes.value() <= 0.0 && collective != Collective::Barrier;
+        if nothing || super::select::is_free(group, &self.cluster) {
+            return 0.0;
+        }
+        let mut least = f64::INFINITY;
+        rules.each(collective, group, &self.cluster, &mut |form| {
+            least = least.min(form.fixed.value() + bytes.value() * form.per_byte);
+        });
+        least
+    }
+}
