@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalewright import _engine
 from scalewright.config import json_text
@@ -12,11 +12,33 @@ from scalewright.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from numpy import float64, int64
+    from numpy import float64, int64, uint32
     from numpy.typing import NDArray
 
     from scalewright.calibration.measured import Measured
     from scalewright.planning import System
+
+
+class _Key(NamedTuple):
+    """What the rows of a group have in common."""
+
+    collective: str
+    ranks: int
+    stride: int
+
+    @property
+    def devices(self) -> int:
+        """Devices that the group spans."""
+        return self.stride * (self.ranks - 1) + 1
+
+
+class _Group(NamedTuple):
+    """Rows of one collective on one group, as the engine takes them."""
+
+    places: NDArray[int64]
+    buffer_bytes: NDArray[float64]
+    ranks: NDArray[uint32]
+    request: str
 
 
 class Bench:
@@ -34,15 +56,19 @@ class Bench:
         self.system = system
         self._table = {key: value for key, value in system.table.items() if key != "sources"}
         self._device = dict(system.device)
-        self._groups: dict[tuple[int, int, str], list[int]] = {}
         per_node = int(system.table["devices_per_node"])
+        members: dict[_Key, list[int]] = {}
         for at, row in enumerate(self.rows):
-            key = _stride(row, per_node), row.ranks, row.collective
-            self._groups.setdefault(key, []).append(at)
-        self._places = {key: np.array(found) for key, found in self._groups.items()}
-        self._sizes = {
-            key: np.array([self.rows[at].buffer_bytes for at in found], dtype=np.float64)
-            for key, found in self._groups.items()
+            key = _Key(row.collective, row.ranks, _stride(row, per_node))
+            members.setdefault(key, []).append(at)
+        self._groups = {
+            key: _Group(
+                np.array(places),
+                np.array([self.rows[at].buffer_bytes for at in places], dtype=np.float64),
+                np.array([key.ranks], dtype=np.uint32),
+                json_text("collective", {"collective": key.collective, "stride": key.stride}),
+            )
+            for key, places in members.items()
         }
         self.measured_s = np.array([row.time_s for row in self.rows])
         self.levels: list[dict[str, Any]] = json.loads(self._cluster(1, None).levels())
@@ -52,12 +78,10 @@ class Bench:
         import numpy as np
 
         found = np.zeros(len(self.rows), dtype=np.int64)
-        for key, places in self._places.items():
-            stride, ranks, _ = key
-            spans = [level["devices"] for level in self.levels[:-1]]
-            found[places] = sum(
-                devices is not None and stride * (ranks - 1) >= devices for devices in spans
-            )
+        spans = [level["devices"] for level in self.levels[:-1]]
+        for key, group in self._groups.items():
+            reach = key.stride * (key.ranks - 1)
+            found[group.places] = sum(span is not None and reach >= span for span in spans)
         return found
 
     def times(self, levels: Sequence[Mapping[str, Any]] | None = None) -> NDArray[float64]:
@@ -66,13 +90,11 @@ class Bench:
 
         predicted = np.empty(len(self.rows))
         clusters: dict[int, _engine.Cluster] = {}
-        for key, places in self._places.items():
-            stride, ranks, collective = key
-            devices = stride * ranks
-            if devices not in clusters:
-                clusters[devices] = self._cluster(devices, levels)
-            predicted[places] = _engine.collective_times(
-                clusters[devices], collective, (stride, ranks), self._sizes[key]
+        for key, group in self._groups.items():
+            if key.devices not in clusters:
+                clusters[key.devices] = self._cluster(key.devices, levels)
+            predicted[group.places] = _engine.collective_times(
+                clusters[key.devices], group.request, group.buffer_bytes, group.ranks
             )
         return predicted
 
