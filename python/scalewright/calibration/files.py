@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NEEDED = ("collective", "ranks", "bytes", "time_us")
 _MOST_RANKS = 2**32 - 1
 _MOST_BYTES = 1e30
-_MICROSECOND = 1e-6
+_MICROSECONDS = 1e6
 
 
 def read_files(
@@ -115,7 +115,7 @@ def _measured(row: dict[str, str | None], place: str) -> Measured:
         ranks=_count(row, "ranks", place, least=2),
         nodes=_count(row, "nodes", place, least=1) if nodes else None,
         buffer_bytes=int(_amount(row, "bytes", place)),
-        time_s=_amount(row, "time_us", place) * _MICROSECOND,
+        time_s=_amount(row, "time_us", place) / _MICROSECONDS,
         in_place_time_s=None,
         place=place,
     )

@@ -26,14 +26,14 @@ _HEADINGS = re.compile(r"#\s+(?:size|bytes)\s+(?:count|N)\s+type\s+(.*)$")
 _RANK = re.compile(
     r"#\s+Rank\s+([0-9]{1,9})\s+(?:Group\s+([0-9]{1,9})\s+)?Pid\s+[0-9]+\s+on\s+(\S+)\s+device"
 )
-_THREADS = re.compile(r"#\s+nThread\s+([0-9]{1,9})\s+nGpus\s+([0-9]{1,9})\s")
+_THREADS = re.compile(r"#\s+nThread:?\s+([0-9]{1,9})\s+nGpus:?\s+([0-9]{1,9})\s")
 _PROGRAM = re.compile(r"([A-Za-z_]+)_perf(?![A-Za-z0-9])")
 _END = re.compile(r"#\s+(?:Out of bounds values|Avg bus bandwidth)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ABSENT = "N/A"
 _USUAL = ("time", "algbw", "busbw", "#wrong")
-_MICROSECOND = 1e-6
+_MICROSECONDS = 1e6
 
 
 @dataclass
@@ -159,7 +159,7 @@ def _time(cell: str, place: str) -> float | None:
     if value is not None and not 0 < value < 1e12:
         message = f"{place}: time: got {cell:.60}; allowed: microseconds above 0"
         raise InvalidError(message)
-    return None if value is None else value * _MICROSECOND
+    return None if value is None else value / _MICROSECONDS
 
 
 def _number(cell: str, word: str, place: str) -> float | None:
