@@ -2,6 +2,7 @@
 
 from scalewright.report.calibration import show_calibration
 from scalewright.report.catalog import show_entry, show_names
+from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.estimate import show_estimate, show_explanation
 from scalewright.report.screen import console
@@ -10,6 +11,7 @@ from scalewright.report.search import show_search
 __all__ = [
     "console",
     "show_calibration",
+    "show_collective",
     "show_comparison",
     "show_entry",
     "show_estimate",
