@@ -74,14 +74,14 @@ def run(options: argparse.Namespace) -> int:
 
         check_plot(options.plot)
     question = _Question(options)
+    if options.plot:
+        question.plot(options.plot)
     if options.like:
         question.show_like()
     elif options.json:
         question.show_json()
     else:
         question.show()
-    if options.plot:
-        question.plot(options.plot)
     return 0
 
 
@@ -150,10 +150,18 @@ class _Question:
         show_like_nccl_tests(run, both, print)
 
     def plot(self, path: str) -> None:
-        """Draw to a file."""
+        """Draw to a file.
+
+        Raises:
+            InvalidError: There is one size, or nothing moves.
+        """
+        from scalewright.errors import InvalidError
         from scalewright.report.curves import Drawing, draw
 
         winner = self.asked(self._between(_PLOTTED))
+        if len(winner.buffer_bytes) < 2 or not winner.bus_bandwidth_bytes_per_s.any():
+            message = f"plot: got {self.name} on {self.ranks} ranks, {len(self.sizes)} sizes; "
+            raise InvalidError(message + "allowed: two sizes or more of what moves bytes")
         names = dict.fromkeys(line.algorithm for line in winner.lines())
         others = {
             name: self.asked(winner.buffer_bytes, algorithms=[name], forbid=None) for name in names
@@ -191,7 +199,7 @@ class _Question:
     def _values(self) -> dict[str, Any]:
         answer = self.asked(self.sizes)
         columns = {
-            "bytes": answer.buffer_bytes,
+            "bytes": answer.buffer_bytes.astype(int),
             "time_s": answer.time_s,
             "algorithm_bandwidth_bytes_per_s": answer.algorithm_bandwidth_bytes_per_s,
             "bus_bandwidth_bytes_per_s": answer.bus_bandwidth_bytes_per_s,
@@ -254,7 +262,7 @@ def _rate(options: argparse.Namespace, machines: System) -> float | None:
     import json
     from dataclasses import replace
 
-    from scalewright.errors import InvalidError
+    from scalewright.errors import InvalidError, ScalewrightError
 
     if options.bandwidth is None:
         return None
@@ -262,7 +270,7 @@ def _rate(options: argparse.Namespace, machines: System) -> float | None:
     table = {**machines.table, "levels": [{**first, "bandwidth": options.bandwidth}, *others]}
     try:
         levels = json.loads(replace(machines, table=table).cluster.levels())
-    except InvalidError:
+    except ScalewrightError:
         message = (
             f'bandwidth: got {options.bandwidth!r:.60}; allowed: a rate, as "50 GB/s" or "400 Gb/s"'
         )
