@@ -56,13 +56,17 @@ pub enum Algorithm {
     HostReduce,
     /// Every hop through host memory.
     HostStaged,
+    /// Every rank reads and adds up all buffers (custom kernels of inference engines).
+    OneShot,
+    /// Every rank adds up one part, then reads the other parts.
+    TwoShot,
     /// Stages of a single-hop optical network; see `Ramp`.
     Ramp,
 }
 
 impl Algorithm {
     /// All that can be asked for by name, with one server and a fan-out of two where a count is open.
-    pub const NAMED: [Self; 21] = [
+    pub const NAMED: [Self; 23] = [
         Self::Ring,
         Self::Tree,
         Self::Hierarchical,
@@ -84,6 +88,8 @@ impl Algorithm {
         Self::WeightStreaming { fan_out: 2 },
         Self::HostReduce,
         Self::HostStaged,
+        Self::OneShot,
+        Self::TwoShot,
     ];
 
     /// Name in text, as `halving_doubling`.
@@ -110,6 +116,8 @@ impl Algorithm {
             Self::WeightStreaming { .. } => "weight_streaming",
             Self::HostReduce => "host_reduce",
             Self::HostStaged => "host_staged",
+            Self::OneShot => "one_shot",
+            Self::TwoShot => "two_shot",
             Self::Ramp => "ramp",
         }
     }
@@ -149,7 +157,11 @@ impl Algorithm {
                 &[AllReduce, ReduceScatter, AllGather, Broadcast, Reduce]
             }
             Self::Tree => &[AllReduce, Barrier],
-            Self::InNetwork | Self::ParameterServer { .. } | Self::HostReduce => &[AllReduce],
+            Self::InNetwork
+            | Self::ParameterServer { .. }
+            | Self::HostReduce
+            | Self::OneShot
+            | Self::TwoShot => &[AllReduce],
             Self::Hierarchical | Self::Torus => &[
                 AllReduce,
                 ReduceScatter,
@@ -218,6 +230,8 @@ impl Algorithm {
             | Self::Pairwise
             | Self::Linear
             | Self::HostStaged
+            | Self::OneShot
+            | Self::TwoShot
             | Self::ParameterServer { .. }
                 if route.torus().is_some() =>
             {

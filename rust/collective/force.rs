@@ -5,7 +5,7 @@ use super::route::Route;
 use super::{
     binomial, bruck, chain, direct, halving_doubling, hierarchical, host_path, in_network, linear,
     pairwise, parameter_server, point_to_point, product, recursive_doubling, ring,
-    scatter_all_gather, torus, tree, two_dimensional, weight_streaming,
+    scatter_all_gather, shots, torus, tree, two_dimensional, weight_streaming,
 };
 use crate::hardware::Cluster;
 
@@ -40,6 +40,8 @@ pub(super) fn forms(
             weight_streaming::form(collective, route, fan_out)
         }
         Algorithm::InNetwork
+        | Algorithm::OneShot
+        | Algorithm::TwoShot
         | Algorithm::Chain
         | Algorithm::HostReduce
         | Algorithm::HostStaged
@@ -63,6 +65,8 @@ fn simple(
     }
     match (algorithm, &cluster.system.host) {
         (Algorithm::InNetwork, _) => offer(in_network::form(route)),
+        (Algorithm::OneShot, _) => offer(shots::one_shot(route)),
+        (Algorithm::TwoShot, _) => offer(shots::two_shot(route)),
         (Algorithm::Chain, _) => {
             for segments in chain::SEGMENTS {
                 offer(chain::form(route, segments));

@@ -24,7 +24,9 @@ pub(super) fn in_processors(route: &Route, host: &Host, devices: f64) -> Form {
     let mut fixed = route.base() + route.step(0) * 2.0;
     for i in 1..=route.outermost() {
         fixed += route.step(i) * (2.0 * route.members(i).log2().ceil());
-        slowest = slowest.max(tree::leaving(i, route) / route.unit_rate(i));
+        // host and adapter exchange at the level's own rate, whatever devices reach through it
+        let rate = route.sustained(i) * f64::from(route.group.covered(i));
+        slowest = slowest.max(tree::leaving(i, route) / rate);
     }
     Form {
         algorithm: Algorithm::HostReduce,

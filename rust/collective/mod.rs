@@ -29,6 +29,7 @@ mod route;
 mod rules;
 mod scatter_all_gather;
 mod select;
+mod shots;
 mod sweep;
 mod torus;
 mod transfers;

@@ -72,6 +72,11 @@ impl<'a> Route<'a> {
         level == self.outermost() && self.level(level).kind == LevelKind::Mesh
     }
 
+    /// True where the library uses all direct links of a member at once.
+    pub(super) fn offers_direct(&self) -> bool {
+        self.full_mesh() && self.library(self.innermost()).direct
+    }
+
     /// True where some level on the way has switches that reduce.
     pub(super) fn reduces(&self) -> bool {
         self.path().any(|i| self.level(i).in_network_reduction)
@@ -149,6 +154,12 @@ impl<'a> Route<'a> {
     /// Rate of one device into level `i` in an all-to-all, in bytes/s.
     pub(super) fn pairwise_rate(&self, i: usize) -> f64 {
         self.sustained(i) * self.line(i).share * self.library(i).pairwise_share
+    }
+
+    /// The lines of kernels that read the memory of their peers across level `i`: one shot and two.
+    pub(super) fn shots(&self, i: usize) -> (Line, Line) {
+        let library = self.library(i);
+        (library.one_shot, library.two_shot)
     }
 
     /// The line of the switches' own reduction at level `i`.

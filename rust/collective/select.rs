@@ -52,7 +52,7 @@ fn on_switches(offer: &mut impl FnMut(Form), collective: Collective, route: &Rou
     if innermost < outermost && route.level(outermost).hierarchical {
         offer(hierarchical::form(collective, route));
     }
-    if route.full_mesh() && Algorithm::Direct.carries_out().contains(&collective) {
+    if route.offers_direct() && Algorithm::Direct.carries_out().contains(&collective) {
         offer(direct::form(collective, route, innermost));
     }
 }

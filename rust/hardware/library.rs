@@ -41,9 +41,18 @@ pub struct Library {
     /// Reduction in the switches, where the level has it; its `base` also where an inner level has it.
     #[serde(default = "switch_reduction")]
     pub in_network: Line,
+    /// Kernels in which each device reads all buffers of its peers; asked for by name alone.
+    #[serde(default = "reading_peers")]
+    pub one_shot: Line,
+    /// Kernels in which each device reads one part of all buffers, then the sums of the other parts.
+    #[serde(default = "reading_peers")]
+    pub two_shot: Line,
     /// Passing one's own part through memory, over sending it to a neighbour.
     #[serde(default)]
     pub own_part: f64,
+    /// True where the library sends to all peers of a full mesh at once; false where it knows rings alone.
+    #[serde(default = "yes")]
+    pub direct: bool,
     /// Rate of the many streams of an all-to-all over that of a ring.
     #[serde(default = "full")]
     pub pairwise_share: f64,
@@ -76,7 +85,10 @@ impl Library {
             low_latency_128: line,
             simple: line,
             in_network: line,
+            one_shot: line,
+            two_shot: line,
             own_part: 0.0,
+            direct: true,
             pairwise_share: 1.0,
             busy_share: 1.0,
             issue: default_issue(),
@@ -90,7 +102,10 @@ impl Library {
         low_latency_128: Line::new(14.0e-6, 1.0, 0.92),
         simple: Line::new(8.4e-6, 1.8, 1.0),
         in_network: switch_reduction(),
+        one_shot: reading_peers(),
+        two_shot: reading_peers(),
         own_part: 0.4,
+        direct: true,
         pairwise_share: 1.0,
         busy_share: 1.0,
         issue: default_issue(),
@@ -105,7 +120,10 @@ impl Library {
         low_latency_128: Line::new(42.6e-6, 1.0, 0.973),
         simple: Line::new(207.0e-6, 3.5, 1.0),
         in_network: switch_reduction(),
+        one_shot: reading_peers(),
+        two_shot: reading_peers(),
         own_part: 0.0,
+        direct: true,
         pairwise_share: 1.0,
         busy_share: 1.0,
         issue: default_issue(),
@@ -117,6 +135,8 @@ impl Library {
             ("low_latency_128", &self.low_latency_128),
             ("simple", &self.simple),
             ("in_network", &self.in_network),
+            ("one_shot", &self.one_shot),
+            ("two_shot", &self.two_shot),
         ] {
             not_negative(&format!("{path}.{name}.base"), line.base.value())?;
             positive(&format!("{path}.{name}.step"), line.step)?;
@@ -134,8 +154,17 @@ const fn switch_reduction() -> Line {
     Line::new(8.4e-6, 6.5, 0.85)
 }
 
+/// A kernel's launch inside a graph and its flags take some 3 us (vLLM and TensorRT-LLM on H100).
+const fn reading_peers() -> Line {
+    Line::new(3.0e-6, 0.5, 0.8)
+}
+
 const fn default_issue() -> f64 {
     0.1
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn full() -> f64 {

@@ -2,40 +2,88 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
 
     from scalewright.cli.verb import Verbs
 
+_COLLECTIVES = "collectives"
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("reproduce", help="compare predictions with published results")
     parser.add_argument(
-        "pattern", nargs="?", metavar="PATTERN", help="only papers or tables that contain this"
+        "pattern",
+        nargs="?",
+        metavar="PATTERN",
+        help="only papers or tables that contain this; 'collectives': measured collectives",
     )
-    parser.add_argument("--rows", metavar="FILE.csv", help="published rows of your own")
+    parser.add_argument(
+        "--rows", metavar="FILE.csv", help="results of your own: training runs or collectives"
+    )
+    parser.add_argument(
+        "--system", metavar="NAME", help="catalog system of all rows, where rows are collectives"
+    )
+    parser.add_argument(
+        "--catalog",
+        action="append",
+        default=[],
+        metavar="DIR|FILE",
+        help="your own entries, where rows are collectives",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Reproduce the rows and show them."""
+    from scalewright.reproductions.collectives import holds_collectives
+
+    if options.rows is None:
+        collectives = options.pattern == _COLLECTIVES
+    else:
+        collectives = holds_collectives(options.rows)
+    if collectives:
+        return _collectives(options)
+    return _training(options)
+
+
+def _training(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar
+    from scalewright.errors import InvalidError
     from scalewright.reproductions import run as reproduced
 
+    if options.system is not None:
+        message = f"--system: got '{options.system}'; allowed: only where rows are collectives"
+        raise InvalidError(message)
     with progress_bar("reproducing rows") as progress:
         result = reproduced(options.pattern, options.rows, progress)
+    return _shown(result, options)
+
+
+def _collectives(options: argparse.Namespace) -> int:
+    from scalewright.cli.output import progress_bar
+    from scalewright.reproductions.collectives import run as reproduced
+
+    with progress_bar("reproducing collectives") as progress:
+        result = reproduced(
+            options.rows, options.system, overrides=options.catalog, progress=progress
+        )
+    return _shown(result, options)
+
+
+def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
         from scalewright.planning import stamp
 
         show_json({**stamp(), **result})
-    else:
-        from scalewright.report import console
-        from scalewright.reproductions import show
+        return 0
+    from scalewright.report import console
+    from scalewright.reproductions import collectives, show
 
-        show(result, console())
+    (collectives.show if "by_part" in result["summary"] else show)(result, console())
     return 0

@@ -1,0 +1,192 @@
+"""How do predicted collectives compare with measured ones, row by row, by system and in all?"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import ScalewrightError
+from scalewright.planning import collective
+from scalewright.reproductions.collectives.machines import Machines, Run
+from scalewright.reproductions.collectives.rows import CollectiveRow, Unread, read, shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+Result = dict[str, Any]
+LARGE_BYTES = 1e6
+"""Messages from here on are judged by their error, smaller ones by their factor."""
+_HELD_OUT_EVERY = 3
+_HELD_OUT = 1
+_NEAR = 1.5
+_FAR = 2.0
+_PARTS = ("held_out", "not_calibrated", "fitted")
+
+
+def run(
+    rows_path: str | Path | None = None,
+    only_system: str | None = None,
+    *,
+    overrides: Sequence[str | Path] = (),
+    progress: Callable[[int, int], object] | None = None,
+) -> Result:
+    """Predict measured collectives and compare.
+
+    A row is `fitted` where the constants of its system may have been fitted to it, `held_out` where
+    they were fitted to others of the same table, `not_calibrated` where to none: of the rows of one
+    system, collective, type, algorithm and number of ranks in order of their bytes, every third,
+    from the second on, is held out.
+
+    Args:
+        rows_path: A CSV file of results; absent: the ones that come with the package.
+        only_system: Catalog name of the system on which all rows ran; absent: as each row says.
+        overrides: User files or directories that add to the catalog or change it.
+        progress: Called with rows done and rows in all.
+
+    Returns:
+        `rows` with a status each (priced or skipped) and `summary`. An error is predicted over
+        measured time, less one.
+
+    Raises:
+        ScalewrightError: The file cannot be read.
+    """
+    found = shipped() if rows_path is None else read(rows_path)
+    machines = Machines(only_system, overrides)
+    held_out = _held_out(row for row in found if isinstance(row, CollectiveRow))
+    results: list[Result] = []
+    for done, row in enumerate(found):
+        if progress is not None:
+            progress(done, len(found))
+        results.append(_compared(row, machines, held_out))
+    if progress is not None:
+        progress(len(found), len(found))
+    return {"rows": results, "summary": summary(results)}
+
+
+def summary(results: Iterable[Result]) -> Result:
+    """Sum up errors by part, and by system and collective within it."""
+    rows = [row for row in results if row["error"] is not None]
+    skipped: dict[str, int] = {}
+    for row in results:
+        if row["error"] is None:
+            skipped[row["reason"]] = skipped.get(row["reason"], 0) + 1
+    by_part = {part: _figures(row for row in rows if row["part"] == part) for part in _PARTS}
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for row in rows:
+        key = (row["part"], row["system"], row["collective"])
+        groups.setdefault(key, []).append(row)
+    by_system = [
+        {"part": part, "system": name, "collective": what, **_figures(members)}
+        for (part, name, what), members in sorted(groups.items())
+    ]
+    return {
+        "error_definition": "predicted time / measured time - 1, as a share",
+        "large_from_bytes": LARGE_BYTES,
+        "by_part": by_part,
+        "by_system": by_system,
+        "skipped": skipped,
+    }
+
+
+def _figures(rows: Iterable[Result]) -> Result:
+    listed = list(rows)
+    large: list[float] = [row["error"] for row in listed if row["bytes"] >= LARGE_BYTES]
+    small: list[float] = [row["error"] for row in listed if row["bytes"] < LARGE_BYTES]
+    return {
+        "large_rows": len(large),
+        "large_median_abs_error": statistics.median([abs(e) for e in large]) if large else None,
+        "large_p90_abs_error": _quantile([abs(e) for e in large], 0.9),
+        "large_share_within_2": _share_within(large, _FAR),
+        "small_rows": len(small),
+        "small_median_abs_error": statistics.median([abs(e) for e in small]) if small else None,
+        "small_share_within_1_5": _share_within(small, _NEAR),
+    }
+
+
+def _quantile(values: list[float], share: float) -> float | None:
+    """Return the value below which this share lies, linear between the two nearest."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _share_within(errors: list[float], factor: float) -> float | None:
+    if not errors:
+        return None
+    return sum(1.0 / factor <= 1.0 + error <= factor for error in errors) / len(errors)
+
+
+def _held_out(rows: Iterable[CollectiveRow]) -> set[tuple[str, int]]:
+    groups: dict[tuple[object, ...], list[CollectiveRow]] = {}
+    for row in rows:
+        key = (row.file, row.system, row.collective, row.dtype, row.algorithm, row.ranks)
+        groups.setdefault(key, []).append(row)
+    return {
+        (row.file, row.line)
+        for members in groups.values()
+        for place, row in enumerate(sorted(members, key=lambda r: (r.bytes, r.line)))
+        if place % _HELD_OUT_EVERY == _HELD_OUT
+    }
+
+
+def _compared(
+    row: CollectiveRow | Unread, machines: Machines, held_out: set[tuple[str, int]]
+) -> Result:
+    result: Result = {
+        "file": row.file,
+        "line": row.line,
+        "system": row.system,
+        "catalog_system": None,
+        "collective": None,
+        "ranks": None,
+        "bytes": None,
+        "measured_s": None,
+        "predicted_s": None,
+        "lower_bound_s": None,
+        "algorithm": None,
+        "protocol": None,
+        "error": None,
+        "part": None,
+        "reason": None,
+    }
+    if isinstance(row, Unread):
+        return result | {"reason": row.reason}
+    result |= {
+        "collective": row.collective,
+        "ranks": row.ranks,
+        "bytes": row.bytes,
+        "measured_s": row.time_s,
+    }
+    try:
+        meant = machines.run_of(row)
+        answer = collective(
+            meant.collective,
+            row.bytes,
+            meant.system,
+            meant.ranks,
+            stride=meant.stride,
+            algorithms=meant.algorithms or None,
+        )
+    except ScalewrightError as error:
+        return result | {"reason": str(error)}
+    predicted = float(answer.time_s)
+    return result | {
+        "catalog_system": meant.system.name,
+        "predicted_s": predicted,
+        "lower_bound_s": float(answer.lower_bound_s),
+        "algorithm": str(answer.algorithm),
+        "protocol": str(answer.protocol),
+        "error": predicted / row.time_s - 1.0,
+        "part": _part(row, meant, held_out),
+    }
+
+
+def _part(row: CollectiveRow, meant: Run, held_out: set[tuple[str, int]]) -> str:
+    if not meant.calibrated:
+        return "not_calibrated"
+    return "held_out" if (row.file, row.line) in held_out else "fitted"

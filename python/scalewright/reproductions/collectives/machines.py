@@ -1,0 +1,162 @@
+"""On which group of which system, and by which algorithms, did a measured collective run?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog import load_system, names
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.loading import normalised
+from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.planning import System, system
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from scalewright.reproductions.collectives.rows import CollectiveRow
+
+_FILE = ("published", "collectives", "systems.csv")
+_COLLECTIVES = {"alltoall": "all_to_all", "sendrecv": "send_receive", "allreduce": "all_reduce"}
+# words of what a source says of the algorithm, and what that leaves to compete; the first that fits
+_ALGORITHMS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"^auto", ()),
+    (r"one-?shot", ("one_shot",)),
+    (r"two-?shot", ("two_shot",)),
+    (r"mscclpp|msccl\+\+", ("one_shot", "two_shot")),
+    (r"trt-?llm|custom", ("one_shot", "two_shot", "ring", "tree")),
+    (r"hfreduce", ("host_reduce",)),
+    (r"nvls *off", ("ring",)),
+    (r"nvls", ("in_network",)),
+    (r"^ring", ("ring",)),
+    (r"^(double binary )?tree", ("tree",)),
+)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the table of systems says of one spelling."""
+
+    system: str
+    calibrated: bool
+    """True where two thirds of these rows, and no others, may have fitted the constants."""
+    note: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A collective on a group of a system."""
+
+    system: System
+    collective: str
+    ranks: int
+    stride: int
+    algorithms: tuple[str, ...]
+    """What competes; none: what the fabric's library offers."""
+    calibrated: bool
+
+
+class Machines:
+    """Finds the run that a row means; remembers the systems that it has loaded."""
+
+    def __init__(self, only: str | None = None, overrides: Sequence[str | Path] = ()) -> None:
+        """Take every row for a run on the system `only`, where one is given."""
+        self._only = only
+        self._overrides = overrides
+        self._systems: dict[tuple[str, int], System] = {}
+
+    def run_of(self, row: CollectiveRow) -> Run:
+        """Return what to price for a row.
+
+        Raises:
+            ScalewrightError: The system is not known, or has no group like this one.
+        """
+        if self._only is None:
+            found = _found(row.system)
+        else:
+            found = _Known(self._only, calibrated=False, note="")
+        table = load_system(found.system, self._overrides)
+        stride = _stride(row, table)
+        devices = (row.ranks - 1) * stride + 1
+        per_node = int(table["devices_per_node"])
+        devices = -(-devices // per_node) * per_node if devices > per_node else devices
+        machines = self._loaded(found.system, devices)
+        algorithms = _algorithms(row.algorithm)
+        if "ring" in algorithms and "tree" in algorithms and _reduces(machines):
+            algorithms = (*algorithms, "in_network")
+        collective = _COLLECTIVES.get(row.collective, row.collective)
+        return Run(machines, collective, row.ranks, stride, algorithms, found.calibrated)
+
+    def _loaded(self, name: str, devices: int) -> System:
+        key = (name, devices)
+        if key not in self._systems:
+            self._systems[key] = system(name, devices, overrides=self._overrides)
+        return self._systems[key]
+
+
+def _stride(row: CollectiveRow, table: dict[str, Any]) -> int:
+    """Return the distance between ranks where a run leaves devices of its nodes idle."""
+    if row.nodes is None or row.nodes == 1:
+        return 1
+    per_node = int(table["devices_per_node"])
+    on_each, rest = divmod(row.ranks, row.nodes)
+    first = table["levels"][0].get("devices", per_node)
+    if rest or on_each == 0 or (on_each < per_node and per_node % on_each):
+        message = (
+            f"nodes: got {row.nodes} for {row.ranks} ranks; allowed: a number that deals them to "
+            f"nodes of {per_node} evenly"
+        )
+        raise InvalidError(message)
+    # racks of many chassis count as one node where the first level joins them
+    return 1 if on_each >= per_node or first > per_node else per_node // on_each
+
+
+def _reduces(machines: System) -> bool:
+    return any(level.get("in_network_reduction") for level in machines.table["levels"])
+
+
+def _algorithms(said: str) -> tuple[str, ...]:
+    text = said.casefold()
+    for pattern, names_ in _ALGORITHMS:
+        if re.search(pattern, text):
+            return names_
+    return ()
+
+
+def _found(text: str) -> _Known:
+    known = _table()
+    wanted = normalised(text)
+    if wanted in known:
+        entry = known[wanted]
+        if not entry.system:
+            message = f"system: '{text}' is not a system of the catalog: {entry.note}"
+            raise UnknownNameError(message)
+        return entry
+    for name in names("system"):
+        if normalised(name) == wanted:
+            return _Known(name, calibrated=False, note="")
+    try:
+        return _Known(load_system(text)["name"], calibrated=False, note="")
+    except UnknownNameError:
+        message = (
+            f"system: unknown name '{text}'; allowed: a name of the catalog or of "
+            "published/collectives/systems.csv, or --system NAME for all rows"
+        )
+        raise UnknownNameError(message) from None
+
+
+@cache
+def _table() -> dict[str, _Known]:
+    place = built_in_root()
+    for part in _FILE:
+        place = place / part
+    rows = csv.DictReader(io.StringIO(place.read_text(encoding="utf-8"), newline=""))
+    return {
+        normalised(row["spelling"]): _Known(row["system"], row["rows"] == "calibrated", row["note"])
+        for row in rows
+    }

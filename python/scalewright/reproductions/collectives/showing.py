@@ -1,0 +1,70 @@
+"""How does a person read the comparison of collectives: by system and collective, then in all?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Result = dict[str, Any]
+_TITLES = {
+    "held_out": "Held out: constants fitted to other rows of the same table",
+    "not_calibrated": "Not calibrated: constants of the system's family, none of these rows fitted",
+    "fitted": "Fitted: these rows may have set the constants, so they prove nothing",
+}
+_FIGURES = ("rows", "median", "90th", "within 2x", "small", "within 1.5x")
+
+
+def show(result: Result, console: Console) -> None:
+    """Print a comparison made by `run`."""
+    from rich.text import Text
+
+    summary = result["summary"]
+    for part, title in _TITLES.items():
+        lines = [line for line in summary["by_system"] if line["part"] == part]
+        if not lines:
+            continue
+        console.print(Text(title, style="bold"))
+        table = _table("system", "collective")
+        for line in lines:
+            names = (Text(line["system"]), Text(line["collective"]))
+            table.add_row(*names, *_cells(line))
+        table.add_row("", "", *[""] * len(_FIGURES))
+        table.add_row(Text("all"), "", *_cells(summary["by_part"][part]))
+        console.print(table)
+        console.print()
+    console.print(
+        "error = predicted time / measured time - 1; rows, median, 90th, within 2x: messages of "
+        "1 MB and more; small, within 1.5x: the others"
+    )
+    if summary["skipped"]:
+        console.print()
+        for reason, count in summary["skipped"].items():
+            console.print(Text(f"skipped {count}: {reason}"))
+
+
+def _table(*names: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for figure in _FIGURES:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
+
+
+def _cells(figures: Result) -> list[str]:
+    def share(key: str) -> str:
+        return "" if figures[key] is None else f"{figures[key]:.1%}"
+
+    return [
+        str(figures["large_rows"] or ""),
+        share("large_median_abs_error"),
+        share("large_p90_abs_error"),
+        share("large_share_within_2"),
+        str(figures["small_rows"] or ""),
+        share("small_share_within_1_5"),
+    ]

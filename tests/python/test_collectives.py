@@ -1,0 +1,176 @@
+"""Do the times of collectives broadcast, explain themselves and keep the laws?"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import scalewright as sw
+
+H100 = sw.system("dgx-h100", 256)
+TORUS = sw.system("tpu-v4", 64)
+NAMES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
+sizes = st.floats(1.0, 1e11)
+names = st.sampled_from(NAMES)
+counts = st.sampled_from([2, 4, 8, 16, 64, 256])
+
+
+@given(name=names, few=st.lists(sizes, min_size=1, max_size=5), ranks=counts)
+def test_an_array_is_its_elements(name: str, few: list[float], ranks: int) -> None:
+    together = sw.collective(name, few, H100, ranks).time_s
+    alone = [float(sw.collective(name, size, H100, ranks).time_s) for size in few]
+    assert together.tolist() == alone
+
+
+@given(
+    name=names,
+    few=st.lists(sizes, min_size=1, max_size=4),
+    ranks=st.lists(counts, min_size=1, max_size=4),
+    rates=st.lists(st.floats(1e9, 1e12), min_size=1, max_size=4),
+)
+def test_bytes_ranks_and_rates_broadcast(
+    name: str, few: list[float], ranks: list[int], rates: list[float]
+) -> None:
+    column, layer = np.array(few)[:, None, None], np.array(ranks)[:, None]
+    answer = sw.collective(name, column, H100, layer, bandwidth_bytes_per_s=rates)
+    assert answer.time_s.shape == (len(few), len(ranks), len(rates))
+    for i, size in enumerate(few):
+        for j, members in enumerate(ranks):
+            for k, rate in enumerate(rates):
+                one = sw.collective(name, size, H100, members, bandwidth_bytes_per_s=rate)
+                assert answer.time_s[i, j, k] == one.time_s
+
+
+@given(name=names, size=sizes, ranks=counts, rate=st.floats(1e9, 1e12))
+def test_a_faster_link_never_makes_a_collective_slower(
+    name: str, size: float, ranks: int, rate: float
+) -> None:
+    rates = rate * np.array([1.0, 1.5, 4.0])
+    times = sw.collective(name, size, H100, ranks, bandwidth_bytes_per_s=rates).time_s
+    assert np.all(np.diff(times) <= times[0] * 1e-12)
+
+
+@given(name=names, size=sizes, ranks=counts, system=st.sampled_from([H100, TORUS]))
+def test_winner_runner_up_and_bound_stand_in_order(
+    name: str, size: float, ranks: int, system: sw.System
+) -> None:
+    answer = sw.collective(name, size, system, min(ranks, system.devices))
+    assert answer.lower_bound_s <= answer.time_s * (1 + 1e-12)
+    assert answer.time_s <= answer.runner_up_time_s
+    assert answer.gap >= -1e-12
+    assert str(answer.binding) in {"latency", "injection", "bisection", "memory"}
+    assert answer.bus_bandwidth_bytes_per_s > 0
+
+
+@given(name=names, ranks=counts)
+def test_the_winner_changes_only_at_a_crossover(name: str, ranks: int) -> None:
+    whole = sw.collective(name, 1e6, H100, ranks)
+    edges = [1.0, *(found.bytes for found in whole.crossovers()), 1e12]
+    assert edges == sorted(edges)
+    for below, above in itertools.pairwise(edges):
+        inside = np.geomspace(below * 1.0001, above * 0.9999, 5)
+        answer = sw.collective(name, inside, H100, ranks)
+        spelt = set(zip(answer.algorithm.tolist(), answer.protocol.tolist(), strict=True))
+        assert len(spelt) == 1
+
+
+@given(name=names, size=sizes, ranks=counts)
+def test_the_best_is_the_least_of_its_lines(name: str, size: float, ranks: int) -> None:
+    answer = sw.collective(name, size, H100, ranks)
+    lines = [line.fixed_s + size * line.seconds_per_byte for line in answer.lines()]
+    assert float(answer.time_s) == pytest.approx(min(lines), rel=1e-12)
+
+
+@given(name=names, size=sizes, ranks=counts, protocol=st.sampled_from(["LL", "LL128", "Simple"]))
+def test_a_forced_protocol_is_never_faster_than_the_choice(
+    name: str, size: float, ranks: int, protocol: str
+) -> None:
+    forced = sw.collective(name, size, H100, ranks, protocol=protocol)
+    assert forced.time_s >= sw.collective(name, size, H100, ranks).time_s
+
+
+@given(size=st.floats(1e6, 1e11), ranks=counts)
+def test_in_place_is_never_slower(size: float, ranks: int) -> None:
+    outside = sw.collective("all_gather", size, H100, ranks)
+    assert sw.collective("all_gather", size, H100, ranks, in_place=True).time_s <= outside.time_s
+
+
+def test_forbidding_the_winner_leaves_the_next() -> None:
+    best = sw.collective("all_reduce", 1e9, H100, 8)
+    winner = str(best.algorithm)
+    other = sw.collective("all_reduce", 1e9, H100, 8, forbid=winner)
+    assert str(other.algorithm) != winner
+    assert other.time_s > best.time_s
+
+
+@settings(max_examples=30)
+@given(size=st.floats(1e3, 1e10), ranks=st.sampled_from([2, 4, 8, 16]))
+def test_equal_parts_cost_what_an_even_all_to_all_costs(size: float, ranks: int) -> None:
+    parts = np.full((ranks, ranks), size / ranks)
+    even = float(sw.collective("all_to_all", size, H100, ranks).time_s)
+    assert sw.uneven_all_to_all(parts, H100).time_s == pytest.approx(even, rel=1e-9)
+
+
+def test_a_busy_expert_is_named() -> None:
+    parts = np.ones((8, 8)) * 1e6
+    parts[:, 3] = 5e6
+    answer = sw.uneven_all_to_all(parts, H100)
+    assert answer.busiest_rank == 3
+    assert answer.time_s > sw.uneven_all_to_all(np.ones((8, 8)) * 1e6, H100).time_s
+
+
+def test_a_parameter_server_takes_its_number_of_servers() -> None:
+    one, four = (
+        sw.collective("all_reduce", 1e9, H100, 8, algorithms=f"parameter_server:{servers}").time_s
+        for servers in (1, 4)
+    )
+    assert four < one
+
+
+def test_numpy_takes_the_answer_for_its_times() -> None:
+    answer = sw.collective("all_reduce", [1e6, 1e9], H100, 8)
+    assert np.array_equal(np.asarray(answer), answer.time_s)
+
+
+def test_a_name_stands_for_a_system_of_the_size_needed() -> None:
+    named = sw.collective("all_reduce", 1e9, "dgx-h100", [8, 16]).time_s
+    assert named.shape == (2,)
+    assert named[0] == sw.collective("all_reduce", 1e9, H100, 8).time_s
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"ranks": 0}, "ranks"),
+        ({"ranks": 2.5}, "ranks"),
+        ({"ranks": [8, 512]}, "below 256 devices"),
+        ({"bandwidth_bytes_per_s": 0.0}, "bandwidth_bytes_per_s"),
+        ({"bandwidth_bytes_per_s": -1.0}, "bandwidth_bytes_per_s"),
+        ({"bandwidth_bytes_per_s": float("nan")}, "bandwidth_bytes_per_s"),
+        ({"buffer_bytes": [1.0, 2.0], "ranks": [2, 4, 8]}, "shapes"),
+        ({"algorithms": "rinng"}, "ring"),
+        ({"algorithms": "parameter_server:none"}, "whole number"),
+        ({"algorithms": "ring:3"}, "count after"),
+        ({"algorithms": "recursive_doubling", "name": "all_gather", "ranks": 6}, "power of two"),
+        ({"protocol": "LL129"}, "known: low_latency"),
+        ({"level": "nvswich"}, "nearest: nvswitch"),
+        ({"forbid": ["ring", "tree", "in_network"]}, "forbid"),
+        ({"name": "allreduce"}, "all_reduce"),
+        ({"protocol": "LL", "algorithms": "in_network"}, "protocol"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_reason(changed: dict[str, Any], said: str) -> None:
+    asked: dict[str, Any] = {"name": "all_reduce", "buffer_bytes": 1e6, "system": H100, "ranks": 8}
+    with pytest.raises(sw.ScalewrightError, match=said):
+        sw.collective(**(asked | changed))
+
+
+@pytest.mark.parametrize("matrix", [[[1.0, 2.0]], [[1.0, -2.0], [1.0, 1.0]], "x", []])
+def test_a_matrix_that_is_none_is_refused(matrix: Any) -> None:
+    with pytest.raises(sw.ScalewrightError, match="byte"):
+        sw.uneven_all_to_all(matrix, H100)
