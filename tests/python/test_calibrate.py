@@ -98,6 +98,29 @@ def test_the_override_makes_the_engine_predict_what_was_measured(
     assert all("mine.csv" in source and "held out" in source for source in text["sources"].values())
 
 
+def test_times_in_place_are_fitted_where_they_are_asked_for() -> None:
+    machines = sw.system("dgx-h100", 8)
+    rows = timed(rows_of("all_gather", 8, SIZES), machines, 0, 1.4)
+    in_place = sw.collective("all_gather", SIZES, machines, 8, in_place=True).time_s.tolist()
+    both = [replace(row, in_place_time_s=t) for row, t in zip(rows, in_place, strict=True)]
+    found = calibrate(both, machines, in_place=True)
+    # these are the catalog's own times; without the copy of one's own part, nothing tells its rate
+    assert abs(found.errors["held_out"][0]["worst_error"]) < 1e-9
+    assert all(line["before"] == line["after"] for line in found.constants if not line["told"])
+    assert "library.own_part" in {line["name"] for line in found.constants if not line["told"]}
+    with pytest.raises(sw.InvalidError, match="in_place: got no row"):
+        calibrate(rows, machines, in_place=True)
+
+
+def test_a_system_that_was_not_measured_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    log = str(LOGS / "all_gather-two-nodes.log")
+    assert main(["calibrate", "nccl", log, "--system", "fire-flyer-2"]) == 0
+    shown = capsys.readouterr().out
+    assert "is fire-flyer-2 what was measured" in shown
+    assert main(["calibrate", "nccl", log, "--system", "dgx-a100-80gb"]) == 0
+    assert "what was measured" not in capsys.readouterr().out
+
+
 def test_held_out_rows_bear_on_no_constant() -> None:
     machines = sw.system("dgx-h100", 8)
     rows = timed(rows_of("all_gather", 8, SIZES), machines, 0, 1.4)

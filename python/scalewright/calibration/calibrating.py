@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ class Calibration:
 
     system: str
     level: str
+    in_place: bool
     files: tuple[str, ...]
     rows: dict[str, int]
     """How many rows were read, fitted, held out, and left out since they cross another level."""
@@ -49,6 +50,7 @@ class Calibration:
         return {
             "system": self.system,
             "level": self.level,
+            "in_place": self.in_place,
             "files": list(self.files),
             "split": HELD_OUT,
             "rows": self.rows,
@@ -62,6 +64,8 @@ def calibrate(
     rows: Sequence[Measured],
     system: System,
     level: str | None = None,
+    *,
+    in_place: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Calibration:
     """Fit the constants of one level of a system to measured rows.
@@ -70,6 +74,7 @@ def calibrate(
         rows: What was measured.
         system: The machines; constants of its other levels stay as they are.
         level: The level's name; may be left out where all rows cross the same one.
+        in_place: Fit the times in place rather than those out of place.
         progress: Called with the steps done and the steps in all.
 
     Raises:
@@ -77,10 +82,12 @@ def calibrate(
     """
     import numpy as np
 
-    everything = Bench(rows, system)
+    rows = _timed_in_place(rows) if in_place else rows
+    everything = Bench(rows, system, in_place=in_place)
     crossed = everything.outermost()
     place = _level(everything, crossed, level)
-    bench = Bench([row for row, at in zip(rows, crossed, strict=True) if at == place], system)
+    crossing = [row for row, at in zip(rows, crossed, strict=True) if at == place]
+    bench = Bench(crossing, system, in_place=in_place)
     apart = np.array(held_out(bench.rows), dtype=np.bool_)
     if len({row.buffer_bytes for row in bench.rows}) < _LEAST_SIZES:
         message = f"rows: got one size; allowed: {_LEAST_SIZES} or more, small ones and large ones"
@@ -89,6 +96,16 @@ def calibrate(
     before = np.array([constant.of(bench.levels[place]) for constant in which])
     after, told = _fitted(bench, (place, which), ~apart, progress or _silent)
     return _answer(bench, (place, which), (before, after, told), apart, len(rows))
+
+
+def _timed_in_place(rows: Sequence[Measured]) -> list[Measured]:
+    timed = [
+        replace(row, time_s=row.in_place_time_s) for row in rows if row.in_place_time_s is not None
+    ]
+    if not timed:
+        message = "in_place: got no row with a time in place; allowed: rows of nccl-tests' logs"
+        raise InvalidError(message)
+    return timed
 
 
 def _level(bench: Bench, crossed: NDArray[Any], wanted: str | None) -> int:
@@ -121,7 +138,8 @@ def _fitted(
 
     place, which = what
     rows = [row for row, fits in zip(bench.rows, chosen, strict=True) if fits]
-    fit = Bench(sorted(rows, key=lambda row: row.time_s), bench.system)
+    ordered = sorted(rows, key=lambda row: row.time_s)
+    fit = Bench(ordered, bench.system, in_place=bench.in_place)
     level = fit.levels[place]
     measured = np.log(fit.measured_s)
 
@@ -186,6 +204,7 @@ def _answer(
     return Calibration(
         system=bench.system.name,
         level=str(level["name"]),
+        in_place=bench.in_place,
         files=files,
         rows=rows,
         constants=tuple(
@@ -193,17 +212,23 @@ def _answer(
             for c, b, a, t in zip(which, before, after, told, strict=True)
         ),
         errors=errors,
-        override=override_text(bench.system.table, level, changes, _source(files, rows, errors)),
+        override=override_text(
+            bench.system.table, level, changes, _source(bench.in_place, files, rows, errors)
+        ),
     )
 
 
 def _source(
-    files: Sequence[str], rows: dict[str, int], errors: dict[str, list[dict[str, Any]]]
+    in_place: bool,
+    files: Sequence[str],
+    rows: dict[str, int],
+    errors: dict[str, list[dict[str, Any]]],
 ) -> str:
     names = ", ".join(PurePath(file).name for file in files)
     text = (
         f"Fitted by `scalewright calibrate nccl` to {rows['fitted']} of "
-        f"{rows['fitted'] + rows['held_out']} rows of {names}; {HELD_OUT}"
+        f"{rows['fitted'] + rows['held_out']} rows of {names}"
+        f"{', timed in place' if in_place else ''}; {HELD_OUT}"
     )
     if errors["held_out"]:
         text += f" (median error there {errors['held_out'][0]['median_error']:.1%})"

@@ -44,7 +44,7 @@ class _Group(NamedTuple):
 class Bench:
     """Measured rows on one system; the engine prices them again and again."""
 
-    def __init__(self, rows: Sequence[Measured], system: System) -> None:
+    def __init__(self, rows: Sequence[Measured], system: System, *, in_place: bool = False) -> None:
         """Find out how the group of each row lies on the system.
 
         Raises:
@@ -54,6 +54,7 @@ class Bench:
 
         self.rows = list(rows)
         self.system = system
+        self.in_place = in_place
         self._table = {key: value for key, value in system.table.items() if key != "sources"}
         self._device = dict(system.device)
         per_node = int(system.table["devices_per_node"])
@@ -66,7 +67,7 @@ class Bench:
                 np.array(places),
                 np.array([self.rows[at].buffer_bytes for at in places], dtype=np.float64),
                 np.array([key.ranks], dtype=np.uint32),
-                json_text("collective", {"collective": key.collective, "stride": key.stride}),
+                self._request(key),
             )
             for key, places in members.items()
         }
@@ -97,6 +98,10 @@ class Bench:
                 clusters[key.devices], group.request, group.buffer_bytes, group.ranks
             )
         return predicted
+
+    def _request(self, key: _Key) -> str:
+        asked = {"collective": key.collective, "stride": key.stride, "in_place": self.in_place}
+        return json_text("collective", asked)
 
     def _cluster(self, devices: int, levels: Sequence[Mapping[str, Any]] | None) -> _engine.Cluster:
         table = self._table if levels is None else {**self._table, "levels": list(levels)}

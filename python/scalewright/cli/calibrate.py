@@ -34,6 +34,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--only", metavar="TEXT", help="only CSV rows whose system contains this text"
     )
+    parser.add_argument(
+        "--in-place", action="store_true", help="fit the times in place, not those out of place"
+    )
     parser.add_argument("--out", metavar="FILE.toml", help="write an override for --override")
     parser.add_argument(
         "--override",
@@ -63,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
         options.files, ranks=options.ranks, collective=options.collective, only=options.only
     )
     with progress_bar("fitting") as progress:
-        found = calibrate(rows, machines, options.level, progress)
+        found = calibrate(
+            rows, machines, options.level, in_place=options.in_place, progress=progress
+        )
     if options.out:
         Path(options.out).write_text(found.override, encoding="utf-8")
     answer = found.to_dict()

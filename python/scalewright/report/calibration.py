@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+# a fit that is no better has no meaning
+_POOR = 0.2
 _KEPT = "kept: these rows do not tell it"
 
 
@@ -19,7 +21,8 @@ def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
     """Print the constants before and after, and the errors on held-out and on fitted rows."""
     rows: Mapping[str, int] = found["rows"]
     screen.print(f"{found['system']}, level {found['level']}", style="bold")
-    screen.print(f"{rows['read']} rows of {', '.join(found['files'])}")
+    where = "in" if found["in_place"] else "out of"
+    screen.print(f"{rows['read']} rows of {', '.join(found['files'])}, timed {where} place")
     screen.print(
         f"{rows['fitted']} fitted, {rows['held_out']} held out ({found['split']})"
         f"{_left_out(rows['left_out'])}"
@@ -42,6 +45,12 @@ def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
         screen.print("none: there are fewer than three sizes")
     heading(screen, "Errors on the fitted rows")
     _show_errors(errors["fitted"], screen)
+    if errors["fitted"][0]["median_error"] > _POOR:
+        screen.print()
+        screen.print(
+            f"No constants of this level describe these rows: is {found['system']} what was "
+            "measured, its bandwidth and its nodes?"
+        )
 
 
 def _left_out(count: int) -> str:
