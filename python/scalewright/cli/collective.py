@@ -162,9 +162,11 @@ class _Question:
         if len(winner.buffer_bytes) < 2 or not winner.bus_bandwidth_bytes_per_s.any():
             message = f"plot: got {self.name} on {self.ranks} ranks, {len(self.sizes)} sizes; "
             raise InvalidError(message + "allowed: two sizes or more of what moves bytes")
-        names = dict.fromkeys(line.algorithm for line in winner.lines())
+        # as they were asked for: a count may follow a name, as in parameter_server:4
+        names = _listed(self.options.algorithm) or [line.algorithm for line in winner.lines()]
         others = {
-            name: self.asked(winner.buffer_bytes, algorithms=[name], forbid=None) for name in names
+            name: self.asked(winner.buffer_bytes, algorithms=[name], forbid=None)
+            for name in dict.fromkeys(names)
         }
         title, *more = self._title()
         draw(Drawing(title, "; ".join(more), winner, others), path)
