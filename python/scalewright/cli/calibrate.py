@@ -83,7 +83,9 @@ def run(options: argparse.Namespace) -> int:
     show_calibration(answer, screen)
     screen.print()
     if options.out:
-        screen.print(f"written: {options.out}; take it with --override {options.out}")
+        own = [options.system] if options.system.endswith(".toml") else []
+        places = " ".join(f"--override {place}" for place in [*options.override, *own, options.out])
+        screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
     else:
         screen.print("--out FILE.toml writes the constants as an override")
     return 0

@@ -47,8 +47,9 @@ def add(verbs: Verbs) -> None:
         help="your own entries, as `scalewright calibrate` writes them; may be repeated",
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--json", action="store_true", help="print JSON for machines")
-    output.add_argument(
+    form = output.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON for machines")
+    form.add_argument(
         "--like", choices=("nccl-tests",), help="print what nccl-tests would, to set beside a run"
     )
     output.add_argument("--plot", metavar="FILE", help="draw to FILE.png, .svg or .html")
@@ -146,7 +147,7 @@ class _Question:
         ]
         sizes = program_sizes(self.name, self.ranks, self.sizes)
         run = Run(self.name, self.machines, self.ranks, self.options.stride, sizes, note)
-        both = self.asked(sizes), self.asked(sizes, in_place=True)
+        both = self.asked(sizes, in_place=False), self.asked(sizes, in_place=True)
         show_like_nccl_tests(run, both, print)
 
     def plot(self, path: str) -> None:
@@ -183,7 +184,7 @@ class _Question:
         title = machines.device.get("title", machines.device["name"])
         said = ["in place" if options.in_place else "out of place"]
         if options.stride != 1:
-            said.append(f"every {options.stride}th device")
+            said.append(f"stride {options.stride}")
         for what, value in (
             ("only", options.algorithm),
             ("without", options.forbid),
