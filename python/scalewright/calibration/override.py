@@ -51,7 +51,7 @@ def override_text(
     return "\n".join(lines) + "\n"
 
 
-def _library(values: Mapping[tuple[str, ...], float]) -> Iterator[str]:
+def _library(values: Mapping[tuple[str, ...], float | bool]) -> Iterator[str]:
     """Write the lines of the protocols as tables in a line each, then the single figures."""
     for protocol in dict.fromkeys(path[0] for path in values if len(path) == 2):
         fields = ", ".join(
@@ -65,16 +65,18 @@ def _library(values: Mapping[tuple[str, ...], float]) -> Iterator[str]:
             yield f"{path[0]} = {_value(path, value)}"
 
 
-def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], float]]:
+def _leaves(table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], float | bool]]:
     for key, value in table.items():
         if isinstance(value, dict):
             for path, inner in _leaves(value):  # pyright: ignore[reportUnknownArgumentType]
                 yield (key, *path), inner
-        else:
-            yield (key,), float(value)
+        elif value is not None:
+            yield (key,), value
 
 
-def _value(path: tuple[str, ...], value: float) -> str:
+def _value(path: tuple[str, ...], value: float | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if path[-1] in ("latency", "base"):
         return f'"{float(f"{value * _MICRO:.6g}")} us"'
     return str(float(f"{value:.6g}"))
