@@ -4,11 +4,11 @@
 
 mod worlds;
 
-use scalewright::collective::{Algorithm, Collective, Forms, Ramp};
+use scalewright::collective::{Algorithm, Collective, Forms};
 use scalewright::hardware::{Cluster, LevelKind, Routing, System};
-use scalewright::units::{Bytes, BytesPerSecond, Seconds};
+use scalewright::units::{Bytes, Seconds};
 use std::path::Path;
-use worlds::fabrics::{dragonfly, optical, wafer, wide_area};
+use worlds::fabrics::{dragonfly, optical, ramp, wafer, wide_area};
 
 /// Seconds per byte of large buffers.
 fn slope(algorithm: Algorithm, collective: Collective, cluster: &Cluster, stride: u32) -> f64 {
@@ -155,6 +155,7 @@ fn the_catalog_has_a_system_of_each_kind() {
         ("dojo-tile", LevelKind::WaferMesh),
         ("topoopt-a100", LevelKind::OpticalSwitch),
         ("wan-500mbit", LevelKind::WideArea),
+        ("ramp", LevelKind::SingleHop),
     ] {
         let text = std::fs::read_to_string(root.join(format!("{name}.toml"))).unwrap();
         let system: System = toml::from_str(&text).unwrap();
@@ -164,31 +165,55 @@ fn the_catalog_has_a_system_of_each_kind() {
 }
 
 #[test]
-fn ramp_takes_four_stages_and_names_what_lacks_transceivers() {
-    let ramp = Ramp::PUBLISHED;
-    assert_eq!(ramp.ranks(), 65_536);
-    let whole = ramp.form(Collective::AllReduce).unwrap();
-    let halves = [Collective::ReduceScatter, Collective::AllGather].map(|c| ramp.form(c).unwrap());
+fn ramp_takes_four_stages_and_composes() {
+    let cluster = ramp(65_536);
+    let group = cluster.group(1, 65_536);
+    let form = |collective| Forms::new(collective, &group, &cluster).all()[0];
+    let whole = form(Collective::AllReduce);
+    let halves = [Collective::ReduceScatter, Collective::AllGather].map(form);
     let sum = halves[0].per_byte + halves[1].per_byte;
     assert!((whole.per_byte / sum - 1.0).abs() < 1e-12);
-    assert!((whole.fixed.ratio(halves[0].fixed + halves[1].fixed) - 1.0).abs() < 1e-12);
     assert!((whole.fixed.value() / (8.0 * 1.45e-6) - 1.0).abs() < 1e-9);
     assert!(whole.per_byte >= 2.0 * 65_535.0 / 65_536.0 / 1.6e12);
-    let barrier = ramp.form(Collective::Barrier).unwrap();
+    let barrier = form(Collective::Barrier);
     assert!(barrier.per_byte.abs() < 1e-30 && barrier.fixed == whole.fixed);
-    let wide = Ramp { groups: 64, ..ramp };
-    let error = wide.form(Collective::AllReduce).unwrap_err().to_string();
-    assert!(
-        error.contains("ramp.transceivers: got 32") && error.contains("63"),
-        "{error}"
-    );
-    let slow = Ramp {
-        rate: BytesPerSecond::ZERO,
-        ..ramp
-    };
-    let error = slow.form(Collective::AllReduce).unwrap_err().to_string();
-    assert!(error.contains("ramp.rate: got 0"), "{error}");
-    assert!(ramp.form(Collective::Broadcast).is_err());
+    let sent = form(Collective::Broadcast);
+    assert!((sent.per_byte / (2.0 * halves[1].per_byte) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn ramp_never_beats_a_nodes_transceivers_and_small_jobs_take_one_stage() {
+    let cluster = ramp(65_536);
+    for ranks in [2, 31, 32, 33, 40, 1_000, 2_048, 2_049, 65_535, 65_536] {
+        let group = cluster.group(1, ranks);
+        for collective in Collective::ALL {
+            let forms = Forms::new(collective, &group, &cluster);
+            let (bytes, bound) = (Bytes::new(1e12), forms.lower_bound(Bytes::new(1e12)));
+            assert!(
+                forms.time(bytes) >= bound * (1.0 - 1e-12),
+                "{ranks} {collective:?}"
+            );
+        }
+        let start = Forms::new(Collective::AllGather, &group, &cluster).all()[0].fixed;
+        assert!(ranks > 32 || (start.value() / 1.45e-6 - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_single_hop_network_refuses_rings_and_what_lacks_transceivers() {
+    let cluster = ramp(64);
+    let group = cluster.group(1, 64);
+    let error = Forms::forced(Algorithm::Ring, Collective::AllReduce, &group, &cluster);
+    assert!(error.unwrap_err().to_string().contains("ramp"));
+    let mut wide = cluster;
+    let network = wide.system.levels[0].single_hop.as_mut().unwrap();
+    network.racks = 33;
+    let error = wide.check().unwrap_err().to_string();
+    assert!(error.contains("racks: got 33; allowed: 1 to 32"), "{error}");
+    let on_switches = worlds::nodes_of_eight(16);
+    let group = on_switches.group(1, 16);
+    let error = Forms::forced(Algorithm::Ramp, Collective::AllReduce, &group, &on_switches);
+    assert!(error.unwrap_err().to_string().contains("single-hop"));
 }
 
 /// Peak rates of memory and links make the form a limit: the measured times lie up to 2.1 times above.

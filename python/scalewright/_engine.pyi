@@ -16,6 +16,7 @@ __all__ = [
     "collective_times",
     "estimate",
     "estimate_many",
+    "exchange",
     "explain",
     "metric",
     "search",
@@ -126,6 +127,15 @@ def bus_factors(collective: str, ranks: NDArray[np.uint32]) -> NDArray[np.float6
 
 def uneven(cluster: Cluster, stride: int, ranks: int, parts: NDArray[np.float64]) -> str:
     """An all-to-all of unequal parts, a row for each sender, as JSON."""
+
+def exchange(cluster: Cluster, request: str) -> str:
+    """Price a compressed or rarer exchange of a buffer against a plain all-reduce each step.
+
+    The request's JSON text holds `ranks`, `stride`, `dtype`, `buffer_bytes`, and `payload`,
+    `policy` or both; the answer's `steps`, `full_rounds`, `compressed_rounds`, `rounds_per_step`,
+    `bits_per_element`, `sent_bytes`, `plain_sent_bytes`, `time_s`, `passes_time_s`, `worst_time_s`,
+    `plain_time_s`, `losing_bytes`, `break_even_bytes` and `mixing`.
+    """
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:
     """Run an MSCCL algorithm on the links of a cluster, rank `i` on device `i`.

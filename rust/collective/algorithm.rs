@@ -60,13 +60,13 @@ pub enum Algorithm {
     OneShot,
     /// Every rank adds up one part, then reads the other parts.
     TwoShot,
-    /// Stages of a single-hop optical network; see `Ramp`.
+    /// Stages of a single-hop optical network (RAMP).
     Ramp,
 }
 
 impl Algorithm {
     /// All that can be asked for by name, with one server and a fan-out of two where a count is open.
-    pub const NAMED: [Self; 23] = [
+    pub const NAMED: [Self; 24] = [
         Self::Ring,
         Self::Tree,
         Self::Hierarchical,
@@ -90,6 +90,7 @@ impl Algorithm {
         Self::HostStaged,
         Self::OneShot,
         Self::TwoShot,
+        Self::Ramp,
     ];
 
     /// Name in text, as `halving_doubling`.
@@ -162,7 +163,7 @@ impl Algorithm {
             | Self::HostReduce
             | Self::OneShot
             | Self::TwoShot => &[AllReduce],
-            Self::Hierarchical | Self::Torus => &[
+            Self::Hierarchical | Self::Torus | Self::Ramp => &[
                 AllReduce,
                 ReduceScatter,
                 AllGather,
@@ -184,7 +185,6 @@ impl Algorithm {
             Self::Binomial => &[Broadcast, Reduce, Gather, Scatter],
             Self::ScatterAllGather | Self::Chain => &[Broadcast, Reduce],
             Self::WeightStreaming { .. } => &[AllReduce, Broadcast, Reduce],
-            Self::Ramp => &[AllReduce, ReduceScatter, AllGather, Barrier],
         }
     }
 
@@ -211,6 +211,9 @@ impl Algorithm {
     fn need(self, collective: Collective, route: &Route, host: Option<&Host>) -> Option<String> {
         let power = route.group.size.is_power_of_two();
         let need = match self {
+            Self::Ramp if route.single_hop().is_none() => "a single-hop network",
+            Self::PointToPoint | Self::Ramp => return None,
+            _ if route.single_hop().is_some() => "ramp, the one algorithm on a single-hop network",
             Self::RecursiveDoubling | Self::HalvingDoubling
                 if !power && collective != Collective::AllReduce =>
             {
@@ -249,7 +252,6 @@ impl Algorithm {
                 return Some(format!("1 to {} servers", route.group.size));
             }
             Self::WeightStreaming { fan_out: 0 | 1 } => "a fan_out of 2 or more",
-            Self::Ramp => "its own network: see Ramp",
             _ => return None,
         };
         Some(need.to_owned())

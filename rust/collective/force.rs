@@ -4,7 +4,7 @@ use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::{
     binomial, bruck, chain, direct, halving_doubling, hierarchical, host_path, in_network, linear,
-    pairwise, parameter_server, point_to_point, product, recursive_doubling, ring,
+    pairwise, parameter_server, point_to_point, product, ramp, recursive_doubling, ring,
     scatter_all_gather, shots, torus, tree, two_dimensional, weight_streaming,
 };
 use crate::hardware::Cluster;
@@ -70,6 +70,11 @@ fn simple(
         (Algorithm::Chain, _) => {
             for segments in chain::SEGMENTS {
                 offer(chain::form(route, segments));
+            }
+        }
+        (Algorithm::Ramp, _) => {
+            if let Some(network) = route.single_hop() {
+                offer(ramp::form(collective, route, network, route.outermost()));
             }
         }
         (Algorithm::HostReduce, Some(host)) => {

@@ -6,6 +6,7 @@ mod bound;
 mod bruck;
 mod chain;
 mod choice;
+mod compressed;
 mod direct;
 mod explained;
 mod force;
@@ -39,10 +40,13 @@ mod uneven;
 mod weight_streaming;
 
 pub use choice::{Binding, Choice, Choices, Crossover};
+pub use compressed::{
+    Counts, Exchange, Format, Gossip, Graph, Local, Mixing, OneBitAdam, Payload, Policy, Setting,
+    Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce,
+};
 pub use explained::Explained;
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
 pub use msccl::{Msccl, MscclRun};
-pub use ramp::Ramp;
 pub use rules::Rules;
 pub use sweep::{Points, Sweep};
 pub use transfers::{Ranks, transfers};

@@ -1,7 +1,9 @@
 //! At which rate, and with which start-up and step times, does a group move bytes at each level?
 
 use super::form::Protocol;
-use crate::hardware::{Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS, Routing};
+use crate::hardware::{
+    Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS, Routing, SingleHop,
+};
 use crate::units::Seconds;
 
 /// A group on its fabric under one protocol.
@@ -64,6 +66,11 @@ impl<'a> Route<'a> {
     pub(super) fn hops(&self, i: usize) -> f64 {
         let above = self.units(i) / self.group.members[i];
         f64::from(self.units(i) - above)
+    }
+
+    /// The single-hop network on which the group lies.
+    pub(super) fn single_hop(&self) -> Option<&'a SingleHop> {
+        self.levels[self.outermost()].single_hop.as_ref()
     }
 
     /// True where direct links between all members are the group's only level.

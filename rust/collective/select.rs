@@ -3,7 +3,8 @@
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::{
-    bruck, direct, hierarchical, in_network, linear, pairwise, point_to_point, ring, torus, tree,
+    bruck, direct, hierarchical, in_network, linear, pairwise, point_to_point, ramp, ring, torus,
+    tree,
 };
 use crate::hardware::{Cluster, Group};
 
@@ -16,6 +17,8 @@ pub(super) fn is_free(group: &Group, cluster: &Cluster) -> bool {
 pub(super) fn offered(offer: &mut impl FnMut(Form), collective: Collective, route: &Route) {
     if collective == Collective::SendReceive {
         offer(point_to_point::form(route));
+    } else if let Some(network) = route.single_hop() {
+        offer(ramp::form(collective, route, network, route.outermost()));
     } else if let Some(level) = route.torus() {
         offer(on_torus(collective, route, level));
     } else {

@@ -129,7 +129,7 @@ impl Sweep<'_> {
         let mut last = None;
         for &ranks in points.ranks {
             if last.replace(ranks) != Some(ranks) {
-                self.check_ranks(ranks)?;
+                self.cluster.check_group(self.stride, ranks)?;
             }
         }
         Ok(())
@@ -143,17 +143,6 @@ impl Sweep<'_> {
             ranks: &[ranks],
             bandwidths: rate,
         })
-    }
-
-    fn check_ranks(&self, ranks: u32) -> Result<()> {
-        let devices = u64::from(self.cluster.devices);
-        let stride = u64::from(self.stride);
-        if stride > 0 && ranks > 0 && stride * u64::from(ranks - 1) < devices {
-            return Ok(());
-        }
-        let allowed = format!("1 or more each, and stride * (ranks - 1) below {devices} devices");
-        let got = format!("{}, {ranks}", self.stride);
-        Err(Error::invalid("stride, ranks", got, allowed))
     }
 }
 

@@ -46,6 +46,18 @@ impl Cluster {
         Ok(())
     }
 
+    /// Refuses a group of `ranks` that lie `stride` apart and do not all lie on the cluster.
+    pub fn check_group(&self, stride: u32, ranks: u32) -> Result<()> {
+        let devices = u64::from(self.devices);
+        let apart = u64::from(stride);
+        if stride > 0 && ranks > 0 && apart * u64::from(ranks - 1) < devices {
+            return Ok(());
+        }
+        let allowed = format!("1 or more each, and stride * (ranks - 1) below {devices} devices");
+        let got = format!("{stride}, {ranks}");
+        Err(Error::invalid("stride, ranks", got, allowed))
+    }
+
     /// The group of `size` ranks that lie `stride` apart, at its worst place in the cluster.
     ///
     /// At a level of `capacity` devices a unit holds `gcd(size, capacity / stride)` of the ranks

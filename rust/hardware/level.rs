@@ -28,6 +28,8 @@ pub enum LevelKind {
     Dragonfly,
     /// Circuits between units that a switch of mirrors sets; `bandwidth` is that of all circuits of a unit, per device.
     OpticalSwitch,
+    /// Every node reaches every other over light in one hop, by its transceivers; `bandwidth` is that of all of them.
+    SingleHop,
     /// Long links over which window and loss limit the rate of a flow.
     WideArea,
 }
@@ -58,6 +60,38 @@ pub struct Optical {
     pub reconfiguration: Seconds,
     /// Partners that a unit can send to without turning them.
     pub circuits: u32,
+}
+
+/// A network of subnets that each join one transceiver of a node in every communication group (RAMP).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SingleHop {
+    /// Transceivers of a node, and communication groups of the network.
+    pub transceivers: u32,
+    /// Racks of a communication group.
+    pub racks: u32,
+    /// Nodes of a rack.
+    pub nodes: u32,
+    /// Rate at which a node adds two of its inputs.
+    pub addition: BytesPerSecond,
+}
+
+impl SingleHop {
+    /// Refuses networks in which some partners would share no transceiver.
+    fn check(&self, path: &str) -> Result<()> {
+        let most = self.transceivers;
+        for (name, count, allowed) in [
+            ("transceivers", self.transceivers, 65_535),
+            ("racks", self.racks, most),
+            ("nodes", self.nodes, most.saturating_mul(most)),
+        ] {
+            if count == 0 || count > allowed {
+                let allowed = format!("1 to {allowed}");
+                return Err(Error::invalid(format!("{path}.{name}"), count, allowed));
+            }
+        }
+        positive(&format!("{path}.addition"), self.addition.value())
+    }
 }
 
 /// What limits a flow over a long way.
@@ -157,6 +191,9 @@ pub struct Level {
     /// What limits flows over a wide area; only there.
     #[serde(default)]
     pub wide_area: Option<WideArea>,
+    /// The transceivers of a single-hop network; only there.
+    #[serde(default)]
+    pub single_hop: Option<SingleHop>,
     /// How the collective library drives this level; absent: by its kind.
     #[serde(default)]
     pub library: Option<Library>,
@@ -239,6 +276,11 @@ impl Level {
         let own = [
             ("optical", self.optical.is_some(), LevelKind::OpticalSwitch),
             ("wide_area", self.wide_area.is_some(), LevelKind::WideArea),
+            (
+                "single_hop",
+                self.single_hop.is_some(),
+                LevelKind::SingleHop,
+            ),
         ];
         for (name, given, kind) in own {
             if given != (self.kind == kind) {
@@ -256,6 +298,9 @@ impl Level {
                 &format!("{path}.optical.reconfiguration"),
                 optical.reconfiguration.value(),
             )?;
+        }
+        if let Some(network) = &self.single_hop {
+            network.check(&format!("{path}.single_hop"))?;
         }
         self.wide_area.as_ref().map_or(Ok(()), |wide| {
             wide.check(&format!("{path}.wide_area"), self.latency)

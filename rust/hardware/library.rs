@@ -71,6 +71,7 @@ impl Library {
             LevelKind::Torus
             | LevelKind::WaferMesh
             | LevelKind::OpticalSwitch
+            | LevelKind::SingleHop
             | LevelKind::WideArea => &Self::PLAIN,
             LevelKind::FatTree | LevelKind::Dragonfly => &Self::NETWORK,
             LevelKind::Switch | LevelKind::Mesh | LevelKind::Pcie => &Self::NODE,

@@ -2,7 +2,7 @@
 
 use super::device::positive;
 use super::group::MAX_LEVELS;
-use super::level::Level;
+use super::level::{Level, LevelKind};
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Dollars, Watts};
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,11 @@ impl System {
                 got,
                 "1 to 1000",
             ));
+        }
+        let single_hop = |level: &Level| level.kind == LevelKind::SingleHop;
+        if self.levels.len() > 1 && self.levels.iter().any(single_hop) {
+            let allowed = "one level where one is single-hop: its nodes are the devices";
+            return Err(Error::invalid(at("levels"), self.levels.len(), allowed));
         }
         positive(&at("price.lifetime_years"), self.price.lifetime_years)?;
         let mut inner = 1;

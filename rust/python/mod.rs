@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod calls;
+mod compression;
 mod enter;
 mod error;
 mod input;
@@ -19,6 +20,8 @@ mod _engine {
     use super::calls::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,
     };
+    #[pymodule_export]
+    use super::compression::exchange;
     #[pymodule_export]
     use super::input::{Cluster, Workload};
     #[pymodule_export]

@@ -78,3 +78,12 @@ pub fn with_host(devices: u32) -> Cluster {
     });
     cluster
 }
+
+/// Nodes of a single-hop optical network, as published.
+pub fn ramp(devices: u32) -> Cluster {
+    let levels = r#"[
+        {"name": "ramp", "kind": "single-hop", "devices": 65536, "bandwidth": "1.6 TB/s",
+         "efficiency": 1.0, "latency": "1.45 us",
+         "single_hop": {"transceivers": 32, "racks": 32, "nodes": 64, "addition": "667 GB/s"}}]"#;
+    cluster(levels, devices)
+}

@@ -16,6 +16,7 @@ from scalewright.planning.collectives import (
     collective,
     uneven_all_to_all,
 )
+from scalewright.planning.compression import Exchange, averaging, compressed_all_reduce
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.many import Prices, estimate_many
@@ -27,14 +28,17 @@ __all__ = [
     "Comparison",
     "Crossover",
     "Estimate",
+    "Exchange",
     "Job",
     "Model",
     "Prices",
     "Search",
     "System",
     "UnevenAllToAll",
+    "averaging",
     "collective",
     "compare",
+    "compressed_all_reduce",
     "estimate",
     "estimate_job",
     "estimate_many",
