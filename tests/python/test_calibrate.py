@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,22 @@ def test_times_in_place_are_fitted_where_they_are_asked_for() -> None:
     assert "library.own_part" in {line["name"] for line in found.constants if not line["told"]}
     with pytest.raises(sw.InvalidError, match="in_place: got no row"):
         calibrate(rows, machines, in_place=True)
+
+
+def test_ctrl_c_leaves_no_override(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(done: int, total: int) -> None:
+        assert done < total
+        if done == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("scalewright.cli.output.progress_bar", lambda _: nullcontext(interrupted))
+    out = tmp_path / "my.toml"
+    log = str(LOGS / "one-node.log")
+    assert main(["calibrate", "nccl", log, "--system", "dgx-h100", "--out", str(out)]) == 130
+    assert capsys.readouterr().err == "scalewright: stopped\n"
+    assert not out.exists()
 
 
 def test_a_system_that_was_not_measured_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:

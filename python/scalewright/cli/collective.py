@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from numpy import float64
+    from numpy.typing import ArrayLike, NDArray
+
     from scalewright.cli.verb import Verbs
     from scalewright.planning import Collective, System
 
@@ -99,7 +102,7 @@ class _Question:
         self.machines, self.ranks = _machines(options)
         self.rate = _rate(options, self.machines)
 
-    def asked(self, sizes: Any, **changes: Any) -> Collective:  # noqa: ANN401 -- passed on
+    def asked(self, sizes: ArrayLike, **changes: object) -> Collective:
         """Return the engine's answer, with other rules where `changes` says so."""
         from scalewright.planning import collective
 
@@ -172,7 +175,7 @@ class _Question:
         title, *more = self._title()
         draw(Drawing(title, "; ".join(more), winner, others), path)
 
-    def _between(self, count: int) -> Any:  # noqa: ANN401 -- an array; numpy comes late
+    def _between(self, count: int) -> NDArray[float64]:
         """Return sizes at even distances on a scale of logarithms."""
         import numpy as np
 
@@ -230,7 +233,7 @@ class _Question:
         }
 
 
-def _finite(value: Any) -> Any:  # noqa: ANN401 -- of an array
+def _finite(value: object) -> object:
     """Return none for what is endless: JSON has no word for it."""
     return None if value == float("inf") else value
 

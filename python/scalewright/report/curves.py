@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from scalewright.planning import Collective
 
+# matplotlib is an extra, so its types are not at hand
+_Axes = Any
+_Figure = Any
+
 _GIGA = 1e9
 _FORMATS = (".png", ".svg", ".html")
 _INK, _FAINT, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
@@ -72,7 +76,7 @@ def draw(drawing: Drawing, path: str) -> None:
         _save(figure, path, drawing.title)
 
 
-def _curves(axes: Any, drawing: Drawing) -> None:  # noqa: ANN401 -- matplotlib comes late
+def _curves(axes: _Axes, drawing: Drawing) -> None:
     winner = drawing.winner
     sizes, busbw = winner.buffer_bytes, winner.bus_bandwidth_bytes_per_s / _GIGA
     # a pale band under the thin lines: each stays visible where it wins
@@ -94,7 +98,7 @@ def _curves(axes: Any, drawing: Drawing) -> None:  # noqa: ANN401 -- matplotlib 
     axes.set_ylim(0, 1.27 * max(highest, min(float(bound.max()), _MOST_ABOVE * highest)))
 
 
-def _crossovers(axes: Any, winner: Collective) -> None:  # noqa: ANN401
+def _crossovers(axes: _Axes, winner: Collective) -> None:
     sizes = winner.buffer_bytes
     inside = [c for c in winner.crossovers() if float(sizes[0]) < c.bytes < float(sizes[-1])]
     names = [line_name(inside[0].before), *(line_name(c.after) for c in inside)] if inside else []
@@ -130,7 +134,7 @@ def _crossovers(axes: Any, winner: Collective) -> None:  # noqa: ANN401
         )
 
 
-def _frame(axes: Any, drawing: Drawing) -> None:  # noqa: ANN401
+def _frame(axes: _Axes, drawing: Drawing) -> None:
     tickers = import_module("matplotlib.ticker")
     sizes = drawing.winner.buffer_bytes
     axes.set_xscale("log", base=2)
@@ -158,7 +162,7 @@ def _size(amount_bytes: float, _: object = None) -> str:
     return f"{number.removesuffix('.00')} {unit}"
 
 
-def _save(figure: Any, path: str, title: str) -> None:  # noqa: ANN401
+def _save(figure: _Figure, path: str, title: str) -> None:
     ending = Path(path).suffix.casefold()
     if ending != ".html":
         figure.savefig(path, format=ending[1:])
