@@ -82,7 +82,7 @@ def test_levels_read_out_in_full_price_the_same(
     cluster: Cluster, cluster_entry: dict[str, Any], ranks: int
 ) -> None:
     levels = json.loads(cluster.levels())
-    assert [level["latency"] for level in levels] == [2e-6, 5e-6]
+    assert [level["latency"] for level in levels] == pytest.approx([2e-6, 5e-6])
     assert all(level["library"]["simple"]["share"] == 1.0 for level in levels)
     cluster_entry["system"]["levels"] = levels
     again = Cluster(json.dumps(cluster_entry))
