@@ -39,6 +39,8 @@ class Cluster:
     """A number of devices of one system, read from JSON text."""
 
     def __new__(cls, json: str) -> Cluster: ...
+    def levels(self) -> str:
+        """Return the fabric levels, innermost first: a JSON list in SI units, with defaults."""
 
 @final
 class Job:

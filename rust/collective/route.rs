@@ -130,9 +130,7 @@ impl<'a> Route<'a> {
 
     #[inline]
     fn library(&self, i: usize) -> &'a Library {
-        let level = self.level(i);
-        let own = level.library.as_ref();
-        own.unwrap_or_else(|| Library::of_kind(level.kind))
+        self.level(i).driven_by()
     }
 
     #[inline]

@@ -212,6 +212,22 @@ impl Level {
         BytesPerSecond::new(rate.min(flows))
     }
 
+    /// How the collective library drives this level: its own table, else that of its kind.
+    #[inline]
+    pub fn driven_by(&self) -> &Library {
+        let own = self.library.as_ref();
+        own.unwrap_or_else(|| Library::of_kind(self.kind))
+    }
+
+    /// The same level with nothing left to a default.
+    #[must_use]
+    pub fn full(&self) -> Self {
+        Self {
+            library: Some(*self.driven_by()),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn check(&self, path: &str, inner: u32) -> Result<()> {
         positive(&format!("{path}.bandwidth"), self.bandwidth.value())?;
         share(&format!("{path}.efficiency"), self.efficiency)?;

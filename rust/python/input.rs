@@ -1,8 +1,9 @@
 //! What Python hands to the engine: opaque handles, read once from JSON text and checked.
 
+use super::planning::encode;
 use super::{enter, error};
 use crate::error::Error;
-use crate::hardware;
+use crate::hardware::{self, Level};
 use crate::workload::Transformer;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -46,6 +47,14 @@ impl Cluster {
         let (py, json) = (json.py(), text(json)?);
         let cluster = enter::brief(py, || hardware::Cluster::from_json(json))?;
         Ok(Self { cluster })
+    }
+
+    /// The fabric levels in full, innermost first, as JSON text: SI units, defaults filled in.
+    fn levels(&self, py: Python<'_>) -> PyResult<String> {
+        enter::brief(py, || {
+            let levels: Vec<Level> = self.cluster.system.levels.iter().map(Level::full).collect();
+            encode(&levels)
+        })
     }
 
     fn __repr__(&self) -> String {

@@ -77,6 +77,23 @@ def test_a_number_of_bytes_that_cannot_be_is_invalid(cluster: Cluster, bad: floa
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.parametrize("ranks", [8, 64])
+def test_levels_read_out_in_full_price_the_same(
+    cluster: Cluster, cluster_entry: dict[str, Any], ranks: int
+) -> None:
+    levels = json.loads(cluster.levels())
+    assert [level["latency"] for level in levels] == pytest.approx([2e-6, 5e-6])
+    assert all(level["library"]["simple"]["share"] == 1.0 for level in levels)
+    cluster_entry["system"]["levels"] = levels
+    again = Cluster(json.dumps(cluster_entry))
+    sizes = np.geomspace(1, 1e10, 50)
+    for name in COLLECTIVES[:4]:
+        group = (1, ranks)
+        assert np.array_equal(
+            times_of(again, name, group, sizes), times_of(cluster, name, group, sizes)
+        )
+
+
 @pytest.mark.parametrize(("stride", "size"), [(0, 8), (1, 0), (1, 65), (8, 9), (2**32 - 1, 2)])
 def test_a_group_that_leaves_the_cluster_is_invalid(
     cluster: Cluster, stride: int, size: int

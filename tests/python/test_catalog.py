@@ -156,6 +156,15 @@ def test_an_override_changes_only_what_it_says(tmp_path):
     assert catalog.load_system("DGX A100", overrides=[file]) == base
 
 
+def test_an_override_reaches_the_start_up_time_of_a_protocol(tmp_path):
+    mine = tmp_path / "mine.toml"
+    lines = ["kind = 'system'", "base = 'dgx-h100'", "[[levels]]", "name = 'nvswitch'"]
+    mine.write_text("\n".join([*lines, "library.simple.base = '9 us'"]))
+    simple = catalog.load_system("dgx-h100", [mine])["levels"][0]["library"]["simple"]
+    untouched = catalog.load_system("dgx-h100")["levels"][0]["library"]["simple"]
+    assert simple == {**untouched, "base": "9 us"}
+
+
 def test_a_nameless_override_changes_its_base_through_the_environment(tmp_path, monkeypatch):
     (tmp_path / "devices").mkdir()
     (tmp_path / "devices" / "h100.toml").write_text('base = "h100-sxm"\n[power]\npeak = "500 W"\n')

@@ -26,10 +26,8 @@ _LABELS = ("name", "title", "aliases", "base", "sources")
 
 def merged(base: Table, changes: Table) -> Table:
     """Return the base with the changes laid over it; both stay as they are."""
-    result = copy.deepcopy(base)
-    for key, value in changes.items():
-        if key != "base":
-            result[key] = _laid_over(result.get(key), value)
+    # deeper down `base` is a field like any other: the start-up time of a protocol
+    result = _merged_fields(base, {key: value for key, value in changes.items() if key != "base"})
     if changes.get("name", base.get("name")) != base.get("name") and "aliases" not in changes:
         # a spelling of the base must go on meaning the base
         result.pop("aliases", None)
@@ -60,14 +58,22 @@ def _covered(path: str, sources: Table) -> bool:
     return any(path == prefix or path.startswith(f"{prefix}.") for prefix in sources)
 
 
+def _merged_fields(base: Table, changes: Table) -> Table:
+    result = copy.deepcopy(base)
+    for key, value in changes.items():
+        result[key] = _laid_over(result.get(key), value)
+    return result
+
+
 def _laid_over(old: object, new: object) -> object:
     old_members, new_members = named_members(old), named_members(new)
     if isinstance(old, dict) and isinstance(new, dict):
-        return merged(cast("Table", old), cast("Table", new))
+        return _merged_fields(cast("Table", old), cast("Table", new))
     if old_members is None or new_members is None:
         return copy.deepcopy(new)
     result = {member["name"]: member for member in old_members}
     for member in new_members:
         name = member["name"]
-        result[name] = merged(result[name], member) if name in result else copy.deepcopy(member)
+        known = name in result
+        result[name] = _merged_fields(result[name], member) if known else copy.deepcopy(member)
     return list(result.values())

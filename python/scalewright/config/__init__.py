@@ -3,6 +3,7 @@
 from scalewright.config.json_text import json_text
 from scalewright.config.kinds import need, need_count, need_places
 from scalewright.config.plan import FIELDS, Plan, completed, plan_fields
+from scalewright.config.sizes import buffer_sizes
 from scalewright.config.space import pinned_fields, space
 from scalewright.config.training import Training
 
@@ -10,6 +11,7 @@ __all__ = [
     "FIELDS",
     "Plan",
     "Training",
+    "buffer_sizes",
     "completed",
     "json_text",
     "need",

@@ -1,6 +1,8 @@
 """How does a person read an answer: tables on a terminal, plain text in a pipe?"""
 
+from scalewright.report.calibration import show_calibration
 from scalewright.report.catalog import show_entry, show_names
+from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.estimate import show_estimate, show_explanation
 from scalewright.report.screen import console
@@ -8,6 +10,8 @@ from scalewright.report.search import show_search
 
 __all__ = [
     "console",
+    "show_calibration",
+    "show_collective",
     "show_comparison",
     "show_entry",
     "show_estimate",

@@ -1,0 +1,174 @@
+"""Which constants bring predicted times nearest to measured ones?
+
+Least sum of Huber's loss over `log(predicted / measured)`, in the logarithms of the constants, by
+Levenberg-Marquardt steps inside bounds from several starts: the least of several algorithms wins
+at each size, so one start may end where an algorithm never wins. Huber 1964; More 1978.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy import bool_, float64
+    from numpy.typing import NDArray
+
+    Vector = NDArray[float64]
+    Flags = NDArray[bool_]
+    Errors = Callable[[Vector], Vector]
+
+# an error beyond this counts by its size, not by its square
+_HUBER = 0.05
+# what pulls a constant that nothing else moves back to where it was, in errors per factor e
+_PULL = 1e-2
+_STEP = 1e-5
+_MOST_STEPS = 60
+_LONGEST_STEP = 0.7
+_COARSE, _FINE = 1e-2, 1e-6
+_STARTS = 6
+_SPREAD = 0.5
+# rows are no truer than this, whatever their scatter
+_LEAST_SCATTER = 0.01
+# a constant known to no better than this factor (in logarithms) may be of no account
+_VAGUE = 0.5
+# by how much the loss must fall, in squares of the scatter, for a constant to be told (Akaike 1974)
+_WORTH = 2.0
+
+
+class Problem:
+    """Errors as a function of constants, and what the constants may be; all in logarithms."""
+
+    def __init__(self, errors: Errors, start: Vector, bounds: tuple[Vector, Vector]) -> None:
+        """Take the errors by row, the start, and the bounds below and above."""
+        self.errors = errors
+        self.start = start
+        self.least, self.most = bounds
+
+    def inside(self, values: Vector) -> Vector:
+        """Return the nearest values that are allowed."""
+        return values.clip(self.least, self.most)
+
+    def loss(self, values: Vector) -> float:
+        """Return Huber's loss, doubled so that it is a sum of squares where errors are small."""
+        import numpy as np
+
+        size = np.abs(self.errors(values))
+        return float(np.where(size <= _HUBER, size**2, _HUBER * (2 * size - _HUBER)).sum())
+
+    def slopes(self, values: Vector, at: Vector, free: Flags) -> Vector:
+        """Return the change of each error with each free constant."""
+        import numpy as np
+
+        columns = np.zeros((len(at), len(values)))
+        for place in np.flatnonzero(free):
+            # at the upper bound the step goes down
+            step = -_STEP if values[place] + _STEP > self.most[place] else _STEP
+            moved = values.copy()
+            moved[place] += step
+            columns[:, place] = (self.errors(moved) - at) / step
+        return columns
+
+
+def best(problem: Problem, starts: list[Vector], progress: Callable[[int, int], object]) -> Vector:
+    """Return the constants of least loss from given starts and from some about the best of them."""
+    import numpy as np
+
+    everything = np.ones(len(problem.start), dtype=np.bool_)
+    # the same files must give the same constants
+    chance = np.random.default_rng(20)
+    found: list[tuple[float, Vector]] = []
+    for done in range(len(starts) + _STARTS):
+        progress(done, len(starts) + _STARTS + 1)
+        if done < len(starts):
+            start = starts[done]
+        else:
+            middle = min(found, key=lambda pair: pair[0])[1]
+            start = middle + chance.normal(0.0, _SPREAD, len(middle))
+        end = descend(problem, problem.inside(start), everything, _COARSE)
+        found.append((problem.loss(end), end))
+    return descend(problem, min(found, key=lambda pair: pair[0])[1], everything)
+
+
+def descend(problem: Problem, values: Vector, free: Flags, least_gain: float = _FINE) -> Vector:
+    """Return where steps downhill from `values` end; constants that are not free stay.
+
+    It ends at a step that lessens the loss by less than the share `least_gain`.
+    """
+    import numpy as np
+
+    damping = 1e-3
+    loss = _pulled(problem, values)
+    for _ in range(_MOST_STEPS):
+        at = problem.errors(values)
+        slopes = problem.slopes(values, at, free)
+        weight = np.minimum(1.0, _HUBER / np.maximum(np.abs(at), 1e-300))
+        pull = np.where(free, _PULL**2, 1.0)
+        matrix = slopes.T @ (slopes * weight[:, None]) + np.diag(pull)
+        downhill = -slopes.T @ (weight * at) - np.where(free, pull * (values - problem.start), 0.0)
+        # a constant at its bound that would leave it stays
+        out = (downhill > 0) & (values >= problem.most) | (downhill < 0) & (values <= problem.least)
+        stays = out | ~free
+        matrix[stays, :] = matrix[:, stays] = 0.0
+        matrix[stays, stays] = 1.0
+        downhill[stays] = 0.0
+        gain = 0.0
+        while damping < 1e8:
+            step = np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), downhill)
+            step *= min(1.0, _LONGEST_STEP / max(float(np.abs(step).max()), 1e-300))
+            moved = problem.inside(values + step)
+            gain = loss - (lower := _pulled(problem, moved))
+            if gain > 0:
+                values, loss, damping = moved, lower, max(damping / 5, 1e-9)
+                break
+            damping *= 4
+        if gain <= least_gain * loss + 1e-15:
+            break
+    return values
+
+
+def settled(problem: Problem, values: Vector) -> tuple[Vector, Flags]:
+    """Return the constants and which of them the rows can tell; the others are where they started.
+
+    A constant that is only vaguely known goes back to its start unless the loss then grows by more
+    than Akaike's criterion allows, the rest being fitted again.
+    """
+    import numpy as np
+
+    told = np.ones(len(values), dtype=np.bool_)
+    judged = ~told
+    while True:
+        spread = _spread(problem, values, told)
+        vague = told & ~judged & (spread > _VAGUE)
+        if not vague.any():
+            return values, told
+        place = int(np.argmax(np.where(vague, spread, -1.0)))
+        judged[place] = True
+        without = told.copy()
+        without[place] = False
+        back = values.copy()
+        back[place] = problem.start[place]
+        fitted = descend(problem, back, without)
+        grown = problem.loss(fitted) - problem.loss(values)
+        if grown <= _WORTH * _scatter(problem, values, told) ** 2:
+            values, told = fitted, without
+
+
+def _pulled(problem: Problem, values: Vector) -> float:
+    return problem.loss(values) + float((_PULL**2 * (values - problem.start) ** 2).sum())
+
+
+def _scatter(problem: Problem, values: Vector, free: Flags) -> float:
+    rows = len(problem.errors(values))
+    spare = max(rows - int(free.sum()), 1)
+    return max((problem.loss(values) / spare) ** 0.5, _LEAST_SCATTER)
+
+
+def _spread(problem: Problem, values: Vector, free: Flags) -> Vector:
+    """Return how far each free constant may be off; before, a factor e either way is known."""
+    import numpy as np
+
+    slopes = problem.slopes(values, problem.errors(values), free)
+    matrix = slopes.T @ slopes / _scatter(problem, values, free) ** 2 + np.eye(len(values))
+    return np.sqrt(np.diag(np.linalg.inv(matrix)))

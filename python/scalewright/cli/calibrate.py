@@ -1,0 +1,91 @@
+"""`scalewright calibrate nccl`: which constants do my own measurements give a system?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scalewright.cli.verb import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser(
+        "calibrate", help="fit the constants of a fabric to measured collectives"
+    )
+    parser.add_argument("what", choices=("nccl",), help="what was measured with: nccl-tests")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="what nccl-tests or rccl-tests printed, or CSV"
+    )
+    parser.add_argument(
+        "--system", required=True, metavar="NAME|FILE", help="catalog name or TOML file"
+    )
+    parser.add_argument(
+        "--level", metavar="NAME", help="level to fit (the outermost that the rows cross)"
+    )
+    parser.add_argument(
+        "--ranks", type=int, metavar="N", help="ranks of logs that do not list them"
+    )
+    parser.add_argument(
+        "--collective", metavar="NAME", help="collective of logs that do not name it"
+    )
+    parser.add_argument(
+        "--only", metavar="TEXT", help="only CSV rows whose system contains this text"
+    )
+    parser.add_argument(
+        "--in-place", action="store_true", help="fit the times in place, not those out of place"
+    )
+    parser.add_argument("--out", metavar="FILE.toml", help="write an override for --override")
+    parser.add_argument(
+        "--override",
+        "--catalog",
+        action="append",
+        default=[],
+        metavar="DIR|FILE",
+        help="your own entries to start from; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for machines")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the files, fit, write the override and show what was found."""
+    from pathlib import Path
+
+    from scalewright.calibration import calibrate, read_files
+    from scalewright.cli.output import progress_bar
+    from scalewright.config import need_count
+    from scalewright.planning import stamp, system
+
+    if options.ranks is not None:
+        need_count("ranks", options.ranks, least=2)
+    machines = system(options.system, 1, overrides=options.override)
+    rows = read_files(
+        options.files, ranks=options.ranks, collective=options.collective, only=options.only
+    )
+    with progress_bar("fitting") as progress:
+        found = calibrate(
+            rows, machines, options.level, in_place=options.in_place, progress=progress
+        )
+    if options.out:
+        Path(options.out).write_text(found.override, encoding="utf-8")
+    answer = found.to_dict()
+    if options.json:
+        from scalewright.cli.output import show_json
+
+        show_json({**stamp(options.override), **answer})
+        return 0
+    from scalewright.report import console, show_calibration
+
+    screen = console()
+    show_calibration(answer, screen)
+    screen.print()
+    if options.out:
+        own = [options.system] if options.system.endswith(".toml") else []
+        places = " ".join(f"--override {place}" for place in [*options.override, *own, options.out])
+        screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
+    else:
+        screen.print("--out FILE.toml writes the constants as an override")
+    return 0
