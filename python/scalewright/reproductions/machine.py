@@ -22,6 +22,7 @@ _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("b300",), "dgx-b300"),
     (("b200",), "dgx-b200"),
     (("h200",), "dgx-h200"),
+    (("h20",), "h20-node"),
     (("h800",), "h800-cluster"),
     (("h100", "pcie"), "h100-pcie-node"),
     (("h100",), "dgx-h100"),
@@ -34,6 +35,7 @@ _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("l40s",), "l40s-node"),
     (("mi300x",), "mi300x-node"),
     (("mi325x",), "mi325x-node"),
+    (("mi355x",), "mi355x-node"),
     (("mi250x",), "mi250x"),
     (("v5p",), "tpu-v5p"),
     (("v5e",), "tpu-v5e"),
@@ -76,6 +78,15 @@ def machine_of(row: Row) -> Machine:
     return Machine(system, load_device(system["device"]), count, notes)
 
 
+def usual_system(text: str) -> str | None:
+    """Return the usual system of the device that a text names, if it names one."""
+    folded = text.casefold()
+    for words, name in _USUAL:
+        if all(word in folded for word in words):
+            return name
+    return None
+
+
 def _devices(row: Row) -> int:
     if (count := row.count("devices")) is not None:
         return count
@@ -104,10 +115,8 @@ def _system(text: str) -> tuple[str, bool, tuple[str, ...]]:
         return load_system(text)["name"], False, ()
     except UnknownNameError:
         pass
-    folded = text.casefold()
-    for words, name in _USUAL:
-        if all(word in folded for word in words):
-            return name, False, (f"hardware '{text}' taken as {name}",)
+    if (name := usual_system(text)) is not None:
+        return name, False, (f"hardware '{text}' taken as {name}",)
     close = ", ".join(names("system")[:4])
     message = f"hardware: unknown system '{text}'; known: {close} and {len(names('system'))} in all"
     raise UnknownNameError(message)

@@ -14,6 +14,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import System, system
+from scalewright.reproductions.machine import usual_system
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,10 +78,7 @@ class Machines:
         Raises:
             ScalewrightError: The system is not known, or has no group like this one.
         """
-        if self._only is None:
-            found = _found(row.system)
-        else:
-            found = _Known(self._only, calibrated=False, note="")
+        found = _found(row) if self._only is None else _Known(self._only, calibrated=False, note="")
         table = load_system(found.system, self._overrides)
         stride = _stride(row, table)
         devices = (row.ranks - 1) * stride + 1
@@ -129,8 +127,8 @@ def _algorithms(said: str) -> tuple[str, ...]:
     return ()
 
 
-def _found(text: str) -> _Known:
-    known = _table()
+def _found(row: CollectiveRow) -> _Known:
+    text, known = row.system, _table()
     wanted = normalised(text)
     if wanted in known:
         entry = known[wanted]
@@ -144,11 +142,15 @@ def _found(text: str) -> _Known:
     try:
         return _Known(load_system(text)["name"], calibrated=False, note="")
     except UnknownNameError:
-        message = (
-            f"system: unknown name '{text}'; allowed: a name of the catalog or of "
-            "published/collectives/systems.csv, or --system NAME for all rows"
-        )
-        raise UnknownNameError(message) from None
+        pass
+    # inside a node the device says how it is joined; between nodes no text of a device does
+    if row.nodes in (None, 1) and (usual := usual_system(text)) is not None:
+        return _Known(usual, calibrated=False, note="")
+    message = (
+        f"system: unknown name '{text}'; allowed: a name of the catalog or of "
+        "published/collectives/systems.csv, or --system NAME for all rows"
+    )
+    raise UnknownNameError(message)
 
 
 @cache
