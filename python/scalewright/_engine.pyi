@@ -20,6 +20,7 @@ __all__ = [
     "explain",
     "metric",
     "search",
+    "simulate_collective",
     "simulate_msccl",
     "uneven",
     "version",
@@ -135,6 +136,12 @@ def exchange(cluster: Cluster, request: str) -> str:
     `policy` or both; the answer's `steps`, `full_rounds`, `compressed_rounds`, `rounds_per_step`,
     `bits_per_element`, `sent_bytes`, `plain_sent_bytes`, `time_s`, `passes_time_s`, `worst_time_s`,
     `plain_time_s`, `losing_bytes`, `break_even_bytes` and `mixing`.
+    """
+
+def simulate_collective(cluster: Cluster, request: str, ranks: int, buffer_bytes: float) -> str:
+    """Run the one algorithm of a request on the links, all groups at once, beside its closed form.
+
+    The JSON text holds `time_s`, `closed_form_s`, `transfers` and `busiest_link_share`.
     """
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:

@@ -1,10 +1,11 @@
-//! A user's own collective algorithm from Python: MSCCL XML in, what its run on a cluster gives out.
+//! Algorithms run on the links from Python: a name or MSCCL XML in, what the run gives out.
 
+use super::calls::Request;
 use super::enter;
 use super::input::{Cluster, text};
 use super::planning::encode;
-use crate::collective::Msccl;
-use crate::error::Error;
+use crate::collective::{Msccl, Ranks, simulate};
+use crate::error::{self, Error, Result};
 use crate::units::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -19,11 +20,56 @@ pub(super) fn simulate_msccl(
     let (py, xml) = (cluster.py(), text(xml)?);
     let cluster = &cluster.get().cluster;
     enter::long(py, None, |_| {
-        if !(0.0..=1e30).contains(&buffer_bytes) {
-            let allowed = "0 to 1e30 bytes";
-            return Err(Error::invalid("buffer_bytes", buffer_bytes, allowed));
-        }
+        check(buffer_bytes)?;
         let algorithm = Msccl::from_xml(xml)?;
         encode(&algorithm.simulate(cluster, Bytes::new(buffer_bytes))?)
     })
+}
+
+/// Runs a collective by one algorithm on the links of a cluster, beside its closed form.
+#[pyfunction]
+pub(super) fn simulate_collective(
+    cluster: &Bound<'_, Cluster>,
+    request: &Bound<'_, PyString>,
+    ranks: u32,
+    buffer_bytes: f64,
+) -> PyResult<String> {
+    let (py, request) = (cluster.py(), text(request)?);
+    let cluster = &cluster.get().cluster;
+    enter::long(py, None, |_| {
+        check(buffer_bytes)?;
+        let request: Request = error::from_json("collective", request)?;
+        let sweep = request.sweep(cluster)?;
+        let &[algorithm] = sweep.rules.allowed.as_slice() else {
+            let allowed = "one name";
+            return Err(Error::invalid(
+                "algorithm",
+                sweep.rules.allowed.len(),
+                allowed,
+            ));
+        };
+        let ranks = Ranks {
+            stride: sweep.stride,
+            size: ranks,
+        };
+        let bytes = Bytes::new(buffer_bytes);
+        encode(&simulate(
+            algorithm,
+            sweep.collective,
+            cluster,
+            ranks,
+            bytes,
+        )?)
+    })
+}
+
+fn check(buffer_bytes: f64) -> Result<()> {
+    if (0.0..=1e30).contains(&buffer_bytes) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "buffer_bytes",
+        buffer_bytes,
+        "0 to 1e30 bytes",
+    ))
 }

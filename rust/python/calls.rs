@@ -23,7 +23,7 @@ pub(super) fn version() -> &'static str {
 /// What is asked about a collective, but for its arrays.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(super) struct Request {
     collective: String,
     #[serde(default = "one")]
     stride: u32,
@@ -45,7 +45,7 @@ fn one() -> u32 {
 }
 
 impl Request {
-    fn sweep<'a>(&self, cluster: &'a hardware::Cluster) -> Result<Sweep<'a>> {
+    pub(super) fn sweep<'a>(&self, cluster: &'a hardware::Cluster) -> Result<Sweep<'a>> {
         let algorithms = |names: &[String]| -> Result<Vec<Algorithm>> {
             names.iter().map(|name| Algorithm::named(name)).collect()
         };

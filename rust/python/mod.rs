@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _engine {
     #[pymodule_export]
-    use super::algorithm::simulate_msccl;
+    use super::algorithm::{simulate_collective, simulate_msccl};
     #[pymodule_export]
     use super::calls::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,

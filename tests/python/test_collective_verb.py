@@ -199,7 +199,7 @@ def test_a_calibration_to_a_printed_run_predicts_that_run(
     mine.write_text("\n".join([*lines, *level, "library.simple.base = '40 us'"]))
     logs: list[str] = []
     for ranks in ("2", "4", "8"):
-        asked = ["collective", "all_reduce", "--system", "mine", "--override", str(mine)]
+        asked = ["collective", "all_reduce", "--system", "mine", "--catalog", str(mine)]
         assert main([*asked, "--ranks", ranks, "--like", "nccl-tests"]) == 0
         log = tmp_path / f"{ranks}.log"
         log.write_text(capsys.readouterr().out)
@@ -207,7 +207,7 @@ def test_a_calibration_to_a_printed_run_predicts_that_run(
     out = str(tmp_path / "fitted.toml")
     assert main(["calibrate", "nccl", *logs, "--system", "dgx-h100", "--out", out]) == 0
     assert "held-out rows" in capsys.readouterr().out
-    fitted = times(answered(capsys, "--override", out))
+    fitted = times(answered(capsys, "--catalog", out))
     told = sw.system("mine", 8, overrides=[str(mine)])
     wanted = sw.collective("all_reduce", buffer_sizes("1K:16G:2"), told, 8).time_s.tolist()
     assert fitted == pytest.approx(wanted, rel=0.01)

@@ -37,9 +37,8 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--in-place", action="store_true", help="fit the times in place, not those out of place"
     )
-    parser.add_argument("--out", metavar="FILE.toml", help="write an override for --override")
+    parser.add_argument("--out", metavar="FILE.toml", help="write them as an entry for --catalog")
     parser.add_argument(
-        "--override",
         "--catalog",
         action="append",
         default=[],
@@ -61,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.ranks is not None:
         need_count("ranks", options.ranks, least=2)
-    machines = system(options.system, 1, overrides=options.override)
+    machines = system(options.system, 1, overrides=options.catalog)
     rows = read_files(
         options.files, ranks=options.ranks, collective=options.collective, only=options.only
     )
@@ -75,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**stamp(options.override), **answer})
+        show_json({**stamp(options.catalog), **answer})
         return 0
     from scalewright.report import console, show_calibration
 
@@ -84,8 +83,8 @@ def run(options: argparse.Namespace) -> int:
     screen.print()
     if options.out:
         own = [options.system] if options.system.endswith(".toml") else []
-        places = " ".join(f"--override {place}" for place in [*options.override, *own, options.out])
+        places = " ".join(f"--catalog {place}" for place in [*options.catalog, *own, options.out])
         screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
     else:
-        screen.print("--out FILE.toml writes the constants as an override")
+        screen.print("--out FILE.toml writes the constants as an entry for --catalog")
     return 0

@@ -42,7 +42,6 @@ def add(verbs: Verbs) -> None:
     )
     _add_rules(parser)
     parser.add_argument(
-        "--override",
         "--catalog",
         action="append",
         default=[],
@@ -135,14 +134,14 @@ class _Question:
         from scalewright.cli.output import show_json
         from scalewright.planning import stamp
 
-        show_json({**stamp(self.options.override), **self._values()})
+        show_json({**stamp(self.options.catalog), **self._values()})
 
     def show_like(self) -> None:
         """Print what nccl-tests would."""
         from scalewright.planning import stamp
         from scalewright.report.nccl_tests import Run, program_sizes, show_like_nccl_tests
 
-        made = stamp(self.options.override)
+        made = stamp(self.options.catalog)
         note = [
             f"Predicted by scalewright {made['engine_version']} for {self.machines.name}, catalog "
             f"{made['catalog_hash']}; nothing was run",
@@ -255,12 +254,12 @@ def _machines(options: argparse.Namespace) -> tuple[System, int]:
     from scalewright.planning import system
 
     need_count("stride", options.stride)
-    one = system(options.system, 1, overrides=options.override)
+    one = system(options.system, 1, overrides=options.catalog)
     ranks = int(one.table["devices_per_node"]) if options.ranks is None else options.ranks
     need_count("ranks", ranks)
     span = (ranks - 1) * options.stride + 1
     need_count("ranks, stride", span)
-    return system(options.system, span, overrides=options.override), ranks
+    return system(options.system, span, overrides=options.catalog), ranks
 
 
 def _rate(options: argparse.Namespace, machines: System) -> float | None:

@@ -20,6 +20,12 @@ from scalewright.planning.compression import Exchange, averaging, compressed_all
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.many import Prices, estimate_many
+from scalewright.planning.simulation import (
+    SimulatedCollective,
+    SimulatedMsccl,
+    simulate_collective,
+    simulate_msccl,
+)
 from scalewright.planning.stamp import SCHEMA_VERSION, stamp
 
 __all__ = [
@@ -33,6 +39,8 @@ __all__ = [
     "Model",
     "Prices",
     "Search",
+    "SimulatedCollective",
+    "SimulatedMsccl",
     "System",
     "UnevenAllToAll",
     "averaging",
@@ -46,6 +54,8 @@ __all__ = [
     "model",
     "search",
     "search_job",
+    "simulate_collective",
+    "simulate_msccl",
     "stamp",
     "system",
     "uneven_all_to_all",

@@ -25,6 +25,7 @@ _FILE = ("published", "collectives", "systems.csv")
 _COLLECTIVES = {"alltoall": "all_to_all", "sendrecv": "send_receive", "allreduce": "all_reduce"}
 # words of what a source says of the algorithm, and what that leaves to compete; the first that fits
 _ALGORITHMS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"ring-like", ("ring",)),
     (r"^auto", ()),
     (r"one-?shot", ("one_shot",)),
     (r"two-?shot", ("two_shot",)),

@@ -1,0 +1,110 @@
+"""How long does a collective take when its messages run on the links, one by one?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewright import _engine
+from scalewright.config import json_text, need, need_count
+from scalewright.errors import InvalidError
+from scalewright.planning.inputs import System
+
+
+@dataclass(frozen=True)
+class SimulatedCollective:
+    """A run of an algorithm on all groups of a system at once, by max-min fair flows."""
+
+    time_s: float
+    """When the last transfer has arrived."""
+    closed_form_s: float
+    """What the closed form says, without a library's start-up and protocols."""
+    transfers: int
+    busiest_link_share: float
+    """Most bytes on one link over what it could have carried in the time."""
+
+
+@dataclass(frozen=True)
+class SimulatedMsccl:
+    """A run of an algorithm that is written as MSCCL XML, rank `i` on device `i`."""
+
+    algorithm: str
+    collective: str
+    ranks: int
+    messages: int
+    sent_bytes: float
+    time_s: float
+    algorithm_bandwidth_bytes_per_s: float
+    busiest_link_share: float
+
+
+def simulate_collective(
+    name: str,
+    buffer_bytes: float,
+    system: System,
+    ranks: int | None = None,
+    *,
+    algorithm: str,
+    stride: int = 1,
+) -> SimulatedCollective:
+    """Run an algorithm on the links of a system: the witness of its closed form.
+
+    Args:
+        name: As in `collective`.
+        buffer_bytes: Full buffer as in nccl-tests.
+        system: The machines; groups like this one fill them and run at the same time.
+        ranks: Members of a group; all devices where left out.
+        algorithm: Its name, as `ring`.
+        stride: Distance between neighbours of a group.
+
+    Raises:
+        ScalewrightError: Wrong name or size, an algorithm that cannot run here, or a run of more
+            than 2^25 transfers.
+    """
+    need("collective", name, str, "a name, as all_reduce")
+    need("algorithm", algorithm, str, "a name, as ring")
+    need("system", system, System, "what scalewright.system(...) returns")
+    members = system.devices if ranks is None else ranks
+    need_count("ranks", members)
+    need_count("stride", stride)
+    need("buffer_bytes", buffer_bytes, (int, float), "a number of bytes")
+    asked = {
+        "collective": name,
+        "algorithms": [algorithm],
+        "stride": stride,
+    }
+    request = json_text("collective", asked)
+    answer = _engine.simulate_collective(system.cluster, request, members, float(buffer_bytes))
+    return SimulatedCollective(**json.loads(answer))
+
+
+def simulate_msccl(algorithm: str | Path, buffer_bytes: float, system: System) -> SimulatedMsccl:
+    """Run an algorithm of the MSCCL runtime on the links of a system.
+
+    Args:
+        algorithm: The path of an XML file, or its text.
+        buffer_bytes: Full buffer as in nccl-tests.
+        system: The machines.
+
+    Raises:
+        ScalewrightError: The file cannot be read; the XML is wrong, with the line; or there are
+            fewer devices than ranks.
+    """
+    need("algorithm", algorithm, (str, Path), "the path of an XML file, or its text")
+    need("system", system, System, "what scalewright.system(...) returns")
+    need("buffer_bytes", buffer_bytes, (int, float), "a number of bytes")
+    is_text = isinstance(algorithm, str) and algorithm.lstrip().startswith("<")
+    text = str(algorithm) if is_text else _read(Path(algorithm))
+    answer = _engine.simulate_msccl(
+        system.cluster, text.encode("utf-8", "backslashreplace").decode(), float(buffer_bytes)
+    )
+    return SimulatedMsccl(**json.loads(answer))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        message = f"{path}: cannot be read as text: {error}"
+        raise InvalidError(message) from error
