@@ -99,7 +99,7 @@ def test_the_override_makes_the_engine_predict_what_was_measured(
     worst = max(abs(answer["errors"][which][0]["worst_error"]) for which in ("held_out", "fitted"))
     assert errors.max() == pytest.approx(worst, abs=1e-5)
     assert np.median(errors) < 0.01
-    told = {line["name"] for line in answer["constants"] if line["told"]}
+    told = {line["name"] for line in answer["constants"] if line["status"] == "fitted"}
     written = {
         path.removeprefix(f"system.levels.{level['name']}.") for path in changed_system.overridden
     }
@@ -118,8 +118,9 @@ def test_times_in_place_are_fitted_where_they_are_asked_for() -> None:
     found = calibrate(both, machines, in_place=True)
     # these are the catalog's own times; without the copy of one's own part, nothing tells its rate
     assert abs(found.errors["held_out"][0]["worst_error"]) < 1e-9
-    assert all(line["before"] == line["after"] for line in found.constants if not line["told"])
-    assert "library.own_part" in {line["name"] for line in found.constants if not line["told"]}
+    assert all(line["before"] == line["after"] for line in found.constants)
+    status = {line["name"]: line["status"] for line in found.constants}
+    assert (status["library.own_part"], status["efficiency"]) == ("untold", "confirmed")
     with pytest.raises(sw.InvalidError, match="in_place: got no row"):
         calibrate(rows, machines, in_place=True)
 
@@ -171,11 +172,13 @@ def test_every_third_size_of_a_group_is_held_out_with_its_twins() -> None:
 def test_what_few_rows_cannot_tell_stays_as_in_the_catalog() -> None:
     machines = sw.system("dgx-h100", 8)
     found = calibrate(timed(rows_of("broadcast", 8, [2**30, 2**33]), machines, 0, 1.3), machines)
-    kept = [line for line in found.constants if not line["told"]]
+    kept = [line for line in found.constants if line["status"] != "fitted"]
     assert all(line["before"] == line["after"] for line in kept)
     names = {line["name"] for line in kept}
     assert {"library.issue", "library.pairwise_share", "library.in_network.base"} <= names
-    assert 0 < len(found.constants) - len(kept) <= found.rows["fitted"]
+    assert [line["name"] for line in found.constants if line["status"] == "fitted"] == [
+        "efficiency"
+    ]
     assert found.errors["held_out"] == []
 
 

@@ -39,7 +39,8 @@ class Calibration:
     rows: dict[str, int]
     """How many rows were read, fitted, held out, and left out since they cross another level."""
     constants: tuple[dict[str, Any], ...]
-    """By constant: `name`, `before`, `after`, and `told`: whether the rows could tell it."""
+    """By constant: `name`, `before`, `after`, and `status`: `fitted`, `confirmed` (the rows tell it
+    and give no reason to change it) or `untold` (they do not)."""
     errors: dict[str, list[dict[str, Any]]]
     """Lines of `residuals`: `held_out`, `fitted`, and `held_out_before` with the old constants."""
     override: str
@@ -94,8 +95,8 @@ def calibrate(
         raise InvalidError(message)
     which = constants(bench.levels[place], innermost=place == 0)
     before = np.array([constant.of(bench.levels[place]) for constant in which])
-    after, told = _fitted(bench, (place, which), ~apart, progress or _silent)
-    return _answer(bench, (place, which), (before, after, told), apart, len(rows))
+    after, status = _fitted(bench, (place, which), ~apart, progress or _silent)
+    return _answer(bench, (place, which), (before, after, status), apart, len(rows))
 
 
 def _timed_in_place(rows: Sequence[Measured]) -> list[Measured]:
@@ -130,8 +131,8 @@ def _fitted(
     what: tuple[int, list[Constant]],
     chosen: Flags,
     progress: Callable[[int, int], object],
-) -> tuple[Vector, Flags]:
-    """Return the constants after the fit, and which of them the rows could tell."""
+) -> tuple[Vector, list[str]]:
+    """Return the constants after the fit, and what was done with each."""
     import numpy as np
 
     from scalewright.calibration.fitting import Problem, best, settled
@@ -152,11 +153,12 @@ def _fitted(
     start = np.log([min(max(c.of(level), c.least), c.most) for c in which])
     problem = Problem(errors, start, (bounds[0], bounds[1]))
     starts = [start, problem.inside(_scaled(which, start, errors(start)))]
-    found, told = settled(problem, best(problem, starts, progress))
+    found, moved, untold = settled(problem, best(problem, starts, progress))
     kept = np.array([constant.of(level) for constant in which])
     # what is written is rounded; what is told of it must be the same
     rounded = np.array([float(f"{value:.6g}") for value in np.exp(found)])
-    return np.where(told, rounded, kept), told
+    status = np.where(moved, "fitted", np.where(untold, "untold", "confirmed"))
+    return np.where(moved, rounded, kept), status.tolist()
 
 
 def _scaled(which: list[Constant], start: Vector, errors: Vector) -> Vector:
@@ -177,15 +179,19 @@ def _scaled(which: list[Constant], start: Vector, errors: Vector) -> Vector:
 def _answer(
     bench: Bench,
     what: tuple[int, list[Constant]],
-    found: tuple[Vector, Vector, Flags],
+    found: tuple[Vector, Vector, list[str]],
     apart: Flags,
     read: int,
 ) -> Calibration:
     """Put together what was found and how well it predicts."""
     place, which = what
-    before, after, told = found
+    before, after, status = found
     level = bench.levels[place]
-    changes = [(c, float(v)) for c, v, moved in zip(which, after, told, strict=True) if moved]
+    changes = [
+        (constant, float(value))
+        for constant, value, what in zip(which, after, status, strict=True)
+        if what == "fitted"
+    ]
     levels = list(bench.levels)
     levels[place] = changed(level, which, after.tolist())
     predicted, old = bench.times(levels), bench.times()
@@ -208,8 +214,8 @@ def _answer(
         files=files,
         rows=rows,
         constants=tuple(
-            {"name": c.name, "before": float(b), "after": float(a), "told": bool(t)}
-            for c, b, a, t in zip(which, before, after, told, strict=True)
+            {"name": c.name, "before": float(b), "after": float(a), "status": s}
+            for c, b, a, s in zip(which, before, after, status, strict=True)
         ),
         errors=errors,
         override=override_text(

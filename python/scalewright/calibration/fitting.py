@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # an error beyond this counts by its size, not by its square
 _HUBER = 0.05
 # what pulls a constant that nothing else moves back to where it was, in errors per factor e
-_PULL = 1e-2
+_PULL = 2e-2
 _STEP = 1e-5
 _MOST_STEPS = 60
 _LONGEST_STEP = 0.7
@@ -31,10 +31,10 @@ _STARTS = 6
 _SPREAD = 0.5
 # rows are no truer than this, whatever their scatter
 _LEAST_SCATTER = 0.01
-# a constant known to no better than this factor (in logarithms) may be of no account
+# standard deviation over median size of what is normally distributed
+_NORMAL = 1.4826
+# a constant known to no better than this factor (in logarithms) is vague
 _VAGUE = 0.5
-# by how much the loss must fall, in squares of the scatter, for a constant to be told (Akaike 1974)
-_WORTH = 2.0
 
 
 class Problem:
@@ -128,41 +128,43 @@ def descend(problem: Problem, values: Vector, free: Flags, least_gain: float = _
     return values
 
 
-def settled(problem: Problem, values: Vector) -> tuple[Vector, Flags]:
-    """Return the constants and which of them the rows can tell; the others are where they started.
+def settled(problem: Problem, values: Vector) -> tuple[Vector, Flags, Flags]:
+    """Return the constants, which of them were fitted, and of which the rows say too little.
 
-    A constant that is only vaguely known goes back to its start unless the loss then grows by more
-    than Akaike's criterion allows, the rest being fitted again.
+    One constant after the other, the vaguest first, goes back to its start while the rest are
+    fitted again; it stays there where the loss grows by less than Akaike's criterion asks of a
+    constant, two squares of the scatter (Akaike 1974). What was only vaguely known is untold.
     """
     import numpy as np
 
-    told = np.ones(len(values), dtype=np.bool_)
-    judged = ~told
-    while True:
-        spread = _spread(problem, values, told)
-        vague = told & ~judged & (spread > _VAGUE)
-        if not vague.any():
-            return values, told
-        place = int(np.argmax(np.where(vague, spread, -1.0)))
+    fitted = np.ones(len(values), dtype=np.bool_)
+    judged, untold = ~fitted, ~fitted
+    worth = 2 * _scatter(problem, values) ** 2
+    while not judged.all():
+        spread = _spread(problem, values, fitted)
+        place = int(np.argmax(np.where(judged, -1.0, spread)))
         judged[place] = True
-        without = told.copy()
+        without = fitted.copy()
         without[place] = False
         back = values.copy()
         back[place] = problem.start[place]
-        fitted = descend(problem, back, without)
-        grown = problem.loss(fitted) - problem.loss(values)
-        if grown <= _WORTH * _scatter(problem, values, told) ** 2:
-            values, told = fitted, without
+        again = descend(problem, back, without, _COARSE)
+        if problem.loss(again) - problem.loss(values) <= worth:
+            values, fitted = again, without
+            untold[place] = spread[place] > _VAGUE
+    return descend(problem, values, fitted), fitted, untold
 
 
 def _pulled(problem: Problem, values: Vector) -> float:
     return problem.loss(values) + float((_PULL**2 * (values - problem.start) ** 2).sum())
 
 
-def _scatter(problem: Problem, values: Vector, free: Flags) -> float:
-    rows = len(problem.errors(values))
-    spare = max(rows - int(free.sum()), 1)
-    return max((problem.loss(values) / spare) ** 0.5, _LEAST_SCATTER)
+def _scatter(problem: Problem, values: Vector) -> float:
+    """Return the standard deviation of the errors, as their median says: outliers do not count."""
+    import numpy as np
+
+    middle = float(np.median(np.abs(problem.errors(values))))
+    return max(_NORMAL * middle, _LEAST_SCATTER)
 
 
 def _spread(problem: Problem, values: Vector, free: Flags) -> Vector:
@@ -170,5 +172,5 @@ def _spread(problem: Problem, values: Vector, free: Flags) -> Vector:
     import numpy as np
 
     slopes = problem.slopes(values, problem.errors(values), free)
-    matrix = slopes.T @ slopes / _scatter(problem, values, free) ** 2 + np.eye(len(values))
+    matrix = slopes.T @ slopes / _scatter(problem, values) ** 2 + np.eye(len(values))
     return np.sqrt(np.diag(np.linalg.inv(matrix)))

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 # a fit that is no better has no meaning
 _POOR = 0.2
-_KEPT = "kept: these rows do not tell it"
+_NOTES = {
+    "fitted": "",
+    "confirmed": "kept: these rows give no reason to change it",
+    "untold": "kept: these rows do not tell it",
+}
 
 
 def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
@@ -32,10 +36,7 @@ def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
     constants.columns[3].justify = "left"
     for line in found["constants"]:
         name, before = line["name"], _shown(line["name"], line["before"])
-        if line["told"]:
-            constants.add_row(name, before, _shown(name, line["after"]), "")
-        else:
-            constants.add_row(name, before, before, _KEPT)
+        constants.add_row(name, before, _shown(name, line["after"]), _NOTES[line["status"]])
     screen.print(constants)
     errors: Mapping[str, Sequence[Mapping[str, Any]]] = found["errors"]
     heading(screen, "Errors of predicted times on held-out rows, which no constant was fitted to")
