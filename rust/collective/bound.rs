@@ -2,6 +2,7 @@
 
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
+use super::spread::Spread;
 use super::torus;
 use crate::units::Seconds;
 
@@ -15,7 +16,10 @@ use crate::units::Seconds;
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let per_byte = route
         .path()
-        .map(|i| leaving(collective, route, i) / unit_rate(route, i))
+        .map(|i| match route.spread(i) {
+            Some(spread) => per_device(collective, route, i, &spread) / device_rate(route, i),
+            None => leaving(collective, route, i) / unit_rate(route, i),
+        })
         .fold(0.0, f64::max);
     Form {
         algorithm: Algorithm::Ring,
@@ -42,9 +46,27 @@ fn leaving(collective: Collective, route: &Route, i: usize) -> f64 {
     }
 }
 
+/// As `leaving`, per device of the busiest unit where groups and units do not line up.
+fn per_device(collective: Collective, route: &Route, i: usize, spread: &Spread) -> f64 {
+    let ranks = route.ranks();
+    match collective {
+        Collective::AllReduce if route.level(i).in_network_reduction => spread.crossing,
+        // a reduction without switches' help takes N - 1 messages between N units, and N - 1 back
+        Collective::AllReduce => spread.crossing.max(2.0 * spread.joins),
+        Collective::AllGather | Collective::ReduceScatter => spread.outside / ranks,
+        Collective::Gather | Collective::Scatter => spread.gathered / ranks,
+        Collective::AllToAll => spread.pairs / ranks,
+        Collective::SendReceive | Collective::Broadcast | Collective::Reduce => spread.rooted,
+        Collective::Barrier => 0.0,
+    }
+}
+
 /// A device sends through its links inside and through its adapter outside at once.
 fn unit_rate(route: &Route, i: usize) -> f64 {
-    let covered = f64::from(route.group.covered(i));
+    device_rate(route, i) * f64::from(route.group.covered(i))
+}
+
+fn device_rate(route: &Route, i: usize) -> f64 {
     let adapter = if i == 0 && route.outermost() > 0 {
         route.sustained(1)
     } else {
@@ -55,5 +77,5 @@ fn unit_rate(route: &Route, i: usize) -> f64 {
     } else {
         route.sustained(i)
     };
-    (links + adapter) * covered
+    links + adapter
 }

@@ -26,6 +26,7 @@ mod rounds;
 mod route;
 mod scatter_all_gather;
 mod select;
+mod spread;
 mod torus;
 mod transfers;
 mod tree;

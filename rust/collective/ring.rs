@@ -10,16 +10,16 @@ use crate::units::Seconds;
 ///
 /// `k` = 2 passes for all-reduce, else 1; `p` ranks; `n` bytes of the full buffer; `hops_i` of the
 /// `p-1` hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many
-/// parallel rings use all links of a unit); `own` = copying a rank's own part, once, over a step of
+/// parallel rings use all links of a unit; where groups and units do not line up, the rings that cross the
+/// busiest unit's links share them). Across levels the sum is an upper bound, since parts on slow steps
+/// and parts on narrow links travel at the same time; it is met where either decides. `own` = copying a rank's own part, once, over a step of
 /// the inner rate `B_in`.
 /// Broadcast and reduce pass the whole buffer once, without the copy: `n / B`.
 /// Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place runs).
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let passes = collective.passes();
     let ranks = route.ranks();
-    let rate = route
-        .path()
-        .fold(f64::INFINITY, |rate, i| rate.min(route.unit_rate(i)));
+    let rate = slowest(route);
     let own = route.own_part() / (ranks * route.unit_rate(route.innermost()));
     let per_byte = if matches!(collective, Collective::Broadcast | Collective::Reduce) {
         1.0 / rate
@@ -34,14 +34,18 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     }
 }
 
+/// Rate of the ring: that of the narrowest links on its way.
+fn slowest(route: &Route) -> f64 {
+    (0..=route.outermost()).fold(f64::INFINITY, |rate, i| rate.min(route.ring_rate(i)))
+}
+
 /// Time of the `p-1` hops of one pass.
 fn hops(route: &Route) -> Seconds {
-    let mut units = route.ranks();
     let mut time = Seconds::ZERO;
-    for i in 0..=route.outermost() {
-        let above = units / route.members(i);
-        time += route.step(i) * (units - above);
-        units = above;
+    for (i, hops) in route.hops().into_iter().enumerate() {
+        if hops > 0.0 {
+            time += route.step(i) * hops;
+        }
     }
     time
 }

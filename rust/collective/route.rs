@@ -1,6 +1,7 @@
 //! At which rate, and with which start-up and step times, does a group move bytes at each level?
 
 use super::form::Protocol;
+use super::spread::Spread;
 use crate::hardware::{Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS, Routing};
 use crate::units::Seconds;
 
@@ -9,6 +10,8 @@ use crate::units::Seconds;
 pub(super) struct Route<'a> {
     pub(super) group: &'a Group,
     levels: &'a [Level],
+    /// Devices of the cluster.
+    devices: u32,
     pub(super) protocol: Protocol,
 }
 
@@ -19,6 +22,7 @@ impl<'a> Route<'a> {
         Self {
             group,
             levels,
+            devices: cluster.devices,
             protocol,
         }
     }
@@ -53,10 +57,25 @@ impl<'a> Route<'a> {
             .filter(|&i| self.group.members[i] == self.group.size)
     }
 
-    /// Of the `p - 1` hops along all ranks in order, those across level `i`.
-    pub(super) fn hops(&self, i: usize) -> f64 {
-        let above = self.units(i) / self.group.members[i];
-        f64::from(self.units(i) - above)
+    /// Where the group and those like it lie among the units of the level below `i`; `None` where all
+    /// units look alike, so that `members` tells everything.
+    pub(super) fn spread(&self, i: usize) -> Option<Spread> {
+        Spread::new(self.group, self.devices, self.units_of(i))
+    }
+
+    /// Of the `p - 1` hops along all ranks in order, those across each level, of the group that goes out most.
+    ///
+    /// As NCCL's tuner counts them: of the hops round a ring, the last across the outermost level is left out.
+    pub(super) fn hops(&self) -> [f64; MAX_LEVELS] {
+        let mut hops = [0.0; MAX_LEVELS];
+        let mut beyond = 1.0; // round the ring and across the levels above, less the one left out
+        for i in (0..=self.outermost()).rev() {
+            let units = self.spread(i).map_or(self.units(i), |spread| spread.units);
+            let crossing = f64::from(units).max(beyond);
+            hops[i] = crossing - beyond;
+            beyond = crossing;
+        }
+        hops
     }
 
     /// True where direct links between all members are the group's only level.
@@ -172,7 +191,7 @@ impl<'a> Route<'a> {
     }
 
     /// Devices in one unit of the level below `i`.
-    fn units_of(&self, i: usize) -> u32 {
+    pub(super) fn units_of(&self, i: usize) -> u32 {
         i.checked_sub(1)
             .and_then(|below| self.levels[below].devices)
             .unwrap_or(1)
@@ -212,5 +231,25 @@ impl<'a> Route<'a> {
     /// brings its own share of the uplink, the siblings have the rest.
     pub(super) fn unit_rate(&self, i: usize) -> f64 {
         self.device_rate(i) * f64::from(self.group.covered(i)) * self.library(i).busy_share
+    }
+
+    /// Rate of a ring across level `i`; no bound where it sends nothing there.
+    ///
+    /// As `unit_rate`, where groups and units line up; else the rings that cross the busiest unit's links
+    /// share them.
+    pub(super) fn ring_rate(&self, i: usize) -> f64 {
+        let next_to_others = i > 0 || self.group.members[0] > 1;
+        match self.spread(i) {
+            Some(spread) if spread.crossing > 0.0 => {
+                self.device_rate(i) * self.library(i).busy_share / spread.crossing
+            }
+            None if next_to_others || self.inside_a_node() => self.unit_rate(i),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// True where some group has neighbours in one unit of level 0 although `members` tells of none.
+    fn inside_a_node(&self) -> bool {
+        self.outermost() > 0 && self.spread(1).is_some_and(|spread| spread.inside > 1)
     }
 }
