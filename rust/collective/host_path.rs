@@ -46,9 +46,8 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
     let memory = host.memory_bandwidth.value() / (2.0 * devices);
     let mut rate = memory.min(host.link_bandwidth.value());
     let mut fixed = route.base();
-    let hops = route.hops();
-    for i in 0..=route.outermost() {
-        fixed += route.step(i) * (2.0 * passes * hops[i]);
+    for (i, hops) in (0..=route.outermost()).zip(route.hops()) {
+        fixed += route.step(i) * (2.0 * passes * hops);
         if i > 0 {
             rate = rate.min(route.unit_rate(i));
         }

@@ -11,7 +11,8 @@ use crate::units::Seconds;
 /// `k` = 2 passes for all-reduce, else 1; `p` ranks; `n` bytes of the full buffer; `hops_i` of the
 /// `p-1` hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many
 /// parallel rings use all links of a unit; where groups and units do not line up, the rings that cross the
-/// busiest unit's links share them). Across levels the sum is an upper bound, since parts on slow steps
+/// busiest unit's links share them; on a full mesh a ring for each distance uses all links where `p` is prime,
+/// else it is a limit). Across levels the sum is an upper bound, since parts on slow steps
 /// and parts on narrow links travel at the same time; it is met where either decides. `own` = copying a rank's own part, once, over a step of
 /// the inner rate `B_in`.
 /// Broadcast and reduce pass the whole buffer once, without the copy: `n / B`.

@@ -135,10 +135,10 @@ fn port_time(
     };
     let mut slowest = 0.0_f64;
     let whole = load(&|_| true);
-    for i in 0..=route.outermost() {
+    for (i, share) in (0..=route.outermost()).zip(shares) {
         let inside = route.group.covered(i) as usize;
         let within = inside * route.group.members[i] as usize;
-        let crossing = match shares[i] {
+        let crossing = match share {
             Some(share) => whole * share,
             None if i == 0 => load(&|peer| peer / within == rank / within),
             None => load(&|peer| peer / inside != rank / inside),

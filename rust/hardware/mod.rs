@@ -16,4 +16,4 @@ pub use level::{Level, LevelKind, Optical, Routing, WideArea};
 pub use library::{Library, Line};
 pub use system::{Host, Price, System};
 pub use tier::{MemoryTier, TierKind};
-pub use topology::Topology;
+pub use topology::{Topology, Way};

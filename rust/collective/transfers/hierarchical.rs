@@ -16,9 +16,9 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
     let mut ready = Vec::new();
     for level in scatter.chain(gather) {
         let held = bytes / f64::from(plan.group.covered(level) * plan.group.members[level]);
-        ready = each_ring(plan, group, level, &ready, |plan, devices, after| {
-            let steps = plan.group.members[level] - 1;
-            ring::around(plan, devices, steps, held, after)
+        let place = (plan.group.covered(level), plan.group.members[level]);
+        ready = each_ring(plan, group, place, &ready, |plan, devices, after| {
+            ring::around(plan, devices, place.1 - 1, held, after)
         })?;
     }
     Ok(())
@@ -30,7 +30,8 @@ pub(super) fn exchange(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
     let mut ready = Vec::new();
     for level in 0..MAX_LEVELS {
         let part = bytes / f64::from(plan.group.members[level]);
-        ready = each_ring(plan, group, level, &ready, |plan, devices, after| {
+        let place = (plan.group.covered(level), plan.group.members[level]);
+        ready = each_ring(plan, group, place, &ready, |plan, devices, after| {
             rounds(plan, devices, part, after)
         })?;
     }
@@ -58,16 +59,15 @@ fn rounds(plan: &mut Plan, devices: &[u32], part: f64, after: &[u32]) -> Result<
     Ok(got)
 }
 
-/// Runs `add` on each set of the group's devices that differ at `level` alone; `ready` holds, by rank,
-/// what must have arrived, and so does the result.
-fn each_ring(
+/// Runs `add` on each set of `members` of the group's devices that lie `below` ranks apart; `ready` holds, by
+/// rank, what must have arrived, and so does the result.
+pub(super) fn each_ring(
     plan: &mut Plan,
     group: u32,
-    level: usize,
+    (below, members): (u32, u32),
     ready: &[u32],
     mut add: impl FnMut(&mut Plan, &[u32], &[u32]) -> Result<Vec<u32>>,
 ) -> Result<Vec<u32>> {
-    let (below, members) = (plan.group.covered(level), plan.group.members[level]);
     if members <= 1 {
         return Ok(ready.to_vec());
     }

@@ -26,7 +26,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
 }
 
 /// Seconds to issue the messages to all peers.
-fn issuing(plan: &Plan) -> f64 {
+pub(super) fn issuing(plan: &Plan) -> f64 {
     let levels = plan.cluster.system.levels.iter().enumerate();
     let each = levels.map(|(i, level)| {
         let library = level.library.unwrap_or(Library::of_kind(level.kind));

@@ -1,7 +1,7 @@
 //! Where do the ranks of all groups lie, and how does a message between two of them become a transfer?
 
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Group, Topology};
+use crate::hardware::{Cluster, Group, Topology, Way};
 use crate::solve::{Flows, Transfer};
 
 /// Ranks of a group: how many, and how far apart.
@@ -22,6 +22,8 @@ pub(super) struct Plan<'a> {
     ranks: Ranks,
     topology: Topology,
     route: Vec<u32>,
+    /// When the last of the steps that all groups take together has ended.
+    step: Option<u32>,
 }
 
 impl<'a> Plan<'a> {
@@ -44,6 +46,7 @@ impl<'a> Plan<'a> {
             ranks,
             topology,
             route: Vec::new(),
+            step: None,
         })
     }
 
@@ -63,15 +66,119 @@ impl<'a> Plan<'a> {
         group / stride * stride * size + group % stride + rank * stride
     }
 
-    /// Adds a message between two devices.
+    /// Adds a message between two devices over all links of their units.
     pub(super) fn send(&mut self, ends: (u32, u32), message: Transfer) -> Result<u32> {
+        self.send_by(Way::AllLinks, ends, message)
+    }
+
+    /// Adds a message between two devices.
+    pub(super) fn send_by(
+        &mut self,
+        way: Way,
+        (from, to): (u32, u32),
+        message: Transfer,
+    ) -> Result<u32> {
         self.route.clear();
-        let latency = self.topology.route(ends.0, ends.1, &mut self.route);
+        let latency = self.topology.route(from, to, way, &mut self.route);
         self.flows.push(&Transfer {
             latency: latency.value(),
             route: &self.route,
             ..message
         })
+    }
+
+    /// As `send_by` over own shares, but the latency passes before the sender's links are taken: one message
+    /// after another costs its latency and its bytes (Hockney 1994).
+    pub(super) fn send_after_step(&mut self, ends: (u32, u32), message: Transfer) -> Result<u32> {
+        self.route.clear();
+        let step = self
+            .topology
+            .route(ends.0, ends.1, Way::OwnShare, &mut self.route);
+        self.flows.push(&Transfer {
+            start_up: message.start_up + step.value(),
+            route: &self.route,
+            ..message
+        })
+    }
+
+    /// Adds a message from a device to the switch of a level (from that of a lower one on), over its own share;
+    /// it has no latency but the message's own.
+    pub(super) fn climb(
+        &mut self,
+        from: u32,
+        levels: (usize, usize),
+        message: Transfer,
+    ) -> Result<u32> {
+        self.route.clear();
+        self.topology
+            .up(from, levels, Way::OwnShare, &mut self.route);
+        self.flows.push(&Transfer {
+            route: &self.route,
+            ..message
+        })
+    }
+
+    /// As `climb`, from the switch to the device.
+    pub(super) fn descend(
+        &mut self,
+        to: u32,
+        levels: (usize, usize),
+        message: Transfer,
+    ) -> Result<u32> {
+        self.route.clear();
+        self.topology
+            .down(to, levels, Way::OwnShare, &mut self.route);
+        self.flows.push(&Transfer {
+            route: &self.route,
+            ..message
+        })
+    }
+
+    /// One step across a level, in seconds.
+    pub(super) fn latency(&self, level: usize) -> f64 {
+        self.cluster.system.levels[level].latency.value()
+    }
+
+    /// True where the group lies inside one torus or mesh of lines.
+    pub(super) fn on_torus(&self) -> bool {
+        let levels = self.cluster.system.levels.iter().zip(self.group.members);
+        levels
+            .filter(|(level, _)| level.kind.has_dims())
+            .any(|(_, members)| members > 1 && members == self.group.size)
+    }
+
+    /// Adds one round of all groups: `to` says by rank who gets how many bytes. It starts when the round
+    /// before has ended everywhere.
+    pub(super) fn round(&mut self, to: impl Fn(u32) -> Option<(u32, f64)>) -> Result<()> {
+        let mut sent = Vec::new();
+        for group in 0..self.groups() {
+            for from in 0..self.size() {
+                let Some((to, size)) = to(from) else { continue };
+                let ends = (self.device(group, from), self.device(group, to));
+                let after = self.step;
+                let message = Transfer {
+                    size,
+                    after: after.as_slice(),
+                    ..Transfer::default()
+                };
+                sent.push(self.send_by(Way::OwnShare, ends, message)?);
+            }
+        }
+        self.end_step(&sent)
+    }
+
+    /// Makes all that follows wait for `sent`.
+    pub(super) fn end_step(&mut self, sent: &[u32]) -> Result<()> {
+        if !sent.is_empty() {
+            self.step = Some(self.meet(sent)?);
+        }
+        Ok(())
+    }
+
+    /// What the ranks of a group wait for after the steps of all groups; empty before the first.
+    pub(super) fn ready(&self) -> Vec<u32> {
+        self.step
+            .map_or_else(Vec::new, |step| vec![step; self.size() as usize])
     }
 
     /// Adds the point at which all of `after` have arrived.

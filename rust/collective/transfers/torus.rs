@@ -3,23 +3,28 @@
 use super::plan::Plan;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-
 use crate::solve::Transfer;
 
 /// The dimensions that a group uses: extent, and whether the ring closes.
-type Axes = Vec<(u32, bool)>;
+pub(super) type Axes = Vec<(u32, bool)>;
 
 /// Rotated buckets: the buffer is cut into one part a used dimension; in phase `j` part `d` is scattered
 /// along dimension `d + j` (gathered in the opposite order). A phase starts when the one before has ended
 /// everywhere: parts that ran ahead would take links from others. Sack and Gropp 2015; Kumar et al. 2020.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+/// Returns what each rank waits for.
+pub(super) fn add(
+    plan: &mut Plan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<Vec<u32>> {
     let axes = axes(plan)?;
     let count = axes.len();
     let scatter = (0..count).map(|j| (j, true));
     let scatter = scatter.filter(|_| collective != Collective::AllGather);
     let gather = (0..count).rev().map(|j| (j, false));
     let gather = gather.filter(|_| collective != Collective::ReduceScatter);
-    let mut ready = Vec::new();
+    let mut ready = plan.ready();
     for (j, scatter) in scatter.chain(gather) {
         let mut arrived = Vec::new();
         for part in 0..count {
@@ -30,10 +35,10 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
         }
         ready = vec![plan.meet(&arrived)?; plan.size() as usize];
     }
-    Ok(())
+    Ok(ready)
 }
 
-fn axes(plan: &Plan) -> Result<Axes> {
+pub(super) fn axes(plan: &Plan) -> Result<Axes> {
     let levels = plan.cluster.system.levels.iter().zip(plan.group.members);
     let inside = |&(level, members): &(_, u32)| {
         let level: &crate::hardware::Level = level;
@@ -58,7 +63,7 @@ fn axes(plan: &Plan) -> Result<Axes> {
 }
 
 /// One pass of `held` bytes a rank along one dimension; returns what each rank waits for, by rank.
-fn phase(
+pub(super) fn phase(
     plan: &mut Plan,
     group: u32,
     (axes, axis, scatter): (&Axes, usize, bool),

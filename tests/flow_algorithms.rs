@@ -1,0 +1,168 @@
+//! Do the closed forms of the algorithms in rounds, trees and switches take as long as their transfers do?
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::collective::{Algorithm, Collective};
+use worlds::cases::{REDUCING, boxed, one_level, one_switch, reducing, switched};
+
+/// Algorithms whose rounds follow one another, with what each carries out for any number of ranks.
+const ROUNDS: [(Algorithm, &[Collective]); 5] = [
+    (
+        Algorithm::Bruck,
+        &[
+            Collective::AllGather,
+            Collective::AllToAll,
+            Collective::Barrier,
+        ],
+    ),
+    (Algorithm::RecursiveDoubling, &[Collective::AllReduce]),
+    (Algorithm::HalvingDoubling, &[Collective::AllReduce]),
+    (
+        Algorithm::Binomial,
+        &[
+            Collective::Broadcast,
+            Collective::Reduce,
+            Collective::Gather,
+            Collective::Scatter,
+        ],
+    ),
+    (
+        Algorithm::ScatterAllGather,
+        &[Collective::Broadcast, Collective::Reduce],
+    ),
+];
+
+/// What partners at doubling distance can do on a power of two of ranks.
+const PAIRED: [(Algorithm, &[Collective]); 2] = [
+    (
+        Algorithm::RecursiveDoubling,
+        &[
+            Collective::AllReduce,
+            Collective::AllGather,
+            Collective::Barrier,
+        ],
+    ),
+    (Algorithm::HalvingDoubling, &REDUCING),
+];
+
+const ROOTED: [Collective; 4] = [
+    Collective::Broadcast,
+    Collective::Reduce,
+    Collective::Gather,
+    Collective::Scatter,
+];
+
+fn each(table: &[(Algorithm, &[Collective])], test: impl Fn(Algorithm, Collective)) {
+    for (algorithm, collectives) in table {
+        for &collective in *collectives {
+            test(*algorithm, collective);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn rounds_inside_one_level_take_their_closed_forms(case in one_level()) {
+        each(&ROUNDS, |algorithm, collective| case.agrees(algorithm, collective));
+    }
+
+    #[test]
+    fn rounds_across_levels_take_their_closed_forms(case in switched(3)) {
+        let case = case.with_large_buffer();
+        each(&ROUNDS, |algorithm, collective| case.agrees(algorithm, collective));
+        each(&PAIRED, |algorithm, collective| case.agrees(algorithm, collective));
+    }
+
+    #[test]
+    fn one_root_takes_the_closed_form_of_its_own_ports(case in switched(3), i in 2_usize..4) {
+        case.with_large_buffer().agrees(Algorithm::Linear, ROOTED[i]);
+    }
+
+    #[test]
+    fn servers_take_the_closed_form_of_their_own_ports(case in switched(3), servers in 1_u32..9) {
+        let servers = servers.min(case.ranks.size);
+        let case = case.with_large_buffer();
+        case.agrees(Algorithm::ParameterServer { servers }, Collective::AllReduce);
+    }
+
+    #[test]
+    fn small_rings_take_their_closed_form(case in switched(3), i in 0_usize..3) {
+        case.agrees(Algorithm::Product, REDUCING[i]);
+    }
+
+    #[test]
+    fn small_rings_of_any_factors_take_their_closed_form(case in one_level(), i in 0_usize..3) {
+        case.agrees(Algorithm::Product, REDUCING[i]);
+    }
+
+    #[test]
+    fn rings_on_a_mesh_take_their_closed_form(case in one_level(), i in 0_usize..3) {
+        case.agrees(Algorithm::Ring, REDUCING[i]);
+    }
+
+    #[test]
+    fn a_stream_round_a_ring_takes_its_closed_form(case in one_switch(), i in 0_usize..2) {
+        case.agrees(Algorithm::Ring, ROOTED[i]);
+    }
+
+    #[test]
+    fn a_stream_along_a_ring_of_nodes_takes_its_closed_form(case in switched(3), i in 0_usize..2) {
+        case.with_large_buffer().agrees(Algorithm::Ring, ROOTED[i]);
+    }
+
+    #[test]
+    fn segments_along_a_chain_take_their_closed_form(case in one_switch(), i in 0_usize..2) {
+        case.agrees(Algorithm::Chain, ROOTED[i]);
+    }
+
+    #[test]
+    fn segments_along_a_chain_of_nodes_take_their_closed_form(case in switched(3), i in 0_usize..2) {
+        case.agrees(Algorithm::Chain, ROOTED[i]);
+    }
+
+    #[test]
+    fn levels_one_by_one_take_their_closed_form_from_a_root(case in switched(3), i in 0_usize..5) {
+        let collective = ROOTED.get(i).copied().unwrap_or(Collective::Barrier);
+        case.agrees(Algorithm::Hierarchical, collective);
+    }
+
+    #[test]
+    fn dimensions_one_by_one_take_their_closed_form(case in boxed(), i in 0_usize..3) {
+        let axes = case.group().extents.iter().filter(|&&extent| extent > 1).count();
+        if axes == 2 {
+            case.agrees(Algorithm::TwoDimensional, REDUCING[i]);
+        }
+    }
+
+    #[test]
+    fn all_parts_on_a_torus_take_their_closed_form(case in boxed()) {
+        case.agrees(Algorithm::Torus, Collective::AllToAll);
+    }
+
+    #[test]
+    fn one_root_on_a_torus_takes_its_closed_form(case in boxed(), i in 0_usize..5) {
+        let collective = ROOTED.get(i).copied().unwrap_or(Collective::Barrier);
+        case.agrees(Algorithm::Torus, collective);
+    }
+
+    #[test]
+    fn switches_that_add_take_their_closed_form(case in reducing()) {
+        case.with_large_buffer().agrees(Algorithm::InNetwork, Collective::AllReduce);
+    }
+
+    #[test]
+    fn streamed_weights_take_their_closed_form(
+        case in reducing(), fan_out in 2_u32..9, i in 0_usize..3,
+    ) {
+        let collective = ROOTED[..2].get(i).copied().unwrap_or(Collective::AllReduce);
+        case.agrees(Algorithm::WeightStreaming { fan_out }, collective);
+    }
+
+    #[test]
+    fn two_trees_take_their_closed_form(case in reducing()) {
+        case.with_large_buffer().agrees(Algorithm::Tree, Collective::AllReduce);
+    }
+}
