@@ -120,7 +120,8 @@ proptest! {
 
     #[test]
     fn segments_along_a_chain_of_nodes_take_their_closed_form(case in switched(3), i in 0_usize..2) {
-        case.agrees(Algorithm::Chain, ROOTED[i]);
+        // the longest step and the narrowest link on one hop: else the form is an upper bound
+        case.narrowing().agrees(Algorithm::Chain, ROOTED[i]);
     }
 
     #[test]
@@ -161,8 +162,18 @@ proptest! {
         case.agrees(Algorithm::WeightStreaming { fan_out }, collective);
     }
 
+    // NCCL's figures for a network: rate lost to sums of two children, here taken from the links.
     #[test]
-    fn two_trees_take_their_closed_form(case in reducing()) {
-        case.with_large_buffer().agrees(Algorithm::Tree, Collective::AllReduce);
+    fn two_trees_take_their_closed_form(case in switched(2)) {
+        let case = case.with_large_buffer();
+        let mut slower = case.clone();
+        for level in slower.cluster.system.levels.iter_mut().skip(1) {
+            level.efficiency *= 0.92;
+        }
+        let simulated = slower.simulated(Algorithm::Tree, Collective::AllReduce);
+        let ratio = simulated / case.formed(Algorithm::Tree, Collective::AllReduce);
+        prop_assert!(ratio < 1.01, "{ratio} {case:?}");
+        // a chain of two passes the buffer once each way, not twice
+        prop_assert!(ratio > 0.99 || case.group().members[0] == 2, "{ratio} {case:?}");
     }
 }

@@ -269,7 +269,7 @@ impl Tier {
         for (axis, &dim) in (0..).zip(&self.dims) {
             let place = |unit: u32| unit / stride % dim;
             let ahead = (place(goal) + dim - place(here)) % dim;
-            let upward = if self.wrap {
+            let upward = if self.wrap && dim > 2 {
                 2 * ahead < dim || 2 * ahead == dim && place(here) % 2 == even
             } else {
                 place(goal) > place(here)

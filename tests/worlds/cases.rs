@@ -106,6 +106,18 @@ impl Case {
         );
     }
 
+    /// The same fabric, its levels in such an order that each is slower than those inside it.
+    pub fn narrowing(mut self) -> Self {
+        let levels = &mut self.cluster.system.levels;
+        for i in 1..levels.len() {
+            let (inner, outer) = (levels[i - 1].clone(), &mut levels[i]);
+            outer.oversubscription = 1.0;
+            outer.bandwidth = outer.bandwidth.min(inner.bandwidth);
+            outer.latency = outer.latency.max(inner.latency);
+        }
+        self
+    }
+
     /// The same buffer, so large that the byte term is all but the whole time.
     pub fn with_large_buffer(mut self) -> Self {
         self.bytes = 1e15;
