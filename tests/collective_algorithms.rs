@@ -25,9 +25,8 @@ const WORLDS: [fn(u32) -> Cluster; 9] = [
 
 /// A cluster and a group on it, powers of two or not.
 fn places() -> impl Strategy<Value = (Cluster, Group)> {
-    let sizes = (0..=WORLDS.len(), 0_u32..4, 2_u32..17, 1_u32..5);
+    let sizes = (0..=WORLDS.len(), 1_u32..9, 2_u32..33, 1_u32..5);
     sizes.prop_map(|(world, stride, size, rest)| {
-        let (stride, size) = (1 << stride, size);
         let Some(build) = WORLDS.get(world) else {
             let cluster = full_mesh(8);
             let group = cluster.group(1, size.min(8));

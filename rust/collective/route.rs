@@ -154,6 +154,22 @@ impl<'a> Route<'a> {
         self.level(i).latency * self.line(i).step
     }
 
+    /// The shortest step across level `i` of any protocol, and of switches that reduce.
+    pub(super) fn shortest_step(&self, i: usize) -> Seconds {
+        let library = self.library(i);
+        let lines = [library.low_latency, library.low_latency_128, library.simple];
+        let protocols = lines
+            .iter()
+            .fold(f64::INFINITY, |least, line| least.min(line.step));
+        // where switches reduce, a level without them is crossed in plain steps
+        let helped = if self.reduces() {
+            library.in_network.step.min(1.0)
+        } else {
+            protocols
+        };
+        self.level(i).latency * protocols.min(helped)
+    }
+
     /// Issuing one message to one peer across level `i`.
     pub(super) fn issue(&self, i: usize) -> Seconds {
         self.level(i).latency * self.library(i).issue

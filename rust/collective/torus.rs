@@ -287,3 +287,13 @@ impl Rings {
 pub(super) fn injection(route: &Route, i: usize) -> f64 {
     Rings::new(route, i).injection()
 }
+
+/// Seconds per byte that an all-to-all needs across the middle of the dimension where that takes longest.
+pub(super) fn across(route: &Route, i: usize) -> f64 {
+    Rings::new(route, i).all_to_all()
+}
+
+/// Hops to the furthest rank on torus level `i`.
+pub(super) fn furthest(route: &Route, i: usize) -> f64 {
+    Rings::new(route, i).steps()
+}

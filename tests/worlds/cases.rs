@@ -54,6 +54,14 @@ impl Case {
         forms.unwrap().time(Bytes::new(self.bytes)).value()
     }
 
+    /// As `formed`, zero for a group of one.
+    pub fn formed_or_free(&self, algorithm: Algorithm, collective: Collective) -> f64 {
+        if self.ranks.size == 1 {
+            return 0.0;
+        }
+        self.formed(algorithm, collective)
+    }
+
     /// End of the last transfer; no link may have carried more than it can.
     pub fn simulated(&self, algorithm: Algorithm, collective: Collective) -> f64 {
         let bytes = Bytes::new(self.bytes);

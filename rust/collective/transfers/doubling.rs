@@ -73,7 +73,7 @@ impl Pairs {
     }
 
     fn fold(self, plan: &mut Plan, bytes: f64) -> Result<()> {
-        let even = |rank: &u32| *rank < 2 * self.folded && rank % 2 == 0;
+        let even = |rank: &u32| *rank < 2 * self.folded && rank.is_multiple_of(2);
         plan.round(|rank| Some(rank).filter(even).map(|rank| (rank + 1, bytes)))
     }
 

@@ -23,7 +23,7 @@ fn parents(plan: &Plan, mirrored: bool) -> Vec<Option<u32>> {
     let inside = plan.group.members[0];
     let units = plan.size() / inside;
     let above = |rank: u32| {
-        if rank % inside > 0 {
+        if !rank.is_multiple_of(inside) {
             return Some(rank - 1);
         }
         let unit = rank / inside;
