@@ -4,7 +4,7 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective};
-use worlds::cases::{REDUCING, boxed, one_level, one_switch, reducing, switched};
+use worlds::cases::{REDUCING, boxed, nested, one_level, one_switch, reducing, switched, uneven};
 
 /// Algorithms whose rounds follow one another, with what each carries out for any number of ranks.
 const ROUNDS: [(Algorithm, &[Collective]); 5] = [
@@ -139,6 +139,12 @@ proptest! {
     }
 
     #[test]
+    fn buckets_on_any_box_take_their_closed_form(case in boxed(), i in 0_usize..3) {
+        // where extents differ, short phases wait for long ones: latency agrees for equal ones alone
+        case.with_large_buffer().agrees(Algorithm::Torus, REDUCING[i]);
+    }
+
+    #[test]
     fn all_parts_on_a_torus_take_their_closed_form(case in boxed()) {
         case.agrees(Algorithm::Torus, Collective::AllToAll);
     }
@@ -175,5 +181,46 @@ proptest! {
         prop_assert!(ratio < 1.01, "{ratio} {case:?}");
         // a chain of two passes the buffer once each way, not twice
         prop_assert!(ratio > 0.99 || case.group().members[0] == 2, "{ratio} {case:?}");
+    }
+
+    #[test]
+    fn groups_that_do_not_line_up_take_no_longer_than_the_form_of_their_worst_place(
+        case in uneven(3), i in 0_usize..3, servers in 1_u32..9,
+    ) {
+        let case = case.narrowing();
+        each(&ROUNDS, |algorithm, collective| case.stays_below(algorithm, collective));
+        for algorithm in [Algorithm::Hierarchical, Algorithm::Product] {
+            case.stays_below(algorithm, REDUCING[i]);
+        }
+        case.stays_below(Algorithm::Hierarchical, Collective::AllToAll);
+        case.stays_below(Algorithm::Linear, Collective::Gather);
+        let servers = servers.min(case.ranks.size);
+        case.stays_below(Algorithm::ParameterServer { servers }, Collective::AllReduce);
+    }
+
+    #[test]
+    fn rounds_on_a_torus_take_no_longer_than_their_closed_forms(case in boxed()) {
+        let case = case.with_large_buffer();
+        let rounds = ROUNDS.iter().filter(|_| case.ranks.size.is_power_of_two());
+        for (algorithm, collectives) in rounds {
+            for &collective in *collectives {
+                case.stays_below(*algorithm, collective);
+            }
+        }
+        case.stays_below(Algorithm::Binomial, Collective::Broadcast);
+        case.stays_below(Algorithm::Bruck, Collective::AllGather);
+    }
+
+    #[test]
+    fn rounds_of_any_size_across_levels_take_their_closed_forms(case in nested()) {
+        let case = case.with_large_buffer();
+        each(&ROUNDS, |algorithm, collective| {
+            // not the largest subtree may cross the slowest level
+            let ratio = case.ratio(algorithm, collective);
+            let parts = matches!(collective, Collective::Gather | Collective::Scatter);
+            let parts = parts || algorithm == Algorithm::ScatterAllGather;
+            let least = if parts { 0.8 } else { 0.99 };
+            assert!((least..1.01).contains(&ratio), "{ratio} {algorithm:?} {collective:?} {case:?}");
+        });
     }
 }

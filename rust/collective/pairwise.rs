@@ -34,9 +34,8 @@ pub(super) fn form(route: &Route) -> Form {
 /// Peers with which a device exchanges parts over its share of level `i`'s links: on level 0 those inside
 /// a unit, on a network level those beyond one.
 pub(super) fn peers(route: &Route, i: usize) -> f64 {
-    match (i, route.spread(i.max(1))) {
-        (0, Some(spread)) if route.outermost() > 0 => f64::from(spread.inside - 1),
-        (0, _) => route.members(0) - 1.0,
+    match (i, route.spread(i)) {
+        (0, _) => route.inner_peers(),
         (_, Some(spread)) => spread.pairs,
         (_, None) => route.ranks() - f64::from(route.group.covered(i)),
     }

@@ -19,7 +19,11 @@ pub(super) fn form(route: &Route, servers: u32) -> Form {
         let inside = f64::from(route.group.covered(i));
         let peers = inside * (route.members(i) - 1.0);
         fixed += route.issue(i) * (2.0 * peers) + route.retarget(i, route.members(i) - 1.0);
-        let crossing = if i == 0 { peers } else { ranks - inside };
+        let crossing = if i == 0 {
+            route.inner_peers()
+        } else {
+            ranks - inside
+        };
         slowest = slowest.max(crossing / route.device_rate(i));
     }
     Form {

@@ -264,8 +264,14 @@ impl<'a> Route<'a> {
         }
     }
 
+    /// Most other ranks of the group inside one unit of level 0.
+    pub(super) fn inner_peers(&self) -> f64 {
+        let spread = self.spread(self.outermost().min(1));
+        spread.map_or(self.members(0), |spread| f64::from(spread.inside)) - 1.0
+    }
+
     /// True where some group has neighbours in one unit of level 0 although `members` tells of none.
     fn inside_a_node(&self) -> bool {
-        self.outermost() > 0 && self.spread(1).is_some_and(|spread| spread.inside > 1)
+        self.inner_peers() > 0.0
     }
 }

@@ -112,7 +112,7 @@ fn shares(route: &Route) -> Shares {
     let others = route.ranks() - 1.0;
     let last = route.outermost();
     std::array::from_fn(|i| {
-        let uneven = i <= last && last > 0 && route.spread(i.max(1)).is_some();
+        let uneven = i <= last && route.spread(i.max(1).min(last)).is_some();
         uneven.then(|| pairwise::peers(route, i) / others)
     })
 }

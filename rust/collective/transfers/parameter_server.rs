@@ -6,34 +6,32 @@ use crate::error::Result;
 use crate::hardware::Way;
 use crate::solve::Transfer;
 
-/// Every rank pushes `n/S` bytes to each of the first `S` ranks; each sends its sum back to all others once it
-/// has all parts. Messages over the devices' own shares of the links. Li et al. 2014.
+/// Every rank pushes `n/S` bytes to each of the first `S` ranks; when all parts are there, each sends its sum back
+/// to all others. Messages over the devices' own shares of the links. Li et al. 2014.
 pub(super) fn add(plan: &mut Plan, group: u32, servers: u32, bytes: f64) -> Result<()> {
-    let part = bytes / f64::from(servers);
     let start_up = pairwise::issuing(plan);
     let size = plan.size();
-    for server in 0..servers {
+    let mut ready: Option<u32> = None;
+    for back in [false, true] {
         let mut got = Vec::new();
-        for rank in (0..size).filter(|&rank| rank != server) {
-            let ends = (plan.device(group, rank), plan.device(group, server));
-            let message = Transfer {
-                size: part,
-                start_up,
-                ..Transfer::default()
-            };
-            got.push(plan.send_by(Way::OwnShare, ends, message)?);
+        for server in 0..servers {
+            for rank in (0..size).filter(|&rank| rank != server) {
+                let ends = [rank, server].map(|rank| plan.device(group, rank));
+                let message = Transfer {
+                    size: bytes / f64::from(servers),
+                    start_up,
+                    after: ready.as_slice(),
+                    ..Transfer::default()
+                };
+                let ends = if back {
+                    (ends[1], ends[0])
+                } else {
+                    (ends[0], ends[1])
+                };
+                got.push(plan.send_by(Way::OwnShare, ends, message)?);
+            }
         }
-        let sum = [plan.meet(&got)?];
-        for rank in (0..size).filter(|&rank| rank != server) {
-            let ends = (plan.device(group, server), plan.device(group, rank));
-            let message = Transfer {
-                size: part,
-                start_up,
-                after: &sum,
-                ..Transfer::default()
-            };
-            plan.send_by(Way::OwnShare, ends, message)?;
-        }
+        ready = Some(plan.meet(&got)?);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::plan::Plan;
 use super::ring;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::MAX_LEVELS;
+use crate::hardware::{MAX_LEVELS, Way};
 
 /// A ring for each prime factor of the members of each level, from the innermost outwards: reduce-scatter on
 /// what each device still holds, all-gather back. Cho et al. 2019 (`BlueConnect`).
@@ -29,7 +29,9 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
             group,
             (below, members),
             &ready,
-            |plan, devices, after| ring::around(plan, devices, members - 1, held, after),
+            |plan, devices, after| {
+                ring::around(plan, devices, (Way::OwnShare, members - 1), held, after)
+            },
         )?;
     }
     Ok(())

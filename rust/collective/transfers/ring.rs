@@ -3,7 +3,7 @@
 use super::plan::Plan;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::LevelKind;
+use crate::hardware::{LevelKind, Way};
 use crate::solve::Transfer;
 
 /// `p-1` steps a pass, two passes for all-reduce: in each, every rank sends the part of `n/p` bytes
@@ -30,7 +30,13 @@ pub(super) fn add(
         let order: Vec<u32> = (0..size).map(|place| place * stride % size).collect();
         let ring: Vec<u32> = order.iter().map(|&rank| devices[rank as usize]).collect();
         let part = part / strides.len() as f64;
-        let got = around(plan, &ring, passes * (size - 1), part, &ready)?;
+        let got = around(
+            plan,
+            &ring,
+            (Way::AllLinks, passes * (size - 1)),
+            part,
+            &ready,
+        )?;
         let places = order.iter().zip(got);
         last.extend(places.map(|(&rank, transfer)| (rank, transfer)));
     }
@@ -67,12 +73,12 @@ fn by_rank(plan: &mut Plan, last: &[(u32, u32)]) -> Result<Vec<u32>> {
     (0..size).map(meet).collect()
 }
 
-/// `steps` steps of a ring over `devices`, `part` bytes a step, none before `after` (by place, may be
-/// empty); returns the last transfer to each place.
+/// `steps` steps of a ring over `devices`, `part` bytes a step by `way`, none before `after` (by place, may be
+/// empty); returns by place when it has got its last part and sent its own.
 pub(super) fn around(
     plan: &mut Plan,
     devices: &[u32],
-    steps: u32,
+    (way, steps): (Way, u32),
     part: f64,
     after: &[u32],
 ) -> Result<Vec<u32>> {
@@ -89,13 +95,13 @@ pub(super) fn around(
                 behind: sent.get(place).copied(),
                 ..Transfer::default()
             };
-            now.push(plan.send(ends, message)?);
+            now.push(plan.send_by(way, ends, message)?);
         }
         sent = now;
     }
     if sent.is_empty() {
         return Ok(after.to_vec());
     }
-    sent.rotate_right(1); // what a place waits for is what the place before it sent
-    Ok(sent)
+    let ends = (0..count).map(|place| [sent[(place + count - 1) % count], sent[place]]);
+    ends.map(|both| plan.meet(&both)).collect()
 }
