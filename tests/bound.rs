@@ -1,4 +1,4 @@
-//! Does any algorithm beat the lower bounds, and are the bounds met where an algorithm is known to be best?
+//! Does any algorithm on random fabrics beat the lower bounds or break the laws of collectives?
 
 #![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
 
@@ -7,7 +7,7 @@ mod worlds;
 use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective, Forms};
 use scalewright::hardware::{Library, Routing};
-use scalewright::units::Bytes;
+use scalewright::units::{Bytes, BytesPerSecond};
 use worlds::cases::{Case, boxed, meshed, one_level, reducing, switched, uneven};
 
 /// Any of the random fabrics, with protocols of their own.
@@ -107,5 +107,46 @@ proptest! {
         case.cluster.system.levels[0].in_network_reduction = true;
         let helped = case.bound(Collective::AllReduce);
         prop_assert!((helped - plain.min(case.bytes / rate)).abs() <= 1e-6 * plain);
+    }
+
+    #[test]
+    fn an_all_reduce_is_its_two_halves_on_any_fabric(case in fabrics()) {
+        let composed = [
+            Algorithm::Ring,
+            Algorithm::Hierarchical,
+            Algorithm::Direct,
+            Algorithm::Torus,
+            Algorithm::HalvingDoubling,
+            Algorithm::Product,
+            Algorithm::TwoDimensional,
+        ];
+        let group = case.group();
+        for algorithm in composed {
+            let time = |collective| {
+                let forms = Forms::forced(algorithm, collective, &group, &case.cluster);
+                forms.ok().map(|forms| forms.time(Bytes::new(case.bytes)).value())
+            };
+            let halves = (time(Collective::ReduceScatter), time(Collective::AllGather));
+            let (Some(scatter), Some(gather)) = halves else { continue };
+            let whole = time(Collective::AllReduce).unwrap();
+            prop_assert!((scatter + gather - whole).abs() <= 1e-9 * whole, "{algorithm:?} {case:?}");
+        }
+    }
+
+    #[test]
+    fn simulated_times_do_not_know_units(case in switched(3), unit in 0.01_f64..100.0, i in 0_usize..4) {
+        let (algorithm, collective) = [
+            (Algorithm::Ring, Collective::AllReduce),
+            (Algorithm::Pairwise, Collective::AllToAll),
+            (Algorithm::HalvingDoubling, Collective::AllReduce),
+            (Algorithm::Hierarchical, Collective::AllGather),
+        ][i];
+        let mut scaled = case.clone();
+        scaled.bytes *= unit;
+        for level in &mut scaled.cluster.system.levels {
+            level.bandwidth = BytesPerSecond::new(level.bandwidth.value() * unit);
+        }
+        let times = [case, scaled].map(|case| case.simulated(algorithm, collective));
+        prop_assert!((times[0] - times[1]).abs() <= 1e-9 * times[0], "{times:?}");
     }
 }

@@ -18,6 +18,22 @@ proptest! {
         case.with_large_buffer().agrees(Algorithm::Ring, REDUCING[i]);
     }
 
+    // Parts on slow steps and parts on narrow links travel at the same time: the form adds both up. It counts
+    // the hops as NCCL does, one across the outermost level less than the slowest part takes.
+    #[test]
+    fn a_small_ring_across_levels_takes_between_half_and_all_of_its_closed_form(
+        case in switched(3), i in 0_usize..3,
+    ) {
+        let case = case.narrowing();
+        let levels = &case.cluster.system.levels;
+        let outermost = levels[case.group().outermost()].latency.value();
+        let hop = outermost * if i == 0 { 2.0 } else { 1.0 };
+        let simulated = case.simulated(Algorithm::Ring, REDUCING[i]);
+        let formed = case.formed_or_free(Algorithm::Ring, REDUCING[i]);
+        prop_assert!(simulated <= (formed + hop) * 1.001, "{simulated} {formed} {case:?}");
+        prop_assert!(simulated >= formed * 0.499, "{simulated} {formed} {case:?}");
+    }
+
     #[test]
     fn an_all_to_all_takes_its_closed_form(case in switched(3)) {
         case.with_large_buffer().agrees(Algorithm::Pairwise, Collective::AllToAll);

@@ -4,7 +4,10 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective};
-use worlds::cases::{REDUCING, boxed, nested, one_level, one_switch, reducing, switched, uneven};
+use scalewright::hardware::LevelKind;
+use worlds::cases::{
+    REDUCING, boxed, distant, nested, one_level, one_switch, reducing, switched, uneven,
+};
 
 /// Algorithms whose rounds follow one another, with what each carries out for any number of ranks.
 const ROUNDS: [(Algorithm, &[Collective]); 5] = [
@@ -222,5 +225,21 @@ proptest! {
             let least = if parts { 0.8 } else { 0.99 };
             assert!((least..1.01).contains(&ratio), "{ratio} {algorithm:?} {collective:?} {case:?}");
         });
+    }
+
+    #[test]
+    fn distant_nodes_take_their_closed_forms(case in distant(), i in 0_usize..3) {
+        case.agrees(Algorithm::Ring, REDUCING[i]);
+        case.agrees(Algorithm::Pairwise, Collective::AllToAll);
+        if case.cluster.system.levels[1].kind != LevelKind::Dragonfly {
+            // a barrier is all latency: the turns of mirrors, which the transfers leave out
+            let rounds = |algorithm, collective| {
+                if collective != Collective::Barrier {
+                    case.agrees(algorithm, collective);
+                }
+            };
+            each(&ROUNDS, rounds);
+            case.agrees(Algorithm::Hierarchical, REDUCING[i]);
+        }
     }
 }

@@ -176,8 +176,18 @@ impl<'a> Route<'a> {
     }
 
     /// Rate of one device into level `i` in an all-to-all, in bytes/s.
+    ///
+    /// On the minimal way of a dragonfly the links to groups outside it serve nobody: `(N - 1) / (G - 1)` of
+    /// them carry, `N` groups that take part of `G`.
     pub(super) fn pairwise_rate(&self, i: usize) -> f64 {
-        self.sustained(i) * self.line(i).share * self.library(i).pairwise_share
+        let level = self.level(i);
+        let minimal = level.kind == LevelKind::Dragonfly && level.routing == Routing::Minimal;
+        let serving = if minimal {
+            (self.members(i) - 1.0).max(1.0) * self.to_one_group(i)
+        } else {
+            1.0
+        };
+        self.sustained(i) * self.line(i).share * self.library(i).pairwise_share * serving
     }
 
     /// The line of the switches' own reduction at level `i`.
@@ -228,14 +238,19 @@ impl<'a> Route<'a> {
         if level.kind != LevelKind::Dragonfly {
             return 1.0;
         }
-        let direct = level.devices.map_or(0.0, |devices| {
-            let groups = f64::from(devices) / f64::from(self.units_of(i));
-            1.0 / (groups - 1.0).max(1.0)
-        });
+        let direct = self.to_one_group(i);
         match level.routing {
             Routing::Minimal => direct,
             Routing::Adaptive => direct.max(0.5),
         }
+    }
+
+    /// Share of a dragonfly group's global links that lead to one other group.
+    fn to_one_group(&self, i: usize) -> f64 {
+        self.level(i).devices.map_or(0.0, |devices| {
+            let groups = f64::from(devices) / f64::from(self.units_of(i));
+            1.0 / (groups - 1.0).max(1.0)
+        })
     }
 
     /// Rate of one device to a partner across level `i`: that of the slowest network on the way.

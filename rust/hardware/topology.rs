@@ -1,7 +1,7 @@
 //! Which links does a cluster have, and which of them does a message take?
 
 use super::cluster::Cluster;
-use super::level::{Level, LevelKind};
+use super::level::{Level, LevelKind, Routing};
 use crate::error::{Error, Result};
 use crate::solve::Link;
 use crate::units::Seconds;
@@ -24,7 +24,9 @@ pub enum Way {
 /// The links of a cluster, at sustained rates.
 ///
 /// A switched level has one uplink and one downlink for each unit of the level below, as wide as its
-/// devices together; a mesh has a link for each ordered pair; a torus has two a dimension and unit.
+/// devices together; a mesh has a link for each ordered pair, and so has a dragonfly on its minimal way (on the
+/// adaptive one its links count as one, whose detours the closed forms' rates hold); a torus has two a
+/// dimension and unit.
 /// A message between nodes leaves through its device's own adapter, not through the links inside the
 /// node, and passes the uplinks of every network level up to the one that joins both ends. Beside the
 /// uplinks of a unit lie the shares that its devices have of them, a pair for each: a message takes the
@@ -66,8 +68,9 @@ impl Topology {
                 Some(devices) if level.kind != LevelKind::Switch => devices,
                 _ => cluster.devices.next_multiple_of(below),
             };
+            let minimal = level.kind == LevelKind::Dragonfly && level.routing == Routing::Minimal;
             let mut tier = Tier {
-                kind: level.kind,
+                kind: if minimal { LevelKind::Mesh } else { level.kind },
                 first: u32::try_from(topology.links.len()).unwrap_or(u32::MAX),
                 shares: 0,
                 below,

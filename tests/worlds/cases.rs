@@ -237,6 +237,39 @@ pub fn nested() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Nodes far apart: on the minimal way of a dragonfly, behind optical circuits, or a wide area.
+pub fn distant() -> impl Strategy<Value = Case> {
+    let shape = (1_u32..4, 0_u32..3, 1_u32..4, 0_u32..3);
+    (shape, 0_usize..3, (10_u32..500, 1_u32..50)).prop_map(|(shape, kind, (inner, outer))| {
+        let (node, stride, size, rest) = shape;
+        let stride = stride.min(node);
+        let devices = 1 << (node + size + rest);
+        let own = [
+            r#""kind": "dragonfly", "routing": "minimal""#,
+            r#""kind": "optical-switch", "optical": {"reconfiguration": "1 ms", "circuits": 2}"#,
+            r#""kind": "wide-area", "wide_area": {"round_trip": "4 us", "loss": 0.0, "flows": 4,
+            "window": "16 MB", "segment": "1460 B"}"#,
+        ][kind];
+        let levels = [
+            format!(
+                r#"{{"name": "node", "kind": "switch", "devices": {}, "bandwidth": "{inner} GB/s",
+                "latency": "1 us"}}"#,
+                1 << node
+            ),
+            format!(
+                r#"{{"name": "far", {own}, "devices": {devices}, "bandwidth": "{outer} GB/s",
+                "latency": "2 us"}}"#
+            ),
+        ];
+        case(
+            &levels,
+            devices,
+            (1 << stride, 1 << (node - stride + size)),
+            50.0,
+        )
+    })
+}
+
 /// Nodes on a switch, perhaps leaves and a spine, with groups of any size and stride that need not line up
 /// with any of them.
 pub fn uneven(most_levels: usize) -> impl Strategy<Value = Case> {
