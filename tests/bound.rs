@@ -113,6 +113,7 @@ proptest! {
     fn an_all_reduce_is_its_two_halves_on_any_fabric(case in fabrics()) {
         let composed = [
             Algorithm::Ring,
+            Algorithm::BidirectionalRing,
             Algorithm::Hierarchical,
             Algorithm::Direct,
             Algorithm::Torus,

@@ -107,6 +107,16 @@ proptest! {
     }
 
     #[test]
+    fn a_ring_both_ways_takes_its_closed_form(case in one_switch(), i in 0_usize..3) {
+        case.agrees(Algorithm::BidirectionalRing, REDUCING[i]);
+    }
+
+    #[test]
+    fn a_ring_of_nodes_both_ways_takes_its_closed_form(case in switched(3), i in 0_usize..3) {
+        case.with_large_buffer().agrees(Algorithm::BidirectionalRing, REDUCING[i]);
+    }
+
+    #[test]
     fn a_stream_round_a_ring_takes_its_closed_form(case in one_switch(), i in 0_usize..2) {
         case.agrees(Algorithm::Ring, ROOTED[i]);
     }

@@ -10,6 +10,8 @@ use crate::hardware::Host;
 pub enum Algorithm {
     /// Pipelined ring over all ranks.
     Ring,
+    /// The same ring both ways at once.
+    BidirectionalRing,
     /// Two complementary binary trees between nodes, chains inside.
     Tree,
     /// Reduce-scatter inside, the collective between units, all-gather inside.
@@ -62,8 +64,9 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All that can be asked for by name, with one server and a fan-out of two where a count is open.
-    pub const NAMED: [Self; 21] = [
+    pub const NAMED: [Self; 22] = [
         Self::Ring,
+        Self::BidirectionalRing,
         Self::Tree,
         Self::Hierarchical,
         Self::Direct,
@@ -90,6 +93,7 @@ impl Algorithm {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
+            Self::BidirectionalRing => "bidirectional_ring",
             Self::Tree => "tree",
             Self::Hierarchical => "hierarchical",
             Self::Direct => "direct",
@@ -145,9 +149,11 @@ impl Algorithm {
                 Scatter,
                 Barrier,
             ],
-            Self::Direct | Self::HalvingDoubling | Self::Product | Self::TwoDimensional => {
-                &[AllReduce, ReduceScatter, AllGather]
-            }
+            Self::BidirectionalRing
+            | Self::Direct
+            | Self::HalvingDoubling
+            | Self::Product
+            | Self::TwoDimensional => &[AllReduce, ReduceScatter, AllGather],
             Self::Pairwise => &[AllToAll],
             Self::PointToPoint => &[SendReceive],
             Self::Linear => &[Gather, Scatter],
@@ -198,6 +204,7 @@ impl Algorithm {
                 "a group inside one torus level, on two of its dimensions"
             }
             Self::Ring
+            | Self::BidirectionalRing
             | Self::Tree
             | Self::Pairwise
             | Self::Linear

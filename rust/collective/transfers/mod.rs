@@ -107,6 +107,7 @@ fn of_one(
             chain::add(plan, group, collective, (bytes, pieces), Pace::Stream)
         }
         Algorithm::Ring => ring::add(plan, group, collective, bytes).map(drop),
+        Algorithm::BidirectionalRing => torus::both_ways(plan, group, collective, bytes),
         Algorithm::Hierarchical if collective == AllToAll => {
             hierarchical::exchange(plan, group, bytes)
         }

@@ -1,5 +1,6 @@
 //! Which transfers run on the rings of a torus or the lines of a mesh network?
 
+use super::pairwise;
 use super::plan::Plan;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
@@ -31,7 +32,13 @@ pub(super) fn add(
             let cut = (0..=j).map(|earlier| f64::from(axes[(part + earlier) % count].0));
             let held = bytes / count as f64 / cut.product::<f64>();
             let axis = (part + j) % count;
-            arrived.extend(phase(plan, group, (&axes, axis, scatter), held, &ready)?);
+            arrived.extend(phase(
+                plan,
+                group,
+                Pass::new(&axes, axis, scatter),
+                held,
+                &ready,
+            )?);
         }
         ready = vec![plan.meet(&arrived)?; plan.size() as usize];
     }
@@ -62,14 +69,64 @@ pub(super) fn axes(plan: &Plan) -> Result<Axes> {
     Ok(axes)
 }
 
+/// A ring over all ranks both ways: each part goes half way round on either side; back when all is summed.
+pub(super) fn both_ways(
+    plan: &mut Plan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
+    let axes = vec![(plan.size(), plan.size() > 2)];
+    let held = bytes / f64::from(plan.size());
+    let issue = pairwise::issue(plan, plan.group.outermost()); // of the second message of a step
+    let mut ready = plan.ready();
+    for scatter in [true, false] {
+        let other = if scatter {
+            Collective::AllGather
+        } else {
+            Collective::ReduceScatter
+        };
+        if collective != other {
+            let pass = Pass {
+                issue,
+                ..Pass::new(&axes, 0, scatter)
+            };
+            ready = phase(plan, group, pass, held, &ready)?;
+        }
+    }
+    Ok(())
+}
+
+/// One pass along one dimension.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    axes: &'a Axes,
+    axis: usize,
+    scatter: bool,
+    /// Seconds before each message.
+    issue: f64,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(axes: &'a Axes, axis: usize, scatter: bool) -> Self {
+        Self {
+            axes,
+            axis,
+            scatter,
+            issue: 0.0,
+        }
+    }
+}
+
 /// One pass of `held` bytes a rank along one dimension; returns what each rank waits for, by rank.
 pub(super) fn phase(
     plan: &mut Plan,
     group: u32,
-    (axes, axis, scatter): (&Axes, usize, bool),
+    pass: Pass,
     held: f64,
     ready: &[u32],
 ) -> Result<Vec<u32>> {
+    let Pass { axes, axis, .. } = pass;
     let below: u32 = axes[..axis].iter().map(|&(extent, _)| extent).product();
     let (extent, closed) = axes[axis];
     let mut next = vec![0; plan.size() as usize];
@@ -83,7 +140,8 @@ pub(super) fn phase(
             let way = Way {
                 closed,
                 upward,
-                scatter,
+                scatter: pass.scatter,
+                issue: pass.issue,
             };
             sweep(plan, &devices, way, (held, &before), &mut got)?;
         }
@@ -100,6 +158,7 @@ struct Way {
     closed: bool,
     upward: bool,
     scatter: bool,
+    issue: f64,
 }
 
 /// Parts travel one way: to the end of a line, or half way round a ring. On a ring of even extent the
@@ -133,6 +192,7 @@ fn sweep(
                 .collect();
             let message = Transfer {
                 size,
+                start_up: way.issue,
                 after: &after,
                 behind: sent[from],
                 ..Transfer::default()

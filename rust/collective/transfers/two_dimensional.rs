@@ -1,7 +1,7 @@
 //! Which transfers run along one dimension of a torus, then along the other?
 
 use super::plan::Plan;
-use super::torus::{self, Axes};
+use super::torus::{self, Axes, Pass};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 
@@ -25,7 +25,13 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
     let gather = gather.filter(|_| collective != Collective::ReduceScatter);
     let mut ready = plan.ready();
     for (j, scatter) in scatter.chain(gather) {
-        let arrived = torus::phase(plan, group, (&axes, order[j], scatter), held[j], &ready)?;
+        let arrived = torus::phase(
+            plan,
+            group,
+            Pass::new(&axes, order[j], scatter),
+            held[j],
+            &ready,
+        )?;
         ready = vec![plan.meet(&arrived)?; plan.size() as usize];
     }
     Ok(())
