@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective};
 use scalewright::hardware::LevelKind;
 use worlds::cases::{
-    REDUCING, boxed, distant, nested, one_level, one_switch, reducing, switched, uneven,
+    REDUCING, boxed, distant, hosted, nested, one_level, one_switch, reducing, switched, uneven,
 };
 
 /// Algorithms whose rounds follow one another, with what each carries out for any number of ranks.
@@ -205,6 +205,7 @@ proptest! {
         for algorithm in [Algorithm::Hierarchical, Algorithm::Product] {
             case.stays_below(algorithm, REDUCING[i]);
         }
+        case.stays_below(Algorithm::BidirectionalRing, REDUCING[i]);
         case.stays_below(Algorithm::Hierarchical, Collective::AllToAll);
         case.stays_below(Algorithm::Linear, Collective::Gather);
         let servers = servers.min(case.ranks.size);
@@ -251,5 +252,13 @@ proptest! {
             each(&ROUNDS, rounds);
             case.agrees(Algorithm::Hierarchical, REDUCING[i]);
         }
+    }
+
+    #[test]
+    fn rings_through_host_memory_take_their_closed_form(case in hosted(), i in 0_usize..3) {
+        // hosts lie outside the fabric whose bound holds for the others
+        let simulated = case.simulated(Algorithm::HostStaged, REDUCING[i]);
+        let ratio = simulated / case.formed(Algorithm::HostStaged, REDUCING[i]);
+        prop_assert!((ratio - 1.0).abs() < 0.01, "{ratio} {case:?}");
     }
 }

@@ -59,7 +59,8 @@ pub(super) fn both_ways(collective: Collective, route: &Route) -> Form {
         steps += (route.step(i) + route.issue(i)) * f64::from(crossing - beyond);
         beyond = crossing;
     }
-    let pairs = route.outermost() > 0 && route.group.members[0] == 2;
+    let in_pairs = route.outermost() > 0 && route.group.members[0] == 2;
+    let pairs = in_pairs && route.spread(1).is_none();
     let inner = if pairs { 2.0 } else { 1.0 };
     Form {
         algorithm: Algorithm::BidirectionalRing,

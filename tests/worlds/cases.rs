@@ -3,9 +3,9 @@
 use super::cluster;
 use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective, Forms, Ranks, transfers};
-use scalewright::hardware::{Cluster, Group, LevelKind, Library};
+use scalewright::hardware::{Cluster, Group, Host, LevelKind, Library};
 use scalewright::solve::Simulation;
-use scalewright::units::Bytes;
+use scalewright::units::{Bytes, BytesPerSecond};
 use std::fmt;
 
 /// The collectives that reduce or gather on all ranks alike.
@@ -267,6 +267,32 @@ pub fn distant() -> impl Strategy<Value = Case> {
             (1 << stride, 1 << (node - stride + size)),
             50.0,
         )
+    })
+}
+
+/// Nodes of eight with hosts, and groups that fill nodes or lie inside one.
+pub fn hosted() -> impl Strategy<Value = Case> {
+    let shape = (0_u32..3, 1_u32..6, 0_u32..2);
+    let rates = (1_u32..50, 1_u32..50, (10_u32..500, 1_u32..50));
+    (shape, rates).prop_map(|((stride, size, rest), (pcie, network, (memory, link)))| {
+        let devices = (1 << (stride + size + rest)).max(8);
+        let levels = [
+            format!(
+                r#"{{"name": "pcie", "kind": "pcie", "devices": 8, "bandwidth": "{pcie} GB/s",
+                "latency": "3 us"}}"#
+            ),
+            format!(
+                r#"{{"name": "network", "kind": "fat-tree", "bandwidth": "{network} GB/s",
+                "latency": "10 us"}}"#
+            ),
+        ];
+        let mut case = case(&levels, devices, (1 << stride, 1 << size), 50.0);
+        case.cluster.system.host = Some(Host {
+            memory: Bytes::new(512e9),
+            memory_bandwidth: BytesPerSecond::new(f64::from(memory) * 1e9),
+            link_bandwidth: BytesPerSecond::new(f64::from(link) * 1e9),
+        });
+        case
     })
 }
 

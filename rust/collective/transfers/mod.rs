@@ -7,6 +7,7 @@ mod direct;
 mod doubling;
 mod hierarchical;
 mod hierarchical_root;
+mod host_staged;
 mod in_network;
 mod linear;
 mod pairwise;
@@ -56,6 +57,9 @@ pub fn transfers(
     let mut plan = Plan::new(cluster, ranks)?;
     if plan.size() == 1 {
         return Ok(plan.flows);
+    }
+    if algorithm == Algorithm::HostStaged {
+        plan = plan.with_hosts()?;
     }
     let bytes = bytes.value();
     match algorithm {
@@ -107,6 +111,7 @@ fn of_one(
             chain::add(plan, group, collective, (bytes, pieces), Pace::Stream)
         }
         Algorithm::Ring => ring::add(plan, group, collective, bytes).map(drop),
+        Algorithm::HostStaged => host_staged::add(plan, group, collective, bytes),
         Algorithm::BidirectionalRing => torus::both_ways(plan, group, collective, bytes),
         Algorithm::Hierarchical if collective == AllToAll => {
             hierarchical::exchange(plan, group, bytes)
@@ -129,12 +134,14 @@ fn of_one(
 
 /// Algorithms whose messages are laid out here: all that run on a cluster's links alone.
 fn is_known(algorithm: Algorithm, collective: Collective) -> bool {
-    let elsewhere = matches!(
-        algorithm,
-        Algorithm::HostReduce | Algorithm::HostStaged | Algorithm::Ramp
-    );
-    let without_bytes = algorithm == Algorithm::Tree && collective == Collective::Barrier;
-    !elsewhere && !without_bytes && algorithm.carries_out().contains(&collective)
+    let elsewhere = matches!(algorithm, Algorithm::HostReduce | Algorithm::Ramp);
+    let from_a_root = matches!(collective, Collective::Broadcast | Collective::Reduce);
+    let not_here = match algorithm {
+        Algorithm::Tree => collective == Collective::Barrier,
+        Algorithm::HostStaged => from_a_root,
+        _ => false,
+    };
+    !elsewhere && !not_here && algorithm.carries_out().contains(&collective)
 }
 
 fn unknown(algorithm: Algorithm, collective: Collective) -> Error {
@@ -144,7 +151,7 @@ fn unknown(algorithm: Algorithm, collective: Collective) -> Error {
         .map(|able| able.name())
         .collect();
     let allowed = if able.is_empty() {
-        "an algorithm on the links of a cluster: not host_reduce, host_staged or ramp".to_owned()
+        "an algorithm on the links of a cluster: not host_reduce or ramp".to_owned()
     } else {
         format!("{} with {}", able.join(", "), algorithm.name())
     };

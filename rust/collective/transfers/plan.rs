@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group, Topology, Way};
-use crate::solve::{Flows, Transfer};
+use crate::solve::{Flows, Link, Transfer};
 
 /// Ranks of a group: how many, and how far apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) struct Plan<'a> {
     ranks: Ranks,
     topology: Topology,
     route: Vec<u32>,
+    /// Index of the first of the hosts' links, where they are laid out: each device's two, then each memory.
+    hosts: u32,
     /// When the last of the steps that all groups take together has ended.
     step: Option<u32>,
 }
@@ -46,7 +48,61 @@ impl<'a> Plan<'a> {
             ranks,
             topology,
             route: Vec::new(),
+            hosts: 0,
             step: None,
+        })
+    }
+
+    /// Adds the links of the hosts: of each device to its node's memory and back, and that memory, through
+    /// which each byte passes twice (written and read).
+    pub(super) fn with_hosts(mut self) -> Result<Self> {
+        let Some(host) = &self.cluster.system.host else {
+            let got = format!("none in {}", self.cluster.system.name);
+            return Err(Error::invalid("system.host", got, "a host"));
+        };
+        let nodes = self.cluster.devices.div_ceil(self.in_a_node());
+        let link = |capacity| Link {
+            capacity,
+            latency: 0.0,
+        };
+        let mut links = self.topology.links().to_vec();
+        self.hosts = u32::try_from(links.len()).unwrap_or(u32::MAX);
+        let ports = 2 * self.cluster.devices as usize;
+        links.extend(std::iter::repeat_n(
+            link(host.link_bandwidth.value()),
+            ports,
+        ));
+        let memory = link(host.memory_bandwidth.value() / 2.0);
+        links.extend(std::iter::repeat_n(memory, nodes as usize));
+        self.flows = Flows::new(links)?;
+        Ok(self)
+    }
+
+    fn in_a_node(&self) -> u32 {
+        self.cluster.system.devices_per_node.max(1)
+    }
+
+    /// Adds a message that leaves through the memory of its node's host, and comes through that of the other.
+    pub(super) fn send_staged(&mut self, (from, to): (u32, u32), message: Transfer) -> Result<u32> {
+        let memories = self.hosts + 2 * self.cluster.devices;
+        let nodes = [from, to].map(|device| device / self.in_a_node());
+        let copies = nodes.map(|node| memories + node);
+        self.route.clear();
+        let step = self
+            .topology
+            .route(from, to, Way::AllLinks, &mut self.route);
+        if nodes[0] == nodes[1] {
+            self.route.clear();
+            self.route.push(copies[0]);
+        } else {
+            self.route.extend(copies);
+        }
+        self.route
+            .extend([self.hosts + 2 * from, self.hosts + 2 * to + 1]);
+        self.flows.push(&Transfer {
+            latency: 2.0 * step.value(),
+            route: &self.route,
+            ..message
         })
     }
 
