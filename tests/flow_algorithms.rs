@@ -262,3 +262,15 @@ proptest! {
         prop_assert!((ratio - 1.0).abs() < 0.01, "{ratio} {case:?}");
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))] // hundreds of thousands of copies each
+
+    #[test]
+    fn sums_in_hosts_take_their_closed_form(case in hosted()) {
+        let simulated = case.simulated(Algorithm::HostReduce, Collective::AllReduce);
+        let ratio = simulated / case.formed(Algorithm::HostReduce, Collective::AllReduce);
+        // copies both ways contend for a memory whose limit is near that of the links
+        prop_assert!((ratio - 1.0).abs() < 0.05, "{ratio} {case:?}");
+    }
+}

@@ -183,7 +183,7 @@ impl<'a> Route<'a> {
         let level = self.level(i);
         let minimal = level.kind == LevelKind::Dragonfly && level.routing == Routing::Minimal;
         let serving = if minimal {
-            (self.members(i) - 1.0).max(1.0) * self.to_one_group(i)
+            (self.members(i) - 1.0).max(1.0) * self.share_of_one_group(i)
         } else {
             1.0
         };
@@ -238,7 +238,7 @@ impl<'a> Route<'a> {
         if level.kind != LevelKind::Dragonfly {
             return 1.0;
         }
-        let direct = self.to_one_group(i);
+        let direct = self.share_of_one_group(i);
         match level.routing {
             Routing::Minimal => direct,
             Routing::Adaptive => direct.max(0.5),
@@ -246,7 +246,7 @@ impl<'a> Route<'a> {
     }
 
     /// Share of a dragonfly group's global links that lead to one other group.
-    fn to_one_group(&self, i: usize) -> f64 {
+    fn share_of_one_group(&self, i: usize) -> f64 {
         self.level(i).devices.map_or(0.0, |devices| {
             let groups = f64::from(devices) / f64::from(self.units_of(i));
             1.0 / (groups - 1.0).max(1.0)

@@ -39,7 +39,9 @@ impl fmt::Debug for Case {
                 )
             })
             .collect();
-        write!(out, "{levels:?} {:?} {} bytes", self.ranks, self.bytes)
+        let host = &self.cluster.system.host;
+        let (ranks, bytes) = (self.ranks, self.bytes);
+        write!(out, "{levels:?} {host:?} {ranks:?} {bytes} bytes")
     }
 }
 
@@ -272,7 +274,7 @@ pub fn distant() -> impl Strategy<Value = Case> {
 
 /// Nodes of eight with hosts, and groups that fill nodes or lie inside one.
 pub fn hosted() -> impl Strategy<Value = Case> {
-    let shape = (0_u32..3, 1_u32..6, 0_u32..2);
+    let shape = (0_u32..3, 1_u32..5, 0_u32..2);
     let rates = (1_u32..50, 1_u32..50, (10_u32..500, 1_u32..50));
     (shape, rates).prop_map(|((stride, size, rest), (pcie, network, (memory, link)))| {
         let devices = (1 << (stride + size + rest)).max(8);

@@ -7,6 +7,7 @@ mod direct;
 mod doubling;
 mod hierarchical;
 mod hierarchical_root;
+mod host_reduce;
 mod host_staged;
 mod in_network;
 mod linear;
@@ -58,7 +59,7 @@ pub fn transfers(
     if plan.size() == 1 {
         return Ok(plan.flows);
     }
-    if algorithm == Algorithm::HostStaged {
+    if matches!(algorithm, Algorithm::HostStaged | Algorithm::HostReduce) {
         plan = plan.with_hosts()?;
     }
     let bytes = bytes.value();
@@ -111,6 +112,7 @@ fn of_one(
             chain::add(plan, group, collective, (bytes, pieces), Pace::Stream)
         }
         Algorithm::Ring => ring::add(plan, group, collective, bytes).map(drop),
+        Algorithm::HostReduce => host_reduce::add(plan, group, bytes),
         Algorithm::HostStaged => host_staged::add(plan, group, collective, bytes),
         Algorithm::BidirectionalRing => torus::both_ways(plan, group, collective, bytes),
         Algorithm::Hierarchical if collective == AllToAll => {
@@ -134,14 +136,14 @@ fn of_one(
 
 /// Algorithms whose messages are laid out here: all that run on a cluster's links alone.
 fn is_known(algorithm: Algorithm, collective: Collective) -> bool {
-    let elsewhere = matches!(algorithm, Algorithm::HostReduce | Algorithm::Ramp);
     let from_a_root = matches!(collective, Collective::Broadcast | Collective::Reduce);
     let not_here = match algorithm {
         Algorithm::Tree => collective == Collective::Barrier,
         Algorithm::HostStaged => from_a_root,
+        Algorithm::Ramp => true, // a network of its own
         _ => false,
     };
-    !elsewhere && !not_here && algorithm.carries_out().contains(&collective)
+    !not_here && algorithm.carries_out().contains(&collective)
 }
 
 fn unknown(algorithm: Algorithm, collective: Collective) -> Error {
@@ -151,7 +153,7 @@ fn unknown(algorithm: Algorithm, collective: Collective) -> Error {
         .map(|able| able.name())
         .collect();
     let allowed = if able.is_empty() {
-        "an algorithm on the links of a cluster: not host_reduce or ramp".to_owned()
+        "an algorithm on the links of a cluster: not ramp".to_owned()
     } else {
         format!("{} with {}", able.join(", "), algorithm.name())
     };

@@ -84,14 +84,12 @@ impl<'a> Plan<'a> {
 
     /// Adds a message that leaves through the memory of its node's host, and comes through that of the other.
     pub(super) fn send_staged(&mut self, (from, to): (u32, u32), message: Transfer) -> Result<u32> {
-        let memories = self.hosts + 2 * self.cluster.devices;
-        let nodes = [from, to].map(|device| device / self.in_a_node());
-        let copies = nodes.map(|node| memories + node);
+        let copies = [from, to].map(|device| self.memory(device));
         self.route.clear();
         let step = self
             .topology
             .route(from, to, Way::AllLinks, &mut self.route);
-        if nodes[0] == nodes[1] {
+        if copies[0] == copies[1] {
             self.route.clear();
             self.route.push(copies[0]);
         } else {
@@ -104,6 +102,51 @@ impl<'a> Plan<'a> {
             route: &self.route,
             ..message
         })
+    }
+
+    /// Adds a copy from a device into its host's memory, from where the processor reads it for a sum.
+    pub(super) fn copy_up(
+        &mut self,
+        from: u32,
+        size: f64,
+        (after, behind): (Option<[u32; 2]>, Option<u32>),
+    ) -> Result<u32> {
+        self.flows.push(&Transfer {
+            size,
+            after: after.as_ref().map_or(&[], |both| both),
+            behind,
+            route: &[self.hosts + 2 * from, self.memory(from)],
+            ..Transfer::default()
+        })
+    }
+
+    /// Adds a copy from a host's memory to a device, in halves; `behind` holds the last ones, and so does the
+    /// result. It reads the memory but does not write it.
+    pub(super) fn copy_down(
+        &mut self,
+        to: u32,
+        size: f64,
+        (after, behind): (&[u32], Option<[u32; 2]>),
+    ) -> Result<[u32; 2]> {
+        let [memory, port] = [self.memory(to), self.hosts + 2 * to + 1];
+        // a read is half of what the memory's link stands for: half of the bytes take that link
+        let mut half = |route: &[u32], behind| {
+            self.flows.push(&Transfer {
+                size: size / 2.0,
+                after,
+                behind,
+                route,
+                ..Transfer::default()
+            })
+        };
+        let read = half(&[memory, port], behind.map(|both| both[0]))?;
+        let copied = half(&[port], behind.map(|both| both[1]))?;
+        Ok([read, copied])
+    }
+
+    /// The link that stands for the memory of a device's host.
+    fn memory(&self, device: u32) -> u32 {
+        self.hosts + 2 * self.cluster.devices + device / self.in_a_node()
     }
 
     /// Groups like this one in the cluster: whole blocks of `stride * size` devices hold `stride` each.

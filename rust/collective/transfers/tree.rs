@@ -5,21 +5,24 @@ use crate::error::Result;
 use crate::solve::Transfer;
 
 /// Pieces that travel one behind the other: enough that filling the trees adds little.
-const SEGMENTS: u32 = 1024;
+pub(super) const SEGMENTS: u32 = 1024;
 
 /// All-reduce: each tree sums one half of the buffer from the leaves to its root and sends the sum back, piece
 /// by piece. Units are the parts of a group inside one unit of the innermost level; their ranks form a chain
 /// whose head is in the trees. Sanders, Speck and Traff 2009.
 pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
     for mirrored in [false, true] {
-        let parents = parents(plan, mirrored);
-        one(plan, group, &parents, bytes / 2.0)?;
+        let mut tree = Tree::new(&parents(plan, mirrored));
+        for _ in 0..SEGMENTS {
+            let none = vec![Vec::new(); plan.size() as usize];
+            tree.piece(plan, group, bytes / f64::from(2 * SEGMENTS), none)?;
+        }
     }
     Ok(())
 }
 
 /// The rank above each rank; the root has none.
-fn parents(plan: &Plan, mirrored: bool) -> Vec<Option<u32>> {
+pub(super) fn parents(plan: &Plan, mirrored: bool) -> Vec<Option<u32>> {
     let inside = plan.group.members[0];
     let units = plan.size() / inside;
     let above = |rank: u32| {
@@ -55,40 +58,57 @@ fn in_order(place: u32, count: u32) -> Option<u32> {
     Some(if up < count { up } else { place ^ bit })
 }
 
-fn one(plan: &mut Plan, group: u32, parents: &[Option<u32>], bytes: f64) -> Result<()> {
-    let size = parents.len();
-    let order = from_the_leaves(parents);
-    let piece = bytes / f64::from(SEGMENTS);
-    let mut ups: Vec<Option<u32>> = vec![None; size];
-    let mut downs: Vec<Option<u32>> = vec![None; size];
-    for _ in 0..SEGMENTS {
-        let mut got: Vec<Vec<u32>> = vec![Vec::new(); size];
-        for &(rank, parent) in &order {
-            let ends = (plan.device(group, rank), plan.device(group, parent));
-            let message = Transfer {
-                size: piece,
-                after: &got[rank as usize],
-                behind: ups[rank as usize],
-                ..Transfer::default()
-            };
-            let sent = plan.send(ends, message)?;
-            ups[rank as usize] = Some(sent);
-            got[parent as usize].push(sent);
-        }
-        for &(rank, parent) in order.iter().rev() {
-            let ends = (plan.device(group, parent), plan.device(group, rank));
-            let message = Transfer {
-                size: piece,
-                after: &got[parent as usize],
-                behind: downs[rank as usize],
-                ..Transfer::default()
-            };
-            let sent = plan.send(ends, message)?;
-            downs[rank as usize] = Some(sent);
-            got[rank as usize] = vec![sent];
+/// One tree with what has been sent in it.
+pub(super) struct Tree {
+    /// Each rank with its parent, children before parents.
+    order: Vec<(u32, u32)>,
+    ups: Vec<Option<u32>>,
+    downs: Vec<Option<u32>>,
+}
+
+impl Tree {
+    pub(super) fn new(parents: &[Option<u32>]) -> Self {
+        Self {
+            order: from_the_leaves(parents),
+            ups: vec![None; parents.len()],
+            downs: vec![None; parents.len()],
         }
     }
-    Ok(())
+
+    /// Sums one piece and sends it back; `got` says what each rank waits for before and after.
+    pub(super) fn piece(
+        &mut self,
+        plan: &mut Plan,
+        group: u32,
+        size: f64,
+        mut got: Vec<Vec<u32>>,
+    ) -> Result<Vec<Vec<u32>>> {
+        for &(rank, parent) in &self.order {
+            let ends = (plan.device(group, rank), plan.device(group, parent));
+            let message = Transfer {
+                size,
+                after: &got[rank as usize],
+                behind: self.ups[rank as usize],
+                ..Transfer::default()
+            };
+            let sent = plan.send(ends, message)?;
+            self.ups[rank as usize] = Some(sent);
+            got[parent as usize].push(sent);
+        }
+        for &(rank, parent) in self.order.iter().rev() {
+            let ends = (plan.device(group, parent), plan.device(group, rank));
+            let message = Transfer {
+                size,
+                after: &got[parent as usize],
+                behind: self.downs[rank as usize],
+                ..Transfer::default()
+            };
+            let sent = plan.send(ends, message)?;
+            self.downs[rank as usize] = Some(sent);
+            got[rank as usize] = vec![sent];
+        }
+        Ok(got)
+    }
 }
 
 /// Each rank with its parent, children before parents.
