@@ -1,5 +1,7 @@
 //! Does the price of a collective obey the laws of the fabric?
 
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
 mod worlds;
 
 use proptest::prelude::*;
@@ -88,6 +90,28 @@ fn share_of_uplink(cluster: &Cluster, group: &Group, level: usize) -> f64 {
     capacity * links * f64::from(below) / f64::from(group.siblings[level])
 }
 
+/// Groups that reach into one unit of the level below `level` and out of it, and pairs of a rank inside with
+/// one outside, per device of the unit that has most; counted rank by rank.
+fn counted(cluster: &Cluster, group: &Group, level: usize) -> (f64, f64) {
+    let below = cluster.system.levels[level - 1].devices.unwrap();
+    let block = group.stride * group.size;
+    let mut most = (0.0_f64, 0.0_f64);
+    for unit in 0..cluster.devices.div_ceil(below) {
+        let held = f64::from((cluster.devices - unit * below).min(below));
+        let (mut groups, mut pairs) = (0.0, 0.0);
+        for first in (0..cluster.devices / block * block).filter(|d| d % block < group.stride) {
+            let ranks = (0..group.size).map(|rank| first + rank * group.stride);
+            let inside: u32 = ranks.map(|device| u32::from(device / below == unit)).sum();
+            if inside > 0 && inside < group.size {
+                groups += 1.0;
+                pairs += f64::from(inside * (group.size - inside));
+            }
+        }
+        most = (most.0.max(groups / held), most.1.max(pairs / held));
+    }
+    most
+}
+
 fn faster(cluster: &Cluster, factor: f64) -> Cluster {
     let mut faster = cluster.clone();
     for level in &mut faster.system.levels {
@@ -118,6 +142,20 @@ proptest! {
             for level in 0..cluster.system.levels.len() {
                 let beyond = group.members[level..].iter().product::<u32>() > 1;
                 if !beyond || (level == 0 && group.members[0] == 1) {
+                    continue;
+                }
+                if level > 0 && matches!(form.algorithm, Algorithm::Ring | Algorithm::Pairwise) {
+                    let rate = share_of_uplink(&cluster, &Group::SINGLE, level);
+                    let below = cluster.system.levels[level - 1].devices.unwrap();
+                    let (groups, pairs) = counted(&cluster, &group, level);
+                    let ranks = f64::from(group.size);
+                    let each = if collective == Collective::AllToAll {
+                        pairs / ranks
+                    } else {
+                        groups * load(collective, form.algorithm, &group, 0, 1.0)
+                    };
+                    let capacity = rate / f64::from(below.min(cluster.devices));
+                    prop_assert!(each * bytes <= time * capacity * (1.0 + 1e-9), "{form:?}");
                     continue;
                 }
                 let load = load(collective, form.algorithm, &group, level, bytes);

@@ -25,9 +25,8 @@ const WORLDS: [fn(u32) -> Cluster; 9] = [
 
 /// A cluster and a group on it, powers of two or not.
 fn places() -> impl Strategy<Value = (Cluster, Group)> {
-    let sizes = (0..=WORLDS.len(), 0_u32..4, 2_u32..17, 1_u32..5);
+    let sizes = (0..=WORLDS.len(), 1_u32..9, 2_u32..33, 1_u32..5);
     sizes.prop_map(|(world, stride, size, rest)| {
-        let (stride, size) = (1 << stride, size);
         let Some(build) = WORLDS.get(world) else {
             let cluster = full_mesh(8);
             let group = cluster.group(1, size.min(8));
@@ -150,6 +149,7 @@ proptest! {
         let one_port = matches!(
             algorithm,
             Algorithm::Ring | Algorithm::RecursiveDoubling | Algorithm::HalvingDoubling
+                | Algorithm::BidirectionalRing
                 | Algorithm::Bruck | Algorithm::Binomial | Algorithm::ScatterAllGather
                 | Algorithm::Chain | Algorithm::Product
         );
@@ -223,6 +223,16 @@ proptest! {
             forms.time(Bytes::new(bytes)).value()
         };
         // a bidirectional ring: half way round, half of the bytes each way
+        let one_way = one_switch(size);
+        let here = |algorithm| {
+            let forms = Forms::forced(algorithm, Collective::AllGather, &group, &one_way);
+            forms.unwrap().all()[0]
+        };
+        // the ring both ways on ports that the two share has its steps, each with a second message to issue, and
+        // twice its time for bytes
+        let (both, ring) = (here(Algorithm::BidirectionalRing), here(Algorithm::Ring));
+        prop_assert!((both.fixed.value() / 2.2e-6 - (p / 2.0).floor()).abs() < 1e-9);
+        prop_assert!((both.per_byte / ring.per_byte - 1.0).abs() < 1e-12);
         let pass = (p / 2.0).floor() * step + bytes * (p - 1.0) / p / (2.0 * link);
         prop_assert!((time(Collective::AllGather) / pass - 1.0).abs() < 1e-9);
         prop_assert!((time(Collective::AllReduce) / (2.0 * pass) - 1.0).abs() < 1e-9);
@@ -230,7 +240,7 @@ proptest! {
 }
 
 /// Algorithm, collective, steps, and buffers sent by a rank, of sixteen ranks on one switch.
-const TEXTBOOK: [(Algorithm, Collective, f64, f64); 13] = [
+const TEXTBOOK: [(Algorithm, Collective, f64, f64); 14] = [
     (
         Algorithm::RecursiveDoubling,
         Collective::AllReduce,
@@ -269,6 +279,12 @@ const TEXTBOOK: [(Algorithm, Collective, f64, f64); 13] = [
     ),
     (Algorithm::Ring, Collective::Broadcast, 15.0, 1.0),
     (Algorithm::Ring, Collective::AllReduce, 30.0, 30.0 / 16.0),
+    (
+        Algorithm::BidirectionalRing,
+        Collective::AllReduce,
+        16.0 * 1.1, // the second message of a step is issued in a tenth of it
+        30.0 / 16.0,
+    ),
 ];
 
 #[test]

@@ -10,6 +10,8 @@ use crate::hardware::Host;
 pub enum Algorithm {
     /// Pipelined ring over all ranks.
     Ring,
+    /// The same ring both ways at once.
+    BidirectionalRing,
     /// Two complementary binary trees between nodes, chains inside.
     Tree,
     /// Reduce-scatter inside, the collective between units, all-gather inside.
@@ -66,8 +68,9 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All that can be asked for by name, with one server and a fan-out of two where a count is open.
-    pub const NAMED: [Self; 24] = [
+    pub const NAMED: [Self; 25] = [
         Self::Ring,
+        Self::BidirectionalRing,
         Self::Tree,
         Self::Hierarchical,
         Self::Direct,
@@ -97,6 +100,7 @@ impl Algorithm {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
+            Self::BidirectionalRing => "bidirectional_ring",
             Self::Tree => "tree",
             Self::Hierarchical => "hierarchical",
             Self::Direct => "direct",
@@ -174,9 +178,11 @@ impl Algorithm {
                 Scatter,
                 Barrier,
             ],
-            Self::Direct | Self::HalvingDoubling | Self::Product | Self::TwoDimensional => {
-                &[AllReduce, ReduceScatter, AllGather]
-            }
+            Self::BidirectionalRing
+            | Self::Direct
+            | Self::HalvingDoubling
+            | Self::Product
+            | Self::TwoDimensional => &[AllReduce, ReduceScatter, AllGather],
             Self::Pairwise => &[AllToAll],
             Self::PointToPoint => &[SendReceive],
             Self::Linear => &[Gather, Scatter],
@@ -229,16 +235,18 @@ impl Algorithm {
                 "a group inside one torus level, on two of its dimensions"
             }
             Self::Ring
+            | Self::BidirectionalRing
             | Self::Tree
             | Self::Pairwise
             | Self::Linear
             | Self::HostStaged
-            | Self::OneShot
-            | Self::TwoShot
             | Self::ParameterServer { .. }
                 if route.torus().is_some() =>
             {
                 "a group on switches or direct links, not on a torus"
+            }
+            Self::OneShot | Self::TwoShot if !route.reaches_memory() => {
+                "a group whose devices reach one another's memory: inside switches, a mesh or PCIe"
             }
             Self::Direct if !route.full_mesh() => "a group inside one full mesh",
             Self::InNetwork if !route.reduces() || route.torus().is_some() => {

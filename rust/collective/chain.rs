@@ -19,8 +19,7 @@ pub(super) fn form(route: &Route, segments: u32) -> Form {
     let k = f64::from(segments);
     let (mut step_sum, mut step_most) = (Seconds::ZERO, Seconds::ZERO);
     let (mut slope_sum, mut slope_most) = (0.0, 0.0_f64);
-    for i in 0..=route.outermost() {
-        let hops = route.hops(i);
+    for (i, hops) in route.hops().into_iter().enumerate() {
         if hops <= 0.0 {
             continue;
         }

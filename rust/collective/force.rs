@@ -20,6 +20,7 @@ pub(super) fn forms(
     let level = route.only_torus().unwrap_or_else(|| route.innermost());
     let form = match algorithm {
         Algorithm::Ring => ring::form(collective, route),
+        Algorithm::BidirectionalRing => ring::both_ways(collective, route),
         Algorithm::Tree if collective == Collective::Barrier => tree::barrier(route),
         Algorithm::Tree => tree::form(route),
         Algorithm::Hierarchical => hierarchical::form(collective, route),

@@ -250,6 +250,9 @@ impl Forms {
         if self.is_nothing(bytes) {
             return Seconds::ZERO;
         }
-        self.bound.time(bytes)
+        let bound = &self.bound;
+        bound
+            .fixed
+            .max(Seconds::new(bytes.value() * bound.per_byte))
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let ranks = route.group.size;
     let mut rounds = Rounds::new(route);
     if !ranks.is_power_of_two() {
-        rounds.add(Pattern::Shift, 1, 1.0);
+        rounds.add(Pattern::Folded, 0, 1.0);
     }
     for j in 0..ranks.ilog2() {
         rounds.add(partner(ranks), 1 << j, 0.5 / f64::from(1_u32 << j));

@@ -38,18 +38,24 @@ pub(super) fn in_processors(route: &Route, host: &Host, devices: f64) -> Form {
 
 /// Ring whose every hop goes down into host memory and up again.
 ///
-/// `T = base + 2 k sum_i hops_i step_i + n * k (p-1)/p / min(B_link, B_memory / (2 g), B_net)`
+/// `T = base + 2 k sum_i hops_i step_i + n * k (p-1)/p / min(B_link, B_memory / (2 g (1 + 1/c)), B_net)`
 ///
 /// `k` = 2 passes for all-reduce, else 1; each hop is two copies, each byte a write and a read of the
-/// memory that the `g` devices of a node share; `B_net` bytes/s of the group's devices in a node into
+/// memory that the `g` devices of a node share; between nodes a ring also comes in once for each `c` members
+/// of a node (nothing is added inside one); `B_net` bytes/s of the group's devices in a node into
 /// the network. What a library does without peer-to-peer access. Bound: `k (p-1)/p n / B_link`.
 pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices: f64) -> Form {
     let passes = collective.passes();
-    let memory = host.memory_bandwidth.value() / (2.0 * devices);
+    let coming_in = if route.outermost() > 0 {
+        1.0 / f64::from(route.group.covered(1))
+    } else {
+        0.0
+    };
+    let memory = host.memory_bandwidth.value() / (2.0 * devices * (1.0 + coming_in));
     let mut rate = memory.min(host.link_bandwidth.value());
     let mut fixed = route.base();
-    for i in 0..=route.outermost() {
-        fixed += route.step(i) * (2.0 * passes * route.hops(i));
+    for (i, hops) in (0..=route.outermost()).zip(route.hops()) {
+        fixed += route.step(i) * (2.0 * passes * hops);
         if i > 0 {
             rate = rate.min(route.unit_rate(i));
         }

@@ -15,6 +15,7 @@ use crate::units::Seconds;
 /// `ceil(log2 m)` else; `base` is the largest of the levels. Formula of the nccl-tests maintainers (NVLS) and Graham et al. 2016 (SHARP).
 pub(super) fn form(route: &Route) -> Form {
     let innermost = route.innermost();
+    let first = route.members(innermost);
     let (mut base, mut steps_time) = (Seconds::ZERO, Seconds::ZERO);
     let mut slowest = 0.0_f64;
     for i in route.path() {
@@ -22,8 +23,9 @@ pub(super) fn form(route: &Route) -> Form {
         let members = route.members(i);
         let reduces = route.level(i).in_network_reduction;
         let (steps, leaving) = match (reduces, i == innermost) {
-            (true, true) => (line.step, (members + 1.0) / members),
-            (true, false) => (line.step, 1.0),
+            // before the first switch that adds, as into it
+            (true, _) if i <= innermost => (line.step, (first + 1.0) / first),
+            (true, _) => (line.step, 1.0),
             (false, true) if i == 0 => (members - 1.0, 2.0 * (members - 1.0) / members),
             (false, _) => (members.log2().ceil(), tree::leaving(i, route)),
         };

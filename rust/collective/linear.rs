@@ -18,7 +18,11 @@ pub(super) fn form(route: &Route) -> Form {
         let inside = f64::from(route.group.covered(i));
         let within = inside * route.members(i);
         fixed += route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0);
-        let crossing = if i == 0 { within - 1.0 } else { ranks - inside };
+        let crossing = if i == 0 {
+            route.inner_peers()
+        } else {
+            ranks - inside
+        };
         slowest = slowest.max(crossing / (ranks * route.device_rate(i)));
     }
     Form {

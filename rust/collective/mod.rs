@@ -32,6 +32,7 @@ mod scatter_all_gather;
 mod select;
 mod shots;
 mod simulated;
+mod spread;
 mod sweep;
 mod torus;
 mod transfers;

@@ -9,7 +9,8 @@ use super::route::Route;
 ///
 /// `peers_i` of the `p-1` peers lie across level `i`; messages run at once, so only their issue adds
 /// up. `share_0` = (m_0-1)/p stays inside; `share_i` = (p-c_i)/p crosses network level `i`, `c_i`
-/// members inside one unit below it; `B_i` bytes/s rate of one device. Thakur et al. 2005; levels
+/// members inside one unit below it (where groups and units do not line up: the pairs of all groups that
+/// cross the busiest unit's links, over its devices); `B_i` bytes/s rate of one device. Thakur et al. 2005; levels
 /// overlap as in NCCL's grouped sends.
 pub(super) fn form(route: &Route) -> Form {
     let ranks = route.ranks();
@@ -19,8 +20,7 @@ pub(super) fn form(route: &Route) -> Form {
         let inside = f64::from(route.group.covered(i));
         let within = inside * route.members(i);
         fixed += route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0);
-        let crossing = if i == 0 { within - 1.0 } else { ranks - inside };
-        slowest = slowest.max(crossing / (ranks * route.pairwise_rate(i)));
+        slowest = slowest.max(peers(route, i) / (ranks * route.pairwise_rate(i)));
     }
     let inner = route.pairwise_rate(route.innermost());
     Form {
@@ -28,5 +28,15 @@ pub(super) fn form(route: &Route) -> Form {
         protocol: route.protocol,
         fixed,
         per_byte: slowest + route.own_part() / (ranks * inner),
+    }
+}
+
+/// Peers with which a device exchanges parts over its share of level `i`'s links: on level 0 those inside
+/// a unit, on a network level those beyond one.
+pub(super) fn peers(route: &Route, i: usize) -> f64 {
+    match (i, route.spread(i)) {
+        (0, _) => route.inner_peers(),
+        (_, Some(spread)) => spread.pairs,
+        (_, None) => route.ranks() - f64::from(route.group.covered(i)),
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     }
 }
 
-fn prime_factors(mut number: u32) -> Vec<u32> {
+pub(super) fn prime_factors(mut number: u32) -> Vec<u32> {
     let mut factors = Vec::new();
     let mut factor = 2;
     while number > 1 {

@@ -15,8 +15,8 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let ranks = route.group.size;
     let mut rounds = Rounds::new(route);
     if !ranks.is_power_of_two() {
-        rounds.add(Pattern::Shift, 1, 1.0);
-        rounds.add(Pattern::Shift, 1, 1.0);
+        rounds.add(Pattern::Folded, 0, 1.0);
+        rounds.add(Pattern::Folded, 0, 1.0);
     }
     for k in 0..ranks.ilog2() {
         let part = match collective {
@@ -29,11 +29,11 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     rounds.form(Algorithm::RecursiveDoubling)
 }
 
-/// Where ranks were folded, partners no longer lie at a bit's distance: the round may cross anything.
+/// Where ranks were folded, partners no longer lie at a bit's distance.
 pub(super) fn partner(ranks: u32) -> Pattern {
     if ranks.is_power_of_two() {
         Pattern::Exchange
     } else {
-        Pattern::Shift
+        Pattern::Folded
     }
 }

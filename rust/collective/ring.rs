@@ -1,4 +1,4 @@
-//! What a pipelined ring over all ranks costs.
+//! What a pipelined ring over all ranks costs, one way or both ways.
 
 use super::form::{Algorithm, Collective, Form};
 use super::route::Route;
@@ -10,16 +10,20 @@ use crate::units::Seconds;
 ///
 /// `k` = 2 passes for all-reduce, else 1; `p` ranks; `n` bytes of the full buffer; `hops_i` of the
 /// `p-1` hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many
-/// parallel rings use all links of a unit); `own` = copying a rank's own part, once, over a step of
+/// parallel rings use all links of a unit; where groups and units do not line up, the rings that cross the
+/// busiest unit's links share them; on a full mesh a ring for each distance uses all links where `p` is prime,
+/// else it is a limit). Across levels the sum is an upper bound, since parts on slow steps
+/// and parts on narrow links travel at the same time; it is met where either decides. `own` = copying a rank's own part, once, over a step of
 /// the inner rate `B_in`.
 /// Broadcast and reduce pass the whole buffer once, without the copy: `n / B`.
 /// Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place runs).
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
+    at_rate(collective, route, slowest(route, 1.0))
+}
+
+fn at_rate(collective: Collective, route: &Route, rate: f64) -> Form {
     let passes = collective.passes();
     let ranks = route.ranks();
-    let rate = route
-        .path()
-        .fold(f64::INFINITY, |rate, i| rate.min(route.unit_rate(i)));
     let own = route.own_part() / (ranks * route.unit_rate(route.innermost()));
     let per_byte = if matches!(collective, Collective::Broadcast | Collective::Reduce) {
         1.0 / rate
@@ -34,14 +38,50 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     }
 }
 
+/// The same ring both ways: each part goes half way round on either side, so the steps halve.
+///
+/// `T = base + k * sum_i hops_i * (step_i + issue_i) + n * k * ((p-1)/p / B + own/p / B_in)`
+///
+/// As `form`, with the `hops_i` across level `i` of the `floor(p/2)` hops that start at the outermost level; a
+/// rank issues two messages a step. The two ways share each port, so the bytes take as long as one way (but
+/// of two ranks in a node each has one neighbour inside, one outside); where each way has links of its own
+/// (a torus) they take half. Bound: `k (p-1)/p n / B` (met on one level). Austin et al. 2025 (How to Scale Your
+/// Model, section 3); Jain and Sabharwal 2010.
+pub(super) fn both_ways(collective: Collective, route: &Route) -> Form {
+    let mut steps = Seconds::ZERO;
+    let half = route.group.size / 2;
+    let mut beyond = 0;
+    for i in (0..=route.outermost()).rev() {
+        let spread = route.spread(i);
+        let inside = spread.map_or(route.group.covered(i), |_| 1);
+        let units = spread.map_or(route.units(i), |spread| spread.units);
+        let crossing = half.div_ceil(inside).min(units).max(beyond);
+        steps += (route.step(i) + route.issue(i)) * f64::from(crossing - beyond);
+        beyond = crossing;
+    }
+    let in_pairs = route.outermost() > 0 && route.group.members[0] == 2;
+    let pairs = in_pairs && route.spread(1).is_none();
+    let inner = if pairs { 2.0 } else { 1.0 };
+    Form {
+        algorithm: Algorithm::BidirectionalRing,
+        fixed: route.base() + steps * collective.passes(),
+        ..at_rate(collective, route, slowest(route, inner))
+    }
+}
+
+/// Rate of the ring: that of the narrowest links on its way, those inside a node taken `inner` times.
+fn slowest(route: &Route, inner: f64) -> f64 {
+    let outer = (1..=route.outermost()).map(|i| route.ring_rate(i));
+    outer.fold(route.ring_rate(0) * inner, f64::min)
+}
+
 /// Time of the `p-1` hops of one pass.
 fn hops(route: &Route) -> Seconds {
-    let mut units = route.ranks();
     let mut time = Seconds::ZERO;
-    for i in 0..=route.outermost() {
-        let above = units / route.members(i);
-        time += route.step(i) * (units - above);
-        units = above;
+    for (i, hops) in route.hops().into_iter().enumerate() {
+        if hops > 0.0 {
+            time += route.step(i) * hops;
+        }
     }
     time
 }

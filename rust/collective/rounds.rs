@@ -13,6 +13,9 @@ pub(super) enum Pattern {
     Shift,
     /// Every rank with the one whose number differs in the bit `distance`.
     Exchange,
+    /// As `Exchange`, among the power of two of ranks that is left when the first few have given what they
+    /// have to their neighbours; distance 0 is that giving.
+    Folded,
     /// Every second block of `distance` ranks has one sender, to the block after it.
     Single,
 }
@@ -112,17 +115,42 @@ pub(super) fn round(route: &Route, pattern: Pattern, distance: u32) -> (Seconds,
 fn moves(route: &Route, pattern: Pattern, distance: u32, i: usize) -> bool {
     let inside = route.group.covered(i);
     let within = inside * route.group.members[i];
-    if carries(route, pattern) {
-        within > inside && !distance.is_multiple_of(within)
-    } else {
-        (inside..within).contains(&distance)
+    let size = route.group.size;
+    let crosses = |(a, b): (u32, u32)| a / inside != b / inside && a / within == b / within;
+    match pattern {
+        Pattern::Folded => folded(size, distance).any(crosses),
+        Pattern::Single if carries(route, pattern) => {
+            let first = (0..size - distance.min(size)).step_by(2 * distance as usize);
+            first.map(|rank| (rank, rank + distance)).any(crosses)
+        }
+        Pattern::Shift => within > inside && distance.min(size - distance) < within,
+        Pattern::Exchange | Pattern::Single => (inside..within).contains(&distance),
     }
+}
+
+/// The pairs of a round among `size` ranks of which the first, two by two, are one.
+fn folded(size: u32, distance: u32) -> impl Iterator<Item = (u32, u32)> {
+    let power = 1 << size.ilog2();
+    let extra = size - power;
+    let rank = move |number: u32| {
+        if number < extra {
+            2 * number + 1
+        } else {
+            number + extra
+        }
+    };
+    let first = if distance == 0 { extra } else { power };
+    let chosen = (0..first).filter(move |number| number & distance == 0);
+    chosen.map(move |number| match distance {
+        0 => (2 * number, 2 * number + 1),
+        _ => (rank(number), rank(number | distance)),
+    })
 }
 
 /// True when a distance can move a rank across more levels than the one of its highest digit.
 pub(super) fn carries(route: &Route, pattern: Pattern) -> bool {
     match pattern {
-        Pattern::Exchange => false,
+        Pattern::Exchange | Pattern::Folded => false,
         Pattern::Single => !route.group.size.is_power_of_two(),
         Pattern::Shift => true,
     }

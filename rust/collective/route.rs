@@ -1,6 +1,7 @@
 //! At which rate, and with which start-up and step times, does a group move bytes at each level?
 
 use super::form::Protocol;
+use super::spread::Spread;
 use crate::hardware::{
     Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS, Routing, SingleHop,
 };
@@ -11,6 +12,8 @@ use crate::units::Seconds;
 pub(super) struct Route<'a> {
     pub(super) group: &'a Group,
     levels: &'a [Level],
+    /// Devices of the cluster.
+    devices: u32,
     pub(super) protocol: Protocol,
     in_place: bool,
 }
@@ -22,6 +25,7 @@ impl<'a> Route<'a> {
         Self {
             group,
             levels,
+            devices: cluster.devices,
             protocol,
             in_place: false,
         }
@@ -62,10 +66,25 @@ impl<'a> Route<'a> {
             .filter(|&i| self.group.members[i] == self.group.size)
     }
 
-    /// Of the `p - 1` hops along all ranks in order, those across level `i`.
-    pub(super) fn hops(&self, i: usize) -> f64 {
-        let above = self.units(i) / self.group.members[i];
-        f64::from(self.units(i) - above)
+    /// Where the group and those like it lie among the units of the level below `i`; `None` where all
+    /// units look alike, so that `members` tells everything.
+    pub(super) fn spread(&self, i: usize) -> Option<Spread> {
+        Spread::new(self.group, self.devices, self.units_of(i))
+    }
+
+    /// Of the `p - 1` hops along all ranks in order, those across each level, of the group that goes out most.
+    ///
+    /// As NCCL's tuner counts them: of the hops round a ring, the last across the outermost level is left out.
+    pub(super) fn hops(&self) -> [f64; MAX_LEVELS] {
+        let mut hops = [0.0; MAX_LEVELS];
+        let mut beyond = 1.0; // round the ring and across the levels above, less the one left out
+        for i in (0..=self.outermost()).rev() {
+            let units = self.spread(i).map_or(self.units(i), |spread| spread.units);
+            let crossing = f64::from(units).max(beyond);
+            hops[i] = crossing - beyond;
+            beyond = crossing;
+        }
+        hops
     }
 
     /// The single-hop network on which the group lies.
@@ -77,6 +96,11 @@ impl<'a> Route<'a> {
     pub(super) fn full_mesh(&self) -> bool {
         let level = self.innermost();
         level == self.outermost() && self.level(level).kind == LevelKind::Mesh
+    }
+
+    /// True where every device of the group can read the memory of every other.
+    pub(super) fn reaches_memory(&self) -> bool {
+        self.path().all(|i| self.level(i).kind.reaches_memory())
     }
 
     /// True where the library uses all direct links of a member at once.
@@ -153,14 +177,45 @@ impl<'a> Route<'a> {
         self.level(i).latency * self.line(i).step
     }
 
+    /// The shortest step across level `i` of any protocol, of switches that reduce and of reads of memory.
+    pub(super) fn shortest_step(&self, i: usize) -> Seconds {
+        let library = self.library(i);
+        let lines = [library.low_latency, library.low_latency_128, library.simple];
+        let protocols = lines
+            .iter()
+            .fold(f64::INFINITY, |least, line| least.min(line.step));
+        // where switches reduce, a level without them is crossed in plain steps
+        let helped = if self.reduces() {
+            library.in_network.step.min(1.0)
+        } else {
+            protocols
+        };
+        let read = if self.level(i).kind.reaches_memory() {
+            library.one_shot.step.min(library.two_shot.step)
+        } else {
+            protocols
+        };
+        self.level(i).latency * protocols.min(helped).min(read)
+    }
+
     /// Issuing one message to one peer across level `i`.
     pub(super) fn issue(&self, i: usize) -> Seconds {
         self.level(i).latency * self.library(i).issue
     }
 
     /// Rate of one device into level `i` in an all-to-all, in bytes/s.
+    ///
+    /// On the minimal way of a dragonfly the links to groups outside it serve nobody: `(N - 1) / (G - 1)` of
+    /// them carry, `N` groups that take part of `G`.
     pub(super) fn pairwise_rate(&self, i: usize) -> f64 {
-        self.sustained(i) * self.line(i).share * self.library(i).pairwise_share
+        let level = self.level(i);
+        let minimal = level.kind == LevelKind::Dragonfly && level.routing == Routing::Minimal;
+        let serving = if minimal {
+            (self.members(i) - 1.0).max(1.0) * self.share_of_one_group(i)
+        } else {
+            1.0
+        };
+        self.sustained(i) * self.line(i).share * self.library(i).pairwise_share * serving
     }
 
     /// The lines of kernels that read the memory of their peers across level `i`: one shot and two.
@@ -200,7 +255,7 @@ impl<'a> Route<'a> {
     }
 
     /// Devices in one unit of the level below `i`.
-    fn units_of(&self, i: usize) -> u32 {
+    pub(super) fn units_of(&self, i: usize) -> u32 {
         i.checked_sub(1)
             .and_then(|below| self.levels[below].devices)
             .unwrap_or(1)
@@ -221,14 +276,19 @@ impl<'a> Route<'a> {
         if level.kind != LevelKind::Dragonfly {
             return 1.0;
         }
-        let direct = level.devices.map_or(0.0, |devices| {
-            let groups = f64::from(devices) / f64::from(self.units_of(i));
-            1.0 / (groups - 1.0).max(1.0)
-        });
+        let direct = self.share_of_one_group(i);
         match level.routing {
             Routing::Minimal => direct,
             Routing::Adaptive => direct.max(0.5),
         }
+    }
+
+    /// Share of a dragonfly group's global links that lead to one other group.
+    fn share_of_one_group(&self, i: usize) -> f64 {
+        self.level(i).devices.map_or(0.0, |devices| {
+            let groups = f64::from(devices) / f64::from(self.units_of(i));
+            1.0 / (groups - 1.0).max(1.0)
+        })
     }
 
     /// Rate of one device to a partner across level `i`: that of the slowest network on the way.
@@ -240,5 +300,31 @@ impl<'a> Route<'a> {
     /// brings its own share of the uplink, the siblings have the rest.
     pub(super) fn unit_rate(&self, i: usize) -> f64 {
         self.device_rate(i) * f64::from(self.group.covered(i)) * self.library(i).busy_share
+    }
+
+    /// Rate of a ring across level `i`; no bound where it sends nothing there.
+    ///
+    /// As `unit_rate`, where groups and units line up; else the rings that cross the busiest unit's links
+    /// share them.
+    pub(super) fn ring_rate(&self, i: usize) -> f64 {
+        let next_to_others = i > 0 || self.group.members[0] > 1;
+        match self.spread(i) {
+            Some(spread) if spread.crossing > 0.0 => {
+                self.device_rate(i) * self.library(i).busy_share / spread.crossing
+            }
+            None if next_to_others || self.inside_a_node() => self.unit_rate(i),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Most other ranks of the group inside one unit of level 0.
+    pub(super) fn inner_peers(&self) -> f64 {
+        let spread = self.spread(self.outermost().min(1));
+        spread.map_or(self.members(0), |spread| f64::from(spread.inside)) - 1.0
+    }
+
+    /// True where some group has neighbours in one unit of level 0 although `members` tells of none.
+    fn inside_a_node(&self) -> bool {
+        self.inner_peers() > 0.0
     }
 }

@@ -247,18 +247,14 @@ impl Rings {
     /// Seconds per byte of a gather to one corner, or a scatter from it, dimension by dimension.
     ///
     /// `sum_d (prod_later k) * far_d / (p B)`: before dimension `d` each member holds what the later
-    /// ones brought together; `far_d` = k - 1 members along a line, half of them on a closed ring.
+    /// ones brought together; `far_d` = k - 1 members along a line, half of them each way on a closed ring.
     fn to_root(&self) -> f64 {
         let ranks: f64 = self.extent[..self.count].iter().product();
         let mut held = 1.0;
         let mut total = 0.0;
         for d in (0..self.count).rev() {
             let others = self.extent[d] - 1.0;
-            let far = if self.closed[d] {
-                (others / 2.0).ceil()
-            } else {
-                others
-            };
+            let far = if self.closed[d] { others / 2.0 } else { others };
             total += held * far / (ranks * self.link[d]);
             held *= self.extent[d];
         }
@@ -269,9 +265,14 @@ impl Rings {
     ///
     /// Half of the ranks send half of their bytes across the middle of dimension `d`: `n k / 4` per
     /// line of `k` ranks, over one link of a line or two of a closed ring: `k / (4 B)` or `k / (8 B)`.
+    /// Of an odd `k` the halves differ by one: `(k^2 - 1) / k` stands for `k`.
     fn all_to_all(&self) -> f64 {
         (0..self.count)
-            .map(|d| self.extent[d] / (4.0 * self.rate(d)))
+            .map(|d| {
+                let extent = self.extent[d];
+                let odd = f64::from(self.members[d] % 2);
+                (extent * extent - odd) / (4.0 * extent * self.rate(d))
+            })
             .fold(0.0, f64::max)
     }
 
@@ -285,4 +286,14 @@ impl Rings {
 /// Rate at which one device can send on torus level `i`, for the bound.
 pub(super) fn injection(route: &Route, i: usize) -> f64 {
     Rings::new(route, i).injection()
+}
+
+/// Seconds per byte that an all-to-all needs across the middle of the dimension where that takes longest.
+pub(super) fn across(route: &Route, i: usize) -> f64 {
+    Rings::new(route, i).all_to_all()
+}
+
+/// Hops to the furthest rank on torus level `i`.
+pub(super) fn furthest(route: &Route, i: usize) -> f64 {
+    Rings::new(route, i).steps()
 }

@@ -5,7 +5,7 @@ use super::pairwise;
 use super::route::Route;
 use super::torus;
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Group};
+use crate::hardware::{Cluster, Group, MAX_LEVELS};
 use crate::units::{Bytes, Seconds};
 
 /// Cost of an uneven all-to-all.
@@ -27,7 +27,8 @@ pub struct Uneven {
 ///
 /// `load_(r,i)` the larger of what rank `r` sends and receives across network level `i` and beyond, on
 /// level 0 within it; `own_r` its part for itself; figures of the pairwise algorithm, with which equal
-/// parts agree. On a torus the busiest link under dimension-ordered routing. Bound: the busiest port.
+/// parts agree (where groups and units do not line up, each rank's parts cross the levels in the proportion
+/// of all peers, as there). On a torus the busiest link under dimension-ordered routing. Bound: the busiest port.
 pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> Result<Uneven> {
     check(group, bytes)?;
     let free = Uneven {
@@ -78,9 +79,13 @@ fn time(route: &Route, bytes: &[Bytes]) -> Seconds {
 /// The slowest rank: its own part at `own` seconds per byte, and its busiest port.
 fn with_own(route: &Route, bytes: &[Bytes], own: f64) -> f64 {
     let ranks = route.group.size as usize;
+    let shares = shares(route);
     (0..ranks)
         .map(|rank| {
-            let port = port_time(route, bytes, rank, &|route, i| route.pairwise_rate(i)).0;
+            let port = port_time(route, (bytes, &shares), rank, &|route, i| {
+                route.pairwise_rate(i)
+            });
+            let port = port.0;
             bytes[rank * ranks + rank].value() * own + port
         })
         .fold(0.0, f64::max)
@@ -89,8 +94,9 @@ fn with_own(route: &Route, bytes: &[Bytes], own: f64) -> f64 {
 /// Time, rank and bytes of the busiest port at the given rates.
 fn ports(route: &Route, bytes: &[Bytes], rate: impl Fn(&Route, usize) -> f64) -> (f64, u32, f64) {
     let mut busiest = (0.0, 0, 0.0);
+    let shares = shares(route);
     for rank in 0..route.group.size {
-        let (time, load) = port_time(route, bytes, rank as usize, &rate);
+        let (time, load) = port_time(route, (bytes, &shares), rank as usize, &rate);
         if time > busiest.0 {
             busiest = (time, rank, load);
         }
@@ -98,10 +104,22 @@ fn ports(route: &Route, bytes: &[Bytes], rate: impl Fn(&Route, usize) -> f64) ->
     busiest
 }
 
+/// Share of a rank's parts that crosses each level, where groups and units do not line up there.
+type Shares = [Option<f64>; MAX_LEVELS];
+
+fn shares(route: &Route) -> Shares {
+    let others = route.ranks() - 1.0;
+    let last = route.outermost();
+    std::array::from_fn(|i| {
+        let uneven = i <= last && route.spread(i.max(1).min(last)).is_some();
+        uneven.then(|| pairwise::peers(route, i) / others)
+    })
+}
+
 /// Time of one rank's busiest port, and the bytes that it exchanges with others in all.
 fn port_time(
     route: &Route,
-    bytes: &[Bytes],
+    (bytes, shares): (&[Bytes], &Shares),
     rank: usize,
     rate: &impl Fn(&Route, usize) -> f64,
 ) -> (f64, f64) {
@@ -115,17 +133,18 @@ fn port_time(
         f64::max(sent, received)
     };
     let mut slowest = 0.0_f64;
-    for i in route.path() {
+    let whole = load(&|_| true);
+    for (i, share) in (0..=route.outermost()).zip(shares) {
         let inside = route.group.covered(i) as usize;
         let within = inside * route.group.members[i] as usize;
-        let crossing = if i == 0 {
-            load(&|peer| peer / within == rank / within)
-        } else {
-            load(&|peer| peer / inside != rank / inside)
+        let crossing = match share {
+            Some(share) => whole * share,
+            None if i == 0 => load(&|peer| peer / within == rank / within),
+            None => load(&|peer| peer / inside != rank / inside),
         };
         slowest = slowest.max(crossing / rate(route, i));
     }
-    (slowest, load(&|_| true))
+    (slowest, whole)
 }
 
 fn check(group: &Group, bytes: &[Bytes]) -> Result<()> {

@@ -8,7 +8,7 @@ use super::route::Route;
 /// `T = base + k * depth * step_out + n / B`, `depth` = levels of the tree over `p` ranks
 ///
 /// `k` = 2 ways for all-reduce, which streams up and down at once on duplex links, else 1; `B` bytes/s
-/// of one rank. The byte term does not know `p`: each link carries the buffer once. Bound: `n / B`
+/// of one rank to the outermost level, where the tree hangs. The byte term does not know `p`: each link carries the buffer once. Bound: `n / B`
 /// (met). Cerebras 2021 (weight streaming white paper): `MemoryX` holds the weights, `SwarmX` spreads them.
 pub(super) fn form(collective: Collective, route: &Route, fan_out: u32) -> Form {
     let mut depth = 0.0;
@@ -17,9 +17,7 @@ pub(super) fn form(collective: Collective, route: &Route, fan_out: u32) -> Form 
         reach = reach.saturating_mul(u64::from(fan_out.max(2)));
         depth += 1.0;
     }
-    let rate = route
-        .path()
-        .fold(f64::INFINITY, |rate, i| rate.min(route.device_rate(i)));
+    let rate = route.message_rate(route.outermost());
     Form {
         algorithm: Algorithm::WeightStreaming { fan_out },
         protocol: route.protocol,

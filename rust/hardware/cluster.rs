@@ -67,6 +67,7 @@ impl Cluster {
     pub fn group(&self, stride: u32, size: u32) -> Group {
         let mut group = Group {
             size: size.max(1),
+            stride: stride.max(1),
             ..Group::SINGLE
         };
         let levels = &self.system.levels;

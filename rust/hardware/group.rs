@@ -14,6 +14,8 @@ pub const MAX_DIMS: usize = 3;
 pub struct Group {
     /// Ranks in the group.
     pub size: u32,
+    /// Devices from one rank to the next.
+    pub stride: u32,
     /// Units of the level below that the group covers inside one unit of this level.
     pub members: [u32; MAX_LEVELS],
     /// Groups like this one that share the uplink of one unit of the level below, this one included.
@@ -29,6 +31,7 @@ impl Group {
     /// A group of one rank, for which every collective is free.
     pub const SINGLE: Self = Self {
         size: 1,
+        stride: 1,
         members: [1; MAX_LEVELS],
         siblings: [1; MAX_LEVELS],
         extents: [1; MAX_DIMS],

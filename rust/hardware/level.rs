@@ -35,6 +35,11 @@ pub enum LevelKind {
 }
 
 impl LevelKind {
+    /// True for the kinds across which devices load from and store to one another's memory.
+    pub const fn reaches_memory(self) -> bool {
+        matches!(self, Self::Switch | Self::Mesh | Self::Pcie)
+    }
+
     /// True for the kinds whose members lie along `dims`.
     pub const fn has_dims(self) -> bool {
         matches!(self, Self::Torus | Self::WaferMesh)

@@ -16,4 +16,4 @@ pub use level::{Level, LevelKind, Optical, Routing, SingleHop, WideArea};
 pub use library::{Library, Line};
 pub use system::{Host, Price, System};
 pub use tier::{MemoryTier, TierKind};
-pub use topology::Topology;
+pub use topology::{Topology, Way};

@@ -1,7 +1,7 @@
 //! Which links does a cluster have, and which of them does a message take?
 
 use super::cluster::Cluster;
-use super::level::{Level, LevelKind};
+use super::level::{Level, LevelKind, Routing};
 use crate::error::{Error, Result};
 use crate::solve::Link;
 use crate::units::Seconds;
@@ -9,12 +9,28 @@ use crate::units::Seconds;
 /// Keeps a topology within a few hundred megabytes.
 const MOST_LINKS: u64 = 1 << 24;
 
+/// Which of several ways a message takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Way {
+    /// Over all links of a unit together.
+    #[default]
+    AllLinks,
+    /// Over its device's share of a unit's links.
+    OwnShare,
+    /// As `AllLinks`, and on a torus the other one of two equally long ways.
+    Turned,
+}
+
 /// The links of a cluster, at sustained rates.
 ///
 /// A switched level has one uplink and one downlink for each unit of the level below, as wide as its
-/// devices together; a mesh has a link for each ordered pair; a torus has two a dimension and unit.
+/// devices together; a mesh has a link for each ordered pair, and so has a dragonfly on its minimal way (on the
+/// adaptive one its links count as one, whose detours the closed forms' rates hold); a torus has two a
+/// dimension and unit.
 /// A message between nodes leaves through its device's own adapter, not through the links inside the
-/// node, and passes the uplinks of every network level up to the one that joins both ends.
+/// node, and passes the uplinks of every network level up to the one that joins both ends. Beside the
+/// uplinks of a unit lie the shares that its devices have of them, a pair for each: a message takes the
+/// one or the other, as its algorithm spreads over all adapters of a unit or keeps to its own.
 #[derive(Debug, Clone)]
 pub struct Topology {
     links: Vec<Link>,
@@ -25,8 +41,9 @@ pub struct Topology {
 #[derive(Debug, Clone)]
 struct Tier {
     kind: LevelKind,
-    /// Index of the level's first link.
+    /// Index of the level's first link, and of its devices' first share.
     first: u32,
+    shares: u32,
     /// Devices in one unit of the level below, and in one of this level.
     below: u32,
     within: u32,
@@ -51,9 +68,11 @@ impl Topology {
                 Some(devices) if level.kind != LevelKind::Switch => devices,
                 _ => cluster.devices.next_multiple_of(below),
             };
-            let tier = Tier {
-                kind: level.kind,
+            let minimal = level.kind == LevelKind::Dragonfly && level.routing == Routing::Minimal;
+            let mut tier = Tier {
+                kind: if minimal { LevelKind::Mesh } else { level.kind },
                 first: u32::try_from(topology.links.len()).unwrap_or(u32::MAX),
+                shares: 0,
                 below,
                 within: within.max(below),
                 dims: level.dims.clone(),
@@ -71,6 +90,7 @@ impl Topology {
                 ));
             }
             tier.lay(level, cluster.devices, &mut topology.links);
+            tier.divide(level, cluster.devices, &mut topology.links);
             topology.tiers.push(tier);
             below = within.max(below);
         }
@@ -84,35 +104,67 @@ impl Topology {
 
     /// Appends the links from device `from` to device `to` to `route`; returns the latency that they
     /// do not hold themselves: one step across the level that joins both ends, unless that is a torus.
-    pub fn route(&self, from: u32, to: u32, route: &mut Vec<u32>) -> Seconds {
+    pub fn route(&self, from: u32, to: u32, way: Way, route: &mut Vec<u32>) -> Seconds {
         if from == to {
             return Seconds::ZERO;
         }
         let joins = |tier: &Tier| from / tier.within == to / tier.within;
         let top = self.tiers.iter().position(joins);
         let top = top.unwrap_or(self.tiers.len() - 1);
-        let between = || {
-            let inner = self.tiers.get(1..top).unwrap_or_default().iter();
-            inner.filter(|tier| tier.is_switched())
-        };
-        route.extend(between().map(|tier| tier.port(from)));
         let tier = &self.tiers[top];
-        let latency = match tier.kind {
-            LevelKind::Torus | LevelKind::WaferMesh => {
-                tier.walk(from, to, route);
-                Seconds::ZERO
-            }
-            LevelKind::Mesh => {
-                route.push(tier.pair(from, to));
-                tier.latency
-            }
-            _ => {
-                route.extend([tier.port(from), tier.port(to) + 1]);
-                tier.latency
-            }
+        if tier.is_switched() {
+            let latency = self.up(from, (0, top), way, route);
+            self.down(to, (0, top), way, route);
+            return latency;
+        }
+        let between = || self.between(0, top);
+        route.extend(between().map(|tier| tier.port(from, way)));
+        let latency = if tier.kind == LevelKind::Mesh {
+            route.push(tier.pair(from, to));
+            tier.latency
+        } else {
+            tier.walk(from, to, way, route);
+            Seconds::ZERO
         };
-        route.extend(between().map(|tier| tier.port(to) + 1).rev());
+        route.extend(between().map(|tier| tier.port(to, way) + 1).rev());
         latency
+    }
+
+    /// Appends the links from a device up to the switch of a level, from that of level `low` on; returns one
+    /// step across the level.
+    pub fn up(
+        &self,
+        from: u32,
+        (low, level): (usize, usize),
+        way: Way,
+        route: &mut Vec<u32>,
+    ) -> Seconds {
+        let between = self.between(low, level);
+        route.extend(between.map(|tier| tier.port(from, way)));
+        let tier = &self.tiers[level];
+        route.push(tier.port(from, way));
+        tier.latency
+    }
+
+    /// As `up`, the other way round.
+    pub fn down(
+        &self,
+        to: u32,
+        (low, level): (usize, usize),
+        way: Way,
+        route: &mut Vec<u32>,
+    ) -> Seconds {
+        let tier = &self.tiers[level];
+        route.push(tier.port(to, way) + 1);
+        let between = self.between(low, level);
+        route.extend(between.map(|tier| tier.port(to, way) + 1).rev());
+        tier.latency
+    }
+
+    /// The switched network levels from `low` to below `level`.
+    fn between(&self, low: usize, level: usize) -> impl DoubleEndedIterator<Item = &Tier> {
+        let inner = self.tiers.get(low.max(1)..level).unwrap_or_default().iter();
+        inner.filter(|tier| tier.is_switched())
     }
 }
 
@@ -152,7 +204,9 @@ impl Tier {
             LevelKind::Mesh => u64::from(self.units()),
             _ => 2,
         };
-        self.linked(devices).saturating_mul(each)
+        let shares = if self.is_divided() { 2 } else { 0 };
+        let own = shares * u64::from(devices);
+        self.linked(devices).saturating_mul(each) + own
     }
 
     /// Appends this level's links: `sustained rate per device * devices in the unit below`.
@@ -177,9 +231,30 @@ impl Tier {
         }
     }
 
-    /// The uplink of the unit that holds `device`; the downlink follows it.
-    fn port(&self, device: u32) -> u32 {
-        self.first + 2 * (device / self.below)
+    /// True where devices share the links of a unit.
+    fn is_divided(&self) -> bool {
+        self.is_switched() && self.below > 1
+    }
+
+    /// Appends the devices' shares of this level's links.
+    fn divide(&mut self, level: &Level, devices: u32, links: &mut Vec<Link>) {
+        self.shares = u32::try_from(links.len()).unwrap_or(u32::MAX);
+        if self.is_divided() {
+            let share = Link {
+                capacity: level.sustained(self.below).value(),
+                latency: 0.0,
+            };
+            links.extend(std::iter::repeat_n(share, 2 * devices as usize));
+        }
+    }
+
+    /// The uplink of the unit that holds `device`, or its own share; the downlink follows it.
+    fn port(&self, device: u32, way: Way) -> u32 {
+        if way == Way::OwnShare && self.is_divided() {
+            self.shares + 2 * device
+        } else {
+            self.first + 2 * (device / self.below)
+        }
     }
 
     /// The direct link between the units of two devices.
@@ -189,15 +264,16 @@ impl Tier {
 
     /// Walks a torus one dimension after the other, the shorter way round. Of two equal ways even
     /// places take the upward one, odd places the other, so that neither direction gets more.
-    fn walk(&self, from: u32, to: u32, route: &mut Vec<u32>) {
+    fn walk(&self, from: u32, to: u32, way: Way, route: &mut Vec<u32>) {
+        let even = u32::from(way == Way::Turned);
         let sides = 2 * u32::try_from(self.dims.len()).unwrap_or(0);
         let (mut here, goal) = (from / self.below, to / self.below);
         let mut stride = 1; // units between neighbours along the dimension
         for (axis, &dim) in (0..).zip(&self.dims) {
             let place = |unit: u32| unit / stride % dim;
             let ahead = (place(goal) + dim - place(here)) % dim;
-            let upward = if self.wrap {
-                2 * ahead < dim || 2 * ahead == dim && place(here) % 2 == 0
+            let upward = if self.wrap && dim > 2 {
+                2 * ahead < dim || 2 * ahead == dim && place(here) % 2 == even
             } else {
                 place(goal) > place(here)
             };

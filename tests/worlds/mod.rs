@@ -1,6 +1,7 @@
 //! Tiny clusters and models for black-box tests, built from JSON as a user's configuration is.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod cases;
 pub mod fabrics;
 pub mod jobs;
 

@@ -4,7 +4,7 @@ mod order;
 mod read;
 
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Topology};
+use crate::hardware::{Cluster, Topology, Way};
 use crate::solve::{Flows, Simulation, Transfer};
 use crate::units::Bytes;
 use read::Step;
@@ -73,7 +73,7 @@ impl Msccl {
             let mut message = None;
             if let Some(to) = step.to {
                 route.clear();
-                let latency = topology.route(step.rank, to, &mut route);
+                let latency = topology.route(step.rank, to, Way::AllLinks, &mut route);
                 message = Some(flows.push(&Transfer {
                     size: chunk * f64::from(step.count),
                     latency: latency.value(),

@@ -26,13 +26,18 @@ pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
 }
 
 /// Seconds to issue the messages to all peers.
-fn issuing(plan: &Plan) -> f64 {
-    let levels = plan.cluster.system.levels.iter().enumerate();
-    let each = levels.map(|(i, level)| {
-        let library = level.library.unwrap_or(*Library::of_kind(level.kind));
+pub(super) fn issuing(plan: &Plan) -> f64 {
+    let each = (0..plan.cluster.system.levels.len()).map(|i| {
         let inside = plan.group.covered(i);
         let peers = f64::from(inside * (plan.group.members[i] - 1));
-        level.latency.value() * library.issue * peers
+        issue(plan, i) * peers
     });
     each.sum()
+}
+
+/// Seconds to issue one message across a level.
+pub(super) fn issue(plan: &Plan, level: usize) -> f64 {
+    let level = &plan.cluster.system.levels[level];
+    let library = level.library.unwrap_or(*Library::of_kind(level.kind));
+    level.latency.value() * library.issue
 }

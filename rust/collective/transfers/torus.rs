@@ -1,39 +1,51 @@
 //! Which transfers run on the rings of a torus or the lines of a mesh network?
 
+use super::pairwise;
 use super::plan::Plan;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
-
 use crate::solve::Transfer;
 
 /// The dimensions that a group uses: extent, and whether the ring closes.
-type Axes = Vec<(u32, bool)>;
+pub(super) type Axes = Vec<(u32, bool)>;
 
 /// Rotated buckets: the buffer is cut into one part a used dimension; in phase `j` part `d` is scattered
 /// along dimension `d + j` (gathered in the opposite order). A phase starts when the one before has ended
 /// everywhere: parts that ran ahead would take links from others. Sack and Gropp 2015; Kumar et al. 2020.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+/// Returns what each rank waits for.
+pub(super) fn add(
+    plan: &mut Plan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<Vec<u32>> {
     let axes = axes(plan)?;
     let count = axes.len();
     let scatter = (0..count).map(|j| (j, true));
     let scatter = scatter.filter(|_| collective != Collective::AllGather);
     let gather = (0..count).rev().map(|j| (j, false));
     let gather = gather.filter(|_| collective != Collective::ReduceScatter);
-    let mut ready = Vec::new();
+    let mut ready = plan.ready();
     for (j, scatter) in scatter.chain(gather) {
         let mut arrived = Vec::new();
         for part in 0..count {
             let cut = (0..=j).map(|earlier| f64::from(axes[(part + earlier) % count].0));
             let held = bytes / count as f64 / cut.product::<f64>();
             let axis = (part + j) % count;
-            arrived.extend(phase(plan, group, (&axes, axis, scatter), held, &ready)?);
+            arrived.extend(phase(
+                plan,
+                group,
+                Pass::new(&axes, axis, scatter),
+                held,
+                &ready,
+            )?);
         }
         ready = vec![plan.meet(&arrived)?; plan.size() as usize];
     }
-    Ok(())
+    Ok(ready)
 }
 
-fn axes(plan: &Plan) -> Result<Axes> {
+pub(super) fn axes(plan: &Plan) -> Result<Axes> {
     let levels = plan.cluster.system.levels.iter().zip(plan.group.members);
     let inside = |&(level, members): &(_, u32)| {
         let level: &crate::hardware::Level = level;
@@ -57,14 +69,64 @@ fn axes(plan: &Plan) -> Result<Axes> {
     Ok(axes)
 }
 
-/// One pass of `held` bytes a rank along one dimension; returns what each rank waits for, by rank.
-fn phase(
+/// A ring over all ranks both ways: each part goes half way round on either side; back when all is summed.
+pub(super) fn both_ways(
     plan: &mut Plan,
     group: u32,
-    (axes, axis, scatter): (&Axes, usize, bool),
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
+    let axes = vec![(plan.size(), plan.size() > 2)];
+    let held = bytes / f64::from(plan.size());
+    let issue = pairwise::issue(plan, plan.group.outermost()); // of the second message of a step
+    let mut ready = plan.ready();
+    for scatter in [true, false] {
+        let other = if scatter {
+            Collective::AllGather
+        } else {
+            Collective::ReduceScatter
+        };
+        if collective != other {
+            let pass = Pass {
+                issue,
+                ..Pass::new(&axes, 0, scatter)
+            };
+            ready = phase(plan, group, pass, held, &ready)?;
+        }
+    }
+    Ok(())
+}
+
+/// One pass along one dimension.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    axes: &'a Axes,
+    axis: usize,
+    scatter: bool,
+    /// Seconds before each message.
+    issue: f64,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(axes: &'a Axes, axis: usize, scatter: bool) -> Self {
+        Self {
+            axes,
+            axis,
+            scatter,
+            issue: 0.0,
+        }
+    }
+}
+
+/// One pass of `held` bytes a rank along one dimension; returns what each rank waits for, by rank.
+pub(super) fn phase(
+    plan: &mut Plan,
+    group: u32,
+    pass: Pass,
     held: f64,
     ready: &[u32],
 ) -> Result<Vec<u32>> {
+    let Pass { axes, axis, .. } = pass;
     let below: u32 = axes[..axis].iter().map(|&(extent, _)| extent).product();
     let (extent, closed) = axes[axis];
     let mut next = vec![0; plan.size() as usize];
@@ -78,7 +140,8 @@ fn phase(
             let way = Way {
                 closed,
                 upward,
-                scatter,
+                scatter: pass.scatter,
+                issue: pass.issue,
             };
             sweep(plan, &devices, way, (held, &before), &mut got)?;
         }
@@ -95,6 +158,7 @@ struct Way {
     closed: bool,
     upward: bool,
     scatter: bool,
+    issue: f64,
 }
 
 /// Parts travel one way: to the end of a line, or half way round a ring. On a ring of even extent the
@@ -128,6 +192,7 @@ fn sweep(
                 .collect();
             let message = Transfer {
                 size,
+                start_up: way.issue,
                 after: &after,
                 behind: sent[from],
                 ..Transfer::default()
