@@ -33,6 +33,11 @@ pub enum LevelKind {
 }
 
 impl LevelKind {
+    /// True for the kinds whose members meet in switches, not over direct links.
+    pub const fn is_switched(self) -> bool {
+        !matches!(self, Self::Torus | Self::WaferMesh | Self::Mesh)
+    }
+
     /// True for the kinds whose members lie along `dims`.
     pub const fn has_dims(self) -> bool {
         matches!(self, Self::Torus | Self::WaferMesh)
