@@ -1,13 +1,17 @@
 //! Do the closed forms of the algorithms in rounds, trees and switches take as long as their transfers do?
 
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
 mod worlds;
 
 use proptest::prelude::*;
-use scalewright::collective::{Algorithm, Collective};
+use scalewright::collective::{Algorithm, Collective, Ranks, transfers};
 use scalewright::hardware::LevelKind;
+use scalewright::units::Bytes;
 use worlds::cases::{
     REDUCING, boxed, distant, hosted, nested, one_level, one_switch, reducing, switched, uneven,
 };
+use worlds::nodes_of_eight;
 
 /// Algorithms whose rounds follow one another, with what each carries out for any number of ranks.
 const ROUNDS: [(Algorithm, &[Collective]); 5] = [
@@ -273,4 +277,41 @@ proptest! {
         // copies both ways contend for a memory whose limit is near that of the links
         prop_assert!((ratio - 1.0).abs() < 0.05, "{ratio} {case:?}");
     }
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_what_it_needs() {
+    let refused = |algorithm, collective, devices, size| {
+        let ranks = Ranks { stride: 1, size };
+        let cluster = nodes_of_eight(devices);
+        let flows = transfers(algorithm, collective, &cluster, ranks, Bytes::new(1.0));
+        flows.map(|_| ()).unwrap_err().to_string()
+    };
+    let gather = Collective::AllGather;
+    for (algorithm, collective, text) in [
+        (Algorithm::Ramp, gather, "not ramp"),
+        (
+            Algorithm::Ring,
+            Collective::AllToAll,
+            "all_gather, broadcast",
+        ),
+        (Algorithm::Tree, Collective::Barrier, "all_reduce with tree"),
+        (Algorithm::HostStaged, gather, "a system with a host"),
+        (Algorithm::HalvingDoubling, gather, "a power of two"),
+        (Algorithm::Torus, gather, "one torus level"),
+        (
+            Algorithm::InNetwork,
+            Collective::AllReduce,
+            "in_network_reduction",
+        ),
+        (
+            Algorithm::ParameterServer { servers: 9 },
+            Collective::AllReduce,
+            "1 to 6 servers",
+        ),
+    ] {
+        let error = refused(algorithm, collective, 16, 6);
+        assert!(error.contains(text), "{error}");
+    }
+    assert!(refused(Algorithm::Ring, gather, 8, 9).contains("up to 8 devices"));
 }

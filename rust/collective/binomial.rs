@@ -8,9 +8,10 @@ use super::route::Route;
 ///
 /// `T = base + sum_k (step_k + n * part_k / B_k)`, `k` = 0 .. ceil(log2 p) - 1, over distance `2^k`
 ///
-/// `part_k` = 1 for broadcast and reduce, min(2^k, p - 2^k) / p for gather and scatter (the blocks of
-/// the largest subtree, taken to cross the slowest level of the round: an upper bound where another does). Bound: `ceil(log2 p)` steps (met); `n / B` (missed by `log2 p` for broadcast and
-/// reduce), `(p-1)/p n / B` (met by gather and scatter). Thakur et al. 2005; Chan et al. 2007.
+/// `part_k` = 1 for broadcast and reduce, min(2^k, p - 2^k) / p for gather and scatter (the blocks of the
+/// largest subtree, taken to cross the slowest level of the round: an upper bound where another does).
+/// Bound: `ceil(log2 p)` steps (met); `n / B` (missed by `log2 p` for broadcast and reduce),
+/// `(p-1)/p n / B` (met by gather and scatter). Thakur et al. 2005; Chan et al. 2007.
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let mut rounds = Rounds::new(route);
     let whole = matches!(collective, Collective::Broadcast | Collective::Reduce);

@@ -9,10 +9,11 @@ use crate::units::Seconds;
 ///
 /// `T = base + sum_i 2 * steps_i * step_i + n * max_i f_i / B_i`
 ///
-/// `f_i` bytes leave a unit per byte of the buffer: `(m+1)/m` in the innermost switch (NVLS: each of
-/// the `m` members sends its buffer up and one part of the result down), 1 in an outer one (SHARP),
-/// and what a ring (innermost) or tree passes on without. One step where the switch reduces,
-/// `ceil(log2 m)` else; `base` is the largest of the levels. Formula of the nccl-tests maintainers (NVLS) and Graham et al. 2016 (SHARP).
+/// `f_i` bytes leave a unit per byte of the buffer: `(m+1)/m` in the innermost switch (NVLS: each of the
+/// `m` members sends its buffer up and one part of the result down) and on the way to it, 1 in an
+/// outer one (SHARP), and what a ring (innermost) or tree passes on without. One step where the switch reduces, `ceil(log2 m)` else;
+/// `base` is the largest of the levels. Formula of the nccl-tests maintainers (NVLS) and Graham et al. 2016
+/// (SHARP).
 pub(super) fn form(route: &Route) -> Form {
     let innermost = route.innermost();
     let first = route.members(innermost);

@@ -7,10 +7,10 @@ use super::route::Route;
 ///
 /// `T = base + step_out + sum_i peers_i * issue_i + n * (own/p / B_in + max_i share_i / B_i)`
 ///
-/// `peers_i` of the `p-1` peers lie across level `i`; messages run at once, so only their issue adds
-/// up. `share_0` = (m_0-1)/p stays inside; `share_i` = (p-c_i)/p crosses network level `i`, `c_i`
-/// members inside one unit below it (where groups and units do not line up: the pairs of all groups that
-/// cross the busiest unit's links, over its devices); `B_i` bytes/s rate of one device. Thakur et al. 2005; levels
+/// `peers_i` of the `p-1` peers lie across level `i`; messages run at once, so only their issue adds up.
+/// `share_0` = (m_0-1)/p stays inside; `share_i` = (p-c_i)/p crosses network level `i`, `c_i` members
+/// inside one unit below it (where groups and units do not line up: the pairs of all groups that cross the
+/// busiest unit's links, over its devices); `B_i` bytes/s rate of one device. Thakur et al. 2005; levels
 /// overlap as in NCCL's grouped sends.
 pub(super) fn form(route: &Route) -> Form {
     let ranks = route.ranks();

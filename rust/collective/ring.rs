@@ -8,15 +8,15 @@ use crate::units::Seconds;
 ///
 /// `T = base + k * sum_i hops_i * step_i + n * k * ((p-1)/p / B + own/p / B_in)`
 ///
-/// `k` = 2 passes for all-reduce, else 1; `p` ranks; `n` bytes of the full buffer; `hops_i` of the
-/// `p-1` hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many
-/// parallel rings use all links of a unit; where groups and units do not line up, the rings that cross the
-/// busiest unit's links share them; on a full mesh a ring for each distance uses all links where `p` is prime,
-/// else it is a limit). Across levels the sum is an upper bound, since parts on slow steps
-/// and parts on narrow links travel at the same time; it is met where either decides. `own` = copying a rank's own part, once, over a step of
-/// the inner rate `B_in`.
-/// Broadcast and reduce pass the whole buffer once, without the copy: `n / B`.
-/// Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place runs).
+/// `k` = 2 passes for all-reduce, else 1; `p` ranks; `n` bytes of the full buffer; `hops_i` of the `p-1`
+/// hops cross level `i`; `B` bytes/s = the slowest of the group's unit rates on its way (many parallel
+/// rings use all links of a unit; where groups and units do not line up, the rings that cross the busiest
+/// unit's links share them; on a full mesh a ring for each distance uses all links where `p` is prime, else
+/// it is a limit). Across levels the sum is an upper bound but for one outermost hop a pass, which NCCL's
+/// count leaves out: parts on slow steps and parts on narrow links travel at the same time. `own` = copying a rank's own part, once,
+/// over a step of the inner rate `B_in`. Broadcast and reduce pass the whole buffer once, without the copy:
+/// `n / B`. Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place
+/// runs).
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     at_rate(collective, route, slowest(route, 1.0))
 }

@@ -12,8 +12,8 @@ use crate::units::Seconds;
 pub(super) struct Route<'a> {
     pub(super) group: &'a Group,
     levels: &'a [Level],
-    /// Devices of the cluster.
-    devices: u32,
+    /// Where groups and units do not line up, by level.
+    spreads: [Option<Spread>; MAX_LEVELS],
     pub(super) protocol: Protocol,
     in_place: bool,
 }
@@ -22,13 +22,20 @@ impl<'a> Route<'a> {
     pub(super) fn new(group: &'a Group, cluster: &'a Cluster, protocol: Protocol) -> Self {
         let count = cluster.system.levels.len().min(MAX_LEVELS);
         let levels = &cluster.system.levels[..count];
-        Self {
+        let mut route = Self {
             group,
             levels,
-            devices: cluster.devices,
+            spreads: [None; MAX_LEVELS],
             protocol,
+<<<<<<< HEAD
             in_place: false,
+=======
+        };
+        for i in 1..=route.outermost() {
+            route.spreads[i] = Spread::new(group, cluster.devices, route.units_of(i));
+>>>>>>> witness
         }
+        route
     }
 
     /// The same with results in the place of inputs, or not.
@@ -69,7 +76,7 @@ impl<'a> Route<'a> {
     /// Where the group and those like it lie among the units of the level below `i`; `None` where all
     /// units look alike, so that `members` tells everything.
     pub(super) fn spread(&self, i: usize) -> Option<Spread> {
-        Spread::new(self.group, self.devices, self.units_of(i))
+        self.spreads[i]
     }
 
     /// Of the `p - 1` hops along all ranks in order, those across each level, of the group that goes out most.

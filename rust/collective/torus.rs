@@ -8,6 +8,9 @@ use crate::units::{Bytes, Seconds};
 use std::cmp::Ordering;
 
 /// The collective on a group that lies inside one torus level.
+///
+/// Buckets on dimensions of unlike extent count each dimension's steps once, as parts that do not wait for one
+/// another take them, and the bytes of phases that do: each is met where it decides.
 pub(super) fn form(collective: Collective, route: &Route, i: usize) -> Form {
     let (start, per_byte) = level(collective, route, i);
     Form {

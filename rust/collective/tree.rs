@@ -18,9 +18,12 @@ const NEIGHBOURS: f64 = 3.0;
 ///
 /// `T = base + 2 * ((m_0 - 1) * step_0 + sum_i ceil(log2 m_i) * step_i) + n * max_i f_i / (share_i * B_i)`
 ///
-/// `m_i` members and `B_i` bytes/s unit rate of level `i`, `share_i` 1 inside and `TREE_SHARE` between; `f_0` = 2 (the chain passes `n` up and `n`
-/// down through each device); between units `f` = 1 for two (each root half), 1.5 for three, else 2.
-/// Sanders, Speck and Traff 2009; depth as in NCCL's tuner.
+/// `m_i` members and `B_i` bytes/s unit rate of level `i`, `share_i` 1 inside and `TREE_SHARE` between;
+/// `f_0` = 2 (the chain passes `n` up and `n` down through each device); between units `f` = 1 for two
+/// (each root half), 1.5 for three, else 2. An upper bound on two members inside, whose chain passes `n`
+/// each way; with more than one network level, the edges of one tree over all nodes that cross an outer
+/// level can carry up to `3 n`, which NCCL's tuner, and so this form, leaves out. Sanders, Speck and Traff
+/// 2009; depth as in NCCL's tuner.
 pub(super) fn form(route: &Route) -> Form {
     let mut way = Seconds::ZERO;
     let mut slowest = 0.0_f64;

@@ -7,9 +7,10 @@ use super::route::Route;
 ///
 /// `T = base + k * depth * step_out + n / B`, `depth` = levels of the tree over `p` ranks
 ///
-/// `k` = 2 ways for all-reduce, which streams up and down at once on duplex links, else 1; `B` bytes/s
-/// of one rank to the outermost level, where the tree hangs. The byte term does not know `p`: each link carries the buffer once. Bound: `n / B`
-/// (met). Cerebras 2021 (weight streaming white paper): `MemoryX` holds the weights, `SwarmX` spreads them.
+/// `k` = 2 ways for all-reduce, which streams up and down at once on duplex links, else 1; `B` bytes/s of
+/// one rank to the outermost level, where the tree hangs. The byte term does not know `p`: each link
+/// carries the buffer once. Bound: `n / B` (met). Cerebras 2021 (weight streaming white paper): `MemoryX`
+/// holds the weights, `SwarmX` spreads them.
 pub(super) fn form(collective: Collective, route: &Route, fan_out: u32) -> Form {
     let mut depth = 0.0;
     let mut reach = 1_u64;

@@ -170,7 +170,7 @@ impl Topology {
 
 impl Tier {
     fn is_switched(&self) -> bool {
-        !self.kind.has_dims() && self.kind != LevelKind::Mesh
+        self.kind.is_switched()
     }
 
     /// Units of the level below inside one unit of this level.

@@ -2,6 +2,7 @@
 
 use super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::hardware::Level;
 use crate::solve::Transfer;
 
 /// Pieces that travel one behind the other: enough that filling the switches adds little.
@@ -44,12 +45,13 @@ pub(super) fn levels(plan: &Plan) -> Result<(usize, usize)> {
     let inner = (0..outermost).find(|&i| plan.group.members[i] > 1);
     let inner = inner.unwrap_or(outermost);
     let on_way = &plan.cluster.system.levels[inner.min(1)..=outermost];
-    match on_way.iter().find(|level| !level.in_network_reduction) {
+    let lacks = |level: &&Level| !(level.in_network_reduction && level.kind.is_switched());
+    match on_way.iter().find(lacks) {
         None => Ok((inner, outermost)),
         Some(level) => Err(Error::invalid(
             format!("levels.{}.in_network_reduction", level.name),
-            false,
-            "true on every level of the group's way",
+            level.in_network_reduction,
+            "true, and switches, on every level of the group's way",
         )),
     }
 }

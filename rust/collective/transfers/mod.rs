@@ -25,6 +25,8 @@ mod tree;
 mod two_dimensional;
 mod weight_streaming;
 
+use super::form::Protocol;
+use super::route::Route;
 use crate::collective::{Algorithm, Collective};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
@@ -59,6 +61,8 @@ pub fn transfers(
     if plan.size() == 1 {
         return Ok(plan.flows);
     }
+    let route = Route::new(&plan.group, cluster, Protocol::Simple);
+    algorithm.check(collective, &route, cluster.system.host.as_ref())?;
     if matches!(algorithm, Algorithm::HostStaged | Algorithm::HostReduce) {
         plan = plan.with_hosts()?;
     }
