@@ -30,10 +30,10 @@ fn all_reduce(criterion: &mut Criterion) {
 
 /// Whole arrays as `scalewright.collective` hands them over, on one thread.
 fn arrays(criterion: &mut Criterion) {
-    const ELEMENTS: usize = 1 << 16;
+    const ELEMENTS: usize = 1 << 18;
     let cluster = worlds::dgx_a100(1024);
     let places = (0_u32..).take(ELEMENTS);
-    let bytes: Vec<f64> = places.clone().map(|i| 1e3 + 1e5 * f64::from(i)).collect();
+    let bytes: Vec<f64> = places.clone().map(|i| 1e3 + 3e4 * f64::from(i)).collect();
     let ranks: Vec<u32> = places.clone().map(|i| 2 + i * 7919 % 1023).collect();
     let rates: Vec<f64> = places
         .map(|i| 1e10 + 1e6 * f64::from(i * 31 % 40_000))

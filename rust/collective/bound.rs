@@ -24,7 +24,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let per_byte = route
         .path()
         .map(|i| match route.spread(i) {
-            Some(spread) => per_device(collective, route, i, &spread) / device_rate(route, i),
+            Some(spread) => per_device(collective, route, i, spread) / device_rate(route, i),
             None => leaving(collective, route, i) / unit_rate(route, i),
         })
         .fold(0.0, f64::max);

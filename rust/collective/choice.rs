@@ -1,6 +1,7 @@
 //! Why is this algorithm chosen for a message, what comes second, and what limits the winner?
 
 use super::form::{Collective, Form, Forms};
+use super::route::Place;
 use super::rules::Rules;
 use crate::error::Result;
 use crate::hardware::{Cluster, Group, LevelKind};
@@ -172,7 +173,8 @@ fn listed(rules: &Rules, collective: Collective, group: &Group, cluster: &Cluste
     if super::select::is_free(group, cluster) {
         return all;
     }
-    rules.each(collective, group, cluster, &mut |form| {
+    let place = Place::new(group, cluster);
+    rules.each(collective, &place, cluster, &mut |form| {
         let equal = |other: &Form| {
             other.algorithm == form.algorithm
                 && (other.fixed, other.per_byte) == (form.fixed, form.per_byte)
@@ -191,10 +193,11 @@ fn limits(
     cluster: &Cluster,
 ) -> Vec<(Binding, usize)> {
     let (rules, collective, group) = asked;
+    let place = Place::new(group, cluster);
     let mut best = vec![(0.0, Binding::Injection, group.outermost()); all.len()];
     let mut weigh = |faster: &Cluster, rules: &Rules, binding: Binding, level: usize| {
         let mut slopes = Vec::new();
-        rules.each(collective, group, faster, &mut |form| slopes.push(form));
+        rules.each(collective, &place, faster, &mut |form| slopes.push(form));
         for (form, best) in all.iter().zip(&mut best) {
             let same = |other: &&Form| {
                 other.algorithm == form.algorithm && other.protocol == form.protocol

@@ -1,6 +1,6 @@
 //! Hoisted closed forms: once group and algorithm are fixed, a collective's time is a line in its bytes.
 
-use super::route::Route;
+use super::route::{Place, Route};
 use super::rules::Rules;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group};
@@ -87,11 +87,12 @@ pub struct Forms {
 impl Forms {
     /// All algorithms that the fabric's library offers for `collective` on `group`. A group of one is free.
     pub fn new(collective: Collective, group: &Group, cluster: &Cluster) -> Self {
-        let mut forms = Self::empty(collective, group, cluster);
         if super::select::is_free(group, cluster) {
-            return forms;
+            return Self::FREE;
         }
-        Rules::default().each(collective, group, cluster, &mut |form| forms.push(form));
+        let place = Place::new(group, cluster);
+        let mut forms = Self::empty(collective, &place, cluster);
+        Rules::default().each(collective, &place, cluster, &mut |form| forms.push(form));
         forms
     }
 
@@ -105,12 +106,13 @@ impl Forms {
         group: &Group,
         cluster: &Cluster,
     ) -> Result<Self> {
-        let mut forms = Self::empty(collective, group, cluster);
         if super::select::is_free(group, cluster) {
-            return Ok(forms);
+            return Ok(Self::FREE);
         }
-        rules.check(collective, group, cluster)?;
-        rules.each(collective, group, cluster, &mut |form| forms.push(form));
+        let place = Place::new(group, cluster);
+        let mut forms = Self::empty(collective, &place, cluster);
+        rules.check(collective, &place, cluster)?;
+        rules.each(collective, &place, cluster, &mut |form| forms.push(form));
         Ok(forms)
     }
 
@@ -156,12 +158,9 @@ impl Forms {
     }
 
     /// No form yet, with what none can beat.
-    pub(super) fn empty(collective: Collective, group: &Group, cluster: &Cluster) -> Self {
+    fn empty(collective: Collective, place: &Place, cluster: &Cluster) -> Self {
         let mut forms = Self::FREE;
-        if super::select::is_free(group, cluster) {
-            return forms;
-        }
-        let route = Route::new(group, cluster, Protocol::Simple);
+        let route = Route::new(place, cluster, Protocol::Simple);
         forms.bound = super::bound::form(collective, &route);
         forms.without_bytes = collective == Collective::Barrier;
         forms

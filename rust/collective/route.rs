@@ -7,35 +7,69 @@ use crate::hardware::{
 };
 use crate::units::Seconds;
 
+/// A group, and how it and those like it lie among the units of a fabric; found once for all protocols.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) group: Group,
+    /// Where groups and units do not line up, by level.
+    spreads: [Option<Spread>; MAX_LEVELS],
+    /// Devices of the group inside one unit of the level below each level.
+    covered: [f64; MAX_LEVELS],
+    innermost: usize,
+    outermost: usize,
+}
+
+impl Place {
+    pub(super) fn new(group: &Group, cluster: &Cluster) -> Self {
+        let levels = &cluster.system.levels;
+        let outermost = group.outermost().min(levels.len().saturating_sub(1));
+        let mut spreads = [None; MAX_LEVELS];
+        for (i, spread) in spreads.iter_mut().enumerate().take(outermost + 1).skip(1) {
+            *spread = Spread::new(group, cluster.devices, units_of(levels, i));
+        }
+        let mut covered = [1.0; MAX_LEVELS];
+        for (i, devices) in covered.iter_mut().enumerate() {
+            *devices = f64::from(group.covered(i));
+        }
+        let innermost = (0..levels.len().min(MAX_LEVELS)).find(|&i| group.members[i] > 1);
+        Self {
+            group: *group,
+            spreads,
+            covered,
+            innermost: innermost.unwrap_or(0),
+            outermost,
+        }
+    }
+}
+
+/// Devices in one unit of the level below `i`.
+fn units_of(levels: &[Level], i: usize) -> u32 {
+    i.checked_sub(1)
+        .and_then(|below| levels[below].devices)
+        .unwrap_or(1)
+        .max(1)
+}
+
 /// A group on its fabric under one protocol.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Route<'a> {
     pub(super) group: &'a Group,
+    place: &'a Place,
     levels: &'a [Level],
-    /// Where groups and units do not line up, by level.
-    spreads: [Option<Spread>; MAX_LEVELS],
     pub(super) protocol: Protocol,
     in_place: bool,
 }
 
 impl<'a> Route<'a> {
-    pub(super) fn new(group: &'a Group, cluster: &'a Cluster, protocol: Protocol) -> Self {
+    pub(super) fn new(place: &'a Place, cluster: &'a Cluster, protocol: Protocol) -> Self {
         let count = cluster.system.levels.len().min(MAX_LEVELS);
-        let levels = &cluster.system.levels[..count];
-        let mut route = Self {
-            group,
-            levels,
-            spreads: [None; MAX_LEVELS],
+        Self {
+            group: &place.group,
+            place,
+            levels: &cluster.system.levels[..count],
             protocol,
-<<<<<<< HEAD
             in_place: false,
-=======
-        };
-        for i in 1..=route.outermost() {
-            route.spreads[i] = Spread::new(group, cluster.devices, route.units_of(i));
->>>>>>> witness
         }
-        route
     }
 
     /// The same with results in the place of inputs, or not.
@@ -75,8 +109,9 @@ impl<'a> Route<'a> {
 
     /// Where the group and those like it lie among the units of the level below `i`; `None` where all
     /// units look alike, so that `members` tells everything.
-    pub(super) fn spread(&self, i: usize) -> Option<Spread> {
-        self.spreads[i]
+    #[inline]
+    pub(super) fn spread(&self, i: usize) -> Option<&'a Spread> {
+        self.place.spreads[i].as_ref()
     }
 
     /// Of the `p - 1` hops along all ranks in order, those across each level, of the group that goes out most.
@@ -142,14 +177,12 @@ impl<'a> Route<'a> {
 
     /// The innermost level on which the group has neighbours.
     pub(super) fn innermost(&self) -> usize {
-        (0..self.levels.len())
-            .find(|&i| self.group.members[i] > 1)
-            .unwrap_or(0)
+        self.place.innermost
     }
 
     /// The outermost level that the group crosses.
     pub(super) fn outermost(&self) -> usize {
-        self.group.outermost().min(self.levels.len() - 1)
+        self.place.outermost
     }
 
     /// The levels whose links the group's traffic takes: level 0 where the group has neighbours
@@ -251,22 +284,14 @@ impl<'a> Route<'a> {
     /// those of its `devices - 1` peers that are in the group.
     pub(super) fn sustained(&self, i: usize) -> f64 {
         let level = self.level(i);
-        let rate = level.sustained(self.units_of(i)).value();
+        let rate = level.sustained(units_of(self.levels, i)).value();
         match (level.kind, level.devices) {
             (LevelKind::Mesh, Some(devices)) if devices > 1 => {
-                let units = f64::from(devices) / f64::from(self.units_of(i));
+                let units = f64::from(devices) / f64::from(units_of(self.levels, i));
                 rate * ((self.members(i) - 1.0).max(1.0) / (units - 1.0).max(1.0)).min(1.0)
             }
             _ => rate,
         }
-    }
-
-    /// Devices in one unit of the level below `i`.
-    pub(super) fn units_of(&self, i: usize) -> u32 {
-        i.checked_sub(1)
-            .and_then(|below| self.levels[below].devices)
-            .unwrap_or(1)
-            .max(1)
     }
 
     /// Rate per device and direction under this protocol, in bytes/s.
@@ -293,7 +318,7 @@ impl<'a> Route<'a> {
     /// Share of a dragonfly group's global links that lead to one other group.
     fn share_of_one_group(&self, i: usize) -> f64 {
         self.level(i).devices.map_or(0.0, |devices| {
-            let groups = f64::from(devices) / f64::from(self.units_of(i));
+            let groups = f64::from(devices) / f64::from(units_of(self.levels, i));
             1.0 / (groups - 1.0).max(1.0)
         })
     }
@@ -306,7 +331,7 @@ impl<'a> Route<'a> {
     /// Rate at which the group leaves one unit of the level below `i`: each of its devices there
     /// brings its own share of the uplink, the siblings have the rest.
     pub(super) fn unit_rate(&self, i: usize) -> f64 {
-        self.device_rate(i) * f64::from(self.group.covered(i)) * self.library(i).busy_share
+        self.device_rate(i) * self.place.covered[i] * self.library(i).busy_share
     }
 
     /// Rate of a ring across level `i`; no bound where it sends nothing there.

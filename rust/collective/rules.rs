@@ -1,10 +1,10 @@
 //! Which algorithms and protocols may carry a collective, and does it read and write one buffer?
 
 use super::form::{Algorithm, Collective, Form, Protocol};
-use super::route::Route;
+use super::route::{Place, Route};
 use super::{force, select};
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Group};
+use crate::hardware::Cluster;
 
 /// Full rate first: where protocols do not differ, that is the one to name.
 const PROTOCOLS: [Protocol; 3] = [
@@ -31,15 +31,15 @@ impl Rules {
     pub(super) fn check(
         &self,
         collective: Collective,
-        group: &Group,
+        place: &Place,
         cluster: &Cluster,
     ) -> Result<()> {
-        let route = Route::new(group, cluster, Protocol::Simple);
+        let route = Route::new(place, cluster, Protocol::Simple);
         for algorithm in &self.allowed {
             algorithm.check(collective, &route, cluster.system.host.as_ref())?;
         }
         let mut left = false;
-        self.each(collective, group, cluster, &mut |_| left = true);
+        self.each(collective, place, cluster, &mut |_| left = true);
         if left {
             return Ok(());
         }
@@ -47,7 +47,11 @@ impl Rules {
             let names: Vec<&str> = all.iter().map(|a| a.name()).collect();
             names.join(", ")
         };
-        let on = format!("for {} on a group of {}", collective.name(), group.size);
+        let on = format!(
+            "for {} on a group of {}",
+            collective.name(),
+            place.group.size
+        );
         match self.protocol {
             Some(protocol) if self.forbidden.is_empty() => {
                 let allowed = format!("a protocol of the algorithms there are {on}");
@@ -65,7 +69,7 @@ impl Rules {
     pub(super) fn each(
         &self,
         collective: Collective,
-        group: &Group,
+        place: &Place,
         cluster: &Cluster,
         take: &mut impl FnMut(Form),
     ) {
@@ -73,7 +77,7 @@ impl Rules {
             if self.protocol.is_some_and(|only| only != protocol) {
                 continue;
             }
-            let route = Route::new(group, cluster, protocol).in_place(self.in_place);
+            let route = Route::new(place, cluster, protocol).in_place(self.in_place);
             let mut offer = |form: Form| {
                 if !self.forbidden.contains(&form.algorithm) {
                     take(form);

@@ -1,6 +1,7 @@
 //! How long does a collective take at many sizes, numbers of ranks and link rates?
 
 use super::form::{Collective, Forms};
+use super::route::Place;
 use super::rules::Rules;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -17,9 +18,6 @@ const MOST_BYTES: f64 = 1e30;
 /// Rates that a link can have, in bytes/s.
 const LEAST_RATE: f64 = 1.0;
 const MOST_RATE: f64 = 1e18;
-
-/// Groups held by their number of ranks, a power of two.
-const HELD: usize = 1024;
 
 /// What differs from element to element: a single value stands for all.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +50,7 @@ impl Sweep<'_> {
     pub fn times(&self, points: Points, control: &Control) -> Result<Vec<f64>> {
         self.check(points)?;
         control.set_total(points.bytes.len() as u64);
+        let places = self.places(points)?;
         let mut times = vec![0.0; points.bytes.len()];
         let parts = times.par_chunks_mut(CHUNK).enumerate();
         parts.try_for_each(|(i, times)| {
@@ -59,32 +58,55 @@ impl Sweep<'_> {
                 let what = format!("{} of {} buffers", control.progress().0, points.bytes.len());
                 return Err(Error::Cancelled { what });
             }
-            self.fill(times, points.part(i * CHUNK, times.len()))?;
+            self.fill(times, points.part(i * CHUNK, times.len()), &places);
             control.advance(times.len() as u64);
             Ok(())
         })?;
         Ok(times)
     }
 
-    fn fill(&self, times: &mut [f64], points: Points) -> Result<()> {
+    /// Each number of ranks once, with its forms where the rate of the swept level is one.
+    fn places(&self, points: Points) -> Result<Places> {
+        let mut places = Places::new(points.ranks);
+        if points.bandwidths.len() > 1 {
+            for &ranks in &places.ranks {
+                let place = Place::new(&self.group(ranks), self.cluster);
+                if !super::select::is_free(&place.group, self.cluster) {
+                    self.rules.check(self.collective, &place, self.cluster)?;
+                }
+                places.at.push(place);
+            }
+            return Ok(places);
+        }
         let mut site = Site::new(self);
-        if let ([ranks], [] | [_]) = (points.ranks, points.bandwidths) {
-            let group = self.group(*ranks);
+        for &ranks in &places.ranks {
+            let group = self.group(ranks);
             site.set(&group, points.bandwidths.first());
             let forms = Forms::under(&self.rules, self.collective, &group, &site.cluster)?;
+            places.forms.push(forms);
+        }
+        Ok(places)
+    }
+
+    fn fill(&self, times: &mut [f64], points: Points, places: &Places) {
+        if let [forms] = places.forms.as_slice() {
             forms.times(points.bytes, times);
-            return Ok(());
+            return;
         }
+        let rows = times.iter_mut().zip(points.bytes).enumerate();
         if points.bandwidths.len() <= 1 {
-            return site.by_ranks(times, points);
+            for (at, (time, &bytes)) in rows {
+                let forms = &places.forms[places.find(pick(points.ranks, at))];
+                *time = forms.time(Bytes::new(bytes)).value();
+            }
+            return;
         }
-        for (at, time) in times.iter_mut().enumerate() {
-            let group = site.group(pick(points.ranks, at))?;
-            site.set(&group, Some(&points.bandwidths[at]));
-            let bytes = Bytes::new(points.bytes[at]);
-            *time = site.least(&group, bytes);
+        let mut site = Site::new(self);
+        for (at, (time, &bytes)) in rows {
+            let place = &places.at[places.find(pick(points.ranks, at))];
+            site.set(&place.group, Some(&points.bandwidths[at]));
+            *time = site.least(place, Bytes::new(bytes));
         }
-        Ok(())
     }
 
     fn group(&self, ranks: u32) -> Group {
@@ -179,11 +201,47 @@ fn pick<T: Copy>(all: &[T], at: usize) -> T {
     if let [only] = all { *only } else { all[at] }
 }
 
-/// A thread's own copy of the fabric, whose rates it may change, and the groups it has met.
+/// What is found once for each number of ranks.
+struct Places {
+    /// Different numbers of ranks.
+    ranks: Vec<u32>,
+    /// The place in `ranks` by number.
+    index: Vec<u32>,
+    /// Where each number of ranks lies; empty where `forms` says all.
+    at: Vec<Place>,
+    forms: Vec<Forms>,
+}
+
+impl Places {
+    fn new(ranks: &[u32]) -> Self {
+        let most = ranks.iter().copied().max().unwrap_or(0) as usize;
+        let mut index = vec![u32::MAX; most + 1];
+        let mut different = Vec::new();
+        for &ranks in ranks {
+            let place = &mut index[ranks as usize];
+            if *place == u32::MAX {
+                // there are no more numbers than devices, whose count is a u32
+                *place = u32::try_from(different.len()).unwrap_or(u32::MAX);
+                different.push(ranks);
+            }
+        }
+        Self {
+            ranks: different,
+            index,
+            at: Vec::new(),
+            forms: Vec::new(),
+        }
+    }
+
+    fn find(&self, ranks: u32) -> usize {
+        self.index[ranks as usize] as usize
+    }
+}
+
+/// A thread's own copy of the fabric, whose rates it may change.
 struct Site<'a> {
     sweep: &'a Sweep<'a>,
     cluster: Cluster,
-    groups: Vec<(u32, Group)>,
     /// The level whose rate is not the catalog's.
     changed: usize,
 }
@@ -193,23 +251,8 @@ impl<'a> Site<'a> {
         Self {
             sweep,
             cluster: sweep.cluster.clone(),
-            groups: vec![(1, Group::SINGLE); HELD],
             changed: 0,
         }
-    }
-
-    /// The group of so many ranks, on which the rules have been found to leave something.
-    fn group(&mut self, ranks: u32) -> Result<Group> {
-        let held = &mut self.groups[ranks as usize % HELD];
-        if held.0 != ranks {
-            let group = self.sweep.group(ranks);
-            let (rules, collective) = (&self.sweep.rules, self.sweep.collective);
-            if !super::select::is_free(&group, &self.cluster) {
-                rules.check(collective, &group, &self.cluster)?;
-            }
-            *held = (ranks, group);
-        }
-        Ok(held.1)
     }
 
     /// Sets the rate of the swept level; the others keep the catalog's.
@@ -227,33 +270,15 @@ impl<'a> Site<'a> {
         levels[place].bandwidth = BytesPerSecond::new(bandwidth);
     }
 
-    /// Forms kept by number of ranks.
-    fn by_ranks(&mut self, times: &mut [f64], points: Points) -> Result<()> {
-        let mut held: Vec<(u32, Forms)> = vec![(0, Forms::FREE); HELD];
-        for (at, time) in times.iter_mut().enumerate() {
-            let ranks = pick(points.ranks, at);
-            let place = &mut held[ranks as usize % HELD];
-            if place.0 != ranks {
-                let group = self.sweep.group(ranks);
-                self.set(&group, points.bandwidths.first());
-                let (rules, collective) = (&self.sweep.rules, self.sweep.collective);
-                let forms = Forms::under(rules, collective, &group, &self.cluster)?;
-                *place = (ranks, forms);
-            }
-            *time = place.1.time(Bytes::new(points.bytes[at])).value();
-        }
-        Ok(())
-    }
-
     /// Time of the best form without keeping any.
-    fn least(&self, group: &Group, bytes: Bytes) -> f64 {
+    fn least(&self, place: &Place, bytes: Bytes) -> f64 {
         let (rules, collective) = (&self.sweep.rules, self.sweep.collective);
         let nothing = bytes.value() <= 0.0 && collective != Collective::Barrier;
-        if nothing || super::select::is_free(group, &self.cluster) {
+        if nothing || super::select::is_free(&place.group, &self.cluster) {
             return 0.0;
         }
         let mut least = f64::INFINITY;
-        rules.each(collective, group, &self.cluster, &mut |form| {
+        rules.each(collective, place, &self.cluster, &mut |form| {
             least = least.min(form.fixed.value() + bytes.value() * form.per_byte);
         });
         least

@@ -2,7 +2,7 @@
 
 use super::form::Protocol;
 use super::pairwise;
-use super::route::Route;
+use super::route::{Place, Route};
 use super::torus;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group, MAX_LEVELS};
@@ -40,7 +40,8 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
     if super::select::is_free(group, cluster) || bytes.iter().all(|part| part.value() <= 0.0) {
         return Ok(free);
     }
-    let simple = Route::new(group, cluster, Protocol::Simple);
+    let place = Place::new(group, cluster);
+    let simple = Route::new(&place, cluster, Protocol::Simple);
     let bound = ports(&simple, bytes, |route, i| {
         torus::port(route, i, route.sustained(i))
     });
@@ -51,7 +52,7 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
         busiest_bytes: Bytes::new(bound.2),
     };
     for protocol in Protocol::ALL {
-        let route = Route::new(group, cluster, protocol);
+        let route = Route::new(&place, cluster, protocol);
         best.time = best.time.min(time(&route, bytes));
     }
     Ok(best)

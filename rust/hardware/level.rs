@@ -35,15 +35,14 @@ pub enum LevelKind {
 }
 
 impl LevelKind {
-<<<<<<< HEAD
     /// True for the kinds across which devices load from and store to one another's memory.
     pub const fn reaches_memory(self) -> bool {
         matches!(self, Self::Switch | Self::Mesh | Self::Pcie)
-=======
+    }
+
     /// True for the kinds whose members meet in switches, not over direct links.
     pub const fn is_switched(self) -> bool {
         !matches!(self, Self::Torus | Self::WaferMesh | Self::Mesh)
->>>>>>> witness
     }
 
     /// True for the kinds whose members lie along `dims`.

@@ -8,7 +8,7 @@ use super::round::Round;
 use crate::collective::form::Protocol;
 use crate::collective::form::{Algorithm, Collective, Forms};
 use crate::collective::rounds::{Pattern, Rounds};
-use crate::collective::route::Route;
+use crate::collective::route::{Place, Route};
 use crate::error::{Error, Result};
 use crate::hardware::Group;
 use crate::units::Bytes;
@@ -185,16 +185,18 @@ fn forms(
     then: Option<(&Group, &[u32])>,
 ) -> Forms {
     let mut forms = Forms::FREE;
+    let place = Place::new(group, setting.cluster);
+    let after = then.map(|(group, distances)| (Place::new(group, setting.cluster), distances));
     for protocol in Protocol::ALL {
-        let route = Route::new(group, setting.cluster, protocol);
+        let route = Route::new(&place, setting.cluster, protocol);
         let mut rounds = Rounds::new(&route);
         for &distance in distances {
             rounds.add(pattern, distance, 1.0);
         }
-        if let Some((group, distances)) = then {
-            let route = Route::new(group, setting.cluster, protocol);
+        if let Some((place, distances)) = &after {
+            let route = Route::new(place, setting.cluster, protocol);
             let mut further = Rounds::new(&route);
-            for &distance in distances {
+            for &distance in *distances {
                 further.add(Pattern::Shift, distance, 1.0);
             }
             // leaves the start-up of the outer one

@@ -1,7 +1,7 @@
 //! Which transfers pass segments along a chain of all ranks?
 
 use super::plan::Plan;
-use crate::collective::route::Route;
+use crate::collective::route::{Place, Route};
 use crate::collective::{Collective, Protocol, chain};
 use crate::error::Result;
 use crate::hardware::Way;
@@ -19,7 +19,8 @@ pub(super) enum Pace {
 
 /// The number of segments that suits `bytes` best, by the closed form.
 pub(super) fn segments(plan: &Plan, bytes: f64) -> u32 {
-    let route = Route::new(&plan.group, plan.cluster, Protocol::Simple);
+    let place = Place::new(&plan.group, plan.cluster);
+    let route = Route::new(&place, plan.cluster, Protocol::Simple);
     let time = |segments: u32| {
         chain::form(&route, segments)
             .time(Bytes::new(bytes))

@@ -26,7 +26,7 @@ mod two_dimensional;
 mod weight_streaming;
 
 use super::form::Protocol;
-use super::route::Route;
+use super::route::{Place, Route};
 use crate::collective::{Algorithm, Collective};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
@@ -61,7 +61,8 @@ pub fn transfers(
     if plan.size() == 1 {
         return Ok(plan.flows);
     }
-    let route = Route::new(&plan.group, cluster, Protocol::Simple);
+    let place = Place::new(&plan.group, cluster);
+    let route = Route::new(&place, cluster, Protocol::Simple);
     algorithm.check(collective, &route, cluster.system.host.as_ref())?;
     if matches!(algorithm, Algorithm::HostStaged | Algorithm::HostReduce) {
         plan = plan.with_hosts()?;
