@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
     from scalewright.planning import (
         Collective,
+        CollectiveOnLinks,
         Comparison,
         Crossover,
         Estimate,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         UnevenAllToAll,
         averaging,
         collective,
+        collective_on_links,
         compare,
         compressed_all_reduce,
         estimate,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CancelledError",
     "Collective",
+    "CollectiveOnLinks",
     "Comparison",
     "Crossover",
     "Estimate",
@@ -54,6 +57,7 @@ __all__ = [
     "UnknownNameError",
     "averaging",
     "collective",
+    "collective_on_links",
     "compare",
     "compressed_all_reduce",
     "estimate",

@@ -19,6 +19,7 @@ __all__ = [
     "exchange",
     "explain",
     "metric",
+    "pairs",
     "search",
     "simulate_msccl",
     "uneven",
@@ -133,6 +134,21 @@ def exchange(cluster: Cluster, request: str) -> str:
     `policy` or both; the answer's `steps`, `full_rounds`, `compressed_rounds`, `rounds_per_step`,
     `bits_per_element`, `sent_bytes`, `plain_sent_bytes`, `time_s`, `passes_time_s`, `worst_time_s`,
     `plain_time_s`, `losing_bytes`, `break_even_bytes` and `mixing`.
+    """
+
+def pairs(
+    request: str,
+    bandwidths: NDArray[np.float64],
+    latencies: NDArray[np.float64],
+    ports_out: NDArray[np.float64],
+    ports_in: NDArray[np.float64],
+) -> str:
+    """Run a collective over links given pair by pair, the fastest way.
+
+    The matrices have a row for each sender, joined; ports are empty where unlimited. The request's
+    JSON text holds `collective`, `ranks`, `buffer_bytes`, `algorithm`, `root` and `chain`; the
+    answer's `time_s`, `algorithm`, `order`, `edges`, `is_exact`, `slowest_link`, `lower_bound_s`
+    and `gap`.
     """
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:

@@ -127,8 +127,7 @@ pub fn collective_on_pairs(pairs: &Pairs, asked: &OnPairs, control: &Control) ->
         order: best.order,
         edges: best.edges,
         slowest: best.slowest,
-        // both are right but for the last digits
-        lower_bound: Seconds::new(bound.min(best.time)),
+        lower_bound: Seconds::new(bound),
     })
 }
 
