@@ -102,7 +102,7 @@ def collective_on_links(
             ("port_in_bytes_per_s", port_in_bytes_per_s),
         )
     ]
-    size = float(_spread("buffer_bytes", buffer_bytes, ()))
+    size = _spread("buffer_bytes", buffer_bytes, ()).item()
     asked = {
         "collective": name,
         "ranks": ranks,
@@ -113,9 +113,7 @@ def collective_on_links(
     }
     latencies = _spread("latency_s", latency_s, (ranks, ranks)).ravel()
     text = json_text("collective", asked)
-    found = json.loads(
-        _engine.pairs(text, np.ascontiguousarray(rates).ravel(), latencies, *ports)
-    )
+    found = json.loads(_engine.pairs(text, np.ascontiguousarray(rates).ravel(), latencies, *ports))
     for field in ("order", "slowest_link"):
         found[field] = tuple(found[field])
     found["edges"] = tuple((sender, receiver) for sender, receiver in found["edges"])
@@ -140,4 +138,4 @@ def _spread(field: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     if given.shape not in ((), shape):
         message = f"{field}: got shape {given.shape}; allowed: a number or shape {shape}"
         raise InvalidError(message)
-    return np.ascontiguousarray(np.broadcast_to(given, shape))
+    return np.array(np.broadcast_to(given, shape))

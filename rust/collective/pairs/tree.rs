@@ -6,8 +6,10 @@ use super::links::Pairs;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
-/// Looks at links that all trees of one question may cost together.
-const LOOKS: usize = 1 << 29;
+/// Looks at links that all trees of one question may cost together, about a second.
+const LOOKS: usize = 1 << 28;
+/// How much dearer a tree is whose ranks run out of room for children.
+const CROWDED: usize = 16;
 
 /// The best tree found from one root.
 pub(super) struct Tree {
@@ -16,6 +18,13 @@ pub(super) struct Tree {
     pub(super) time: f64,
     /// What no tree from this root goes below.
     pub(super) least: f64,
+}
+
+impl Tree {
+    /// The faster of two.
+    fn or(self, other: Self) -> Self {
+        if other.time < self.time { other } else { self }
+    }
 }
 
 /// Trees whose data flow along the links of `pairs`, away from the root.
@@ -37,6 +46,7 @@ impl<'a> Trees<'a> {
         paces.retain(|&rate| rate > 0.0);
         let limited = (0..ranks).map(|rank| pairs.out(rank));
         let limited: Vec<f64> = limited.filter(|port| port.is_finite()).collect();
+        let has_ports = !limited.is_empty();
         for port in &limited {
             paces.extend((1..ranks).map(|children| port / children as f64));
         }
@@ -46,8 +56,8 @@ impl<'a> Trees<'a> {
             pairs,
             bytes,
             paces,
-            left: LOOKS / (ranks * ranks),
-            has_ports: !limited.is_empty(),
+            left: LOOKS / (ranks * ranks) / if has_ports { CROWDED } else { 1 },
+            has_ports,
         }
     }
 
@@ -70,14 +80,16 @@ impl<'a> Trees<'a> {
         let widest = self.widest(root);
         let high = self.paces.partition_point(|&pace| pace > widest);
         let low = self.paces.len().checked_sub(1)?;
-        let mut best = self.tried(None, root, low);
-        let depth = best.as_ref()?.grown.depth;
-        best = self.tried(best, root, high);
+        let lowest = self.grown(root, low)?;
+        let depth = lowest.depth;
+        let mut best = self.priced(root, lowest);
+        if let Some(grown) = self.grown(root, high) {
+            best = best.or(self.priced(root, grown));
+        }
         let mut open = vec![(high, low, depth)];
         let mut is_exact = !self.has_ports;
         while let Some((high, low, depth)) = open.pop() {
-            let time = best.as_ref().map_or(f64::INFINITY, |best| best.time);
-            if low <= high + 1 || depth + self.bytes / self.paces[high + 1] >= time {
+            if low <= high + 1 || depth + self.bytes / self.paces[high + 1] >= best.time {
                 continue;
             }
             if self.left == 0 {
@@ -91,9 +103,8 @@ impl<'a> Trees<'a> {
             };
             open.push((high, middle, grown.depth));
             open.push((middle, low, depth));
-            best = self.better(best, root, grown);
+            best = best.or(self.priced(root, grown));
         }
-        let mut best = best?;
         best.least = if is_exact {
             best.time
         } else {
@@ -107,23 +118,12 @@ impl<'a> Trees<'a> {
         grow(self.pairs, root, self.paces[pace])
     }
 
-    fn tried(&mut self, best: Option<Tree>, root: usize, pace: usize) -> Option<Tree> {
-        match self.grown(root, pace) {
-            Some(grown) => self.better(best, root, grown),
-            None => best,
-        }
-    }
-
-    fn better(&self, best: Option<Tree>, root: usize, grown: Grown) -> Option<Tree> {
-        let time = grown.depth + self.bytes / grown.pace;
-        match best {
-            Some(best) if best.time <= time => Some(best),
-            _ => Some(Tree {
-                grown,
-                root,
-                time,
-                least: 0.0,
-            }),
+    fn priced(&self, root: usize, grown: Grown) -> Tree {
+        Tree {
+            time: grown.depth + self.bytes / grown.pace,
+            grown,
+            root,
+            least: 0.0,
         }
     }
 
