@@ -54,8 +54,8 @@ fn best_tree(world: &World, root: usize, bytes: f64, inwards: bool) -> f64 {
 
 fn tree_time(world: &World, root: usize, (parents, inwards): (&[usize], bool), bytes: f64) -> f64 {
     let (mut depth, mut pace) = (0.0_f64, f64::INFINITY);
-    for mut rank in 0..world.ranks {
-        let (mut latency, mut steps) = (0.0, 0);
+    for start in 0..world.ranks {
+        let (mut rank, mut latency, mut steps) = (start, 0.0, 0);
         while rank != root {
             let parent = parents[rank];
             let (from, to) = if inwards {

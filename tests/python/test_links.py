@@ -1,4 +1,4 @@
-"""Do collectives over links given pair by pair hold their laws from Python, and refuse what is wrong?"""
+"""Do collectives over links given pair by pair hold their laws from Python?"""
 
 import itertools
 import math

@@ -61,8 +61,8 @@ def collective_on_links(
 ) -> CollectiveOnLinks:
     """Return what a collective costs over links given pair by pair, and how it should run.
 
-    A ring is ordered so that its slowest hop is as fast as can be, proven up to 14 ranks; a tree and
-    its root weigh rate against depth. What stands on the diagonals is not read.
+    A ring is ordered so that its slowest hop is as fast as can be, proven up to 14 ranks; a tree
+    and its root weigh rate against depth. What stands on the diagonals is not read.
 
     Args:
         name: `all_reduce`, `reduce_scatter`, `all_gather`, `all_to_all`, `broadcast`, `reduce`,

@@ -1,6 +1,7 @@
 //! How is the slowest hop of a ring over many ranks made faster, step by step?
 
 use super::ring::Hops;
+use super::walk::walked;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -9,7 +10,7 @@ const STARTS: usize = 8;
 /// Slowest hops replaced at most for each rank; each replacement lowers the slowest hop or how many are so slow.
 const STEPS_PER_RANK: usize = 16;
 
-/// A ring that no single exchange of its slowest hop makes faster: a heuristic.
+/// A ring whose slowest hop no single exchange makes faster, nor a walk of many: a heuristic.
 ///
 /// Starts at the ranks whose fastest hop is slowest, goes on to the nearest rank that is left, and
 /// then replaces slowest hops. Stops early where the slowest hop is `least`, which none goes below.
@@ -41,6 +42,7 @@ pub(super) fn improved(hops: &Hops, least: f64, control: &Control) -> Result<Vec
             break;
         }
     }
+    walked(hops, &mut best.1, least, control)?;
     Ok(best.1)
 }
 

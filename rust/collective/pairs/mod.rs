@@ -8,6 +8,7 @@ mod links;
 mod ring;
 mod threshold;
 mod tree;
+mod walk;
 
 use crate::collective::{Algorithm, Collective};
 use crate::control::Control;
@@ -82,7 +83,7 @@ struct Run {
 /// | algorithm | time, `p` ranks, `n` bytes |
 /// |---|---|
 /// | ring | `k max_hop (latency + n / (p rate))`, `k = 2(p-1)` for all-reduce, else `p-1` |
-/// | tree | `D + n / r` inwards, outwards or both, see [`Both`](tree::Both) |
+/// | tree | `D + n / r` inwards, outwards or both; `D` the deepest path's latency, `r` the slowest link's rate |
 /// | direct | `k max_(i,j) (latency_ij + n / (p rate_ij))`, `k = 2` for all-reduce, else 1 |
 /// | point to point | the slowest `latency + n / rate` of the chain |
 ///

@@ -115,3 +115,66 @@ fn exact(hops: &Hops) -> Option<Ring> {
         least: hop,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        // beyond the exact sizes both stand alone, so they are checked where the best is known
+        #[test]
+        fn the_heuristic_and_the_bound_stand_on_either_side_of_the_best(
+            ranks in 4_usize..10, costs in vec(1_u32..30, 81),
+        ) {
+            let costs = (0..ranks * ranks).map(|at| match costs[at] {
+                29 => f64::INFINITY,
+                cost => f64::from(cost),
+            });
+            let hops = Hops { ranks, costs: costs.collect() };
+            let least = least_hop(&hops).unwrap_or(f64::INFINITY);
+            match exact(&hops) {
+                Some(best) => {
+                    prop_assert_eq!(hops.slowest(&best.order).1, best.hop);
+                    prop_assert!(least <= best.hop);
+                    let found = improved(&hops, least, &Control::new()).unwrap();
+                    prop_assert!(hops.slowest(&found).1 >= best.hop);
+                    let mut every = found.clone();
+                    every.sort_unstable();
+                    prop_assert_eq!(every, (0..ranks).collect::<Vec<_>>());
+                }
+                None => {
+                    let found = improved(&hops, least, &Control::new()).unwrap();
+                    prop_assert!(hops.slowest(&found).1.is_infinite());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_heuristic_mostly_finds_the_best() {
+        let (mut same, mut tight, mut state) = (0, 0, 7_u64);
+        for _ in 0..100 {
+            let costs = (0..144).map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state >> 40) as f64
+            });
+            let hops = Hops {
+                ranks: 12,
+                costs: costs.collect(),
+            };
+            let best = exact(&hops).map_or(0.0, |best| best.hop);
+            let least = least_hop(&hops).unwrap_or(0.0);
+            let found = improved(&hops, least, &Control::new()).unwrap();
+            same += i32::from(hops.slowest(&found).1 <= best);
+            tight += i32::from(least >= best);
+        }
+        assert!(
+            same >= 90 && tight >= 50,
+            "{same} found, {tight} bounds met, of 100"
+        );
+    }
+}
