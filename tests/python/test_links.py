@@ -84,6 +84,9 @@ def test_a_chain_is_given_by_its_ranks() -> None:
     other = sw.collective_on_links("send_receive", 1e9, rates, chain=[2, 1, 0])
     assert other.time_s == pytest.approx(1)
     assert other.order == (2, 1, 0)
+    latencies = [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    empty = sw.collective_on_links("send_receive", 0, rates, latencies, chain=[0, 1])
+    assert (empty.time_s, empty.lower_bound_s, empty.gap) == (1, 0, None)
 
 
 @pytest.mark.parametrize(

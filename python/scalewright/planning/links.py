@@ -43,8 +43,8 @@ class CollectiveOnLinks:
     """The link whose own messages take longest, from and to."""
     lower_bound_s: float
     """What no algorithm whatever can beat."""
-    gap: float
-    """How much longer than the bound it takes, as a share of the bound."""
+    gap: float | None
+    """How much longer than the bound it takes, as a share of it; None where only the bound is 0."""
 
 
 def collective_on_links(

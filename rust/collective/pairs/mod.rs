@@ -58,12 +58,13 @@ pub struct PairsCost {
 }
 
 impl PairsCost {
-    /// How much longer than the bound it takes, as a share of the bound; 0 where both are 0.
-    pub fn gap(&self) -> f64 {
+    /// How much longer than the bound it takes, as a share of the bound; none where only the bound is 0.
+    pub fn gap(&self) -> Option<f64> {
         if self.time <= self.lower_bound {
-            return 0.0;
+            return Some(0.0);
         }
-        self.time.ratio(self.lower_bound) - 1.0
+        let share = self.time.ratio(self.lower_bound) - 1.0;
+        Some(share).filter(|share| share.is_finite())
     }
 }
 

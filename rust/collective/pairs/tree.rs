@@ -158,8 +158,8 @@ pub(super) struct Both {
 
 /// The root, and its trees inwards (over `turned` links) and outwards, that together take least time.
 ///
-/// `T = D_up + n / r_up + D_down + n / r_down`. Roots are taken by their bounds until the next
-/// bound is above the best time. The Steiner-free form of the pipelined trees of Sanders, Speck and Traeff 2009.
+/// `T = D_up + n / r_up + D_down + n / r_down`, the sum being whole at the root before it goes out.
+/// Roots are taken by their bounds until the next bound is above the best time.
 pub(super) fn best_root(
     (pairs, turned): (&Pairs, &Pairs),
     bytes: f64,
