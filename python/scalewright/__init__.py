@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
     from scalewright.planning import (
         Collective,
+        CollectiveOnLinks,
         Comparison,
         Crossover,
         Estimate,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         UnevenAllToAll,
         averaging,
         collective,
+        collective_on_links,
         compare,
         compressed_all_reduce,
         estimate,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CancelledError",
     "Collective",
+    "CollectiveOnLinks",
     "Comparison",
     "Crossover",
     "Estimate",
@@ -60,6 +63,7 @@ __all__ = [
     "UnknownNameError",
     "averaging",
     "collective",
+    "collective_on_links",
     "compare",
     "compressed_all_reduce",
     "estimate",

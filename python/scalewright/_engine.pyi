@@ -19,6 +19,7 @@ __all__ = [
     "exchange",
     "explain",
     "metric",
+    "pairs",
     "search",
     "simulate_collective",
     "simulate_msccl",
@@ -142,6 +143,21 @@ def simulate_collective(cluster: Cluster, request: str, ranks: int, buffer_bytes
     """Run the one algorithm of a request on the links, all groups at once, beside its closed form.
 
     The JSON text holds `time_s`, `closed_form_s`, `transfers` and `busiest_link_share`.
+    """
+
+def pairs(
+    request: str,
+    bandwidths: NDArray[np.float64],
+    latencies: NDArray[np.float64],
+    ports_out: NDArray[np.float64],
+    ports_in: NDArray[np.float64],
+) -> str:
+    """Run a collective over links given pair by pair, the fastest way.
+
+    The matrices have a row for each sender, joined; ports are empty where unlimited. The request's
+    JSON text holds `collective`, `ranks`, `buffer_bytes`, `algorithm`, `root` and `chain`; the
+    answer's `time_s`, `algorithm`, `order`, `edges`, `is_exact`, `slowest_link`, `lower_bound_s`
+    and `gap`.
     """
 
 def simulate_msccl(cluster: Cluster, xml: str, buffer_bytes: float) -> str:

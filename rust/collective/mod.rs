@@ -18,6 +18,7 @@ mod in_network;
 mod linear;
 mod msccl;
 mod operation;
+mod pairs;
 mod pairwise;
 mod parameter_server;
 mod point_to_point;
@@ -49,6 +50,7 @@ pub use compressed::{
 pub use explained::Explained;
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
 pub use msccl::{Msccl, MscclRun};
+pub use pairs::{Matrices, OnPairs, Pairs, PairsCost, collective_on_pairs};
 pub use rules::Rules;
 pub use simulated::{Simulated, simulate};
 pub use sweep::{Points, Sweep};

@@ -6,6 +6,7 @@ mod compression;
 mod enter;
 mod error;
 mod input;
+mod pairs;
 mod planning;
 mod published;
 
@@ -24,6 +25,8 @@ mod _engine {
     use super::compression::exchange;
     #[pymodule_export]
     use super::input::{Cluster, Workload};
+    #[pymodule_export]
+    use super::pairs::pairs;
     #[pymodule_export]
     use super::planning::{PyJob, estimate, estimate_many, explain, search};
     #[pymodule_export]

@@ -19,6 +19,7 @@ from scalewright.planning.collectives import (
 from scalewright.planning.compression import Exchange, averaging, compressed_all_reduce
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
+from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.simulation import (
     SimulatedCollective,
@@ -31,6 +32,7 @@ from scalewright.planning.stamp import SCHEMA_VERSION, stamp
 __all__ = [
     "SCHEMA_VERSION",
     "Collective",
+    "CollectiveOnLinks",
     "Comparison",
     "Crossover",
     "Estimate",
@@ -45,6 +47,7 @@ __all__ = [
     "UnevenAllToAll",
     "averaging",
     "collective",
+    "collective_on_links",
     "compare",
     "compressed_all_reduce",
     "estimate",

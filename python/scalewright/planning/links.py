@@ -1,0 +1,141 @@
+"""How long does a collective take between ranks whose links all differ, and in which order?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalewright import _engine
+from scalewright.config import json_text, need, need_count
+from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CollectiveOnLinks:
+    """The fastest way found to run a collective over links that are each pair's own."""
+
+    name: str
+    """Which collective."""
+    buffer_bytes: float
+    """The buffer as nccl-tests counts it."""
+    ranks: int
+    """How many ranks."""
+    time_s: float
+    """Time until the last rank is done."""
+    algorithm: str
+    """`ring`, `tree`, `direct` or `point_to_point`."""
+    order: tuple[int, ...]
+    """Ranks round the ring, or along the chain; empty for other algorithms."""
+    edges: tuple[tuple[int, int], ...]
+    """Links of the tree, sender first: those of the sum, then those of the broadcast."""
+    is_exact: bool
+    """True where no order and no tree of the algorithms that may be used is faster."""
+    slowest_link: tuple[int, int]
+    """The link whose own messages take longest, from and to."""
+    lower_bound_s: float
+    """What no algorithm whatever can beat."""
+    gap: float | None
+    """How much longer than the bound it takes, as a share of it; None where only the bound is 0."""
+
+
+def collective_on_links(
+    name: str,
+    buffer_bytes: float,
+    bandwidth_bytes_per_s: ArrayLike,
+    latency_s: ArrayLike = 0.0,
+    *,
+    port_out_bytes_per_s: ArrayLike | None = None,
+    port_in_bytes_per_s: ArrayLike | None = None,
+    algorithm: str | None = None,
+    root: int = 0,
+    chain: Sequence[int] = (),
+) -> CollectiveOnLinks:
+    """Return what a collective costs over links given pair by pair, and how it should run.
+
+    A ring is ordered so that its slowest hop is as fast as can be, proven up to 14 ranks; a tree
+    and its root weigh rate against depth. What stands on the diagonals is not read.
+
+    Args:
+        name: `all_reduce`, `reduce_scatter`, `all_gather`, `all_to_all`, `broadcast`, `reduce`,
+            `send_receive` or `barrier`.
+        buffer_bytes: The buffer as nccl-tests counts it.
+        bandwidth_bytes_per_s: A square matrix: rates from the row's rank to the column's; 0 where
+            they have no link. Both directions of a pair work at once.
+        latency_s: Seconds from sending to arrival: likewise, or one number for all.
+        port_out_bytes_per_s: What each rank can send over all its links together: a list, or one
+            number for all; no limit where left out.
+        port_in_bytes_per_s: What each rank can receive, likewise.
+        algorithm: `ring`, `tree` or `direct`; the fastest where left out.
+        root: The root of a broadcast or reduction.
+        chain: Ranks of a send and receive, each to the next; all in order where left out.
+
+    Raises:
+        ScalewrightError: A value is wrong, or the links leave a rank out; says which.
+    """
+    import numpy as np
+
+    need("name", name, str, "a collective, as all_reduce")
+    need("algorithm", algorithm, (str, type(None)), "ring, tree, direct or None")
+    need("chain", chain, (list, tuple), "a list of ranks")
+    need_count("root", root, 0)
+    for place, rank in enumerate(chain):
+        need_count(f"chain[{place}]", rank, 0)
+    rates = _floats("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    if rates.ndim != 2 or rates.shape[0] != rates.shape[1]:
+        message = f"bandwidth_bytes_per_s: got shape {rates.shape}; allowed: ranks x ranks"
+        raise InvalidError(message)
+    ranks = rates.shape[0]
+    none = np.empty(0)
+    ports = [
+        none if given is None else _spread(field, given, (ranks,))
+        for field, given in (
+            ("port_out_bytes_per_s", port_out_bytes_per_s),
+            ("port_in_bytes_per_s", port_in_bytes_per_s),
+        )
+    ]
+    size = _spread("buffer_bytes", buffer_bytes, ()).item()
+    asked = {
+        "collective": name,
+        "ranks": ranks,
+        "buffer_bytes": size,
+        "algorithm": algorithm,
+        "root": root,
+        "chain": list(chain),
+    }
+    latencies = _spread("latency_s", latency_s, (ranks, ranks)).ravel()
+    text = json_text("collective", asked)
+    found = json.loads(_engine.pairs(text, np.ascontiguousarray(rates).ravel(), latencies, *ports))
+    for field in ("order", "slowest_link"):
+        found[field] = tuple(found[field])
+    found["edges"] = tuple((sender, receiver) for sender, receiver in found["edges"])
+    return CollectiveOnLinks(name=name, buffer_bytes=size, ranks=ranks, **found)
+
+
+def _floats(field: str, values: ArrayLike) -> Floats:
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        message = f"{field}: got {values!r:.60}; allowed: numbers"
+        raise InvalidError(message) from error
+
+
+def _spread(field: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return numbers of this shape; a single one stands for all."""
+    import numpy as np
+
+    given = _floats(field, values)
+    if given.shape not in ((), shape):
+        message = f"{field}: got shape {given.shape}; allowed: a number or shape {shape}"
+        raise InvalidError(message)
+    return np.array(np.broadcast_to(given, shape))
