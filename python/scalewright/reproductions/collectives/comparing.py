@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 LARGE_BYTES = 1e6
 """Messages from here on are judged by their error, smaller ones by their factor."""
+_SIZES = (
+    ("below 64 KiB", 0.0, 2.0**16),
+    ("64 KiB to 1 MiB", 2.0**16, 2.0**20),
+    ("1 to 64 MiB", 2.0**20, 2.0**26),
+    ("64 MiB to 1 GiB", 2.0**26, 2.0**30),
+    ("1 GiB and more", 2.0**30, 1e19),
+)
 _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 _NEAR = 1.5
@@ -80,11 +87,18 @@ def summary(results: Iterable[Result]) -> Result:
         {"part": part, "system": name, "collective": what, **_figures(members)}
         for (part, name, what), members in sorted(groups.items())
     ]
+    by_size = [
+        {"part": part, "size": name, "from_bytes": least, **_spread(members)}
+        for part in _PARTS
+        for name, least, below in _SIZES
+        if (members := [r for r in rows if r["part"] == part and least <= r["bytes"] < below])
+    ]
     return {
         "error_definition": "predicted time / measured time - 1, as a share",
         "large_from_bytes": LARGE_BYTES,
         "by_part": by_part,
         "by_system": by_system,
+        "by_size": by_size,
         "skipped": skipped,
     }
 
@@ -101,6 +115,17 @@ def _figures(rows: Iterable[Result]) -> Result:
         "small_rows": len(small),
         "small_median_abs_error": statistics.median([abs(e) for e in small]) if small else None,
         "small_share_within_1_5": _share_within(small, _NEAR),
+    }
+
+
+def _spread(rows: list[Result]) -> Result:
+    """Return how far the errors of some rows of like size lie from zero, and on which side."""
+    errors: list[float] = [row["error"] for row in rows]
+    return {
+        "rows": len(errors),
+        "median_error": statistics.median(errors),
+        "median_abs_error": statistics.median([abs(e) for e in errors]),
+        "p90_abs_error": _quantile([abs(e) for e in errors], 0.9),
     }
 
 

@@ -35,6 +35,8 @@ def show(result: Result, console: Console) -> None:
         table.add_row(Text("all"), "", *_cells(summary["by_part"][part]))
         console.print(table)
         console.print()
+        console.print(_by_size([line for line in summary["by_size"] if line["part"] == part]))
+        console.print()
     console.print(
         "error = predicted time / measured time - 1; rows, median, 90th, within 2x: messages of "
         "1 MB and more; small, within 1.5x: the others"
@@ -43,6 +45,28 @@ def show(result: Result, console: Console) -> None:
         console.print()
         for reason, count in summary["skipped"].items():
             console.print(Text(f"skipped {count}: {reason}"))
+
+
+def _by_size(lines: list[Result]) -> Table:
+    table = _grid("size", "rows", "median", "90th", "median with sign")
+    for line in lines:
+        table.add_row(
+            line["size"],
+            str(line["rows"]),
+            f"{line['median_abs_error']:.1%}",
+            f"{line['p90_abs_error']:.1%}",
+            f"{line['median_error']:+.1%}",
+        )
+    return table
+
+
+def _grid(*headers: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
 
 
 def _table(*names: str) -> Table:
