@@ -158,9 +158,15 @@ impl Algorithm {
             Scatter, SendReceive,
         };
         match self {
-            Self::Ring | Self::HostStaged => {
-                &[AllReduce, ReduceScatter, AllGather, Broadcast, Reduce]
-            }
+            Self::Ring => &[AllReduce, ReduceScatter, AllGather, Broadcast, Reduce],
+            Self::HostStaged => &[
+                AllReduce,
+                ReduceScatter,
+                AllGather,
+                AllToAll,
+                Broadcast,
+                Reduce,
+            ],
             Self::Tree => &[AllReduce, Barrier],
             Self::InNetwork
             | Self::ParameterServer { .. }

@@ -94,6 +94,6 @@ fn simple(
 }
 
 /// Devices of one node that are at work and share its host.
-fn in_a_node(cluster: &Cluster) -> f64 {
+pub(super) fn in_a_node(cluster: &Cluster) -> f64 {
     f64::from(cluster.system.devices_per_node.min(cluster.devices).max(1))
 }

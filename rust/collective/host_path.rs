@@ -55,6 +55,12 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
     let mut rate = memory.min(host.link_bandwidth.value());
     let mut fixed = route.base();
     for (i, hops) in (0..=route.outermost()).zip(route.hops()) {
+        // the messages of an all-to-all are all under way at once
+        let hops = if collective == Collective::AllToAll {
+            hops.min(1.0)
+        } else {
+            hops
+        };
         fixed += route.step(i) * (2.0 * passes * hops);
         if i > 0 {
             rate = rate.min(route.unit_rate(i));

@@ -142,7 +142,13 @@ impl<'a> Route<'a> {
 
     /// True where every device of the group can read the memory of every other.
     pub(super) fn reaches_memory(&self) -> bool {
-        self.path().all(|i| self.level(i).kind.reaches_memory())
+        let reaches = |level: &Level| level.kind.reaches_memory() && level.peer_to_peer;
+        self.path().all(|i| reaches(self.level(i)))
+    }
+
+    /// True where neighbours inside a node have no way to one another but through host memory.
+    pub(super) fn through_host(&self) -> bool {
+        self.path().any(|i| !self.level(i).peer_to_peer)
     }
 
     /// True where the library uses all direct links of a member at once.
@@ -294,9 +300,13 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Rate per device and direction under this protocol, in bytes/s.
+    /// Rate per device and direction under this protocol, in bytes/s; at most what the channels drive.
     pub(super) fn device_rate(&self, i: usize) -> f64 {
-        self.sustained(i) * self.line(i).share * self.one_partner(i)
+        let links = self.sustained(i);
+        let rate = self.library(i).channels.map_or(links, |channels| {
+            links.min(f64::from(channels.count) * channels.bandwidth.value())
+        });
+        rate * self.line(i).share * self.one_partner(i)
     }
 
     /// Share of a dragonfly group's global links that traffic to one other group gets.

@@ -84,7 +84,7 @@ impl Rules {
                 }
             };
             if self.allowed.is_empty() {
-                select::offered(&mut offer, collective, &route);
+                select::offered(&mut offer, collective, &route, cluster);
             }
             for &algorithm in &self.allowed {
                 force::forms(&mut offer, algorithm, collective, &route, cluster);

@@ -3,8 +3,8 @@
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::{
-    bruck, direct, hierarchical, in_network, linear, pairwise, point_to_point, ramp, ring, torus,
-    tree,
+    bruck, direct, force, hierarchical, host_path, in_network, linear, pairwise, point_to_point,
+    ramp, ring, torus, tree,
 };
 use crate::hardware::{Cluster, Group};
 
@@ -14,13 +14,27 @@ pub(super) fn is_free(group: &Group, cluster: &Cluster) -> bool {
 }
 
 /// The forms of `collective` under the route's protocol that the library offers.
-pub(super) fn offered(offer: &mut impl FnMut(Form), collective: Collective, route: &Route) {
+pub(super) fn offered(
+    offer: &mut impl FnMut(Form),
+    collective: Collective,
+    route: &Route,
+    cluster: &Cluster,
+) {
     if collective == Collective::SendReceive {
         offer(point_to_point::form(route));
     } else if let Some(network) = route.single_hop() {
         offer(ramp::form(collective, route, network, route.outermost()));
     } else if let Some(level) = route.torus() {
         offer(on_torus(collective, route, level));
+    } else if let Some(host) = cluster
+        .system
+        .host
+        .as_ref()
+        .filter(|_| route.through_host())
+        && Algorithm::HostStaged.carries_out().contains(&collective)
+    {
+        let devices = force::in_a_node(cluster);
+        offer(host_path::staged(collective, route, host, devices));
     } else {
         on_switches(offer, collective, route);
     }

@@ -186,6 +186,9 @@ pub struct Level {
     /// True when the torus rings close.
     #[serde(default)]
     pub wrap: bool,
+    /// False where devices on `PCIe` cannot reach one another's memory, so that all passes the host's.
+    #[serde(default = "yes")]
+    pub peer_to_peer: bool,
     /// True when switches can reduce and multicast (NVLS, SHARP).
     #[serde(default)]
     pub in_network_reduction: bool,
@@ -283,6 +286,14 @@ impl Level {
                 "true for a torus only",
             ));
         }
+        if !self.peer_to_peer && self.kind != LevelKind::Pcie {
+            let allowed = "false for kind pcie only";
+            return Err(Error::invalid(
+                format!("{path}.peer_to_peer"),
+                false,
+                allowed,
+            ));
+        }
         let own = [
             ("optical", self.optical.is_some(), LevelKind::OpticalSwitch),
             ("wide_area", self.wide_area.is_some(), LevelKind::WideArea),
@@ -316,6 +327,10 @@ impl Level {
             wide.check(&format!("{path}.wide_area"), self.latency)
         })
     }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn one() -> f64 {

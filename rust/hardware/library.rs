@@ -3,7 +3,7 @@
 use super::device::{positive, share};
 use super::level::LevelKind;
 use crate::error::{Error, Result};
-use crate::units::Seconds;
+use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// One protocol: a start-up time, a time per step, and a share of the sustained rate.
@@ -28,6 +28,16 @@ impl Line {
     }
 }
 
+/// The channels of a library: thread blocks that each drive a ring or tree of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Channels {
+    /// How many run at once (`NCCL_MAX_NCHANNELS`).
+    pub count: u32,
+    /// Rate of one of them.
+    pub bandwidth: BytesPerSecond,
+}
+
 /// The protocols of a library on one level. NCCL's names: LL, LL128, Simple, NVLS.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,6 +57,9 @@ pub struct Library {
     /// Kernels in which each device reads one part of all buffers, then the sums of the other parts.
     #[serde(default = "reading_peers")]
     pub two_shot: Line,
+    /// Channels of its rings and trees, which bound their rate; absent: enough for the links.
+    #[serde(default)]
+    pub channels: Option<Channels>,
     /// Passing one's own part through memory, over sending it to a neighbour.
     #[serde(default)]
     pub own_part: f64,
@@ -88,6 +101,7 @@ impl Library {
             in_network: line,
             one_shot: line,
             two_shot: line,
+            channels: None,
             own_part: 0.0,
             direct: true,
             pairwise_share: 1.0,
@@ -105,6 +119,7 @@ impl Library {
         in_network: switch_reduction(),
         one_shot: reading_peers(),
         two_shot: reading_peers(),
+        channels: None,
         own_part: 0.4,
         direct: true,
         pairwise_share: 1.0,
@@ -123,6 +138,7 @@ impl Library {
         in_network: switch_reduction(),
         one_shot: reading_peers(),
         two_shot: reading_peers(),
+        channels: None,
         own_part: 0.0,
         direct: true,
         pairwise_share: 1.0,
@@ -142,6 +158,11 @@ impl Library {
             not_negative(&format!("{path}.{name}.base"), line.base.value())?;
             positive(&format!("{path}.{name}.step"), line.step)?;
             share(&format!("{path}.{name}.share"), line.share)?;
+        }
+        if let Some(channels) = &self.channels {
+            positive(&format!("{path}.channels.count"), f64::from(channels.count))?;
+            let rate = channels.bandwidth.value();
+            positive(&format!("{path}.channels.bandwidth"), rate)?;
         }
         share(&format!("{path}.pairwise_share"), self.pairwise_share)?;
         share(&format!("{path}.busy_share"), self.busy_share)?;

@@ -13,7 +13,7 @@ pub use cluster::Cluster;
 pub use device::{AttentionModel, Calibration, Device, DevicePower, MatmulModel};
 pub use group::{Group, MAX_DIMS, MAX_LEVELS};
 pub use level::{Level, LevelKind, Optical, Routing, SingleHop, WideArea};
-pub use library::{Library, Line};
+pub use library::{Channels, Library, Line};
 pub use system::{Host, Price, System};
 pub use tier::{MemoryTier, TierKind};
 pub use topology::{Topology, Way};

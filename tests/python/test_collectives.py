@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalewright as sw
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 H100 = sw.system("dgx-h100", 256)
 TORUS = sw.system("tpu-v4", 64)
@@ -174,3 +177,41 @@ def test_what_cannot_be_is_refused_with_a_reason(changed: dict[str, Any], said: 
 def test_a_matrix_that_is_none_is_refused(matrix: Any) -> None:
     with pytest.raises(sw.ScalewrightError, match="byte"):
         sw.uneven_all_to_all(matrix, H100)
+
+
+def test_few_channels_bound_rings_and_enough_do_not(tmp_path: Path) -> None:
+    file = tmp_path / "few.toml"
+
+    def ring(count: int) -> float:
+        file.write_text(
+            'kind = "system"\nbase = "dgx-h100"\n[[levels]]\nname = "nvswitch"\n'
+            f'[levels.library]\nchannels = {{ count = {count}, bandwidth = "36.7 GB/s" }}\n'
+            '[sources]\n"levels.nvswitch.library.channels" = "this test"\n'
+        )
+        system = sw.system("dgx-h100", 8, overrides=[file])
+        return float(sw.collective("all_reduce", 1e10, system, 8, algorithms="ring").time_s)
+
+    usual = float(sw.collective("all_reduce", 1e10, H100, 8, algorithms="ring").time_s)
+    assert ring(24) == usual
+    assert ring(100) == usual
+    assert ring(2) == pytest.approx(2 * ring(4), rel=0.05)
+    assert ring(4) > 2 * usual
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+def test_without_peer_to_peer_all_passes_the_host(name: str) -> None:
+    answer = sw.collective(name, [1e3, 1e9], "rtx-4090-node", 8)
+    assert set(answer.algorithm.tolist()) == {"host_staged"}
+    ring = sw.collective(name, 1e9, "l40s-node", 2).time_s
+    assert answer.time_s[1] > ring
+    with pytest.raises(sw.ScalewrightError, match="memory"):
+        sw.collective("all_reduce", 1e6, "rtx-4090-node", 8, algorithms="one_shot")
+
+
+def test_peer_to_peer_is_a_matter_of_pcie_alone(tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(
+        'kind = "system"\nbase = "dgx-h100"\n[[levels]]\nname = "nvswitch"\npeer_to_peer = false\n'
+    )
+    with pytest.raises(sw.ScalewrightError, match="peer_to_peer"):
+        sw.system("dgx-h100", 8, overrides=[file])
