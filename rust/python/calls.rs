@@ -6,6 +6,7 @@ use super::planning::encode;
 use crate::collective::{
     Algorithm, Collective, Form, Points, Protocol, Rules, Sweep, uneven_all_to_all,
 };
+use crate::control::Control;
 use crate::error::{self, Error, Result};
 use crate::hardware;
 use crate::units::Bytes;
@@ -19,6 +20,9 @@ use serde::{Deserialize, Serialize};
 pub(super) fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
+
+/// Sizes that are priced on the calling thread.
+const BRIEF: usize = 1 << 14;
 
 /// What is asked about a collective, but for its arrays.
 #[derive(Deserialize)]
@@ -91,6 +95,11 @@ impl Arrays {
         })
     }
 
+    /// True where one group and few sizes make less than a millisecond of work.
+    fn is_brief(&self) -> bool {
+        self.ranks.len() == 1 && self.bandwidths.len() <= 1 && self.bytes.len() <= BRIEF
+    }
+
     fn points(&self) -> Points<'_> {
         Points {
             bytes: &self.bytes,
@@ -117,10 +126,16 @@ pub(super) fn collective_times<'py>(
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     let arrays = Arrays::read(buffer_bytes, ranks, bandwidths)?;
-    let times = enter::long(py, progress, |control| {
+    let work = |control: &Control| {
         let request: Request = error::from_json("collective", request)?;
         request.sweep(cluster)?.times(arrays.points(), control)
-    })?;
+    };
+    // a thread takes longer to start than one group's few sizes take
+    let times = if progress.is_none() && arrays.is_brief() {
+        enter::brief(py, || work(&Control::new()))?
+    } else {
+        enter::long(py, progress, work)?
+    };
     Ok(times.into_pyarray(py))
 }
 
