@@ -143,14 +143,14 @@ fn unit_rate(route: &Route, i: usize) -> f64 {
 
 fn device_rate(route: &Route, i: usize) -> f64 {
     let adapter = if i == 0 && route.outermost() > 0 {
-        route.sustained(1)
+        route.most(1)
     } else {
         0.0
     };
     let links = if route.level(i).kind.has_dims() && route.group.members[i] > 1 {
         torus::injection(route, i)
     } else {
-        route.sustained(i)
+        route.most(i)
     };
     links + adapter
 }

@@ -300,6 +300,12 @@ impl<'a> Route<'a> {
         }
     }
 
+    /// The most that a device is known to send into level `i`: the sustained rate, or that of an all-to-all
+    /// where its many streams reach more than a ring does.
+    pub(super) fn most(&self, i: usize) -> f64 {
+        self.sustained(i) * self.library(i).pairwise_share.max(1.0)
+    }
+
     /// Rate per device and direction under this protocol, in bytes/s; at most what the channels drive.
     pub(super) fn device_rate(&self, i: usize) -> f64 {
         let links = self.sustained(i);

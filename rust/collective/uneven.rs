@@ -43,7 +43,7 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
     let place = Place::new(group, cluster);
     let simple = Route::new(&place, cluster, Protocol::Simple);
     let bound = ports(&simple, bytes, |route, i| {
-        torus::port(route, i, route.sustained(i))
+        torus::port(route, i, route.most(i))
     });
     let mut best = Uneven {
         time: Seconds::new(f64::INFINITY),

@@ -164,7 +164,8 @@ impl Library {
             let rate = channels.bandwidth.value();
             positive(&format!("{path}.channels.bandwidth"), rate)?;
         }
-        share(&format!("{path}.pairwise_share"), self.pairwise_share)?;
+        // many streams can reach links that a ring leaves idle
+        positive(&format!("{path}.pairwise_share"), self.pairwise_share)?;
         share(&format!("{path}.busy_share"), self.busy_share)?;
         not_negative(&format!("{path}.own_part"), self.own_part)?;
         not_negative(&format!("{path}.issue"), self.issue)
