@@ -174,3 +174,16 @@ def test_what_cannot_be_is_refused_with_a_reason(changed: dict[str, Any], said: 
 def test_a_matrix_that_is_none_is_refused(matrix: Any) -> None:
     with pytest.raises(sw.ScalewrightError, match="byte"):
         sw.uneven_all_to_all(matrix, H100)
+
+
+@pytest.mark.parametrize("wrong", [np.array([1 + 2j]), np.array(["2020-01-01"], "M8[D]")])
+def test_what_is_no_amount_is_refused(wrong: Any) -> None:
+    with pytest.raises(sw.ScalewrightError, match=r"buffer_bytes: got .*; allowed: numbers"):
+        sw.collective("all_reduce", wrong, H100, 8)
+
+
+@pytest.mark.parametrize("field", ["algorithms", "forbid"])
+def test_a_number_is_no_list_of_names(field: str) -> None:
+    rules: dict[str, Any] = {field: 5}
+    with pytest.raises(sw.ScalewrightError, match=f"{field}: got 5; allowed: names"):
+        sw.collective("all_reduce", 1e6, H100, 8, **rules)

@@ -332,11 +332,16 @@ def _flat(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 def _floats(field: str, values: ArrayLike) -> Floats:
     import numpy as np
 
+    message = f"{field}: got {values!r:.60}; allowed: numbers"
     try:
-        return np.asarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        # NumPy would take the real part of complex numbers, and days since 1970 for a date
+        floats = None if given.dtype.kind in "cmM" else given.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        message = f"{field}: got {values!r:.60}; allowed: numbers"
         raise InvalidError(message) from error
+    if floats is None:
+        raise InvalidError(message)
+    return floats
 
 
 def _counts(ranks: ArrayLike) -> NDArray[np.uint32]:
@@ -355,7 +360,11 @@ def _counts(ranks: ArrayLike) -> NDArray[np.uint32]:
 def _names(field: str, names: str | Sequence[str] | None) -> list[str]:
     if names is None:
         return []
-    listed = [names] if isinstance(names, str) else list(names)
+    try:
+        listed = [names] if isinstance(names, str) else list(names)
+    except TypeError as error:
+        message = f"{field}: got {names!r:.60}; allowed: names, as ring"
+        raise InvalidError(message) from error
     for name in listed:
         need(field, name, str, "names, as ring")
     return listed
