@@ -151,6 +151,11 @@ impl Algorithm {
         }
     }
 
+    /// True where bytes pass host memory.
+    pub(super) const fn passes_host(self) -> bool {
+        matches!(self, Self::HostReduce | Self::HostStaged)
+    }
+
     /// The collectives that it can carry out.
     pub fn carries_out(self) -> &'static [Collective] {
         use Collective::{
@@ -262,6 +267,9 @@ impl Algorithm {
                 "in_network_reduction on every level of the group's way"
             }
             Self::HostReduce | Self::HostStaged if host.is_none() => "a system with a host",
+            Self::HostReduce | Self::HostStaged if !route.level(0).kind.reaches_memory() => {
+                "a node of several devices on switches, a mesh or PCIe"
+            }
             Self::ParameterServer { servers } if servers == 0 || servers > route.group.size => {
                 return Some(format!("1 to {} servers", route.group.size));
             }

@@ -80,11 +80,15 @@ fn doublings(route: &Route, i: usize) -> f64 {
 }
 
 /// Messages that a rank can send across level `i` in one step: as many as it can issue one after the other,
-/// and one on each link of a full mesh or a torus; to all peers at once where devices reach one another's memory.
+/// and one on each link of a full mesh or a torus, or by each transceiver; to all peers at once where devices reach
+/// one another's memory.
 fn ports(route: &Route, i: usize) -> f64 {
     let level = route.level(i);
     if level.kind.reaches_memory() {
         return route.ranks();
+    }
+    if let Some(network) = &level.single_hop {
+        return f64::from(network.transceivers);
     }
     let issued = (route.shortest_step(i).value() / route.issue(i).value()).ceil();
     let issued = if issued.is_finite() {

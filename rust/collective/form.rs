@@ -91,8 +91,9 @@ impl Forms {
             return Self::FREE;
         }
         let place = Place::new(group, cluster);
-        let mut forms = Self::empty(collective, &place, cluster);
-        Rules::default().each(collective, &place, cluster, &mut |form| forms.push(form));
+        let rules = Rules::default();
+        let mut forms = Self::empty(&rules, collective, &place, cluster);
+        rules.each(collective, &place, cluster, &mut |form| forms.push(form));
         forms
     }
 
@@ -110,7 +111,7 @@ impl Forms {
             return Ok(Self::FREE);
         }
         let place = Place::new(group, cluster);
-        let mut forms = Self::empty(collective, &place, cluster);
+        let mut forms = Self::empty(rules, collective, &place, cluster);
         rules.check(collective, &place, cluster)?;
         rules.each(collective, &place, cluster, &mut |form| forms.push(form));
         Ok(forms)
@@ -157,11 +158,16 @@ impl Forms {
         Self::under(&rules, collective, group, cluster)
     }
 
-    /// No form yet, with what none can beat.
-    fn empty(collective: Collective, place: &Place, cluster: &Cluster) -> Self {
+    /// No form yet, with what none can beat; where host memory is a way, its links count too.
+    fn empty(rules: &Rules, collective: Collective, place: &Place, cluster: &Cluster) -> Self {
         let mut forms = Self::FREE;
         let route = Route::new(place, cluster, Protocol::Simple);
         forms.bound = super::bound::form(collective, &route);
+        let by_host = rules.allowed.iter().any(|a| a.passes_host()) || route.through_host();
+        if let Some(host) = cluster.system.host.as_ref().filter(|_| by_host) {
+            forms.bound.per_byte =
+                super::host_path::beside(forms.bound.per_byte, collective, &route, host);
+        }
         forms.without_bytes = collective == Collective::Barrier;
         forms
     }

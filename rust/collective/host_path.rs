@@ -78,3 +78,17 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
         per_byte: sent / rate,
     }
 }
+
+/// Seconds per byte that none can beat where each device has its link to the host beside the fabric's.
+///
+/// The rates of both ways add up: `1 / (1/a + 1/b)`, `a` the fabric's bound, `b` the least that passes a
+/// host link: the buffer where hosts add, else `k (p-1)/p` of it.
+pub(super) fn beside(fabric: f64, collective: Collective, route: &Route, host: &Host) -> f64 {
+    let others = (route.ranks() - 1.0) / route.ranks();
+    let sent = (collective.passes() * others).min(1.0);
+    let link = sent / host.link_bandwidth.value();
+    if fabric <= 0.0 || link <= 0.0 {
+        return 0.0;
+    }
+    1.0 / (1.0 / fabric + 1.0 / link)
+}

@@ -5,6 +5,7 @@ use super::route::{Place, Route};
 use super::{force, select};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
+use std::mem::discriminant;
 
 /// Full rate first: where protocols do not differ, that is the one to name.
 const PROTOCOLS: [Protocol; 3] = [
@@ -64,6 +65,12 @@ impl Rules {
         }
     }
 
+    /// True for a forbidden algorithm, whatever its counts.
+    fn forbids(&self, algorithm: Algorithm) -> bool {
+        let same = |other: &Algorithm| discriminant(other) == discriminant(&algorithm);
+        self.forbidden.iter().any(same)
+    }
+
     /// Hands every form that may run to `take`; what the algorithms need has been checked.
     #[inline]
     pub(super) fn each(
@@ -79,7 +86,7 @@ impl Rules {
             }
             let route = Route::new(place, cluster, protocol).in_place(self.in_place);
             let mut offer = |form: Form| {
-                if !self.forbidden.contains(&form.algorithm) {
+                if !self.forbids(form.algorithm) {
                     take(form);
                 }
             };

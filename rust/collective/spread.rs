@@ -3,6 +3,9 @@
 use crate::hardware::Group;
 use std::ops::Range;
 
+/// Devices that a walk may pass; groups that need more are taken as at their worst place.
+const MOST_DEVICES: u64 = 1 << 24;
+
 /// What all groups like one put on the links of a unit, per device of the unit; each the most of any unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Spread {
@@ -48,6 +51,10 @@ impl Spread {
         }
         let blocks = (devices / block).max(1);
         let period = (below / gcd(below, block)).min(blocks);
+        // no cluster is so large; a walk would take more memory than there is
+        if u64::from(period) * u64::from(block) > MOST_DEVICES {
+            return None;
+        }
         let tail = blocks / period * period;
         let mut spread = Self::default();
         spread.walk(group, 0..period, (devices, below));

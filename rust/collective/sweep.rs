@@ -201,11 +201,14 @@ fn pick<T: Copy>(all: &[T], at: usize) -> T {
     if let [only] = all { *only } else { all[at] }
 }
 
+/// Numbers of ranks up to which each has a place of its own.
+const MOST_INDEXED: usize = 1 << 22;
+
 /// What is found once for each number of ranks.
 struct Places {
-    /// Different numbers of ranks.
+    /// Different numbers of ranks, from the least.
     ranks: Vec<u32>,
-    /// The place in `ranks` by number.
+    /// The place in `ranks` by number; empty where numbers are too large, which are then searched for.
     index: Vec<u32>,
     /// Where each number of ranks lies; empty where `forms` says all.
     at: Vec<Place>,
@@ -214,15 +217,15 @@ struct Places {
 
 impl Places {
     fn new(ranks: &[u32]) -> Self {
-        let most = ranks.iter().copied().max().unwrap_or(0) as usize;
-        let mut index = vec![u32::MAX; most + 1];
-        let mut different = Vec::new();
-        for &ranks in ranks {
-            let place = &mut index[ranks as usize];
-            if *place == u32::MAX {
-                // there are no more numbers than devices, whose count is a u32
-                *place = u32::try_from(different.len()).unwrap_or(u32::MAX);
-                different.push(ranks);
+        let mut different = ranks.to_vec();
+        different.sort_unstable();
+        different.dedup();
+        let most = different.last().map_or(0, |&most| most as usize);
+        let mut index = Vec::new();
+        if different.len() > 1 && most <= MOST_INDEXED {
+            index = vec![0; most + 1];
+            for (place, &ranks) in (0..).zip(&different) {
+                index[ranks as usize] = place;
             }
         }
         Self {
@@ -234,7 +237,10 @@ impl Places {
     }
 
     fn find(&self, ranks: u32) -> usize {
-        self.index[ranks as usize] as usize
+        match self.index.get(ranks as usize) {
+            Some(&place) => place as usize,
+            None => self.ranks.binary_search(&ranks).unwrap_or(0),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalewright as sw
+from scalewright.catalog import names as names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -215,3 +217,53 @@ def test_peer_to_peer_is_a_matter_of_pcie_alone(tmp_path: Path) -> None:
     )
     with pytest.raises(sw.ScalewrightError, match="peer_to_peer"):
         sw.system("dgx-h100", 8, overrides=[file])
+
+
+@pytest.mark.parametrize("wrong", [np.array([1 + 2j]), np.array(["2020-01-01"], "M8[D]")])
+def test_what_is_no_amount_is_refused(wrong: Any) -> None:
+    with pytest.raises(sw.ScalewrightError, match=r"buffer_bytes: got .*; allowed: numbers"):
+        sw.collective("all_reduce", wrong, H100, 8)
+
+
+@pytest.mark.parametrize("field", ["algorithms", "forbid"])
+def test_a_number_is_no_list_of_names(field: str) -> None:
+    rules: dict[str, Any] = {field: 5}
+    with pytest.raises(sw.ScalewrightError, match=f"{field}: got 5; allowed: names"):
+        sw.collective("all_reduce", 1e6, H100, 8, **rules)
+
+
+@pytest.mark.parametrize("algorithm", [None, "host_reduce", "host_staged", "one_shot", "ramp"])
+def test_nothing_on_any_system_of_the_catalog_beats_its_bound(algorithm: str | None) -> None:
+    priced = 0
+    for name in names_of("system"):
+        for ranks in (2, 3, 8, 31, 64):
+            for collective in NAMES:
+                try:
+                    answer = sw.collective(
+                        collective, [1.0, 1e6, 1e12], name, ranks, algorithms=algorithm
+                    )
+                except sw.ScalewrightError:
+                    continue
+                assert np.all(answer.gap >= -1e-9), (name, ranks, collective, answer.gap)
+                assert np.all(np.isfinite(answer.time_s))
+                priced += 1
+    assert priced > 0
+
+
+def test_forbidding_an_algorithm_forbids_all_its_counts() -> None:
+    with pytest.raises(sw.ScalewrightError, match="forbid"):
+        sw.collective(
+            "all_reduce",
+            1e6,
+            H100,
+            8,
+            algorithms="parameter_server:4",
+            forbid="parameter_server",
+        )
+
+
+def test_a_group_larger_than_any_machine_is_priced_at_once() -> None:
+    started = time.monotonic()
+    answer = sw.collective("all_reduce", 1e6, "dgx-h100", [2**32 - 1, 2**31 + 5])
+    assert np.all(np.isfinite(answer.time_s))
+    assert time.monotonic() - started < 20.0, "a hang, not a slow machine"

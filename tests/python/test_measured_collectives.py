@@ -135,6 +135,14 @@ def test_any_line_is_a_row_or_says_why_not(
     assert all(isinstance(row, CollectiveRow | Unread) for row in found)
 
 
+def test_a_row_of_one_rank_is_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "alone.csv"
+    file.write_text(HEADER + "h100_sxm,all_reduce,half,1,1024,10\n")
+    row = run(file)["rows"][0]
+    assert row["error"] is None
+    assert "ranks: got '1'" in row["reason"]
+
+
 def test_a_file_without_the_columns_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "odd.csv"
     file.write_text("a,b\n1,2\n")

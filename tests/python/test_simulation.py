@@ -52,6 +52,7 @@ def test_a_file_of_msccl_runs_as_its_text() -> None:
         ({"ranks": 128}, "below 64 devices"),
         ({"buffer_bytes": -1.0}, "buffer_bytes"),
         ({"buffer_bytes": float("nan")}, "buffer_bytes"),
+        ({"buffer_bytes": 10**400}, "buffer_bytes"),
         ({"system": sw.system("dgx-h100", 8192), "ranks": 8192}, "transfers"),
     ],
 )

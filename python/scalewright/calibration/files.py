@@ -110,11 +110,15 @@ def _measured(row: dict[str, str | None], place: str) -> Measured:
         message = f"{place}: collective: got {name!r:.60}; allowed: {', '.join(COLLECTIVES)}"
         raise InvalidError(message)
     nodes = row.get("nodes")
+    size = _amount(row, "bytes", place)
+    if size < 1:
+        message = f"{place}: bytes: got {size:g}; allowed: 1 or more"
+        raise InvalidError(message)
     return Measured(
         collective=known,
         ranks=_count(row, "ranks", place, least=2),
         nodes=_count(row, "nodes", place, least=1) if nodes else None,
-        buffer_bytes=int(_amount(row, "bytes", place)),
+        buffer_bytes=int(size),
         time_s=_amount(row, "time_us", place) / _MICROSECONDS,
         in_place_time_s=None,
         place=place,

@@ -12,9 +12,7 @@ from scalewright.planning.asking import (
 from scalewright.planning.collectives import (
     Collective,
     Crossover,
-    UnevenAllToAll,
     collective,
-    uneven_all_to_all,
 )
 from scalewright.planning.compression import Exchange, averaging, compressed_all_reduce
 from scalewright.planning.inputs import Model, System, model, system
@@ -28,6 +26,7 @@ from scalewright.planning.simulation import (
     simulate_msccl,
 )
 from scalewright.planning.stamp import SCHEMA_VERSION, stamp
+from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright import _engine
 from scalewright.config import json_text, need, need_count
 from scalewright.errors import InvalidError
-from scalewright.planning.inputs import System
-from scalewright.planning.inputs import system as read_system
+from scalewright.planning.arguments import counts, floats, machines_of, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+    from scalewright.planning.inputs import System
+
     Floats = NDArray[np.float64]
     Words = NDArray[np.str_]
     Progress = Callable[[int, int], Any]
-
-_MOST_RANKS = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -266,13 +265,13 @@ def collective(
     need("collective", name, str, "a name, as all_reduce")
     need_count("stride", stride)
     need("in_place", in_place, bool, "true or false")
-    buffers = _floats("buffer_bytes", buffer_bytes)
-    counts = None if ranks is None else _counts(ranks)
-    machines = _machines(system, counts, stride)
-    members = np.array(machines.devices, np.uint32) if counts is None else counts
+    buffers = floats("buffer_bytes", buffer_bytes)
+    given = None if ranks is None else counts(ranks)
+    machines = machines_of(system, given, stride)
+    members = np.array(machines.devices, np.uint32) if given is None else given
     rates = None
     if bandwidth_bytes_per_s is not None:
-        rates = _floats("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+        rates = floats("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     arrays = [buffers, members] if rates is None else [buffers, members, rates]
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
@@ -286,8 +285,8 @@ def collective(
         "collective": name,
         "stride": stride,
         "level": level,
-        "algorithms": _names("algorithms", algorithms),
-        "forbid": _names("forbid", forbid),
+        "algorithms": names("algorithms", algorithms),
+        "forbid": names("forbid", forbid),
         "protocol": protocol,
         "in_place": in_place,
     }
@@ -309,17 +308,6 @@ def collective(
     )
 
 
-def _machines(system: System | str, counts: NDArray[np.uint32] | None, stride: int) -> System:
-    if isinstance(system, str):
-        if counts is None:
-            message = "ranks: got nothing; allowed: a count where the system is a name"
-            raise InvalidError(message)
-        most = int(counts.max()) if counts.size else 1
-        return read_system(system, max((most - 1) * stride + 1, 1))
-    need("system", system, System, "what scalewright.system(...) returns, or a catalog name")
-    return system
-
-
 def _flat(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """Spread values over the shape, but leave a single one alone: the engine is then quicker."""
     import numpy as np
@@ -329,75 +317,5 @@ def _flat(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     return np.ascontiguousarray(np.broadcast_to(values, shape)).ravel()
 
 
-def _floats(field: str, values: ArrayLike) -> Floats:
-    import numpy as np
-
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        message = f"{field}: got {values!r:.60}; allowed: numbers"
-        raise InvalidError(message) from error
-
-
-def _counts(ranks: ArrayLike) -> NDArray[np.uint32]:
-    import numpy as np
-
-    message = f"ranks: got {ranks!r:.60}; allowed: whole numbers from 1 to {_MOST_RANKS}"
-    try:
-        given = np.asarray(ranks)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidError(message) from error
-    if given.dtype.kind not in "iu" or np.any((given < 1) | (given > _MOST_RANKS)):
-        raise InvalidError(message)
-    return given.astype(np.uint32)
-
-
-def _names(field: str, names: str | Sequence[str] | None) -> list[str]:
-    if names is None:
-        return []
-    listed = [names] if isinstance(names, str) else list(names)
-    for name in listed:
-        need(field, name, str, "names, as ring")
-    return listed
-
-
 def _spelt(line: Mapping[str, Any]) -> str:
     return f"{line['algorithm']} / {line['protocol']}"
-
-
-@dataclass(frozen=True)
-class UnevenAllToAll:
-    """Cost of an all-to-all of unequal parts."""
-
-    time_s: float
-    """Until the last rank is done."""
-    lower_bound_s: float
-    """What no algorithm can beat: the busiest port at its sustained rate."""
-    busiest_rank: int
-    busiest_bytes: float
-    """What this rank sends to or receives from others, whichever is more."""
-
-
-def uneven_all_to_all(
-    byte_matrix: ArrayLike, system: System | str, *, stride: int = 1
-) -> UnevenAllToAll:
-    """Return the cost of an all-to-all in which rank `i` sends `byte_matrix[i][j]` to rank `j`.
-
-    Equal parts agree with `collective("all_to_all", ...)` of a row's sum.
-
-    Raises:
-        ScalewrightError: The matrix is not square, a part is negative or no number, or the group
-            leaves the system.
-    """
-    import numpy as np
-
-    need_count("stride", stride)
-    parts = _floats("byte_matrix", byte_matrix)
-    if len(parts.shape) != 2 or parts.shape[0] != parts.shape[1] or parts.size == 0:
-        message = f"byte_matrix: got shape {parts.shape}; allowed: ranks x ranks"
-        raise InvalidError(message)
-    machines = _machines(system, np.array([parts.shape[0]], np.uint32), stride)
-    answer = _engine.uneven(
-        machines.cluster, stride, parts.shape[0], np.ascontiguousarray(parts).ravel()
-    )
-    return UnevenAllToAll(**json.loads(answer))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scalewright import _engine
 from scalewright.config import json_text, need, need_count
 from scalewright.errors import InvalidError
+from scalewright.planning.arguments import floats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +90,7 @@ def collective_on_links(
     need_count("root", root, 0)
     for place, rank in enumerate(chain):
         need_count(f"chain[{place}]", rank, 0)
-    rates = _floats("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
+    rates = floats("bandwidth_bytes_per_s", bandwidth_bytes_per_s)
     if rates.ndim != 2 or rates.shape[0] != rates.shape[1]:
         message = f"bandwidth_bytes_per_s: got shape {rates.shape}; allowed: ranks x ranks"
         raise InvalidError(message)
@@ -120,21 +121,11 @@ def collective_on_links(
     return CollectiveOnLinks(name=name, buffer_bytes=size, ranks=ranks, **found)
 
 
-def _floats(field: str, values: ArrayLike) -> Floats:
-    import numpy as np
-
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        message = f"{field}: got {values!r:.60}; allowed: numbers"
-        raise InvalidError(message) from error
-
-
 def _spread(field: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return numbers of this shape; a single one stands for all."""
     import numpy as np
 
-    given = _floats(field, values)
+    given = floats(field, values)
     if given.shape not in ((), shape):
         message = f"{field}: got shape {given.shape}; allowed: a number or shape {shape}"
         raise InvalidError(message)

@@ -68,14 +68,14 @@ def simulate_collective(
     members = system.devices if ranks is None else ranks
     need_count("ranks", members)
     need_count("stride", stride)
-    need("buffer_bytes", buffer_bytes, (int, float), "a number of bytes")
+    size = _size(buffer_bytes)
     asked = {
         "collective": name,
         "algorithms": [algorithm],
         "stride": stride,
     }
     request = json_text("collective", asked)
-    answer = _engine.simulate_collective(system.cluster, request, members, float(buffer_bytes))
+    answer = _engine.simulate_collective(system.cluster, request, members, size)
     return SimulatedCollective(**json.loads(answer))
 
 
@@ -93,13 +93,24 @@ def simulate_msccl(algorithm: str | Path, buffer_bytes: float, system: System) -
     """
     need("algorithm", algorithm, (str, Path), "the path of an XML file, or its text")
     need("system", system, System, "what scalewright.system(...) returns")
-    need("buffer_bytes", buffer_bytes, (int, float), "a number of bytes")
+    size = _size(buffer_bytes)
     is_text = isinstance(algorithm, str) and algorithm.lstrip().startswith("<")
     text = str(algorithm) if is_text else _read(Path(algorithm))
     answer = _engine.simulate_msccl(
-        system.cluster, text.encode("utf-8", "backslashreplace").decode(), float(buffer_bytes)
+        system.cluster, text.encode("utf-8", "backslashreplace").decode(), size
     )
     return SimulatedMsccl(**json.loads(answer))
+
+
+def _size(buffer_bytes: float) -> float:
+    need("buffer_bytes", buffer_bytes, (int, float), "a number of bytes")
+    try:
+        return float(buffer_bytes)
+    except OverflowError as error:
+        message = (
+            "buffer_bytes: got a whole number too large for any float; allowed: 0 to 1e30 bytes"
+        )
+        raise InvalidError(message) from error
 
 
 def _read(path: Path) -> str:

@@ -156,7 +156,7 @@ def _row(file: str, line: int, cells: dict[str, str]) -> CollectiveRow:
         collective=collective.casefold().replace("-", "_").removesuffix("_perf"),
         algorithm=cells.get("algorithm", ""),
         dtype=cells.get("dtype", ""),
-        ranks=_count("ranks", cells.get("ranks", "")),
+        ranks=_count("ranks", cells.get("ranks", ""), least=2),
         nodes=_count("nodes", nodes) if nodes else None,
         bytes=_bytes(cells),
         time_s=_number("time_us", cells.get("time", "")) * 1e-6,
@@ -175,10 +175,10 @@ def _bytes(cells: dict[str, str]) -> float:
     return _number("message_elements", cells.get("elements", "")) * _ELEMENT_BYTES[dtype]
 
 
-def _count(field: str, text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,7}(\.0*)?", text) and float(text) >= 1:
+def _count(field: str, text: str, least: int = 1) -> int:
+    if re.fullmatch(r"[0-9]{1,7}(\.0*)?", text) and float(text) >= least:
         return int(float(text))
-    message = f"{field}: got '{_short(text)}'; allowed: one whole number from 1 to 9999999"
+    message = f"{field}: got '{_short(text)}'; allowed: one whole number from {least} to 9999999"
     raise InvalidError(message)
 
 

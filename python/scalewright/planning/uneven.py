@@ -1,0 +1,55 @@
+"""How long does an all-to-all take whose ranks send unequal parts, as to busy experts?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalewright import _engine
+from scalewright.config import need_count
+from scalewright.errors import InvalidError
+from scalewright.planning.arguments import floats, machines_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from scalewright.planning.inputs import System
+
+
+@dataclass(frozen=True)
+class UnevenAllToAll:
+    """Cost of an all-to-all of unequal parts."""
+
+    time_s: float
+    """Until the last rank is done."""
+    lower_bound_s: float
+    """What no algorithm can beat: the busiest port at its sustained rate."""
+    busiest_rank: int
+    busiest_bytes: float
+    """What this rank sends to or receives from others, whichever is more."""
+
+
+def uneven_all_to_all(
+    byte_matrix: ArrayLike, system: System | str, *, stride: int = 1
+) -> UnevenAllToAll:
+    """Return the cost of an all-to-all in which rank `i` sends `byte_matrix[i][j]` to rank `j`.
+
+    Equal parts agree with `collective("all_to_all", ...)` of a row's sum.
+
+    Raises:
+        ScalewrightError: The matrix is not square, a part is negative or no number, or the group
+            leaves the system.
+    """
+    import numpy as np
+
+    need_count("stride", stride)
+    parts = floats("byte_matrix", byte_matrix)
+    if len(parts.shape) != 2 or parts.shape[0] != parts.shape[1] or parts.size == 0:
+        message = f"byte_matrix: got shape {parts.shape}; allowed: ranks x ranks"
+        raise InvalidError(message)
+    machines = machines_of(system, np.array([parts.shape[0]], np.uint32), stride)
+    answer = _engine.uneven(
+        machines.cluster, stride, parts.shape[0], np.ascontiguousarray(parts).ravel()
+    )
+    return UnevenAllToAll(**json.loads(answer))
