@@ -17,6 +17,10 @@ pub(super) struct Place {
     covered: [f64; MAX_LEVELS],
     innermost: usize,
     outermost: usize,
+    /// The torus level among those that the group crosses.
+    torus: Option<usize>,
+    /// True where neighbours inside a node have no way to one another but through host memory.
+    through_host: bool,
 }
 
 impl Place {
@@ -32,7 +36,13 @@ impl Place {
             *devices = f64::from(group.covered(i));
         }
         let innermost = (0..levels.len().min(MAX_LEVELS)).find(|&i| group.members[i] > 1);
+        let first = usize::from(group.members[0] <= 1);
+        let mut path = first..(outermost + 1).min(levels.len());
+        let through_host = path.clone().any(|i| !levels[i].peer_to_peer);
+        let torus = path.find(|&i| levels[i].kind.has_dims() && group.members[i] > 1);
         Self {
+            torus,
+            through_host,
             group: *group,
             spreads,
             covered,
@@ -97,8 +107,7 @@ impl<'a> Route<'a> {
 
     /// The torus level among those the group crosses.
     pub(super) fn torus(&self) -> Option<usize> {
-        self.path()
-            .find(|&i| self.level(i).kind.has_dims() && self.group.members[i] > 1)
+        self.place.torus
     }
 
     /// The torus level that holds the whole group.
@@ -148,7 +157,7 @@ impl<'a> Route<'a> {
 
     /// True where neighbours inside a node have no way to one another but through host memory.
     pub(super) fn through_host(&self) -> bool {
-        self.path().any(|i| !self.level(i).peer_to_peer)
+        self.place.through_host
     }
 
     /// True where the library uses all direct links of a member at once.

@@ -86,7 +86,7 @@ impl Rules {
             }
             let route = Route::new(place, cluster, protocol).in_place(self.in_place);
             let mut offer = |form: Form| {
-                if !self.forbids(form.algorithm) {
+                if self.forbidden.is_empty() || !self.forbids(form.algorithm) {
                     take(form);
                 }
             };
