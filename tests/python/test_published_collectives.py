@@ -1,4 +1,4 @@
-"""What of published systems does the model give, without a constant fitted to them?"""
+"""What of published systems does the model give, on rows that no constant was fitted to?"""
 
 from __future__ import annotations
 
@@ -69,9 +69,11 @@ def test_ramp_gains_what_its_simulation_says_over_a_switched_network() -> None:
 
 
 def test_latency_on_p3dn_grows_linearly_with_nodes() -> None:
-    # 8-byte all-reduces on 2, 4 and 8 nodes: 163, 319 and 631 us (gist of jacobkahn, 2019)
-    found = np.array([163.4e-6, 319.4e-6, 631.3e-6])
-    ring = sw.collective("all_reduce", 8, "p3dn-24xlarge", [16, 32, 64], algorithms="ring").time_s
+    # 1,024-byte all-reduces on 2, 4 and 8 nodes, which are held out: the rows of 8 bytes set the
+    # latency, so they would prove nothing (gist of jacobkahn, 2019)
+    found = np.array([166.5e-6, 320.9e-6, 634.2e-6])
+    answer = sw.collective("all_reduce", 1024, "p3dn-24xlarge", [16, 32, 64], algorithms="ring")
+    ring = answer.time_s
     print("p3dn 2, 4, 8 nodes:", ring * 1e6, "us; errors", ring / found - 1.0)
     per_node = np.diff(ring) / np.diff([2, 4, 8])
     assert per_node[0] == pytest.approx(per_node[1], rel=0.05)
