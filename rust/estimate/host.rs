@@ -8,12 +8,6 @@ use crate::hardware::Host;
 use crate::memory::host_optimizer_traffic;
 use crate::workload::BlockRole;
 
-/// Share of a link's rate that copies of pinned memory sustain: 24.8 of 31.5 GB/s on eight A100-SXM4
-/// over `PCIe` 4.0 x16 (nvbandwidth 0.8, NVIDIA developer forum thread 352186).
-const LINK_EFFICIENCY: f64 = 0.8;
-/// Share of the rate of host memory that streaming kernels sustain. Stated factor: STREAM triads of
-/// server processors reach 75% to 85% of the channels' peak.
-const MEMORY_EFFICIENCY: f64 = 0.8;
 /// Compute that a copy engine takes from kernels beside it: none, it uses no compute units, and 25 to
 /// 50 GB/s are 1% to 2% of the rate of the memory that both read.
 const CONTENTION: f64 = 0.0;
@@ -103,18 +97,14 @@ impl Composer<'_> {
         f64::from(cluster.devices.min(cluster.system.devices_per_node.max(1)))
     }
 
-    /// Seconds that bytes take one way: both directions at once, each at the link's sustained rate
-    /// or at the device's part of the host memory's.
+    /// Seconds that bytes take one way: both directions at once, each at the sustained rate of the
+    /// slowest that it crosses: link, shared switch, the device's part of the host memory.
     pub(super) fn host_copy(&self, bytes: f64) -> f64 {
-        let rate = |host: &Host| {
-            let link = host.link_bandwidth.value() * LINK_EFFICIENCY;
-            link.min(self.host_memory_rate(host))
-        };
-        self.host().map_or(0.0, |host| bytes / rate(host))
+        bytes * self.job.host_pace
     }
 
     fn host_memory_rate(&self, host: &Host) -> f64 {
-        host.memory_bandwidth.value() * MEMORY_EFFICIENCY / self.node_devices()
+        host.memory_bandwidth.value() * host.memory_efficiency / self.node_devices()
     }
 
     /// Seconds that the host takes to update a rank's elements, at the rate of its memory

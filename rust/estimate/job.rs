@@ -2,7 +2,7 @@
 
 use super::chunk::MAX_BLOCKS;
 use crate::error::Result;
-use crate::hardware::Cluster;
+use crate::hardware::{Cluster, Memories};
 use crate::plan::Shape;
 use crate::units::Bytes;
 use crate::workload::{Graph, Training, Transformer};
@@ -20,6 +20,10 @@ pub struct Job {
     pub cluster: Cluster,
     /// Batch, sequence, formats.
     pub training: Training,
+    /// What memory a device reaches.
+    pub memories: Memories,
+    /// Seconds that a byte takes between a device and its host, each direction alone; 0 without a host.
+    pub host_pace: f64,
     /// Share of device memory to be left free.
     pub memory_margin: f64,
 }
@@ -52,12 +56,20 @@ impl Job {
             ));
         }
         let shape = Shape::new(&graph, cluster.system.host.is_some());
+        let memories = Memories::new(cluster)?;
+        let host = cluster.system.host.as_ref();
+        let host_pace = host.map_or(0.0, |_| {
+            let [read, write] = memories.places[memories.own].pace();
+            read.max(write)
+        });
         Ok(Self {
             model: model.clone(),
             graph,
             shape,
             cluster: cluster.clone(),
             training: training.clone(),
+            memories,
+            host_pace,
             memory_margin,
         })
     }

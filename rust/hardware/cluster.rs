@@ -2,6 +2,7 @@
 
 use super::device::Device;
 use super::group::{Group, MAX_DIMS, MAX_LEVELS};
+use super::memories::Memories;
 use super::system::System;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ impl Cluster {
             });
             return Err(Error::invalid("cluster.devices", self.devices, allowed));
         }
-        Ok(())
+        Memories::new(self).map(|_| ())
     }
 
     /// Refuses a group of `ranks` that lie `stride` apart and do not all lie on the cluster.

@@ -222,9 +222,7 @@ impl Device {
         }
         for tier in &self.tiers {
             let path = at(&format!("tiers.{}", tier.name));
-            positive(&format!("{path}.capacity"), tier.capacity.value())?;
-            positive(&format!("{path}.bandwidth"), tier.bandwidth.value())?;
-            share(&format!("{path}.efficiency"), tier.efficiency)?;
+            tier.check(&path)?;
         }
         if self.matrix.is_empty() {
             return Err(Error::invalid(

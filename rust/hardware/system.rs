@@ -3,6 +3,8 @@
 use super::device::positive;
 use super::group::MAX_LEVELS;
 use super::level::{Level, LevelKind};
+use super::path::Path;
+use super::tier::MemoryTier;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Dollars, Watts};
 use serde::{Deserialize, Serialize};
@@ -28,6 +30,12 @@ pub struct System {
     /// The host side of a node.
     #[serde(default)]
     pub host: Option<Host>,
+    /// Memory of a node beyond its devices' and the host's, nearest first: flash, CXL, remote stores.
+    #[serde(default)]
+    pub tiers: Vec<MemoryTier>,
+    /// Links that memory lies behind and that devices share.
+    #[serde(default)]
+    pub paths: Vec<Path>,
     /// Power of a node beside its devices: processors, fans, switches, conversion.
     #[serde(default)]
     pub node_overhead_power: Watts,
@@ -52,6 +60,36 @@ pub struct Host {
     pub memory_bandwidth: BytesPerSecond,
     /// Rate per device and direction between device and host.
     pub link_bandwidth: BytesPerSecond,
+    /// Share of the link's rate that copies of pinned memory sustain. The default is 24.8 of 31.5
+    /// GB/s on eight A100-SXM4 over `PCIe` 4.0 x16 (nvbandwidth 0.8, NVIDIA developer forum thread
+    /// 352186).
+    #[serde(default = "default_host_efficiency")]
+    pub link_efficiency: f64,
+    /// Share of the memory's rate that streaming kernels sustain. Stated default: STREAM triads of
+    /// server processors reach 75% to 85% of the channels' peak.
+    #[serde(default = "default_host_efficiency")]
+    pub memory_efficiency: f64,
+    /// A path of the system that the link runs into, as a switch that several devices share.
+    #[serde(default)]
+    pub behind: Option<String>,
+    /// Energy, price and wear of the memory; sizes and rates are the fields above.
+    #[serde(default)]
+    pub tier: Option<MemoryTier>,
+}
+
+impl Host {
+    /// A host with sizes and rates, and the stated efficiencies.
+    pub fn new(memory: Bytes, memory_bandwidth: BytesPerSecond, link: BytesPerSecond) -> Self {
+        Self {
+            memory,
+            memory_bandwidth,
+            link_bandwidth: link,
+            link_efficiency: default_host_efficiency(),
+            memory_efficiency: default_host_efficiency(),
+            behind: None,
+            tier: None,
+        }
+    }
 }
 
 /// What a system costs to own or rent.
@@ -109,6 +147,10 @@ impl System {
         }
         Ok(())
     }
+}
+
+fn default_host_efficiency() -> f64 {
+    0.8
 }
 
 fn default_pue() -> f64 {

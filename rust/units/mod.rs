@@ -6,6 +6,6 @@ mod text;
 
 pub use dtype::Dtype;
 pub use quantity::{
-    Bytes, BytesPerSecond, Dollars, Flops, FlopsPerSecond, Joules, Seconds, SquareMillimetres,
-    Watts,
+    Bytes, BytesPerSecond, Dollars, DollarsPerByte, Flops, FlopsPerSecond, Joules, JoulesPerByte,
+    Seconds, SquareMillimetres, Watts, WattsPerByte,
 };

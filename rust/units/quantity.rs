@@ -116,6 +116,15 @@ quantity!(
     /// Money in US dollars.
     Dollars, text::DOLLARS);
 quantity!(
+    /// Energy of moving data in joules per byte.
+    JoulesPerByte, text::JOULES_PER_BYTE);
+quantity!(
+    /// Power of keeping data in watts per byte.
+    WattsPerByte, text::WATTS_PER_BYTE);
+quantity!(
+    /// Price of memory in US dollars per byte.
+    DollarsPerByte, text::DOLLARS_PER_BYTE);
+quantity!(
     /// Silicon area in square millimetres.
     SquareMillimetres, text::SQUARE_MILLIMETRES);
 

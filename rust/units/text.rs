@@ -43,6 +43,7 @@ pub(super) const SECONDS: Units = (
         ("ns", 1e-9),
         ("h", 3600.0),
         ("d", 86400.0),
+        ("y", 31_557_600.0),
     ],
 );
 pub(super) const BYTES_PER_SECOND: Units = (
@@ -87,6 +88,29 @@ pub(super) const WATTS: Units = (
 pub(super) const DOLLARS: Units = (
     "dollars, as \"30000 USD\"",
     &[("USD", 1.0), ("kUSD", 1e3), ("MUSD", 1e6)],
+);
+pub(super) const JOULES_PER_BYTE: Units = (
+    "an energy of moving data, as \"3.9 pJ/bit\"",
+    &[
+        ("J/B", 1.0),
+        ("nJ/B", 1e-9),
+        ("pJ/B", 1e-12),
+        ("pJ/bit", 8e-12),
+        ("fJ/bit", 8e-15),
+    ],
+);
+pub(super) const WATTS_PER_BYTE: Units = (
+    "a power of keeping data, as \"0.1 W/GB\"",
+    &[
+        ("W/B", 1.0),
+        ("W/GB", 1e-9),
+        ("mW/GB", 1e-12),
+        ("W/TB", 1e-12),
+    ],
+);
+pub(super) const DOLLARS_PER_BYTE: Units = (
+    "a price of memory, as \"4 USD/GB\"",
+    &[("USD/B", 1.0), ("USD/GB", 1e-9), ("USD/TB", 1e-12)],
 );
 pub(super) const SQUARE_MILLIMETRES: Units =
     ("an area, as \"826 mm2\"", &[("mm2", 1.0), ("cm2", 100.0)]);

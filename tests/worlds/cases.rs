@@ -299,11 +299,11 @@ pub fn hosted() -> impl Strategy<Value = Case> {
             ),
         ];
         let mut case = case(&levels, devices, (1 << stride, 1 << size), 50.0);
-        case.cluster.system.host = Some(Host {
-            memory: Bytes::new(512e9),
-            memory_bandwidth: BytesPerSecond::new(f64::from(memory) * 1e9),
-            link_bandwidth: BytesPerSecond::new(f64::from(link) * 1e9),
-        });
+        case.cluster.system.host = Some(Host::new(
+            Bytes::new(512e9),
+            BytesPerSecond::new(f64::from(memory) * 1e9),
+            BytesPerSecond::new(f64::from(link) * 1e9),
+        ));
         case
     })
 }

@@ -71,11 +71,11 @@ pub fn with_host(devices: u32) -> Cluster {
         {"name": "pcie", "kind": "pcie", "devices": 8, "bandwidth": "25 GB/s", "latency": "3 us"},
         {"name": "network", "kind": "fat-tree", "bandwidth": "3.125 GB/s", "latency": "10 us"}]"#;
     let mut cluster = cluster(levels, devices);
-    cluster.system.host = Some(Host {
-        memory: Bytes::new(512e9),
-        memory_bandwidth: BytesPerSecond::new(320e9),
-        link_bandwidth: BytesPerSecond::new(25e9),
-    });
+    cluster.system.host = Some(Host::new(
+        Bytes::new(512e9),
+        BytesPerSecond::new(320e9),
+        BytesPerSecond::new(25e9),
+    ));
     cluster
 }
 

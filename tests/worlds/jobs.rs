@@ -113,11 +113,11 @@ pub fn trainings() -> impl Strategy<Value = Training> {
 
 /// A host over `PCIe` 4.0 x16.
 pub fn host() -> Host {
-    Host {
-        memory: Bytes::new(1e12),
-        memory_bandwidth: BytesPerSecond::new(400e9),
-        link_bandwidth: BytesPerSecond::new(31.5e9),
-    }
+    Host::new(
+        Bytes::new(1e12),
+        BytesPerSecond::new(400e9),
+        BytesPerSecond::new(31.5e9),
+    )
 }
 
 /// Any cluster of 1 to 64 toy devices.

@@ -11,6 +11,7 @@ from scalewright.catalog.loading import (
 )
 from scalewright.catalog.model_spelling import ModelSpelling, model_spellings
 from scalewright.catalog.spelling import Spelling, spellings
+from scalewright.catalog.technologies import technologies, with_costs
 
 __all__ = [
     "Entry",
@@ -24,4 +25,6 @@ __all__ = [
     "model_spellings",
     "names",
     "spellings",
+    "technologies",
+    "with_costs",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.catalog import load_entry
+from scalewright.catalog import load_entry, with_costs
 from scalewright.config import json_text, need, need_places
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ class System:
     @cached_property
     def cluster(self) -> _engine.Cluster:
         """Return the engine's handle."""
-        parts = {"devices": self.devices, "device": dict(self.device), "system": dict(self.table)}
+        parts = {
+            "devices": self.devices,
+            "device": with_costs(self.device),
+            "system": with_costs(self.table),
+        }
         return _engine.Cluster(json_text("system", parts))
 
 
