@@ -8,9 +8,10 @@ use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::error::Error;
-use scalewright::estimate::{COLUMNS, Composed, Job, Row, estimate_many, price};
+use scalewright::estimate::{COLUMNS, Composed, Job, Row, estimate_many, offloaded, price};
 use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule};
-use scalewright::search::{Limits, Objective, Outcome, SearchReport, Space, search};
+use scalewright::search::{Limits, Objective, Offload, Outcome, SearchReport, Space, search};
+use scalewright::units::Bytes;
 use worlds::jobs::{self, priced};
 
 /// Every plan with each of the values in one field.
@@ -244,7 +245,7 @@ proptest! {
 
     #[test]
     fn search_is_brute_force(job in small_jobs(), space in spaces(), objective in objectives(), top in 1..30_usize) {
-        let outcome = found(&job, &space, Limits { top, objective });
+        let outcome = found(&job, &space, Limits { top, objective, offload: Offload::Never });
         let all = brute_force(&job, &space);
         let mut keys: Vec<f64> = match objective {
             Objective::Time => all.iter().map(|(_, c)| c.time).collect(),
@@ -266,7 +267,7 @@ proptest! {
 
     #[test]
     fn search_estimate_and_columns_agree_to_the_bit(job in small_jobs(), space in spaces()) {
-        let outcome = found(&job, &space, Limits { top: 20, ..Limits::default() });
+        let outcome = found(&job, &space, Limits { top: 20, offload: Offload::Never, ..Limits::default() });
         let all: Vec<_> = outcome.best.iter().chain(&outcome.front).collect();
         let columns = COLUMNS.map(str::to_owned);
         let rows: Vec<i64> = all.iter().flat_map(|f| row(&f.plan)).collect();
@@ -282,7 +283,7 @@ proptest! {
 
     #[test]
     fn threads_change_nothing(job in small_jobs(), space in spaces(), objective in objectives()) {
-        let limits = Limits { top: 7, objective };
+        let limits = Limits { top: 7, objective, offload: Offload::Always };
         let texts: Vec<String> = [1, 2, 5].iter().map(|&threads| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let outcome = pool.install(|| found(&job, &space, limits));
@@ -294,7 +295,7 @@ proptest! {
 
     #[test]
     fn counts_add_up(job in small_jobs(), space in spaces(), objective in objectives()) {
-        let outcome = found(&job, &space, Limits { top: 3, objective });
+        let outcome = found(&job, &space, Limits { top: 3, objective, offload: Offload::Never });
         prop_assert_eq!(outcome.priced + outcome.bounded, outcome.feasible);
         prop_assert!(outcome.best.len() as u64 <= outcome.feasible);
         prop_assert_eq!(outcome.best.is_empty(), outcome.feasible == 0);
@@ -305,6 +306,51 @@ proptest! {
             prop_assert_eq!(lacking, outcome.rejections.least_shortfall_bytes);
         }
     }
+}
+
+/// With tensors in other tiers the best plans are those of placing every plan that does not fit.
+#[test]
+fn search_with_offload_is_brute_force() {
+    let training = jobs::training(8, 512, "");
+    let mut cluster = worlds::nodes_of_eight(4);
+    cluster.system.host = Some(jobs::host());
+    let tiny = cluster.device.tiers.len() - 1;
+    let mut away = 0;
+    for gigabytes in [4.0, 3.0, 2.5, 2.0] {
+        cluster.device.tiers[tiny].capacity = Bytes::new(gigabytes * 1e9);
+        let job = jobs::job(&jobs::mixture(4, 1024), &cluster, &training);
+        let space =
+            Space::from_json(r#"{"expert": [1], "zero": [0, 3], "micro_batch": [1, 2]}"#).unwrap();
+        let limits = Limits {
+            top: 5,
+            offload: Offload::Always,
+            ..Limits::default()
+        };
+        let outcome = found(&job, &space, limits);
+        let mut times: Vec<f64> = Vec::new();
+        for plan in all_plans(&job, &space) {
+            let Ok(composed) = price(&job, &plan) else {
+                continue;
+            };
+            if composed.fits(&job) {
+                times.push(composed.time);
+            } else if let Some(placed) = offloaded(&job, &plan, &Control::new()).unwrap() {
+                assert!(placed.step_time_s >= composed.time);
+                times.push(placed.step_time_s);
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        times.truncate(5);
+        let best: Vec<f64> = outcome.best.iter().map(|f| f.composed.time).collect();
+        assert_eq!(best, times);
+        assert!(outcome.offload.placed >= outcome.offload.fit);
+        away += outcome
+            .best
+            .iter()
+            .filter(|f| f.offloaded.is_some())
+            .count();
+    }
+    assert!(away > 4, "{away}");
 }
 
 #[test]

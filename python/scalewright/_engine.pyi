@@ -21,10 +21,13 @@ __all__ = [
     "explain",
     "frozen_layers",
     "layer_relay",
+    "memories",
     "metric",
     "mitigation_copies",
     "pairs",
     "partition_layers",
+    "place_plan",
+    "place_tensors",
     "progressive_freezing",
     "schedule_rules",
     "schedule_run",
@@ -230,6 +233,30 @@ def layer_relay(request: str) -> str:
     """Time a step on one device whose weights come from the host a layer at a time.
 
     The request's JSON text holds `layers`, `micro_batches`, `buffers` and `offload_inputs`.
+    """
+
+def memories(cluster: Cluster) -> str:
+    """Return the memories that a device reaches: `lanes`, and `places` with what they cross."""
+
+def place_plan(
+    job: Job, plan: str, wish: str, *, progress: Callable[[int, int], object] | None = None
+) -> str:
+    """Place the tensors of a plan's rank over memory tiers; the answer is JSON.
+
+    The wish's JSON text may hold `objective`, `stage`, `whole`, `years`, `gap`,
+    `nodes` and `tiers`.
+    """
+
+def place_tensors(
+    request: str,
+    cluster: Cluster | None = None,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Place given tensors over given tiers, or over those of a cluster's device.
+
+    The request's JSON text holds `problem`, and without a cluster `tiers`, `paths`, `main`, `host`
+    and `node_devices`; `gap` and `nodes` say when the proof may stop.
     """
 
 def simulate_step(

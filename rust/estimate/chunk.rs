@@ -25,6 +25,25 @@ pub(super) fn ranges(
     })
 }
 
+/// The blocks of each of `count` virtual stages, embedding first and head last.
+pub(super) fn sequences(job: &Job, split: Split, count: u64) -> impl Iterator<Item = Vec<usize>> {
+    let graph = &job.graph;
+    let of = move |role: BlockRole| {
+        let order = graph.order.iter().copied();
+        order.filter(move |&block| graph.blocks[block].role == role)
+    };
+    let layers: Vec<usize> = of(BlockRole::Layer).collect();
+    let ranges = (0..).zip(ranges(split, count, layers.len()));
+    ranges.map(move |(stage, range)| {
+        let front = of(BlockRole::Embedding).filter(|_| stage == 0);
+        let back = of(BlockRole::Head).filter(|_| stage + 1 == count);
+        front
+            .chain(layers[range].iter().copied())
+            .chain(back)
+            .collect()
+    })
+}
+
 /// Most distinct blocks of a model.
 pub(super) const MAX_BLOCKS: usize = 16;
 

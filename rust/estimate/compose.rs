@@ -317,6 +317,22 @@ impl<'a> Composer<'a> {
         virtuals
     }
 
+    /// A pass of one micro-batch through a virtual stage of a kind (0 first, 1 between, 2 last) with the
+    /// traffic that the plan adds to it.
+    pub(super) fn pass_seconds(&self, position: usize) -> PassSeconds {
+        let hop = if self.chunks.count > 1 {
+            self.hop()
+        } else {
+            0.0
+        };
+        let sum = &self.virtuals(hop)[position];
+        PassSeconds {
+            forward: sum.forward,
+            backward: sum.backward,
+            weight: sum.weight,
+        }
+    }
+
     /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
     /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
     fn sends(&self, sum: &mut Virtual, position: usize, hop: f64) {
@@ -403,6 +419,17 @@ impl<'a> Composer<'a> {
     pub(super) fn training(&self) -> &Training {
         &self.job.training
     }
+}
+
+/// Seconds of the passes of one micro-batch through a virtual stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PassSeconds {
+    /// Forward pass.
+    pub(super) forward: f64,
+    /// Backward pass.
+    pub(super) backward: f64,
+    /// The part of it that yields gradients of weights.
+    pub(super) weight: f64,
 }
 
 /// How many first, middle and last virtual stages the ranks of each position hold.

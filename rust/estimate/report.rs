@@ -2,6 +2,8 @@
 
 use super::block::{class_name, purpose_name};
 use super::compose::{Composed, Composer, Parts};
+use super::job::Job;
+use super::offloaded::Offloaded;
 use super::residents::Residents;
 use super::verdict::Shortfall;
 use crate::memory::Footprint;
@@ -67,6 +69,9 @@ pub struct Estimate {
     pub fits: bool,
     /// What is missing where it does not.
     pub shortfall: Option<Shortfall>,
+    /// What lies in tiers behind device memory, where the plan fits in no other way; times are with
+    /// the transfers.
+    pub offloaded: Option<Offloaded>,
     /// Tokens per second of the whole job.
     pub tokens_per_s: f64,
     /// Tokens per second and device.
@@ -132,6 +137,7 @@ impl Estimate {
             host_capacity_bytes: job.host_capacity().map(Bytes::value),
             fits: composed.fits(job),
             shortfall: None,
+            offloaded: None,
             tokens_per_s: job.tokens() / step,
             tokens_per_s_per_device: job.tokens() / step / devices,
             model_flops_per_step: model,
@@ -152,6 +158,46 @@ impl Estimate {
             calibrated: job.cluster.device.calibration.measured,
             calibration_basis: job.cluster.device.calibration.basis.clone(),
         }
+    }
+}
+
+impl Estimate {
+    /// The same plan with tensors in other tiers: the step is longer by its transfers, and it fits.
+    pub fn with_offload(mut self, job: &Job, offloaded: Offloaded) -> Self {
+        let slower = offloaded.step_time_s / self.step_time_s;
+        self.step_time_s = offloaded.step_time_s;
+        for rate in [
+            &mut self.tokens_per_s,
+            &mut self.tokens_per_s_per_device,
+            &mut self.model_flops_per_s_per_device,
+            &mut self.mfu,
+            &mut self.hfu,
+        ] {
+            *rate /= slower;
+        }
+        // devices wait while transfers run
+        let waiting = Seconds::new(offloaded.transfers_s);
+        let energy = crate::economics::energy(&job.cluster, waiting, Seconds::ZERO);
+        self.energy_j_per_step += energy.value();
+        let joules = crate::units::Joules::new(self.energy_j_per_step);
+        let cost = crate::economics::cost(&job.cluster, Seconds::new(self.step_time_s), joules);
+        self.cost_usd_per_step = cost.map(crate::units::Dollars::value);
+        self.run_time_s = self.run_steps.map(|steps| steps * self.step_time_s);
+        self.run_energy_j = self.run_steps.map(|steps| steps * self.energy_j_per_step);
+        self.run_cost_usd = self
+            .run_steps
+            .zip(self.cost_usd_per_step)
+            .map(|(n, c)| n * c);
+        self.time.push(Term {
+            term: "tier_transfers".to_owned(),
+            group: "communication",
+            time_s: offloaded.transfers_s,
+            hidden_s: 0.0,
+        });
+        self.fits = true;
+        self.shortfall = None;
+        self.offloaded = Some(offloaded);
+        self
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Memories {
     pub places: Vec<Place>,
     /// How many of the places are the device's own; the last of these holds the working set.
     pub own: usize,
+    /// The place that is the host's memory, where its processors can work on the data.
+    pub host: Option<usize>,
 }
 
 /// The name of the host's memory as a tier, and of the link to it as a path.
@@ -96,7 +98,11 @@ impl Memories {
         }
         tiers.extend(system.tiers.iter().cloned());
         paths.extend(system.paths.iter().cloned());
-        Self::of(&tiers, &paths, own, node)
+        let host = system.host.as_ref().map(|_| own);
+        Ok(Self {
+            host,
+            ..Self::of(&tiers, &paths, own, node)?
+        })
     }
 
     /// The same for tiers and paths that are given; `node` devices stand for a `shared_by` of 0.
@@ -124,6 +130,7 @@ impl Memories {
             lanes: resolver.lanes,
             places,
             own,
+            host: None,
         })
     }
 

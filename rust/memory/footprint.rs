@@ -6,7 +6,7 @@ use crate::workload::{Optimizer, Precision, Training};
 /// Live activation memory over requested activation memory: what the caching allocator loses to
 /// rounding and fragmentation. Stated factor: PyTorch rounds blocks to 512 B to 2 MiB and keeps
 /// freed segments; 3% to 8% is commonly seen between `allocated` and `reserved`.
-const FRAGMENTATION: f64 = 1.05;
+pub const FRAGMENTATION: f64 = 1.05;
 
 /// What a rank holds, in elements and bytes, before number formats are applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -72,17 +72,28 @@ pub struct Footprint {
 /// Adafactor one number per row and column of each matrix (Shazeer and Stern 2018): `2 / hidden`
 /// numbers per element of a square matrix.
 pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
+    optimizer_kinds(training, hidden)
+        .iter()
+        .map(|(_, bytes)| bytes)
+        .sum()
+}
+
+/// Master weights and optimizer state by kind, bytes per trained element; see `optimizer_bytes`.
+pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64); 3] {
     let master = if training.precision.activation() == Dtype::Fp32 {
         0.0
     } else {
         4.0
     };
-    let state = match training.optimizer {
-        Optimizer::Adam => 8.0,
-        Optimizer::Sgd => 4.0,
-        Optimizer::Adafactor => 4.0 * 2.0 / hidden.max(1.0),
+    let [first, second] = match training.optimizer {
+        Optimizer::Adam => [("first moment", 4.0), ("second moment", 4.0)],
+        Optimizer::Sgd => [("momentum", 4.0), ("second moment", 0.0)],
+        Optimizer::Adafactor => {
+            let factored = 4.0 * 2.0 / hidden.max(1.0);
+            [("first moment", 0.0), ("factored second moment", factored)]
+        }
     };
-    master + state
+    [("master weights", master), first, second]
 }
 
 /// Bytes that an optimizer step moves per trained element.

@@ -1,7 +1,9 @@
 //! How many bytes one rank holds, by tensor class, from already-sharded counts.
 
 mod footprint;
+pub mod placement;
 
 pub use footprint::{
-    Footprint, Holdings, host_optimizer_traffic, optimizer_bytes, optimizer_traffic,
+    FRAGMENTATION, Footprint, Holdings, host_optimizer_traffic, optimizer_bytes, optimizer_kinds,
+    optimizer_traffic,
 };

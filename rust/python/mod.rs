@@ -8,6 +8,7 @@ mod enter;
 mod error;
 mod input;
 mod pairs;
+mod placements;
 mod planning;
 mod published;
 mod schedules;
@@ -33,6 +34,8 @@ mod _engine {
     use super::input::{Cluster, Workload};
     #[pymodule_export]
     use super::pairs::pairs;
+    #[pymodule_export]
+    use super::placements::{memories, place_plan, place_tensors};
     #[pymodule_export]
     use super::planning::{PyJob, estimate, estimate_many, explain, search};
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! What a search keeps of a plan that was priced and fits.
 
-use crate::estimate::Composed;
+use crate::estimate::{Composed, Offloaded};
 use crate::plan::Plan;
 use crate::solve;
 
@@ -11,6 +11,8 @@ pub struct Found {
     pub plan: Plan,
     /// Its price.
     pub composed: Composed,
+    /// What lies outside device memory, where the plan fits in no other way.
+    pub offloaded: Option<Offloaded>,
 }
 
 /// The best few plans.

@@ -40,6 +40,11 @@ pub struct SearchReport {
     pub plans_feasible: u64,
     /// True: every legal plan of the space was priced or excluded by a bound.
     pub proven: bool,
+    /// Plans that do not fit in device memory and whose tensors were placed over other tiers; no other
+    /// such plan can be among the best.
+    pub plans_placed: u64,
+    /// Of those, plans that fit so.
+    pub plans_that_fit_with_offload: u64,
     /// Why others were turned down.
     pub rejected: Vec<Rejected>,
     /// The best plans, best first.
@@ -54,18 +59,28 @@ impl SearchReport {
     /// Prices the found plans in full.
     pub fn new(job: &Job, outcome: &Outcome) -> Self {
         let best = outcome.best.iter();
-        let nearest = outcome.nearest.as_ref().filter(|_| outcome.feasible == 0);
+        let nearest = outcome.nearest.as_ref().filter(|_| outcome.best.is_empty());
         Self {
             plans_priced: outcome.priced,
             plans_excluded_by_bound: outcome.bounded,
             plans_feasible: outcome.feasible,
             proven: true,
+            plans_placed: outcome.offload.placed,
+            plans_that_fit_with_offload: outcome.offload.fit,
             rejected: rejected(outcome),
-            best: best.filter_map(|found| priced(job, &found.plan)).collect(),
+            best: best.filter_map(|found| in_full(job, found)).collect(),
             pareto: outcome.front.iter().map(point).collect(),
             nearest: nearest.and_then(|plan| priced(job, plan)),
         }
     }
+}
+
+fn in_full(job: &Job, found: &Found) -> Option<Estimate> {
+    let estimate = priced(job, &found.plan)?;
+    Some(match &found.offloaded {
+        Some(offloaded) => estimate.with_offload(job, offloaded.clone()),
+        None => estimate,
+    })
 }
 
 fn priced(job: &Job, plan: &Plan) -> Option<Estimate> {

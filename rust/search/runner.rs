@@ -1,8 +1,9 @@
 //! Runs the units of a search over all cores and joins what they found, in the units' order.
 
 use super::keep::{Best, Found, Front};
-use super::space::{Limits, Space};
-use super::unit::{UnitOutcome, Walk, units};
+use super::offload::{OffloadCounts, Wanted};
+use super::space::{Limits, Objective, Offload, Space};
+use super::unit::{Unit, UnitOutcome, Walk, units};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::estimate::Job;
@@ -69,31 +70,51 @@ pub struct Outcome {
     pub rejections: Rejections,
     /// Of the plans that do not fit, the one that lacks least.
     pub nearest: Option<Plan>,
+    /// Plans that do not fit in device memory and were tried with other tiers.
+    pub offload: OffloadCounts,
 }
 
 /// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
 pub fn search(job: &Job, space: &Space, limits: Limits, control: &Control) -> Result<Outcome> {
     limits.check()?;
-    let units = units(job, space);
-    control.set_total(units.len() as u64);
-    let found: Vec<UnitOutcome> = units
-        .par_iter()
-        .enumerate()
-        .map(|(index, unit)| {
-            let outcome = Walk::new(job, space, limits, index).run(*unit, control);
-            if !control.is_cancelled() {
-                control.advance(1);
-            }
-            outcome
-        })
-        .collect();
+    control.set_total(units(job, space).len() as u64);
+    let found = walk_all(job, space, limits, None, control);
     if control.is_cancelled() {
         let (done, total) = control.progress();
         return Err(Error::Cancelled {
             what: format!("search after {done} of {total} units"),
         });
     }
-    Ok(join(found, limits))
+    let mut outcome = join(found, limits);
+    let helps = match limits.offload {
+        Offload::Never => false,
+        Offload::Auto => outcome.feasible == 0,
+        Offload::Always => true,
+    };
+    if helps && limits.objective == Objective::Time {
+        super::offload::add(job, space, limits, control, &mut outcome)?;
+    }
+    Ok(outcome)
+}
+
+/// Walks every unit; with `wanted`, only to gather plans that do not fit.
+pub(super) fn walk_all(
+    job: &Job,
+    space: &Space,
+    limits: Limits,
+    wanted: Option<Wanted>,
+    control: &Control,
+) -> Vec<UnitOutcome> {
+    let units = units(job, space);
+    let walk = |(index, unit): (usize, &Unit)| {
+        let walk = Walk::new(job, space, limits, index, wanted);
+        let outcome = walk.run(*unit, control);
+        if !control.is_cancelled() && wanted.is_none() {
+            control.advance(1);
+        }
+        outcome
+    };
+    units.par_iter().enumerate().map(walk).collect()
 }
 
 fn join(found: Vec<UnitOutcome>, limits: Limits) -> Outcome {
@@ -107,6 +128,7 @@ fn join(found: Vec<UnitOutcome>, limits: Limits) -> Outcome {
         feasible: 0,
         rejections: Rejections::default(),
         nearest: None,
+        offload: OffloadCounts::default(),
     };
     for unit in found {
         best.merge(&unit.best);

@@ -17,6 +17,20 @@ pub enum Objective {
     Energy,
 }
 
+/// When plans that do not fit in device memory are tried with tensors in other tiers, which only a
+/// search for the least time does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Offload {
+    /// Where no plan fits without.
+    #[default]
+    Auto,
+    /// Wherever the plan could still be among the best.
+    Always,
+    /// Not at all.
+    Never,
+}
+
 /// How much a search returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +41,9 @@ pub struct Limits {
     /// What they are ranked by.
     #[serde(default)]
     pub objective: Objective,
+    /// Whether plans that do not fit in device memory are tried with tensors in other tiers.
+    #[serde(default)]
+    pub offload: Offload,
 }
 
 /// Most plans that a search returns; each is priced again in full.
@@ -48,6 +65,7 @@ impl Default for Limits {
         Self {
             top: ten(),
             objective: Objective::Time,
+            offload: Offload::Auto,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One unit of a search: all plans that share tensor, context and expert ranks, walked in order.
 
 use super::keep::{Best, Found, Front};
+use super::offload::{WAVE, Waiting, Wanted};
 use super::runner::Rejections;
 use super::space::{Limits, Objective, Space, divisors, listed, retain_first};
 use crate::control::Control;
@@ -8,6 +9,7 @@ use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer, S
 use crate::plan::{Mesh, Plan, RecomputePolicy, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Entry, Point};
+use crate::units::Bytes;
 use std::collections::BTreeMap;
 
 /// Bits of a plan's index that count within its unit: 2^40 plans are beyond any walk.
@@ -65,6 +67,7 @@ pub(super) struct UnitOutcome {
     pub(super) priced: u64,
     pub(super) bounded: u64,
     pub(super) feasible: u64,
+    pub(super) waiting: Waiting,
 }
 
 /// A walk through one unit.
@@ -86,10 +89,19 @@ pub(super) struct Walk<'a> {
     priced: u64,
     bounded: u64,
     feasible: u64,
+    /// Where only plans that do not fit are looked for.
+    wanted: Option<Wanted>,
+    waiting: Waiting,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(job: &'a Job, space: &'a Space, limits: Limits, unit: usize) -> Self {
+    pub(super) fn new(
+        job: &'a Job,
+        space: &'a Space,
+        limits: Limits,
+        unit: usize,
+        wanted: Option<Wanted>,
+    ) -> Self {
         Self {
             job,
             space,
@@ -107,6 +119,8 @@ impl<'a> Walk<'a> {
             priced: 0,
             bounded: 0,
             feasible: 0,
+            wanted,
+            waiting: Waiting::new(wanted.map_or(0, |_| WAVE)),
         }
     }
 
@@ -140,6 +154,7 @@ impl<'a> Walk<'a> {
             priced: self.priced,
             bounded: self.bounded,
             feasible: self.feasible,
+            waiting: self.waiting,
         }
     }
 
@@ -350,6 +365,12 @@ impl<'a> Walk<'a> {
         self.ordinal += 1;
         let memory = composer.memory();
         let over = memory.0.value() - self.job.capacity().value();
+        if let Some(wanted) = self.wanted {
+            if over > 0.0 {
+                self.wait(composer, memory, wanted);
+            }
+            return;
+        }
         if over > 0.0 {
             if self.rejections.does_not_fit(over) {
                 self.nearest = Some(composer.plan.clone());
@@ -374,6 +395,27 @@ impl<'a> Walk<'a> {
         self.keep(composed, composer);
     }
 
+    /// Lets a plan that does not fit wait for its tensors to be placed, if it may be of use.
+    fn wait(&mut self, composer: &Composer, memory: (Bytes, u32), wanted: Wanted) {
+        let draft = composer.draft(memory);
+        let index = self.index + self.ordinal;
+        if draft.lower_bound() >= wanted.below || !self.waiting.admits(draft.lower_bound()) {
+            return;
+        }
+        let composed = draft.finish(&mut self.scratch);
+        if wanted.takes(composed.time, index) {
+            self.waiting.push(Entry {
+                key: composed.time,
+                index,
+                item: Found {
+                    plan: composer.plan.clone(),
+                    composed,
+                    offloaded: None,
+                },
+            });
+        }
+    }
+
     fn keep(&mut self, composed: Composed, composer: &Composer) {
         let key = match self.limits.objective {
             Objective::Time => composed.time,
@@ -388,6 +430,7 @@ impl<'a> Walk<'a> {
         let found = Found {
             plan: composer.plan.clone(),
             composed,
+            offloaded: None,
         };
         let index = self.index + self.ordinal;
         if front {

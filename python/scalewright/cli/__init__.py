@@ -15,6 +15,7 @@ from scalewright.cli import (
     compare,
     controller,
     estimate,
+    place,
     plan,
     reproduce,
     schedule,
@@ -24,6 +25,7 @@ OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, 130
 _VERBS = (
     plan,
     estimate,
+    place,
     compare,
     collective,
     schedule,

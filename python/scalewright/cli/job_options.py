@@ -15,14 +15,16 @@ OPTIMIZERS = ("adam", "sgd", "adafactor")
 EXPORTS = ("megatron", "torchtitan", "deepspeed")
 
 
-def add_job_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_job_options(
+    parser: argparse.ArgumentParser, *, required: bool = True, required_system: bool = True
+) -> None:
     """Add the options that say model, machines and training."""
     job = parser.add_argument_group("job")
     job.add_argument(
         "--model", required=required, metavar="NAME|FILE", help="catalog name, config.json or TOML"
     )
     job.add_argument(
-        "--system", required=True, metavar="NAME|FILE", help="catalog name or TOML file"
+        "--system", required=required_system, metavar="NAME|FILE", help="catalog name or TOML file"
     )
     job.add_argument(
         "--devices", required=required, type=int, metavar="N", help="devices of the job"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from scalewright.cli.verb import Verbs
 
 OBJECTIVES = ("time", "memory", "energy")
+OFFLOADS = ("auto", "always", "never")
 
 
 def add(verbs: Verbs) -> None:
@@ -31,6 +32,13 @@ def add(verbs: Verbs) -> None:
         metavar="FIELD=V1,V2",
         help="values that a plan field may take, as tensor=8 or recompute=none,selective",
     )
+    search.add_argument(
+        "--offload",
+        choices=OFFLOADS,
+        default="auto",
+        help="try plans that do not fit with tensors in other tiers: where nothing fits (auto), "
+        "wherever they could be among the best, or never",
+    )
     add_output_options(parser)
     parser.set_defaults(run=run)
 
@@ -43,7 +51,11 @@ def run(options: argparse.Namespace) -> int:
 
     fix = pinned_fields(options.fix)
     job = job_of(options)
-    limits = {"top": options.top, "objective": options.objective}
+    limits = {
+        "top": options.top,
+        "objective": options.objective,
+        "offload": options.offload,
+    }
     with progress_bar("searching plans") as progress:
         found = search_job(job, fix, limits, progress)
     winner = found[0] if found.best else None

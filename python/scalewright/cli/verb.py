@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 class Verbs(Protocol):
     """Where a verb adds its parser."""
 
-    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:
+    def add_parser(
+        self, name: str, *, help: str, usage: str | None = None
+    ) -> argparse.ArgumentParser:
         """Return a new parser under a name."""
         ...

@@ -31,6 +31,7 @@ from scalewright.planning.job import Job
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.partitioning import NoPartition, Partition, PartitionStage, partition
+from scalewright.planning.placing import Placement, memories, place, place_job, place_tensors
 from scalewright.planning.relaying import LayerRelay, layer_relay
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
@@ -67,6 +68,7 @@ __all__ = [
     "Operations",
     "Partition",
     "PartitionStage",
+    "Placement",
     "Prices",
     "ProgressiveFreezing",
     "Row",
@@ -99,8 +101,12 @@ __all__ = [
     "frozen_layers",
     "joined",
     "layer_relay",
+    "memories",
     "model",
     "partition",
+    "place",
+    "place_job",
+    "place_tensors",
     "progressive_freezing",
     "schedule",
     "schedules",

@@ -72,7 +72,7 @@ class Search:
     @property
     def feasible(self) -> bool:
         """Say whether any plan is legal and fits."""
-        return self.values["plans_feasible"] > 0
+        return bool(self.values["best"])
 
     def __len__(self) -> int:
         """Return how many plans were kept."""

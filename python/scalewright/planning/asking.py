@@ -65,6 +65,7 @@ def search(
     objective: str = "time",
     top: int = 10,
     fix: Mapping[str, object] | None = None,
+    offload: str = "auto",
     memory_margin: float = 0.0,
     progress: Callable[[int, int], object] | None = None,
 ) -> Search:
@@ -77,13 +78,16 @@ def search(
         objective: `time`, `memory` or `energy`.
         top: How many plans to return.
         fix: A value or a list of allowed values by plan field.
+        offload: Whether plans that do not fit in device memory are tried with tensors in other
+            tiers, where `place` puts them: `auto` where no plan fits without, `always` wherever the
+            plan could still be among the best, `never`. Searches for the least time alone do.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the parts done and the parts in all.
 
     Raises:
         ScalewrightError: A value is wrong, or a plan field does not exist.
     """
-    limits: dict[str, object] = {"objective": objective, "top": top}
+    limits: dict[str, object] = {"objective": objective, "top": top, "offload": offload}
     job = Job(model, system, training, memory_margin)
     return search_job(job, {} if fix is None else fix, limits, progress)
 
@@ -100,7 +104,7 @@ def search_job(
     texts = json_text("space", allowed), json_text("limits", dict(limits))
     found: dict[str, Any] = json.loads(_engine.search(job.handle, *texts, progress=progress))
     found["elapsed_s"] = perf_counter() - start
-    if not found["plans_feasible"]:
+    if not found["best"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)
     return Search(job, found)
 

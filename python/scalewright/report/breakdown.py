@@ -98,7 +98,27 @@ def show_memory(priced: Estimate, screen: Console, stages: str = "ends") -> None
     capacity = values["memory_capacity_bytes"]
     left = capacity - values["peak_memory_bytes"]
     word = "free" if left >= 0 else "missing"
+    if values["offloaded"] is not None:
+        word = "to lie in other tiers"
     screen.print(f"usable: {q.gib(capacity)} GiB, {word}: {q.gib(abs(left))} GiB")
+
+
+def show_offload(priced: Estimate, screen: Console) -> None:
+    """Print what lies in tiers behind device memory, if anything has to."""
+    offloaded = priced.values["offloaded"]
+    if offloaded is None:
+        return
+    heading(screen, f"In other tiers on a rank of stage {offloaded['stage'] + 1}, GiB")
+    tiers = list(dict.fromkeys(line["tier"] for line in offloaded["away"]))
+    rows = table("class", *tiers)
+    for kind in dict.fromkeys(line["class"] for line in offloaded["away"]):
+        own = {line["tier"]: line["bytes"] for line in offloaded["away"] if line["class"] == kind}
+        rows.add_row(kind.replace("_", " "), *(q.gib(own[t]) if t in own else "" for t in tiers))
+    screen.print(rows)
+    screen.print(
+        f"their transfers add {q.time(offloaded['transfers_s'])} to a step; "
+        "`scalewright place` shows every tensor and what would be worth buying"
+    )
 
 
 def show_price(priced: Estimate, screen: Console) -> None:

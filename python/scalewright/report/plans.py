@@ -67,7 +67,9 @@ def show_plans(best: Sequence[Estimate], screen: Console) -> None:
 
 def _table(best: Sequence[Estimate], fields: Mapping[str, Sequence[str]]) -> Table:
     unit, unit_s = q.time_unit(max(found.step_time_s for found in best))
-    rows = table("rank", f"step, {unit}", "tokens/s", "MFU", "memory, GiB", *fields)
+    away = [found.values["offloaded"] for found in best]
+    tiers = ["away, GiB"] if any(away) else []
+    rows = table("rank", f"step, {unit}", "tokens/s", "MFU", "memory, GiB", *tiers, *fields)
     for rank, (found, *values) in enumerate(zip(best, *fields.values(), strict=True), start=1):
         rows.add_row(
             str(rank),
@@ -75,9 +77,16 @@ def _table(best: Sequence[Estimate], fields: Mapping[str, Sequence[str]]) -> Tab
             f"{found.tokens_per_s:,.0f}",
             q.share(found.mfu),
             q.gib(found.peak_memory_bytes),
+            *(_away(found) for _ in tiers),
             *values,
         )
     return rows
+
+
+def _away(found: Estimate) -> str:
+    """Return what lies in other tiers, of what is counted as memory."""
+    offloaded = found.values["offloaded"]
+    return "" if offloaded is None else q.gib(sum(line["bytes"] for line in offloaded["away"]))
 
 
 def _fields(plans: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

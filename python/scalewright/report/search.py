@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import Comparison
 from scalewright.report import quantities as q
-from scalewright.report.breakdown import show_memory, show_price, show_speed, show_time
+from scalewright.report.breakdown import show_memory, show_offload, show_price, show_speed, show_time
 from scalewright.report.comparison import show_differences
 from scalewright.report.job import show_job, show_stamp
 from scalewright.report.plans import plan_line, show_plans
@@ -38,6 +38,12 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
         f"{values['plans_feasible']:,} plans are legal and fit: {values['plans_priced']:,} priced, "
         f"{excluded:,} excluded by a bound, in {q.time(values['elapsed_s'])}"
     )
+    placed, fit = values["plans_placed"], values["plans_that_fit_with_offload"]
+    if placed:
+        screen.print(
+            f"{placed:,} plans that do not fit in device memory were tried with tensors in other "
+            f"tiers: {fit:,} fit with offload; no other can be among the best"
+        )
 
 
 def _show_found(found: Search, screen: Console, stages: str) -> None:
@@ -51,6 +57,7 @@ def _show_found(found: Search, screen: Console, stages: str) -> None:
     show_speed(winner, screen)
     show_time(winner, screen)
     show_memory(winner, screen, stages)
+    show_offload(winner, screen)
     show_price(winner, screen)
     if len(best) > 1:
         heading(screen, "Why the runner-up loses")

@@ -6,13 +6,12 @@ use super::pieces::{Piece, Pieces, level};
 use super::state::{Chain, Owner, State};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::chunk::ranges;
+use crate::estimate::chunk::sequences;
 use crate::estimate::compose::Composer;
 use crate::estimate::price::Pricer;
 use crate::plan::{Mesh, Split};
 use crate::schedule::{Operation, Work, order};
 use crate::solve::After;
-use crate::workload::BlockRole;
 
 /// A step while it is laid out.
 pub(super) struct Layout<'a, 'b> {
@@ -76,7 +75,8 @@ impl<'a, 'b> Layout<'a, 'b> {
         let pieces: Vec<Pieces> = (0..job.graph.blocks.len())
             .map(|block| Pieces::new(job, block, plan, &mut pricer, &mut state.labels))
             .collect();
-        let sequences = sequences(composer, split);
+        let sequences: Vec<Vec<usize>> =
+            sequences(job, split, u64::from(plan.virtual_stages())).collect();
         check_size(&sequences, &pieces, micro_batches)?;
         let orders: Vec<Vec<Operation>> = (0..plan.pipeline)
             .map(|device| order(plan.schedule, device, shape, count))
@@ -360,28 +360,6 @@ impl Open {
             stage: i32::try_from(self.operation.stage).unwrap_or(i32::MAX),
         }
     }
-}
-
-/// The blocks of each virtual stage, embedding first and head last.
-fn sequences(composer: &Composer, split: Split) -> Vec<Vec<usize>> {
-    let graph = &composer.job.graph;
-    let of = |role: BlockRole| {
-        let order = graph.order.iter().copied();
-        order.filter(move |&block| graph.blocks[block].role == role)
-    };
-    let layers: Vec<usize> = of(BlockRole::Layer).collect();
-    let count = u64::from(composer.plan.virtual_stages());
-    let mut all: Vec<Vec<usize>> = ranges(split, count, layers.len())
-        .map(|range| layers[range].to_vec())
-        .collect();
-    if let Some(first) = all.first_mut() {
-        let front: Vec<usize> = of(BlockRole::Embedding).collect();
-        first.splice(0..0, front);
-    }
-    if let Some(last) = all.last_mut() {
-        last.extend(of(BlockRole::Head));
-    }
-    all
 }
 
 /// Refuses steps that would fill the memory with tasks.

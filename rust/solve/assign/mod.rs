@@ -2,6 +2,7 @@
 
 mod bound;
 mod branch;
+mod evaluate;
 mod form;
 mod inverse;
 mod model;
@@ -12,6 +13,7 @@ mod saved;
 mod shortage;
 mod simplex;
 
+pub use evaluate::Evaluation;
 pub use model::Model;
 pub use shortage::Shortage;
 

@@ -1,0 +1,293 @@
+"""Where should each byte of a step live, and is that proven best?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scalewright import _engine
+from scalewright.catalog.technologies import with_technologies
+from scalewright.config import completed, json_text, need, plan_fields
+from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.planning.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from scalewright.config import Training
+    from scalewright.planning.asking import AnyPlan
+    from scalewright.planning.inputs import Model, System
+
+OBJECTIVES: Mapping[str, Mapping[str, float]] = {
+    "time": {"per_s": 1.0},
+    "energy": {"per_s": 0.0, "per_j": 1.0},
+    "dollars": {"per_s": 0.0, "per_usd": 1.0},
+}
+"""What each named objective weighs; seconds, joules and dollars of a step."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the tensors of one rank best lie, with the proof; or what is missing."""
+
+    values: Mapping[str, Any]
+    """Every field that the engine gives, as in `to_dict`."""
+
+    @property
+    def feasible(self) -> bool:
+        """Say whether everything has a place."""
+        return "placed" in self.values["outcome"]
+
+    @property
+    def placed(self) -> Mapping[str, Any]:
+        """Return the placement: objective, bound, tensors, tiers, lanes.
+
+        Raises:
+            InvalidError: Something has no place; says what would make it fit.
+        """
+        if not self.feasible:
+            raise InvalidError(self.lacks())
+        return self.values["outcome"]["placed"]
+
+    @property
+    def missing(self) -> Sequence[Mapping[str, Any]]:
+        """Return `what` is missing, `at` which instant, `missing_bytes`; empty where it fits."""
+        return [] if self.feasible else self.values["outcome"]["impossible"]
+
+    @property
+    def step_s(self) -> float:
+        """Return the length of a step."""
+        return self.placed["step_s"]
+
+    @property
+    def objective(self) -> float:
+        """Return what was minimised."""
+        return self.placed["objective"]
+
+    @property
+    def bound(self) -> float:
+        """Return what no placement of the kinds considered can beat."""
+        return self.placed["bound"]
+
+    @property
+    def gap(self) -> float:
+        """Return how far the objective may lie above the best, over the objective."""
+        return self.placed["gap"]
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Return the names of the tiers, nearest first."""
+        return tuple(self.values["tiers"])
+
+    def bytes_by_class(self) -> dict[str, dict[str, float]]:
+        """Return the bytes of each class in each tier while they are not in use."""
+        found: dict[str, dict[str, float]] = {}
+        tensors: list[dict[str, Any]] = self.placed["tensors"]
+        for tensor in tensors:
+            line = found.setdefault(tensor["class"], dict.fromkeys(self.tiers, 0.0))
+            for tier, share in zip(self.tiers, tensor["shares"], strict=True):
+                line[tier] += share * tensor["bytes"]
+        return found
+
+    def memory(self) -> dict[str, dict[str, NDArray[np.float64]]]:
+        """Return bytes over the instants of the step, by tier and class."""
+        import numpy as np
+
+        found: dict[str, dict[str, NDArray[np.float64]]] = {}
+        lines: list[tuple[int, str, list[float]]] = self.placed["memory"]
+        for at, kind, line in lines:
+            found.setdefault(self.tiers[at], {})[kind] = np.asarray(line, dtype=float)
+        return found
+
+    def lacks(self) -> str:
+        """Say what is missing, in one line."""
+        lines = [
+            f"{lack['what']}: {lack['missing_bytes'] / 1e9:,.3f} GB more at instant {lack['at']}"
+            for lack in self.missing
+        ]
+        return f"no placement fits; what would make it fit: {'; '.join(lines)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer, ready for JSON."""
+        return dict(self.values)
+
+
+def place(
+    model: Model,
+    system: System,
+    plan: AnyPlan,
+    training: Training,
+    *,
+    objective: str | Mapping[str, float] = "time",
+    stage: int | None = None,
+    whole: bool = False,
+    years: float | None = None,
+    gap: float | None = None,
+    nodes: int = 10_000,
+    tiers: Sequence[str] = (),
+    memory_margin: float = 0.0,
+    progress: Callable[[int, int], object] | None = None,
+) -> Placement:
+    """Place the tensors of one rank of a plan over all memory that its device reaches.
+
+    Weights, gradients, optimizer state and kept activations may lie in any tier, whole or in part;
+    in tiers behind the main one they stream in for each use, stay between uses that are near, or
+    are updated there by the host. Transfers run beside the compute of the pass that needs them.
+    The answer is the optimum of that model up to `gap`, with the bound that proves it.
+
+    Args:
+        model: Model.
+        system: Devices, whose `tiers`, `host` and `paths` say what they reach.
+        plan: Plan without offload: placement decides what leaves the device.
+        training: Training.
+        objective: "time", "energy" or "dollars", or weights `per_s`, `per_j` and `per_usd` of
+            seconds, joules of moving and keeping bytes, and dollars of filled memory.
+        stage: Pipeline stage of the rank; the fullest where left out.
+        whole: Tensors may not be split over tiers.
+        years: No tier may wear out within so many years of steps.
+        gap: Where the proof may stop, over the objective; 1e-6, and 0.01 with `whole`, where left
+            out.
+        nodes: Relaxed programs after which the best placement found is returned with its bound.
+        tiers: Tiers in which tensors may lie; where empty, the main one and all behind it (caches
+            in front of it are part of the price of kernels already).
+        memory_margin: Share of the device's memory to leave free.
+        progress: Is called with units done and in all.
+
+    Raises:
+        ScalewrightError: A value is wrong or the plan breaks a rule.
+    """
+    job = Job(model, system, training, memory_margin)
+    wish = {
+        "objective": _weights(objective),
+        "stage": stage,
+        "whole": whole,
+        "years": years,
+        "gap": _gap(gap, whole=whole),
+        "nodes": nodes,
+        "tiers": list(tiers),
+    }
+    return place_job(job, plan, wish, progress)
+
+
+def place_job(
+    job: Job,
+    plan: AnyPlan,
+    wish: Mapping[str, object],
+    progress: Callable[[int, int], object] | None = None,
+) -> Placement:
+    """Place the tensors of one rank of a plan for a job; see `place`."""
+    known = memories(job.system)
+    names = [place["tier"]["name"] for place in known["places"]]
+    for name in _names(wish.get("tiers", ())):
+        if name not in names:
+            message = f"tiers: unknown name '{name}'; known: {', '.join(names)}"
+            raise UnknownNameError(message)
+    chosen = json_text("plan", completed(plan_fields(plan), job.system.devices))
+    text = json_text("wish", dict(wish))
+    return Placement(json.loads(_engine.place_plan(job.handle, chosen, text, progress=progress)))
+
+
+def place_tensors(
+    tensors: Sequence[Mapping[str, object]],
+    windows: Sequence[Mapping[str, object]],
+    *,
+    system: System | None = None,
+    tiers: Sequence[Mapping[str, object]] = (),
+    paths: Sequence[Mapping[str, object]] = (),
+    main: str | None = None,
+    host: str | None = None,
+    node_devices: int = 1,
+    fixed: Sequence[Mapping[str, object]] = (),
+    objective: str | Mapping[str, float] = "time",
+    years: float | None = None,
+    rest_s: float = 0.0,
+    activation_factor: float = 1.0,
+    gap: float = 1e-6,
+    nodes: int = 100_000,
+    progress: Callable[[int, int], object] | None = None,
+) -> Placement:
+    """Place any tensors over any tiers, proven best up to `gap`.
+
+    Args:
+        tensors: Tables with `name`, `class` (as "weights", "kv_cache", "other"), `bytes`, lifetime
+            `from` and `to` (instants; left out: the whole step and beyond), `uses` (`at`,
+            `read_bytes`, `written_bytes`), `whole`, `tiers` (where it may lie), `update`.
+        windows: Stretches of the step within which transfers run beside compute: `compute_s`,
+            `instants` (1), `repeats` (1), `name`.
+        system: Devices whose tiers are taken where `tiers` is empty.
+        tiers: Tiers, nearest first, with the fields of a catalog's tiers.
+        paths: Links that tiers lie behind, with the fields of a catalog's paths.
+        main: The tier that compute works in; the first where left out.
+        host: The tier whose processors can update what lies there.
+        node_devices: Devices that a `shared_by` of 0 stands for.
+        fixed: Bytes that never leave the main tier: `class`, and `bytes` for each instant.
+        objective: As in `place`.
+        years: As in `place`.
+        rest_s: Seconds of a step beside its windows.
+        activation_factor: Bytes that an activation takes in the main tier over its size.
+        gap: Where the proof may stop.
+        nodes: Relaxed programs after which the best placement found is returned with its bound.
+        progress: Is called with units done and in all.
+
+    Raises:
+        ScalewrightError: A field is wrong; says which tensor, tier or path.
+    """
+    need("node_devices", node_devices, int, "a whole number")
+    if (system is None) == (not tiers):
+        message = "system, tiers: got both or neither; allowed: one of them"
+        raise InvalidError(message)
+    request = {
+        "problem": {
+            "windows": [dict(window) for window in windows],
+            "tensors": [dict(tensor) for tensor in tensors],
+            "fixed": [dict(line) for line in fixed],
+            "activation_factor": activation_factor,
+            "rest_s": rest_s,
+            "objective": _weights(objective),
+            "years": years,
+        },
+        "tiers": with_technologies(tiers),
+        "paths": [dict(path) for path in paths],
+        "main": main,
+        "host": host,
+        "node_devices": node_devices,
+        "gap": gap,
+        "nodes": nodes,
+    }
+    text = json_text("request", request)
+    cluster = None if system is None else system.cluster
+    return Placement(json.loads(_engine.place_tensors(text, cluster, progress=progress)))
+
+
+def memories(system: System) -> dict[str, Any]:
+    """Return the memory that a device of a system reaches.
+
+    `places` are tiers, nearest first, with one device's part of each (`capacity`, bytes) and what
+    their bytes cross (`lane`, seconds a byte `read` and `write`); `lanes` are those by number.
+    """
+    return json.loads(_engine.memories(system.cluster))
+
+
+def _gap(gap: float | None, *, whole: bool) -> float:
+    return (0.01 if whole else 1e-6) if gap is None else gap
+
+
+def _names(value: object) -> list[str]:
+    if not isinstance(value, (list, tuple)):
+        message = f"tiers: got {value!r:.60}; allowed: a list of names"
+        raise InvalidError(message)
+    return [str(name) for name in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _weights(objective: str | Mapping[str, float]) -> Mapping[str, float]:
+    if isinstance(objective, Mapping):
+        return {"per_s": 0.0, **objective}
+    if objective not in OBJECTIVES:
+        message = f"objective: unknown name '{objective}'; known: {', '.join(OBJECTIVES)}"
+        raise UnknownNameError(message)
+    return OBJECTIVES[objective]

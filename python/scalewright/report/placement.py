@@ -1,0 +1,138 @@
+"""Where does each class of tensors lie, what binds, and what would be worth buying?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.report import quantities as q
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+    from scalewright.planning import Placement
+
+_GIGA = 1e9
+_UNITS = {"per_s": ("s", q.time), "per_j": ("J", None), "per_usd": ("USD", None)}
+
+
+def show_placement(placement: Placement, screen: Console, *, tensors: bool = False) -> None:
+    """Print where everything lies, the proof, what binds, and what fixed rules come to."""
+    values = placement.values
+    if not placement.feasible:
+        screen.print(placement.lacks())
+        return
+    placed = placement.placed
+    heading(screen, f"Placement of a rank of stage {values.get('stage', 0) + 1}")
+    _show_proof(values, placed, screen)
+    heading(screen, "Where each class lies while it is not in use, GiB")
+    lying = placement.bytes_by_class()
+    used = [t for t in placement.tiers if any(line[t] >= 1.0 for line in lying.values())]
+    rows = table("class", *used, "all")
+    for kind, line in lying.items():
+        amounts = (q.gib(line[tier]) if line[tier] >= 1.0 else "" for tier in used)
+        rows.add_row(kind.replace("_", " "), *amounts, q.gib(sum(line.values())))
+    screen.print(rows)
+    _show_live(values["live"], screen)
+    if tensors:
+        _show_tensors(placement, screen)
+    _show_tiers(placed, screen, placement)
+    _show_rules(placed["rules"], placed["objective"], screen, placement)
+
+
+def _show_proof(values: Mapping[str, Any], placed: Mapping[str, Any], screen: Console) -> None:
+    free = placed["transfer_free_s"]
+    rows = table("", "", left=2)
+    step = f"{q.time(placed['step_s'])}; {q.time(free)} with no transfer in its way"
+    rows.add_row("step", step)
+    objective, bound = (_amount(placed[name], values) for name in ("objective", "bound"))
+    rows.add_row(
+        "objective", f"{objective}; proven to be at least {bound} (gap {placed['gap']:.2g})"
+    )
+    rows.add_row("energy of moving and keeping bytes", f"{placed['energy_j']:,.4g} J a step")
+    rows.add_row("price of the memory that is filled", q.dollars(placed["memory_usd"]))
+    screen.print(rows)
+
+
+def _amount(value: float, values: Mapping[str, Any]) -> str:
+    """Return an objective in its unit, where it has one."""
+    weights = values.get("problem", {}).get("objective", {})
+    used = [name for name, weight in weights.items() if weight]
+    if len(used) == 1 and weights[used[0]] == 1.0:
+        unit, shown = _UNITS[used[0]]
+        return shown(value) if shown else f"{value:,.4g} {unit}"
+    return f"{value:,.6g}"
+
+
+def _show_live(live: Mapping[str, Any], screen: Console) -> None:
+    peak, summed = live["peak_bytes"], live["sum_of_peaks_bytes"]
+    screen.print(
+        f"Alive at the fullest instant ({live['at']}): {q.gib(peak)} GiB, wherever it lies; "
+        f"each class at its own peak would be {q.gib(summed)} GiB."
+    )
+
+
+def _show_tensors(placement: Placement, screen: Console) -> None:
+    heading(screen, "Tensors, percent in each tier")
+    rows = table("tensor", "GiB", *placement.tiers)
+    for tensor in placement.placed["tensors"]:
+        shares = (f"{share:.0%}" if share > 0 else "" for share in tensor["shares"])
+        rows.add_row(tensor["name"], q.gib(tensor["bytes"]), *shares)
+    screen.print(rows)
+
+
+def _show_tiers(placed: Mapping[str, Any], screen: Console, placement: Placement) -> None:
+    heading(screen, "Tiers and paths: what binds, and what more of it is worth a step")
+    rows = table("", "a device's part", "used", "more of it is worth", "wears out in")
+    for tier in placed["tiers"]:
+        used = tier["peak_bytes"] / tier["capacity_bytes"]
+        years = tier["lifetime_years"]
+        rows.add_row(
+            tier["name"],
+            f"{q.gib(tier['capacity_bytes'])} GiB",
+            f"{used:.0%}",
+            _worth(tier["value_per_byte"] * _GIGA, "GB", placement),
+            "" if years is None else f"{years:,.3g} years",
+        )
+    step = placed["step_s"]
+    for lane in placed["lanes"]:
+        if lane["busy_s"] > 0.0:
+            bus = lane["name"] in placement.tiers
+            rows.add_row(
+                f"{lane['name']} bus" if bus else lane["name"],
+                f"{lane['rate_bytes_per_s'] / _GIGA:,.4g} GB/s",
+                f"{lane['busy_s'] / step:.0%}" if step > 0.0 else "",
+                _worth(lane["value_per_byte_per_s"] * _GIGA, "GB/s", placement),
+                "",
+            )
+    screen.print(rows)
+
+
+def _worth(value: float, unit: str, placement: Placement) -> str:
+    # what is smaller than this is rounding of the solver
+    if value <= 1e-9 * abs(placement.objective):
+        return ""
+    return f"{_amount(value, placement.values)} for each {unit}"
+
+
+def _show_rules(
+    rules: Sequence[Mapping[str, Any]], best: float, screen: Console, placement: Placement
+) -> None:
+    if not rules:
+        return
+    heading(screen, "Fixed rules on the same step")
+    rows = table("rule", "objective", "over the best", "step", "fits")
+    for rule in rules:
+        missing = rule["missing"]
+        over = f"{rule['objective'] / best:.3g} x" if best > 0.0 and not missing else ""
+        lack = max((lack["missing_bytes"] for lack in missing), default=0.0)
+        rows.add_row(
+            rule["name"],
+            _amount(rule["objective"], placement.values),
+            over,
+            q.time(rule["step_s"]),
+            f"no: {q.gib(lack)} GiB missing" if missing else "yes",
+        )
+    screen.print(rows)

@@ -1,0 +1,165 @@
+//! Which tensors does a rank of a plan keep, when are they used, and what runs meanwhile?
+//!
+//! The rank runs its operations in the schedule's order; each is a window, cut into instants at groups
+//! of blocks, and the update is one more. Long steps are stood for by as many micro-batches as it
+//! takes to fill the pipeline, their windows counted several times.
+
+mod steps;
+mod tensors;
+
+use super::compose::{Composed, Composer};
+use super::job::Job;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::memory::placement::{self, Live, Objective, Outcome, Problem};
+use crate::plan::{Plan, Rule, Split};
+use crate::schedule::Scratch;
+use crate::solve::assign::Limits;
+use serde::{Deserialize, Serialize};
+use steps::Steps;
+
+/// Instants that a step is cut into, if its operations leave the choice.
+const INSTANTS: usize = 256;
+
+/// What is asked of the placement of a plan's tensors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Wish {
+    /// What is minimised.
+    pub objective: Objective,
+    /// Pipeline stage whose ranks are looked at; none: the fullest.
+    pub stage: Option<u32>,
+    /// True where tensors may not be split over tiers.
+    pub whole: bool,
+    /// Years that no tier may wear out in.
+    pub years: Option<f64>,
+    /// Gap between the best placement and the bound at which the proof may stop.
+    pub gap: f64,
+    /// Relaxed programs after which the best placement found is returned with its bound.
+    pub nodes: u64,
+    /// Tiers in which tensors may lie; empty: the device's main one and all behind it. Caches in front
+    /// of it are part of the price of kernels already.
+    pub tiers: Vec<String>,
+}
+
+impl Default for Wish {
+    fn default() -> Self {
+        Self {
+            objective: Objective::default(),
+            stage: None,
+            whole: false,
+            years: None,
+            gap: 1e-6,
+            nodes: 10_000,
+            tiers: Vec::new(),
+        }
+    }
+}
+
+/// A rank's tensors and where they best lie.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PlanPlacement {
+    /// Pipeline stage of the rank.
+    pub stage: u32,
+    /// Step time of the plan as `estimate` gives it, all in the main tier, whether it fits or not.
+    pub estimated_s: f64,
+    /// The rank's tensors, windows and what never moves.
+    pub problem: Problem,
+    /// Names of the tiers, nearest first.
+    pub tiers: Vec<String>,
+    /// Bytes alive over the step, wherever they lie.
+    pub live: Live,
+    /// Where they lie, or what is missing.
+    pub outcome: Outcome,
+}
+
+/// Places the tensors of one rank of a plan, or says which rule the plan breaks.
+pub fn place(
+    job: &Job,
+    plan: &Plan,
+    wish: &Wish,
+    control: &Control,
+) -> Result<std::result::Result<PlanPlacement, Rule>> {
+    check(plan, wish)?;
+    let split = match crate::plan::check(plan, &job.shape, &job.training, job.cluster.devices) {
+        Ok(split) => split,
+        Err(rule) => return Ok(Err(rule)),
+    };
+    let placed = super::verdict::with_composer(job, plan, |composer| {
+        let composed = composer.compose(&mut Scratch::new());
+        let stage = wish.stage.unwrap_or(composed.fullest);
+        let problem = problem(composer, split, (&composed, stage), wish)?;
+        let memories = &job.memories;
+        let limits = Limits {
+            gap: wish.gap,
+            nodes: wish.nodes,
+        };
+        let outcome = placement::place(&problem, memories, &limits, control)?;
+        let names = memories.places.iter().map(|p| p.tier.name.clone());
+        Ok(PlanPlacement {
+            stage,
+            estimated_s: composed.time,
+            tiers: names.collect(),
+            live: Live::new(&problem),
+            problem,
+            outcome,
+        })
+    });
+    match placed {
+        Ok(placed) => placed.map(Ok),
+        Err(rule) => Ok(Err(rule)),
+    }
+}
+
+fn check(plan: &Plan, wish: &Wish) -> Result<()> {
+    if plan.offload_optimizer || plan.offload_activations > 0 {
+        let what = "plan.offload_optimizer, plan.offload_activations: got an offload; allowed: neither, \
+                    placement decides what leaves the device";
+        return Err(Error::inconsistent(what));
+    }
+    if let Some(stage) = wish.stage.filter(|s| *s >= plan.pipeline) {
+        let allowed = format!("0 to {}", plan.pipeline - 1);
+        return Err(Error::invalid("stage", stage, allowed));
+    }
+    if !(0.0..1.0).contains(&wish.gap) {
+        return Err(Error::invalid(
+            "gap",
+            wish.gap,
+            "0 up to but not including 1",
+        ));
+    }
+    Ok(())
+}
+
+/// The placement problem of a rank of `stage`.
+pub(super) fn problem(
+    composer: &Composer,
+    split: Split,
+    (composed, stage): (&Composed, u32),
+    wish: &Wish,
+) -> Result<Problem> {
+    let steps = Steps::new(composer, split, stage)?;
+    let mut problem = Problem {
+        windows: steps.windows(composed),
+        tensors: steps.tensors(),
+        fixed: steps.fixed(),
+        activation_factor: crate::memory::FRAGMENTATION,
+        rest_s: 0.0,
+        objective: wish.objective,
+        years: wish.years,
+        main_share: 1.0 - composer.job.memory_margin,
+    };
+    problem.rest_s = (composed.time - problem.transfer_free_s()).max(0.0);
+    let memories = &composer.job.memories;
+    let behind = memories.places[memories.main()..].iter();
+    let tiers: Vec<String> = if wish.tiers.is_empty() {
+        behind.map(|place| place.tier.name.clone()).collect()
+    } else {
+        wish.tiers.clone()
+    };
+    for tensor in &mut problem.tensors {
+        tensor.whole = wish.whole;
+        tensor.tiers.clone_from(&tiers);
+    }
+    Ok(problem)
+}

@@ -1,0 +1,308 @@
+//! Which tensors does a rank keep, when is each used, and what never leaves the device?
+
+use super::steps::Steps;
+use crate::estimate::sums::kept;
+use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
+use crate::memory::{FRAGMENTATION, host_optimizer_traffic, optimizer_bytes};
+use crate::schedule::{Operation, Work};
+use crate::workload::{BlockRole, Training};
+
+/// Weight elements of a group of blocks on one rank.
+#[derive(Debug, Clone, Copy, Default)]
+struct Elements {
+    /// Trained, replicated over data ranks and inside experts.
+    trained: [f64; 2],
+    /// Not trained, likewise.
+    frozen: [f64; 2],
+}
+
+impl Steps<'_, '_> {
+    fn training(&self) -> &Training {
+        &self.composer.job.training
+    }
+
+    fn elements(&self, stage: u32, group: usize) -> Elements {
+        let mut sum = Elements::default();
+        for (factor, _) in self.blocks(stage, group) {
+            sum.trained[0] += factor.dense(self.composer.plan.pipeline > 1);
+            sum.trained[1] += factor.weights.expert;
+            sum.frozen[0] += factor.weights.frozen;
+            sum.frozen[1] += factor.weights.frozen_expert;
+        }
+        sum
+    }
+
+    /// Ranks over which a ZeRO stage cuts dense and expert state (Rajbhandari et al. 2020, table 1).
+    fn shards(&self, stage: u8) -> [f64; 2] {
+        let links = self.composer.links;
+        if self.composer.plan.zero >= stage {
+            [links.dense.shards.max(1.0), links.expert.shards.max(1.0)]
+        } else {
+            [1.0; 2]
+        }
+    }
+
+    /// Every tensor that may lie in another tier.
+    pub(super) fn tensors(&self) -> Vec<Tensor> {
+        let mut tensors = Vec::new();
+        for (place, &(stage, group)) in self.held.iter().enumerate() {
+            let update = self.update + u32::try_from(place).unwrap_or(u32::MAX);
+            self.weights(stage, group, update, &mut tensors);
+            if !self.training().forward_only {
+                self.state(stage, group, update, &mut tensors);
+            }
+        }
+        for (index, operation) in self.order.iter().enumerate() {
+            if operation.work == Work::Forward && !self.training().forward_only {
+                self.activations(index, operation, &mut tensors);
+            }
+        }
+        tensors.retain(|tensor| tensor.bytes > 0.0);
+        tensors
+    }
+
+    fn weights(&self, stage: u32, group: usize, update: u32, tensors: &mut Vec<Tensor>) {
+        let (training, elements) = (self.training(), self.elements(stage, group));
+        let element = training.precision.activation().bytes();
+        let low = training.precision.matmul().bytes();
+        let copies = if low < element { low } else { 0.0 };
+        let (rule, shape) = (
+            self.composer.plan.schedule.rule(),
+            self.composer.plan.pipeline_shape(),
+        );
+        let count = u32::try_from(self.composer.plan.micro_batches(training.global_batch));
+        let versions = rule.versions(shape, count.unwrap_or(u32::MAX), self.stage);
+        let older = f64::from(versions) - 1.0;
+        let ends =
+            self.has(stage, group, BlockRole::Embedding) || self.has(stage, group, BlockRole::Head);
+        let kinds = [
+            (
+                if ends {
+                    Class::Embeddings
+                } else {
+                    Class::Weights
+                },
+                "weights",
+            ),
+            (Class::Experts, "experts"),
+        ];
+        let shards = self.shards(3);
+        for (kind, (class, name)) in kinds.into_iter().enumerate() {
+            let (trained, frozen) = (elements.trained[kind], elements.frozen[kind]);
+            let newest = (trained + frozen) / shards[kind] * (element + copies);
+            let reads = |(index, operation): (usize, &Operation)| {
+                (operation.work != Work::Weight).then(|| Use {
+                    at: self.instant(index, group),
+                    read_bytes: newest,
+                    written_bytes: 0.0,
+                })
+            };
+            let mut uses: Vec<Use> = self.on(stage).filter_map(reads).collect();
+            if trained > 0.0 && !training.forward_only {
+                uses.push(Use {
+                    at: update,
+                    read_bytes: 0.0,
+                    written_bytes: trained / shards[kind] * (element + copies),
+                });
+            }
+            tensors.push(Tensor {
+                name: format!("{} {name}", self.title(stage, group)),
+                class,
+                bytes: newest + older * trained / shards[kind] * element,
+                from: 0,
+                to: None,
+                uses,
+                whole: false,
+                tiers: Vec::new(),
+                update: None,
+            });
+        }
+    }
+
+    /// Gradients, master weights and optimizer state.
+    fn state(&self, stage: u32, group: usize, update: u32, tensors: &mut Vec<Tensor>) {
+        let (training, elements) = (self.training(), self.elements(stage, group));
+        let hidden = self.composer.job.graph.hidden as f64;
+        let sum = |by: [f64; 2]| elements.trained[0] / by[0] + elements.trained[1] / by[1];
+        let gradients = sum(self.shards(2)) * training.gradient.bytes();
+        let makes = |operation: &Operation| {
+            matches!(
+                operation.work,
+                Work::Backward | Work::Weight | Work::Local(_)
+            )
+        };
+        let mut uses: Vec<Use> = Vec::new();
+        for (index, _) in self.on(stage).filter(|(_, operation)| makes(operation)) {
+            let before = uses.is_empty();
+            uses.push(Use {
+                at: self.instant(index, group),
+                read_bytes: if before { 0.0 } else { gradients },
+                written_bytes: gradients,
+            });
+        }
+        let last = uses.last().map_or(0, |used| used.at);
+        uses.push(Use {
+            at: update,
+            read_bytes: gradients,
+            written_bytes: 0.0,
+        });
+        let updated = sum(self.shards(1));
+        let bytes = updated * optimizer_bytes(training, hidden);
+        let title = self.title(stage, group);
+        tensors.push(Tensor {
+            name: format!("{title} gradients"),
+            class: Class::Gradients,
+            bytes: gradients,
+            from: 0,
+            to: Some(self.instants()),
+            uses,
+            whole: false,
+            tiers: Vec::new(),
+            update: None,
+        });
+        tensors.push(Tensor {
+            name: format!("{title} optimizer state"),
+            class: Class::Optimizer,
+            bytes,
+            from: 0,
+            to: None,
+            uses: vec![Use {
+                at: update,
+                read_bytes: bytes,
+                written_bytes: bytes,
+            }],
+            whole: false,
+            tiers: Vec::new(),
+            update: Some(Update {
+                at: update,
+                out_at: last,
+                out_bytes: updated * training.gradient.bytes(),
+                back_bytes: updated * training.precision.activation().bytes(),
+                touched_bytes: updated * host_optimizer_traffic(training, hidden),
+            }),
+        });
+    }
+
+    /// What a forward pass keeps for the backward pass of the same micro-batches.
+    fn activations(&self, index: usize, forward: &Operation, tensors: &mut Vec<Tensor>) {
+        let (job, policy) = (self.composer.job, self.composer.plan.recompute);
+        let meets = |other: &Operation| {
+            other.micro_batch < forward.micro_batch + forward.span
+                && forward.micro_batch < other.micro_batch + other.span
+        };
+        let needs = |(_, other): &(usize, &Operation)| other.work != Work::Forward && meets(other);
+        for group in 0..self.groups[forward.stage as usize].len() {
+            let of = self.blocks(forward.stage, group);
+            let bytes: f64 = of
+                .map(|(factor, block)| kept(job, policy, factor, block.role).0)
+                .sum();
+            let bytes = bytes * f64::from(forward.span);
+            let made = self.instant(index, group);
+            let mut uses = vec![Use {
+                at: made,
+                read_bytes: 0.0,
+                written_bytes: bytes,
+            }];
+            let readers = self.on(forward.stage).filter(needs);
+            uses.extend(readers.map(|(later, _)| Use {
+                at: self.instant(later, group),
+                read_bytes: bytes,
+                written_bytes: 0.0,
+            }));
+            let end = uses.last().map_or(made, |used| used.at) + 1;
+            let title = self.title(forward.stage, group);
+            tensors.push(Tensor {
+                name: format!("{title} activations of micro-batch {}", forward.micro_batch),
+                class: Class::Activations,
+                bytes,
+                from: made,
+                to: Some(end),
+                uses,
+                whole: false,
+                tiers: Vec::new(),
+                update: None,
+            });
+        }
+    }
+
+    /// What never leaves the device: working sets, logits, gathered blocks, the allocator's loss on
+    /// them, the driver's share.
+    pub(super) fn fixed(&self) -> Vec<Fixed> {
+        let count = self.instants() as usize;
+        let (job, policy) = (self.composer.job, self.composer.plan.recompute);
+        let [mut workspace, mut logits] = [vec![0.0; count], vec![0.0; count]];
+        for (index, operation) in self.order.iter().enumerate() {
+            for group in 0..self.groups[operation.stage as usize].len() {
+                let at = self.instant(index, group) as usize;
+                for (factor, block) in self.blocks(operation.stage, group) {
+                    let backward = operation.work != Work::Forward;
+                    let again = if backward {
+                        kept(job, policy, factor, block.role).1
+                    } else {
+                        0.0
+                    };
+                    let span = f64::from(operation.span);
+                    let bytes = (factor.activations.transient.value() + again) * span;
+                    let line = if block.role == BlockRole::Head {
+                        &mut logits
+                    } else {
+                        &mut workspace
+                    };
+                    line[at] = bytes.max(line[at]);
+                }
+            }
+        }
+        let buckets = vec![self.buckets(); count];
+        let lost = |at: usize| workspace[at] + logits[at] + buckets[at];
+        let fragmentation = (0..count).map(|at| lost(at) * (FRAGMENTATION - 1.0));
+        let reserve = job.cluster.device.reserved_memory.value();
+        let lines = [
+            (Class::Fragmentation, fragmentation.collect()),
+            (Class::Workspace, workspace),
+            (Class::Logits, logits),
+            (Class::Buckets, buckets),
+            (Class::Reserve, vec![reserve; count]),
+        ];
+        let fixed = lines
+            .into_iter()
+            .map(|(class, bytes)| Fixed { class, bytes });
+        fixed.filter(|f| f.bytes.iter().any(|b| *b > 0.0)).collect()
+    }
+
+    /// Weights that are gathered and gradients that are not cut yet at one time: a block and its
+    /// neighbour, a block (ZeRO stages 3 and 2).
+    fn buckets(&self) -> f64 {
+        let (plan, training) = (self.composer.plan, self.training());
+        let cuts = self.shards(plan.zero).iter().any(|s| *s > 1.0);
+        let blocks = || self.held.iter().flat_map(|&(s, g)| self.blocks(s, g));
+        let trains = if training.forward_only { 0.0 } else { 1.0 };
+        let trained =
+            |f: &crate::estimate::BlockFactor| f.dense(plan.pipeline > 1) + f.weights.expert;
+        let largest = blocks().map(|(f, _)| f.weights.local()).fold(0.0, f64::max);
+        let unreduced = blocks().map(|(f, _)| trained(f)).fold(0.0, f64::max);
+        let element = training.precision.activation().bytes();
+        let of = |stage: u8, bytes: f64| {
+            if cuts && plan.zero >= stage {
+                bytes
+            } else {
+                0.0
+            }
+        };
+        of(3, 2.0 * largest * element) + of(2, unreduced * training.gradient.bytes() * trains)
+    }
+
+    fn title(&self, stage: u32, group: usize) -> String {
+        let groups = &self.groups[stage as usize];
+        let blocks = self.groups[..stage as usize]
+            .iter()
+            .flatten()
+            .chain(&groups[..group]);
+        let before: usize = blocks.map(Vec::len).sum();
+        let size = groups[group].len();
+        if size == 1 {
+            format!("block {before}")
+        } else {
+            format!("blocks {before}-{}", before + size - 1)
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Where does everything lie, what does that cost, and what would be worth buying?
+
+use super::build::{Built, Overfull, UNIT};
+use super::lay::{Ground, Sink, Site};
+use super::live::Live;
+use super::problem::Problem;
+use super::rules::RuleCost;
+use super::tensor::Class;
+use super::wear::{lifetime_years, refreshed_bytes};
+use crate::hardware::Memories;
+use crate::solve::assign::Solution;
+use serde::Serialize;
+use std::ops::Range;
+
+/// Where one tensor lies.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Placed {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub class: Class,
+    /// Its size.
+    pub bytes: f64,
+    /// Share of it in each tier while it is not in use.
+    pub shares: Vec<f64>,
+    /// Share of it that the host updates in place.
+    pub updated_in_place: f64,
+}
+
+/// What one tier holds and does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TierUse {
+    /// The tier.
+    pub name: String,
+    /// A device's part of it.
+    pub capacity_bytes: f64,
+    /// The most that lies in it at one instant.
+    pub peak_bytes: f64,
+    /// Bytes read in a step.
+    pub read_bytes: f64,
+    /// Bytes written in a step, those that keep data alive included.
+    pub written_bytes: f64,
+    /// By how much the objective falls for each more byte of it.
+    pub value_per_byte: f64,
+    /// Years until it wears out at this rate; none where nothing limits it.
+    pub lifetime_years: Option<f64>,
+    /// By how much the objective falls for each more write a cell survives, relative to what it does.
+    pub value_of_endurance: f64,
+    /// Dollars of the memory that is filled at the fullest instant, where its price is known.
+    pub price_usd: Option<f64>,
+}
+
+/// What one lane does.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LaneUse {
+    /// The lane.
+    pub name: String,
+    /// Seconds of a step in which it moves bytes.
+    pub busy_s: f64,
+    /// One device's part of its rate, of reads where they are unlike writes.
+    pub rate_bytes_per_s: f64,
+    /// By how much the objective falls for each more byte per second of it.
+    pub value_per_byte_per_s: f64,
+}
+
+/// Where everything lies, with the proof.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Placement {
+    /// What was minimised.
+    pub objective: f64,
+    /// What no placement of the kinds considered can beat.
+    pub bound: f64,
+    /// `(objective - bound) / objective`.
+    pub gap: f64,
+    /// Length of a step.
+    pub step_s: f64,
+    /// Length of a step with no transfer in its way.
+    pub transfer_free_s: f64,
+    /// Energy of moving and keeping bytes in a step.
+    pub energy_j: f64,
+    /// Dollars of the memory that is filled.
+    pub memory_usd: f64,
+    /// Tensor by tensor.
+    pub tensors: Vec<Placed>,
+    /// Tier by tier.
+    pub tiers: Vec<TierUse>,
+    /// Lane by lane.
+    pub lanes: Vec<LaneUse>,
+    /// Length of each window.
+    pub window_s: Vec<f64>,
+    /// Bytes by instant of each tier and class.
+    pub memory: Vec<(usize, Class, Vec<f64>)>,
+    /// The live set, wherever it lies.
+    pub live: Live,
+    /// Branch-and-bound nodes that the proof took.
+    pub nodes: u64,
+    /// What fixed rules of well-known systems come to on the same step.
+    pub rules: Vec<RuleCost>,
+}
+
+/// What a tier lacks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Shortage {
+    /// The tier, or what else is short.
+    pub what: String,
+    /// The instant at which most is missing.
+    pub at: u32,
+    /// Bytes that more of it would make the placement possible.
+    pub missing_bytes: f64,
+}
+
+/// A placement, or what is missing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Everything has a place.
+    Placed(Box<Placement>),
+    /// Something has none.
+    Impossible(Vec<Shortage>),
+}
+
+/// Adds up what shares of options come to.
+struct Tally<'a> {
+    ground: &'a Ground<'a>,
+    window_of: Vec<u32>,
+    share: f64,
+    class: Class,
+    /// By tier and class.
+    memory: Vec<Vec<Option<Vec<f64>>>>,
+    /// By window and lane.
+    busy: Vec<f64>,
+    read: Vec<f64>,
+    written: Vec<f64>,
+    joules: f64,
+}
+
+impl<'a> Tally<'a> {
+    fn new(ground: &'a Ground<'a>) -> Self {
+        let places = ground.memories.places.len();
+        let mut tally = Self {
+            ground,
+            window_of: ground.problem.window_of(),
+            share: 1.0,
+            class: Class::Other,
+            memory: vec![vec![None; Class::ALL.len()]; places],
+            busy: vec![0.0; ground.problem.windows.len() * ground.memories.lanes.len()],
+            read: vec![0.0; places],
+            written: vec![0.0; places],
+            joules: 0.0,
+        };
+        for fixed in &ground.problem.fixed {
+            tally.class = fixed.class;
+            for (at, bytes) in (0..).zip(&fixed.bytes) {
+                tally.hold(ground.memories.main(), at..at + 1, *bytes);
+            }
+        }
+        tally
+    }
+
+    fn add(&mut self, index: usize, site: Site, share: f64) {
+        let tensor = &self.ground.problem.tensors[index];
+        (self.share, self.class) = (share, tensor.class);
+        self.ground.lay(tensor, site, self);
+        let step = self.ground.problem.transfer_free_s();
+        let home = &self.ground.memories.places[site.place];
+        let refreshed = share * refreshed_bytes(home, tensor, step);
+        self.written[site.place] += refreshed;
+        self.joules += refreshed * home.tier.write_energy.value();
+        self.joules += share * tensor.bytes * home.tier.keeping_power.value() * step;
+    }
+
+    fn peak(&self, place: usize) -> f64 {
+        let mut sum = vec![0.0; self.ground.instants as usize];
+        for bytes in self.memory[place].iter().flatten() {
+            sum.iter_mut().zip(bytes).for_each(|(a, b)| *a += b);
+        }
+        sum.into_iter().fold(0.0, f64::max)
+    }
+}
+
+impl Sink for Tally<'_> {
+    fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64) {
+        let count = self.ground.instants as usize;
+        let slot = &mut self.memory[place][self.class as usize];
+        let line = slot.get_or_insert_with(|| vec![0.0; count]);
+        for sum in &mut line[instants.start as usize..instants.end as usize] {
+            *sum += bytes * self.share;
+        }
+    }
+
+    fn load(&mut self, at: u32, lane: usize, seconds: f64) {
+        let window = self.window_of[at as usize] as usize;
+        self.busy[window * self.ground.memories.lanes.len() + lane] += seconds * self.share;
+    }
+
+    fn touch(&mut self, place: usize, at: u32, read: f64, written: f64) {
+        let tier = &self.ground.memories.places[place].tier;
+        let window = &self.ground.problem.windows[self.window_of[at as usize] as usize];
+        let times = self.share * window.repeats;
+        self.read[place] += times * read;
+        self.written[place] += times * written;
+        self.joules +=
+            times * (read * tier.read_energy.value() + written * tier.write_energy.value());
+    }
+}
+
+impl Ground<'_> {
+    /// Reads the solver's answer back.
+    pub(super) fn answer(&self, built: &Built, solution: &Solution) -> Placement {
+        let problem = self.problem;
+        let mut tally = Tally::new(self);
+        let mut tensors = Vec::with_capacity(problem.tensors.len());
+        for (index, tensor) in problem.tensors.iter().enumerate() {
+            let item = u32::try_from(index).unwrap_or(u32::MAX);
+            let mut placed = Placed {
+                name: tensor.name.clone(),
+                class: tensor.class,
+                bytes: tensor.bytes,
+                shares: vec![0.0; self.memories.places.len()],
+                updated_in_place: 0.0,
+            };
+            for option in built.model.options_of(item) {
+                let (share, site) = (
+                    solution.shares[option as usize],
+                    built.sites[option as usize],
+                );
+                if share > 0.0 {
+                    tally.add(index, site, share);
+                    placed.shares[site.place] += share;
+                    placed.updated_in_place += if site.in_place { share } else { 0.0 };
+                }
+            }
+            tensors.push(placed);
+        }
+        let window_s = self.window_lengths(&tally);
+        let lengths = problem.windows.iter().zip(&window_s);
+        let step_s = lengths.map(|(w, s)| w.repeats * s).sum::<f64>() + problem.rest_s;
+        let tiers = self.tiers(built, solution, &tally);
+        let memory_usd = tiers.iter().filter_map(|t| t.price_usd).sum();
+        let constant = problem.objective.per_s * problem.rest_s;
+        Placement {
+            objective: solution.objective + constant,
+            bound: solution.bound + constant,
+            gap: gap(solution.objective + constant, solution.bound + constant),
+            step_s,
+            transfer_free_s: problem.transfer_free_s(),
+            energy_j: tally.joules,
+            memory_usd,
+            tensors,
+            tiers,
+            lanes: self.lanes(built, solution, &tally),
+            window_s,
+            memory: shown(&tally),
+            live: Live::new(problem),
+            nodes: solution.nodes,
+            rules: Vec::new(),
+        }
+    }
+
+    fn window_lengths(&self, tally: &Tally) -> Vec<f64> {
+        let busy = tally.busy.chunks(self.memories.lanes.len().max(1));
+        let windows = self.problem.windows.iter().zip(busy);
+        let longest = |(window, busy): (&super::Window, &[f64])| {
+            busy.iter().copied().fold(window.compute_s, f64::max)
+        };
+        windows.map(longest).collect()
+    }
+
+    fn tiers(&self, built: &Built, solution: &Solution, tally: &Tally) -> Vec<TierUse> {
+        let step = self.problem.transfer_free_s();
+        let count = self.instants;
+        let sum = |first: u32| -> f64 {
+            solution.prices[first as usize..(first + count) as usize]
+                .iter()
+                .sum()
+        };
+        let places = self.memories.places.iter().enumerate();
+        let of = |(index, place): (usize, &crate::hardware::Place)| {
+            let peak = tally.peak(index);
+            let written = tally.written[index];
+            let wear = built.rows.wear[index].map_or(0.0, |row| solution.prices[row as usize]);
+            TierUse {
+                name: place.tier.name.clone(),
+                capacity_bytes: self.capacity(index),
+                peak_bytes: peak,
+                read_bytes: tally.read[index],
+                written_bytes: written,
+                value_per_byte: built.rows.capacity[index].map_or(0.0, sum) / UNIT,
+                lifetime_years: lifetime_years(place, written, step),
+                value_of_endurance: wear * written / UNIT,
+                price_usd: place.tier.price.map(|price| price.value() * peak),
+            }
+        };
+        places.map(of).collect()
+    }
+
+    /// Bytes per second of a lane: the most that any tier gets, those that bounce in it left out.
+    fn rate(&self, lane: usize) -> f64 {
+        let crosses = self.memories.places.iter().flat_map(|place| &place.crosses);
+        let of = |c: &crate::hardware::Crossing| if c.read > 0.0 { c.read } else { c.write };
+        let paces = crosses.filter(|c| c.lane == lane).map(of);
+        1.0 / paces.fold(f64::INFINITY, f64::min)
+    }
+
+    fn lanes(&self, built: &Built, solution: &Solution, tally: &Tally) -> Vec<LaneUse> {
+        let count = self.memories.lanes.len();
+        let of = |(lane, named): (usize, &crate::hardware::Lane)| {
+            let (mut busy_s, mut value) = (0.0, 0.0);
+            let rate = self.rate(lane);
+            for (index, window) in self.problem.windows.iter().enumerate() {
+                let busy = tally.busy[index * count + lane];
+                busy_s += busy * window.repeats;
+                let row = built.rows.lanes[index * count + lane];
+                value += busy * row.map_or(0.0, |row| solution.prices[row as usize]);
+            }
+            LaneUse {
+                name: named.name.clone(),
+                busy_s,
+                rate_bytes_per_s: rate,
+                value_per_byte_per_s: value / rate,
+            }
+        };
+        self.memories.lanes.iter().enumerate().map(of).collect()
+    }
+}
+
+fn shown(tally: &Tally) -> Vec<(usize, Class, Vec<f64>)> {
+    let tiers = tally.memory.iter().enumerate();
+    let of = |(place, classes): (usize, &Vec<Option<Vec<f64>>>)| {
+        let lines = classes.iter().zip(Class::ALL);
+        let held = move |(line, class): (&Option<Vec<f64>>, Class)| {
+            line.clone().map(|bytes| (place, class, bytes))
+        };
+        lines.filter_map(held).collect::<Vec<_>>()
+    };
+    tiers.flat_map(of).collect()
+}
+
+fn gap(objective: f64, bound: f64) -> f64 {
+    if objective > 0.0 {
+        ((objective - bound) / objective).max(0.0)
+    } else {
+        0.0
+    }
+}
+
+/// What is missing, in the names of tiers.
+pub(super) fn shortages(ground: &Ground, built: &Built, rows: &[(u32, f64)]) -> Vec<Shortage> {
+    let memories: &Memories = ground.memories;
+    let mut found: Vec<Shortage> = Vec::new();
+    for &(row, missing) in rows {
+        let missing_bytes = missing * UNIT;
+        let at_tier = built.rows.capacity.iter().position(|first| {
+            first.is_some_and(|first| (first..first + ground.instants).contains(&row))
+        });
+        let worn = built.rows.wear.iter().position(|wear| *wear == Some(row));
+        let (what, at) = match (at_tier, worn) {
+            (Some(place), _) => {
+                let first = built.rows.capacity[place].unwrap_or(row);
+                (memories.places[place].tier.name.clone(), row - first)
+            }
+            (_, Some(place)) => {
+                let name = &memories.places[place].tier.name;
+                (format!("endurance of {name}, bytes a step"), 0)
+            }
+            _ => continue,
+        };
+        match found.iter_mut().find(|f| f.what == what) {
+            Some(same) if same.missing_bytes >= missing_bytes => {}
+            Some(same) => (same.at, same.missing_bytes) = (at, missing_bytes),
+            None => found.push(Shortage {
+                what,
+                at,
+                missing_bytes,
+            }),
+        }
+    }
+    found
+}
+
+/// The main tier does not hold what is fixed.
+pub(super) fn overfull(ground: &Ground, over: &Overfull) -> Vec<Shortage> {
+    let main = &ground.memories.places[ground.memories.main()];
+    vec![Shortage {
+        what: main.tier.name.clone(),
+        at: over.at,
+        missing_bytes: over.bytes,
+    }]
+}
+
+/// Whole tensors that are larger than every tier in which they may lie.
+pub(super) fn homeless(problem: &Problem, ground: &Ground) -> Vec<Shortage> {
+    let largest = |tensor: &super::Tensor| {
+        let places = ground.memories.places.iter().enumerate();
+        let allowed =
+            places.filter(|(_, p)| tensor.tiers.is_empty() || tensor.tiers.contains(&p.tier.name));
+        allowed.fold(0.0_f64, |most, (index, _)| most.max(ground.capacity(index)))
+    };
+    let tensors = problem.tensors.iter().filter(|t| t.whole);
+    let of = |tensor: &super::Tensor| {
+        let missing_bytes = tensor.bytes - largest(tensor);
+        (missing_bytes > 0.0).then(|| Shortage {
+            what: format!("a tier for tensor '{}'", tensor.name),
+            at: tensor.from,
+            missing_bytes,
+        })
+    };
+    tensors.filter_map(of).collect()
+}

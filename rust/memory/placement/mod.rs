@@ -1,0 +1,75 @@
+//! Where should each byte of a step live: which tier, when, and is that proven best?
+//!
+//! Tensors with lifetimes and uses become items of a multiple-choice program (`solve::assign`): an
+//! option of an item is a tier with what the tensor then holds, moves and wears out. Within a window
+//! transfers run beside compute, so a window lasts as long as its compute or its busiest lane.
+
+mod answer;
+mod build;
+mod lay;
+mod live;
+mod problem;
+mod request;
+mod rules;
+mod tensor;
+mod wear;
+
+pub use answer::{LaneUse, Outcome, Placed, Placement, Shortage, TierUse};
+pub use live::Live;
+pub use problem::{Fixed, MOST_INSTANTS, MOST_TENSORS, Objective, Problem, Window};
+pub use request::{Request, TensorPlacement};
+pub use rules::{FixedRule, RuleCost};
+pub use tensor::{Class, Tensor, Update, Use};
+pub use wear::YEAR_S;
+
+use crate::control::Control;
+use crate::error::Result;
+use crate::hardware::Memories;
+use crate::solve::assign::{Answer, Limits, assign};
+use lay::Ground;
+
+/// Places the tensors of a problem on the memories of a device, or says what is missing.
+///
+/// The step is `sum over windows of repeats * max(compute, busiest lane) + rest`. The wear that is
+/// allowed, refreshes and the energy of keeping are taken over the transfer-free step, the shortest
+/// there can be. Fixed rules are weighed on the same tensors, tiers and windows.
+pub fn place(
+    problem: &Problem,
+    memories: &Memories,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Outcome> {
+    problem.check(memories)?;
+    let ground = Ground::new(problem, memories);
+    let homeless = answer::homeless(problem, &ground);
+    if !homeless.is_empty() {
+        return Ok(Outcome::Impossible(homeless));
+    }
+    let built = match ground.build() {
+        Ok(built) => built,
+        Err(over) => return Ok(Outcome::Impossible(answer::overfull(&ground, &over))),
+    };
+    Ok(match assign(&built.model, limits, control)? {
+        Answer::Solved(solution) => {
+            let mut placement = ground.answer(&built, &solution);
+            let rules = rules::known_rules(&ground);
+            placement.rules = rules
+                .iter()
+                .map(|rule| ground.weigh(&built, rule))
+                .collect();
+            Outcome::Placed(Box::new(placement))
+        }
+        Answer::Infeasible(shortage) => {
+            Outcome::Impossible(answer::shortages(&ground, &built, &shortage.rows))
+        }
+    })
+}
+
+/// What one fixed rule costs on the tensors of a problem; none where the main tier is too small even
+/// for what never moves.
+pub fn weigh(problem: &Problem, memories: &Memories, rule: &FixedRule) -> Result<Option<RuleCost>> {
+    problem.check(memories)?;
+    let ground = Ground::new(problem, memories);
+    let built = ground.build().ok();
+    Ok(built.map(|built| ground.weigh(&built, rule)))
+}

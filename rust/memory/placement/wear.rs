@@ -1,0 +1,35 @@
+//! How often is a cell written, and does a tier last as long as it must?
+
+use crate::hardware::Place;
+use crate::memory::placement::tensor::Tensor;
+
+/// Seconds of a year.
+pub const YEAR_S: f64 = 31_557_600.0;
+
+/// Bytes that a tier writes in a step to keep a tensor alive: cells forget after `retention`, so what
+/// is older is written again, `step / retention` times a step (Legtchenko et al. 2025, managed-retention
+/// memory, section 3: retention is matched to the lifetime of the data).
+pub(super) fn refreshed_bytes(place: &Place, tensor: &Tensor, step_s: f64) -> f64 {
+    let Some(retention) = place.tier.retention else {
+        return 0.0;
+    };
+    let renewed = !tensor.survives() || tensor.uses.iter().any(|u| u.written_bytes > 0.0);
+    if renewed && step_s <= retention.value() {
+        0.0 // each step writes it anew before it is forgotten
+    } else {
+        tensor.bytes * step_s / retention.value()
+    }
+}
+
+/// Bytes that a step may write so that a tier lasts `years` of steps of `step_s` seconds, one after
+/// another: `endurance * capacity * step / years`, writes being spread evenly over the cells.
+pub(super) fn writable_bytes(place: &Place, step_s: f64, years: f64) -> Option<f64> {
+    let endurance = place.tier.endurance?;
+    Some(endurance * place.capacity.value() * step_s / (years * YEAR_S))
+}
+
+/// Years until cells that are written `bytes` a step wear out; none where there is no limit.
+pub(super) fn lifetime_years(place: &Place, bytes: f64, step_s: f64) -> Option<f64> {
+    let endurance = place.tier.endurance?;
+    (bytes > 0.0).then(|| endurance * place.capacity.value() * step_s / bytes / YEAR_S)
+}

@@ -1,0 +1,135 @@
+//! Which plans that do not fit in device memory are fast all the same, with tensors in other tiers?
+//!
+//! A plan is no faster with transfers than without, so plans are placed by rising transfer-free time
+//! until that time alone is no better than the best found: none behind it can be.
+
+use super::keep::{Best, Found};
+use super::runner::{Outcome, walk_all};
+use super::space::{Limits, Space};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::estimate::{Job, Offloaded, offloaded};
+use crate::solve::{Best as Least, Entry};
+use rayon::prelude::*;
+
+/// Plans that are held at one time, waiting to be placed.
+pub(super) const WAVE: usize = 512;
+/// Plans that are placed between two looks at the best one.
+const HAND: usize = 16;
+
+/// Plans that do not fit, by rising transfer-free time.
+pub(super) type Waiting = Least<Found>;
+
+/// Which plans that do not fit are still of interest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// Behind this time and index.
+    pub(super) after: Option<(f64, u64)>,
+    /// Faster than this.
+    pub(super) below: f64,
+}
+
+impl Wanted {
+    /// True for a plan with this transfer-free time.
+    pub(super) fn takes(&self, time: f64, index: u64) -> bool {
+        let later = |(t, i): (f64, u64)| time > t || (time == t && index > i);
+        time < self.below && self.after.is_none_or(later)
+    }
+}
+
+/// What came of the plans that do not fit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OffloadCounts {
+    /// Plans whose tensors were placed.
+    pub placed: u64,
+    /// Of those, plans that fit so.
+    pub fit: u64,
+}
+
+/// Adds plans that fit with offload to what a search found.
+pub(super) fn add(
+    job: &Job,
+    space: &Space,
+    limits: Limits,
+    control: &Control,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let mut best = Best::new(limits.top);
+    for (index, found) in (0..).zip(&outcome.best) {
+        best.push(Entry {
+            key: found.composed.time,
+            index,
+            item: found.clone(),
+        });
+    }
+    let mut wanted = Wanted {
+        after: None,
+        below: best.threshold().unwrap_or(f64::INFINITY),
+    };
+    let mut counts = OffloadCounts::default();
+    loop {
+        let mut waiting = Waiting::new(WAVE);
+        for unit in walk_all(job, space, limits, Some(wanted), control) {
+            waiting.merge(&unit.waiting);
+        }
+        stop_if_cancelled(control, &counts)?;
+        let done = place_wave(job, &waiting, control, (&mut best, &mut counts))?;
+        let last = waiting
+            .entries()
+            .last()
+            .map(|entry| (entry.key, entry.index));
+        if done || waiting.entries().len() < WAVE {
+            break;
+        }
+        wanted = Wanted {
+            after: last,
+            below: best.threshold().unwrap_or(f64::INFINITY),
+        };
+    }
+    outcome.best = best.entries().iter().map(|e| e.item.clone()).collect();
+    outcome.offload = counts;
+    Ok(())
+}
+
+/// Places waiting plans in order; true where no plan behind them can be of use.
+fn place_wave(
+    job: &Job,
+    waiting: &Waiting,
+    control: &Control,
+    (best, counts): (&mut Best, &mut OffloadCounts),
+) -> Result<bool> {
+    for hand in waiting.entries().chunks(HAND) {
+        let admitted: Vec<_> = hand.iter().filter(|entry| best.admits(entry.key)).collect();
+        let placed: Result<Vec<Option<Offloaded>>> = admitted
+            .par_iter()
+            .map(|entry| offloaded(job, &entry.item.plan, control))
+            .collect();
+        stop_if_cancelled(control, counts)?;
+        counts.placed += admitted.len() as u64;
+        for (entry, placed) in admitted.iter().zip(placed?) {
+            let Some(placed) = placed else { continue };
+            counts.fit += 1;
+            let mut item = entry.item.clone();
+            item.composed.time = placed.step_time_s;
+            item.offloaded = Some(placed);
+            best.push(Entry {
+                key: item.composed.time,
+                // behind plans that fit without: of equal ones those come first
+                index: entry.index | 1 << 63,
+                item,
+            });
+        }
+        if admitted.len() < hand.len() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn stop_if_cancelled(control: &Control, counts: &OffloadCounts) -> Result<()> {
+    if control.is_cancelled() {
+        let what = format!("search after {} placements", counts.placed);
+        return Err(Error::Cancelled { what });
+    }
+    Ok(())
+}
