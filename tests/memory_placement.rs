@@ -1,5 +1,7 @@
 //! Laws of placing tensors over memory tiers.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::hardware::{Memories, MemoryTier, Path, TierKind};
@@ -167,13 +169,13 @@ fn cheapest_by_hand(problem: &Problem, memories: &Memories) -> Option<f64> {
         .iter()
         .map(|p| p.tier.name.as_str())
         .collect();
-    let count = problem.tensors.len();
+    let count = u32::try_from(problem.tensors.len()).unwrap();
     let mut best: Option<f64> = None;
-    for code in 0..names.len().pow(u32::try_from(count).unwrap()) {
-        let tier = |index: usize| {
-            names[code / names.len().pow(u32::try_from(index).unwrap()) % names.len()]
-        };
-        let shares = (0..count).map(|i| (problem.tensors[i].class, tier(i).to_owned(), 1.0));
+    for code in 0..names.len().pow(count) {
+        let tier = |index: u32| names[code / names.len().pow(index) % names.len()];
+        let shares = (0..count)
+            .zip(&problem.tensors)
+            .map(|(i, t)| (t.class, tier(i).to_owned(), 1.0));
         let rule = FixedRule {
             name: String::new(),
             shares: shares.collect(),

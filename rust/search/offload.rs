@@ -32,7 +32,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// True for a plan with this transfer-free time.
     pub(super) fn takes(&self, time: f64, index: u64) -> bool {
-        let later = |(t, i): (f64, u64)| time > t || (time == t && index > i);
+        let later = |(t, i): (f64, u64)| time.total_cmp(&t).then(index.cmp(&i)).is_gt();
         time < self.below && self.after.is_none_or(later)
     }
 }

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import Comparison
 from scalewright.report import quantities as q
-from scalewright.report.breakdown import show_memory, show_offload, show_price, show_speed, show_time
+from scalewright.report.breakdown import (
+    show_memory,
+    show_offload,
+    show_price,
+    show_speed,
+    show_time,
+)
 from scalewright.report.comparison import show_differences
 from scalewright.report.job import show_job, show_stamp
 from scalewright.report.plans import plan_line, show_plans
