@@ -12,19 +12,23 @@ __all__ = [
     "Workload",
     "bus_factors",
     "cache_hits",
+    "cache_time",
     "collective_choices",
     "collective_lines",
     "collective_times",
     "controllers",
+    "embedding_cache",
     "estimate",
     "estimate_many",
     "exchange",
+    "expert_buffering",
     "explain",
     "frozen_layers",
     "layer_relay",
     "metric",
     "mitigation_copies",
     "model_switching",
+    "neuron_cache",
     "pairs",
     "partition_layers",
     "progressive_freezing",
@@ -305,3 +309,15 @@ def simulate_cache(
 
 def model_switching(cluster: Cluster, request: str) -> str:
     """Serve prompts by experts that are whole models, copied from far memory when asked for."""
+
+def expert_buffering(cluster: Cluster, request: str) -> str:
+    """Compare static with dynamic gating of a mixture of experts, with buffers for experts."""
+
+def embedding_cache(cluster: Cluster, request: str) -> str:
+    """Look up rows of embedding tables in near memory, the hosts' memory and storage."""
+
+def neuron_cache(cluster: Cluster, request: str) -> str:
+    """Generate a token over caches of neurons and of layers."""
+
+def cache_time(request: str) -> str:
+    """Time a batch of accesses over levels of memory."""

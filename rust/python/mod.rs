@@ -23,7 +23,10 @@ mod _engine {
     #[pymodule_export]
     use super::algorithm::{simulate_collective, simulate_msccl};
     #[pymodule_export]
-    use super::caches::{cache_hits, model_switching, simulate_cache};
+    use super::caches::{
+        cache_hits, cache_time, embedding_cache, expert_buffering, model_switching, neuron_cache,
+        simulate_cache,
+    };
     #[pymodule_export]
     use super::calls::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,

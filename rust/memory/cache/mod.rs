@@ -3,18 +3,22 @@
 mod amounts;
 mod belady;
 mod characteristic;
+pub mod experts;
 mod fifo;
 mod hits;
 mod lfu;
 mod lifo;
 mod lru;
 mod machine;
+pub mod neurons;
 mod policy;
 mod popular;
 mod popularity;
 mod random;
 mod replay;
+pub mod rows;
 pub mod switching;
+pub mod tiers;
 mod zipf;
 
 pub use hits::Hits;
