@@ -5,7 +5,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
-use scalewright::memory::cache::{Demand, Policy, Popularity, Replay, Trace, replay};
+use scalewright::memory::cache::{Demand, Policy, Popularity, Replay, Trace, lru_curve, replay};
 use scalewright::solve::Random;
 
 const ONLINE: [Policy; 6] = [
@@ -287,6 +287,17 @@ proptest! {
             prop_assert_eq!(best.misses, distinct);
             prop_assert_eq!(run(&ids, Policy::Lru, capacity).misses, distinct);
         }
+    }
+
+    #[test]
+    fn one_pass_gives_the_hits_of_every_lru_cache(ids in trace()) {
+        let curve = lru_curve(&Trace::new(&ids, &[]).unwrap(), &Control::new()).unwrap();
+        for (capacity, hits) in (0_u64..).zip(&curve) {
+            prop_assert_eq!(run(&ids, Policy::Lru, capacity).hits, *hits);
+        }
+        let all = run(&ids, Policy::Lru, 40);
+        prop_assert_eq!(curve.len() as u64, all.cold_misses + 1);
+        prop_assert_eq!(curve.last(), Some(&all.hits));
     }
 
     #[test]

@@ -25,6 +25,7 @@ __all__ = [
     "explain",
     "frozen_layers",
     "layer_relay",
+    "lru_curve",
     "metric",
     "mitigation_copies",
     "model_switching",
@@ -306,6 +307,11 @@ def simulate_cache(
 
     The JSON request holds `policy`, `capacity` and `seed`. `sizes` may be empty.
     """
+
+def lru_curve(
+    trace: NDArray[np.uint32], *, progress: Callable[[int, int], object] | None = None
+) -> NDArray[np.uint64]:
+    """Return hits of LRU with room for 0, 1, 2, .. objects, up to all of the trace."""
 
 def model_switching(cluster: Cluster, request: str) -> str:
     """Serve prompts by experts that are whole models, copied from far memory when asked for."""

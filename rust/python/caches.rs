@@ -7,7 +7,8 @@ use crate::control::Control;
 use crate::error::{Result, from_json};
 use crate::hardware;
 use crate::memory::cache::{
-    Demand, Policy, Popularity, Trace, experts, neurons, replay, rows, switching, tiers,
+    Demand, Policy, Popularity, Trace, experts, lru_curve as curve, neurons, replay, rows,
+    switching, tiers,
 };
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -92,6 +93,21 @@ pub(super) fn simulate_cache(
             control,
         )?)
     })
+}
+
+/// Hits of LRU with room for 0, 1, 2, .. objects of a trace.
+#[pyfunction]
+#[pyo3(signature = (trace, *, progress=None))]
+pub(super) fn lru_curve<'py>(
+    trace: &Bound<'py, PyArray1<u32>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    let py = trace.py();
+    let ids = trace.try_readonly()?.as_array().to_vec();
+    let hits = enter::long(py, progress, |control| {
+        curve(&Trace::new(&ids, &[])?, control)
+    })?;
+    Ok(hits.into_pyarray(py))
 }
 
 /// One use of caches: a request for a cluster in, JSON out.

@@ -24,8 +24,8 @@ mod _engine {
     use super::algorithm::{simulate_collective, simulate_msccl};
     #[pymodule_export]
     use super::caches::{
-        cache_hits, cache_time, embedding_cache, expert_buffering, model_switching, neuron_cache,
-        simulate_cache,
+        cache_hits, cache_time, embedding_cache, expert_buffering, lru_curve, model_switching,
+        neuron_cache, simulate_cache,
     };
     #[pymodule_export]
     use super::calls::{

@@ -70,6 +70,15 @@ def test_none_beats_belady() -> None:
         assert found.cold_misses == best.cold_misses == np.unique(trace).size
 
 
+def test_one_pass_gives_every_capacity() -> None:
+    trace = references(300, 0.7, 20_000)
+    curve = sw.lru_curve(trace)
+    assert curve.size == np.unique(trace).size + 1
+    for capacity in (0, 1, 10, 100, curve.size - 1):
+        assert curve[capacity] == sw.simulate_cache(trace, capacity).hits
+    assert sw.lru_curve([]).tolist() == [0]
+
+
 def test_an_empty_trace_has_no_hits() -> None:
     assert sw.simulate_cache([], 3).hit_rate == 0.0
 

@@ -23,7 +23,7 @@ from scalewright.planning.cache_uses import (
     model_switching,
     neuron_cache,
 )
-from scalewright.planning.caching import CacheHits, CacheRun, cache_hits, simulate_cache
+from scalewright.planning.caching import CacheHits, CacheRun, cache_hits, lru_curve, simulate_cache
 from scalewright.planning.collectives import (
     Collective,
     Crossover,
@@ -127,6 +127,7 @@ __all__ = [
     "frozen_layers",
     "joined",
     "layer_relay",
+    "lru_curve",
     "model",
     "model_switching",
     "neuron_cache",

@@ -176,6 +176,24 @@ def simulate_cache(
     return CacheRun(**json.loads(_engine.simulate_cache(text, ids, bytes_of, progress=progress)))
 
 
+def lru_curve(trace: ArrayLike, *, progress: Progress | None = None) -> NDArray[np.uint64]:
+    """Return the hits of LRU at every capacity, in one pass over a trace of objects all alike.
+
+    Element `c` has the hits with room for `c` objects; the last one has room for all.
+
+    Args:
+        trace: Numbers of objects in the order of their use, from 0 and without large gaps.
+        progress: Called with the accesses done and the accesses in all.
+
+    Raises:
+        ScalewrightError: The trace is wrong; says how.
+    """
+    import numpy as np
+
+    ids = _numbers("trace", trace, 2**32 - 1).astype(np.uint32, copy=False)
+    return _engine.lru_curve(ids, progress=progress)
+
+
 def _whole(field: str, value: object, most: int = _MOST) -> int:
     """Return a whole number from zero to `most`.
 

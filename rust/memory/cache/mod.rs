@@ -10,6 +10,7 @@ mod lfu;
 mod lifo;
 mod lru;
 mod machine;
+mod mattson;
 pub mod neurons;
 mod policy;
 mod popular;
@@ -23,6 +24,7 @@ mod zipf;
 
 pub use hits::Hits;
 pub use machine::{Changes, Machine};
+pub use mattson::lru_curve;
 pub use policy::Policy;
 pub use popularity::{Demand, Popularity};
 pub use replay::{Replay, Trace, replay};
