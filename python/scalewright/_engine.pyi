@@ -11,19 +11,26 @@ __all__ = [
     "Job",
     "Workload",
     "bus_factors",
+    "cache_hits",
+    "cache_time",
     "collective_choices",
     "collective_lines",
     "collective_times",
     "controllers",
+    "embedding_cache",
     "estimate",
     "estimate_many",
     "exchange",
+    "expert_buffering",
     "explain",
     "frozen_layers",
     "layer_relay",
+    "lru_curve",
     "memories",
     "metric",
     "mitigation_copies",
+    "model_switching",
+    "neuron_cache",
     "pairs",
     "partition_layers",
     "place_plan",
@@ -32,6 +39,7 @@ __all__ = [
     "schedule_rules",
     "schedule_run",
     "search",
+    "simulate_cache",
     "simulate_collective",
     "simulate_msccl",
     "simulate_step",
@@ -300,3 +308,49 @@ def swarm_utilization(request: str) -> float:
 
 def mitigation_copies(mitigation: str, delays: Sequence[int]) -> list[int]:
     """Tensors of the weights' size that a stage holds against stale weights, by its delay."""
+
+def cache_hits(
+    request: str,
+    capacities: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, NDArray[np.float64]]:
+    """Return expected hits for each capacity, as arrays by name.
+
+    The JSON request holds `policy` and, where `weights` is empty, `popularity`. `sizes` may be
+    empty.
+    """
+
+def simulate_cache(
+    request: str,
+    trace: NDArray[np.uint32],
+    sizes: NDArray[np.uint64],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Run a trace of object numbers through an empty cache: counts and bytes as JSON.
+
+    The JSON request holds `policy`, `capacity` and `seed`. `sizes` may be empty.
+    """
+
+def lru_curve(
+    trace: NDArray[np.uint32], *, progress: Callable[[int, int], object] | None = None
+) -> NDArray[np.uint64]:
+    """Return hits of LRU with room for 0, 1, 2, .. objects, up to all of the trace."""
+
+def model_switching(cluster: Cluster, request: str) -> str:
+    """Serve prompts by experts that are whole models, copied from far memory when asked for."""
+
+def expert_buffering(cluster: Cluster, request: str) -> str:
+    """Compare static with dynamic gating of a mixture of experts, with buffers for experts."""
+
+def embedding_cache(cluster: Cluster, request: str) -> str:
+    """Look up rows of embedding tables in near memory, the hosts' memory and storage."""
+
+def neuron_cache(cluster: Cluster, request: str) -> str:
+    """Generate a token over caches of neurons and of layers."""
+
+def cache_time(request: str) -> str:
+    """Time a batch of accesses over levels of memory."""
