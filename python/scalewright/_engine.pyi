@@ -36,6 +36,7 @@ __all__ = [
     "place_plan",
     "place_tensors",
     "progressive_freezing",
+    "retained",
     "schedule_rules",
     "schedule_run",
     "search",
@@ -245,6 +246,13 @@ def layer_relay(request: str) -> str:
 
 def memories(cluster: Cluster) -> str:
     """Return the memories that a device reaches: `lanes`, and `places` with what they cross."""
+
+def retained(cell: str) -> str:
+    """Return stability, energy of writes and refreshes of cells of a chosen retention, as JSON.
+
+    The cell's JSON text holds `retention_s`, and may hold `stated_retention_s`,
+    `write_j_per_byte` and `attempt_s`.
+    """
 
 def place_plan(
     job: Job, plan: str, wish: str, *, progress: Callable[[int, int], object] | None = None

@@ -3,8 +3,10 @@
 pub mod cache;
 mod footprint;
 pub mod placement;
+mod retention;
 
 pub use footprint::{
     FRAGMENTATION, Footprint, Holdings, host_optimizer_traffic, optimizer_bytes, optimizer_kinds,
     optimizer_traffic,
 };
+pub use retention::{Cell, Retained};

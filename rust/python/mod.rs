@@ -41,7 +41,7 @@ mod _engine {
     #[pymodule_export]
     use super::pairs::pairs;
     #[pymodule_export]
-    use super::placements::{memories, place_plan, place_tensors};
+    use super::placements::{memories, place_plan, place_tensors, retained};
     #[pymodule_export]
     use super::planning::{PyJob, estimate, estimate_many, explain, search};
     #[pymodule_export]

@@ -6,6 +6,7 @@ use super::planning::{PyJob, encode};
 use crate::error::{Error, from_json};
 use crate::estimate::inventory::{Wish, place};
 use crate::hardware::Memories;
+use crate::memory::Cell;
 use crate::memory::placement::{Request, place as place_problem};
 use crate::plan::Plan;
 use pyo3::prelude::*;
@@ -16,6 +17,16 @@ use pyo3::types::PyString;
 pub(super) fn memories(cluster: &Bound<'_, Cluster>) -> PyResult<String> {
     let (py, cluster) = (cluster.py(), &cluster.get().cluster);
     enter::brief(py, || encode(&Memories::new(cluster)?))
+}
+
+/// What a write costs and how often it is repeated in cells of a chosen retention.
+#[pyfunction]
+pub(super) fn retained(cell: &Bound<'_, PyString>) -> PyResult<String> {
+    let (py, cell) = (cell.py(), text(cell)?);
+    enter::brief(py, || {
+        let cell: Cell = from_json("cell", cell)?;
+        encode(&cell.retained()?)
+    })
 }
 
 /// Where the tensors of a plan's rank best lie, with the proof.

@@ -46,7 +46,15 @@ from scalewright.planning.job import Job
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.partitioning import NoPartition, Partition, PartitionStage, partition
-from scalewright.planning.placing import Placement, memories, place, place_job, place_tensors
+from scalewright.planning.placing import (
+    Placement,
+    Retained,
+    memories,
+    place,
+    place_job,
+    place_tensors,
+    retained,
+)
 from scalewright.planning.relaying import LayerRelay, layer_relay
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
@@ -95,6 +103,7 @@ __all__ = [
     "Placement",
     "Prices",
     "ProgressiveFreezing",
+    "Retained",
     "Row",
     "Schedule",
     "ScheduleRule",
@@ -139,6 +148,7 @@ __all__ = [
     "place_job",
     "place_tensors",
     "progressive_freezing",
+    "retained",
     "schedule",
     "schedules",
     "search",

@@ -277,6 +277,48 @@ def _gap(gap: float | None, *, whole: bool) -> float:
     return (0.01 if whole else 1e-6) if gap is None else gap
 
 
+@dataclass(frozen=True)
+class Retained:
+    """What follows for cells that keep data for a chosen time."""
+
+    stability: float
+    """Energy barrier over thermal energy."""
+    write_j_per_byte: float
+    """Energy of a write."""
+    refreshes_per_year: float
+    """Writes that only keep the data."""
+    refresh_w_per_byte: float
+    """Power of keeping a byte by writing it again."""
+
+
+def retained(
+    retention_s: float,
+    *,
+    write_j_per_byte: float = 0.0,
+    stated_retention_s: float = 10 * 31_557_600.0,
+    attempt_s: float = 1e-9,
+) -> Retained:
+    """Return what managed retention comes to: cells keep data for `attempt_s * exp(stability)`.
+
+    Args:
+        retention_s: How long a cell is to keep data.
+        write_j_per_byte: Energy of a write at the retention for which it is stated; taken as
+            proportional to the barrier.
+        stated_retention_s: That retention; ten years where left out.
+        attempt_s: Time between attempts of a cell to flip by itself.
+
+    Raises:
+        ScalewrightError: A value is out of its range.
+    """
+    cell = {
+        "retention_s": retention_s,
+        "write_j_per_byte": write_j_per_byte,
+        "stated_retention_s": stated_retention_s,
+        "attempt_s": attempt_s,
+    }
+    return Retained(**json.loads(_engine.retained(json_text("cell", cell))))
+
+
 def _names(value: object) -> list[str]:
     if not isinstance(value, (list, tuple)):
         message = f"tiers: got {value!r:.60}; allowed: a list of names"

@@ -11,7 +11,8 @@ use super::compose::{Composed, Composer};
 use super::job::Job;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::memory::placement::{self, Live, Objective, Outcome, Problem};
+use crate::memory::optimizer_kinds;
+use crate::memory::placement::{self, Class, Live, Objective, Outcome, Problem};
 use crate::plan::{Plan, Rule, Split};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -67,6 +68,8 @@ pub struct PlanPlacement {
     pub problem: Problem,
     /// Names of the tiers, nearest first.
     pub tiers: Vec<String>,
+    /// Master weights and optimizer state of the rank by kind, bytes.
+    pub optimizer: Vec<(&'static str, f64)>,
     /// Bytes alive over the step, wherever they lie.
     pub live: Live,
     /// Where they lie, or what is missing.
@@ -100,6 +103,7 @@ pub fn place(
             stage,
             estimated_s: composed.time,
             tiers: names.collect(),
+            optimizer: optimizer(job, &problem),
             live: Live::new(&problem),
             problem,
             outcome,
@@ -109,6 +113,23 @@ pub fn place(
         Ok(placed) => placed.map(Ok),
         Err(rule) => Ok(Err(rule)),
     }
+}
+
+/// Bytes of master weights and optimizer state by kind.
+fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
+    let state = problem
+        .tensors
+        .iter()
+        .filter(|t| t.class == Class::Optimizer);
+    let all: f64 = state.map(|t| t.bytes).sum();
+    let kinds = optimizer_kinds(&job.training, job.graph.hidden as f64);
+    let each: f64 = kinds.iter().map(|(_, bytes)| bytes).sum();
+    let share = |(kind, bytes)| (kind, all * bytes / each.max(f64::MIN_POSITIVE));
+    kinds
+        .into_iter()
+        .map(share)
+        .filter(|(_, bytes)| *bytes > 0.0)
+        .collect()
 }
 
 fn check(plan: &Plan, wish: &Wish) -> Result<()> {

@@ -6,7 +6,7 @@ use super::live::Live;
 use super::problem::Problem;
 use super::rules::RuleCost;
 use super::tensor::Class;
-use super::wear::{lifetime_years, refreshed_bytes};
+use super::wear::{lifetime_years, refreshed_bytes, writes_per_cell};
 use crate::hardware::Memories;
 use crate::solve::assign::Solution;
 use serde::Serialize;
@@ -42,6 +42,9 @@ pub struct TierUse {
     pub written_bytes: f64,
     /// By how much the objective falls for each more byte of it.
     pub value_per_byte: f64,
+    /// Times that a cell is written in the years asked for, one where none are, if writes are spread
+    /// evenly.
+    pub writes_per_cell: f64,
     /// Years until it wears out at this rate; none where nothing limits it.
     pub lifetime_years: Option<f64>,
     /// By how much the objective falls for each more write a cell survives, relative to what it does.
@@ -268,6 +271,7 @@ impl Ground<'_> {
 
     fn tiers(&self, built: &Built, solution: &Solution, tally: &Tally) -> Vec<TierUse> {
         let step = self.problem.transfer_free_s();
+        let years = self.problem.years.unwrap_or(1.0);
         let count = self.instants;
         let sum = |first: u32| -> f64 {
             solution.prices[first as usize..(first + count) as usize]
@@ -286,6 +290,7 @@ impl Ground<'_> {
                 read_bytes: tally.read[index],
                 written_bytes: written,
                 value_per_byte: built.rows.capacity[index].map_or(0.0, sum) / UNIT,
+                writes_per_cell: writes_per_cell(place, written, step) * years,
                 lifetime_years: lifetime_years(place, written, step),
                 value_of_endurance: wear * written / UNIT,
                 price_usd: place.tier.price.map(|price| price.value() * peak),

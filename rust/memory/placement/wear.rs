@@ -28,8 +28,18 @@ pub(super) fn writable_bytes(place: &Place, step_s: f64, years: f64) -> Option<f
     Some(endurance * place.capacity.value() * step_s / (years * YEAR_S))
 }
 
+/// Times that a cell is written in a year of steps that write `bytes` each.
+pub(super) fn writes_per_cell(place: &Place, bytes: f64, step_s: f64) -> f64 {
+    if bytes > 0.0 && step_s > 0.0 {
+        bytes / place.capacity.value() * YEAR_S / step_s
+    } else {
+        0.0
+    }
+}
+
 /// Years until cells that are written `bytes` a step wear out; none where there is no limit.
 pub(super) fn lifetime_years(place: &Place, bytes: f64, step_s: f64) -> Option<f64> {
     let endurance = place.tier.endurance?;
-    (bytes > 0.0).then(|| endurance * place.capacity.value() * step_s / bytes / YEAR_S)
+    let writes = writes_per_cell(place, bytes, step_s);
+    (writes > 0.0).then(|| endurance / writes)
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scalewright.reproductions.placement.dlrm import dlrm
 from scalewright.reproductions.placement.experts import experts
 from scalewright.reproductions.placement.m2cache import m2cache
+from scalewright.reproductions.placement.mrm import mrm
 from scalewright.reproductions.placement.sn40l import sn40l
 
 if TYPE_CHECKING:
@@ -56,6 +57,14 @@ PAPERS = (
         m2cache,
         "Sizes and the bound of the link agree within 6%. The gain over the baseline is not "
         "predicted: it rests on shares of neurons and on flash that the abstract does not print.",
+    ),
+    Paper(
+        "mrm",
+        "Managed-retention memory: writes of weights and KV cache",
+        mrm,
+        "Writes of a cell and barriers are arithmetic and agree; the paper argues with ranges, so "
+        "its cells are assumptions here. The wear of KV caches rules out cells as sold, not those "
+        "of the laboratory.",
     ),
 )
 """In the order in which they are shown."""
