@@ -1,0 +1,267 @@
+//! Which schedule of a chain that only computes again takes the least time in a budget?
+
+use super::chain::Chain;
+use super::sequence::{Choose, Step};
+use crate::control::Control;
+use crate::error::{Error, Result};
+
+/// Slack of rounding to slots, so that whole multiples of a slot stay such.
+const SLACK: f64 = 1e-12;
+
+/// How bytes become slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rounding {
+    /// Up: what fits in slots fits in bytes.
+    Up,
+    /// Down: what fits in bytes fits in slots.
+    Down,
+}
+
+/// Least time by first block, last block and slots.
+///
+/// With `m` slots beside the input of block `s`, and the gradient behind block `t` among them, the
+/// blocks `s..=t` go forward and come back in
+///
+/// ```text
+/// C(s, s, m) = f_s + b_s
+/// C(s, t, m) = min of
+///     f_s + C(s+1, t, m - e_s - x_(s+1)) + b_s                        all of s is kept
+///     f_s + C(s+1, t, m - e'_s - x_(s+1)) + b_s + r_s                 part of s is kept
+///     f_s + .. + f_(u-1) + C(u, t, m - x_u) + C(s, u-1, m), s < u <= t   the input of u is kept
+/// ```
+///
+/// seconds where the passes fit, infinite where not (Beaumont et al. 2019, Optimal checkpointing for
+/// heterogeneous chains, theorem 1: the best of all schedules that keep a tensor, once they keep it,
+/// until its backward pass has run). `O(L^3 slots)`.
+pub(super) struct Table<'a> {
+    chain: &'a Chain<'a>,
+    slots: usize,
+    unit: f64,
+    rounding: Rounding,
+    /// Rows of `slots + 1`, by last block, then first block.
+    times: Vec<f64>,
+    /// Slots of each block's input, the chain's output behind them.
+    inputs: Vec<usize>,
+    /// Of each block, what stays behind a forward pass that keeps all, or part, its output included.
+    stays: Vec<[Option<usize>; 2]>,
+}
+
+/// What the blocks in front of one that ends a chain need, in slots.
+struct Needs {
+    /// A forward pass that keeps nothing, as first block and as later one.
+    passing: Vec<[usize; 2]>,
+    /// Forward pass that keeps all, or part, of a first block.
+    keeping: Vec<[usize; 2]>,
+    /// Backward pass of a first block, without and with a forward pass again.
+    back: Vec<[usize; 2]>,
+}
+
+impl<'a> Table<'a> {
+    /// Fills the table for a budget of bytes.
+    pub(super) fn new(
+        chain: &'a Chain<'a>,
+        (budget, slots): (f64, usize),
+        rounding: Rounding,
+        control: &Control,
+    ) -> Result<Self> {
+        let count = chain.blocks.len();
+        let mut table = Self {
+            chain,
+            slots,
+            unit: (budget - chain.inputs[0]).max(0.0) / slots as f64,
+            rounding,
+            times: vec![f64::INFINITY; count * (count + 1) / 2 * (slots + 1)],
+            inputs: vec![],
+            stays: vec![],
+        };
+        table.inputs = chain.inputs.iter().map(|x| table.round(*x)).collect();
+        table.stays = (0..count)
+            .map(|l| {
+                let output = chain.inputs[l + 1];
+                let part = chain.part(l).map(|part| table.round(part + output));
+                [Some(table.round(chain.extra(l) + output)), part]
+            })
+            .collect();
+        for last in 0..count {
+            if control.is_cancelled() {
+                let what = format!("{last} of {count} blocks are in the table");
+                return Err(Error::Cancelled { what });
+            }
+            let needs = table.needs(last);
+            for first in (0..=last).rev() {
+                table.fill(first, last, &needs);
+            }
+        }
+        Ok(table)
+    }
+
+    /// Least seconds of the whole chain; infinite where it does not fit.
+    pub(super) fn best(&self) -> f64 {
+        self.row(0, self.chain.blocks.len() - 1)[self.slots]
+    }
+
+    /// Slots of some bytes; one more than there are where they do not fit.
+    fn round(&self, bytes: f64) -> usize {
+        if self.unit == 0.0 {
+            return if bytes > 0.0 { self.slots + 1 } else { 0 };
+        }
+        let holds = |slots: usize| slots as f64 * self.unit;
+        let (mut low, mut high) = (0, self.slots + 1);
+        // the least number of slots that is not too small
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let small = match self.rounding {
+                Rounding::Up => holds(middle) * (1.0 + SLACK) < bytes,
+                Rounding::Down => holds(middle + 1) <= bytes * (1.0 + SLACK),
+            };
+            if small {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    fn at(&self, first: usize, last: usize) -> usize {
+        (last * (last + 1) / 2 + first) * (self.slots + 1)
+    }
+
+    fn row(&self, first: usize, last: usize) -> &[f64] {
+        &self.times[self.at(first, last)..][..=self.slots]
+    }
+
+    fn needs(&self, last: usize) -> Needs {
+        let chain = self.chain;
+        let gradient = chain.inputs[last + 1];
+        let working = |l: usize| gradient + chain.forward(l, 0.0);
+        let keeping = |l: usize, kept: f64| self.round(gradient + chain.forward(l, kept));
+        Needs {
+            passing: (0..last)
+                .map(|l| [working(l), working(l) + chain.inputs[l]].map(|b| self.round(b)))
+                .collect(),
+            keeping: (0..=last)
+                .map(|l| {
+                    let part = chain.part(l).unwrap_or(0.0);
+                    [keeping(l, chain.extra(l)), keeping(l, part)]
+                })
+                .collect(),
+            back: (0..=last)
+                .map(|l| {
+                    let back = chain.backward(l);
+                    [back, back.max(chain.again(l))].map(|b| self.round(b))
+                })
+                .collect(),
+        }
+    }
+
+    /// What keeping all (0) or part (1) of the first block adds to the rest, from how many slots on.
+    fn kept(&self, first: usize, part: usize, needs: &Needs) -> Option<(f64, usize)> {
+        self.stays[first][part]?;
+        let block = &self.chain.blocks[first];
+        let again = block.partial.filter(|_| part == 1);
+        let least = needs.keeping[first][part].max(needs.back[first][part]);
+        Some((block.passes() + again.map_or(0.0, |p| p.again_s), least))
+    }
+
+    fn fill(&mut self, first: usize, last: usize, needs: &Needs) {
+        let (row, width) = (self.at(first, last), self.slots + 1);
+        let mut best = vec![f64::INFINITY; width];
+        if first == last {
+            if let Some((time, least)) = self.kept(first, 0, needs) {
+                best[least.min(width)..].fill(time);
+            }
+            self.times[row..row + width].copy_from_slice(&best);
+            return;
+        }
+        for part in 0..2 {
+            if let Some((time, least)) = self.kept(first, part, needs)
+                && let Some(stays) = self.stays[first][part]
+                && least < width
+            {
+                let behind = &self.row(first + 1, last)[least - stays..];
+                for (best, behind) in best[least..].iter_mut().zip(behind) {
+                    *best = best.min(time + behind);
+                }
+            }
+        }
+        self.split(first, last, needs, &mut best);
+        self.times[row..row + width].copy_from_slice(&best);
+    }
+
+    /// Weighs every later block whose input may be kept alone.
+    fn split(&self, first: usize, last: usize, needs: &Needs, best: &mut [f64]) {
+        let (mut passed, mut least) = (0.0, 0);
+        for from in first + 1..=last {
+            let front = from - 1;
+            if !self.chain.blocks[front].repeats {
+                return;
+            }
+            passed += self.chain.blocks[front].forward_s;
+            least = least.max(needs.passing[front][usize::from(front > first)]);
+            let input = self.inputs[from];
+            let start = least.max(input);
+            if start > self.slots {
+                continue;
+            }
+            let (behind, before) = (self.row(from, last), self.row(first, front));
+            // times fall with slots: where the fastest is no better, no later slot is either
+            let fastest = passed + behind[self.slots - input] + before[self.slots];
+            let end = best.partition_point(|best| *best > fastest);
+            if end <= start {
+                continue;
+            }
+            let pairs = behind[start - input..].iter().zip(&before[start..]);
+            for (best, (behind, before)) in best[start..end].iter_mut().zip(pairs) {
+                let time = passed + behind + before;
+                *best = if time < *best { time } else { *best };
+            }
+        }
+    }
+}
+
+impl Choose for Table<'_> {
+    type Room = usize;
+
+    fn whole(&self) -> usize {
+        self.slots
+    }
+
+    /// The choice whose time is least: the entry was the least of the same sums.
+    fn choose(&self, first: usize, last: usize, slots: usize) -> Step<usize> {
+        let needs = self.needs(last);
+        let (mut best, mut step) = (f64::INFINITY, Step::All(0));
+        for part in 0..2 {
+            if let Some((time, least)) = self.kept(first, part, &needs)
+                && let Some(stays) = self.stays[first][part]
+                && least <= slots
+                && first < last
+            {
+                let time = time + self.row(first + 1, last)[slots - stays];
+                if time < best {
+                    best = time;
+                    step = [Step::All, Step::Part][part](slots - stays);
+                }
+            }
+        }
+        let (mut passed, mut least) = (0.0, 0);
+        for from in first + 1..=last {
+            let front = from - 1;
+            if !self.chain.blocks[front].repeats {
+                break;
+            }
+            passed += self.chain.blocks[front].forward_s;
+            least = least.max(needs.passing[front][usize::from(front > first)]);
+            let input = self.inputs[from];
+            if least.max(input) <= slots {
+                let behind = self.row(from, last)[slots - input];
+                let time = passed + behind + self.row(first, front)[slots];
+                if time < best {
+                    best = time;
+                    step = Step::Split(from, slots - input);
+                }
+            }
+        }
+        step
+    }
+}
