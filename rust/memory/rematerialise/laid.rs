@@ -222,7 +222,8 @@ fn at(line: &Timeline, first: usize, pieces: &[Piece], time: f64) -> f64 {
     of.sum()
 }
 
-/// The most bytes held. Writes fall while a pass runs and reads grow: its start and end are enough.
+/// The most bytes held. All writes end before the first read, so that what is on its way falls, then
+/// grows while a pass runs: its start and end are enough.
 fn peak(layout: &Layout, [writes, reads]: &[Vec<Piece>; 2], line: &Timeline) -> f64 {
     let count = layout.choices.len();
     let all = layout.all();
@@ -233,10 +234,11 @@ fn peak(layout: &Layout, [writes, reads]: &[Vec<Piece>; 2], line: &Timeline) -> 
             (l, choice.forward, moved, 0.0),
             (2 * count - 1 - l, choice.backward, all, all - moved),
         ] {
-            let written = at(line, 2 * count, writes, line.start[task]);
-            let pending = (issued - written).max(0.0);
-            let back = at(line, 2 * count + writes.len(), reads, line.end[task]);
-            peak = peak.max(held + need + pending + (back - used).max(0.0));
+            for time in [line.start[task], line.end[task]] {
+                let pending = issued - at(line, 2 * count, writes, time);
+                let back = at(line, 2 * count + writes.len(), reads, time) - used;
+                peak = peak.max(held + need + pending.max(0.0) + back.max(0.0));
+            }
         }
         held += choice.held;
     }

@@ -31,8 +31,8 @@ pub(super) enum Rounding {
 /// ```
 ///
 /// seconds where the passes fit, infinite where not (Beaumont et al. 2019, Optimal checkpointing for
-/// heterogeneous chains, theorem 1: the best of all schedules that keep a tensor, once they keep it,
-/// until its backward pass has run). `O(L^3 slots)`.
+/// heterogeneous chains: the best of all schedules that keep a tensor, once they keep it, until its
+/// backward pass has run; Griewank and Walther 2000 for like blocks). `O(L^3 slots)`.
 pub(super) struct Table<'a> {
     chain: &'a Chain<'a>,
     slots: usize,
