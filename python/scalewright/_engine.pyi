@@ -26,6 +26,8 @@ __all__ = [
     "pairs",
     "partition_layers",
     "progressive_freezing",
+    "rematerialise",
+    "rematerialise_stage",
     "schedule_rules",
     "schedule_run",
     "search",
@@ -230,6 +232,18 @@ def layer_relay(request: str) -> str:
     """Time a step on one device whose weights come from the host a layer at a time.
 
     The request's JSON text holds `layers`, `micro_batches`, `buffers` and `offload_inputs`.
+    """
+
+def rematerialise(request: str) -> str:
+    """Find what a chain of given blocks should keep, compute again or move.
+
+    The request's JSON text holds `blocks`, `budget_bytes`, `output_bytes`, `link`, `slots`, `width`.
+    """
+
+def rematerialise_stage(job: Job, plan: str, asked: str) -> str:
+    """Find what a stage of a plan should keep, compute again or move to its host.
+
+    The JSON text `asked` holds `stage`, `budget_bytes`, `offload`, `slots` and `width`.
     """
 
 def simulate_step(

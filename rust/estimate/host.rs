@@ -4,7 +4,7 @@ use super::chunk::Counts;
 use super::compose::{Composer, Parts, Shares};
 use super::sums::{Detail, Virtual};
 use super::traffic::uncovered;
-use crate::hardware::Host;
+use crate::hardware::{Cluster, Host};
 use crate::memory::host_optimizer_traffic;
 use crate::workload::BlockRole;
 
@@ -87,6 +87,22 @@ impl Offload {
     }
 }
 
+/// Devices of a node that copy at once.
+fn node_devices(cluster: &Cluster) -> f64 {
+    f64::from(cluster.devices.min(cluster.system.devices_per_node.max(1)))
+}
+
+fn host_memory_rate(cluster: &Cluster, host: &Host) -> f64 {
+    host.memory_bandwidth.value() * MEMORY_EFFICIENCY / node_devices(cluster)
+}
+
+/// Bytes a second between a device and its host, each way, if the system has one.
+pub(super) fn host_rate(cluster: &Cluster) -> Option<f64> {
+    let host = cluster.system.host.as_ref()?;
+    let link = host.link_bandwidth.value() * LINK_EFFICIENCY;
+    Some(link.min(host_memory_rate(cluster, host)))
+}
+
 impl Composer<'_> {
     /// True where something of the plan lies in host memory.
     pub(super) fn offloads(&self) -> bool {
@@ -99,22 +115,17 @@ impl Composer<'_> {
 
     /// Devices of a node that do the same at once.
     pub(super) fn node_devices(&self) -> f64 {
-        let cluster = &self.job.cluster;
-        f64::from(cluster.devices.min(cluster.system.devices_per_node.max(1)))
+        node_devices(&self.job.cluster)
     }
 
     /// Seconds that bytes take one way: both directions at once, each at the link's sustained rate
     /// or at the device's part of the host memory's.
     pub(super) fn host_copy(&self, bytes: f64) -> f64 {
-        let rate = |host: &Host| {
-            let link = host.link_bandwidth.value() * LINK_EFFICIENCY;
-            link.min(self.host_memory_rate(host))
-        };
-        self.host().map_or(0.0, |host| bytes / rate(host))
+        host_rate(&self.job.cluster).map_or(0.0, |rate| bytes / rate)
     }
 
     fn host_memory_rate(&self, host: &Host) -> f64 {
-        host.memory_bandwidth.value() * MEMORY_EFFICIENCY / self.node_devices()
+        host_memory_rate(&self.job.cluster, host)
     }
 
     /// Seconds that the host takes to update a rank's elements, at the rate of its memory

@@ -4,5 +4,5 @@ mod footprint;
 pub mod rematerialise;
 
 pub use footprint::{
-    Footprint, Holdings, host_optimizer_traffic, optimizer_bytes, optimizer_traffic,
+    FRAGMENTATION, Footprint, Holdings, host_optimizer_traffic, optimizer_bytes, optimizer_traffic,
 };

@@ -16,6 +16,7 @@ from scalewright.cli import (
     controller,
     estimate,
     plan,
+    rematerialise,
     reproduce,
     schedule,
 )
@@ -27,6 +28,7 @@ _VERBS = (
     compare,
     collective,
     schedule,
+    rematerialise,
     controller,
     catalog,
     reproduce,

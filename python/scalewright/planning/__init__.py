@@ -32,6 +32,17 @@ from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.partitioning import NoPartition, Partition, PartitionStage, partition
 from scalewright.planning.relaying import LayerRelay, layer_relay
+from scalewright.planning.rematerialising import (
+    BlockChoices,
+    Decision,
+    Policy,
+    Recomputation,
+    Rematerialisation,
+    StageRematerialisation,
+    rematerialise,
+    rematerialise_job,
+    rematerialise_stage,
+)
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
 from scalewright.planning.simulation import (
@@ -51,11 +62,13 @@ from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 __all__ = [
     "CATEGORIES",
     "SCHEMA_VERSION",
+    "BlockChoices",
     "Collective",
     "CollectiveOnLinks",
     "Comparison",
     "Controller",
     "Crossover",
+    "Decision",
     "Estimate",
     "Exchange",
     "Flow",
@@ -67,8 +80,11 @@ __all__ = [
     "Operations",
     "Partition",
     "PartitionStage",
+    "Policy",
     "Prices",
     "ProgressiveFreezing",
+    "Recomputation",
+    "Rematerialisation",
     "Row",
     "Schedule",
     "ScheduleRule",
@@ -79,6 +95,7 @@ __all__ = [
     "SliceTimes",
     "SlicedPart",
     "Span",
+    "StageRematerialisation",
     "Swarm",
     "SwarmStage",
     "System",
@@ -102,6 +119,9 @@ __all__ = [
     "model",
     "partition",
     "progressive_freezing",
+    "rematerialise",
+    "rematerialise_job",
+    "rematerialise_stage",
     "schedule",
     "schedules",
     "search",

@@ -1,7 +1,7 @@
 //! What is a chain of blocks whose tensors may be kept, computed again or moved away?
 
 use crate::error::{Error, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Most blocks of a chain.
 pub const MOST_BLOCKS: usize = 512;
@@ -15,7 +15,7 @@ const MOST_WIDTH: usize = 1 << 16;
 const MOST: f64 = 1e30;
 
 /// A chain of blocks, the memory it may fill, and the link to a farther memory.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// Blocks in the order of the forward pass.
@@ -37,7 +37,7 @@ pub struct Request {
 }
 
 /// A block for one micro-batch.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     /// Forward pass, seconds.
@@ -63,7 +63,7 @@ pub struct Block {
 }
 
 /// Selective recomputation of a block.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Partial {
     /// What is kept, the input included.
@@ -73,7 +73,7 @@ pub struct Partial {
 }
 
 /// A link with an engine of its own for each direction.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Rate away from the device.

@@ -13,6 +13,7 @@ const ANEW: usize = 12;
 const CLOSE: f64 = 1e-12;
 
 /// The best choices found, and what no choices can beat.
+#[derive(Debug, Clone)]
 pub(super) struct Chosen {
     pub(super) choices: Vec<Choice>,
     pub(super) time: f64,
@@ -99,7 +100,7 @@ fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Re
     };
     let most_held = field.most_held();
     let at = [count - 1, field.tightest()];
-    let root = at.map(|at| Prices::best(field, &start.front, 0, at));
+    let root = at.map(|at| Prices::best(field, (&start.front, 0), at, best.time));
     let mut current = root.clone();
     let mut levels: Vec<Vec<Label>> = vec![vec![start]];
     let mut open: Vec<Label> = Vec::new();
@@ -110,7 +111,7 @@ fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Re
         }
         let level = &levels[l];
         if l > 0 && l % (count / ANEW + 1) == 0 {
-            current = at.map(|at| Prices::best(field, &level[0].front, l, at));
+            current = at.map(|at| Prices::best(field, (&level[0].front, l), at, best.time));
         }
         open.clear();
         for (parent, label) in (0..).zip(level) {

@@ -4,33 +4,45 @@ use super::chain::Chain;
 use super::retention::Choice;
 use super::transfers::{Front, Lanes};
 
-/// Points at which a price is tried, by halving an interval; enough for bounds that lose nothing.
-const MEMORY_STEPS: u32 = 40;
-const LINK_STEPS: u32 = 16;
-/// The golden section.
-const GOLDEN: f64 = 0.618_033_988_749_894_9;
+/// Steps towards the best prices.
+const STEPS: u32 = 240;
+/// Steps that may better nothing before the next ones are made shorter.
+const PATIENCE: u32 = 12;
 
 /// Blocks, their choices, and the lanes.
 pub(super) struct Field<'a> {
     pub(super) chain: &'a Chain<'a>,
     pub(super) lanes: Lanes,
     pub(super) choices: &'a [Vec<Choice>],
-    /// Of each block, the most that earlier ones may hold when it runs.
-    pub(super) rooms: Vec<f64>,
+    /// Of each block, the most that may lie beside its passes when it runs, forward and back.
+    rooms: Vec<[f64; 2]>,
+}
+
+/// Prices of a block's choice.
+struct Rates {
+    /// Of a second forward and back.
+    passes: [f64; 2],
+    /// Of a byte that is held, and of one that moves.
+    held: f64,
+    moved: f64,
 }
 
 impl<'a> Field<'a> {
     pub(super) fn new(chain: &'a Chain<'a>, lanes: Lanes, choices: &'a [Vec<Choice>]) -> Self {
-        let least = |of: &Vec<Choice>| {
-            let needs = of.iter().map(|c| c.forward.max(c.backward));
-            needs.fold(f64::INFINITY, f64::min)
+        let room = |of: &Vec<Choice>, need: fn(&Choice) -> f64| {
+            lanes.budget - of.iter().map(need).fold(f64::INFINITY, f64::min)
         };
+        let rooms = |of: &Vec<Choice>| [room(of, |c| c.forward), room(of, |c| c.backward)];
         Self {
             chain,
             lanes,
             choices,
-            rooms: choices.iter().map(|of| lanes.budget - least(of)).collect(),
+            rooms: choices.iter().map(rooms).collect(),
         }
+    }
+
+    fn room(&self, l: usize) -> f64 {
+        self.rooms[l][0].min(self.rooms[l][1])
     }
 
     /// After each block, the most that may be held if later blocks are to fit at all.
@@ -40,7 +52,9 @@ impl<'a> Field<'a> {
         for l in (1..count).rev() {
             let least = self.choices[l].iter().map(|c| c.held);
             let least = least.fold(f64::INFINITY, f64::min);
-            most[l - 1] = self.rooms[l].min(most[l] - least);
+            // sums in another order may differ in the last bits
+            let slack = 1e-12 * self.lanes.budget;
+            most[l - 1] = (self.room(l) + slack).min(most[l] - least);
         }
         most
     }
@@ -49,138 +63,204 @@ impl<'a> Field<'a> {
     pub(super) fn tightest(&self) -> usize {
         let (mut held, mut best) = (0.0, (f64::NEG_INFINITY, 0));
         for (l, block) in self.chain.blocks.iter().enumerate() {
-            if held - self.rooms[l] >= best.0 {
-                best = (held - self.rooms[l], l);
+            if held - self.room(l) >= best.0 {
+                best = (held - self.room(l), l);
             }
             held += block.kept_bytes;
         }
         best.1
     }
 
-    /// A block's least price: seconds of the pass and the link by their weights, and held bytes.
-    fn least(&self, l: usize, [link, memory]: [f64; 2], holds: bool) -> f64 {
-        let rate = self.lanes.write + self.lanes.read;
-        let passes = self.chain.blocks[l].passes();
+    /// The choice of a block whose price is least, and that price.
+    fn cheapest(&self, l: usize, rates: &Rates) -> (f64, &Choice) {
+        let block = &self.chain.blocks[l];
+        let passes = rates.passes[0] * block.forward_s + rates.passes[1] * block.backward_s;
         let of = |choice: &Choice| {
-            let held = if holds { memory * choice.held } else { 0.0 };
-            (1.0 - link) * (passes + choice.again) + link * choice.moved * rate + held
+            let again = rates.passes[1] * choice.again;
+            again + rates.held * choice.held + rates.moved * choice.moved
         };
-        self.choices[l].iter().map(of).fold(f64::INFINITY, f64::min)
+        let mut best = (f64::INFINITY, &self.choices[l][0]);
+        for choice in &self.choices[l] {
+            if of(choice) < best.0 {
+                best = (of(choice), choice);
+            }
+        }
+        (best.0 + passes, best.1)
     }
 }
 
-/// A lower bound from prices of memory and link (Lagrange's relaxation; Geoffrion 1974).
+/// Shares of a lower bound's parts; `held` in passes' seconds for all kept bytes.
+#[derive(Debug, Clone, Copy)]
+struct Weights {
+    link: f64,
+    write: f64,
+    read: f64,
+    held: f64,
+}
+
+impl Weights {
+    /// Moves along a direction and back to where the parts are shares.
+    fn along(self, direction: [f64; 4], step: f64) -> Self {
+        let link = (self.link + step * direction[0]).clamp(0.0, 1.0);
+        let within = |share: f64| share.clamp(0.0, 1.0 - link);
+        Self {
+            link,
+            write: within(self.write + step * direction[1]),
+            read: within(self.read + step * direction[2]),
+            held: (self.held + step * direction[3]).max(0.0),
+        }
+    }
+}
+
+/// A lower bound from prices of memory, link and passes (Lagrange's relaxation; Geoffrion 1974).
 ///
-/// With the passes `P`, the link's work `Q` and the bytes `R` of the blocks in front of block `p`,
-/// every step takes `max(P, Q)` seconds or more and has `R <= room_p`. So for any share `v` from 0
-/// to 1 and any price `u >= 0`, seconds a byte,
+/// Of the blocks in front of block `p`, `R` bytes are held and `M` moved; the passes take `F` seconds
+/// forward and `G` back. When `p` runs, all but its room of `R + M` has left, or is not back yet, so
+/// with `f_p..` for the passes from `p` on
 ///
 /// ```text
-/// step >= (1 - v) P + v Q + u (R - room_p)
+/// forward  >= F,  (R + M - room_p) / write rate + f_p..
+/// backward >= G,  (R + M - room'_p) / read rate + g_p..
+/// step     >= forward + backward,  all moved bytes (1 / write rate + 1 / read rate)
+/// R        <= room_p
 /// ```
 ///
-/// whose least value is found block by block.
+/// Any mean of these, with any price of the last, bounds the step; its least value over all choices
+/// is found block by block. The weights are bettered by steps along the gradient (Polyak 1969).
 #[derive(Debug, Clone)]
 pub(super) struct Prices {
-    weights: [f64; 2],
+    weights: Weights,
+    /// Price of a held byte, seconds.
+    held: f64,
     at: usize,
-    room: f64,
+    rooms: [f64; 2],
+    lanes: Lanes,
     /// Least prices of the blocks from each one on.
     rest: Vec<f64>,
 }
 
 impl Prices {
-    /// The best prices for a front after `done` blocks, with the memory in front of block `at`.
-    pub(super) fn best(field: &Field, front: &Front, done: usize, at: usize) -> Self {
-        let value = |prices: [f64; 2]| {
-            let rest = (done..field.choices.len()).map(|l| field.least(l, prices, l < at));
-            let held = if done <= at {
-                front.held - field.rooms[at]
-            } else {
-                0.0
-            };
-            price(front, prices, held) + rest.sum::<f64>()
-        };
-        let links = if field.lanes.write > 0.0 {
-            LINK_STEPS
-        } else {
-            0
-        };
-        let along = |log: f64| {
-            let memory = log.exp();
-            golden(links, [0.0, 1.0], |link| value([link, memory]))
+    /// Good prices for a front after `done` blocks, with the memory in front of block `at`.
+    /// `target`: what the bound may reach, as the best time known.
+    pub(super) fn best(
+        field: &Field,
+        (front, done): (&Front, usize),
+        at: usize,
+        target: f64,
+    ) -> Self {
+        let mut prices = Self {
+            weights: Weights {
+                link: 0.0,
+                write: 0.0,
+                read: 0.0,
+                held: 0.0,
+            },
+            held: 0.0,
+            at,
+            rooms: field.rooms[at],
+            lanes: field.lanes,
+            rest: vec![],
         };
         let bytes: f64 = field.chain.blocks.iter().map(|b| b.kept_bytes).sum();
-        let usual = (field.chain.compute().max(f64::MIN_POSITIVE) / bytes.max(1.0)).ln();
-        let (log, (link, _)) = {
-            let (log, _) = golden(MEMORY_STEPS, [usual - 12.0, usual + 9.0], |log| {
-                along(log).1
-            });
-            (log, along(log))
-        };
-        // where memory does not bind its price is nothing
-        let (free, without) = golden(links, [0.0, 1.0], |link| value([link, 0.0]));
-        let prices = if value([link, log.exp()]) > without {
-            [link, log.exp()]
-        } else {
-            [free, 0.0]
-        };
-        Self::new(field, prices, at)
+        let scale = field.chain.compute() / bytes.max(f64::MIN_POSITIVE);
+        let mut weights = prices.weights;
+        let mut best = (f64::NEG_INFINITY, weights);
+        let (mut reach, mut idle) = (1.0, 0);
+        for _ in 0..STEPS {
+            prices.set(weights, scale);
+            let (value, slope) = prices.slope(field, front, done, scale);
+            idle += 1;
+            if value > best.0 {
+                (best, idle) = ((value, weights), 0);
+            } else if idle > PATIENCE {
+                (reach, idle, weights) = (reach * 0.5, 0, best.1);
+            }
+            let square: f64 = slope.iter().map(|s| s * s).sum();
+            let goal = if target.is_finite() {
+                target
+            } else {
+                1.05 * best.0.abs()
+            };
+            if square <= 0.0 || goal <= value {
+                break;
+            }
+            weights = weights.along(slope, reach * (goal - value) / square);
+        }
+        prices.set(best.1, scale);
+        prices.rest = vec![0.0; field.choices.len() + 1];
+        for l in (0..field.choices.len()).rev() {
+            prices.rest[l] = prices.rest[l + 1] + field.cheapest(l, &prices.rates(l)).0;
+        }
+        prices
     }
 
-    fn new(field: &Field, prices: [f64; 2], at: usize) -> Self {
-        let count = field.choices.len();
-        let mut rest = vec![0.0; count + 1];
-        for l in (0..count).rev() {
-            rest[l] = rest[l + 1] + field.least(l, prices, l < at);
+    fn set(&mut self, weights: Weights, scale: f64) {
+        (self.weights, self.held) = (weights, weights.held * scale);
+    }
+
+    fn rates(&self, l: usize) -> Rates {
+        let Weights {
+            link, write, read, ..
+        } = self.weights;
+        let moved = link * (self.lanes.write + self.lanes.read);
+        if l >= self.at {
+            return Rates {
+                passes: [1.0 - link; 2],
+                held: 0.0,
+                moved,
+            };
         }
-        Self {
-            weights: prices,
-            at,
-            room: field.rooms[at],
-            rest,
+        let lies = write * self.lanes.write + read * self.lanes.read;
+        Rates {
+            passes: [1.0 - link - write, 1.0 - link - read],
+            held: self.held + lies,
+            moved: moved + lies,
         }
+    }
+
+    /// What a front after `done` blocks adds, and how that changes with each weight.
+    fn start(&self, front: &Front, done: usize) -> (f64, [f64; 4]) {
+        let Weights {
+            link, write, read, ..
+        } = self.weights;
+        let mut slope = [front.link() - front.passes, 0.0, 0.0, 0.0];
+        let mut value = front.passes + link * slope[0];
+        if done <= self.at {
+            let late = |room: f64, rate: f64| (front.held - room) * rate;
+            slope[1] = front.writes + late(self.rooms[0], self.lanes.write);
+            slope[2] = front.reads + late(self.rooms[1], self.lanes.read);
+            slope[3] = front.held - self.rooms[0].min(self.rooms[1]);
+            value += write * slope[1] + read * slope[2] + self.held * slope[3];
+        }
+        (value, slope)
+    }
+
+    /// The bound, and how it changes with each weight.
+    fn slope(&self, field: &Field, front: &Front, done: usize, scale: f64) -> (f64, [f64; 4]) {
+        let (mut value, mut slope) = self.start(front, done);
+        slope[3] *= scale;
+        let rate = self.lanes.write + self.lanes.read;
+        for l in done..field.choices.len() {
+            let (price, choice) = field.cheapest(l, &self.rates(l));
+            let block = &field.chain.blocks[l];
+            let back = block.backward_s + choice.again;
+            value += price;
+            slope[0] += choice.moved * rate - block.forward_s - back;
+            if l < self.at {
+                let lies = choice.held + choice.moved;
+                slope[1] += lies * self.lanes.write - block.forward_s;
+                slope[2] += lies * self.lanes.read - back;
+                slope[3] += choice.held * scale;
+            }
+        }
+        if self.lanes.write == 0.0 {
+            slope[..3].fill(0.0);
+        }
+        (value, slope)
     }
 
     /// What no step can beat that goes on from a front after `done` blocks.
     pub(super) fn bound(&self, front: &Front, done: usize) -> f64 {
-        let held = if done <= self.at {
-            front.held - self.room
-        } else {
-            0.0
-        };
-        price(front, self.weights, held) + self.rest[done]
-    }
-}
-
-fn price(front: &Front, [link, memory]: [f64; 2], held: f64) -> f64 {
-    (1.0 - link) * front.passes + link * front.link() + memory * held
-}
-
-/// Where a function of one peak has it, and how high it is there (Kiefer 1953).
-fn golden(steps: u32, [mut low, mut high]: [f64; 2], of: impl Fn(f64) -> f64) -> (f64, f64) {
-    if steps == 0 {
-        return (low, of(low));
-    }
-    let inner = |low: f64, high: f64| [high - GOLDEN * (high - low), low + GOLDEN * (high - low)];
-    let [mut left, mut right] = inner(low, high);
-    let (mut at_left, mut at_right) = (of(left), of(right));
-    for _ in 0..steps {
-        if at_left < at_right {
-            low = left;
-            (left, at_left) = (right, at_right);
-            right = inner(low, high)[1];
-            at_right = of(right);
-        } else {
-            high = right;
-            (right, at_right) = (left, at_left);
-            left = inner(low, high)[0];
-            at_left = of(left);
-        }
-    }
-    if at_left > at_right {
-        (left, at_left)
-    } else {
-        (right, at_right)
+        self.start(front, done).0 + self.rest[done]
     }
 }

@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 
 /// Slack of rounding to slots, so that whole multiples of a slot stay such.
 const SLACK: f64 = 1e-12;
+/// Slots that are weighed one by one.
+const STRETCH: usize = 24;
 
 /// How bytes become slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,18 +207,32 @@ impl<'a> Table<'a> {
                 continue;
             }
             let (behind, before) = (self.row(from, last), self.row(first, front));
-            // times fall with slots: where the fastest is no better, no later slot is either
-            let fastest = passed + behind[self.slots - input] + before[self.slots];
-            let end = best.partition_point(|best| *best > fastest);
-            if end <= start {
-                continue;
-            }
-            let pairs = behind[start - input..].iter().zip(&before[start..]);
-            for (best, (behind, before)) in best[start..end].iter_mut().zip(pairs) {
-                let time = passed + behind + before;
-                *best = if time < *best { time } else { *best };
-            }
+            let behind = &behind[start - input..=self.slots - input];
+            better(&mut best[start..], behind, &before[start..], passed);
         }
+    }
+}
+
+/// Lowers each time to the sum of two others and `passed`, where that is less. All fall with slots,
+/// so a stretch whose last sum is no less than its first time has none that is.
+fn better(best: &mut [f64], behind: &[f64], before: &[f64], passed: f64) {
+    let (Some(&slowest), [.., behind_end], [.., before_end]) = (best.first(), behind, before)
+    else {
+        return;
+    };
+    if passed + behind_end + before_end >= slowest {
+        return;
+    }
+    if best.len() > STRETCH {
+        let half = best.len() / 2;
+        let (low, high) = best.split_at_mut(half);
+        better(low, &behind[..half], &before[..half], passed);
+        better(high, &behind[half..], &before[half..], passed);
+        return;
+    }
+    for (best, (behind, before)) in best.iter_mut().zip(behind.iter().zip(before)) {
+        let time = passed + behind + before;
+        *best = if time < *best { time } else { *best };
     }
 }
 

@@ -1,12 +1,12 @@
 //! How soon does a chain go forward and back in a budget, by recomputation alone and beside a link?
 
 use super::chain::{Chain, Request};
-use super::choosing::choose;
+use super::choosing::{Chosen, choose};
 use super::laid::{Span, lay};
 use super::least::Least;
 use super::recompute::{Rounding, Table};
 use super::retention::{Choice, Retention};
-use super::sequence::{Operation, operations, walk};
+use super::sequence::{Operation, Pass, operations, walk};
 use super::transfers::{Lanes, evaluate};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -119,11 +119,23 @@ pub fn rematerialise(request: &Request, control: &Control) -> Result<Remateriali
     let lanes = Lanes::new(request.budget_bytes, request.link);
     let least = Least::new(&chain);
     let least_bytes = least.bytes(&chain);
-    let choice = choices(&chain, lanes, request, control)?;
+    let how = (request.link.is_some(), request.width);
+    let chosen = choose(&chain, lanes, how, control)?;
     let recompute = if fits(least_bytes, request.budget_bytes) {
-        Some(recomputed(&chain, &least, request, control)?)
+        let alone = match (&chosen, request.link) {
+            (Some(chosen), None) => Some(chosen.clone()),
+            (_, None) => None,
+            _ => choose(&chain, lanes, (false, request.width), control)?,
+        };
+        let mut orders = vec![operations(&chain, &least)];
+        orders.extend(alone.map(|alone| one_by_one(&alone.choices)));
+        Some(recomputed(&chain, least_bytes, request, orders, control)?)
     } else {
         None
+    };
+    let choice = match chosen {
+        Some(chosen) => Some(choices(&chain, &lanes, &chosen)?),
+        None => None,
     };
     if recompute.is_none() && choice.is_none() {
         let moved = moved_least(&chain, request);
@@ -162,10 +174,12 @@ fn moved_least(chain: &Chain, request: &Request) -> f64 {
     (0..chain.blocks.len()).map(need).fold(0.0, f64::max)
 }
 
+/// The best of some orders and of the table's.
 fn recomputed(
     chain: &Chain,
-    least: &Least,
+    least_bytes: f64,
     request: &Request,
+    mut orders: Vec<Vec<Operation>>,
     control: &Control,
 ) -> Result<Recomputed> {
     let cut = (request.budget_bytes, request.slots);
@@ -175,35 +189,53 @@ fn recomputed(
         || table(Rounding::Down).map(|table| table.best()),
     );
     let (above, below) = (above?, below?);
-    let sparing = operations(chain, least);
-    let mut order = sparing;
-    let (mut time, mut peak) = walk(chain, &order);
-    if above.best() <= time {
-        order = operations(chain, &above);
-        (time, peak) = walk(chain, &order);
+    if above.best().is_finite() {
+        orders.push(operations(chain, &above));
     }
-    let bound = below.min(time).max(chain.compute()).min(time);
+    let mut best = (f64::INFINITY, 0.0, vec![]);
+    for order in orders {
+        let (time, peak) = walk(chain, &order);
+        if time < best.0 {
+            best = (time, peak, order);
+        }
+    }
+    let (time, peak, order) = best;
+    let bound = below.max(chain.compute()).min(time);
     Ok(Recomputed {
         time_s: time,
         bound_s: bound,
         gap: gap(time, bound),
         peak_bytes: peak,
-        least_bytes: least.bytes(chain),
+        least_bytes,
         operations: order,
     })
 }
 
-fn choices(
-    chain: &Chain,
-    lanes: Lanes,
-    request: &Request,
-    control: &Control,
-) -> Result<Option<Choices>> {
-    let how = (request.link.is_some(), request.width);
-    let Some(chosen) = choose(chain, lanes, how, control)? else {
-        return Ok(None);
-    };
-    let laid = lay(chain, &lanes, &chosen.choices)?;
+/// The passes of a choice for each block where nothing moves.
+fn one_by_one(choices: &[Choice]) -> Vec<Operation> {
+    let forward = choices.iter().enumerate().map(|(block, choice)| {
+        let pass = match choice.retention {
+            Retention::Partial => Pass::ForwardKeepPart,
+            Retention::Recompute => Pass::ForwardKeepInput,
+            _ => Pass::ForwardKeepAll,
+        };
+        Operation { pass, block }
+    });
+    let mut order: Vec<Operation> = forward.collect();
+    for (block, choice) in choices.iter().enumerate().rev() {
+        if choice.retention == Retention::Recompute {
+            let pass = Pass::ForwardKeepAll;
+            order.push(Operation { pass, block });
+        }
+        let pass = Pass::Backward;
+        order.push(Operation { pass, block });
+    }
+    order
+}
+
+/// A choice, laid out as tasks.
+fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
+    let laid = lay(chain, lanes, &chosen.choices)?;
     let again: f64 = chosen.choices.iter().map(|c| c.again).sum();
     let bound = chosen.bound.max(chain.compute()).min(chosen.time);
     let decision = |(l, choice): (usize, &Choice)| Decision {
@@ -215,7 +247,7 @@ fn choices(
         write: laid.write[l],
         read: laid.read[l],
     };
-    Ok(Some(Choices {
+    Ok(Choices {
         time_s: chosen.time,
         simulated_s: laid.time,
         bound_s: bound,
@@ -225,7 +257,7 @@ fn choices(
         wait_s: (chosen.time - chain.compute() - again).max(0.0),
         moved_bytes: chosen.choices.iter().map(|c| c.moved).sum(),
         blocks: chosen.choices.iter().enumerate().map(decision).collect(),
-    }))
+    })
 }
 
 /// Every retention for all blocks.
