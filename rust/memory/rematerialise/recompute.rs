@@ -42,6 +42,8 @@ pub(super) struct Table<'a> {
     rounding: Rounding,
     /// Rows of `slots + 1`, by last block, then first block.
     times: Vec<f64>,
+    /// From how many slots on each row is finite.
+    begins: Vec<usize>,
     /// Slots of each block's input, the chain's output behind them.
     inputs: Vec<usize>,
     /// Of each block, what stays behind a forward pass that keeps all, or part, its output included.
@@ -73,6 +75,7 @@ impl<'a> Table<'a> {
             unit: (budget - chain.inputs[0]).max(0.0) / slots as f64,
             rounding,
             times: vec![f64::INFINITY; count * (count + 1) / 2 * (slots + 1)],
+            begins: vec![0; count * (count + 1) / 2],
             inputs: vec![],
             stays: vec![],
         };
@@ -84,6 +87,7 @@ impl<'a> Table<'a> {
                 [Some(table.round(chain.extra(l) + output)), part]
             })
             .collect();
+        let mut best = vec![f64::INFINITY; slots + 1];
         for last in 0..count {
             if control.is_cancelled() {
                 let what = format!("{last} of {count} blocks are in the table");
@@ -91,7 +95,7 @@ impl<'a> Table<'a> {
             }
             let needs = table.needs(last);
             for first in (0..=last).rev() {
-                table.fill(first, last, &needs);
+                table.fill(first, last, &needs, &mut best);
             }
         }
         Ok(table)
@@ -125,12 +129,14 @@ impl<'a> Table<'a> {
         low
     }
 
-    fn at(&self, first: usize, last: usize) -> usize {
-        (last * (last + 1) / 2 + first) * (self.slots + 1)
+    fn row(&self, first: usize, last: usize) -> &[f64] {
+        &self.times[index(first, last) * (self.slots + 1)..][..=self.slots]
     }
 
-    fn row(&self, first: usize, last: usize) -> &[f64] {
-        &self.times[self.at(first, last)..][..=self.slots]
+    fn set(&mut self, first: usize, last: usize, times: &[f64]) {
+        let begin = index(first, last) * times.len();
+        self.times[begin..begin + times.len()].copy_from_slice(times);
+        self.begins[index(first, last)] = times.partition_point(|time| time.is_infinite());
     }
 
     fn needs(&self, last: usize) -> Needs {
@@ -166,14 +172,15 @@ impl<'a> Table<'a> {
         Some((block.passes() + again.map_or(0.0, |p| p.again_s), least))
     }
 
-    fn fill(&mut self, first: usize, last: usize, needs: &Needs) {
-        let (row, width) = (self.at(first, last), self.slots + 1);
-        let mut best = vec![f64::INFINITY; width];
+    /// Computes a row in `best`, which holds as many times as a row.
+    fn fill(&mut self, first: usize, last: usize, needs: &Needs, best: &mut [f64]) {
+        let width = best.len();
+        best.fill(f64::INFINITY);
         if first == last {
             if let Some((time, least)) = self.kept(first, 0, needs) {
                 best[least.min(width)..].fill(time);
             }
-            self.times[row..row + width].copy_from_slice(&best);
+            self.set(first, last, best);
             return;
         }
         for part in 0..2 {
@@ -187,8 +194,8 @@ impl<'a> Table<'a> {
                 }
             }
         }
-        self.split(first, last, needs, &mut best);
-        self.times[row..row + width].copy_from_slice(&best);
+        self.split(first, last, needs, best);
+        self.set(first, last, best);
     }
 
     /// Weighs every later block whose input may be kept alone.
@@ -202,7 +209,9 @@ impl<'a> Table<'a> {
             passed += self.chain.blocks[front].forward_s;
             least = least.max(needs.passing[front][usize::from(front > first)]);
             let input = self.inputs[from];
-            let start = least.max(input);
+            let start = least
+                .max(input + self.begins[index(from, last)])
+                .max(self.begins[index(first, front)]);
             if start > self.slots {
                 continue;
             }
@@ -211,6 +220,11 @@ impl<'a> Table<'a> {
             better(&mut best[start..], behind, &before[start..], passed);
         }
     }
+}
+
+/// Which row holds the blocks `first..=last`.
+fn index(first: usize, last: usize) -> usize {
+    last * (last + 1) / 2 + first
 }
 
 /// Lowers each time to the sum of two others and `passed`, where that is less. All fall with slots,
