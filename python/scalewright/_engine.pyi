@@ -237,7 +237,8 @@ def layer_relay(request: str) -> str:
 def rematerialise(request: str) -> str:
     """Find what a chain of given blocks should keep, compute again or move.
 
-    The request's JSON text holds `blocks`, `budget_bytes`, `output_bytes`, `link`, `slots`, `width`.
+    The request's JSON text holds `blocks`, `budget_bytes`, `output_bytes`, `link`, `slots` and
+    `width`.
     """
 
 def rematerialise_stage(job: Job, plan: str, asked: str) -> str:

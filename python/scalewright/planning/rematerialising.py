@@ -181,8 +181,8 @@ def rematerialise_stage(
     """Find what a stage of a plan should keep, compute again or move to its host.
 
     The chain is one micro-batch through the blocks of the stage, at the prices of `estimate`:
-    without sends, and without the traffic of sharded weights. Layers may be computed again, whole or
-    selectively; embedding and head never are. What the plan says of `recompute` and
+    without sends, and without the traffic of sharded weights. Layers may be computed again, whole
+    or selectively; embedding and head never are. What the plan says of `recompute` and
     `offload_activations` is left aside.
 
     Args:

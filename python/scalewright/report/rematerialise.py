@@ -67,7 +67,9 @@ def _show_blocks(found: StageRematerialisation, screen: Console) -> None:
     if choice is None:
         return
     heading(screen, "Blocks")
-    rows = table("blocks", "kind", "choice", "forward", "backward", "kept", "stays", "moves", left=3)
+    rows = table(
+        "blocks", "kind", "choice", "forward", "backward", "kept", "stays", "moves", left=3
+    )
     decided = list(zip(found.names, found.blocks, choice.blocks, strict=True))
     begin = 0
     while begin < len(decided):

@@ -9,6 +9,9 @@ use crate::error::{Error, Result};
 
 /// How often prices are made anew along a chain.
 const ANEW: usize = 12;
+/// Labels that are completed then, and how dear held bytes are meanwhile.
+const FEW: usize = 8;
+const DEARER: [f64; 5] = [1.0, 0.8, 1.25, 0.5, 2.0];
 /// A choice that is no better than this share of the best is none.
 const CLOSE: f64 = 1e-12;
 
@@ -42,10 +45,13 @@ struct Label {
 /// dominates, or whose bound (`Prices`) is no better than the best that is known. At most `width` go
 /// on, those with the least bounds; the least bound among the others joins the answer's. So the
 /// answer is proven best where nothing had to be left out, and else within its gap.
+///
+/// `known`: a choice that is to be bettered, if there is one.
 pub(super) fn choose(
     chain: &Chain,
     lanes: Lanes,
     (link, width): (bool, usize),
+    known: Option<&Chosen>,
     control: &Control,
 ) -> Result<Option<Chosen>> {
     let count = chain.blocks.len();
@@ -57,6 +63,14 @@ pub(super) fn choose(
         left_out: f64::INFINITY,
     };
     uniform(&field, &mut best);
+    if let Some(known) = known.filter(|known| known.time < best.time) {
+        let pick = |(of, choice): (&Vec<Choice>, &Choice)| {
+            let place = of.iter().position(|c| c.retention == choice.retention);
+            u8::try_from(place.unwrap_or(0)).unwrap_or(0)
+        };
+        best.picks = choices.iter().zip(&known.choices).map(pick).collect();
+        best.time = known.time;
+    }
     for width in [(width / 16).max(1), width] {
         best.left_out = f64::INFINITY;
         follow(&field, width, &mut best, control)?;
@@ -110,8 +124,11 @@ fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Re
             return Err(Error::Cancelled { what });
         }
         let level = &levels[l];
-        if l > 0 && l % (count / ANEW + 1) == 0 {
+        if l % (count / ANEW + 1) == 0 {
             current = at.map(|at| Prices::best(field, (&level[0].front, l), at, best.time));
+            for prices in &current {
+                complete(field, &levels, prices, &most_held, best);
+            }
         }
         open.clear();
         for (parent, label) in (0..).zip(level) {
@@ -145,6 +162,40 @@ fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Re
     Ok(())
 }
 
+/// Goes on from the first few labels by the cheapest choices that fit, at prices more and less dear.
+fn complete(
+    field: &Field,
+    levels: &[Vec<Label>],
+    prices: &Prices,
+    most_held: &[f64],
+    best: &mut Best,
+) {
+    let (done, count) = (levels.len() - 1, field.choices.len());
+    let mut tail = Vec::with_capacity(count - done);
+    for label in levels[done].iter().take(FEW) {
+        for dearer in DEARER {
+            let mut front = Some(label.front);
+            tail.clear();
+            for (l, &most) in most_held.iter().enumerate().skip(done) {
+                let Some(from) = front else { break };
+                let rates = prices.rates(l, dearer);
+                let next = (0..).zip(&field.choices[l]).filter_map(|(pick, choice)| {
+                    let next = from.next(field.chain, &field.lanes, l, choice)?;
+                    (next.held <= most).then(|| (rates.of(choice), pick, next))
+                });
+                let next = next.min_by(|a, b| a.0.total_cmp(&b.0));
+                front = next.map(|(_, _, front)| front);
+                tail.extend(next.map(|(_, pick, _)| pick));
+            }
+            if let Some(time) = front.map(|front| front.end()).filter(|t| *t < best.time) {
+                best.time = time;
+                best.picks = traced(levels, label);
+                best.picks.extend(&tail);
+            }
+        }
+    }
+}
+
 /// The labels that go on: none dominated, the least bounds first.
 fn keep(open: &mut [Label], width: usize, left_out: &mut f64) -> Vec<Label> {
     let key = |label: &Label| (label.bound, label.front.passes);
@@ -169,18 +220,24 @@ fn keep(open: &mut [Label], width: usize, left_out: &mut f64) -> Vec<Label> {
 /// Takes the best of the last level over, if it betters what is known.
 fn finish(levels: &[Vec<Label>], best: &mut Best) {
     let last = levels.last().into_iter().flatten();
-    let Some(mut label) = last.min_by(|a, b| a.front.end().total_cmp(&b.front.end())) else {
+    let Some(label) = last.min_by(|a, b| a.front.end().total_cmp(&b.front.end())) else {
         return;
     };
     if label.front.end() >= best.time {
         return;
     }
     best.time = label.front.end();
-    let mut picks = Vec::with_capacity(levels.len() - 1);
+    best.picks = traced(levels, label);
+}
+
+/// The choices that led to a label of the last level.
+fn traced(levels: &[Vec<Label>], last: &Label) -> Vec<u8> {
+    let mut label = last;
+    let mut picks = Vec::with_capacity(levels.len());
     for level in levels[..levels.len() - 1].iter().rev() {
         picks.push(label.pick);
         label = &level[label.parent as usize];
     }
     picks.reverse();
-    best.picks = picks;
+    picks
 }

@@ -19,12 +19,20 @@ pub(super) struct Field<'a> {
 }
 
 /// Prices of a block's choice.
-struct Rates {
+pub(super) struct Rates {
     /// Of a second forward and back.
     passes: [f64; 2],
     /// Of a byte that is held, and of one that moves.
     held: f64,
     moved: f64,
+}
+
+impl Rates {
+    /// Price of a choice, the passes themselves left out.
+    pub(super) fn of(&self, choice: &Choice) -> f64 {
+        let again = self.passes[1] * choice.again;
+        again + self.held * choice.held + self.moved * choice.moved
+    }
 }
 
 impl<'a> Field<'a> {
@@ -75,14 +83,11 @@ impl<'a> Field<'a> {
     fn cheapest(&self, l: usize, rates: &Rates) -> (f64, &Choice) {
         let block = &self.chain.blocks[l];
         let passes = rates.passes[0] * block.forward_s + rates.passes[1] * block.backward_s;
-        let of = |choice: &Choice| {
-            let again = rates.passes[1] * choice.again;
-            again + rates.held * choice.held + rates.moved * choice.moved
-        };
         let mut best = (f64::INFINITY, &self.choices[l][0]);
         for choice in &self.choices[l] {
-            if of(choice) < best.0 {
-                best = (of(choice), choice);
+            let price = rates.of(choice);
+            if price < best.0 {
+                best = (price, choice);
             }
         }
         (best.0 + passes, best.1)
@@ -189,7 +194,7 @@ impl Prices {
         prices.set(best.1, scale);
         prices.rest = vec![0.0; field.choices.len() + 1];
         for l in (0..field.choices.len()).rev() {
-            prices.rest[l] = prices.rest[l + 1] + field.cheapest(l, &prices.rates(l)).0;
+            prices.rest[l] = prices.rest[l + 1] + field.cheapest(l, &prices.rates(l, 1.0)).0;
         }
         prices
     }
@@ -198,7 +203,8 @@ impl Prices {
         (self.weights, self.held) = (weights, weights.held * scale);
     }
 
-    fn rates(&self, l: usize) -> Rates {
+    /// Prices of a block's choice, held bytes so many times as dear.
+    pub(super) fn rates(&self, l: usize, dearer: f64) -> Rates {
         let Weights {
             link, write, read, ..
         } = self.weights;
@@ -213,7 +219,7 @@ impl Prices {
         let lies = write * self.lanes.write + read * self.lanes.read;
         Rates {
             passes: [1.0 - link - write, 1.0 - link - read],
-            held: self.held + lies,
+            held: self.held * dearer + lies,
             moved: moved + lies,
         }
     }
@@ -241,7 +247,7 @@ impl Prices {
         slope[3] *= scale;
         let rate = self.lanes.write + self.lanes.read;
         for l in done..field.choices.len() {
-            let (price, choice) = field.cheapest(l, &self.rates(l));
+            let (price, choice) = field.cheapest(l, &self.rates(l, 1.0));
             let block = &field.chain.blocks[l];
             let back = block.backward_s + choice.again;
             value += price;

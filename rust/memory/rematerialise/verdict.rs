@@ -119,19 +119,23 @@ pub fn rematerialise(request: &Request, control: &Control) -> Result<Remateriali
     let lanes = Lanes::new(request.budget_bytes, request.link);
     let least = Least::new(&chain);
     let least_bytes = least.bytes(&chain);
-    let how = (request.link.is_some(), request.width);
-    let chosen = choose(&chain, lanes, how, control)?;
+    let alone = choose(&chain, lanes, (false, request.width), None, control)?;
     let recompute = if fits(least_bytes, request.budget_bytes) {
-        let alone = match (&chosen, request.link) {
-            (Some(chosen), None) => Some(chosen.clone()),
-            (_, None) => None,
-            _ => choose(&chain, lanes, (false, request.width), control)?,
-        };
         let mut orders = vec![operations(&chain, &least)];
-        orders.extend(alone.map(|alone| one_by_one(&alone.choices)));
+        orders.extend(alone.as_ref().map(|alone| one_by_one(&alone.choices)));
         Some(recomputed(&chain, least_bytes, request, orders, control)?)
     } else {
         None
+    };
+    let chosen = match request.link {
+        None => alone,
+        Some(_) => choose(
+            &chain,
+            lanes,
+            (true, request.width),
+            alone.as_ref(),
+            control,
+        )?,
     };
     let choice = match chosen {
         Some(chosen) => Some(choices(&chain, &lanes, &chosen)?),
@@ -195,7 +199,8 @@ fn recomputed(
     let mut best = (f64::INFINITY, 0.0, vec![]);
     for order in orders {
         let (time, peak) = walk(chain, &order);
-        if time < best.0 {
+        // of equal ones the shorter
+        if (time, order.len()) < (best.0, best.2.len()) {
             best = (time, peak, order);
         }
     }
