@@ -242,6 +242,7 @@ fn one_by_one(choices: &[Choice]) -> Vec<Operation> {
 fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
     let laid = lay(chain, lanes, &chosen.choices)?;
     let again: f64 = chosen.choices.iter().map(|c| c.again).sum();
+    let waited = chosen.time - chain.compute() - again;
     let bound = chosen.bound.max(chain.compute()).min(chosen.time);
     let decision = |(l, choice): (usize, &Choice)| Decision {
         retention: choice.retention,
@@ -259,7 +260,12 @@ fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
         gap: gap(chosen.time, bound),
         peak_bytes: laid.peak,
         again_s: again,
-        wait_s: (chosen.time - chain.compute() - again).max(0.0),
+        // differences of sums keep a last bit
+        wait_s: if waited > 1e-12 * chosen.time {
+            waited
+        } else {
+            0.0
+        },
         moved_bytes: chosen.choices.iter().map(|c| c.moved).sum(),
         blocks: chosen.choices.iter().enumerate().map(decision).collect(),
     })
