@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from scalewright.config import Training
     from scalewright.planning.asking import AnyPlan
@@ -153,13 +154,11 @@ def rematerialise(
         ScalewrightError: A value is wrong, or nothing runs in the budget; says the least budget.
     """
     need("blocks", blocks, (list, tuple), "a list of blocks")
-    for place, block in enumerate(blocks):
-        _mapping(f"blocks[{place}]", block)
     asked = {
-        "blocks": [dict(block) for block in blocks],
+        "blocks": [_fields(f"blocks[{place}]", block) for place, block in enumerate(blocks)],
         "budget_bytes": budget_bytes,
         "output_bytes": output_bytes,
-        "link": None if link is None else _mapping("link", link),
+        "link": None if link is None else _fields("link", link),
         "slots": need_count("slots", slots),
         "width": need_count("width", width),
     }
@@ -245,12 +244,16 @@ def rematerialise_job(
     )
 
 
-def _mapping(field: str, value: object) -> dict[str, Any]:
-    try:
-        return dict(value)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
-    except (TypeError, ValueError) as error:
+def _fields(field: str, value: Mapping[str, object]) -> dict[str, object]:
+    """Return a mapping's fields.
+
+    Raises:
+        InvalidError: It is none.
+    """
+    if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         message = f"{field}: got {value!r:.60}; allowed: fields with their values"
-        raise InvalidError(message) from error
+        raise InvalidError(message)
+    return dict(value)
 
 
 def _answer(found: dict[str, Any]) -> Rematerialisation:
@@ -266,9 +269,16 @@ def _answer(found: dict[str, Any]) -> Rematerialisation:
 
 
 def _decision(found: dict[str, Any]) -> Decision:
-    spans = {
-        f"{name}_s": None if span is None else (span["start_s"], span["end_s"])
-        for name in ("forward", "backward", "write", "read")
-        for span in [found[name]]
-    }
-    return Decision(found["retention"], found["held_bytes"], found["moved_bytes"], **spans)
+    copies = [found[name] and _span(found[name]) for name in ("write", "read")]
+    return Decision(
+        found["retention"],
+        found["held_bytes"],
+        found["moved_bytes"],
+        _span(found["forward"]),
+        _span(found["backward"]),
+        *copies,
+    )
+
+
+def _span(found: dict[str, float]) -> tuple[float, float]:
+    return found["start_s"], found["end_s"]
