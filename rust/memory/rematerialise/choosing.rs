@@ -1,6 +1,7 @@
 //! Which blocks should keep, compute again or move their tensors, and is that proven?
 
 use super::chain::Chain;
+use super::polish::polish;
 use super::prices::{Field, Prices};
 use super::retention::{Choice, Retention};
 use super::transfers::{Front, Lanes, evaluate};
@@ -43,8 +44,9 @@ struct Label {
 ///
 /// Blocks are decided in order. Of choices for the first blocks, those are dropped that another one
 /// dominates, or whose bound (`Prices`) is no better than the best that is known. At most `width` go
-/// on, those with the least bounds; the least bound among the others joins the answer's. So the
-/// answer is proven best where nothing had to be left out, and else within its gap.
+/// on, those with the least bounds; the least bound among the others joins the answer's. What is
+/// found is bettered by changes of single blocks and exchanges of two (`polish`). So the answer is
+/// proven best where nothing had to be left out, and else within its gap.
 ///
 /// `known`: a choice that is to be bettered, if there is one.
 pub(super) fn choose(
@@ -71,9 +73,11 @@ pub(super) fn choose(
         best.picks = choices.iter().zip(&known.choices).map(pick).collect();
         best.time = known.time;
     }
+    polish(&field, &mut best.picks, &mut best.time);
     for width in [(width / 16).max(1), width] {
         best.left_out = f64::INFINITY;
         follow(&field, width, &mut best, control)?;
+        polish(&field, &mut best.picks, &mut best.time);
         if best.left_out >= best.time {
             break;
         }

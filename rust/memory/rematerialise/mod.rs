@@ -4,6 +4,7 @@ mod chain;
 mod choosing;
 mod laid;
 mod least;
+mod polish;
 mod prices;
 mod recompute;
 mod retention;
