@@ -57,7 +57,8 @@ def _over(compute_s: float) -> Callable[[float], str]:
     """Return what says how much longer than the passes a time is."""
 
     def over(time_s: float) -> str:
-        return q.share(time_s / compute_s - 1.0) if compute_s > 0 else ""
+        # sums in another order may differ in the last bits
+        return q.share(max(time_s / compute_s - 1.0, 0.0)) if compute_s > 0 else ""
 
     return over
 
