@@ -36,6 +36,8 @@ __all__ = [
     "place_plan",
     "place_tensors",
     "progressive_freezing",
+    "rematerialise",
+    "rematerialise_stage",
     "retained",
     "schedule_rules",
     "schedule_run",
@@ -273,6 +275,19 @@ def place_tensors(
 
     The request's JSON text holds `problem`, and without a cluster `tiers`, `paths`, `main`, `host`
     and `node_devices`; `gap` and `nodes` say when the proof may stop.
+    """
+
+def rematerialise(request: str) -> str:
+    """Find what a chain of given blocks should keep, compute again or move.
+
+    The request's JSON text holds `blocks`, `budget_bytes`, `output_bytes`, `link`, `slots` and
+    `width`.
+    """
+
+def rematerialise_stage(job: Job, plan: str, asked: str) -> str:
+    """Find what a stage of a plan should keep, compute again or move to its host.
+
+    The JSON text `asked` holds `stage`, `budget_bytes`, `offload`, `slots` and `width`.
     """
 
 def simulate_step(

@@ -1,6 +1,7 @@
 //! The only composer: a workload, a cluster and a plan become time, memory, energy and dollars.
 
 mod block;
+mod chains;
 mod chunk;
 mod compose;
 mod explain;
@@ -21,6 +22,7 @@ mod verdict;
 mod words;
 
 pub use block::{BlockFactor, CLASSES, FactorKey, Factors, Lines};
+pub use chains::{StageAsked, StageChain, stage_chain};
 pub use chunk::{Chunks, Counts};
 pub use compose::{Composed, Composer, Draft, Parts};
 pub use explain::Explanation;

@@ -2,7 +2,7 @@
 
 use super::compose::Composer;
 use super::sums::Held;
-use crate::memory::{Footprint, Holdings};
+use crate::memory::{FRAGMENTATION, Footprint, Holdings};
 use crate::schedule::Kind;
 use crate::units::Bytes;
 
@@ -41,6 +41,44 @@ impl<'a, 'b> Residents<'a, 'b> {
 
     /// Bytes by class on the ranks of one stage.
     pub(super) fn stage(&self, stage: u32) -> Footprint {
+        self.footprint(&self.holdings(stage))
+    }
+
+    /// What a device of one stage has left for activations and working sets, allocator loss taken
+    /// off, and micro-batches in flight there.
+    pub(super) fn room(&self, stage: u32) -> (Bytes, u32) {
+        let bare = Holdings {
+            activations: Bytes::new(0.0),
+            transient: Bytes::new(0.0),
+            ..self.holdings(stage)
+        };
+        let left = self.composer.job.capacity() - self.footprint(&bare).total();
+        (
+            left.max(Bytes::new(0.0)) / FRAGMENTATION,
+            self.in_flight(stage),
+        )
+    }
+
+    fn footprint(&self, holdings: &Holdings) -> Footprint {
+        let reserve = self.composer.job.cluster.device.reserved_memory;
+        Footprint::new(holdings, self.composer.training(), reserve)
+    }
+
+    fn micro_batches(&self) -> u32 {
+        let composer = self.composer;
+        let count = composer
+            .plan
+            .micro_batches(composer.training().global_batch);
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn in_flight(&self, stage: u32) -> u32 {
+        let plan = self.composer.plan;
+        let rule = plan.schedule.rule();
+        rule.in_flight(plan.pipeline_shape(), self.micro_batches(), stage)
+    }
+
+    fn holdings(&self, stage: u32) -> Holdings {
         let composer = self.composer;
         let plan = composer.plan;
         let (own, middle) = self.chunks(stage);
@@ -48,9 +86,8 @@ impl<'a, 'b> Residents<'a, 'b> {
         let [first, inner, last] = rule.held(shape, stage).map(f64::from);
         let [front, back] = &composer.sums.ends;
         let both = |of: fn(&Held) -> f64| first * of(front) + inner * of(middle) + last * of(back);
-        let count = plan.micro_batches(composer.training().global_batch);
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let in_flight = f64::from(rule.in_flight(shape, count, stage));
+        let count = self.micro_batches();
+        let in_flight = f64::from(self.in_flight(stage));
         // the head's chunk is the last to go forward: one micro-batch of it, unless all go forward first
         let all_first = matches!(
             plan.schedule,
@@ -69,7 +106,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         let passing = (2.0 * most.largest_kept * composer.offloaded_share()).min(away);
         let activations = most.layers * in_flight - away + passing + ends;
         let older = f64::from(rule.versions(shape, count, stage)) - 1.0;
-        let holdings = Holdings {
+        Holdings {
             dense: both(|h| h.dense),
             expert: both(|h| h.expert),
             frozen: both(|h| h.frozen),
@@ -93,9 +130,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             },
             older_versions: older,
             hidden: composer.job.graph.hidden as f64,
-        };
-        let reserve = composer.job.cluster.device.reserved_memory;
-        Footprint::new(&holdings, composer.training(), reserve)
+        }
     }
 
     /// True where ZeRO cuts weights at all.

@@ -1,8 +1,9 @@
-//! How many bytes does a rank hold, by tensor class, and what do caches over memory tiers save?
+//! How many bytes does a rank hold, where should they lie, and what should be kept, moved or computed again?
 
 pub mod cache;
 mod footprint;
 pub mod placement;
+pub mod rematerialise;
 mod retention;
 
 pub use footprint::{

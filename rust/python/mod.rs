@@ -12,6 +12,7 @@ mod pairs;
 mod placements;
 mod planning;
 mod published;
+mod rematerialising;
 mod schedules;
 mod schedules_special;
 mod timelines;
@@ -46,6 +47,8 @@ mod _engine {
     use super::planning::{PyJob, estimate, estimate_many, explain, search};
     #[pymodule_export]
     use super::published::metric;
+    #[pymodule_export]
+    use super::rematerialising::{rematerialise, rematerialise_stage};
     #[pymodule_export]
     use super::schedules::{mitigation_copies, schedule_rules, schedule_run};
     #[pymodule_export]

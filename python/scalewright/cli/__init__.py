@@ -17,6 +17,7 @@ from scalewright.cli import (
     estimate,
     place,
     plan,
+    rematerialise,
     reproduce,
     schedule,
 )
@@ -29,6 +30,7 @@ _VERBS = (
     compare,
     collective,
     schedule,
+    rematerialise,
     controller,
     catalog,
     reproduce,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scalewright.cli.estimate import add_plan_options, chosen_plan
+from scalewright.cli.estimate import add_plan_options, plan_of
 from scalewright.cli.job_options import add_job_options, job_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     placement = place(
         job.model,
         job.system,
-        chosen_plan(options, {}),
+        plan_of(options, {}),
         job.training,
         objective=_objective(options.objective),
         stage=None if options.stage is None else options.stage - 1,

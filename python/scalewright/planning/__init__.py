@@ -56,6 +56,17 @@ from scalewright.planning.placing import (
     retained,
 )
 from scalewright.planning.relaying import LayerRelay, layer_relay
+from scalewright.planning.rematerialising import (
+    BlockChoices,
+    Decision,
+    Policy,
+    Recomputation,
+    Rematerialisation,
+    StageRematerialisation,
+    rematerialise,
+    rematerialise_job,
+    rematerialise_stage,
+)
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
 from scalewright.planning.simulation import (
@@ -75,6 +86,7 @@ from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 __all__ = [
     "CATEGORIES",
     "SCHEMA_VERSION",
+    "BlockChoices",
     "CacheHits",
     "CacheRun",
     "CacheTime",
@@ -83,6 +95,7 @@ __all__ = [
     "Comparison",
     "Controller",
     "Crossover",
+    "Decision",
     "EmbeddingCache",
     "Estimate",
     "Exchange",
@@ -101,8 +114,11 @@ __all__ = [
     "Partition",
     "PartitionStage",
     "Placement",
+    "Policy",
     "Prices",
     "ProgressiveFreezing",
+    "Recomputation",
+    "Rematerialisation",
     "Retained",
     "Row",
     "Schedule",
@@ -114,6 +130,7 @@ __all__ = [
     "SliceTimes",
     "SlicedPart",
     "Span",
+    "StageRematerialisation",
     "Swarm",
     "SwarmStage",
     "System",
@@ -148,6 +165,9 @@ __all__ = [
     "place_job",
     "place_tensors",
     "progressive_freezing",
+    "rematerialise",
+    "rematerialise_job",
+    "rematerialise_stage",
     "retained",
     "schedule",
     "schedules",

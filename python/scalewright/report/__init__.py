@@ -7,6 +7,7 @@ from scalewright.report.comparison import show_comparison
 from scalewright.report.controller import show_controllers
 from scalewright.report.estimate import show_estimate, show_explanation
 from scalewright.report.placement import show_placement
+from scalewright.report.rematerialise import show_rematerialisation
 from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
 from scalewright.report.search import show_search
@@ -23,6 +24,7 @@ __all__ = [
     "show_explanation",
     "show_names",
     "show_placement",
+    "show_rematerialisation",
     "show_rules",
     "show_schedules",
     "show_search",
