@@ -3,8 +3,8 @@
 use super::block::{class_name, purpose_name};
 use super::compose::{Composed, Composer, Parts};
 use super::job::Job;
-use super::offloaded::Offloaded;
 use super::residents::Residents;
+use super::spilled::Spilled;
 use super::verdict::Shortfall;
 use crate::memory::Footprint;
 use crate::plan::{Plan, RecomputePolicy};
@@ -71,7 +71,7 @@ pub struct Estimate {
     pub shortfall: Option<Shortfall>,
     /// What lies in tiers behind device memory, where the plan fits in no other way; times are with
     /// the transfers.
-    pub offloaded: Option<Offloaded>,
+    pub offloaded: Option<Spilled>,
     /// Tokens per second of the whole job.
     pub tokens_per_s: f64,
     /// Tokens per second and device.
@@ -163,7 +163,7 @@ impl Estimate {
 
 impl Estimate {
     /// The same plan with tensors in other tiers: the step is longer by its transfers, and it fits.
-    pub fn with_offload(mut self, job: &Job, offloaded: Offloaded) -> Self {
+    pub fn with_offload(mut self, job: &Job, offloaded: Spilled) -> Self {
         let slower = offloaded.step_time_s / self.step_time_s;
         self.step_time_s = offloaded.step_time_s;
         for rate in [

@@ -1,6 +1,6 @@
 //! What a search keeps of a plan that was priced and fits.
 
-use crate::estimate::{Composed, Offloaded};
+use crate::estimate::{Composed, Spilled};
 use crate::plan::Plan;
 use crate::solve;
 
@@ -12,7 +12,7 @@ pub struct Found {
     /// Its price.
     pub composed: Composed,
     /// What lies outside device memory, where the plan fits in no other way.
-    pub offloaded: Option<Offloaded>,
+    pub offloaded: Option<Spilled>,
 }
 
 /// The best few plans.

@@ -8,7 +8,7 @@ use super::runner::{Outcome, walk_all};
 use super::space::{Limits, Space};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Job, Offloaded, offloaded};
+use crate::estimate::{Job, Spilled, spilled};
 use crate::solve::{Best as Least, Entry};
 use rayon::prelude::*;
 
@@ -100,9 +100,9 @@ fn place_wave(
 ) -> Result<bool> {
     for hand in waiting.entries().chunks(HAND) {
         let admitted: Vec<_> = hand.iter().filter(|entry| best.admits(entry.key)).collect();
-        let placed: Result<Vec<Option<Offloaded>>> = admitted
+        let placed: Result<Vec<Option<Spilled>>> = admitted
             .par_iter()
-            .map(|entry| offloaded(job, &entry.item.plan, control))
+            .map(|entry| spilled(job, &entry.item.plan, control))
             .collect();
         stop_if_cancelled(control, counts)?;
         counts.placed += admitted.len() as u64;

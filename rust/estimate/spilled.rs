@@ -18,7 +18,7 @@ const MOST_NODES: u64 = 100;
 
 /// A plan whose ranks keep some of their tensors in tiers behind the main one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Offloaded {
+pub struct Spilled {
     /// Time of a step.
     pub step_time_s: f64,
     /// Of that, transfers that nothing hides on the stage that is held up longest.
@@ -47,7 +47,7 @@ pub struct Away {
 ///
 /// The step is longer by the transfers of the stage that is held up longest; stages wait for one
 /// another, so what a shorter delay elsewhere adds is hidden by it.
-pub fn offloaded(job: &Job, plan: &Plan, control: &Control) -> Result<Option<Offloaded>> {
+pub fn spilled(job: &Job, plan: &Plan, control: &Control) -> Result<Option<Spilled>> {
     let Ok(split) = check(plan, &job.shape, &job.training, job.cluster.devices) else {
         return Ok(None);
     };
@@ -57,7 +57,7 @@ pub fn offloaded(job: &Job, plan: &Plan, control: &Control) -> Result<Option<Off
     with_composer(job, plan, |composer| worst(composer, split, control)).unwrap_or(Ok(None))
 }
 
-fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<Offloaded>> {
+fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<Spilled>> {
     let composed = composer.compose(&mut Scratch::new());
     let residents = Residents::new(composer);
     let capacity = composer.job.capacity().value();
@@ -66,7 +66,7 @@ fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<
         gap: 1e-6,
         nodes: MOST_NODES,
     };
-    let mut worst: Option<Offloaded> = None;
+    let mut worst: Option<Spilled> = None;
     for stage in (0..composer.plan.pipeline).filter(over) {
         let problem = problem(composer, split, (&composed, stage), &Wish::default())?;
         let memories = &composer.job.memories;
@@ -75,7 +75,7 @@ fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<
         };
         let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);
         if worst.as_ref().is_none_or(|w| transfers_s > w.transfers_s) {
-            worst = Some(Offloaded {
+            worst = Some(Spilled {
                 step_time_s: composed.time + transfers_s,
                 transfers_s,
                 stage,
