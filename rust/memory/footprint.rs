@@ -6,7 +6,7 @@ use crate::workload::{Optimizer, Precision, Training};
 /// Live activation memory over requested activation memory: what the caching allocator loses to
 /// rounding and fragmentation. Stated factor: PyTorch rounds blocks to 512 B to 2 MiB and keeps
 /// freed segments; 3% to 8% is commonly seen between `allocated` and `reserved`.
-const FRAGMENTATION: f64 = 1.05;
+pub(in crate::memory) const FRAGMENTATION: f64 = 1.05;
 
 /// What a rank holds, in elements and bytes, before number formats are applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

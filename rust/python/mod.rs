@@ -7,6 +7,7 @@ mod controllers;
 mod enter;
 mod error;
 mod input;
+mod offload;
 mod pairs;
 mod planning;
 mod published;
@@ -31,6 +32,8 @@ mod _engine {
     use super::controllers::controllers;
     #[pymodule_export]
     use super::input::{Cluster, Workload};
+    #[pymodule_export]
+    use super::offload::{largest_model, offload, offload_efficiency};
     #[pymodule_export]
     use super::pairs::pairs;
     #[pymodule_export]

@@ -1,0 +1,103 @@
+//! How large should the chunks be that hold a model's tensors, and which chunk holds which?
+
+use super::amounts::count;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Most chunks: a model of 10^13 elements in chunks of 2^24.
+const MOST: usize = 1 << 20;
+
+/// Tensors laid into chunks of one size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chunks {
+    /// Elements of a chunk.
+    pub elements: u64,
+    /// How many there are.
+    pub count: u32,
+    /// The chunk of each tensor.
+    pub of: Vec<u32>,
+    /// Share of all chunks' elements that no tensor uses.
+    pub waste: f64,
+}
+
+/// Sizes to be tried.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sizes {
+    /// The smallest, elements.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+    /// Between one and the next.
+    pub step: u64,
+}
+
+impl Default for Sizes {
+    /// 32 to 256 Mi elements, 4 Mi apart (the repository's searches; recalled).
+    fn default() -> Self {
+        Self {
+            least: 32 << 20,
+            most: 256 << 20,
+            step: 4 << 20,
+        }
+    }
+}
+
+/// Lays tensors into chunks in their order; a tensor lies in one chunk (Fang et al. 2021, section
+/// 6.1). None where a tensor is larger than a chunk.
+pub fn lay(tensors: &[u64], elements: u64) -> Option<Chunks> {
+    let mut of = Vec::with_capacity(tensors.len());
+    let (mut chunk, mut used) = (0_u32, 0_u64);
+    for &size in tensors {
+        if size > elements {
+            return None;
+        }
+        if used + size > elements {
+            chunk = chunk.checked_add(1)?;
+            used = 0;
+        }
+        used += size;
+        of.push(chunk);
+    }
+    let count = if tensors.is_empty() { 0 } else { chunk + 1 };
+    let (all, total) = (
+        f64::from(count) * elements as f64,
+        tensors.iter().sum::<u64>(),
+    );
+    let waste = if all > 0.0 {
+        1.0 - total as f64 / all
+    } else {
+        0.0
+    };
+    Some(Chunks {
+        elements,
+        count,
+        of,
+        waste,
+    })
+}
+
+/// The size that wastes least, the smaller of equals (Fang et al. 2021, section 9.1). Where no size
+/// holds the largest tensor, that tensor's size is taken.
+pub fn search(tensors: &[u64], sizes: Sizes) -> Result<Chunks> {
+    count("chunks.step", sizes.step, 1, u64::MAX)?;
+    count("chunks.least", sizes.least, 1, sizes.most)?;
+    let tries = (sizes.most - sizes.least) / sizes.step;
+    count("chunks: sizes to be tried", tries, 0, 1 << 16)?;
+    let mut best: Option<Chunks> = None;
+    for number in 0..=tries {
+        let Some(found) = lay(tensors, sizes.least + number * sizes.step) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|best| found.waste < best.waste) {
+            best = Some(found);
+        }
+    }
+    let largest = tensors.iter().copied().max().unwrap_or(1).max(1);
+    let found = best.or_else(|| lay(tensors, largest));
+    let found = found.filter(|found| found.count as usize <= MOST);
+    found.ok_or_else(|| {
+        let got = format!("more than {MOST} chunks");
+        Error::invalid("chunks.most", got, "larger chunks")
+    })
+}
