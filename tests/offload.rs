@@ -246,9 +246,9 @@ proptest! {
         prop_assert!(found.step_s <= plain.step_s * (1.0 + 1e-9));
         // three steps run as tasks: no sooner than the interval allows, no later than it and a start
         let end = found.spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
-        prop_assert!(end >= 3.0 * found.lower_bound_s * (1.0 - 1e-9));
-        prop_assert!(end >= 2.0 * found.step_s * (1.0 - 1e-9));
-        prop_assert!(end <= 2.0 * found.step_s + plain.step_s * (1.0 + 1e-9));
+        let slack = 1e-9 * (1.0 + end);
+        prop_assert!(end + slack >= 3.0 * found.step_s, "{end} {}", found.step_s);
+        prop_assert!(end <= 2.0 * (found.step_s + plain.step_s) + slack, "{end} {}", found.step_s);
     }
 
     #[test]
@@ -260,7 +260,7 @@ proptest! {
             repeats: true, ..Layer::default() };
         let work = alike(one, count);
         let (load, store) = (elements * 2.0 * rates.from_host, elements * 2.0 * rates.to_host);
-        let paced = 2.0 * pass <= load && store <= load;
+        let paced = 2.0 * pass <= load && store <= pass;
         let covered = load <= pass && store <= pass;
         let found = ran(&Scheme::WeightStreaming(WeightStreaming::default()), &work, &rates);
         let closed = weight_streaming::closed_form(count as f64, [load, pass, pass, store]);

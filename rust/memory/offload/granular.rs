@@ -39,8 +39,9 @@ impl Granular {
         Ok(owners)
     }
 
-    /// `away` of the blocks that hold weights on the host, spread evenly so that each one's copies
-    /// run under the passes of those between.
+    /// `away` of the blocks that hold weights on the host, spread so that each one's copies run under
+    /// the passes of those between: in the order of their places' bits read backwards, in which
+    /// fewer blocks are always among more.
     fn placed(self, work: &Work, owners: &[usize], away: usize) -> Placed {
         let here = Home {
             weights: Tier::Device,
@@ -52,11 +53,10 @@ impl Granular {
         };
         let mut placed = Placed::all(work, here);
         let holders: Vec<usize> = (0..owners.len()).filter(|&at| owners[at] == at).collect();
-        for (place, &holder) in holders.iter().enumerate() {
-            let count = holders.len();
-            if (place + 1) * away / count > place * away / count {
-                placed.homes[holder] = there;
-            }
+        let mut places: Vec<usize> = (0..holders.len()).collect();
+        places.sort_by_key(|place| place.reverse_bits());
+        for &place in places.iter().take(away) {
+            placed.homes[holders[place]] = there;
         }
         for (layer, &owner) in owners.iter().enumerate() {
             placed.homes[layer] = placed.homes[owner];
