@@ -21,10 +21,13 @@ __all__ = [
     "exchange",
     "explain",
     "frozen_layers",
+    "largest_model",
     "layer_relay",
     "metric",
     "mitigation_copies",
     "model_switching",
+    "offload",
+    "offload_efficiency",
     "pairs",
     "partition_layers",
     "progressive_freezing",
@@ -305,3 +308,19 @@ def simulate_cache(
 
 def model_switching(cluster: Cluster, request: str) -> str:
     """Serve prompts by experts that are whole models, copied from far memory when asked for."""
+
+def offload(job: Job, plan: str, scheme: str, *, tasks: bool = False) -> str:
+    """Price a step with an offloading scheme, as JSON; `spans` are empty without `tasks`.
+
+    The JSON text of the scheme holds its name under `scheme`, beside its own fields.
+    """
+
+def largest_model(job: Job, plan: str, scheme: str, growth: str) -> str:
+    """Find the largest model that a scheme fits, as JSON; `growth` is `"layers"` or `"hidden"`."""
+
+def offload_efficiency(request: str) -> float:
+    """Return the share of the peak where traffic and arithmetic do not overlap.
+
+    The request's JSON text holds `intensity_flops_per_byte`, `bandwidth_bytes_per_s` and
+    `peak_flops_per_s`.
+    """

@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
         check_picture(options.picture)
     read = _read(options)
     job = job_of(options, read)
-    priced = estimate_job(job, _plan(options, read))
+    priced = estimate_job(job, chosen_plan(options, read))
     step = _simulated(priced, options)
     if options.export:
         return show_estimate_extras(priced, options)
@@ -150,7 +150,7 @@ def _read(options: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def _plan(options: argparse.Namespace, read: dict[str, Any]) -> dict[str, object]:
+def chosen_plan(options: argparse.Namespace, read: dict[str, Any]) -> dict[str, object]:
     """Return the plan fields: the options over --plan over the file."""
     from scalewright.config import FIELDS, plan_fields
 

@@ -32,6 +32,14 @@ from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
+from scalewright.planning.offloading import (
+    LargestModel,
+    Offload,
+    TierUse,
+    largest_model,
+    offload,
+    offload_efficiency,
+)
 from scalewright.planning.partitioning import NoPartition, Partition, PartitionStage, partition
 from scalewright.planning.relaying import LayerRelay, layer_relay
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
@@ -65,10 +73,12 @@ __all__ = [
     "Flow",
     "FreezingEpoch",
     "Job",
+    "LargestModel",
     "LayerRelay",
     "Model",
     "ModelSwitching",
     "NoPartition",
+    "Offload",
     "Operations",
     "Partition",
     "PartitionStage",
@@ -87,6 +97,7 @@ __all__ = [
     "Swarm",
     "SwarmStage",
     "System",
+    "TierUse",
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
@@ -104,9 +115,12 @@ __all__ = [
     "explain",
     "frozen_layers",
     "joined",
+    "largest_model",
     "layer_relay",
     "model",
     "model_switching",
+    "offload",
+    "offload_efficiency",
     "partition",
     "progressive_freezing",
     "schedule",

@@ -6,6 +6,7 @@ from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.controller import show_controllers
 from scalewright.report.estimate import show_estimate, show_explanation
+from scalewright.report.offload import show_largest, show_offload
 from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
 from scalewright.report.search import show_search
@@ -20,7 +21,9 @@ __all__ = [
     "show_entry",
     "show_estimate",
     "show_explanation",
+    "show_largest",
     "show_names",
+    "show_offload",
     "show_rules",
     "show_schedules",
     "show_search",
