@@ -242,7 +242,10 @@ def test_no_catalog_file_lies_outside_the_known_folders():
     root = Path(str(built_in_root()))
     known = set(FOLDERS.values())
     assert {path.parent.name for path in root.glob("*/**/*.toml")} <= known
-    assert sorted(path.name for path in root.glob("*.toml")) == ["conventions.toml", "technologies.toml"]
+    assert sorted(path.name for path in root.glob("*.toml")) == [
+        "conventions.toml",
+        "technologies.toml",
+    ]
 
 
 @pytest.mark.parametrize("name", catalog.names("system"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scalewright.cli.estimate import add_plan_options
 from scalewright.cli.job_options import add_job_options, job_of
@@ -116,8 +116,8 @@ def _fields(texts: list[str]) -> dict[str, object]:
     return found
 
 
-def _value(text: str) -> Any:
-    words = {"on": True, "yes": True, "off": False, "no": False, "none": None}
+def _value(text: str) -> object:
+    words: dict[str, object] = {"on": True, "yes": True, "off": False, "no": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
     try:

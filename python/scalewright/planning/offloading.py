@@ -176,7 +176,7 @@ def offload_job(
     busy: list[dict[str, Any]] = found.pop("busy")
     tiers: list[dict[str, Any]] = found.pop("tiers")
     chosen: list[tuple[str, str]] = found.pop("chosen")
-    uses = tuple(TierUse(**{**use, "by_use": dict(use["by_use"])}) for use in tiers)
+    uses = tuple(TierUse(by_use=dict(use.pop("by_use")), **use) for use in tiers)
     return Offload(
         scheme=scheme,
         exposed_s=exposed,

@@ -33,11 +33,11 @@ pub struct Sizes {
 }
 
 impl Default for Sizes {
-    /// 32 to 256 Mi elements, 4 Mi apart (the repository's searches; recalled).
+    /// 32 to 512 Mi elements, 4 Mi apart: stated; the largest holds a matrix of 10,240 x 40,960.
     fn default() -> Self {
         Self {
             least: 32 << 20,
-            most: 256 << 20,
+            most: 512 << 20,
             step: 4 << 20,
         }
     }

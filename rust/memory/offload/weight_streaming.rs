@@ -69,6 +69,8 @@ impl WeightStreaming {
         };
         Placed {
             clipped: false,
+            // what passes is used and dropped: no layer is ever whole on the wafer
+            tiles: f64::INFINITY,
             ..Placed::all(work, home)
         }
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scalewright.reproductions.placement.offloads import offloads
 from scalewright.reproductions.placement.sn40l import sn40l
 
 if TYPE_CHECKING:
@@ -30,6 +32,42 @@ PAPERS = (
         "tokens within 4%, counts of experts within 16%: some memory is kept free. Long outputs "
         "gain less than measured, and Llama3.1-8B runs at half the rate: collectives of SN40L, "
         "which stream between sockets, are priced as steps of their own.",
+    ),
+    Paper(
+        "patrickstar",
+        "PatrickStar: chunks that move between devices and hosts",
+        partial(offloads, "patrickstar"),
+        "",
+    ),
+    Paper(
+        "zero_offload",
+        "ZeRO-Offload: optimizer state and update on the host",
+        partial(offloads, "zero_offload"),
+        "",
+    ),
+    Paper(
+        "zero_infinity",
+        "ZeRO-Infinity: everything on hosts and drives",
+        partial(offloads, "zero_infinity"),
+        "",
+    ),
+    Paper(
+        "l2l_largest",
+        "L2L: the largest model of its machine",
+        partial(offloads, "l2l_largest"),
+        "",
+    ),
+    Paper(
+        "m6",
+        "M6-10T: layers that share weights, some of them on the host",
+        partial(offloads, "m6"),
+        "",
+    ),
+    Paper(
+        "weight_streaming",
+        "CS-2: weights that stream from MemoryX",
+        partial(offloads, "weight_streaming"),
+        "",
     ),
 )
 """In the order in which they are shown."""
