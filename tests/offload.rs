@@ -41,30 +41,31 @@ fn layer() -> impl Strategy<Value = Layer> {
 
 fn work() -> impl Strategy<Value = Work> {
     let sizes = (0.0..50.0, 0.0..1.0);
-    (vec(layer(), 1..9), 1_u64..4, sizes).prop_map(|(mut layers, micro_batches, sizes)| {
-        // ranks that share weights are as many for all layers
-        let ranks = layers[0].whole / layers[0].elements;
-        for layer in &mut layers {
-            layer.whole = layer.elements * ranks;
-        }
-        let tensors = layers.iter().enumerate().map(|(layer, of)| Tensor {
-            layer,
-            elements: of.whole as u64,
-        });
-        Work {
-            tensors: tensors.collect(),
-            shards: ranks,
-            layers,
-            micro_batches,
-            working_bytes: sizes.0,
-            reserve_bytes: 1.0,
-            weight_bytes: 2.0,
-            gradient_bytes: 2.0,
-            state_bytes: 12.0,
-            host_traffic: 34.0,
-            device_update_s: sizes.1 / 100.0,
-        }
-    })
+    (vec(layer(), 1..9), 1_u32..5, 1_u64..4, sizes).prop_map(
+        |(mut layers, shards, micro_batches, sizes)| {
+            // ranks that share weights are as many for all layers
+            for layer in &mut layers {
+                layer.whole = layer.elements * f64::from(shards);
+            }
+            let tensors = layers.iter().enumerate().map(|(layer, of)| Tensor {
+                layer,
+                elements: of.whole,
+            });
+            Work {
+                tensors: tensors.collect(),
+                shards,
+                layers,
+                micro_batches,
+                working_bytes: sizes.0,
+                reserve_bytes: 1.0,
+                weight_bytes: 2.0,
+                gradient_bytes: 2.0,
+                state_bytes: 12.0,
+                host_traffic: 34.0,
+                device_update_s: sizes.1 / 100.0,
+            }
+        },
+    )
 }
 
 fn rates() -> impl Strategy<Value = Rates> {
@@ -173,7 +174,7 @@ proptest! {
                 }
                 Scheme::Patrickstar(_) => {
                     prop_assert!(close(weights / 2.0, state / 12.0));
-                    prop_assert!(weights / 2.0 * work.shards >= whole * (1.0 - 1e-9));
+                    prop_assert!(weights / 2.0 * f64::from(work.shards) >= whole * (1.0 - 1e-9));
                     continue;
                 }
                 _ => (elements, elements),
@@ -310,7 +311,7 @@ proptest! {
             ..ZeroInfinity::default() });
         let [one, many] = [1, tiles].map(|t| of(t).hold(&work, &rates).unwrap());
         prop_assert!(many.total(Tier::Device) < one.total(Tier::Device));
-        prop_assert_eq!(many.total(Tier::Drive), one.total(Tier::Drive));
+        prop_assert!(close(many.total(Tier::Drive), one.total(Tier::Drive)));
     }
 
     #[test]
@@ -325,19 +326,19 @@ proptest! {
 
     #[test]
     fn chunks_hold_every_tensor_and_the_search_wastes_least(
-        tensors in vec(1_u64..60, 1..30), sizes in (60_u64..100, 0_u64..200, 1_u64..20),
+        tensors in vec((1_u32..60).prop_map(f64::from), 1..30), sizes in (60_u64..100, 0_u64..200, 1_u64..20), ranks in 1_u32..5,
     ) {
         let (least, more, step) = sizes;
-        let best = search(&tensors, Sizes { least, most: least + more, step }).unwrap();
-        let mut used = vec![0; best.count as usize];
+        let best = search(&tensors, Sizes { least, most: least + more, step }, ranks).unwrap();
+        let mut used = vec![0.0; best.count as usize];
         for (&tensor, &chunk) in tensors.iter().zip(&best.of) {
             used[chunk as usize] += tensor;
         }
-        prop_assert!(used.iter().all(|&used| used > 0 && used <= best.elements));
+        prop_assert!(used.iter().all(|&used| used > 0.0 && used <= best.elements));
         for size in (least..=least + more).step_by(usize::try_from(step).unwrap()) {
-            prop_assert!(best.waste <= lay(&tensors, size).unwrap().waste);
+            prop_assert!(best.waste <= lay(&tensors, size as f64, ranks).unwrap().waste);
         }
-        prop_assert!(lay(&tensors, 59.min(*tensors.iter().max().unwrap() - 1)).is_none());
+        prop_assert!(lay(&tensors, tensors.iter().copied().fold(0.0, f64::max) - 1.0, ranks).is_none());
     }
 
     #[test]
@@ -367,9 +368,9 @@ proptest! {
         let sizes = Sizes { least: 64, most: 512, step: 16 };
         let scheme = Scheme::Patrickstar(PatrickStar { sizes, ..PatrickStar::default() });
         let found = ran(&scheme, &work, &wide);
-        prop_assert!(found.fits && found.tiers[Tier::Host as usize].bytes == 0.0);
+        prop_assert!(found.fits && found.tiers[Tier::Host as usize].bytes == 0.0, "{:?}", found.tiers);
         let moved: f64 = found.busy.iter().skip(2).map(|busy| busy.busy_s).sum();
-        prop_assert_eq!(moved, 0.0);
+        prop_assert!(moved <= 0.0);
     }
 }
 
@@ -388,7 +389,7 @@ fn alike(layer: Layer, count: usize) -> Work {
     Work {
         layers: vec![layer; count],
         tensors: Vec::new(),
-        shards: 1.0,
+        shards: 1,
         micro_batches: 1,
         weight_bytes: 2.0,
         gradient_bytes: 2.0,
@@ -493,7 +494,7 @@ fn homes_that_cannot_be_are_refused() {
     let tensors = vec![
         Tensor {
             layer: 0,
-            elements: 5,
+            elements: 5.0,
         };
         2
     ];

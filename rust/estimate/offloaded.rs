@@ -9,8 +9,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::memory::offload::{Answer, Held, Layer, Rates, Scheme, Tensor, Tier, Work};
 use crate::memory::{host_optimizer_traffic, optimizer_bytes, optimizer_traffic};
-use crate::plan::Plan;
-use crate::workload::{BlockRole, Dim, Transformer};
+use crate::plan::{Mesh, Plan, zero_spans};
+use crate::workload::{BlockRole, Dim, Operator, Transformer};
 use serde::{Deserialize, Serialize};
 
 /// Most layers, or heads of a layer, that a model is grown to.
@@ -55,7 +55,7 @@ pub struct Largest {
     pub bytes: [f64; 3],
     /// One device's part of each tier.
     pub capacity_bytes: [f64; 3],
-    /// Tiers that the next larger model overfills.
+    /// Tiers that the next larger model overfills; none where 2^14 layers (or heads) still fit.
     pub binding: Vec<Tier>,
 }
 
@@ -65,7 +65,7 @@ pub struct Largest {
 /// (all of them, or those of the plan's ZeRO group).
 pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Offloaded> {
     let plan = offloading(job, plan, scheme)?;
-    let rates = Rates::of(&job.memories, job.capacity().value())?;
+    let rates = scheme.usable(Rates::of(&job.memories, job.capacity().value())?);
     let (work, [model, hardware]) = with_composer(job, &plan, |composer| {
         let (model, hardware) = arithmetic(composer);
         (work(composer), [model, hardware])
@@ -94,7 +94,7 @@ pub fn largest(
     control: &Control,
 ) -> Result<Largest> {
     let plan = offloading(job, plan, scheme)?;
-    let rates = Rates::of(&job.memories, job.capacity().value())?;
+    let rates = scheme.usable(Rates::of(&job.memories, job.capacity().value())?);
     let unit = match growth {
         Growth::Layers => 1,
         Growth::Hidden => u64::from(plan.tensor.max(1)),
@@ -122,7 +122,8 @@ pub fn largest(
             over = Some(found.1);
         }
     }
-    while high - low > 1 {
+    // where all fits there is nothing between that fits and that does not
+    while over.is_some() && high - low > 1 {
         let middle = low.midpoint(high);
         let found = held(middle)?;
         if found.1.fits(&rates) {
@@ -204,7 +205,7 @@ fn work(composer: &Composer) -> Work {
     let rate = job.cluster.device.main_memory().sustained().value();
     Work {
         tensors: tensors(job, plan),
-        shards: links.dense.shards,
+        shards: zero_spans(Mesh::new(plan).replicas, plan.zero_group).0.size,
         layers,
         micro_batches: plan.micro_batches(training.global_batch),
         working_bytes: working,
@@ -223,11 +224,11 @@ fn tensors(job: &Job, plan: &Plan) -> Vec<Tensor> {
     let mut found = Vec::new();
     for (layer, &index) in job.graph.order.iter().enumerate() {
         let operators = &job.graph.blocks[index].operators;
-        let weights = operators.iter().flat_map(|operator| operator.weights());
+        let weights = operators.iter().flat_map(Operator::weights);
         for weight in weights.filter(|weight| weight.trained) {
             let first = weight.shape.first().filter(|e| e.dim == Dim::Expert);
             let copies = first.map_or(1, |experts| experts.size);
-            let elements = (weight.elements() / copies as f64 / ranks).ceil() as u64;
+            let elements = (weight.elements() / copies as f64 / ranks).ceil();
             found.extend((0..copies).map(|_| Tensor { layer, elements }));
         }
     }

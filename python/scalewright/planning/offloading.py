@@ -124,7 +124,7 @@ class LargestModel:
     """In the device, the host and the drives: of one device, and its part of the rest."""
     capacity_bytes: tuple[float, float, float]
     binding: tuple[str, ...]
-    """Tiers that the next larger model overfills."""
+    """Tiers that the next larger model overfills; none where 16,384 layers (or heads) still fit."""
 
 
 def offload(

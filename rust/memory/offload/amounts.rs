@@ -13,6 +13,14 @@ pub(super) fn not_negative(field: &str, value: f64) -> Result<f64> {
     Err(Error::invalid(field, value, "0 to 1e30"))
 }
 
+/// A part of a whole.
+pub(super) fn share(field: &str, value: f64) -> Result<f64> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(Error::invalid(field, value, "a share from 0 to 1"))
+}
+
 /// A count of at least `least` and at most `most`.
 pub(super) fn count(field: &str, value: u64, least: u64, most: u64) -> Result<u64> {
     if (least..=most).contains(&value) {

@@ -42,7 +42,7 @@ impl Granular {
     /// `away` of the blocks that hold weights on the host, spread so that each one's copies run under
     /// the passes of those between: in the order of their places' bits read backwards, in which
     /// fewer blocks are always among more.
-    fn placed(self, work: &Work, owners: &[usize], away: usize) -> Placed {
+    fn placed(work: &Work, owners: &[usize], away: usize) -> Placed {
         let here = Home {
             weights: Tier::Device,
             optimizer: Tier::Device,
@@ -71,10 +71,10 @@ impl Granular {
         let most = (0..owners.len()).filter(|&at| owners[at] == at).count();
         if let Some(away) = self.away {
             count("away", u64::from(away), 0, most as u64)?;
-            return Ok((self.placed(work, &owners, away as usize), away as usize));
+            return Ok((Self::placed(work, &owners, away as usize), away as usize));
         }
         let holds = |away: usize| {
-            let held = self.placed(work, &owners, away).hold(work);
+            let held = Self::placed(work, &owners, away).hold(work);
             held.lacks(rates, Tier::Device) <= 0.0
         };
         let (mut low, mut high) = (0, most);
@@ -86,7 +86,7 @@ impl Granular {
                 low = middle + 1;
             }
         }
-        Ok((self.placed(work, &owners, low), low))
+        Ok((Self::placed(work, &owners, low), low))
     }
 
     pub(super) fn hold(self, work: &Work, rates: &Rates) -> Result<Held> {

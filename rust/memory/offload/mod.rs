@@ -16,7 +16,7 @@ pub mod zero_offload;
 
 pub use answer::{Answer, Busy, Exposed, Held, Holding, TierUse};
 pub use granular::Granular;
-pub use patrickstar::PatrickStar;
+pub use patrickstar::{PatrickStar, Shares};
 pub use rates::{Rates, Tier};
 pub use step::{Doing, Engine, Span};
 pub use weight_streaming::WeightStreaming;
@@ -67,6 +67,14 @@ impl Scheme {
             Self::Patrickstar(scheme) => scheme.hold(work, rates),
             Self::Granular(scheme) => scheme.hold(work, rates),
             Self::WeightStreaming(scheme) => scheme.hold(work),
+        }
+    }
+
+    /// The parts of the tiers that the scheme uses.
+    pub fn usable(&self, rates: Rates) -> Rates {
+        match self {
+            Self::Patrickstar(scheme) => scheme.usable(&rates),
+            _ => rates,
         }
     }
 

@@ -1,5 +1,6 @@
-//! What does a step of PatrickStar come to: chunks of weights that move between device and host?
+//! What does a step of `PatrickStar` come to: chunks of weights that move between device and host?
 
+use super::amounts::share;
 use super::answer::{Answer, Held, Holding};
 use super::chunks::{Chunks, Sizes, lay, search};
 use super::eviction::{Cached, Eviction, run};
@@ -25,6 +26,34 @@ pub struct PatrickStar {
     /// True where state whose chunks find room on the device at the fullest moment lives there and
     /// is updated there (device-aware placement, section 8.2).
     pub device_aware: bool,
+    /// Shares of memory that it uses.
+    pub shares: Shares,
+}
+
+/// Shares of memory that `PatrickStar` uses; the defaults are those of its repository
+/// (Tencent/PatrickStar `examples/ps_config.py`).
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shares {
+    /// Of the device's memory.
+    pub device: f64,
+    /// Of the host's memory.
+    pub host: f64,
+    /// Of that of the device, for chunks while the first step traces what passes hold.
+    pub warmup: f64,
+    /// Of the room that the fullest moment leaves, for state.
+    pub margin: f64,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            device: 0.9,
+            host: 0.9,
+            warmup: 0.1,
+            margin: 0.8,
+        }
+    }
 }
 
 impl Default for PatrickStar {
@@ -34,11 +63,12 @@ impl Default for PatrickStar {
             sizes: Sizes::default(),
             eviction: Eviction::default(),
             device_aware: true,
+            shares: Shares::default(),
         }
     }
 }
 
-/// Chunks of one rank; ranks own a chunk of each group in turn and gather the group (section 7).
+/// Chunks of one rank; ranks own a chunk of each group in turn (section 7).
 struct Layout {
     chunks: Chunks,
     /// Chunks of this rank, one of each group.
@@ -48,52 +78,79 @@ struct Layout {
     /// Bytes of a chunk's weights, and of its state.
     weights: f64,
     state: f64,
-    /// Bytes beside own chunks: other ranks' chunks of the groups in use, a tensor's gradient.
+    /// Bytes beside own chunks: chunks of other ranks that a layer uses, a tensor's gradient.
     buffers: f64,
     /// Own chunks for which every pass leaves room, by pass of one micro-batch; may fall short.
     room: Vec<f64>,
     /// Own chunks on the device at the fullest moment, and those whose state is there too.
     resident: usize,
     updated: usize,
+    /// Bytes of chunks that the first step keeps on the device.
+    warm: f64,
 }
 
 impl PatrickStar {
+    /// The parts of the tiers that it uses.
+    pub(super) fn usable(&self, rates: &Rates) -> Rates {
+        let [device, host, drive] = rates.capacity;
+        let capacity = [device * self.shares.device, host * self.shares.host, drive];
+        Rates {
+            capacity,
+            ..rates.clone()
+        }
+    }
+
     fn layout(&self, work: &Work, rates: &Rates) -> Result<Layout> {
-        let sizes: Vec<u64> = work.tensors.iter().map(|t| t.elements).collect();
+        for (field, value) in [
+            ("shares.device", self.shares.device),
+            ("shares.host", self.shares.host),
+            ("shares.warmup", self.shares.warmup),
+            ("shares.margin", self.shares.margin),
+        ] {
+            share(field, value)?;
+        }
+        let sizes: Vec<f64> = work.tensors.iter().map(|t| t.elements).collect();
         let chunks = match self.chunk_elements {
-            None => search(&sizes, self.sizes)?,
-            Some(elements) => lay(&sizes, elements).ok_or_else(|| {
-                let largest = sizes.iter().max().copied().unwrap_or(1);
+            None => search(&sizes, self.sizes, work.shards)?,
+            Some(elements) => {
+                let found = lay(&sizes, elements as f64, work.shards);
+                let largest = sizes.iter().copied().fold(1.0, f64::max);
                 let allowed = format!("at least {largest}, the largest tensor");
-                Error::invalid("chunk_elements", elements, allowed)
-            })?,
+                found.ok_or_else(|| Error::invalid("chunk_elements", elements, allowed))?
+            }
         };
-        let ranks = work.shards.max(1.0);
-        let mut uses = vec![Vec::new(); work.layers.len()];
+        let ranks = work.shards.max(1);
+        let mut uses: Vec<Vec<u32>> = vec![Vec::new(); work.layers.len()];
+        let mut spans = vec![0_u32; work.layers.len()];
+        let mut last = None;
         for (tensor, &chunk) in work.tensors.iter().zip(&chunks.of) {
-            let group = group(chunk, ranks);
-            let used: &mut Vec<u32> = &mut uses[tensor.layer];
-            if !used.contains(&group) {
-                used.push(group);
+            let used = &mut uses[tensor.layer];
+            spans[tensor.layer] += u32::from(last != Some((tensor.layer, chunk)));
+            last = Some((tensor.layer, chunk));
+            if !used.contains(&(chunk / ranks)) {
+                used.push(chunk / ranks);
             }
         }
-        let most = uses.iter().map(Vec::len).max().unwrap_or(0);
-        let elements = chunks.elements as f64;
+        // chunks of other ranks come one by one and go with the layer (its memory-saving mode)
+        let most = if ranks > 1 {
+            spans.iter().copied().max().unwrap_or(0)
+        } else {
+            0
+        };
+        let elements = chunks.elements;
         let weights = elements * work.weight_bytes;
-        let largest = sizes.iter().max().copied().unwrap_or(0) as f64;
+        let largest = sizes.iter().copied().fold(0.0, f64::max);
         let mut layout = Layout {
-            own: chunks
-                .count
-                .checked_sub(1)
-                .map_or(0, |last| group(last, ranks) as usize + 1),
+            own: chunks.count.div_ceil(ranks) as usize,
             chunks,
             weights,
             state: elements * work.state_bytes,
-            buffers: most as f64 * (ranks - 1.0) * weights + largest * work.gradient_bytes,
+            buffers: f64::from(most) * weights + largest * work.gradient_bytes,
             uses,
             room: Vec::new(),
             resident: 0,
             updated: 0,
+            warm: self.shares.warmup * rates.capacity[Tier::Device as usize],
         };
         self.fill(&mut layout, work, rates);
         Ok(layout)
@@ -114,8 +171,8 @@ impl PatrickStar {
         let peak = forward.last().copied().unwrap_or(0.0);
         let all = layout.own as f64 * layout.weights;
         if self.device_aware && peak > all {
-            let spare = ((peak - all) / layout.state).floor();
-            layout.updated = whole(spare).min(layout.own);
+            let spare = (peak - all) * self.shares.margin / layout.state;
+            layout.updated = whole(spare, layout.own);
         }
         let state = layout.updated as f64 * layout.state;
         let back = forward.iter().rev();
@@ -123,7 +180,7 @@ impl PatrickStar {
         layout.room = passes.map(|left| (left - state) / layout.weights).collect();
         let least = layout.room.iter().copied().fold(f64::INFINITY, f64::min);
         let needed = layout.uses.iter().map(Vec::len).max().unwrap_or(0);
-        layout.resident = whole(least).max(needed).min(layout.own);
+        layout.resident = whole(least, layout.own).max(needed);
     }
 
     pub(super) fn hold(&self, work: &Work, rates: &Rates) -> Result<Held> {
@@ -137,7 +194,7 @@ impl PatrickStar {
         // where too little fits the step is timed with the least that could run
         let room: Vec<usize> = (0..work.micro_batches)
             .flat_map(|_| &layout.room)
-            .map(|&room| whole(room).max(needed))
+            .map(|&room| whole(room, layout.own).max(needed))
             .collect();
         let count = work.layers.len();
         let order = (0..count).chain((0..count).rev());
@@ -159,14 +216,9 @@ impl PatrickStar {
     }
 }
 
-/// The group of a chunk.
-fn group(chunk: u32, ranks: f64) -> u32 {
-    (f64::from(chunk) / ranks).floor() as u32
-}
-
-/// A number of chunks that fits.
-fn whole(room: f64) -> usize {
-    room.max(0.0).floor() as usize
+/// How many of `most` chunks fit into room for so many.
+fn whole(room: f64, most: usize) -> usize {
+    (1..=most).take_while(|&count| count as f64 <= room).count()
 }
 
 fn held(layout: &Layout, work: &Work) -> Held {
@@ -187,6 +239,10 @@ fn held(layout: &Layout, work: &Work) -> Held {
         Tier::Device,
         passing * (FRAGMENTATION - 1.0),
     );
+    // the first step gives chunks less of the device, so that the host is fullest then
+    let model = own as f64 * (layout.weights + layout.state);
+    let first = (model - layout.warm - held.total(Tier::Host)).max(0.0);
+    held.add(Holding::Buffers, Tier::Host, first);
     held
 }
 
@@ -232,13 +288,11 @@ fn step(layout: &Layout, work: &Work, rates: &Rates, cached: &Cached) -> Step {
 /// The first resident chunks are updated on the device, the others on the host, where gradients of
 /// those on the device go and weights come back from.
 fn updates(layout: &Layout, work: &Work, rates: &Rates, cached: &Cached, step: &mut Step) {
-    let elements = layout.chunks.elements as f64;
+    let elements = layout.chunks.elements;
     let mut here = layout.updated;
-    for (chunk, &resident) in cached.resident.iter().enumerate().take(layout.own) {
-        let used = layout
-            .uses
-            .iter()
-            .position(|uses| uses.contains(&(chunk as u32)));
+    let chunks = (0_u32..).zip(&cached.resident).take(layout.own);
+    for (chunk, &resident) in chunks {
+        let used = layout.uses.iter().position(|uses| uses.contains(&chunk));
         let on_device = resident && here > 0;
         here -= usize::from(on_device);
         let (engine, one) = if on_device {

@@ -28,12 +28,12 @@ pub struct Layer {
 }
 
 /// A trained tensor of the whole model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tensor {
     /// Its layer, as a place in `Work::layers`.
     pub layer: usize,
     /// Its elements.
-    pub elements: u64,
+    pub elements: f64,
 }
 
 /// A step of one device.
@@ -44,7 +44,7 @@ pub struct Work {
     /// Tensors in the order in which passes use them, for schemes that lay them out.
     pub tensors: Vec<Tensor>,
     /// Ranks that share weights and state.
-    pub shards: f64,
+    pub shards: u32,
     /// Micro-batches, each of which runs through the whole model.
     pub micro_batches: u64,
     /// What passes hold while they run, bytes.

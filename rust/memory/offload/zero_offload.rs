@@ -69,6 +69,7 @@ fn interval(step: &Answer) -> f64 {
 /// `n f + max(b + n g, n b + g) + max(n u + w, u + n w)`: passes `f` and `b`, gradients out `g`,
 /// update `u`, weights back `w`, seconds of a layer; two pairs of machines in a row, between which
 /// the norm of all gradients stands.
-pub fn closed_form(layers: f64, [f, b, g, u, w]: [f64; 5]) -> f64 {
-    layers * f + (b + layers * g).max(layers * b + g) + (layers * u + w).max(u + layers * w)
+pub fn closed_form(layers: f64, [forward, backward, out, update, back]: [f64; 5]) -> f64 {
+    let passes = layers * forward + (backward + layers * out).max(layers * backward + out);
+    passes + (layers * update + back).max(update + layers * back)
 }

@@ -27,6 +27,11 @@ Result = dict[str, Any]
 _MICRO_BATCHES = tuple(range(1, 129))
 """Tried: those that divide a replica's batch, or powers of two where a paper prints none. The
 fastest that fits is taken."""
+_PATRICKSTAR_FLOPS = 8
+"""Operations that it counts for a parameter and a token (Tencent/PatrickStar
+`examples/pretrain_demo.py`)."""
+_PATRICKSTAR_BATCHES = (4, 8, 16, 32)
+"""Of its scripts in `examples/benchmark`."""
 _GPT = {
     "family": "decoder",
     "vocab": 50_304,
@@ -67,7 +72,12 @@ def _throughput(row: Mapping[str, str], *, each: bool = False) -> tuple[float, R
     found, sequences = _fastest(row)
     devices = 1 if each else int(row["devices"])
     details = {"micro_batch": sequences, "step_s": found.step_s, **found.chosen, **found.exposed_s}
-    return found.hardware_flops_per_s_per_device * devices / 1e12, details
+    if row["paper"].startswith("Fang"):
+        each_token = _PATRICKSTAR_FLOPS * found.parameters
+        rate = each_token * found.tokens_per_s / int(row["devices"])
+    else:
+        rate = found.hardware_flops_per_s_per_device
+    return rate * devices / 1e12, details
 
 
 def _largest(row: Mapping[str, str]) -> tuple[float, Result]:
@@ -136,7 +146,7 @@ def _fastest(row: Mapping[str, str]) -> tuple[Offload, int]:
     """
     replicas = _replicas(row)
     best: tuple[Offload, int] | None = None
-    for each in _MICRO_BATCHES:
+    for each in _PATRICKSTAR_BATCHES if row["paper"].startswith("Fang") else _MICRO_BATCHES:
         batch = int(row["batch"] or replicas * each)
         if batch % (replicas * each) or (not row["batch"] and each.bit_count() > 1):
             continue
