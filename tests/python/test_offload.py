@@ -1,6 +1,7 @@
 """Do steps that offload hold their laws on real models, and does the largest model fit?"""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import scalewright as sw
 from scalewright.cli import main
 from scalewright.export.trace import trace
 from scalewright.planning.offloading import SCHEMES
+from scalewright.reproductions.placement.papers import PAPERS
 
 MODEL = "opt-1.3b"
 HOMES = {"weights": "drive", "optimizer": "drive", "activations": "host"}
@@ -132,3 +134,17 @@ def test_the_command_prints_a_step_and_writes_its_trace(
     assert main([*asked, "--largest", "layers"]) == 0
     assert "overfills" in capsys.readouterr().out
     assert main([*asked[:-1], "optimizer"]) == 2
+
+
+def test_published_rows_are_predicted_or_say_why_not() -> None:
+    papers = {paper.table: paper for paper in PAPERS if isinstance(paper.predict, partial)}
+    assert set(papers) >= {"patrickstar", "zero_offload", "zero_infinity", "m6"}
+    for paper in papers.values():
+        assert paper.verdict
+        for row in paper.predict():
+            assert (row["predicted"] is None) == bool(row["reason"])
+            assert row["source"]
+            assert row["source_kind"] in {"read", "recalled"}
+    largest = {row["what"]: row for row in papers["patrickstar"].predict()}
+    assert abs(largest["largest model on 8 A100 and 1 TB"]["error"]) < 0.2
+    assert abs(largest["largest model on 8 V100 and 240 GB"]["error"]) < 0.2
