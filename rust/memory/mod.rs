@@ -1,4 +1,4 @@
-//! How many bytes does a rank hold, by tensor class, and what do caches over memory tiers save?
+//! How many bytes does a rank hold, by tensor class, and what do caches and steps over memory tiers come to?
 
 pub mod cache;
 mod footprint;

@@ -47,7 +47,7 @@ impl ZeroOffload {
             answer.exposed = super::answer::Exposed {
                 loads_s: 0.0,
                 stores_s: 0.0,
-                updates_s: interval - answer.compute_s,
+                updates_s: (interval - answer.compute_s).max(0.0),
             };
             answer.step_s = interval;
             answer.spans = step.run(ROUNDS)?.spans;
