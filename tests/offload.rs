@@ -4,13 +4,15 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use scalewright::hardware::{Memories, MemoryTier, Path, TierKind};
 use scalewright::memory::offload::chunks::{Sizes, lay, search};
 use scalewright::memory::offload::eviction::{Eviction, run};
 use scalewright::memory::offload::zero_infinity::efficiency;
 use scalewright::memory::offload::{
-    Answer, Granular, Holding, Layer, PatrickStar, Rates, Scheme, Tensor, Tier, WeightStreaming,
-    Work, ZeroInfinity, ZeroOffload, weight_streaming, zero_offload,
+    Answer, Engine, Granular, Holding, Layer, PatrickStar, Rates, Scheme, Tensor, Tier,
+    WeightStreaming, Work, ZeroInfinity, ZeroOffload, weight_streaming, zero_offload,
 };
+use scalewright::units::{Bytes, BytesPerSecond};
 
 const TIERS: [Tier; 3] = Tier::ALL;
 
@@ -245,7 +247,15 @@ proptest! {
         let found = ran(&Scheme::ZeroOffload(ZeroOffload { delayed: true }), &work, &rates);
         let plain = ran(&Scheme::ZeroOffload(ZeroOffload { delayed: false }), &work, &rates);
         prop_assert!(found.step_s <= plain.step_s * (1.0 + 1e-9));
-        // three steps run as tasks: no sooner than the interval allows, no later than it and a start
+        // tasks of three steps, in order: the second does not wait for the first update, the third does
+        let third = found.spans.len() / 3;
+        let of = |round: usize| &found.spans[round * third..(round + 1) * third];
+        let passes = |round| of(round).iter().filter(|s| s.engine == Engine::Compute);
+        let start = |round| passes(round).map(|s| s.start_s).fold(f64::INFINITY, f64::min);
+        let passed = |round| passes(round).map(|s| s.end_s).fold(0.0, f64::max);
+        let updated = of(0).iter().map(|span| span.end_s).fold(0.0, f64::max);
+        prop_assert!(close(start(1), passed(0)), "{} {}", start(1), passed(0));
+        prop_assert!(close(start(2), passed(1).max(updated)), "{} {updated}", start(2));
         let end = found.spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
         let slack = 1e-9 * (1.0 + end);
         prop_assert!(end + slack >= 3.0 * found.step_s, "{end} {}", found.step_s);
@@ -414,6 +424,52 @@ fn fewest(uses: &[u32], held: u32, room: usize) -> u32 {
     let victims = (0..4).filter(|&victim| victim != first && held & 1 << victim != 0);
     let each = victims.map(|victim| fewest(rest, with & !(1 << victim), room));
     1 + each.min().unwrap_or(0)
+}
+
+#[test]
+fn a_copy_goes_at_the_slowest_lane_and_drives_fill_the_host_first() {
+    let plain = |name, kind, bytes, rate| {
+        MemoryTier::plain(name, kind, Bytes::new(bytes), BytesPerSecond::new(rate))
+    };
+    let path = |name: &str, rate, shared_by, behind: Option<&str>| Path {
+        name: name.to_owned(),
+        bandwidth: BytesPerSecond::new(rate),
+        write_bandwidth: None,
+        efficiency: 1.0,
+        shared_by,
+        behind: behind.map(str::to_owned),
+    };
+    let mut ddr = plain("ddr", TierKind::Ddr, 800.0, 100.0);
+    (ddr.shared_by, ddr.behind) = (0, Some("link".to_owned()));
+    let mut ssd = plain("ssd", TierKind::Ssd, 4000.0, 3.0);
+    (ssd.shared_by, ssd.behind) = (0, Some("ddr".to_owned()));
+    (ssd.units, ssd.write_bandwidth) = (8, Some(BytesPerSecond::new(2.0)));
+    let tiers = [plain("hbm", TierKind::Hbm, 32.0, 900.0), ddr, ssd];
+    let paths = [
+        path("link", 16.0, 1, Some("switch")),
+        path("switch", 16.0, 4, None),
+    ];
+    let rates = |devices| {
+        let memories = Memories::of(&tiers, &paths, 1, devices).unwrap();
+        Rates::of(&memories, 30.0).unwrap()
+    };
+    // eight devices: four share a switch, all share memory and drives
+    let eight = rates(8);
+    assert!(close(eight.from_host, 4.0 / 16.0) && close(eight.to_host, 4.0 / 16.0));
+    assert!(close(eight.from_drive, 8.0 / 24.0) && close(eight.to_drive, 8.0 / 16.0));
+    assert!(close(eight.host_memory, 8.0 / 100.0));
+    let expected = [30.0, 100.0, 4000.0];
+    assert!(
+        eight
+            .capacity
+            .iter()
+            .zip(expected)
+            .all(|(&a, b)| close(a, b))
+    );
+    // one device has all of them to itself
+    let one = rates(1);
+    assert!(close(one.from_host, 1.0 / 16.0) && close(one.from_drive, 1.0 / 24.0));
+    assert!(close(one.capacity[Tier::Host as usize], 800.0));
 }
 
 #[test]

@@ -77,6 +77,18 @@ def test_the_largest_model_fits_and_the_next_does_not() -> None:
         assert most.binding
 
 
+def test_less_memory_never_holds_a_larger_model() -> None:
+    on, training = sw.system("dgx-2", 1), sw.Training(1, 1024, precision="fp16", gradient="fp16")
+    family, plan = sw.model(MODEL), {"recompute": "full"}
+    margins = (0.0, 0.2, 0.5)
+    for scheme in ("zero-offload", "patrickstar", "weight-streaming", "granular"):
+        sizes = [
+            sw.largest_model(scheme, family, on, training, plan, memory_margin=m).parameters
+            for m in margins
+        ]
+        assert sizes == sorted(sizes, reverse=True)
+
+
 def test_a_wider_family_grows_in_width() -> None:
     on, training = sw.system("dgx-2", 1), sw.Training(1, 1024, precision="fp16", gradient="fp16")
     family = sw.model(MODEL)
