@@ -24,6 +24,7 @@ __all__ = [
     "expert_buffering",
     "explain",
     "frozen_layers",
+    "largest_model",
     "layer_relay",
     "lru_curve",
     "memories",
@@ -31,6 +32,8 @@ __all__ = [
     "mitigation_copies",
     "model_switching",
     "neuron_cache",
+    "offload",
+    "offload_efficiency",
     "pairs",
     "partition_layers",
     "place_plan",
@@ -377,3 +380,19 @@ def neuron_cache(cluster: Cluster, request: str) -> str:
 
 def cache_time(request: str) -> str:
     """Time a batch of accesses over levels of memory."""
+
+def offload(job: Job, plan: str, scheme: str, *, tasks: bool = False) -> str:
+    """Price a step with an offloading scheme, as JSON; `spans` are empty without `tasks`.
+
+    The JSON text of the scheme holds its name under `scheme`, beside its own fields.
+    """
+
+def largest_model(job: Job, plan: str, scheme: str, growth: str) -> str:
+    """Find the largest model that a scheme fits, as JSON; `growth` is `"layers"` or `"hidden"`."""
+
+def offload_efficiency(request: str) -> float:
+    """Return the share of the peak where traffic and arithmetic do not overlap.
+
+    The request's JSON text holds `intensity_flops_per_byte`, `bandwidth_bytes_per_s` and
+    `peak_flops_per_s`.
+    """

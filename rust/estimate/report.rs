@@ -202,7 +202,7 @@ impl Estimate {
 }
 
 /// Model and hardware arithmetic of a step: backward is twice forward, recomputation once more.
-fn arithmetic(composer: &Composer) -> (f64, f64) {
+pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
     let job = composer.job;
     let forward = job.graph.arithmetic(job.training.sequence);
     let batch = job.training.global_batch as f64;

@@ -157,7 +157,12 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     fn sharers(&self, shared_by: u32) -> f64 {
-        f64::from(if shared_by == 0 { self.node } else { shared_by })
+        // a job with fewer devices leaves the others' parts to them
+        f64::from(if shared_by == 0 {
+            self.node
+        } else {
+            shared_by.min(self.node)
+        })
     }
 
     fn check(&self) -> Result<()> {

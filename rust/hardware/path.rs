@@ -19,7 +19,7 @@ pub struct Path {
     /// Share of the rate that copies sustain.
     #[serde(default = "one")]
     pub efficiency: f64,
-    /// Devices that share it and use it at once; 0 means all of a node.
+    /// Devices that share it and use it at once, where the job has so many; 0 means all of a node.
     #[serde(default = "single")]
     pub shared_by: u32,
     /// The next path towards the device; none: the device itself.

@@ -53,7 +53,8 @@ pub struct MemoryTier {
     /// Like units that are used as one: drives of an array, modules of a board.
     #[serde(default = "single")]
     pub units: u32,
-    /// Devices that share the units and use them at once; 0 means all of a node.
+    /// Devices that share the units and use them at once, where the job has so many; 0 means all of a
+    /// node.
     #[serde(default = "single")]
     pub shared_by: u32,
     /// The path or the tier through which a device reaches this one; none: directly.

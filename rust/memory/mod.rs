@@ -2,6 +2,7 @@
 
 pub mod cache;
 mod footprint;
+pub mod offload;
 pub mod placement;
 pub mod rematerialise;
 mod retention;

@@ -8,6 +8,7 @@ mod controllers;
 mod enter;
 mod error;
 mod input;
+mod offload;
 mod pairs;
 mod placements;
 mod planning;
@@ -39,6 +40,8 @@ mod _engine {
     use super::controllers::controllers;
     #[pymodule_export]
     use super::input::{Cluster, Workload};
+    #[pymodule_export]
+    use super::offload::{largest_model, offload, offload_efficiency};
     #[pymodule_export]
     use super::pairs::pairs;
     #[pymodule_export]

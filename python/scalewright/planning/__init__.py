@@ -45,6 +45,14 @@ from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
+from scalewright.planning.offloading import (
+    LargestModel,
+    Offload,
+    TierUse,
+    largest_model,
+    offload,
+    offload_efficiency,
+)
 from scalewright.planning.partitioning import NoPartition, Partition, PartitionStage, partition
 from scalewright.planning.placing import (
     Placement,
@@ -104,12 +112,14 @@ __all__ = [
     "FreezingEpoch",
     "Gating",
     "Job",
+    "LargestModel",
     "LayerRelay",
     "MemoryLevel",
     "Model",
     "ModelSwitching",
     "NeuronCache",
     "NoPartition",
+    "Offload",
     "Operations",
     "Partition",
     "PartitionStage",
@@ -134,6 +144,7 @@ __all__ = [
     "Swarm",
     "SwarmStage",
     "System",
+    "TierUse",
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
@@ -154,12 +165,15 @@ __all__ = [
     "explain",
     "frozen_layers",
     "joined",
+    "largest_model",
     "layer_relay",
     "lru_curve",
     "memories",
     "model",
     "model_switching",
     "neuron_cache",
+    "offload",
+    "offload_efficiency",
     "partition",
     "place",
     "place_job",

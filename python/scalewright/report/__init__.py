@@ -6,6 +6,7 @@ from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.controller import show_controllers
 from scalewright.report.estimate import show_estimate, show_explanation
+from scalewright.report.offload import show_largest, show_offload
 from scalewright.report.placement import show_placement
 from scalewright.report.rematerialise import show_rematerialisation
 from scalewright.report.schedule import show_rules, show_schedules
@@ -22,7 +23,9 @@ __all__ = [
     "show_entry",
     "show_estimate",
     "show_explanation",
+    "show_largest",
     "show_names",
+    "show_offload",
     "show_placement",
     "show_rematerialisation",
     "show_rules",

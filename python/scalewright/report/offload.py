@@ -1,0 +1,68 @@
+"""How does a person read a step that offloads, or the largest model that fits?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scalewright.report import quantities as q
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scalewright.planning import LargestModel, Offload
+
+_WAITS = {
+    "loads_s": "waiting for loads",
+    "stores_s": "gradients on their way",
+    "updates_s": "update and what comes back",
+}
+_TIERS = ("device", "host", "drive")
+
+
+def show_offload(found: Offload, screen: Console) -> None:
+    """Print where the time of a step goes and what lies where."""
+    fits = "fits" if found.fits else "does not fit"
+    screen.print(f"{found.scheme}: {q.count(found.parameters)} parameters, {fits}", style="bold")
+    rate = q.rate(found.model_flops_per_s_per_device)
+    hard = q.rate(found.hardware_flops_per_s_per_device)
+    screen.print(f"step {q.time(found.step_s)}, {q.whole(found.tokens_per_s)} tokens/s")
+    screen.print(f"{rate} a device, {hard} with what is recomputed")
+    if found.chosen:
+        screen.print(", ".join(f"{name} {value}" for name, value in found.chosen.items()))
+    heading(screen, "Where the time goes")
+    rows = table("part", "time", "share")
+    parts = {"passes": found.compute_s}
+    parts |= {name: found.exposed_s[key] for key, name in _WAITS.items()}
+    for name, seconds in parts.items():
+        rows.add_row(name, q.time(seconds), q.share(seconds / found.step_s))
+    screen.print(rows)
+    heading(screen, "Who works how long")
+    rows = table("engine", "busy", "share")
+    for name, seconds in found.busy_s.items():
+        if seconds > 0.0:
+            rows.add_row(name, q.time(seconds), q.share(seconds / found.step_s))
+    screen.print(rows)
+    heading(screen, "Memory of a device, and its part of the rest")
+    rows = table("tier", "for", "bytes", "of", left=2)
+    for use in found.tiers:
+        if not use.capacity_bytes and not use.bytes:
+            continue
+        capacity = q.size(use.capacity_bytes)
+        rows.add_row(use.name or use.tier, "" if use.fits else "FULL", q.size(use.bytes), capacity)
+        for name, size in use.by_use.items():
+            if size > 0.0:
+                rows.add_row("", name, q.size(size), "")
+    screen.print(rows)
+
+
+def show_largest(found: LargestModel, screen: Console) -> None:
+    """Print the largest model and what stops the next larger one."""
+    size = q.count(found.parameters)
+    screen.print(f"{size} parameters: {found.layers} layers, {found.hidden} wide", style="bold")
+    rows = table("tier", "bytes", "of")
+    for name, used, most in zip(_TIERS, found.bytes, found.capacity_bytes, strict=True):
+        rows.add_row(name, q.size(used), q.size(most))
+    screen.print(rows)
+    if found.binding:
+        screen.print(f"a larger one overfills: {', '.join(found.binding)}")

@@ -1,0 +1,88 @@
+//! What does a step come to whose weights, state or activations live beyond the device?
+
+mod amounts;
+mod answer;
+pub mod chunks;
+pub mod eviction;
+mod granular;
+mod patrickstar;
+mod placed;
+mod rates;
+mod step;
+pub mod weight_streaming;
+mod work;
+pub mod zero_infinity;
+pub mod zero_offload;
+
+pub use answer::{Answer, Busy, Exposed, Held, Holding, TierUse};
+pub use granular::Granular;
+pub use patrickstar::{PatrickStar, Shares};
+pub use rates::{Rates, Tier};
+pub use step::{Doing, Engine, Span};
+pub use weight_streaming::WeightStreaming;
+pub use work::{Layer, Tensor, Work};
+pub use zero_infinity::ZeroInfinity;
+pub use zero_offload::ZeroOffload;
+
+use crate::error::Result;
+use serde::Deserialize;
+
+/// How bytes beyond the device are used; each scheme has a file of its own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "scheme", rename_all = "kebab-case")]
+pub enum Scheme {
+    /// State and update on the host.
+    ZeroOffload(ZeroOffload),
+    /// Everything anywhere.
+    ZeroInfinity(ZeroInfinity),
+    /// Chunks that move.
+    Patrickstar(PatrickStar),
+    /// Some layers on the host.
+    Granular(Granular),
+    /// Weights that stream past.
+    WeightStreaming(WeightStreaming),
+}
+
+impl Scheme {
+    /// A step of one device: every pass, copy and update as a task on the engine that runs it.
+    pub fn run(&self, work: &Work, rates: &Rates) -> Result<Answer> {
+        work.check()?;
+        rates.check()?;
+        match self {
+            Self::ZeroOffload(scheme) => scheme.run(work, rates),
+            Self::ZeroInfinity(scheme) => scheme.run(work, rates),
+            Self::Patrickstar(scheme) => scheme.run(work, rates),
+            Self::Granular(scheme) => scheme.run(work, rates),
+            Self::WeightStreaming(scheme) => scheme.run(work, rates),
+        }
+    }
+
+    /// What lies where at the fullest moment of a step.
+    pub fn hold(&self, work: &Work, rates: &Rates) -> Result<Held> {
+        work.check()?;
+        rates.check()?;
+        match self {
+            Self::ZeroOffload(scheme) => Ok(scheme.hold(work)),
+            Self::ZeroInfinity(scheme) => scheme.hold(work, rates),
+            Self::Patrickstar(scheme) => scheme.hold(work, rates),
+            Self::Granular(scheme) => scheme.hold(work, rates),
+            Self::WeightStreaming(scheme) => scheme.hold(work),
+        }
+    }
+
+    /// The parts of the tiers that the scheme uses.
+    pub fn usable(&self, rates: Rates) -> Rates {
+        match self {
+            Self::Patrickstar(scheme) => scheme.usable(&rates),
+            _ => rates,
+        }
+    }
+
+    /// ZeRO stage of its collectives: 2 where devices hold all weights, 3 where they gather them.
+    pub const fn zero(&self) -> u8 {
+        match self {
+            Self::ZeroOffload(_) => 2,
+            _ => 3,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+"""Do steps that offload hold their laws on real models, and does the largest model fit?"""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scalewright as sw
+from scalewright.cli import main
+from scalewright.export.trace import trace
+from scalewright.planning.offloading import SCHEMES
+from scalewright.reproductions.placement.papers import PAPERS
+
+MODEL = "opt-1.3b"
+HOMES = {"weights": "drive", "optimizer": "drive", "activations": "host"}
+
+
+def step(scheme: str, *, devices: int = 4, system: str = "dgx-2", **fields: Any) -> sw.Offload:
+    plan = {"recompute": "full", "micro_batch": 2}
+    training = sw.Training(2 * devices, 1024, precision="fp16", gradient="fp16")
+    on = sw.system(system, devices)
+    return sw.offload(scheme, sw.model(MODEL), on, training, plan, **fields)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_parts_of_a_step_make_it_whole(scheme: str) -> None:
+    found = step(scheme)
+    assert found.step_s == pytest.approx(found.compute_s + sum(found.exposed_s.values()))
+    assert found.lower_bound_s <= found.step_s
+    assert max(found.busy_s.values()) == found.lower_bound_s
+    for use in found.tiers:
+        assert sum(use.by_use.values()) == pytest.approx(use.bytes)
+
+
+def test_farther_homes_cost_time_and_save_memory() -> None:
+    near = step("zero-infinity", weights="device", optimizer="device", activations="device")
+    far = step("zero-infinity", **HOMES)
+    assert near.step_s < far.step_s
+    assert near.tiers[0].bytes > far.tiers[0].bytes
+    assert near.tiers[2].bytes == 0 < far.tiers[2].bytes
+
+
+def test_homes_left_open_are_the_fastest_that_fit() -> None:
+    best = step("zero-infinity")
+    assert best.fits
+    assert best.chosen["weights"] == "device"
+    assert best.step_s <= step("zero-infinity", **HOMES).step_s
+
+
+def test_a_model_that_offloads_nothing_takes_what_estimate_says() -> None:
+    plan = {"recompute": "full", "micro_batch": 2}
+    training = sw.Training(2, 1024, precision="fp16", gradient="fp16")
+    on, model = sw.system("dgx-2", 1), sw.model(MODEL)
+    plain = sw.estimate(model, on, plan, training)
+    homes = dict.fromkeys(("weights", "optimizer", "activations"), "device")
+    found = sw.offload("zero-infinity", model, on, training, plan, **homes)
+    assert found.step_s == pytest.approx(plain.step_time_s)
+    assert found.tiers[0].bytes == pytest.approx(plain.peak_memory_bytes)
+
+
+def test_the_largest_model_fits_and_the_next_does_not() -> None:
+    on, training = sw.system("dgx-2", 1), sw.Training(1, 1024, precision="fp16", gradient="fp16")
+    family, plan = sw.model(MODEL), {"recompute": "full"}
+    schemes: dict[str, dict[str, Any]] = {
+        "zero-offload": {},
+        "zero-infinity": {"optimizer": "host"},
+        "patrickstar": {},
+    }
+    for scheme, fields in schemes.items():
+        most = sw.largest_model(scheme, family, on, training, plan, **fields)
+        for more, fits in ((0, True), (1, False)):
+            table = {**family.table, "layers": most.layers + more}
+            found = sw.offload(scheme, sw.model(table), on, training, plan, **fields)
+            assert found.fits is fits
+        assert most.binding
+
+
+def test_less_memory_never_holds_a_larger_model() -> None:
+    on, training = sw.system("dgx-2", 1), sw.Training(1, 1024, precision="fp16", gradient="fp16")
+    family, plan = sw.model(MODEL), {"recompute": "full"}
+    margins = (0.0, 0.2, 0.5)
+    for scheme in ("zero-offload", "patrickstar", "weight-streaming", "granular"):
+        sizes = [
+            sw.largest_model(scheme, family, on, training, plan, memory_margin=m).parameters
+            for m in margins
+        ]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_wider_family_grows_in_width() -> None:
+    on, training = sw.system("dgx-2", 1), sw.Training(1, 1024, precision="fp16", gradient="fp16")
+    family = sw.model(MODEL)
+    found = sw.largest_model("zero-offload", family, on, training, grow="hidden")
+    assert found.layers == family.table["layers"]
+    assert found.hidden > int(str(family.table["hidden"]))
+
+
+def test_drives_train_a_larger_model_than_the_host() -> None:
+    on, training = sw.system("dgx-2", 16), sw.Training(16, 1024, precision="fp16", gradient="fp16")
+    family, plan = sw.model("gpt3-175b"), {"recompute": "full"}
+    host = sw.largest_model("zero-infinity", family, on, training, plan, optimizer="host")
+    drive = sw.largest_model("zero-infinity", family, on, training, plan, optimizer="drive")
+    assert host.parameters < drive.parameters
+
+
+def test_tasks_draw_a_timeline_as_long_as_the_step() -> None:
+    found = step("zero-infinity", tasks=True, **HOMES)
+    line = found.timeline()
+    assert line.end_s == pytest.approx(found.step_s)
+    assert {row.engine for row in line.rows} >= {"compute", "from drive", "to drive", "host"}
+    assert len(trace(line)["traceEvents"]) > line.spans
+    assert step("zero-infinity", **HOMES).tasks == ()
+
+
+def test_a_field_of_another_scheme_is_refused() -> None:
+    with pytest.raises(sw.UnknownNameError, match="optimizer"):
+        step("zero-offload", optimizer="drive")
+    with pytest.raises(sw.ScalewrightError, match="zero-ofload"):
+        step("zero-ofload")
+    on, training = sw.system("dgx-2", 4), sw.Training(8, 1024, precision="fp16")
+    with pytest.raises(sw.InvalidError, match="pipeline"):
+        sw.offload("zero-offload", sw.model(MODEL), on, training, {"pipeline": 2})
+    with pytest.raises(sw.InvalidError, match="drive"):
+        step("zero-infinity", system="dgx-1-v100", optimizer="drive")
+
+
+def test_efficiency_is_half_where_traffic_takes_as_long_as_arithmetic() -> None:
+    assert sw.offload_efficiency(1000.0, 7e10, 7e13) == pytest.approx(0.5)
+    with pytest.raises(sw.InvalidError, match="bandwidth"):
+        sw.offload_efficiency(1000.0, 0.0, 7e13)
+
+
+def test_the_command_prints_a_step_and_writes_its_trace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "trace.json"
+    job = ["offload", "--model", MODEL, "--system", "dgx-2", "--devices", "2"]
+    job += ["--global-batch", "2", "--sequence", "1024", "--precision", "fp16"]
+    asked = [*job, "--scheme", "zero-infinity", "--set", "weights=host", "optimizer=drive"]
+    assert main([*asked, "--json", "--timeline", str(file)]) == 0
+    answer = json.loads(capsys.readouterr().out)["offload"]
+    assert answer["chosen"]["optimizer"] == "drive"
+    assert json.loads(file.read_text())["traceEvents"]
+    assert main([*asked, "--largest", "layers"]) == 0
+    assert "overfills" in capsys.readouterr().out
+    assert main([*asked[:-1], "optimizer"]) == 2
+
+
+def test_published_rows_are_predicted_or_say_why_not() -> None:
+    papers = {paper.table: paper for paper in PAPERS if isinstance(paper.predict, partial)}
+    assert set(papers) >= {"patrickstar", "zero_offload", "zero_infinity", "m6"}
+    for paper in papers.values():
+        assert paper.verdict
+        for row in paper.predict():
+            assert (row["predicted"] is None) == bool(row["reason"])
+            assert row["source"]
+            assert row["source_kind"] in {"read", "recalled"}
+    largest = {row["what"]: row for row in papers["patrickstar"].predict()}
+    assert abs(largest["largest model on 8 A100 and 1 TB"]["error"]) < 0.2
+    assert abs(largest["largest model on 8 V100 and 240 GB"]["error"]) < 0.2
