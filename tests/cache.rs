@@ -36,7 +36,9 @@ fn references(weights: &[f64], accesses: usize, seed: u64) -> Vec<u32> {
         })
         .collect();
     let total = *ends.last().unwrap();
-    ends.iter_mut().for_each(|end| *end /= total);
+    for end in &mut ends {
+        *end /= total;
+    }
     let mut random = Random::new(seed, 0);
     let ids = (0..accesses).map(|_| {
         let drawn = random.uniform();
