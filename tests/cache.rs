@@ -5,6 +5,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
+use scalewright::memory::cache::tiers::{Level, Request, tiers};
 use scalewright::memory::cache::{Demand, Policy, Popularity, Replay, Trace, lru_curve, replay};
 use scalewright::solve::Random;
 
@@ -36,7 +37,9 @@ fn references(weights: &[f64], accesses: usize, seed: u64) -> Vec<u32> {
         })
         .collect();
     let total = *ends.last().unwrap();
-    ends.iter_mut().for_each(|end| *end /= total);
+    for end in &mut ends {
+        *end /= total;
+    }
     let mut random = Random::new(seed, 0);
     let ids = (0..accesses).map(|_| {
         let drawn = random.uniform();
@@ -166,6 +169,48 @@ fn a_law_of_billions_is_that_of_a_list() {
     let hits = |policy| huge.hits(policy, 1e8, &Control::new()).unwrap().hit_rate;
     assert!(hits(Policy::Fifo) < hits(Policy::Lru) && hits(Policy::Lru) < hits(Policy::Static));
     assert!(hits(Policy::Static) < 1.0);
+}
+
+/// Levels that hold so many objects of a byte each.
+fn levels(capacities: &[f64]) -> Vec<Level> {
+    let level = |capacity: &f64| Level {
+        name: format!("{capacity}"),
+        capacity_bytes: *capacity,
+        bytes_per_s: 1e9 / capacity,
+        latency_s: 1e-6,
+        in_flight: 4.0,
+    };
+    capacities.iter().map(level).collect()
+}
+
+#[test]
+fn levels_serve_what_nested_runs_do() {
+    let weights = zipf(2000, 0.9);
+    let ids = references(&weights, 800_000, 17);
+    let request = Request {
+        levels: levels(&[50.0, 500.0, 2000.0]),
+        popularity: Popularity::Measured(weights),
+        object_bytes: 1.0,
+        accesses: 1e6,
+        policy: Policy::Lru,
+        written_share: 0.0,
+        overlapped: true,
+    };
+    let found = tiers(&request, &Control::new()).unwrap();
+    let near = late_rate(&ids, Policy::Lru, 50);
+    let both = late_rate(&ids, Policy::Lru, 500);
+    for (level, share) in found.levels.iter().zip([near, both - near, 1.0 - both]) {
+        assert!(
+            (level.share - share).abs() < 0.003,
+            "{} {share}",
+            level.share
+        );
+    }
+    let last = found.levels.last().unwrap();
+    let reads = 1e6 * (1.0 - found.levels[1].hit_rate);
+    assert!((last.read_bytes / reads - 1.0).abs() < 1e-9);
+    let time = reads / (1e9 / 2000.0) + reads * 1e-6 / 4.0;
+    assert!((last.time_s / time - 1.0).abs() < 1e-9);
 }
 
 #[test]
@@ -325,6 +370,32 @@ proptest! {
             let all = sized(&ids, &sizes, policy, whole);
             prop_assert_eq!(all.misses, all.cold_misses, "{:?}", policy);
         }
+    }
+
+    #[test]
+    fn nearer_memory_never_costs_time(
+        exponent in 0.0_f64..1.5,
+        near in 1.0_f64..1e5,
+        more in 1.0_f64..4.0,
+        written_share in 0.0_f64..1.0,
+    ) {
+        let time = |near: f64| {
+            let mut levels = levels(&[near, 1e6]);
+            levels[0].bytes_per_s = 1e12;
+            let request = Request {
+                levels,
+                popularity: Popularity::Zipf { objects: 1_000_000, exponent },
+                object_bytes: 1.0,
+                accesses: 1e6,
+                policy: Policy::Static,
+                written_share,
+                overlapped: false,
+            };
+            tiers(&request, &Control::new()).unwrap().time_s.unwrap()
+        };
+        let (small, large) = (time(near), time(near * more));
+        prop_assert!(small.is_finite() && small > 0.0);
+        prop_assert!(large <= small * (1.0 + 1e-9), "{small} {large}");
     }
 
     #[test]
