@@ -1,8 +1,11 @@
 //! Which option does each of many items take, where options share limited and timed rows?
 
+mod balance;
 mod bound;
 mod branch;
 mod evaluate;
+mod exchange;
+mod first_order;
 mod form;
 mod inverse;
 mod model;

@@ -1,0 +1,171 @@
+//! What is found, and what is proven, where rows are too many for the simplex method?
+
+use super::branch::{Asked, Found, Tree};
+use super::form::Form;
+use super::model::index;
+
+/// Steps between two looks at what they have come to.
+const STEPS: usize = 100;
+/// Operations that all steps may take, nearly: a few seconds.
+const WORK: f64 = 1e10;
+/// Parts of a fitting point that are mixed in until the mixture fits.
+const BLENDS: u32 = 10;
+
+impl Tree {
+    /// Balances shares and prices until the gap is as asked, or for as long as it may take.
+    ///
+    /// Prices on the way give bounds above `bound`; shares, mixtures with a point that fits, and whole choices near
+    /// them give points.
+    pub(super) fn balance(&mut self, asked: &Asked, mut bound: f64) -> Found {
+        let spare = (0.25 * asked.limits.gap).clamp(1e-4, 0.005);
+        self.simplex.start(&self.form);
+        self.first_order.start(&self.form, spare);
+        for look in 1..=looks(&self.form) {
+            if !(self.first_order).advance(&self.form, STEPS, asked.control) {
+                return Found::Cancelled;
+            }
+            let prices = &self.first_order.prices_ahead;
+            let banned = &self.simplex.banned;
+            let here = (self.bound).at(asked.model, &self.form, prices, banned);
+            if here > bound {
+                bound = here;
+                self.bound.price_bases(asked.model, &self.form);
+                self.prices.clone_from(&self.bound.prices);
+            }
+            let whole = self.form.whole.contains(&true);
+            if look == 5 || look.is_multiple_of(20) && (whole || !self.found) {
+                self.offer_rounded(asked);
+            }
+            if !whole {
+                self.offer_parts(asked);
+            }
+            if self.found && bound >= self.cut(asked) {
+                break;
+            }
+        }
+        self.outcome(bound)
+    }
+
+    /// Offers the shares as they are, or mixed with the best point by as little as will fit.
+    fn offer_parts(&mut self, asked: &Asked) {
+        let options = self.form.costs.len();
+        for blend in 0..=BLENDS {
+            // none of the best point at first, then 1/512 of it, twice as much each time
+            let part = if blend == 0 {
+                0.0
+            } else {
+                f64::from(1 << (blend - 1)) / f64::from(1 << (BLENDS - 1))
+            };
+            self.point.shares.clear();
+            let ahead = &self.first_order.ahead[..options];
+            if part > 0.0 {
+                let best = &self.best.shares;
+                let mixed = ahead.iter().zip(best);
+                let mixed = mixed.map(|(ahead, best)| ahead + part * (best - ahead));
+                self.point.shares.extend(mixed);
+            } else {
+                self.point.shares.extend_from_slice(ahead);
+            }
+            if self.offer(asked.model) || !self.found {
+                return;
+            }
+        }
+    }
+
+    /// Offers a whole choice: the largest share of each item, then changes of one item.
+    fn offer_rounded(&mut self, asked: &Asked) {
+        let prices = &self.first_order.prices_ahead;
+        self.simplex.prices.clone_from(prices);
+        let shares = &self.first_order.ahead;
+        for item in 0..self.form.whole.len() {
+            let own = self.form.options_of(item);
+            let most = own.max_by(|&a, &b| shares[a].total_cmp(&shares[b]));
+            if let Some(most) = most {
+                self.simplex.keys[item] = index(most);
+            }
+        }
+        self.round(asked.model);
+    }
+}
+
+/// How often to look, by what a step costs.
+fn looks(form: &Form) -> usize {
+    let step = (4 * form.runs.len() + 10 * form.costs.len() + 10 * form.right.len()) as f64;
+    let looks = WORK / (step * STEPS as f64);
+    (1..200)
+        .take_while(|&look| f64::from(look) <= looks.max(5.0))
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+    use crate::solve::Random;
+    use crate::solve::assign::{Limits, Model};
+
+    /// Items that live for a while in one of two tiers; the far one takes time when they begin.
+    fn living(whole: bool) -> Model {
+        let (instants, mut random) = (20_u32, Random::new(5, 0));
+        let mut model = Model::new();
+        let near: Vec<u32> = (0..instants).map(|_| model.limited_row(12.0)).collect();
+        let paths: Vec<u32> = (0..instants)
+            .map(|_| {
+                let window = model.window(0.5, 1.0);
+                model.timed_row(window, 0.1)
+            })
+            .collect();
+        for item in 0..60 {
+            let start = item % (instants - 5);
+            let size = 1.0 + random.uniform();
+            model.item(whole);
+            model.option(0.0);
+            model.uses(near[0] + start..near[0] + start + 5, size);
+            model.option(0.0);
+            let path = paths[start as usize];
+            model.uses(path..path + 1, size);
+        }
+        model
+    }
+
+    #[test]
+    fn balanced_shares_keep_limits_and_prices_prove_a_bound_below_the_best() {
+        let (limits, control) = (Limits::default(), Control::new());
+        for whole in [false, true] {
+            let model = living(whole);
+            let asked = Asked {
+                model: &model,
+                limits: &limits,
+                control: &control,
+            };
+            let mut tree = Tree::default();
+            let Found::Best(exact) = tree.run(&asked) else {
+                panic!("it fits");
+            };
+            let best = tree.best.objective;
+            tree.found = false;
+            let Found::Best(bound) = tree.balance(&asked, f64::NEG_INFINITY) else {
+                panic!("it fits");
+            };
+            assert!(bound <= best && exact <= tree.best.objective);
+            assert!(tree.best.fits(&model, &tree.form));
+            let gap = (tree.best.objective - bound) / best;
+            assert!(gap <= if whole { 0.1 } else { 0.01 }, "{whole}: {gap}");
+        }
+    }
+
+    #[test]
+    fn balancing_can_be_cancelled() {
+        let (limits, control) = (Limits::default(), Control::new());
+        let model = living(false);
+        let asked = Asked {
+            model: &model,
+            limits: &limits,
+            control: &control,
+        };
+        let mut tree = Tree::default();
+        tree.run(&asked);
+        control.cancel();
+        assert_eq!(tree.balance(&asked, 0.0), Found::Cancelled);
+    }
+}
