@@ -374,7 +374,7 @@ fn a_small_case_by_hand() {
         vec![often, once],
     );
     // room for one tensor and half of the other's buffer
-    let tight = memories([20.0, 100.0, 100.0], [20.0, 1e6, 5.0], 1);
+    let tight = memories([20.0, 100.0, 100.0], [20.0, 1e6, 5.0], 2);
     let found = solve(&problem, &tight).unwrap();
     assert!(
         near(found.step_s, 0.1 + 0.1 + 0.25, 1e-9),
