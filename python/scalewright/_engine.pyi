@@ -11,6 +11,7 @@ __all__ = [
     "Job",
     "Workload",
     "bus_factors",
+    "cache_hits",
     "collective_choices",
     "collective_lines",
     "collective_times",
@@ -23,12 +24,14 @@ __all__ = [
     "layer_relay",
     "metric",
     "mitigation_copies",
+    "model_switching",
     "pairs",
     "partition_layers",
     "progressive_freezing",
     "schedule_rules",
     "schedule_run",
     "search",
+    "simulate_cache",
     "simulate_collective",
     "simulate_msccl",
     "simulate_step",
@@ -273,3 +276,32 @@ def swarm_utilization(request: str) -> float:
 
 def mitigation_copies(mitigation: str, delays: Sequence[int]) -> list[int]:
     """Tensors of the weights' size that a stage holds against stale weights, by its delay."""
+
+def cache_hits(
+    request: str,
+    capacities: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, NDArray[np.float64]]:
+    """Return expected hits for each capacity, as arrays by name.
+
+    The JSON request holds `policy` and, where `weights` is empty, `popularity`. `sizes` may be
+    empty.
+    """
+
+def simulate_cache(
+    request: str,
+    trace: NDArray[np.uint32],
+    sizes: NDArray[np.uint64],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Run a trace of object numbers through an empty cache: counts and bytes as JSON.
+
+    The JSON request holds `policy`, `capacity` and `seed`. `sizes` may be empty.
+    """
+
+def model_switching(cluster: Cluster, request: str) -> str:
+    """Serve prompts by experts that are whole models, copied from far memory when asked for."""

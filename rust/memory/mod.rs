@@ -1,5 +1,6 @@
-//! How many bytes one rank holds, by tensor class, from already-sharded counts.
+//! How many bytes does a rank hold, by tensor class, and what do caches over memory tiers save?
 
+pub mod cache;
 mod footprint;
 
 pub use footprint::{

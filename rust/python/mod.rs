@@ -1,6 +1,7 @@
 //! The binding: how Python reaches the engine. One doorway, opaque handles, no arithmetic.
 
 mod algorithm;
+mod caches;
 mod calls;
 mod compression;
 mod controllers;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     use super::algorithm::{simulate_collective, simulate_msccl};
+    #[pymodule_export]
+    use super::caches::{cache_hits, model_switching, simulate_cache};
     #[pymodule_export]
     use super::calls::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,

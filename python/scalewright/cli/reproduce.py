@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 _COLLECTIVES = "collectives"
 _SCHEDULES = "schedules"
 _CONTROLLERS = "controllers"
+_PLACEMENT = "placement"
 
 
 def add(verbs: Verbs) -> None:
@@ -23,7 +24,8 @@ def add(verbs: Verbs) -> None:
         metavar="PATTERN",
         help="only papers or tables that contain this; 'collectives': measured collectives; "
         "'schedules': results of pipeline schedules; "
-        "'controllers': who dispatches computations",
+        "'controllers': who dispatches computations; "
+        "'placement': data over tiers of memory",
     )
     parser.add_argument(
         "--rows", metavar="FILE.csv", help="results of your own: training runs or collectives"
@@ -46,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     """Reproduce the rows and show them."""
     from scalewright.reproductions.collectives import holds_collectives
 
-    if options.rows is None and options.pattern == _SCHEDULES:
-        return _schedules(options)
+    if options.rows is None and options.pattern in {_SCHEDULES, _PLACEMENT}:
+        return _claims(options)
     if options.rows is None and options.pattern == _CONTROLLERS:
         return _controllers(options)
     if options.rows is None:
@@ -83,17 +85,19 @@ def _collectives(options: argparse.Namespace) -> int:
     return _shown(result, options)
 
 
-def _schedules(options: argparse.Namespace) -> int:
+def _claims(options: argparse.Namespace) -> int:
+    """Reproduce what papers say of schedules or of placed data."""
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
-    from scalewright.reproductions import schedules
+    from scalewright.reproductions import placement, schedules
 
     for name, given in (("--system", options.system), ("--catalog", options.catalog)):
         if given:
             message = f"{name}: got '{given}'; allowed: only where rows are collectives"
             raise InvalidError(message)
-    with progress_bar("reproducing schedules") as progress:
-        result = schedules.run(progress)
+    claims = schedules if options.pattern == _SCHEDULES else placement
+    with progress_bar(f"reproducing {options.pattern}") as progress:
+        result = claims.run(progress)
     return _shown(result, options)
 
 
@@ -125,9 +129,13 @@ def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
         show_json({**stamp(), **result})
         return 0
     from scalewright.report import console
-    from scalewright.reproductions import collectives, schedules, show
+    from scalewright.reproductions import collectives, placement, schedules, show
 
-    shows = {"by_part": collectives.show, "by_table": schedules.show}
+    shows = {
+        "by_part": collectives.show,
+        "by_table": schedules.show,
+        "by_placement": placement.show,
+    }
     chosen = next((shows[key] for key in shows if key in result["summary"]), show)
     chosen(result, console())
     return 0

@@ -9,6 +9,8 @@ from scalewright.planning.asking import (
     search,
     search_job,
 )
+from scalewright.planning.cache_uses import ModelSwitching, model_switching
+from scalewright.planning.caching import CacheHits, CacheRun, cache_hits, simulate_cache
 from scalewright.planning.collectives import (
     Collective,
     Crossover,
@@ -51,6 +53,8 @@ from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 __all__ = [
     "CATEGORIES",
     "SCHEMA_VERSION",
+    "CacheHits",
+    "CacheRun",
     "Collective",
     "CollectiveOnLinks",
     "Comparison",
@@ -63,6 +67,7 @@ __all__ = [
     "Job",
     "LayerRelay",
     "Model",
+    "ModelSwitching",
     "NoPartition",
     "Operations",
     "Partition",
@@ -86,6 +91,7 @@ __all__ = [
     "TokenSlices",
     "UnevenAllToAll",
     "averaging",
+    "cache_hits",
     "collective",
     "collective_on_links",
     "compare",
@@ -100,12 +106,14 @@ __all__ = [
     "joined",
     "layer_relay",
     "model",
+    "model_switching",
     "partition",
     "progressive_freezing",
     "schedule",
     "schedules",
     "search",
     "search_job",
+    "simulate_cache",
     "simulate_collective",
     "simulate_job",
     "simulate_msccl",

@@ -1,0 +1,208 @@
+"""Which share of accesses does a cache serve, by formula and over a trace?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from scalewright import _engine
+from scalewright.config import json_text, need, need_count
+from scalewright.errors import InvalidError
+from scalewright.planning.arguments import floats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Progress = Callable[[int, int], Any]
+
+_MOST = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class CacheHits:
+    """What caches serve in the long run; every array has the shape of the capacities.
+
+    NumPy takes the answer itself for its array of hit rates.
+    """
+
+    policy: str
+    capacity: Floats
+    hit_rate: Floats
+    """Accesses that find their object."""
+    byte_hit_rate: Floats
+    """Bytes of them over the bytes of all accesses."""
+    characteristic_accesses: Floats
+    """How many accesses an object stays without being used (LRU), or after it came in (FIFO,
+    random); infinite where all fit, not a number for other policies."""
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, *, copy: bool | None = None
+    ) -> NDArray[Any]:
+        """Return the hit rates."""
+        import numpy as np
+
+        return np.array(self.hit_rate, dtype=dtype, copy=copy)
+
+
+@dataclass(frozen=True)
+class CacheRun:
+    """What a run of a trace through an empty cache came to."""
+
+    accesses: int
+    hits: int
+    misses: int
+    """All accesses that were no hits."""
+    cold_misses: int
+    """Of the misses, first accesses to an object."""
+    hit_bytes: int
+    """Sizes of what was found: numbers of objects where they have no sizes."""
+    miss_bytes: int
+    """Sizes of what was not."""
+
+    @property
+    def hit_rate(self) -> float:
+        """Return hits over accesses; zero for an empty trace."""
+        return self.hits / self.accesses if self.accesses else 0.0
+
+
+def popularity_field(
+    popularity: ArrayLike, objects: int | None, field: str = "popularity"
+) -> dict[str, Any] | None:
+    """Return a Zipf law as the engine reads it; None where weights were given.
+
+    Raises:
+        InvalidError: An exponent without objects, or something that is no number.
+    """
+    given = floats(field, popularity)
+    if given.ndim == 1:
+        return None
+    if given.ndim > 1:
+        message = f"{field}: got shape {given.shape}; allowed: an exponent, or a list of weights"
+        raise InvalidError(message)
+    if objects is None:
+        message = "objects: got nothing; allowed: a count where popularity is an exponent"
+        raise InvalidError(message)
+    return {"zipf": {"objects": need_count("objects", objects), "exponent": float(given)}}
+
+
+def cache_hits(
+    capacity: ArrayLike,
+    popularity: ArrayLike,
+    *,
+    policy: str = "lru",
+    objects: int | None = None,
+    sizes: ArrayLike | None = None,
+    progress: Progress | None = None,
+) -> CacheHits:
+    """Return expected hit rates under independent references; capacities may be any array.
+
+    Args:
+        capacity: Objects that the cache holds, or bytes where they have sizes.
+        popularity: The exponent of a Zipf law over `objects` objects, or a weight for each object.
+        policy: `static` (the most popular stay), `lfu`, `lru`, `fifo`, `random` or `lifo`.
+        objects: Objects of a Zipf law; billions cost no more than thousands.
+        sizes: Bytes of each object, where weights are given.
+        progress: Called with the capacities done and the capacities in all.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    import numpy as np
+
+    need("policy", policy, str, "a name, as lru")
+    rooms = floats("capacity", capacity)
+    law = popularity_field(popularity, objects)
+    weights = np.empty(0) if law else np.ascontiguousarray(floats("popularity", popularity))
+    listed = np.empty(0) if sizes is None else floats("sizes", sizes)
+    if listed.ndim != 1:
+        message = f"sizes: got shape {listed.shape}; allowed: a list, one for each object"
+        raise InvalidError(message)
+    if law is None and objects is not None and objects != weights.size:
+        message = f"objects: got {objects!r:.60}; allowed: none, or one for each of the weights"
+        raise InvalidError(message)
+    asked = {"policy": policy, **({"popularity": law} if law else {})}
+    found = _engine.cache_hits(
+        json_text("cache", asked),
+        np.ascontiguousarray(rooms).ravel(),
+        weights,
+        np.ascontiguousarray(listed),
+        progress=progress,
+    )
+    return CacheHits(policy, rooms, **{name: of.reshape(rooms.shape) for name, of in found.items()})
+
+
+def simulate_cache(
+    trace: ArrayLike,
+    capacity: int,
+    *,
+    policy: str = "lru",
+    sizes: ArrayLike | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> CacheRun:
+    """Run a trace through an empty cache.
+
+    Args:
+        trace: Numbers of objects in the order of their use, from 0 and without large gaps.
+        capacity: Objects that the cache holds, or bytes where they have sizes.
+        policy: `static` (the most asked for in the trace), `lfu`, `lru`, `fifo`, `random`, `lifo`
+            or `belady` (no policy serves more objects that are all alike).
+        sizes: Bytes of each object, by number; left out, all are alike.
+        seed: Of random eviction.
+        progress: Called with the accesses done and the accesses in all.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    import numpy as np
+
+    need("policy", policy, str, "a name, as lru")
+    room = _whole("capacity", capacity)
+    chance = _whole("seed", seed)
+    ids = _numbers("trace", trace, 2**32 - 1).astype(np.uint32, copy=False)
+    bytes_of = np.empty(0, np.uint64)
+    if sizes is not None:
+        bytes_of = _numbers("sizes", sizes, _MOST).astype(np.uint64, copy=False)
+    asked = {"policy": policy, "capacity": room, "seed": chance}
+    text = json_text("cache", asked)
+    return CacheRun(**json.loads(_engine.simulate_cache(text, ids, bytes_of, progress=progress)))
+
+
+def _whole(field: str, value: object) -> int:
+    """Return a whole number of zero or more.
+
+    Raises:
+        InvalidError: It is something else.
+    """
+    given = -1
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        given = value.__index__()
+    if not 0 <= given <= _MOST:
+        message = f"{field}: got {value!r:.60}; allowed: a whole number from 0 to 2^62"
+        raise InvalidError(message)
+    return given
+
+
+def _numbers(field: str, values: ArrayLike, most: int) -> NDArray[Any]:
+    """Return a list of whole numbers as a flat array.
+
+    Raises:
+        InvalidError: It holds something else.
+    """
+    import numpy as np
+
+    given = np.asarray(values)
+    if given.size == 0 and given.ndim == 1:
+        given = given.astype(np.uint32)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        message = f"{field}: got {values!r:.60}; allowed: a list of whole numbers"
+        raise InvalidError(message)
+    if given.size and (int(given.min()) < 0 or int(given.max()) > most):
+        message = f"{field}: got {values!r:.60}; allowed: whole numbers from 0 to {most}"
+        raise InvalidError(message)
+    return np.ascontiguousarray(given)

@@ -1,0 +1,24 @@
+//! What does a cache over slower memory serve, how long do its misses take, and what is it good for?
+
+mod amounts;
+mod belady;
+mod characteristic;
+mod fifo;
+mod hits;
+mod lfu;
+mod lifo;
+mod lru;
+mod machine;
+mod policy;
+mod popular;
+mod popularity;
+mod random;
+mod replay;
+pub mod switching;
+mod zipf;
+
+pub use hits::Hits;
+pub use machine::{Changes, Machine};
+pub use policy::Policy;
+pub use popularity::{Demand, Popularity};
+pub use replay::{Replay, Trace, replay};
