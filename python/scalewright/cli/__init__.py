@@ -18,6 +18,7 @@ from scalewright.cli import (
     plan,
     reproduce,
     schedule,
+    serve_blocks,
 )
 
 OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, 130
@@ -28,6 +29,7 @@ _VERBS = (
     collective,
     schedule,
     controller,
+    serve_blocks,
     catalog,
     reproduce,
     calibrate,

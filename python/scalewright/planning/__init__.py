@@ -9,6 +9,7 @@ from scalewright.planning.asking import (
     search,
     search_job,
 )
+from scalewright.planning.assigning import Assignment, assign
 from scalewright.planning.cache_uses import ModelSwitching, model_switching
 from scalewright.planning.caching import CacheHits, CacheRun, cache_hits, simulate_cache
 from scalewright.planning.collectives import (
@@ -28,6 +29,7 @@ from scalewright.planning.freezing import (
     frozen_layers,
     progressive_freezing,
 )
+from scalewright.planning.highs import assign_with_highs
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
@@ -36,6 +38,13 @@ from scalewright.planning.partitioning import NoPartition, Partition, PartitionS
 from scalewright.planning.relaying import LayerRelay, layer_relay
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
+from scalewright.planning.serving import (
+    BusyLanes,
+    FilledMemory,
+    ServingBlock,
+    serving_blocks,
+    serving_problem,
+)
 from scalewright.planning.simulation import (
     SimulatedCollective,
     SimulatedMsccl,
@@ -53,6 +62,8 @@ from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 __all__ = [
     "CATEGORIES",
     "SCHEMA_VERSION",
+    "Assignment",
+    "BusyLanes",
     "CacheHits",
     "CacheRun",
     "Collective",
@@ -62,6 +73,7 @@ __all__ = [
     "Crossover",
     "Estimate",
     "Exchange",
+    "FilledMemory",
     "Flow",
     "FreezingEpoch",
     "Job",
@@ -78,6 +90,7 @@ __all__ = [
     "Schedule",
     "ScheduleRule",
     "Search",
+    "ServingBlock",
     "SimulatedCollective",
     "SimulatedMsccl",
     "SimulatedStep",
@@ -90,6 +103,8 @@ __all__ = [
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
+    "assign",
+    "assign_with_highs",
     "averaging",
     "cache_hits",
     "collective",
@@ -113,6 +128,8 @@ __all__ = [
     "schedules",
     "search",
     "search_job",
+    "serving_blocks",
+    "serving_problem",
     "simulate_cache",
     "simulate_collective",
     "simulate_job",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scalewright.reproductions.placement.flexgen import flexgen
 from scalewright.reproductions.placement.sn40l import sn40l
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ PAPERS = (
         "tokens within 4%, counts of experts within 16%: some memory is kept free. Long outputs "
         "gain less than measured, and Llama3.1-8B runs at half the rate: collectives of SN40L, "
         "which stream between sockets, are priced as steps of their own.",
+    ),
+    Paper(
+        "flexgen",
+        "FlexGen: blocks of generated text on one T4, its host and flash",
+        flexgen,
+        "TO SAY",
     ),
 )
 """In the order in which they are shown."""
