@@ -6,9 +6,8 @@ from typing import Any
 import highspy
 
 GIB = 2.0**30
-NAMES = (
-    "T_p T_g wg wc wn cg cc cn hg hc hn"  # layer times, then shares of weights, cache and states
-).split()
+# layer times, then shares of weights, cache and states
+NAMES = ["T_p", "T_g", "wg", "wc", "wn", "cg", "cc", "cn", "hg", "hc", "hn"]
 
 
 @dataclass(frozen=True)

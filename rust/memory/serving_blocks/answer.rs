@@ -104,7 +104,7 @@ pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
     };
     let found = search(&tables.family, span, problem.gap, control)?;
     let Some(best) = &found.best else {
-        return nothing(problem, &tables, &found);
+        return Ok(nothing(problem, &tables, &found));
     };
     let told = Told {
         problem,
@@ -148,7 +148,7 @@ pub fn serving_policy(problem: &Problem, policy: &Policy) -> Result<Block> {
 }
 
 /// Where no block fits: the smallest one, with everything where there is the most room.
-fn nothing(problem: &Problem, tables: &Tables, found: &Found) -> Result<Block> {
+fn nothing(problem: &Problem, tables: &Tables, found: &Found) -> Block {
     let at = [problem.batch[0], problem.batches[0]];
     let mut shares = vec![0.0; tables.choices.len()];
     for item in &tables.family.items {
@@ -170,7 +170,7 @@ fn nothing(problem: &Problem, tables: &Tables, found: &Found) -> Result<Block> {
     block.fits = false;
     block.programs = found.programs;
     block.boxes = found.boxes;
-    Ok(block)
+    block
 }
 
 fn shares_of(problem: &Problem, tables: &Tables, policy: &Policy) -> Result<Vec<f64>> {
@@ -185,7 +185,7 @@ fn shares_of(problem: &Problem, tables: &Tables, policy: &Policy) -> Result<Vec<
         let wrong = given.values().find(|share| !(0.0..=1.0).contains(*share));
         if wrong.is_some() || (sum - 1.0).abs() > ROUNDING {
             let allowed = "shares from 0 to 1 that add to 1";
-            let got = wrong.map_or(format!("a sum of {sum}"), |share| share.to_string());
+            let got = wrong.map_or(format!("a sum of {sum}"), ToString::to_string);
             return Err(Error::invalid(format!("policy.{field}"), got, allowed));
         }
         for (name, share) in given {

@@ -112,16 +112,13 @@ fn layer(model: &Transformer, asked: &Asked) -> Layer {
     let width = Dtype::Fp16.bytes();
     let heads = model.heads as f64;
     // elements of keys and values a token, of queries, and products for one query and one key
-    let (cached, query, products) = match &model.latent {
-        Some(latent) => {
-            let key = (latent.kv_rank + latent.rope_dim) as f64;
-            (key, heads * key, heads * (key + latent.kv_rank as f64))
-        }
-        None => {
-            let head = model.head_width() as f64;
-            let keys = model.key_value_heads() as f64 * head;
-            (2.0 * keys, heads * head, 2.0 * heads * head)
-        }
+    let (cached, query, products) = if let Some(latent) = &model.latent {
+        let key = (latent.kv_rank + latent.rope_dim) as f64;
+        (key, heads * key, heads * (key + latent.kv_rank as f64))
+    } else {
+        let head = model.head_width() as f64;
+        let keys = model.key_value_heads() as f64 * head;
+        (2.0 * keys, heads * head, 2.0 * heads * head)
     };
     Layer {
         hidden: model.hidden,

@@ -5,6 +5,7 @@ use super::family::{
 };
 use super::problem::{Attention, DEVICE_LANE, HOST_LANE, Home, Hop, Problem};
 use crate::error::{Error, Result};
+use crate::units::Bytes;
 
 /// The classes of tensors, in the order of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +207,7 @@ impl<'a> Lowering<'a> {
         }
         let Problem { layer, prompt, .. } = self.problem;
         let (s, tokens) = (*prompt as f64, self.tokens());
-        let [state, inner, scores] = [layer.state, layer.inner, layer.scores].map(|b| b.value());
+        let [state, inner, scores] = [layer.state, layer.inner, layer.scores].map(Bytes::value);
         let resident = term(CONSTANT, self.problem.resident.value());
         for (phase, working) in [s * (9.0 * state + inner + scores * s), 7.0 * state + inner]
             .into_iter()
