@@ -114,7 +114,7 @@ fn wrong_imports(path: &Path, code: &str, floors: &BTreeMap<String, u32>) -> Vec
         let Some(&target) = floors.get(&to) else {
             continue;
         };
-        let ground = to == "error";
+        let ground = to == "error" || to == "control";
         if to != from && target >= floors[&from] && !ground {
             wrong.push(format!("{}: `{from}` imports `{to}`", path.display()));
         }

@@ -1,5 +1,6 @@
 //! Mathematics without a domain: best-k, Pareto front, events, flows, order statistics, random numbers.
 
+pub mod assign;
 mod best;
 mod event;
 mod flow;

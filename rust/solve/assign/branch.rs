@@ -1,0 +1,335 @@
+//! Which whole choice is best, and how far below it can the best be at most?
+
+use super::Limits;
+use super::bound::{Bound, amount_of};
+use super::form::Form;
+use super::model::{Model, NONE, index};
+use super::point::Point;
+use super::rounding::{Rounding, Start};
+use super::saved::Saved;
+use super::simplex::{End, Simplex};
+use crate::control::Control;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A share this near to 0 or 1 is whole.
+const WHOLE: f64 = 1e-9;
+
+/// All that one search works with, kept from one model to the next.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) form: Form,
+    pub(super) simplex: Simplex,
+    pub(super) bound: Bound,
+    rounding: Rounding,
+    root: Saved,
+    point: Point,
+    pub(super) best: Point,
+    pub(super) found: bool,
+    /// Of the rows, at the root.
+    pub(super) prices: Vec<f64>,
+    /// Least bound of what was closed without looking further.
+    closed: f64,
+    nodes: Vec<Node>,
+    open: BinaryHeap<Open>,
+    /// The objective where all items and windows cost least.
+    base: f64,
+    pub(super) looked: u64,
+}
+
+/// A part of the choices: its parent's with one option taken, or banned.
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    parent: u32,
+    option: u32,
+    taken: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Open {
+    bound: f64,
+    node: u32,
+}
+
+impl Eq for Open {}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The least bound is the greatest, of equals the youngest.
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let least = other.bound.total_cmp(&self.bound);
+        least.then(self.node.cmp(&other.node))
+    }
+}
+
+/// What a search is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) model: &'a Model,
+    pub(super) limits: &'a Limits,
+    pub(super) control: &'a Control,
+}
+
+/// How the search ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Found {
+    /// `best` is set; nothing is below the bound.
+    Best(f64),
+    /// Proven: nothing fits.
+    Nothing,
+    /// Nothing was found to fit, and nothing is proven but the bound.
+    Unknown(f64),
+    Cancelled,
+}
+
+impl Tree {
+    /// Solves the relaxed program, and branches where whole items are left in parts.
+    pub(super) fn run(&mut self, asked: &Asked) -> Found {
+        let Asked { model, control, .. } = *asked;
+        self.form.build(model);
+        self.set_base(model);
+        self.point.start(model);
+        self.best.start(model);
+        self.nodes.clear();
+        self.open.clear();
+        (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
+        self.simplex.start(&self.form);
+        let end = self.simplex.run_few_then_all(&self.form, control);
+        if end == End::Cancelled {
+            return Found::Cancelled;
+        }
+        if end == End::Infeasible && self.is_empty() {
+            return Found::Nothing;
+        }
+        let bound = self.bound_here(model);
+        self.bound.price_bases(model, &self.form);
+        self.prices.clone_from(&self.bound.prices);
+        if end == End::Optimal && self.offer_basis(model) {
+            return Found::Best(bound.min(self.best.objective));
+        }
+        self.round(model);
+        if self.found && bound >= self.cut(asked) {
+            return Found::Best(bound.min(self.best.objective));
+        }
+        if end != End::Optimal || self.fractional().is_none() {
+            return self.outcome(bound);
+        }
+        self.root.keep(&self.simplex);
+        self.branch(asked, bound)
+    }
+
+    fn set_base(&mut self, model: &Model) {
+        let costs = (0..model.items.len()).map(|item| {
+            let options = model.options_of(index(item));
+            let options = &model.options[options.start as usize..options.end as usize];
+            options.iter().map(|o| o.cost).fold(f64::INFINITY, f64::min)
+        });
+        let times = model.windows.iter().zip(&self.form.floors);
+        self.base = amount_of(costs.chain(times.map(|(window, floor)| window.weight * floor)));
+    }
+
+    fn outcome(&self, bound: f64) -> Found {
+        if self.found {
+            Found::Best(bound.min(self.best.objective))
+        } else {
+            Found::Unknown(bound)
+        }
+    }
+
+    fn is_empty(&mut self) -> bool {
+        let simplex = &self.simplex;
+        self.bound
+            .proves_empty(&self.form, &simplex.step, &simplex.banned)
+    }
+
+    fn bound_here(&mut self, model: &Model) -> f64 {
+        let simplex = &self.simplex;
+        self.bound
+            .at(model, &self.form, &simplex.prices, &simplex.banned)
+    }
+
+    /// What a bound must reach for nothing better than asked to lie above it.
+    fn cut(&self, asked: &Asked) -> f64 {
+        if !self.found {
+            return f64::INFINITY;
+        }
+        let best = self.best.objective;
+        best - best.abs() * asked.limits.gap.max(1e-11)
+    }
+
+    /// Takes the basis as the best point where all whole items are whole and it fits; true where whole.
+    fn offer_basis(&mut self, model: &Model) -> bool {
+        if self.fractional().is_some() {
+            return false;
+        }
+        self.point.set_basis(&self.form, &self.simplex);
+        self.offer(model)
+    }
+
+    fn offer(&mut self, model: &Model) -> bool {
+        let fits = self.point.fits(model, &self.form);
+        if fits && (!self.found || self.point.objective < self.best.objective) {
+            std::mem::swap(&mut self.point, &mut self.best);
+            self.found = true;
+        }
+        fits
+    }
+
+    /// Rounds the basis to a whole choice.
+    fn round(&mut self, model: &Model) {
+        self.simplex.scan_values(&self.form);
+        let start = Start {
+            keys: &self.simplex.keys,
+            values: &self.simplex.ratio.values,
+            banned: &self.simplex.banned,
+        };
+        if self.rounding.run(model, &self.form, &start) {
+            let choice = &self.rounding.choice;
+            self.point.set_choice(self.form.costs.len(), choice);
+            self.offer(model);
+        }
+    }
+
+    /// The whole item most in parts, and its option with the largest part.
+    fn fractional(&self) -> Option<u32> {
+        let mut found = None;
+        let mut most = 1.0 - WHOLE;
+        for (place, &variable) in self.simplex.basic.iter().enumerate() {
+            let Some(&item) = self.form.item_of.get(variable as usize) else {
+                continue;
+            };
+            if !self.form.whole[item as usize] {
+                continue;
+            }
+            let share = self.simplex.shares[place];
+            let key = self.simplex.key_share[item as usize];
+            let larger = share.max(key);
+            if share > WHOLE && larger < most {
+                most = larger;
+                let option = self.simplex.keys[item as usize];
+                found = Some(if share > key { variable } else { option });
+            }
+        }
+        found
+    }
+
+    /// Branch and bound: deep at first, then from the least bound (Land and Doig 1960).
+    fn branch(&mut self, asked: &Asked, bound: f64) -> Found {
+        let mut here = Open { bound, node: NONE };
+        loop {
+            let split = if here.bound < self.cut(asked) {
+                self.fractional()
+            } else {
+                None
+            };
+            let least = self.open.peek().map_or(f64::INFINITY, |open| open.bound);
+            let least = least.min(self.closed).min(here.bound);
+            let enough = self.found && least >= self.cut(asked);
+            if enough || self.looked >= asked.limits.nodes {
+                return self.outcome(least);
+            }
+            let next = if let Some(option) = split {
+                Some(self.split(&here, option))
+            } else {
+                self.closed = self.closed.min(here.bound);
+                self.next(asked)
+            };
+            let Some(next) = next else {
+                return self.exhausted();
+            };
+            here = next;
+            if !self.look(asked, &mut here) {
+                return Found::Cancelled;
+            }
+        }
+    }
+
+    fn exhausted(&self) -> Found {
+        if !self.found && self.closed == f64::INFINITY {
+            return Found::Nothing;
+        }
+        self.outcome(self.closed)
+    }
+
+    /// Opens the part without `option` and goes on in the part that takes it.
+    fn split(&mut self, here: &Open, option: u32) -> Open {
+        for taken in [false, true] {
+            self.nodes.push(Node {
+                parent: here.node,
+                option,
+                taken,
+            });
+        }
+        let node = index(self.nodes.len() - 1);
+        self.open.push(Open {
+            bound: here.bound,
+            node: node - 1,
+        });
+        self.restrict(node);
+        self.simplex.settle(&self.form);
+        Open {
+            bound: here.bound,
+            node,
+        }
+    }
+
+    /// The open part with the least bound, its bans set.
+    fn next(&mut self, asked: &Asked) -> Option<Open> {
+        let next = self.open.pop()?;
+        if next.bound >= self.cut(asked) {
+            self.closed = self.closed.min(next.bound);
+            self.open.clear();
+            return None;
+        }
+        self.root.restore(&mut self.simplex, &self.form);
+        let mut node = next.node;
+        while node != NONE {
+            self.restrict(node);
+            node = self.nodes[node as usize].parent;
+        }
+        self.simplex.settle(&self.form);
+        Some(next)
+    }
+
+    fn restrict(&mut self, node: u32) {
+        let Node { option, taken, .. } = self.nodes[node as usize];
+        if !taken {
+            self.simplex.banned[option as usize] = true;
+            return;
+        }
+        let item = self.form.item_of[option as usize] as usize;
+        for other in self.form.options_of(item) {
+            self.simplex.banned[other] |= other != option as usize;
+        }
+    }
+
+    /// Solves the relaxed program of a part; false where cancelled.
+    fn look(&mut self, asked: &Asked, here: &mut Open) -> bool {
+        self.looked += 1;
+        let cut = (self.cut(asked) - self.base) * self.form.cost_scale;
+        let end = self.simplex.run(&self.form, cut, asked.control);
+        if end == End::Cancelled {
+            return false;
+        }
+        if end == End::Infeasible && self.is_empty() {
+            here.bound = f64::INFINITY;
+            return true;
+        }
+        here.bound = here.bound.max(self.bound_here(asked.model));
+        if end != End::Optimal {
+            self.closed = self.closed.min(here.bound);
+            here.bound = f64::INFINITY;
+            return true;
+        }
+        self.offer_basis(asked.model);
+        if self.looked.is_power_of_two() || self.looked.is_multiple_of(16) {
+            self.round(asked.model);
+        }
+        true
+    }
+}
