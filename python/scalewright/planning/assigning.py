@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
 from scalewright.config import json_text, need_count
@@ -134,10 +134,11 @@ def _uses(uses: object, options: int, rows: int) -> Columns:
     import numpy as np
 
     if isinstance(uses, tuple):
-        if len(uses) != 4:  # pyright: ignore[reportUnknownArgumentType]
+        lists = cast("tuple[ArrayLike, ...]", uses)
+        if len(lists) != 4:
             message = "uses: got another number of lists; allowed: options, rows, ends and amounts"
             raise InvalidError(message)
-        option, first, end, amount = uses  # pyright: ignore[reportUnknownVariableType]
+        option, first, end, amount = lists
         of = _numbers("uses", option)
         ordered = np.argsort(of, kind="stable")
         table = {
@@ -151,7 +152,7 @@ def _uses(uses: object, options: int, rows: int) -> Columns:
         return {"use_option": of[ordered]} | {
             name: np.ascontiguousarray(column[ordered]) for name, column in table.items()
         }
-    dense = floats("uses", uses)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    dense = floats("uses", cast("ArrayLike", uses))
     if dense.size == 0:
         dense = dense.reshape(options, rows) if options * rows == 0 else dense
     if dense.shape != (options, rows):
@@ -166,11 +167,13 @@ def _uses(uses: object, options: int, rows: int) -> Columns:
     }
 
 
-def _pair(field: str, pair: object) -> tuple[Any, Any]:
-    if not isinstance(pair, tuple) or len(pair) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        message = f"{field}: got {pair!r:.60}; allowed: a tuple of two lists of one length"
-        raise InvalidError(message)
-    return pair  # pyright: ignore[reportUnknownVariableType]
+def _pair(field: str, pair: object) -> tuple[ArrayLike, ArrayLike]:
+    if isinstance(pair, tuple):
+        lists = cast("tuple[ArrayLike, ...]", pair)
+        if len(lists) == 2:
+            return lists
+    message = f"{field}: got {pair!r:.60}; allowed: a tuple of two lists of one length"
+    raise InvalidError(message)
 
 
 def _list(field: str, values: ArrayLike) -> Floats:

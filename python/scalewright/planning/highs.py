@@ -115,10 +115,10 @@ def _rows(columns: Columns, item_of: Any) -> tuple[Any, Any, Any]:  # noqa: ANN4
     scale[: limited.size] = np.where(limited > 0, limited, 1.0)
     timed = np.arange(columns["timed_window"].size)
     rows = np.concatenate([item_of, items + row, items + limited.size + timed])
-    numbers = np.concatenate(
-        [np.arange(item_of.size), column, item_of.size + columns["timed_window"].astype(np.int64)]
-    )
-    values = np.concatenate([np.ones(item_of.size), amount / scale[row], np.full(timed.size, -1.0)])
+    options = int(columns["cost"].size)
+    ends = options + columns["timed_window"].astype(np.int64)
+    numbers = np.concatenate([np.arange(options), column, ends])
+    values = np.concatenate([np.ones(options), amount / scale[row], np.full(timed.size, -1.0)])
     # several uses of one row by one option add up
     places, at = np.unique(np.stack([rows, numbers]), axis=1, return_inverse=True)
     summed = np.bincount(at.reshape(-1), weights=values, minlength=places.shape[1])

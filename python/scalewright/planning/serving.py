@@ -198,7 +198,8 @@ def serving_blocks(
 
 def _block(found: dict[str, Any], problem: Mapping[str, Any]) -> ServingBlock:
     memory = tuple(FilledMemory(**of) for of in found.pop("memory"))
-    lanes = tuple(BusyLanes(**{**of, "lanes": tuple(of["lanes"])}) for of in found.pop("lanes"))
+    busy: list[dict[str, Any]] = found.pop("lanes")
+    lanes = tuple(BusyLanes(lanes=tuple(of.pop("lanes")), **of) for of in busy)
     layer_s = tuple(found.pop("layer_s"))
     return ServingBlock(**found, memory=memory, lanes=lanes, layer_s=layer_s, problem=problem)
 

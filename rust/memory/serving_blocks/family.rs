@@ -17,6 +17,9 @@ pub(super) const BATCHES: usize = 3;
 /// See `CONSTANT`.
 pub(super) const SLOWED: usize = 4;
 
+/// What a bound gives away, as a part of its terms: more than rounding of some hundred sums can add.
+const ROUNDING: f64 = 1e-13;
+
 /// What a row bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Bounds {
@@ -194,11 +197,15 @@ impl Cut {
 
     fn at(&self, family: &Family, factors: &Terms) -> f64 {
         let mut sum = dot(&self.base, factors);
+        let parts = self.base.iter().zip(factors);
+        let mut size: f64 = parts.map(|(term, factor)| (term * factor).abs()).sum();
         for range in &family.items {
             let options = self.options[range.clone()].iter();
-            sum += options.fold(f64::INFINITY, |least, of| least.min(dot(of, factors)));
+            let least = options.fold(f64::INFINITY, |least, of| least.min(dot(of, factors)));
+            sum += least;
+            size += least;
         }
-        sum
+        sum - ROUNDING * size
     }
 }
 

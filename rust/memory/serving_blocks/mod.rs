@@ -1,5 +1,4 @@
-//! Where do weights, cache and states lie, and in which blocks are texts generated, so that one device
-//! generates the most tokens in a second?
+//! In which blocks, from which memories, does one device generate the most tokens in a second?
 
 mod answer;
 mod family;

@@ -231,8 +231,8 @@ impl Problem {
                 return Err(Error::invalid(field, format!("{least}, {most}"), allowed));
             }
         }
-        if !(1e-12..=1.0).contains(&self.gap) {
-            return Err(Error::invalid("gap", self.gap, "1e-12 to 1"));
+        if !(1e-10..=1.0).contains(&self.gap) {
+            return Err(Error::invalid("gap", self.gap, "1e-10 to 1"));
         }
         self.layer.check()?;
         self.compute.check()?;

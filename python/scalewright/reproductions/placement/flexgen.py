@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _MACHINE = "gcp-t4"
+_FITTED = built_in_root() / "published" / "placement" / "flexgen.toml"
+"""The constants of FlexGen's cost model."""
 
 
 def flexgen() -> Iterator[Result]:
@@ -44,6 +46,12 @@ def _catalog(row: Mapping[str, str]) -> ServingBlock:
     return _priced(row, _posed(row["model"], int(row["prompt"]), int(row["generated"])))
 
 
+def _host(row: Mapping[str, str]) -> ServingBlock:
+    posed = _posed(row["model"], int(row["prompt"]), int(row["generated"]))
+    fitted = read_table(_FITTED)["compute"]["host_attention"]
+    return _priced(row, {**posed, "compute": {**posed["compute"], "host_attention": fitted}})
+
+
 def _best(row: Mapping[str, str]) -> ServingBlock:
     found = _own(row["model"], int(row["prompt"]), int(row["generated"]))
     return serving_blocks(problem=found)
@@ -57,6 +65,7 @@ def _compressed(_: Mapping[str, str]) -> ServingBlock:
 _KINDS: dict[str, Callable[[Mapping[str, str]], ServingBlock]] = {
     "fitted": _fitted,
     "catalog": _catalog,
+    "host": _host,
     "best": _best,
     "compressed": _compressed,
 }
@@ -82,6 +91,5 @@ def _posed(name: str, prompt: int, generated: int) -> dict[str, Any]:
 def _own(name: str, prompt: int, generated: int) -> dict[str, Any]:
     """Return the problem as FlexGen's cost model has it: its rates, and nothing but the layers."""
     problem = _posed(name, prompt, generated)
-    place = built_in_root() / "published" / "placement" / "flexgen.toml"
     bare = {**problem["layer"], "query": 0.0, "head": 0.0}
-    return {**problem, **read_table(place), "layer": bare, "resident": 0.0}
+    return {**problem, **read_table(_FITTED), "layer": bare, "resident": 0.0}
