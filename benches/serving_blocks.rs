@@ -1,6 +1,6 @@
 //! How long does the exact search for the best block take on the models of the paper?
 
-#![allow(clippy::unwrap_used, missing_docs)] // the lint's own exemption ends at test functions
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use scalewright::control::Control;
@@ -18,7 +18,7 @@ fn search(bench: &mut Criterion) {
     ] {
         let problem = flexgen::problem(layers, hidden, heads);
         let found = serving_blocks(&problem, &Control::new()).unwrap();
-        eprintln!(
+        println!(
             "{name}: {} programs, {} boxes, gap {:.1e}",
             found.programs,
             found.boxes,

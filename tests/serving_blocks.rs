@@ -389,7 +389,7 @@ fn wrong_problems_are_refused_by_name() {
         let error = Problem::from_json(&wrong.to_string()).unwrap_err();
         assert!(error.to_string().contains(said), "{path}: {error}");
     }
-    let mut wrong = right.clone();
+    let mut wrong = right;
     wrong["serial"]["decode"] = json!([["devise"]]);
     let error = serving_blocks(&read(&wrong), &Control::new()).unwrap_err();
     assert!(error.to_string().contains("nearest: device"), "{error}");

@@ -4,7 +4,7 @@ use scalewright::memory::serving_blocks::Problem;
 
 /// The machine as the catalog has it, and a model's layers as the paper counts them: products of
 /// attention and feed-forward in fp16, without biases and norms.
-pub fn problem(layers: u64, hidden: u64, heads: u64) -> Problem {
+pub(crate) fn problem(layers: u64, hidden: u64, heads: u64) -> Problem {
     let text = include_str!("../../python/scalewright/catalog/published/placement/flexgen.toml");
     let mut machine: serde_json::Map<String, serde_json::Value> = toml::from_str(text).unwrap();
     let (wide, inner) = (hidden as f64, 4.0 * hidden as f64);
