@@ -151,6 +151,15 @@ def test_the_engine_names_a_wrong_value(wrong: dict[str, Any], said: str):
         sw.assign(**(MODEL | wrong))
 
 
+@pytest.mark.parametrize("method", ["simplex", "ipm"])
+def test_the_methods_of_highs_agree_with_the_engine(method: str):
+    own = sw.assign(**MODEL, whole=False, gap=1e-9)
+    witness = sw.assign_with_highs(**MODEL, whole=False, method=method)
+    assert witness.objective == pytest.approx(own.objective, rel=1e-6)
+    with pytest.raises(sw.UnknownNameError, match="method"):
+        sw.assign_with_highs(**MODEL, method="guess")
+
+
 def test_without_highspy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(__import__("sys").modules, "highspy", None)
     with pytest.raises(InvalidError, match=r"scalewright\[highs\]"):

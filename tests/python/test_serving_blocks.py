@@ -11,6 +11,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.cli import main
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.placement.flexgen import flexgen
 
 TEXT = {"prompt": 512, "generated": 32}
 
@@ -155,3 +156,19 @@ def test_the_command_says_what_python_says(capsys: pytest.CaptureFixture[str]):
     shown = capsys.readouterr().out
     assert f"{block.batches} batches of {block.batch} sequences" in shown
     assert all(home in shown for home in block.weights)
+
+
+def test_every_published_policy_is_priced_or_says_why_not():
+    rows = list(flexgen())
+    skipped = [row["what"] for row in rows if row["reason"] is not None]
+    assert skipped
+    assert all("4 bits" in what for what in skipped)
+    priced = [row for row in rows if row["reason"] is None]
+    assert all(row["predicted"] > 0 for row in priced)
+    # no policy that fits beats the best block of the same model by the same constants
+    names = {row["what"].split(":")[0] for row in priced}
+    for name in names:
+        of = {row["what"].split(": ")[1]: row for row in priced if row["what"].startswith(name)}
+        own, best = of["FlexGen's own constants"], of["the best block by FlexGen's constants"]
+        if own["details"]["fits"]:
+            assert own["predicted"] <= best["predicted"] * (1 + 1e-6)

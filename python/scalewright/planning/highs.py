@@ -6,13 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from scalewright.config import need
-from scalewright.errors import InvalidError
+from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning.assigning import Assignment, model_columns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from scalewright.planning.assigning import Columns
+
+_METHODS = ("choose", "simplex", "ipm")
 
 
 def assign_with_highs(
@@ -26,6 +28,7 @@ def assign_with_highs(
     whole: ArrayLike = True,
     gap: float = 0.01,
     most_s: float | None = None,
+    method: str = "choose",
 ) -> Assignment:
     """Solve a model of `scalewright.assign` with HiGHS (Huangfu & Hall 2018) instead.
 
@@ -41,6 +44,7 @@ def assign_with_highs(
         whole: As in `assign`.
         gap: Relative gap at which the search ends.
         most_s: Seconds after which it stops with what it has; no limit where left out.
+        method: Its method for divided items: `simplex`, `ipm`, or `choose`.
 
     Raises:
         InvalidError: `highspy` is not installed, a value is wrong, or HiGHS stopped without shares.
@@ -49,6 +53,9 @@ def assign_with_highs(
         items, costs, uses, limits=limits, timed=timed, windows=windows, whole=whole
     )
     need("gap", gap, (int, float), "a number, 0 or more")
+    if method not in _METHODS:
+        message = f"method: got {method!r:.60}; allowed: {', '.join(_METHODS)}"
+        raise UnknownNameError(message)
     try:
         highspy: Any = import_module("highspy")
     except ImportError as error:
@@ -58,7 +65,12 @@ def assign_with_highs(
         )
         raise InvalidError(message) from error
     solver = highspy.Highs()
-    options: dict[str, Any] = {"output_flag": False, "threads": 1, "mip_rel_gap": float(gap)}
+    options: dict[str, Any] = {
+        "output_flag": False,
+        "threads": 1,
+        "mip_rel_gap": float(gap),
+        "solver": method,
+    }
     if most_s is not None:
         options["time_limit"] = float(most_s)
     for name, value in options.items():
