@@ -1,4 +1,4 @@
-"""How much time do the engine and HiGHS take to place 10,000 items on five tiers, and how near are they?
+"""What time do the engine and HiGHS take to place items on five tiers, and how near are they?
 
 Run it as `python benches/python/assign.py [items [seconds]]`; HiGHS stops after so many (120).
 """
