@@ -2,6 +2,7 @@
 
 use super::Limits;
 use super::bound::{Bound, amount_of};
+use super::first_order::FirstOrder;
 use super::form::Form;
 use super::model::{Model, NONE, index};
 use super::point::Point;
@@ -14,6 +15,8 @@ use std::collections::BinaryHeap;
 
 /// A share this near to 0 or 1 is whole.
 const WHOLE: f64 = 1e-9;
+/// Work for the whole tree, in units of what the root may take.
+const BRANCHING: f64 = 4.0;
 
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
@@ -22,8 +25,9 @@ pub(super) struct Tree {
     pub(super) simplex: Simplex,
     pub(super) bound: Bound,
     rounding: Rounding,
+    pub(super) first_order: FirstOrder,
     root: Saved,
-    point: Point,
+    pub(super) point: Point,
     pub(super) best: Point,
     pub(super) found: bool,
     /// Of the rows, at the root.
@@ -91,7 +95,7 @@ impl Tree {
     /// Solves the relaxed program, and branches where whole items are left in parts.
     pub(super) fn run(&mut self, asked: &Asked) -> Found {
         let Asked { model, control, .. } = *asked;
-        self.form.build(model);
+        self.form.build(model, asked.limits.gap);
         self.set_base(model);
         self.point.start(model);
         self.best.start(model);
@@ -116,9 +120,13 @@ impl Tree {
         if self.found && bound >= self.cut(asked) {
             return Found::Best(bound.min(self.best.objective));
         }
-        if end != End::Optimal || self.fractional().is_none() {
+        if end != End::Optimal {
+            return self.balance(asked, bound);
+        }
+        if self.fractional().is_none() {
             return self.outcome(bound);
         }
+        self.simplex.allowed *= BRANCHING;
         self.root.keep(&self.simplex);
         self.branch(asked, bound)
     }
@@ -133,7 +141,7 @@ impl Tree {
         self.base = amount_of(costs.chain(times.map(|(window, floor)| window.weight * floor)));
     }
 
-    fn outcome(&self, bound: f64) -> Found {
+    pub(super) fn outcome(&self, bound: f64) -> Found {
         if self.found {
             Found::Best(bound.min(self.best.objective))
         } else {
@@ -154,7 +162,7 @@ impl Tree {
     }
 
     /// What a bound must reach for nothing better than asked to lie above it.
-    fn cut(&self, asked: &Asked) -> f64 {
+    pub(super) fn cut(&self, asked: &Asked) -> f64 {
         if !self.found {
             return f64::INFINITY;
         }
@@ -171,7 +179,7 @@ impl Tree {
         self.offer(model)
     }
 
-    fn offer(&mut self, model: &Model) -> bool {
+    pub(super) fn offer(&mut self, model: &Model) -> bool {
         let fits = self.point.fits(model, &self.form);
         if fits && (!self.found || self.point.objective < self.best.objective) {
             std::mem::swap(&mut self.point, &mut self.best);
@@ -181,7 +189,7 @@ impl Tree {
     }
 
     /// Rounds the basis to a whole choice.
-    fn round(&mut self, model: &Model) {
+    pub(super) fn round(&mut self, model: &Model) {
         self.simplex.scan_values(&self.form);
         let start = Start {
             keys: &self.simplex.keys,
@@ -195,10 +203,10 @@ impl Tree {
         }
     }
 
-    /// The whole item most in parts, and its option with the largest part.
+    /// Of the whole items in parts the one that is nearest to whole: its option with the largest part.
     fn fractional(&self) -> Option<u32> {
         let mut found = None;
-        let mut most = 1.0 - WHOLE;
+        let mut most = 0.0;
         for (place, &variable) in self.simplex.basic.iter().enumerate() {
             let Some(&item) = self.form.item_of.get(variable as usize) else {
                 continue;
@@ -209,7 +217,7 @@ impl Tree {
             let share = self.simplex.shares[place];
             let key = self.simplex.key_share[item as usize];
             let larger = share.max(key);
-            if share > WHOLE && larger < most {
+            if share > WHOLE && larger < 1.0 - WHOLE && larger > most {
                 most = larger;
                 let option = self.simplex.keys[item as usize];
                 found = Some(if share > key { variable } else { option });

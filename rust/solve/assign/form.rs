@@ -3,8 +3,11 @@
 use super::model::{Model, NONE, index};
 use crate::solve::Random;
 
-/// Costs are moved by up to this much of the largest, so that no two options tie.
+/// Costs are moved by up to this much of the largest, so that no two options tie: at least, by the gap
+/// that is asked for, and at most.
 const APART: f64 = 1e-12;
+const APART_BY_GAP: f64 = 1e-4;
+const MOST_APART: f64 = 1e-6;
 
 /// A model in units of its own largest figures, as the simplex method walks through it.
 #[derive(Debug, Default)]
@@ -33,6 +36,7 @@ pub(super) struct Form {
     pub(super) floors: Vec<f64>,
     pub(super) cost_scale: f64,
     stretch: Vec<f64>,
+    apart: f64,
 }
 
 /// Rows `first` to `last`, both included.
@@ -62,7 +66,8 @@ impl Form {
         price * self.row_scale[row] / self.cost_scale
     }
 
-    pub(super) fn build(&mut self, model: &Model) {
+    pub(super) fn build(&mut self, model: &Model, gap: f64) {
+        self.apart = (gap * APART_BY_GAP).clamp(APART, MOST_APART);
         self.lay_rows(model);
         self.lay_windows(model);
         self.lay_options(model);
@@ -193,7 +198,7 @@ impl Form {
         self.cost_scale = scale_of(largest);
         let mut random = Random::new(0, 0);
         for cost in self.costs.iter_mut().chain(&mut self.weights) {
-            *cost = *cost * self.cost_scale + APART * random.uniform();
+            *cost = *cost * self.cost_scale + self.apart * random.uniform();
         }
     }
 }

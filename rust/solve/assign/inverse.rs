@@ -11,7 +11,11 @@ pub(super) struct Inverse {
     size: usize,
     /// One row or column, while the others change by it.
     line: Vec<f64>,
+    order: Vec<usize>,
 }
+
+/// A pivot below this is zero.
+const SINGULAR: f64 = 1e-9;
 
 impl Inverse {
     pub(super) fn clear(&mut self) {
@@ -130,10 +134,13 @@ impl Inverse {
         }
     }
 
-    /// Inverts `matrix` (by rows, overwritten); false where it is singular.
+    /// Inverts `matrix` (by rows, overwritten). Where it is singular, says a column that depends on
+    /// those before it and a row that none of them needs.
     ///
     /// Gauss and Jordan with the largest pivot of each column.
-    pub(super) fn invert(&mut self, matrix: &mut [f64], size: usize) -> bool {
+    pub(super) fn invert(&mut self, matrix: &mut [f64], size: usize) -> Result<(), (usize, usize)> {
+        self.order.clear();
+        self.order.extend(0..size);
         while self.stride < size {
             self.widen();
         }
@@ -148,11 +155,12 @@ impl Inverse {
                 let entry = |row: usize| matrix[row * size + column].abs();
                 entry(a).total_cmp(&entry(b))
             });
-            let Some(largest) = largest else { return false };
+            let largest = largest.unwrap_or(column);
             let pivot = matrix[largest * size + column];
-            if pivot.abs() < 1e-13 {
-                return false;
+            if pivot.abs() < SINGULAR {
+                return Err((column, self.order[largest]));
             }
+            self.order.swap(largest, column);
             for place in 0..size {
                 matrix.swap(largest * size + place, column * size + place);
                 let (a, b) = (largest * self.stride + place, column * self.stride + place);
@@ -160,7 +168,7 @@ impl Inverse {
             }
             self.eliminate(matrix, column, pivot);
         }
-        true
+        Ok(())
     }
 
     fn eliminate(&mut self, matrix: &mut [f64], column: usize, pivot: f64) {

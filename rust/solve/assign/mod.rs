@@ -1,7 +1,10 @@
 //! Which option does each of many items take, where options share limited and timed rows?
 
+mod balance;
 mod bound;
 mod branch;
+mod exchange;
+mod first_order;
 mod form;
 mod inverse;
 mod model;

@@ -8,6 +8,9 @@ use std::collections::BinaryHeap;
 
 /// Reduced costs this near to one another tie.
 const TIE: f64 = 1e-10;
+/// And these where the pivot would else be tiny.
+const LOOSE_TIE: f64 = 1e-8;
+const TINY: f64 = 1e-4;
 /// Pivots below this are looked at twice.
 const WEAK: f64 = 1e-2;
 
@@ -20,6 +23,8 @@ pub(super) struct Ratio {
     without: Vec<[f64; 2]>,
     with: Vec<[f64; 2]>,
     breaks: Vec<Break>,
+    /// Rates below this are rounding.
+    still: f64,
     /// The Lagrangian (scaled) before the step.
     pub(super) sum: f64,
 }
@@ -104,6 +109,11 @@ impl Simplex {
     pub(super) fn scan(&mut self, form: &Form, leaving: u32) {
         self.scan_values(form);
         self.ratio.breaks.clear();
+        let size = self
+            .step
+            .iter()
+            .fold(1.0, |most: f64, step| most.max(step.abs()));
+        self.ratio.still = STILL * size;
         let mut nearest = self.row_walls(form);
         let rows = self.prices.iter().zip(&self.right);
         self.ratio.sum = -rows.map(|(price, right)| price * right).sum::<f64>();
@@ -130,7 +140,7 @@ impl Simplex {
         for &row in &self.tight {
             let rate = -self.step[row as usize];
             let at = (self.prices[row as usize] / rate).max(0.0);
-            if rate > STILL && at <= nearest {
+            if rate > self.ratio.still && at <= nearest {
                 nearest = at;
                 let what = index(rows) + row;
                 self.ratio.breaks.push(wall(at, rate, what));
@@ -148,7 +158,7 @@ impl Simplex {
                 rate += self.step[row] * form.pull[row];
             }
             let at = (reduced / rate).max(0.0);
-            if rate > STILL && at <= nearest {
+            if rate > self.ratio.still && at <= nearest {
                 nearest = at;
                 self.ratio.breaks.push(wall(at, rate, index(what)));
             }
@@ -163,7 +173,7 @@ impl Simplex {
         for option in form.options_of(item) {
             let [other, other_change] = self.ratio.values[option];
             let rate = change - other_change;
-            if rate <= STILL || self.banned[option] || self.place_of[option] != NONE {
+            if rate <= self.ratio.still || self.banned[option] || self.place_of[option] != NONE {
                 continue;
             }
             let at = ((other - cost) / rate).max(0.0);
@@ -183,7 +193,7 @@ impl Simplex {
         for option in form.options_of(item) {
             let [other, other_change] = self.ratio.values[option];
             let rate = change - other_change;
-            if rate <= STILL || self.banned[option] {
+            if rate <= self.ratio.still || self.banned[option] {
                 continue;
             }
             let found = Break {
@@ -226,7 +236,8 @@ impl Simplex {
 fn strongest(first: Break, slope: f64, heap: &mut BinaryHeap<Break>) -> Break {
     let mut best = first;
     while best.rate < WEAK {
-        let tied = heap.pop().filter(|next| next.at <= first.at + TIE);
+        let tie = if best.rate < TINY { LOOSE_TIE } else { TIE };
+        let tied = heap.pop().filter(|next| next.at <= first.at + tie);
         let Some(next) = tied else { break };
         if next.rate > best.rate && (next.wall || slope <= next.rate) {
             best = next;
@@ -245,37 +256,27 @@ fn wall(at: f64, rate: f64, what: u32) -> Break {
 }
 
 impl Simplex {
-    /// Inverts the kernel from scratch; starts with none where it is singular.
+    /// Inverts the kernel from scratch, without what makes it singular.
     pub(super) fn refresh(&mut self, form: &Form) {
-        let size = self.basic.len();
         let mut matrix = std::mem::take(&mut self.matrix);
-        matrix.clear();
-        matrix.resize(size * size, 0.0);
-        for place in 0..size {
-            self.set_column(form, self.basic[place] as usize);
-            for (tight, &row) in self.tight.iter().enumerate() {
-                matrix[tight * size + place] = self.column[row as usize];
+        loop {
+            let size = self.basic.len();
+            matrix.clear();
+            matrix.resize(size * size, 0.0);
+            for place in 0..size {
+                self.set_column(form, self.basic[place] as usize);
+                for (tight, &row) in self.tight.iter().enumerate() {
+                    matrix[tight * size + place] = self.column[row as usize];
+                }
             }
-        }
-        if !self.inverse.invert(&mut matrix, size) {
-            self.empty();
-            self.settle(form);
+            let Err((basic, tight)) = self.inverse.invert(&mut matrix, size) else {
+                break;
+            };
+            self.drop_basic(form, basic);
+            self.drop_tight(tight);
         }
         self.matrix = matrix;
         self.since_fresh = 0;
         self.reset_left(form);
-    }
-
-    /// No kernel: all slacks basic at zero prices.
-    pub(super) fn empty(&mut self) {
-        for &row in &self.tight {
-            self.row_place[row as usize] = NONE;
-            self.prices[row as usize] = 0.0;
-        }
-        self.place_of.fill(NONE);
-        self.members.fill(0);
-        self.tight.clear();
-        self.basic.clear();
-        self.inverse.clear();
     }
 }

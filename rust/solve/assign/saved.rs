@@ -39,6 +39,9 @@ impl Saved {
         simplex.prices.clone_from(&self.prices);
         simplex.inverse.copy(&self.inverse);
         simplex.since_fresh = self.since_fresh;
+        simplex.weights.clear();
+        simplex.weights.resize(self.basic.len(), 1.0);
+        simplex.row_weights.fill(1.0);
         simplex.place_of.fill(NONE);
         for (place, &variable) in self.basic.iter().enumerate() {
             simplex.place_of[variable as usize] = index(place);

@@ -1,9 +1,9 @@
 //! At which prices of the rows do the items' cheapest options just fit?
 
 use super::form::{Form, Run};
-use super::inverse::{Inverse, dot};
+use super::inverse::Inverse;
 use super::model::{NONE, index};
-use super::ratio::{Break, Ratio};
+use super::ratio::Ratio;
 use crate::control::Control;
 use crate::solve::Random;
 
@@ -13,6 +13,8 @@ pub(super) const NEAR: f64 = 1e-12;
 pub(super) const STILL: f64 = 1e-9;
 /// Exchanges between two inversions from scratch.
 const FRESH: usize = 120;
+/// Operations that a root may take: a few seconds.
+const WORK: f64 = 1e9;
 /// From twice as many items on, about this many tell how to begin with all.
 const MANY: usize = 700;
 
@@ -24,7 +26,7 @@ pub(super) enum End {
     Infeasible,
     /// The objective is at least what was to be cut off.
     CutOff,
-    /// Out of iterations, or of digits.
+    /// Out of work, or of digits.
     Stalled,
     Cancelled,
 }
@@ -62,16 +64,24 @@ pub(super) struct Simplex {
     pub(super) key_share: Vec<f64>,
     pub(super) ratio: Ratio,
     pub(super) column: Vec<f64>,
-    gathered: Vec<f64>,
-    solved: Vec<f64>,
+    /// Squared lengths of the edges on which rows and basic variables would leave, by reference.
+    pub(super) row_weights: Vec<f64>,
+    pub(super) weights: Vec<f64>,
+    pub(super) gathered: Vec<f64>,
+    pub(super) solved: Vec<f64>,
     /// What the leaving row makes with the inverse.
-    line: Vec<f64>,
-    others: Vec<u32>,
+    pub(super) line: Vec<f64>,
+    pub(super) others: Vec<u32>,
+    pub(super) marks: Vec<f64>,
     pub(super) matrix: Vec<f64>,
     pub(super) since_fresh: usize,
+    /// Weight of what has just entered.
+    pub(super) entered: f64,
     /// An item that has just lost a member.
-    loose: u32,
-    pub(super) iterations: u64,
+    pub(super) loose: u32,
+    /// Operations so far, nearly, and how many there may be.
+    work: f64,
+    pub(super) allowed: f64,
 }
 
 /// What leaves the basis: the slack of a row, or a basic variable (`sign` -1: it is too large).
@@ -102,10 +112,23 @@ impl Simplex {
         self.step.clear();
         self.step.resize(form.right.len(), 0.0);
         self.basic.clear();
+        self.weights.clear();
+        self.row_weights.clear();
+        self.row_weights.resize(form.right.len(), 1.0);
         self.tight.clear();
         self.inverse.clear();
-        (self.iterations, self.since_fresh, self.loose) = (0, 0, NONE);
+        (self.since_fresh, self.loose) = (0, NONE);
+        (self.work, self.allowed) = (0.0, WORK);
         self.ratio.start(options);
+        self.all(form);
+    }
+
+    /// All items take part.
+    fn all(&mut self, form: &Form) {
+        self.active.clear();
+        self.active.extend(0..index(form.whole.len()));
+        self.right.clone_from(&form.right);
+        self.reset_left(form);
     }
 
     /// Solves for few of many items with as large a part of each row, then for all from there: the
@@ -133,8 +156,7 @@ impl Simplex {
 
     /// Steps until nothing is out of bounds, or the Lagrangian reaches `cut` (scaled).
     pub(super) fn run(&mut self, form: &Form, cut: f64, control: &Control) -> End {
-        let most = 2000 + 20 * (form.right.len() + form.weights.len()) as u64;
-        let (first, mut troubles) = (self.iterations, 0);
+        let mut troubles = 0;
         loop {
             if control.is_cancelled() {
                 return End::Cancelled;
@@ -148,8 +170,9 @@ impl Simplex {
             let Some(leaving) = self.worst() else {
                 return End::Optimal;
             };
-            self.iterations += 1;
-            if self.iterations - first > most || troubles > 5 {
+            let kernel = self.basic.len() * self.basic.len();
+            self.work += (3 * kernel + 2 * form.runs.len() + 1000) as f64;
+            if self.work > self.allowed || troubles > 5 {
                 return End::Stalled;
             }
             self.set_step(form, leaving);
@@ -216,7 +239,12 @@ impl Simplex {
         }
         self.compute_shares(form);
         let off = |row: &u32| self.slack[*row as usize].abs();
-        if self.tight.iter().map(off).fold(0.0, f64::max) > 1e-9 && self.since_fresh > 0 {
+        let size = self
+            .shares
+            .iter()
+            .fold(1.0, |most: f64, share| most.max(share.abs()));
+        let off = self.tight.iter().map(off).fold(0.0, f64::max);
+        if off > 1e-9 * size && self.since_fresh > 20 {
             self.refresh(form);
             self.compute_shares(form);
         }
@@ -336,16 +364,22 @@ impl Simplex {
         let (mut worst, mut most) = (None, 0.0);
         for (row, &slack) in self.slack.iter().enumerate() {
             let over = -slack - 0.5 * NEAR - 1e-10 * self.right[row];
-            if over > most && self.row_place[row] == NONE {
-                (worst, most) = (Some(Leaving::Row(row)), over);
+            if over > 0.0
+                && over * over > most * self.row_weights[row]
+                && self.row_place[row] == NONE
+            {
+                worst = Some(Leaving::Row(row));
+                most = over * over / self.row_weights[row];
             }
         }
         for (place, &share) in self.shares.iter().enumerate() {
             let banned = self.banned.get(self.basic[place] as usize) == Some(&true);
             let over = share.abs() - NEAR;
-            if over > most && (share < 0.0 || banned) {
+            let counts = over > 0.0 && (share < 0.0 || banned);
+            if counts && over * over > most * self.weights[place] {
                 let sign = if share < 0.0 { 1.0 } else { -1.0 };
-                (worst, most) = (Some(Leaving::Basic { place, sign }), over);
+                worst = Some(Leaving::Basic { place, sign });
+                most = over * over / self.weights[place];
             }
         }
         worst
@@ -418,61 +452,6 @@ impl Simplex {
         }
     }
 
-    /// Changes the basis; false where the pivot is not what the step promised.
-    fn exchange(&mut self, form: &Form, leaving: Leaving, entering: &Break) -> bool {
-        let variables = form.costs.len() + form.weights.len();
-        let entered = entering.what as usize;
-        if let Some(row) = entered.checked_sub(variables) {
-            self.exchange_slack(form, leaving, row);
-            self.since_fresh += 1;
-            return true;
-        }
-        self.set_column(form, entered);
-        self.gathered.clear();
-        let column = self.tight.iter().map(|&row| self.column[row as usize]);
-        self.gathered.extend(column);
-        self.inverse.times(&self.gathered, &mut self.solved);
-        let pivot = match leaving {
-            Leaving::Row(row) => self.column[row] - dot(&self.line, &self.gathered),
-            Leaving::Basic { place, sign } => sign * self.solved[place],
-        };
-        if (pivot + entering.rate).abs() > 1e-6 * entering.rate.max(1e-3) && self.since_fresh > 0 {
-            return false;
-        }
-        if pivot.abs() < STILL / 2.0 {
-            return false;
-        }
-        match leaving {
-            Leaving::Row(row) => {
-                self.inverse.grow(&self.solved, &self.line, pivot);
-                self.row_place[row] = index(self.tight.len());
-                self.tight.push(index(row));
-                self.place_of[entered] = index(self.basic.len());
-                self.basic.push(entering.what);
-            }
-            Leaving::Basic { place, .. } => {
-                self.inverse.replace_column(place, &self.solved);
-                self.leave(form, self.basic[place] as usize);
-                self.place_of[entered] = index(place);
-                self.basic[place] = entering.what;
-            }
-        }
-        if let Some(&item) = form.item_of.get(entered) {
-            self.members[item as usize] += 1;
-        }
-        self.since_fresh += 1;
-        true
-    }
-
-    /// Marks a basic variable as no longer so.
-    fn leave(&mut self, form: &Form, left: usize) {
-        self.place_of[left] = NONE;
-        if let Some(&item) = form.item_of.get(left) {
-            self.members[item as usize] -= 1;
-            self.loose = item;
-        }
-    }
-
     /// An item that lost its last member and whose key is banned takes another: true where one did.
     fn settle_loose(&mut self, form: &Form) -> bool {
         let item = std::mem::replace(&mut self.loose, NONE) as usize;
@@ -493,31 +472,6 @@ impl Simplex {
         self.settle_item(form, item);
         true
     }
-
-    fn exchange_slack(&mut self, form: &Form, leaving: Leaving, row: usize) {
-        let place = self.row_place[row] as usize;
-        self.row_place[row] = NONE;
-        self.prices[row] = 0.0;
-        match leaving {
-            Leaving::Row(tight) => {
-                self.inverse.replace_row(place, &self.line);
-                self.tight[place] = index(tight);
-                self.row_place[tight] = index(place);
-            }
-            Leaving::Basic { place: basic, .. } => {
-                self.inverse.shrink(basic, place);
-                self.tight.swap_remove(place);
-                if let Some(&moved) = self.tight.get(place) {
-                    self.row_place[moved as usize] = index(place);
-                }
-                let left = self.basic.swap_remove(basic) as usize;
-                self.leave(form, left);
-                if let Some(&moved) = self.basic.get(basic) {
-                    self.place_of[moved as usize] = index(basic);
-                }
-            }
-        }
-    }
 }
 
 fn use_of(runs: &[Run], row: usize) -> f64 {
@@ -534,7 +488,7 @@ fn add_runs(runs: &[Run], factor: f64, rows: &mut [f64]) {
 }
 
 /// As `add_runs`, where the rows are summed along each stretch afterwards.
-fn mark_runs(form: &Form, option: usize, factor: f64, rows: &mut [f64]) {
+pub(super) fn mark_runs(form: &Form, option: usize, factor: f64, rows: &mut [f64]) {
     for run in form.runs_of(option) {
         rows[run.first as usize] += factor * run.amount;
         let end = run.last as usize + 1;
