@@ -7,7 +7,7 @@ use super::model::index;
 /// Steps between two looks at what they have come to.
 const STEPS: usize = 100;
 /// Operations that all steps may take, nearly: a few seconds.
-const WORK: f64 = 7e9;
+const WORK: f64 = 1e10;
 /// Parts of a fitting point that are mixed in until the mixture fits.
 const BLENDS: u32 = 10;
 
@@ -32,10 +32,11 @@ impl Tree {
                 self.bound.price_bases(asked.model, &self.form);
                 self.prices.clone_from(&self.bound.prices);
             }
-            if look.is_multiple_of(5) {
+            let whole = self.form.whole.contains(&true);
+            if look == 5 || look.is_multiple_of(20) && (whole || !self.found) {
                 self.offer_rounded(asked);
             }
-            if !self.form.whole.contains(&true) {
+            if !whole {
                 self.offer_parts(asked);
             }
             if self.found && bound >= self.cut(asked) {
@@ -94,4 +95,77 @@ fn looks(form: &Form) -> usize {
     (1..200)
         .take_while(|&look| f64::from(look) <= looks.max(5.0))
         .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+    use crate::solve::Random;
+    use crate::solve::assign::{Limits, Model};
+
+    /// Items that live for a while in one of two tiers; the far one takes time when they begin.
+    fn living(whole: bool) -> Model {
+        let (instants, mut random) = (20_u32, Random::new(5, 0));
+        let mut model = Model::new();
+        let near: Vec<u32> = (0..instants).map(|_| model.limited_row(12.0)).collect();
+        let paths: Vec<u32> = (0..instants)
+            .map(|_| {
+                let window = model.window(0.5, 1.0);
+                model.timed_row(window, 0.1)
+            })
+            .collect();
+        for item in 0..60 {
+            let start = item % (instants - 5);
+            let size = 1.0 + random.uniform();
+            model.item(whole);
+            model.option(0.0);
+            model.uses(near[0] + start..near[0] + start + 5, size);
+            model.option(0.0);
+            let path = paths[start as usize];
+            model.uses(path..path + 1, size);
+        }
+        model
+    }
+
+    #[test]
+    fn balanced_shares_keep_limits_and_prices_prove_a_bound_below_the_best() {
+        let (limits, control) = (Limits::default(), Control::new());
+        for whole in [false, true] {
+            let model = living(whole);
+            let asked = Asked {
+                model: &model,
+                limits: &limits,
+                control: &control,
+            };
+            let mut tree = Tree::default();
+            let Found::Best(exact) = tree.run(&asked) else {
+                panic!("it fits");
+            };
+            let best = tree.best.objective;
+            tree.found = false;
+            let Found::Best(bound) = tree.balance(&asked, f64::NEG_INFINITY) else {
+                panic!("it fits");
+            };
+            assert!(bound <= best && exact <= tree.best.objective);
+            assert!(tree.best.fits(&model, &tree.form));
+            let gap = (tree.best.objective - bound) / best;
+            assert!(gap <= if whole { 0.1 } else { 0.01 }, "{whole}: {gap}");
+        }
+    }
+
+    #[test]
+    fn balancing_can_be_cancelled() {
+        let (limits, control) = (Limits::default(), Control::new());
+        let model = living(false);
+        let asked = Asked {
+            model: &model,
+            limits: &limits,
+            control: &control,
+        };
+        let mut tree = Tree::default();
+        tree.run(&asked);
+        control.cancel();
+        assert_eq!(tree.balance(&asked, 0.0), Found::Cancelled);
+    }
 }

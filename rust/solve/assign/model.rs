@@ -126,11 +126,12 @@ impl Model {
         self.options.len()
     }
 
-    /// Options of item `item`.
+    /// Options of item `item`; none where there is no such item.
     pub fn options_of(&self, item: u32) -> Range<u32> {
         let item = item as usize;
-        let end = self.items.get(item + 1).map(|next| next.first);
-        self.items[item].first..end.unwrap_or(index(self.options.len()))
+        let all = index(self.options.len());
+        let first = |item: usize| self.items.get(item).map_or(all, |item| item.first);
+        first(item)..first(item + 1)
     }
 
     pub(super) fn uses_of(&self, option: usize) -> &[Use] {
