@@ -13,19 +13,24 @@ __all__ = [
     "assign",
     "bus_factors",
     "cache_hits",
+    "cache_time",
     "collective_choices",
     "collective_lines",
     "collective_times",
     "controllers",
+    "embedding_cache",
     "estimate",
     "estimate_many",
     "exchange",
+    "expert_buffering",
     "explain",
     "frozen_layers",
     "layer_relay",
+    "lru_curve",
     "metric",
     "mitigation_copies",
     "model_switching",
+    "neuron_cache",
     "pairs",
     "partition_layers",
     "progressive_freezing",
@@ -307,6 +312,11 @@ def simulate_cache(
     The JSON request holds `policy`, `capacity` and `seed`. `sizes` may be empty.
     """
 
+def lru_curve(
+    trace: NDArray[np.uint32], *, progress: Callable[[int, int], object] | None = None
+) -> NDArray[np.uint64]:
+    """Return hits of LRU with room for 0, 1, 2, .. objects, up to all of the trace."""
+
 def model_switching(cluster: Cluster, request: str) -> str:
     """Serve prompts by experts that are whole models, copied from far memory when asked for."""
 
@@ -334,3 +344,15 @@ def assign(
     `use_end` and `use_amount` by use in the order of options, `limit`, `timed_window` and
     `timed_base` by row, `window_floor` and `window_weight`. The JSON limits hold `gap` and `nodes`.
     """
+
+def expert_buffering(cluster: Cluster, request: str) -> str:
+    """Compare static with dynamic gating of a mixture of experts, with buffers for experts."""
+
+def embedding_cache(cluster: Cluster, request: str) -> str:
+    """Look up rows of embedding tables in near memory, the hosts' memory and storage."""
+
+def neuron_cache(cluster: Cluster, request: str) -> str:
+    """Generate a token over caches of neurons and of layers."""
+
+def cache_time(request: str) -> str:
+    """Time a batch of accesses over levels of memory."""

@@ -6,7 +6,10 @@ use super::planning::encode;
 use crate::control::Control;
 use crate::error::{Result, from_json};
 use crate::hardware;
-use crate::memory::cache::{Demand, Policy, Popularity, Trace, replay, switching};
+use crate::memory::cache::{
+    Demand, Policy, Popularity, Trace, experts, lru_curve as curve, neurons, replay, rows,
+    switching, tiers,
+};
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -92,6 +95,21 @@ pub(super) fn simulate_cache(
     })
 }
 
+/// Hits of LRU with room for 0, 1, 2, .. objects of a trace.
+#[pyfunction]
+#[pyo3(signature = (trace, *, progress=None))]
+pub(super) fn lru_curve<'py>(
+    trace: &Bound<'py, PyArray1<u32>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    let py = trace.py();
+    let ids = trace.try_readonly()?.as_array().to_vec();
+    let hits = enter::long(py, progress, |control| {
+        curve(&Trace::new(&ids, &[])?, control)
+    })?;
+    Ok(hits.into_pyarray(py))
+}
+
 /// One use of caches: a request for a cluster in, JSON out.
 fn answered<Q: DeserializeOwned, A: Serialize>(
     cluster: &Bound<'_, Cluster>,
@@ -113,4 +131,43 @@ pub(super) fn model_switching(
     request: &Bound<'_, PyString>,
 ) -> PyResult<String> {
     answered(cluster, request, switching::switching)
+}
+
+/// Experts of a mixture: static against dynamic gating, and buffers for experts.
+#[pyfunction]
+pub(super) fn expert_buffering(
+    cluster: &Bound<'_, Cluster>,
+    request: &Bound<'_, PyString>,
+) -> PyResult<String> {
+    answered(cluster, request, experts::experts)
+}
+
+/// Rows of embedding tables over near memory, the hosts' memory and storage.
+#[pyfunction]
+pub(super) fn embedding_cache(
+    cluster: &Bound<'_, Cluster>,
+    request: &Bound<'_, PyString>,
+) -> PyResult<String> {
+    answered(cluster, request, rows::rows)
+}
+
+/// A token of a model over caches of neurons and of layers.
+#[pyfunction]
+pub(super) fn neuron_cache(
+    cluster: &Bound<'_, Cluster>,
+    request: &Bound<'_, PyString>,
+) -> PyResult<String> {
+    answered(cluster, request, |cluster, asked, _| {
+        neurons::neurons(cluster, asked)
+    })
+}
+
+/// A batch of accesses over levels of memory.
+#[pyfunction]
+pub(super) fn cache_time(request: &Bound<'_, PyString>) -> PyResult<String> {
+    let (py, request) = (request.py(), text(request)?);
+    enter::long(py, None, |control| {
+        let asked: tiers::Request = from_json("tiers", request)?;
+        encode(&tiers::tiers(&asked, control)?)
+    })
 }

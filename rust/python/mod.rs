@@ -27,7 +27,10 @@ mod _engine {
     #[pymodule_export]
     use super::assign::assign;
     #[pymodule_export]
-    use super::caches::{cache_hits, model_switching, simulate_cache};
+    use super::caches::{
+        cache_hits, cache_time, embedding_cache, expert_buffering, lru_curve, model_switching,
+        neuron_cache, simulate_cache,
+    };
     #[pymodule_export]
     use super::calls::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,

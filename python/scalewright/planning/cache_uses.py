@@ -14,6 +14,8 @@ from scalewright.planning.caching import popularity_field
 from scalewright.planning.inputs import System
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
 _FIELDS = "fields by name, as in the list of this call"
@@ -108,6 +110,352 @@ def model_switching(
     return ModelSwitching(**_ask(_engine.model_switching, system, asked, machine))
 
 
+@dataclass(frozen=True)
+class Gating:
+    """One way of gating; amounts of a device."""
+
+    slots: float
+    """Slots that a layer's experts work on."""
+    activation_bytes: float
+    """Mask, inputs, inner activations and outputs of a layer's experts."""
+    experts_s: float
+    """The layers with experts, of a batch."""
+    batch_s: float
+    """A batch, what lies outside of experts included."""
+
+
+@dataclass(frozen=True)
+class ExpertBuffering:
+    """Gating and buffers of a mixture of experts; amounts of a device."""
+
+    fixed: Gating
+    """As many slots for every expert, used or not."""
+    dynamic: Gating
+    """As many tokens as chose it."""
+    speedup: float
+    """Batches of dynamic gating in the time of one of static gating."""
+    static_bytes: float
+    """Weights, all of the device's experts held."""
+    buffered_bytes: float
+    """Weights with buffers."""
+    active_experts: float
+    """Experts that a batch asks for in a layer, on the device whose are asked for most."""
+    hit_rate: float
+    """Of them, those that the buffer holds, first requests left out."""
+    copy_s: float
+    """Copies of the others a batch, hidden by nothing."""
+    least_copy_s: float
+    """The least that a buffer of that size could copy, the future being known."""
+
+    @property
+    def saved(self) -> float:
+        """Return by which factor buffers make weights smaller."""
+        return self.static_bytes / self.buffered_bytes
+
+
+def expert_buffering(
+    system: System,
+    *,
+    layers: int,
+    experts: int,
+    top_k: int,
+    hidden: int,
+    ffn: int,
+    tokens: int,
+    capacity: float,
+    products: int = 2,
+    other_parameters: float = 0.0,
+    buffered: int | None = None,
+    policy: str = "lifo",
+    exponent: float = 0.0,
+    all_to_all_bytes_per_s: float | None = None,
+    dtype: str = "fp16",
+    seed: int = 0,
+    machine: Mapping[str, float] | None = None,
+) -> ExpertBuffering:
+    """Serve a mixture of experts, expert-parallel over all devices, with buffers for experts.
+
+    Args:
+        system: The machines: devices divide the experts, hosts hold what buffers do not.
+        layers: Layers with experts.
+        experts: Experts of a layer.
+        top_k: Experts that a token meets.
+        hidden: Width of the residual stream.
+        ffn: Width of an expert.
+        tokens: Tokens of a batch on each device.
+        capacity: Slots that static gating gives each expert, over the tokens.
+        products: Matrix products of an expert: 2, or 3 where it is gated.
+        other_parameters: Elements outside of experts, which every device holds.
+        buffered: Experts of a layer that a device holds; all of its own where left out.
+        policy: What a full buffer gives up.
+        exponent: Of the Zipf law by which tokens choose experts; 0 for all alike.
+        all_to_all_bytes_per_s: Rate of a device in an all-to-all; left out: it costs nothing.
+        dtype: Format of weights and activations.
+        seed: Of the draws by which batches choose.
+        machine: Figures in the place of the system's, as in `model_switching`.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    asked: dict[str, object] = {
+        "layers": need_count("layers", layers),
+        "experts": need_count("experts", experts),
+        "top_k": need_count("top_k", top_k),
+        "hidden": need_count("hidden", hidden),
+        "ffn": need_count("ffn", ffn),
+        "tokens": need_count("tokens", tokens),
+        "products": need_count("products", products),
+        "capacity": capacity,
+        "other_parameters": other_parameters,
+        "buffered": buffered,
+        "policy": policy,
+        "exponent": exponent,
+        "all_to_all_bytes_per_s": all_to_all_bytes_per_s,
+        "dtype": dtype,
+        "seed": seed,
+    }
+    found = _ask(_engine.expert_buffering, system, asked, machine)
+    ways = {way: Gating(**found.pop(way)) for way in ("fixed", "dynamic")}
+    return ExpertBuffering(**ways, **found)
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """What a level of memory does for a batch."""
+
+    name: str
+    hit_rate: float
+    """Accesses that this level or a nearer one serves, as a share of all."""
+    share: float
+    """Accesses that this level serves, as a share of all."""
+    read_bytes: float
+    written_bytes: float
+    """What comes in from farther levels, and changed objects that go back."""
+    time_s: float
+    """How long it is busy."""
+
+
+@dataclass(frozen=True)
+class CacheTime:
+    """A batch of accesses over levels of memory; no times where the last level is too small."""
+
+    fits: bool
+    """The last level holds all objects."""
+    total_bytes: float
+    levels: tuple[MemoryLevel, ...]
+    """The nearest first."""
+    time_s: float | None
+    access_s: float | None
+    """The batch over its accesses."""
+    slowest: str | None
+    """Name of the level that is busy the longest."""
+
+
+def cache_time(
+    levels: Sequence[Mapping[str, object]],
+    popularity: ArrayLike,
+    *,
+    object_bytes: float,
+    accesses: float,
+    objects: int | None = None,
+    policy: str = "lru",
+    written_share: float = 0.0,
+    overlapped: bool = True,
+) -> CacheTime:
+    """Time a batch of independent accesses over levels of memory, each of which caches the next.
+
+    Args:
+        levels: From the nearest to the one that holds everything: `name`, `capacity_bytes`,
+            `bytes_per_s`, and, where given, `latency_s` and accesses `in_flight` that share it.
+        popularity: The exponent of a Zipf law over `objects` objects, or a weight for each object.
+        object_bytes: Size of an object.
+        accesses: Accesses of a batch.
+        objects: Objects of a Zipf law.
+        policy: What full levels give up.
+        written_share: Share of accesses that change their object, which must go back.
+        overlapped: Levels work beside one another.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    need("overlapped", overlapped, bool, "True or False")
+    asked = {
+        "levels": [_table(f"levels[{index}]", level) for index, level in enumerate(levels)],
+        "popularity": _popularity(popularity, objects),
+        "object_bytes": object_bytes,
+        "accesses": accesses,
+        "policy": policy,
+        "written_share": written_share,
+        "overlapped": overlapped,
+    }
+    found = json.loads(_engine.cache_time(json_text("tiers", asked)))
+    return CacheTime(levels=_levels(found), **found)
+
+
+@dataclass(frozen=True)
+class EmbeddingCache:
+    """Rows of embedding tables over memories; no rates where they do not fit."""
+
+    fits: bool
+    """The farthest memory holds all rows."""
+    rows: int
+    row_bytes: float
+    """A row with its optimizer state."""
+    total_bytes: float
+    levels: tuple[MemoryLevel, ...]
+    """`near`, `far` and `storage`."""
+    time_s: float | None
+    """Look-ups of a batch, and updates where rows are trained."""
+    samples_per_s: float | None
+    slowest: str | None
+    """The level that is busy the longest."""
+
+
+def embedding_cache(
+    system: System,
+    *,
+    parameters: float,
+    width: int,
+    samples: int,
+    lookups_per_sample: float,
+    exponent: float,
+    dtype: str = "fp16",
+    optimizer: str = "none",
+    policy: str = "lru",
+    reserved_bytes: float = 0.0,
+    storage: Mapping[str, float] | None = None,
+    overlapped: bool = True,
+    machine: Mapping[str, float] | None = None,
+) -> EmbeddingCache:
+    """Look up rows of embedding tables that near memory, hosts' memory and storage hold.
+
+    Args:
+        system: The machines; tables are spread evenly over all devices.
+        parameters: Elements of all tables.
+        width: Elements of a row.
+        samples: Samples of a batch, over all devices.
+        lookups_per_sample: Rows that a sample looks up.
+        exponent: Of the Zipf law of rows.
+        dtype: Format of the elements.
+        optimizer: `none` (rows are read only), `sgd`, `row_wise_adagrad`, `adagrad` or `adam`.
+        policy: What full memory gives up.
+        reserved_bytes: Near memory that tables may not take.
+        storage: Of all nodes together: `capacity_bytes`, `bytes_per_s`, and, where given,
+            `latency_s` and `in_flight`.
+        overlapped: Memories work beside one another.
+        machine: Figures in the place of the system's, as in `model_switching`.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    need("overlapped", overlapped, bool, "True or False")
+    asked: dict[str, object] = {
+        "parameters": parameters,
+        "width": need_count("width", width),
+        "samples": need_count("samples", samples),
+        "lookups_per_sample": lookups_per_sample,
+        "exponent": exponent,
+        "dtype": dtype,
+        "optimizer": optimizer,
+        "policy": policy,
+        "reserved_bytes": reserved_bytes,
+        "overlapped": overlapped,
+    }
+    if storage is not None:
+        asked["storage"] = _table("storage", storage)
+    found = _ask(_engine.embedding_cache, system, asked, machine)
+    return EmbeddingCache(levels=_levels(found), **found)
+
+
+@dataclass(frozen=True)
+class NeuronCache:
+    """A token of a model on flash; no times where it does not fit."""
+
+    model_bytes: float
+    fits_near: bool
+    """Near memory holds the model."""
+    fits_far: bool
+    """Near memory and DRAM hold it."""
+    fits: bool
+    """They hold it with flash."""
+    far_share: float
+    """Share of the layers that DRAM holds."""
+    hit_rate: float | None
+    """Active neurons that near memory has."""
+    near_s: float | None
+    """Near memory is read."""
+    copy_s: float | None
+    """The link carries neurons."""
+    storage_s: float | None
+    """Flash delivers layers."""
+    token_s: float | None
+    tokens_per_s: float | None
+
+
+def neuron_cache(
+    system: System,
+    *,
+    layers: int,
+    ffn_parameters: float,
+    other_parameters: float,
+    active_share: float = 1.0,
+    active_bits: float | None = None,
+    repeated_share: float = 0.0,
+    loaded_share: float = 1.0,
+    storage_bytes: float = 0.0,
+    storage_bytes_per_s: float = 0.0,
+    reserved_bytes: float = 0.0,
+    far_reserved_bytes: float = 0.0,
+    dtype: str = "fp16",
+    overlapped: bool = True,
+    machine: Mapping[str, float] | None = None,
+) -> NeuronCache:
+    """Generate a token with an LRU cache of neurons near, of layers in DRAM, and all on flash.
+
+    Args:
+        system: One device and its host.
+        layers: Layers.
+        ffn_parameters: Elements of feed-forward networks, all layers.
+        other_parameters: All others, which stay near.
+        active_share: Share of neurons that a token uses.
+        active_bits: Bits of their weights on average; those of `dtype` where left out.
+        repeated_share: Share of them that the token before used too.
+        loaded_share: Share of a layer's bytes that flash delivers where DRAM lacks the layer.
+        storage_bytes: How much flash holds; 0: there is none.
+        storage_bytes_per_s: Its rate.
+        reserved_bytes: Near memory that weights may not take.
+        far_reserved_bytes: DRAM that layers may not take.
+        dtype: Format in which the model is kept.
+        overlapped: Flash and link work ahead while layers compute.
+        machine: Figures in the place of the system's, as in `model_switching`.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    need("overlapped", overlapped, bool, "True or False")
+    asked: dict[str, object] = {
+        "layers": need_count("layers", layers),
+        "ffn_parameters": ffn_parameters,
+        "other_parameters": other_parameters,
+        "active_share": active_share,
+        "active_bits": active_bits,
+        "repeated_share": repeated_share,
+        "loaded_share": loaded_share,
+        "storage_bytes": storage_bytes,
+        "storage_bytes_per_s": storage_bytes_per_s,
+        "reserved_bytes": reserved_bytes,
+        "far_reserved_bytes": far_reserved_bytes,
+        "dtype": dtype,
+        "overlapped": overlapped,
+    }
+    return NeuronCache(**_ask(_engine.neuron_cache, system, asked, machine))
+
+
+def _levels(found: dict[str, Any]) -> tuple[MemoryLevel, ...]:
+    """Take the levels out of an answer."""
+    return tuple(MemoryLevel(**level) for level in found.pop("levels"))
+
+
 def _ask(
     call: Any,  # noqa: ANN401 - a call of the engine
     system: System,
@@ -125,6 +473,6 @@ def _table(field: str, value: object) -> dict[str, object]:
     return dict(value)  # type: ignore[call-overload]
 
 
-def _popularity(popularity: ArrayLike, objects: int) -> dict[str, Any]:
+def _popularity(popularity: ArrayLike, objects: int | None) -> dict[str, Any]:
     law = popularity_field(popularity, objects)
     return law or {"measured": floats("popularity", popularity).tolist()}

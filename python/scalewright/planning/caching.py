@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, need
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], Any]
 
 _MOST = 2**62
+_MOST_OBJECTS = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,9 @@ def popularity_field(
     if objects is None:
         message = "objects: got nothing; allowed: a count where popularity is an exponent"
         raise InvalidError(message)
-    return {"zipf": {"objects": need_count("objects", objects), "exponent": float(given)}}
+    return {
+        "zipf": {"objects": _whole("objects", objects, _MOST_OBJECTS), "exponent": float(given)}
+    }
 
 
 def cache_hits(
@@ -173,8 +176,26 @@ def simulate_cache(
     return CacheRun(**json.loads(_engine.simulate_cache(text, ids, bytes_of, progress=progress)))
 
 
-def _whole(field: str, value: object) -> int:
-    """Return a whole number of zero or more.
+def lru_curve(trace: ArrayLike, *, progress: Progress | None = None) -> NDArray[np.uint64]:
+    """Return the hits of LRU at every capacity, in one pass over a trace of objects all alike.
+
+    Element `c` has the hits with room for `c` objects; the last one has room for all.
+
+    Args:
+        trace: Numbers of objects in the order of their use, from 0 and without large gaps.
+        progress: Called with the accesses done and the accesses in all.
+
+    Raises:
+        ScalewrightError: The trace is wrong; says how.
+    """
+    import numpy as np
+
+    ids = _numbers("trace", trace, 2**32 - 1).astype(np.uint32, copy=False)
+    return _engine.lru_curve(ids, progress=progress)
+
+
+def _whole(field: str, value: object, most: int = _MOST) -> int:
+    """Return a whole number from zero to `most`.
 
     Raises:
         InvalidError: It is something else.
@@ -182,8 +203,8 @@ def _whole(field: str, value: object) -> int:
     given = -1
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         given = value.__index__()
-    if not 0 <= given <= _MOST:
-        message = f"{field}: got {value!r:.60}; allowed: a whole number from 0 to 2^62"
+    if not 0 <= given <= most:
+        message = f"{field}: got {value!r:.60}; allowed: a whole number from 0 to {most}"
         raise InvalidError(message)
     return given
 

@@ -28,3 +28,11 @@ pub(super) fn count(field: &str, value: u64, least: u64, most: u64) -> Result<u6
     }
     Err(Error::invalid(field, value, format!("{least} to {most}")))
 }
+
+/// A part of a whole.
+pub(super) fn share(field: &str, value: f64) -> Result<f64> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(value);
+    }
+    Err(Error::invalid(field, value, "0 to 1"))
+}

@@ -8,41 +8,22 @@ use std::collections::BinaryHeap;
 /// A hit holds a place from the access before it to itself. The most such spans that `C` places can
 /// hold are found by taking spans in the order of their ends, each into the place that became free
 /// last before it starts, if there is one (Faigle and Nawijn 1995; Carlisle and Lloyd 1995). Ends come
-/// in the order of the trace, and the place is found in a forest over its accesses (union and find), so
-/// no queue of next uses is needed: it gives Belady's count, not what is held when.
+/// in the order of the trace, so no queue of next uses is needed: it gives Belady's count, not what is
+/// held when.
 pub(super) struct Belady {
     /// Places that never held anything.
     unused: u64,
     /// Place behind the last access to each object; 0: none.
     last: Vec<u32>,
-    /// For each time: itself where a place became free then, else an earlier time no later than the
-    /// last at which one did. Time 0 is before all.
-    free: Vec<u32>,
+    free: Times,
 }
 
 impl Belady {
     pub(super) fn new(accesses: usize, objects: usize, capacity: u64) -> Self {
-        let mut free = Vec::with_capacity(accesses + 1);
-        free.push(0);
         Self {
             unused: capacity,
             last: vec![0; objects],
-            free,
-        }
-    }
-
-    /// The last time up to `from` at which a place became free; 0: none did.
-    #[inline]
-    fn latest(&mut self, from: u32) -> u32 {
-        let mut at = from;
-        loop {
-            let next = self.free[at as usize];
-            if next == at {
-                return at;
-            }
-            let after = self.free[next as usize];
-            self.free[at as usize] = after;
-            at = after;
+            free: Times::new(accesses + 1),
         }
     }
 }
@@ -52,21 +33,95 @@ impl Replayer for Belady {
     fn ask(&mut self, place: u32, id: u32) -> bool {
         let now = place + 1;
         let before = std::mem::replace(&mut self.last[id as usize], now);
-        let found = if before == 0 { 0 } else { self.latest(before) };
-        let hit = if found > 0 {
-            // what was free then is taken from then on
-            self.free[found as usize] = self.free[found as usize - 1];
-            true
+        if before == 0 {
+            return false;
+        }
+        if let Some(found) = self.free.latest(before as usize) {
+            self.free.remove(found);
+        } else if self.unused > 0 {
+            self.unused -= 1;
         } else {
-            let some = before > 0 && self.unused > 0;
-            self.unused -= u64::from(some);
-            some
-        };
-        // whoever hits frees its place now, for whatever is asked for from now on
-        let link = if hit { now } else { self.free[place as usize] };
-        self.free.push(link);
-        hit
+            return false;
+        }
+        // the place of a hit is free again for whatever is asked for from now on
+        self.free.add(now as usize);
+        true
     }
+}
+
+/// Times at which a place became free: a bit each, and a bit for every 64 of those that has one set,
+/// level on level, so that the last one before another is a few words away.
+struct Times {
+    levels: Vec<Vec<u64>>,
+}
+
+impl Times {
+    fn new(many: usize) -> Self {
+        let mut levels = Vec::new();
+        let mut bits = many;
+        loop {
+            bits = bits.div_ceil(64);
+            levels.push(vec![0; bits]);
+            if bits <= 1 {
+                return Self { levels };
+            }
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, time: usize) {
+        let mut at = time;
+        for level in &mut self.levels {
+            let word = &mut level[at / 64];
+            let known = *word != 0;
+            *word |= 1 << (at % 64);
+            if known {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, time: usize) {
+        let mut at = time;
+        for level in &mut self.levels {
+            let word = &mut level[at / 64];
+            *word &= !(1 << (at % 64));
+            if *word != 0 {
+                return;
+            }
+            at /= 64;
+        }
+    }
+
+    /// The last time up to `time`.
+    #[inline]
+    fn latest(&self, time: usize) -> Option<usize> {
+        // bits below `at`, one level after the other
+        let mut at = time + 1;
+        for (height, level) in self.levels.iter().enumerate() {
+            let below = level
+                .get(at / 64)
+                .map_or(0, |word| word & ((1 << (at % 64)) - 1));
+            if below != 0 {
+                return Some(self.down(height, at / 64 * 64 + highest(below)));
+            }
+            at /= 64;
+        }
+        None
+    }
+
+    /// The last time under a bit of a level.
+    #[inline]
+    fn down(&self, height: usize, bit: usize) -> usize {
+        let levels = self.levels[..height].iter().rev();
+        levels.fold(bit, |at, level| at * 64 + highest(level[at]))
+    }
+}
+
+fn highest(word: u64) -> usize {
+    word.ilog2() as usize
 }
 
 /// Never used again.

@@ -6,9 +6,9 @@ use super::replay::{Replayer, Sizes};
 /// asked for more often than the least of those held, so with time the most popular stay.
 ///
 /// Without buckets: a hand sweeps over the places and gives up the first whose count is `least`, the
-/// lowest there is. Behind the hand all counts are higher, so `least` grows by one a sweep; by then every
-/// object held was asked for once more, so all sweeps together look at no more places than the trace
-/// has accesses.
+/// lowest there is. Behind the hand all counts are higher, so `least` grows by one a sweep and never
+/// falls. An object is looked at once for each of its requests at most, so all sweeps together look at
+/// no more places than the trace has accesses.
 pub(super) struct Lfu<S> {
     sizes: S,
     capacity: u64,
@@ -18,6 +18,7 @@ pub(super) struct Lfu<S> {
     held: Vec<u32>,
     hand: usize,
     least: u32,
+    full: bool,
 }
 
 impl<S: Sizes> Lfu<S> {
@@ -30,6 +31,7 @@ impl<S: Sizes> Lfu<S> {
             held: Vec::new(),
             hand: 0,
             least: 1,
+            full: false,
         }
     }
 
@@ -66,7 +68,12 @@ impl<S: Sizes> Replayer for Lfu<S> {
         if size > self.capacity {
             return false;
         }
+        // once it was full, nobody comes in at or below the level of the sweep, though there be room
+        if self.full && requests <= self.least {
+            return false;
+        }
         while self.used + size > self.capacity {
+            self.full = true;
             if !self.gives_up_below(requests) {
                 return false;
             }
@@ -74,11 +81,6 @@ impl<S: Sizes> Replayer for Lfu<S> {
         self.used += size;
         self.requests[id as usize] |= 1;
         self.held.push(id);
-        // room that was there without asking may let in one below the sweep
-        if requests <= self.least {
-            self.least = requests;
-            self.hand = 0;
-        }
         false
     }
 }

@@ -12,11 +12,12 @@ use crate::error::{Error, Result};
 ///
 /// ```text
 /// h_i = 1 - exp(-p_i T),   sum_i h_i = C - 1
-/// hit rate = sum_i p_i h_i + sum_i p_i^2 e^(-p_i T) / sum_i p_i e^(-p_i T)
+/// hit rate = sum_i p_i h_i + sum_i x_i p_i^2 / (p_i + R - x_i p_i),   x_i = 1 - h_i,   R = sum_i x_i p_i
 /// ```
 ///
 /// The first `C - 1` objects ever asked for stay for good. They are, by reversing time, as the last
-/// `C - 1`: what LRU holds. One place remains, and holds the one of the others asked for last. A single
+/// `C - 1`: what LRU holds. One place remains, and holds the one of the others asked for last: `i` with
+/// chance `p_i` over the chances of all others, which are `R` on average and at least `p_i`. A single
 /// run keeps what it began with, so it may lie far from the mean; nothing is averaged out in it.
 ///
 /// Where objects come round in a fixed order, as the experts of a layer that run by number, all but
@@ -34,14 +35,12 @@ pub(super) fn expected(demand: &Demand, capacity: f64, control: &Control) -> Res
     }
     let time = characteristic::time(demand, whole - 1.0, lru::held, control)?;
     let (kept, _) = characteristic::hit(demand, time, lru::held);
-    let (mut again, mut others) = (0.0, 0.0);
+    let others = 1.0 - kept;
+    let mut turning = 0.0;
     for class in demand.classes.iter().filter(|_| time.is_finite()) {
-        let away = class.count * class.chance * (-class.chance * time).exp();
-        others += away;
-        again += class.chance * away;
+        let away = class.chance * (-class.chance * time).exp();
+        turning += class.count * away * class.chance / (class.chance + (others - away).max(0.0));
     }
-    let turning = if others > 0.0 { again / others } else { 0.0 };
-    // the last place is asked for among what is not kept
     let hit_rate = if whole >= demand.total_size {
         1.0
     } else {

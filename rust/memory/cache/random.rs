@@ -38,9 +38,15 @@ impl<S: Sizes> Replayer for AtRandom<S> {
         }
         while self.used + size > self.capacity && !self.held.is_empty() {
             let chosen = self.random.below(self.held.len());
-            let gone = self.held.swap_remove(chosen);
+            let gone = std::mem::replace(&mut self.held[chosen], id);
             self.holds[gone as usize] = false;
             self.used -= self.sizes.of(gone);
+            if self.used + size <= self.capacity {
+                self.used += size;
+                self.holds[id as usize] = true;
+                return false;
+            }
+            self.held.swap_remove(chosen);
         }
         self.used += size;
         self.holds[id as usize] = true;

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scalewright.reproductions.placement.dlrm import dlrm
+from scalewright.reproductions.placement.experts import experts
 from scalewright.reproductions.placement.flexgen import flexgen
+from scalewright.reproductions.placement.m2cache import m2cache
 from scalewright.reproductions.placement.sn40l import sn40l
 
 if TYPE_CHECKING:
@@ -41,6 +44,29 @@ PAPERS = (
         "catalog's rates OPT-175B is within 15% and OPT-6.7B within 22%, OPT-30B 2.5 to 2.7 times "
         "too fast: the host attends to 12 GB/s where its memory gives 102, and T4 multiplies at "
         "21 TFLOP/s where the catalog takes 39. OPT-6.7B ran without overlap.",
+    ),
+    Paper(
+        "experts",
+        "Mixtures of experts: dynamic gating, buffers of experts",
+        experts,
+        "The language model gains a quarter more than the best measured, about what slots over "
+        "tokens say; the translation model twice as much: its batches are not printed and its "
+        "dynamic gating is priced without sorting. Activations and buffers come out within 16%.",
+    ),
+    Paper(
+        "dlrm",
+        "Embedding tables on ZionEX",
+        dlrm,
+        "What fits agrees, down to the terabytes recalled of the paper. Rates of samples need "
+        "look-ups that are not printed; collectives of 2021 over RoCE reached a third of what "
+        "the links carry, which nothing here explains.",
+    ),
+    Paper(
+        "m2cache",
+        "M2Cache: neurons in HBM, layers in DRAM, the model on flash",
+        m2cache,
+        "Sizes and the bound of the link agree within 6%. The gain over the baseline is not "
+        "predicted: it rests on shares of neurons and on flash that the abstract does not print.",
     ),
 )
 """In the order in which they are shown."""

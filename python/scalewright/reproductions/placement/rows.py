@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.layers import built_in_root
-from scalewright.errors import ScalewrightError
+from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,3 +56,21 @@ def compared(
         if result["bound"] == "least":
             error = min(error, 0.0)
         yield result | {"predicted": predicted, "error": error, "details": details}
+
+
+def by_kind(
+    kinds: Mapping[str, Callable[[], Predicted]],
+) -> Callable[[Mapping[str, str]], Predicted]:
+    """Return what predicts a row by its column `kind`; for `absent` the source says what lacks."""
+
+    def predict(row: Mapping[str, str]) -> Predicted:
+        kind = row["kind"]
+        if kind == "absent":
+            message = f"not predicted: {row['source'].rpartition('; ')[2]}"
+            raise InvalidError(message)
+        if kind not in kinds:
+            message = f"kind: got '{kind}'; allowed: absent, {', '.join(kinds)}"
+            raise UnknownNameError(message)
+        return kinds[kind]()
+
+    return predict
