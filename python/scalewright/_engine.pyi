@@ -10,6 +10,7 @@ __all__ = [
     "Cluster",
     "Job",
     "Workload",
+    "assign",
     "bus_factors",
     "cache_hits",
     "cache_time",
@@ -45,6 +46,9 @@ __all__ = [
     "schedule_rules",
     "schedule_run",
     "search",
+    "serving_blocks",
+    "serving_policy",
+    "serving_problem",
     "simulate_cache",
     "simulate_collective",
     "simulate_msccl",
@@ -368,6 +372,31 @@ def lru_curve(
 
 def model_switching(cluster: Cluster, request: str) -> str:
     """Serve prompts by experts that are whole models, copied from far memory when asked for."""
+
+def serving_problem(workload: Workload, cluster: Cluster, asked: str) -> str:
+    """Return the problem that a model on a device of a cluster poses, as JSON.
+
+    The JSON request holds `prompt`, `generated` and whatever `scalewright.serving_problem` takes.
+    """
+
+def serving_blocks(problem: str) -> str:
+    """Return the block of a problem that generates the most tokens in a second, as JSON."""
+
+def serving_policy(problem: str, policy: str) -> str:
+    """Return what a given block with given shares generates, as JSON."""
+
+def assign(
+    columns: dict[str, NDArray[Any]],
+    limits: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
+    """Choose an option for each item at the least cost, where options share rows.
+
+    The columns are `options` and `whole` by item, `cost` by option, `use_option`, `use_first`,
+    `use_end` and `use_amount` by use in the order of options, `limit`, `timed_window` and
+    `timed_base` by row, `window_floor` and `window_weight`. The JSON limits hold `gap` and `nodes`.
+    """
 
 def expert_buffering(cluster: Cluster, request: str) -> str:
     """Compare static with dynamic gating of a mixture of experts, with buffers for experts."""

@@ -6,6 +6,7 @@ pub mod offload;
 pub mod placement;
 pub mod rematerialise;
 mod retention;
+pub mod serving_blocks;
 
 pub use footprint::{
     FRAGMENTATION, Footprint, Holdings, host_optimizer_traffic, optimizer_bytes, optimizer_kinds,

@@ -1,6 +1,7 @@
 //! The binding: how Python reaches the engine. One doorway, opaque handles, no arithmetic.
 
 mod algorithm;
+mod assign;
 mod caches;
 mod calls;
 mod compression;
@@ -16,6 +17,7 @@ mod published;
 mod rematerialising;
 mod schedules;
 mod schedules_special;
+mod serving;
 mod timelines;
 
 use pyo3::prelude::*;
@@ -25,6 +27,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     use super::algorithm::{simulate_collective, simulate_msccl};
+    #[pymodule_export]
+    use super::assign::assign;
     #[pymodule_export]
     use super::caches::{
         cache_hits, cache_time, embedding_cache, expert_buffering, lru_curve, model_switching,
@@ -59,6 +63,8 @@ mod _engine {
         frozen_layers, layer_relay, partition_layers, progressive_freezing, slice_times, swarm,
         swarm_utilization, token_slices,
     };
+    #[pymodule_export]
+    use super::serving::{serving_blocks, serving_policy, serving_problem};
     #[pymodule_export]
     use super::timelines::simulate_step;
 }

@@ -21,6 +21,7 @@ from scalewright.cli import (
     rematerialise,
     reproduce,
     schedule,
+    serve_blocks,
 )
 
 OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, 130
@@ -34,6 +35,7 @@ _VERBS = (
     rematerialise,
     controller,
     offload,
+    serve_blocks,
     catalog,
     reproduce,
     calibrate,

@@ -9,6 +9,7 @@ from scalewright.planning.asking import (
     search,
     search_job,
 )
+from scalewright.planning.assigning import Assignment, assign
 from scalewright.planning.cache_uses import (
     CacheTime,
     EmbeddingCache,
@@ -41,6 +42,7 @@ from scalewright.planning.freezing import (
     frozen_layers,
     progressive_freezing,
 )
+from scalewright.planning.highs import assign_with_highs
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
@@ -77,6 +79,13 @@ from scalewright.planning.rematerialising import (
 )
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
+from scalewright.planning.serving import (
+    BusyLanes,
+    FilledMemory,
+    ServingBlock,
+    serving_blocks,
+    serving_problem,
+)
 from scalewright.planning.simulation import (
     SimulatedCollective,
     SimulatedMsccl,
@@ -94,7 +103,9 @@ from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 __all__ = [
     "CATEGORIES",
     "SCHEMA_VERSION",
+    "Assignment",
     "BlockChoices",
+    "BusyLanes",
     "CacheHits",
     "CacheRun",
     "CacheTime",
@@ -108,6 +119,7 @@ __all__ = [
     "Estimate",
     "Exchange",
     "ExpertBuffering",
+    "FilledMemory",
     "Flow",
     "FreezingEpoch",
     "Gating",
@@ -134,6 +146,7 @@ __all__ = [
     "Schedule",
     "ScheduleRule",
     "Search",
+    "ServingBlock",
     "SimulatedCollective",
     "SimulatedMsccl",
     "SimulatedStep",
@@ -148,6 +161,8 @@ __all__ = [
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
+    "assign",
+    "assign_with_highs",
     "averaging",
     "cache_hits",
     "cache_time",
@@ -187,6 +202,8 @@ __all__ = [
     "schedules",
     "search",
     "search_job",
+    "serving_blocks",
+    "serving_problem",
     "simulate_cache",
     "simulate_collective",
     "simulate_job",

@@ -12,6 +12,7 @@ from scalewright.report.rematerialise import show_rematerialisation
 from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
 from scalewright.report.search import show_search
+from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "show_rules",
     "show_schedules",
     "show_search",
+    "show_serving",
     "show_simulated_step",
 ]

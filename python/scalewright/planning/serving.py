@@ -1,0 +1,218 @@
+"""In which blocks does one device generate text with a model that is too large for its memory?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from scalewright import _engine
+from scalewright.config import json_text, need
+from scalewright.errors import InvalidError
+from scalewright.planning.inputs import Model, System
+from scalewright.planning.inputs import model as read_model
+from scalewright.planning.inputs import system as read_system
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Counts = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class FilledMemory:
+    """What a memory holds at most in a phase."""
+
+    home: str
+    """Name of the memory."""
+    phase: str
+    """`prefill` or `decode`."""
+    bytes: float
+    """What it holds."""
+    capacity: float
+    """What it may hold."""
+    worth: float
+    """The part by which the block's seconds fall for each part by which this memory grows, at this
+    batch and number of batches; 0 where it does not bind."""
+
+
+@dataclass(frozen=True)
+class BusyLanes:
+    """How long lanes are busy for one layer in a phase."""
+
+    lanes: tuple[str, ...]
+    """Their names; those of more than one run one after another."""
+    phase: str
+    """`prefill` or `decode`."""
+    seconds: float
+    """Seconds of one layer: of all prompts, or of a token for every sequence."""
+    worth: float
+    """The part by which the block's seconds fall for each part by which these lanes are faster."""
+
+
+@dataclass(frozen=True)
+class ServingBlock:
+    """A block of sequences that generate together, and where its tensors lie."""
+
+    fits: bool
+    """False where it does not fit; of a search: where no block fits."""
+    batch: int
+    """Sequences of a batch on the device."""
+    batches: int
+    """Batches of a block, all of which a layer's weights serve before the next layer comes."""
+    seconds: float
+    """Until all sequences of the block have all their tokens."""
+    tokens_per_s: float
+    """Generated tokens in a second."""
+    most_tokens_per_s: float | None
+    """Proven: no block and no shares generate more; None for a policy that was given."""
+    gap: float | None
+    """How far `tokens_per_s` may be below that, as a part of it."""
+    layer_s: tuple[float, float]
+    """Seconds of one layer while prompts are read, and of one layer for each token."""
+    weights: Mapping[str, float]
+    """Share of the weights by memory."""
+    cache: Mapping[str, float]
+    """Share of the keys and values by memory."""
+    cache_by_host: Mapping[str, float]
+    """Of it, what the host attends to."""
+    states: Mapping[str, float]
+    """Share of the hidden states between layers by memory."""
+    memory: tuple[FilledMemory, ...]
+    """Every memory in each phase."""
+    lanes: tuple[BusyLanes, ...]
+    """Every group of lanes that is busy, in each phase."""
+    programs: int
+    """Linear programs that were solved."""
+    boxes: int
+    """Boxes of batches and numbers of batches that were looked at."""
+    problem: Mapping[str, Any]
+    """What was solved; `serving_blocks(problem=...)` takes it, changed or not."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        from dataclasses import asdict
+
+        return asdict(self)
+
+
+def serving_problem(
+    model: Model | str,
+    system: System | str,
+    *,
+    prompt: int,
+    generated: int,
+    weights: str = "fp16",
+    cache: str = "fp16",
+    usable: float = 0.9,
+    attention: str = "either",
+    host_attention: float | str | None = None,
+    batch: Counts | None = None,
+    batches: Counts | None = None,
+    gap: float = 1e-7,
+) -> dict[str, Any]:
+    """Return the problem that generating text with a model on one device of a system poses.
+
+    Args:
+        model: A catalog name or what `scalewright.model` returns; a decoder.
+        system: A catalog name, of which one device works, or what `scalewright.system` returns.
+        prompt: Tokens of each prompt.
+        generated: Tokens generated for each prompt.
+        weights: Format of the weights.
+        cache: Format of keys and values.
+        usable: Share of each memory that may be filled.
+        attention: Who attends to cache outside the device: `host`, `device` or `either`.
+        host_attention: Cache that the host attends to in a second, in bytes or as "12 GB/s"; as
+            fast as its memory is read where left out.
+        batch: Sequences of a batch, or the fewest and the most; any where left out.
+        batches: Batches of a block, or the fewest and the most.
+        gap: Relative gap to the proven bound at which the search ends.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    if not isinstance(model, Model):
+        model = read_model(model)
+    if not isinstance(system, System):
+        system = read_system(system, 1)
+    asked: dict[str, object] = {
+        "prompt": prompt,
+        "generated": generated,
+        "weights": weights,
+        "cache": cache,
+        "usable": usable,
+        "attention": attention,
+        "host_attention": host_attention,
+        "gap": gap,
+    }
+    for field, counts in (("batch", batch), ("batches", batches)):
+        if counts is not None:
+            asked[field] = _range(field, counts)
+    text = json_text("asked", asked)
+    return json.loads(_engine.serving_problem(model.workload, system.cluster, text))
+
+
+def serving_blocks(
+    model: Model | str | None = None,
+    system: System | str | None = None,
+    *,
+    problem: Mapping[str, Any] | None = None,
+    policy: Mapping[str, Any] | None = None,
+    **asked: Any,  # noqa: ANN401 - the options of serving_problem
+) -> ServingBlock:
+    """Find the block and the places of its tensors that generate the most tokens in a second.
+
+    A model's weights, keys and values, and hidden states lie in shares on the device, in the host's
+    memory and beyond; loads, stores and compute of a layer run side by side (Sheng et al. 2023).
+    The answer is exact: its bound holds for every batch, number of batches and share.
+
+    Args:
+        model: A catalog name or what `scalewright.model` returns.
+        system: A catalog name or what `scalewright.system` returns.
+        problem: In the place of model and system: what `serving_problem` returns, changed or not.
+        policy: `batch`, `batches` and shares by memory in `weights`, `cache` and `states`: priced
+            as it is, and nothing is searched.
+        asked: `prompt`, `generated` and whatever else `serving_problem` takes.
+
+    Raises:
+        ScalewrightError: A value is wrong; says which.
+    """
+    if problem is None:
+        if model is None or system is None:
+            message = "model, system: got nothing; allowed: both, or a problem"
+            raise InvalidError(message)
+        problem = serving_problem(model, system, **asked)
+    elif model is not None or system is not None or asked:
+        message = "problem: got more beside it; allowed: a problem, or a model and a system"
+        raise InvalidError(message)
+    need("problem", problem, Mapping, "what scalewright.serving_problem(...) returns")
+    text = json_text("problem", dict(problem))
+    if policy is None:
+        found = json.loads(_engine.serving_blocks(text))
+    else:
+        need("policy", policy, Mapping, "batch, batches, weights, cache and states")
+        found = json.loads(_engine.serving_policy(text, json_text("policy", dict(policy))))
+    return _block(found, problem)
+
+
+def _block(found: dict[str, Any], problem: Mapping[str, Any]) -> ServingBlock:
+    memory = tuple(FilledMemory(**of) for of in found.pop("memory"))
+    busy: list[dict[str, Any]] = found.pop("lanes")
+    lanes = tuple(BusyLanes(lanes=tuple(of.pop("lanes")), **of) for of in busy)
+    layer_s = tuple(found.pop("layer_s"))
+    return ServingBlock(**found, memory=memory, lanes=lanes, layer_s=layer_s, problem=problem)
+
+
+def _range(field: str, counts: object) -> list[int]:
+    """Return the fewest and the most.
+
+    Raises:
+        InvalidError: There are more or fewer than two.
+    """
+    if isinstance(counts, int) and not isinstance(counts, bool):
+        return [counts, counts]
+    if isinstance(counts, (list, tuple)) and len(cast("list[Any]", counts)) == 2:
+        return list(cast("list[int]", counts))
+    message = f"{field}: got {counts!r:.60}; allowed: a count, or the fewest and the most"
+    raise InvalidError(message)

@@ -1,0 +1,67 @@
+"""Where do weights, cache and states lie, how many tokens a second is that, and what binds?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scalewright.report import quantities as q
+from scalewright.report.screen import table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scalewright.planning import ServingBlock
+
+_WORTH = 1e-6
+"""Below this a price is rounding."""
+
+
+def show_serving(block: ServingBlock, screen: Console) -> None:
+    """Print a block: its size and rate, shares by memory, and what binds."""
+    if not block.fits:
+        screen.print("nothing fits; the smallest block with everything where there is most room:")
+    counts = f"{block.batches} batches of {block.batch}"
+    rate = f"{block.tokens_per_s:,.4g} tokens/s"
+    screen.print(f"{counts} sequences: {rate}, {q.time(block.seconds)} for all")
+    if block.most_tokens_per_s is not None and block.gap is not None:
+        most = f"{block.most_tokens_per_s:,.4g} tokens/s"
+        screen.print(
+            f"no block generates more than {most}: gap {block.gap:.1e}, "
+            f"{block.programs} linear programs"
+        )
+    screen.print(_shares(block))
+    screen.print()
+    screen.print(_lanes(block))
+    screen.print(
+        "worth: the part by which the time falls for each part by which memory grows or lanes are "
+        "faster"
+    )
+
+
+def _shares(block: ServingBlock):  # noqa: ANN202 - a table
+    rows = table("memory", "weights", "cache", "by host", "states", "prefill", "decode", "worth")
+    for home in dict.fromkeys(memory.home for memory in block.memory):
+        phases = [memory for memory in block.memory if memory.home == home]
+        filled = (f"{q.gib(of.bytes)} of {q.gib(of.capacity)} GiB" for of in phases)
+        rows.add_row(
+            home,
+            *(
+                q.share(shares.get(home, 0.0))
+                for shares in (block.weights, block.cache, block.cache_by_host, block.states)
+            ),
+            *filled,
+            _worth(sum(of.worth for of in phases)),
+        )
+    return rows
+
+
+def _lanes(block: ServingBlock):  # noqa: ANN202 - a table
+    rows = table("lanes of one layer", "phase", "time", "worth")
+    for lanes in block.lanes:
+        names = ", then ".join(lanes.lanes)
+        rows.add_row(names, lanes.phase, q.time(lanes.seconds), _worth(lanes.worth))
+    return rows
+
+
+def _worth(worth: float) -> str:
+    return q.share(worth) if worth > _WORTH else ""

@@ -1,0 +1,208 @@
+//! Which problem does generating text with a model on a device of a cluster pose?
+
+use super::problem::{Attention, Compute, Home, Hop, Layer, MOST, Problem, Serial};
+use crate::error::{Error, Result};
+use crate::hardware::{Cluster, Crossing, HOST_TIER, Memories};
+use crate::units::{Bytes, BytesPerSecond, Dtype, FlopsPerSecond};
+use crate::workload::Transformer;
+use crate::workload::transformer::Family;
+use serde::Deserialize;
+
+/// What is asked beside the model and the machine.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// Tokens of a prompt.
+    pub prompt: u64,
+    /// Tokens generated for each prompt.
+    pub generated: u64,
+    /// Format of the weights.
+    #[serde(default = "fp16")]
+    pub weights: Dtype,
+    /// Format of the cache.
+    #[serde(default = "fp16")]
+    pub cache: Dtype,
+    /// Share of each memory that may be filled, the device's after what driver and kernels take.
+    #[serde(default = "default_usable")]
+    pub usable: f64,
+    /// Who attends to cache outside the device.
+    #[serde(default)]
+    pub attention: Attention,
+    /// Cache that the host attends to in a second; absent: as fast as its memory is read.
+    #[serde(default)]
+    pub host_attention: Option<BytesPerSecond>,
+    /// Fewest and most sequences of a batch.
+    #[serde(default = "any")]
+    pub batch: [u64; 2],
+    /// Fewest and most batches of a block.
+    #[serde(default = "any")]
+    pub batches: [u64; 2],
+    /// Relative gap to the proven bound at which the search ends.
+    #[serde(default = "default_gap")]
+    pub gap: f64,
+}
+
+fn fp16() -> Dtype {
+    Dtype::Fp16
+}
+
+/// Stated default: allocators lose some of a memory to blocks of unlike sizes.
+fn default_usable() -> f64 {
+    0.9
+}
+
+fn any() -> [u64; 2] {
+    [1, MOST]
+}
+
+fn default_gap() -> f64 {
+    1e-7
+}
+
+/// The problem of a decoder on one device of a cluster.
+///
+/// Matrix products and attention run at the share of the peak that the device's constants state; in
+/// decoding the device's own memory bounds both, as a lane of its own: weights once for every batch,
+/// cache once for every token. The host attends as fast as its memory is read unless a rate is given.
+/// Layers are taken to be alike: of a mixture, the mean. A mixture's experts come all, which large
+/// blocks need; a sliding window's cache is taken whole.
+pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Result<Problem> {
+    if model.family != Family::Decoder {
+        let what = format!(
+            "model {}: got no decoder; allowed: models that generate",
+            model.name
+        );
+        return Err(Error::inconsistent(what));
+    }
+    if !(1e-3..=1.0).contains(&asked.usable) {
+        return Err(Error::invalid(
+            "usable",
+            asked.usable,
+            "a share from 0.001 to 1",
+        ));
+    }
+    let layer = layer(model, asked);
+    let homes = homes(cluster, asked.usable)?;
+    let host = homes.iter().any(|home| home.name == HOST_TIER);
+    let parameters = model.parameters();
+    let tables = parameters.total - parameters.layers;
+    let problem = Problem {
+        prompt: asked.prompt,
+        generated: asked.generated,
+        layers: model.layers,
+        resident: Bytes::new(tables as f64 * asked.weights.bytes()),
+        compute: compute(cluster, &layer, asked),
+        layer,
+        homes,
+        host: host.then(|| HOST_TIER.to_owned()),
+        attention: asked.attention,
+        serial: Serial::default(),
+        batch: asked.batch,
+        batches: asked.batches,
+        gap: asked.gap,
+    };
+    problem.check()?;
+    Ok(problem)
+}
+
+fn layer(model: &Transformer, asked: &Asked) -> Layer {
+    let parameters = model.parameters();
+    let layers = model.layers as f64;
+    let idle = parameters.total - parameters.active_per_token;
+    let width = Dtype::Fp16.bytes();
+    let heads = model.heads as f64;
+    // elements of keys and values a token, of queries, and products for one query and one key
+    let (cached, query, products) = if let Some(latent) = &model.latent {
+        let key = (latent.kv_rank + latent.rope_dim) as f64;
+        (key, heads * key, heads * (key + latent.kv_rank as f64))
+    } else {
+        let head = model.head_width() as f64;
+        let keys = model.key_value_heads() as f64 * head;
+        (2.0 * keys, heads * head, 2.0 * heads * head)
+    };
+    Layer {
+        hidden: model.hidden,
+        weights: Bytes::new(parameters.layers as f64 / layers * asked.weights.bytes()),
+        cache: Bytes::new(cached * asked.cache.bytes()),
+        state: Bytes::new(model.hidden as f64 * width),
+        inner: Bytes::new(inner(model) * width),
+        scores: Bytes::new(heads * width),
+        query: Bytes::new(query * width),
+        matmul: 2.0 * (parameters.layers - idle) as f64 / layers,
+        attention: 2.0 * products,
+        head: 2.0 * (model.vocab * model.hidden) as f64 / layers,
+    }
+}
+
+/// Inner activations of a token: of a mixture, of all the experts that it is sent to.
+fn inner(model: &Transformer) -> f64 {
+    let width = model.experts.as_ref().map_or(model.ffn, |mixture| {
+        mixture.top_k * mixture.expert_ffn + mixture.shared_ffn
+    });
+    (width * model.activation.projections()) as f64
+}
+
+fn compute(cluster: &Cluster, layer: &Layer, asked: &Asked) -> Compute {
+    let device = &cluster.device;
+    let peak = device.engine_peak(Dtype::Fp16).value();
+    let products = FlopsPerSecond::new(peak * device.matmul_efficiency(Dtype::Fp16));
+    let attention = peak * device.attention.forward_efficiency;
+    Compute {
+        prefill_matmul: products,
+        prefill_attention: FlopsPerSecond::new(attention),
+        decode_matmul: products,
+        // the products; the bus is a lane of its own
+        device_attention: BytesPerSecond::new(attention * layer.cache.value() / layer.attention),
+        host_attention: asked.host_attention,
+        small_batch: None,
+    }
+}
+
+/// The memories from the one that holds the working set on, with what lies between.
+fn homes(cluster: &Cluster, usable: f64) -> Result<Vec<Home>> {
+    let memories = Memories::new(cluster)?;
+    let lane = |crossing: &Crossing| memories.lanes[crossing.lane].name.clone();
+    let host_bus = memories
+        .lanes
+        .iter()
+        .position(|lane| lane.name == HOST_TIER);
+    let mut homes = Vec::new();
+    for (index, place) in memories.places.iter().enumerate().skip(memories.main()) {
+        let hops = |way: fn(&Crossing) -> f64| -> Vec<Hop> {
+            let crossed = place.crosses.iter().filter(|c| way(c) > 0.0);
+            crossed
+                .map(|crossing| Hop {
+                    lane: lane(crossing),
+                    rate: BytesPerSecond::new(1.0 / way(crossing)),
+                    weights: None,
+                    cache: None,
+                    states: None,
+                })
+                .collect()
+        };
+        let own = index == memories.main();
+        let mut reads = hops(|c| c.read);
+        reads.reverse();
+        let writes = if own { Vec::new() } else { hops(|c| c.write) };
+        let passed = place.crosses.iter().rposition(|c| Some(c.lane) == host_bus);
+        // from the far end up to the bus of the host's memory
+        let behind = passed.map(|at| {
+            let beyond = place.crosses[at..].iter();
+            beyond.filter(|c| c.read > 0.0).count()
+        });
+        let capacity = if own {
+            place.capacity - cluster.device.reserved_memory
+        } else {
+            place.capacity
+        };
+        homes.push(Home {
+            name: place.tier.name.clone(),
+            capacity: capacity.max(Bytes::ZERO) * usable,
+            reads,
+            writes,
+            behind_host: behind,
+            states: true,
+        });
+    }
+    Ok(homes)
+}

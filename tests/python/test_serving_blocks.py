@@ -1,0 +1,174 @@
+"""Are blocks of generated text what FlexGen's own linear program gives, or better?"""
+
+import json
+from typing import Any
+
+import pytest
+
+import scalewright as sw
+from flexgen_program import OPT, Shape, searched, seconds_a_sequence
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.toml_file import read_table
+from scalewright.cli import main
+from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.placement.flexgen import flexgen
+
+TEXT = {"prompt": 512, "generated": 32}
+
+
+def problem(shape: Shape) -> dict[str, Any]:
+    """Return FlexGen's machine and a model's layers as FlexGen counts them."""
+    place = built_in_root() / "published" / "placement" / "flexgen.toml"
+    layer = {
+        "hidden": shape.hidden,
+        "weights": shape.weights,
+        "cache": 4.0 * shape.hidden,
+        "state": 2.0 * shape.hidden,
+        "inner": 2.0 * shape.inner,
+        "scores": 2.0 * shape.heads,
+        "matmul": shape.weights,
+        "attention": 4.0 * shape.hidden,
+    }
+    return {
+        **read_table(place),
+        "prompt": shape.prompt,
+        "generated": shape.generated,
+        "layers": shape.layers,
+        "layer": layer,
+    }
+
+
+def seconds(block: sw.ServingBlock) -> float:
+    return block.seconds / (block.batch * block.batches)
+
+
+@pytest.mark.parametrize("name", OPT)
+@pytest.mark.parametrize("at", [(1, 1), (4, 20), (32, 8), (34, 5), (48, 3), (8, 64)])
+def test_a_block_is_as_flexgens_own_program_has_it(name: str, at: tuple[int, int]):
+    own = seconds_a_sequence(OPT[name], *at)
+    fixed = {"batch": [at[0]] * 2, "batches": [at[1]] * 2}
+    block = sw.serving_blocks(problem=problem(OPT[name]) | fixed)
+    assert block.fits == (own is not None)
+    if own is not None:
+        assert seconds(block) == pytest.approx(own, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", OPT)
+def test_the_best_block_is_never_worse_than_flexgens_search(name: str):
+    own, *_ = searched(OPT[name])
+    block = sw.serving_blocks(problem=problem(OPT[name]))
+    assert seconds(block) <= own * (1 + 1e-6)
+    assert block.gap is not None
+    assert block.gap <= 1e-7
+
+
+def test_a_model_on_a_machine_of_the_catalog_is_placed():
+    block = sw.serving_blocks("opt-30b", "gcp-t4", **TEXT)
+    assert block.fits
+    for shares in (block.weights, block.cache, block.states):
+        assert sum(shares.values()) == pytest.approx(1.0)
+        assert list(shares) == sorted(["gddr", "ddr", "nvme"])
+    assert max(memory.bytes / memory.capacity for memory in block.memory) <= 1 + 1e-9
+    again = sw.serving_blocks(problem=block.problem)
+    assert again == block
+
+
+def test_a_machine_whose_memories_share_a_switch_is_placed():
+    block = sw.serving_blocks("opt-175b", "dgx-a100-80gb", **TEXT, batch=[1, 64])
+    assert block.fits
+    assert any("pcie-switch in" in lanes.lanes for lanes in block.lanes)
+
+
+def test_the_policies_own_price_is_at_most_the_best():
+    policy = {
+        "batch": 48,
+        "batches": 3,
+        "weights": {"gddr": 0.1, "ddr": 0.9},
+        "cache": {"ddr": 1.0},
+        "states": {"ddr": 1.0},
+    }
+    given = sw.serving_blocks("opt-30b", "gcp-t4", **TEXT, policy=policy)
+    best = sw.serving_blocks("opt-30b", "gcp-t4", **TEXT)
+    assert given.most_tokens_per_s is None
+    assert given.tokens_per_s <= best.tokens_per_s or not given.fits
+
+
+def test_faster_flash_or_smaller_formats_generate_no_less():
+    def tokens(**of: Any) -> float:
+        return sw.serving_blocks("opt-175b", "gcp-t4", **TEXT, **of).tokens_per_s
+
+    plain = tokens()
+    assert tokens(cache="fp8") >= plain * (1 - 1e-6)
+    assert tokens(weights="int8") >= plain * (1 - 1e-6)
+    assert tokens(usable=1.0) >= plain * (1 - 1e-6)
+    assert tokens(host_attention="5 GB/s") <= plain * (1 + 1e-6)
+
+
+def test_where_nothing_fits_the_block_says_so(capsys: pytest.CaptureFixture[str]):
+    block = sw.serving_blocks("gpt3-175b", "pc-rtx-3090", **TEXT)
+    assert not block.fits
+    assert block.most_tokens_per_s is None
+    assert main(["serve-blocks", "gpt3-175b", "pc-rtx-3090"]) == 3
+    assert "nothing fits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"attention": "nobody"}, "attention"),
+        ({"prompt": 0}, "prompt"),
+        ({"batch": [1, 2, 3]}, "batch"),
+        ({"batch": [0, 2]}, "batch"),
+        ({"usable": 2.0}, "usable"),
+        ({"weights": "fp17"}, "weights"),
+        ({"host_attention": "fast"}, "host_attention"),
+    ],
+)
+def test_a_wrong_value_is_named(wrong: dict[str, Any], said: str):
+    with pytest.raises(sw.ScalewrightError, match=said):
+        sw.serving_blocks("opt-30b", "gcp-t4", **(TEXT | wrong))
+
+
+def test_wrong_problems_and_policies_are_named():
+    posed = sw.serving_problem("opt-30b", "gcp-t4", **TEXT)
+    with pytest.raises(UnknownNameError, match="layers"):
+        sw.serving_blocks(problem={**posed, "layer_count": 3})
+    with pytest.raises(InvalidError, match="problem"):
+        sw.serving_blocks("opt-30b", "gcp-t4", problem=posed)
+    with pytest.raises(InvalidError, match="model, system"):
+        sw.serving_blocks("opt-30b")
+    with pytest.raises(sw.ScalewrightError, match="decoder"):
+        sw.serving_blocks("bert-large", "gcp-t4", **TEXT)
+    policy = {"batch": 1, "batches": 1, "cache": {"ddr": 1.0}, "states": {"ddr": 1.0}}
+    for weights, said in (({"ddr": 0.9}, "policy.weights"), ({"dram": 1.0}, "ddr")):
+        with pytest.raises(sw.ScalewrightError, match=said):
+            sw.serving_blocks(problem=posed, policy={**policy, "weights": weights})
+
+
+def test_the_command_says_what_python_says(capsys: pytest.CaptureFixture[str]):
+    arguments = ["serve-blocks", "opt-30b", "gcp-t4", "--prompt", "512", "--generate", "32"]
+    assert main([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    block = sw.serving_blocks("opt-30b", "gcp-t4", **TEXT)
+    for field in ("batch", "batches", "seconds", "weights", "cache", "states"):
+        assert told[field] == getattr(block, field)
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert f"{block.batches} batches of {block.batch} sequences" in shown
+    assert all(home in shown for home in block.weights)
+
+
+def test_every_published_policy_is_priced_or_says_why_not():
+    rows = list(flexgen())
+    skipped = [row["what"] for row in rows if row["reason"] is not None]
+    assert skipped
+    assert all("4 bits" in what for what in skipped)
+    priced = [row for row in rows if row["reason"] is None]
+    assert all(row["predicted"] > 0 for row in priced)
+    # no policy that fits beats the best block of the same model by the same constants
+    names = {row["what"].split(":")[0] for row in priced}
+    for name in names:
+        of = {row["what"].split(": ")[1]: row for row in priced if row["what"].startswith(name)}
+        own, best = of["FlexGen's own constants"], of["the best block by FlexGen's constants"]
+        if own["details"]["fits"]:
+            assert own["predicted"] <= best["predicted"] * (1 + 1e-6)
