@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::error::Error;
-use scalewright::estimate::{COLUMNS, Composed, Job, Row, estimate_many, price, spilled};
+use scalewright::estimate::{COLUMNS, Composed, Job, Row, Spill, estimate_many, price, spilled};
 use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule};
 use scalewright::search::{Limits, Objective, Offload, Outcome, SearchReport, Space, search};
 use scalewright::units::Bytes;
@@ -334,7 +334,9 @@ fn search_with_offload_is_brute_force() {
             };
             if composed.fits(&job) {
                 times.push(composed.time);
-            } else if let Some(placed) = spilled(&job, &plan, &Control::new()).unwrap() {
+            } else if let Spill::Fits(placed) =
+                spilled(&job, &plan, usize::MAX, &Control::new()).unwrap()
+            {
                 assert!(placed.step_time_s >= composed.time);
                 times.push(placed.step_time_s);
             }

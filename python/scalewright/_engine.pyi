@@ -268,8 +268,8 @@ def place_plan(
 ) -> str:
     """Place the tensors of a plan's rank over memory tiers; the answer is JSON.
 
-    The wish's JSON text may hold `objective`, `stage`, `whole`, `years`, `gap`,
-    `nodes` and `tiers`.
+    The wish's JSON text may hold `objective`, `stage`, `whole`, `years`, `instants`,
+    `gap`, `nodes` and `tiers`.
     """
 
 def place_tensors(

@@ -34,6 +34,6 @@ pub use offloaded::{Growth, Largest, Offloaded, largest, offload};
 pub use price::Pricer;
 pub use report::{Estimate, StageMemory, Term};
 pub use slices::{SliceTimes, slice_times};
-pub use spilled::{Away, Spilled, spilled};
+pub use spilled::{Away, Spill, Spilled, spilled};
 pub use sums::Sums;
 pub use verdict::{Shortfall, Verdict, estimate, explained, price};

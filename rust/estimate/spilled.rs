@@ -1,7 +1,7 @@
 //! How long is a step of a plan that does not fit, if placement puts what is too much into other tiers?
 
 use super::compose::Composer;
-use super::inventory::{Wish, problem};
+use super::inventory::{Wish, operations, problem};
 use super::job::Job;
 use super::residents::Residents;
 use super::verdict::with_composer;
@@ -27,7 +27,7 @@ pub struct Spilled {
     pub stage: u32,
     /// Proven gap of its placement.
     pub gap: f64,
-    /// Tensors of its ranks outside the main tier, bytes by tier and class.
+    /// Tensors of its ranks outside the main tier at the fullest instant, bytes by tier and class.
     pub away: Vec<Away>,
 }
 
@@ -38,26 +38,38 @@ pub struct Away {
     pub tier: String,
     /// The class.
     pub class: Class,
-    /// Bytes while they are not in use.
+    /// Bytes.
     pub bytes: f64,
 }
 
-/// Places the tensors of every stage that does not fit; none where some stage has no placement, or
-/// where the plan is not legal.
+/// What came of placing a plan's tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spill {
+    /// It fits so.
+    Fits(Box<Spilled>),
+    /// Some stage has no placement, or the plan is not legal.
+    Not,
+    /// A stage has more operations than were to be looked at.
+    Long,
+}
+
+/// Places the tensors of every stage that does not fit, if none has more than `most` operations in
+/// flight.
 ///
 /// The step is longer by the transfers of the stage that is held up longest; stages wait for one
 /// another, so what a shorter delay elsewhere adds is hidden by it.
-pub fn spilled(job: &Job, plan: &Plan, control: &Control) -> Result<Option<Spilled>> {
+pub fn spilled(job: &Job, plan: &Plan, most: usize, control: &Control) -> Result<Spill> {
     let Ok(split) = check(plan, &job.shape, &job.training, job.cluster.devices) else {
-        return Ok(None);
+        return Ok(Spill::Not);
     };
     if plan.offload_optimizer || plan.offload_activations > 0 {
-        return Ok(None);
+        return Ok(Spill::Not);
     }
-    with_composer(job, plan, |composer| worst(composer, split, control)).unwrap_or(Ok(None))
+    with_composer(job, plan, |composer| worst(composer, split, most, control))
+        .unwrap_or(Ok(Spill::Not))
 }
 
-fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<Spilled>> {
+fn worst(composer: &Composer, split: Split, most: usize, control: &Control) -> Result<Spill> {
     let composed = composer.compose(&mut Scratch::new());
     let residents = Residents::new(composer);
     let capacity = composer.job.capacity().value();
@@ -66,12 +78,19 @@ fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<
         gap: 1e-6,
         nodes: MOST_NODES,
     };
+    let stages: Vec<u32> = (0..composer.plan.pipeline).filter(over).collect();
+    if stages
+        .iter()
+        .any(|stage| operations(composer, *stage) > most)
+    {
+        return Ok(Spill::Long);
+    }
     let mut worst: Option<Spilled> = None;
-    for stage in (0..composer.plan.pipeline).filter(over) {
+    for stage in stages {
         let problem = problem(composer, split, (&composed, stage), &Wish::default())?;
         let memories = &composer.job.memories;
         let Outcome::Placed(placement) = place(&problem, memories, &limits, control)? else {
-            return Ok(None);
+            return Ok(Spill::Not);
         };
         let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);
         if worst.as_ref().is_none_or(|w| transfers_s > w.transfers_s) {
@@ -84,14 +103,16 @@ fn worst(composer: &Composer, split: Split, control: &Control) -> Result<Option<
             });
         }
     }
-    Ok(worst)
+    Ok(worst.map_or(Spill::Not, |worst| Spill::Fits(Box::new(worst))))
 }
 
 fn away(job: &Job, placement: &Placement) -> Vec<Away> {
     let behind = job.memories.own..job.memories.places.len();
+    let fullest = placement.live.at as usize;
     let of = |(place, class): (usize, Class)| {
-        let tensors = placement.tensors.iter().filter(|t| t.class == class);
-        let bytes = tensors.map(|t| t.bytes * t.shares[place]).sum();
+        let lines = placement.memory.iter();
+        let lying = lines.filter(|(at, of, _)| (*at, *of) == (place, class));
+        let bytes = lying.map(|(_, _, bytes)| bytes[fullest]).sum();
         Away {
             tier: job.memories.places[place].tier.name.clone(),
             class,

@@ -5,15 +5,18 @@
 
 use super::keep::{Best, Found};
 use super::runner::{Outcome, walk_all};
-use super::space::{Limits, Space};
+use super::space::{Limits, Offload, Space};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Job, Spilled, spilled};
+use crate::estimate::{Job, Spill, spilled};
 use crate::solve::{Best as Least, Entry};
 use rayon::prelude::*;
 
 /// Plans that are held at one time, waiting to be placed.
 pub(super) const WAVE: usize = 512;
+/// Plans that are placed where nobody asked for more than an answer when nothing fits, and the
+/// operations that each of their ranks may have in flight.
+const AUTO: (u64, usize) = (128, 64);
 /// Plans that are placed between two looks at the best one.
 const HAND: usize = 16;
 
@@ -44,6 +47,17 @@ pub struct OffloadCounts {
     pub placed: u64,
     /// Of those, plans that fit so.
     pub fit: u64,
+    /// Transfer-free time that no plan left untried is faster than; none where none is left that
+    /// could be among the best.
+    pub untried_bound_s: Option<f64>,
+}
+
+impl OffloadCounts {
+    /// Leaves a plan of this transfer-free time untried.
+    fn leave(&mut self, time: f64) {
+        let least = self.untried_bound_s.unwrap_or(f64::INFINITY);
+        self.untried_bound_s = Some(least.min(time));
+    }
 }
 
 /// Adds plans that fit with offload to what a search found.
@@ -67,13 +81,18 @@ pub(super) fn add(
         below: best.threshold().unwrap_or(f64::INFINITY),
     };
     let mut counts = OffloadCounts::default();
+    let most = if limits.offload == Offload::Auto {
+        AUTO
+    } else {
+        (u64::MAX, usize::MAX)
+    };
     loop {
         let mut waiting = Waiting::new(WAVE);
         for unit in walk_all(job, space, limits, Some(wanted), control) {
             waiting.merge(&unit.waiting);
         }
         stop_if_cancelled(control, &counts)?;
-        let done = place_wave(job, &waiting, control, (&mut best, &mut counts))?;
+        let done = place_wave(job, &waiting, (most, control), (&mut best, &mut counts))?;
         let last = waiting
             .entries()
             .last()
@@ -95,19 +114,33 @@ pub(super) fn add(
 fn place_wave(
     job: &Job,
     waiting: &Waiting,
-    control: &Control,
+    ((most, operations), control): ((u64, usize), &Control),
     (best, counts): (&mut Best, &mut OffloadCounts),
 ) -> Result<bool> {
     for hand in waiting.entries().chunks(HAND) {
+        if counts.placed >= most {
+            let next = hand.first().filter(|entry| best.admits(entry.key));
+            if let Some(entry) = next {
+                counts.leave(entry.key);
+            }
+            return Ok(true);
+        }
         let admitted: Vec<_> = hand.iter().filter(|entry| best.admits(entry.key)).collect();
-        let placed: Result<Vec<Option<Spilled>>> = admitted
+        let placed: Result<Vec<Spill>> = admitted
             .par_iter()
-            .map(|entry| spilled(job, &entry.item.plan, control))
+            .map(|entry| spilled(job, &entry.item.plan, operations, control))
             .collect();
         stop_if_cancelled(control, counts)?;
         counts.placed += admitted.len() as u64;
         for (entry, placed) in admitted.iter().zip(placed?) {
-            let Some(placed) = placed else { continue };
+            let placed = match placed {
+                Spill::Fits(placed) => *placed,
+                Spill::Not => continue,
+                Spill::Long => {
+                    counts.leave(entry.key);
+                    continue;
+                }
+            };
             counts.fit += 1;
             let mut item = entry.item.clone();
             item.composed.time = placed.step_time_s;

@@ -38,13 +38,15 @@ pub struct SearchReport {
     pub plans_excluded_by_bound: u64,
     /// Legal plans that fit.
     pub plans_feasible: u64,
-    /// True: every legal plan of the space was priced or excluded by a bound.
+    /// True where every legal plan of the space was priced or excluded by a bound; false where plans
+    /// that could be better with offload were left untried.
     pub proven: bool,
-    /// Plans that do not fit in device memory and whose tensors were placed over other tiers; no other
-    /// such plan can be among the best.
+    /// Plans that do not fit in device memory and whose tensors were placed over other tiers.
     pub plans_placed: u64,
     /// Of those, plans that fit so.
     pub plans_that_fit_with_offload: u64,
+    /// Where others were left untried: the step time that none of them beats.
+    pub untried_with_offload_bound_s: Option<f64>,
     /// Why others were turned down.
     pub rejected: Vec<Rejected>,
     /// The best plans, best first.
@@ -64,9 +66,10 @@ impl SearchReport {
             plans_priced: outcome.priced,
             plans_excluded_by_bound: outcome.bounded,
             plans_feasible: outcome.feasible,
-            proven: true,
+            proven: outcome.offload.untried_bound_s.is_none(),
             plans_placed: outcome.offload.placed,
             plans_that_fit_with_offload: outcome.offload.fit,
+            untried_with_offload_bound_s: outcome.offload.untried_bound_s,
             rejected: rejected(outcome),
             best: best.filter_map(|found| in_full(job, found)).collect(),
             pareto: outcome.front.iter().map(point).collect(),

@@ -22,7 +22,7 @@ pub enum Objective {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Offload {
-    /// Where no plan fits without.
+    /// Where no plan fits without, a few of the fastest ones.
     #[default]
     Auto,
     /// Wherever the plan could still be among the best.

@@ -397,6 +397,11 @@ impl<'a> Walk<'a> {
 
     /// Lets a plan that does not fit wait for its tensors to be placed, if it may be of use.
     fn wait(&mut self, composer: &Composer, memory: (Bytes, u32), wanted: Wanted) {
+        let places = &self.job.memories.places[self.job.memories.main()..];
+        let everywhere: f64 = places.iter().map(|place| place.capacity.value()).sum();
+        if memory.0.value() > everywhere {
+            return;
+        }
         let draft = composer.draft(memory);
         let index = self.index + self.ordinal;
         if draft.lower_bound() >= wanted.below || !self.waiting.admits(draft.lower_bound()) {

@@ -79,8 +79,9 @@ def search(
         top: How many plans to return.
         fix: A value or a list of allowed values by plan field.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
-            tiers, where `place` puts them: `auto` where no plan fits without, `always` wherever the
-            plan could still be among the best, `never`. Searches for the least time alone do.
+            tiers, where `place` puts them: `auto` where no plan fits without, 128 of them at most;
+            `always` wherever the plan could still be among the best; `never`. Searches for the
+            least time alone do.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the parts done and the parts in all.
 

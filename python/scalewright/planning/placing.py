@@ -127,6 +127,7 @@ def place(
     stage: int | None = None,
     whole: bool = False,
     years: float | None = None,
+    instants: int = 256,
     gap: float | None = None,
     nodes: int = 10_000,
     tiers: Sequence[str] = (),
@@ -150,6 +151,7 @@ def place(
         stage: Pipeline stage of the rank; the fullest where left out.
         whole: Tensors may not be split over tiers.
         years: No tier may wear out within so many years of steps.
+        instants: Instants that the step is cut into, if its operations leave the choice.
         gap: Where the proof may stop, over the objective; 1e-6, and 0.01 with `whole`, where left
             out.
         nodes: Relaxed programs after which the best placement found is returned with its bound.
@@ -167,6 +169,7 @@ def place(
         "stage": stage,
         "whole": whole,
         "years": years,
+        "instants": instants,
         "gap": _gap(gap, whole=whole),
         "nodes": nodes,
         "tiers": list(tiers),

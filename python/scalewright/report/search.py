@@ -48,8 +48,16 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
     if placed:
         screen.print(
             f"{placed:,} plans that do not fit in device memory were tried with tensors in other "
-            f"tiers: {fit:,} fit with offload; no other can be among the best"
+            f"tiers: {fit:,} fit with offload; {_untried(values)}"
         )
+
+
+def _untried(values: Mapping[str, Any]) -> str:
+    """Say what is known of plans that were not tried with offload."""
+    bound = values["untried_with_offload_bound_s"]
+    if bound is None:
+        return "no other can be among the best"
+    return f"others were left untried, none of them faster than {q.time(bound)} (--offload always)"
 
 
 def _show_found(found: Search, screen: Console, stages: str) -> None:

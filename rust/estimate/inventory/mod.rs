@@ -19,9 +19,6 @@ use crate::solve::assign::Limits;
 use serde::{Deserialize, Serialize};
 use steps::Steps;
 
-/// Instants that a step is cut into, if its operations leave the choice.
-const INSTANTS: usize = 256;
-
 /// What is asked of the placement of a plan's tensors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -34,6 +31,8 @@ pub struct Wish {
     pub whole: bool,
     /// Years that no tier may wear out in.
     pub years: Option<f64>,
+    /// Instants that a step is cut into, if its operations leave the choice.
+    pub instants: usize,
     /// Gap between the best placement and the bound at which the proof may stop.
     pub gap: f64,
     /// Relaxed programs after which the best placement found is returned with its bound.
@@ -50,6 +49,7 @@ impl Default for Wish {
             stage: None,
             whole: false,
             years: None,
+            instants: 256,
             gap: 1e-6,
             nodes: 10_000,
             tiers: Vec::new(),
@@ -132,6 +132,11 @@ fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
         .collect()
 }
 
+/// Operations of a rank of a stage that its placement looks at one by one.
+pub(super) fn operations(composer: &Composer, stage: u32) -> usize {
+    steps::standing_order(composer, stage).0.len()
+}
+
 fn check(plan: &Plan, wish: &Wish) -> Result<()> {
     if plan.offload_optimizer || plan.offload_activations > 0 {
         let what = "plan.offload_optimizer, plan.offload_activations: got an offload; allowed: neither, \
@@ -141,6 +146,9 @@ fn check(plan: &Plan, wish: &Wish) -> Result<()> {
     if let Some(stage) = wish.stage.filter(|s| *s >= plan.pipeline) {
         let allowed = format!("0 to {}", plan.pipeline - 1);
         return Err(Error::invalid("stage", stage, allowed));
+    }
+    if !(1..=4096).contains(&wish.instants) {
+        return Err(Error::invalid("instants", wish.instants, "1 to 4096"));
     }
     if !(0.0..1.0).contains(&wish.gap) {
         return Err(Error::invalid(
@@ -159,7 +167,7 @@ pub(super) fn problem(
     (composed, stage): (&Composed, u32),
     wish: &Wish,
 ) -> Result<Problem> {
-    let steps = Steps::new(composer, split, stage)?;
+    let steps = Steps::new(composer, split, (stage, wish.instants))?;
     let mut problem = Problem {
         windows: steps.windows(composed),
         tensors: steps.tensors(),

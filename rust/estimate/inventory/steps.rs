@@ -1,6 +1,5 @@
 //! What does a rank run in what order, and how long is each part?
 
-use super::INSTANTS;
 use crate::error::{Error, Result};
 use crate::estimate::block::BlockFactor;
 use crate::estimate::chunk::sequences;
@@ -32,20 +31,12 @@ pub(super) struct Steps<'a, 'b> {
 }
 
 impl<'a, 'b> Steps<'a, 'b> {
-    pub(super) fn new(composer: &'a Composer<'b>, split: Split, stage: u32) -> Result<Self> {
-        let plan = composer.plan;
-        let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
-        let count = plan.micro_batches(composer.job.training.global_batch);
-        let count = rule.executed(shape, u32::try_from(count).unwrap_or(u32::MAX));
-        // as few micro-batches as fill the pipeline as all of them do
-        let most = rule.in_flight(shape, count, stage);
-        let fills = |few: &u32| {
-            rule.check(shape, *few).is_ok()
-                && rule.executed(shape, *few) == *few
-                && rule.in_flight(shape, *few, stage) == most
-        };
-        let few = (2..count).find(fills).unwrap_or(count);
-        let order = order(plan.schedule, stage, shape, few);
+    pub(super) fn new(
+        composer: &'a Composer<'b>,
+        split: Split,
+        (stage, instants): (u32, usize),
+    ) -> Result<Self> {
+        let (order, micro_batches) = standing_order(composer, stage);
         if order.len() > MOST_OPERATIONS {
             let allowed = format!("a schedule with up to {MOST_OPERATIONS} operations in flight");
             return Err(Error::invalid("plan.schedule", order.len(), allowed));
@@ -53,7 +44,7 @@ impl<'a, 'b> Steps<'a, 'b> {
         let mut held: Vec<u32> = order.iter().map(|o| o.stage).collect();
         held.sort_unstable();
         held.dedup();
-        let per_pass = (INSTANTS / order.len().max(1)).max(1);
+        let per_pass = (instants / order.len().max(1)).max(1);
         let cut = |blocks: Vec<usize>| {
             let size = blocks.len().div_ceil(per_pass).max(1);
             blocks.chunks(size).map(<[usize]>::to_vec).collect()
@@ -76,7 +67,7 @@ impl<'a, 'b> Steps<'a, 'b> {
             groups,
             first,
             update: at,
-            micro_batches: [count, few],
+            micro_batches,
         })
     }
 
@@ -183,6 +174,25 @@ impl<'a, 'b> Steps<'a, 'b> {
         };
         one * f64::from(operation.span)
     }
+}
+
+/// The operations of a rank with as few micro-batches as fill the pipeline as all of them do; how many
+/// the step has, and how many stand for them.
+pub(super) fn standing_order(composer: &Composer, stage: u32) -> (Vec<Operation>, [u32; 2]) {
+    let plan = composer.plan;
+    let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
+    let count = plan.micro_batches(composer.job.training.global_batch);
+    let count = rule.executed(shape, u32::try_from(count).unwrap_or(u32::MAX));
+    // as few micro-batches as fill the pipeline as all of them do
+    let most = rule.in_flight(shape, count, stage);
+    let fills = |few: &u32| {
+        rule.check(shape, *few).is_ok()
+            && rule.executed(shape, *few) == *few
+            && rule.in_flight(shape, *few, stage) == most
+    };
+    let few = (2..count).find(fills).unwrap_or(count);
+    let order = order(plan.schedule, stage, shape, few);
+    (order, [count, few])
 }
 
 fn name(operation: &Operation) -> String {
