@@ -19,6 +19,7 @@ ESTIMATE = ["estimate", *JOB, "--devices", "16"]
 UNITS = ("_s", "_bytes", "_usd", "_j", "_w", "_per_step", "_per_s", "_per_device")
 COUNTS_AND_RATIOS = {
     *("plans_priced", "plans_feasible", "plans_excluded_by_bound", "count", "schema_version"),
+    *("plans_placed", "plans_that_fit_with_offload"),
     *("mfu", "hfu", "micro_batches", "run_steps", "stage", "stages", "devices", "parameters"),
     *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
     *("tensor", "context", "pipeline", "data", "expert", "expert_tensor", "micro_batch"),
@@ -118,7 +119,7 @@ def test_every_quantity_has_its_unit_in_the_key(
 
 
 def test_a_plan_that_fits_nowhere_is_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    large = ["--model", "gpt3-175b", *PLAN[3:-1], "8"]
+    large = ["--model", "gpt3-175b", *PLAN[3:-1], "8", "--offload", "never"]
     verdict = answer(capsys, "plan", *large, code=3)["infeasible"]
     assert verdict["verdict"] == "no plan fits"
     assert verdict["shortfall"]["missing_bytes"] > 0

@@ -50,7 +50,7 @@ def _remedy(changes: Iterable[Change]) -> dict[str, Any] | None:
     """Return the first change, cheapest first, under which some plan fits."""
     for change, changed, pins in changes:
         try:
-            answer = _engine.search(changed.handle, json_text("space", pins), '{"top": 1}')
+            answer = _engine.search(changed.handle, json_text("space", pins), '{"top": 1, "offload": "never"}')
         except ScalewrightError:
             continue  # the system has no more devices, or lacks the format
         best = json.loads(answer)["best"]
