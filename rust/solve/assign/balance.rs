@@ -32,6 +32,9 @@ impl Tree {
                 self.bound.price_bases(asked.model, &self.form);
                 self.prices.clone_from(&self.bound.prices);
             }
+            if !self.found && self.bound.proves_empty(&self.form, prices, banned) {
+                return Found::Nothing;
+            }
             let whole = self.form.whole.contains(&true);
             if look == 5 || look.is_multiple_of(20) && (whole || !self.found) {
                 self.offer_rounded(asked);

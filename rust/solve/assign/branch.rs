@@ -17,6 +17,8 @@ use std::collections::BinaryHeap;
 const WHOLE: f64 = 1e-9;
 /// Work for the whole tree, in units of what the root may take.
 const BRANCHING: f64 = 4.0;
+/// Operations from which on first-order steps are tried before the simplex method.
+const FAR: f64 = 2e8;
 
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
@@ -103,6 +105,16 @@ impl Tree {
         self.open.clear();
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
         self.simplex.start(&self.form);
+        let far = asked.limits.gap > 0.0 && self.simplex.outlook(&self.form) > FAR;
+        let mut least = f64::NEG_INFINITY;
+        if far {
+            match self.balance(asked, least) {
+                Found::Best(bound) if bound < self.cut(asked) => least = bound,
+                Found::Unknown(bound) => least = bound,
+                ended => return ended,
+            }
+            self.simplex.start(&self.form);
+        }
         let end = self.simplex.run_few_then_all(&self.form, control);
         if end == End::Cancelled {
             return Found::Cancelled;
@@ -111,8 +123,11 @@ impl Tree {
             return Found::Nothing;
         }
         let bound = self.bound_here(model);
-        self.bound.price_bases(model, &self.form);
-        self.prices.clone_from(&self.bound.prices);
+        if bound > least {
+            self.bound.price_bases(model, &self.form);
+            self.prices.clone_from(&self.bound.prices);
+        }
+        let bound = bound.max(least);
         if end == End::Optimal && self.offer_basis(model) {
             return Found::Best(bound.min(self.best.objective));
         }
@@ -121,7 +136,11 @@ impl Tree {
             return Found::Best(bound.min(self.best.objective));
         }
         if end != End::Optimal {
-            return self.balance(asked, bound);
+            return if far {
+                self.outcome(bound)
+            } else {
+                self.balance(asked, bound)
+            };
         }
         if self.fractional().is_none() {
             return self.outcome(bound);

@@ -131,6 +131,14 @@ impl Simplex {
         self.reset_left(form);
     }
 
+    /// Operations that a run will take, nearly: twenty exchanges for each row that is over its limit where all
+    /// items take their cheapest option (as measured), each with a kernel of as many rows.
+    pub(super) fn outlook(&mut self, form: &Form) -> f64 {
+        self.settle(form);
+        let over = self.left.iter().filter(|left| **left < 0.0).count() as f64;
+        20.0 * over * (3.0 * over * over + 2.0 * form.runs.len() as f64 + 1000.0)
+    }
+
     /// Solves for few of many items with as large a part of each row, then for all from there: the
     /// few tell nearly the prices, and what is cheapest at those for the others is dual feasible.
     pub(super) fn run_few_then_all(&mut self, form: &Form, control: &Control) -> End {
