@@ -19,6 +19,8 @@ const WHOLE: f64 = 1e-9;
 const BRANCHING: f64 = 4.0;
 /// Operations from which on first-order steps are tried before the simplex method.
 const FAR: f64 = 2e8;
+/// Rows up to which that is never so.
+const FEW: usize = 100;
 
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
@@ -105,7 +107,8 @@ impl Tree {
         self.open.clear();
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
         self.simplex.start(&self.form);
-        let far = asked.limits.gap > 0.0 && self.simplex.outlook(&self.form) > FAR;
+        let many = self.form.right.len() > FEW;
+        let far = asked.limits.gap > 0.0 && many && self.simplex.outlook(&self.form) > FAR;
         let mut least = f64::NEG_INFINITY;
         if far {
             match self.balance(asked, least) {

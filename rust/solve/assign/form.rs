@@ -29,6 +29,8 @@ pub(super) struct Form {
     pub(super) row_scale: Vec<f64>,
     /// True where no run crosses from the row before: sums along rows start anew.
     pub(super) cut: Vec<bool>,
+    /// True where every row is cut: all runs are of one row.
+    pub(super) single: bool,
     pub(super) weights: Vec<f64>,
     /// Timed rows by window, and where each window's begin.
     pub(super) window_rows: Vec<u32>,
@@ -88,6 +90,7 @@ impl Form {
             crossing += step;
             crossing <= 0.0
         }));
+        self.single = !self.cut.contains(&false);
         // the largest amount of each stretch of rows, kept at its first row
         let mut start = 0;
         self.window_of.clear();
