@@ -191,7 +191,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(200000))]
 
     #[test]
     fn whole_choices_are_as_good_as_brute_force(world in worlds(true)) {
@@ -278,6 +278,74 @@ proptest! {
             if let Ok(there) = solved(&moved) {
                 let least = here.objective + slope * step;
                 prop_assert!(there.objective >= least - 1e-8, "{} for {least}", there.objective);
+            }
+        }
+    }
+}
+
+/// Factors of each row, each window and the objective, as powers of ten.
+type Units = (Vec<f64>, Vec<f64>, f64);
+
+fn units() -> impl Strategy<Value = Units> {
+    (
+        vec(-9.0..12.0_f64, 8),
+        vec(-9.0..12.0_f64, 2),
+        -12.0..6.0_f64,
+    )
+}
+
+impl World {
+    /// The same in other units: each limited row in its own, each window with its rows, and the objective.
+    fn in_units(&self, (rows, windows, objective): &Units) -> Self {
+        let mut other = self.clone();
+        let money = 10_f64.powf(*objective);
+        let of_window = |window: usize| 10_f64.powf(windows[window]);
+        for (window, (floor, weight)) in other.windows.iter_mut().enumerate() {
+            *floor *= of_window(window);
+            *weight *= money / of_window(window);
+        }
+        let of_row: Vec<f64> = (other.rows.iter().zip(rows))
+            .map(|((window, _), power)| {
+                window.map_or(10_f64.powf(*power), |window| of_window(window as usize))
+            })
+            .collect();
+        for ((_, value), unit) in other.rows.iter_mut().zip(&of_row) {
+            *value *= unit;
+        }
+        for option in other.items.iter_mut().flat_map(|item| &mut item.options) {
+            option.cost *= money;
+            let uses = std::mem::take(&mut option.uses);
+            for (first, end, amount) in uses {
+                let each = (first..end).map(|row| (row, row + 1, amount * of_row[row as usize]));
+                option.uses.extend(each);
+            }
+        }
+        other
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200000))]
+
+    #[test]
+    fn units_change_nothing(world in worlds(true), units in units(), gap in 0..2_u8) {
+        let limits = Limits { gap: 1e-9 * f64::from(gap), nodes: 100_000 };
+        let money = 10_f64.powf(units.2);
+        for world in [world.relaxed(), world] {
+            let other = world.in_units(&units);
+            let there = assign(&other.model(), &limits, &Control::new());
+            match (solved(&world), there) {
+                (Ok(here), Ok(Answer::Solved(there))) => {
+                    let (a, b) = (here.objective, there.objective / money);
+                    let size = 1.0 + a.abs();
+                    prop_assert!((a - b).abs() <= 1e-6 * size, "{b} for {a}");
+                    let bound = there.bound / money;
+                    prop_assert!((a - bound).abs() <= 1e-6 * size, "bound {bound} for {a}");
+                    let (objective, _) = world.weigh(&there.shares);
+                    prop_assert!((a - objective).abs() <= 1e-6 * size, "{objective} for {a}");
+                }
+                (Err(_), Ok(Answer::Infeasible(_))) => {}
+                (here, there) => prop_assert!(false, "{there:?} for {here:?}"),
             }
         }
     }

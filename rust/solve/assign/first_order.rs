@@ -61,7 +61,9 @@ impl FirstOrder {
             let own = form.rows_of(window);
             for &row in own {
                 let row = row as usize;
-                self.prices[row] = weight / form.pull[row] / own.len() as f64;
+                if form.pull[row] > 0.0 {
+                    self.prices[row] = weight / form.pull[row] / own.len() as f64;
+                }
             }
         }
         self.price_anchor.clone_from(&self.prices);
