@@ -191,7 +191,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn whole_choices_are_as_good_as_brute_force(world in worlds(true)) {
@@ -325,7 +325,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn units_change_nothing(world in worlds(true), units in units(), gap in 0..2_u8) {

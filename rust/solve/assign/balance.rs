@@ -18,6 +18,7 @@ impl Tree {
     /// them give points.
     pub(super) fn balance(&mut self, asked: &Asked, mut bound: f64) -> Found {
         let spare = (0.25 * asked.limits.gap).clamp(1e-4, 0.005);
+        bound = bound.max(self.lowest);
         self.simplex.start(&self.form);
         self.first_order.start(&self.form, spare);
         for look in 1..=looks(&self.form) {

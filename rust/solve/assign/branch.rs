@@ -1,7 +1,7 @@
 //! Which whole choice is best, and how far below it can the best be at most?
 
 use super::Limits;
-use super::bound::{Bound, amount_of};
+use super::bound::{Bound, Sum};
 use super::first_order::FirstOrder;
 use super::form::Form;
 use super::model::{Model, NONE, index};
@@ -42,6 +42,10 @@ pub(super) struct Tree {
     open: BinaryHeap<Open>,
     /// The objective where all items and windows cost least.
     base: f64,
+    /// That, less what rounding may have added.
+    pub(super) lowest: f64,
+    /// How the last root ended.
+    ended: End,
     pub(super) looked: u64,
 }
 
@@ -98,8 +102,22 @@ pub(super) enum Found {
 impl Tree {
     /// Solves the relaxed program, and branches where whole items are left in parts.
     pub(super) fn run(&mut self, asked: &Asked) -> Found {
-        let Asked { model, control, .. } = *asked;
-        self.form.build(model, asked.limits.gap);
+        let found = self.run_apart(asked, asked.limits.gap);
+        let Found::Best(bound) = found else {
+            return found;
+        };
+        // costs are told apart by more than an objective may be worth that is next to nothing
+        let parts = !self.form.whole.contains(&true) && bound < self.cut(asked);
+        if parts && self.ended == End::Optimal && asked.limits.gap > 0.0 {
+            return self.run_apart(asked, 0.0);
+        }
+        found
+    }
+
+    /// With costs told apart as a `gap` asks.
+    fn run_apart(&mut self, asked: &Asked, gap: f64) -> Found {
+        let model = asked.model;
+        self.form.build(model, gap);
         self.set_base(model);
         self.point.start(model);
         self.best.start(model);
@@ -107,10 +125,10 @@ impl Tree {
         self.open.clear();
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
         self.simplex.start(&self.form);
-        let many = self.form.right.len() > FEW;
-        let far = asked.limits.gap > 0.0 && many && self.simplex.outlook(&self.form) > FAR;
         let mut least = f64::NEG_INFINITY;
+        let far = self.is_far(asked);
         if far {
+            self.ended = End::Stalled;
             match self.balance(asked, least) {
                 Found::Best(bound) if bound < self.cut(asked) => least = bound,
                 Found::Unknown(bound) => least = bound,
@@ -118,11 +136,11 @@ impl Tree {
             }
             self.simplex.start(&self.form);
         }
-        let end = self.simplex.run_few_then_all(&self.form, control);
-        if end == End::Cancelled {
+        self.ended = (self.simplex).run_few_then_all(&self.form, asked.control);
+        if self.ended == End::Cancelled {
             return Found::Cancelled;
         }
-        if end == End::Infeasible && self.is_empty() {
+        if self.ended == End::Infeasible && self.is_empty() {
             return Found::Nothing;
         }
         let bound = self.bound_here(model);
@@ -130,20 +148,26 @@ impl Tree {
             self.bound.price_bases(model, &self.form);
             self.prices.clone_from(&self.bound.prices);
         }
-        let bound = bound.max(least);
-        if end == End::Optimal && self.offer_basis(model) {
-            return Found::Best(bound.min(self.best.objective));
+        self.finish(asked, bound.max(least), far)
+    }
+
+    /// True where first-order steps are tried before the simplex method.
+    fn is_far(&mut self, asked: &Asked) -> bool {
+        let many = self.form.right.len() > FEW;
+        asked.limits.gap > 0.0 && many && self.simplex.outlook(&self.form) > FAR
+    }
+
+    /// Goes on from the root; `far` where first-order steps have been tried.
+    fn finish(&mut self, asked: &Asked, bound: f64, far: bool) -> Found {
+        if self.ended == End::Optimal && self.offer_basis(asked.model) {
+            return self.outcome(bound);
         }
-        self.round(model);
-        if self.found && bound >= self.cut(asked) {
-            return Found::Best(bound.min(self.best.objective));
+        self.round(asked.model);
+        if self.found && bound >= self.cut(asked) || far && self.ended != End::Optimal {
+            return self.outcome(bound);
         }
-        if end != End::Optimal {
-            return if far {
-                self.outcome(bound)
-            } else {
-                self.balance(asked, bound)
-            };
+        if self.ended != End::Optimal {
+            return self.balance(asked, bound);
         }
         if self.fractional().is_none() {
             return self.outcome(bound);
@@ -153,14 +177,20 @@ impl Tree {
         self.branch(asked, bound)
     }
 
+    /// The objective where all items and windows cost least, and what is certainly not below it.
     fn set_base(&mut self, model: &Model) {
-        let costs = (0..model.items.len()).map(|item| {
+        let mut sum = Sum::default();
+        for item in 0..model.items.len() {
             let options = model.options_of(index(item));
             let options = &model.options[options.start as usize..options.end as usize];
-            options.iter().map(|o| o.cost).fold(f64::INFINITY, f64::min)
-        });
-        let times = model.windows.iter().zip(&self.form.floors);
-        self.base = amount_of(costs.chain(times.map(|(window, floor)| window.weight * floor)));
+            let costs = options.iter().map(|option| option.cost);
+            sum.add(costs.fold(f64::INFINITY, f64::min));
+        }
+        for (window, floor) in model.windows.iter().zip(&self.form.floors) {
+            sum.add(window.weight * floor);
+        }
+        self.base = sum.total();
+        self.lowest = self.base - 16.0 * f64::EPSILON * sum.size;
     }
 
     pub(super) fn outcome(&self, bound: f64) -> Found {
@@ -181,6 +211,7 @@ impl Tree {
         let simplex = &self.simplex;
         self.bound
             .at(model, &self.form, &simplex.prices, &simplex.banned)
+            .max(self.lowest)
     }
 
     /// What a bound must reach for nothing better than asked to lie above it.

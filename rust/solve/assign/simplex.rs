@@ -19,8 +19,9 @@ const WORK: f64 = 1e9;
 const MANY: usize = 700;
 
 /// How a run of the method ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum End {
+    #[default]
     Optimal,
     /// No shares keep all rows within their limits: proven by the last step.
     Infeasible,
