@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::error::Error;
+use scalewright::solve::Random;
 use scalewright::solve::assign::{Answer, Limits, Model, Shortage, Solution, Workspace, assign};
 
 /// A model that a test can read and change.
@@ -402,6 +403,66 @@ fn many_like_layers_are_solved_to_the_gap() {
         assert!(solution.gap() <= 0.01, "{count} {}", solution.gap());
         assert!(solution.shares.iter().all(|x| near(*x, x.round())));
     }
+}
+
+/// Items that live for a while in the near tier, in a second one with a path of its own, or over a slower
+/// path in a `far` one.
+fn lives(whole: bool, far: f64) -> Model {
+    let (instants, mut random) = (200_u32, Random::new(3, 0));
+    let mut model = Model::new();
+    let tiers = [40.0, 60.0, far].map(|room| {
+        let rows = (0..instants).map(|_| model.limited_row(room * 1e9));
+        rows.min().unwrap()
+    });
+    let mut paths = Vec::new();
+    for _ in 0..instants {
+        let window = model.window(0.05, 1.0);
+        paths.push([6e10, 1e10].map(|speed| (model.timed_row(window, 0.0), speed)));
+    }
+    for _ in 0..400 {
+        let size = 1e9 * (0.2 + random.uniform());
+        let start = u32::try_from(random.below(instants as usize - 1)).unwrap();
+        let length = 1 + u32::try_from(random.below((instants - start) as usize)).unwrap();
+        let end = (start + length).min(instants);
+        model.item(whole);
+        for (tier, first) in tiers.iter().enumerate() {
+            model.option(0.0);
+            model.uses(first + start..first + end, size);
+            for now in [start, end - 1] {
+                if let Some((row, speed)) = tier.checked_sub(1).map(|far| paths[now as usize][far])
+                {
+                    model.uses(row..row + 1, size / speed);
+                }
+            }
+        }
+    }
+    model
+}
+
+#[test]
+fn many_instants_are_balanced_to_the_gap() {
+    let answer = assign(&lives(false, 1e3), &Limits::default(), &Control::new()).unwrap();
+    let Answer::Solved(parts) = answer else {
+        panic!("it fits");
+    };
+    assert!(parts.gap() <= 0.01, "{}", parts.gap());
+    let answer = assign(&lives(true, 1e3), &Limits::default(), &Control::new()).unwrap();
+    let Answer::Solved(whole) = answer else {
+        panic!("it fits");
+    };
+    assert!(whole.shares.iter().all(|x| near(*x, x.round())));
+    // a bound of parts holds for wholes, and no whole choice is below the best parts
+    assert!(whole.objective >= parts.bound && whole.bound <= whole.objective);
+    assert!(whole.gap() <= 0.25, "{}", whole.gap());
+}
+
+#[test]
+fn many_instants_without_room_are_proven_so() {
+    let answer = assign(&lives(false, 1.0), &Limits::default(), &Control::new()).unwrap();
+    let Answer::Infeasible(shortage) = answer else {
+        panic!("it does not fit");
+    };
+    assert!(shortage.total > 0.0 && !shortage.rows.is_empty());
 }
 
 #[test]

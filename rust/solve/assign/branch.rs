@@ -6,7 +6,7 @@ use super::first_order::FirstOrder;
 use super::form::Form;
 use super::model::{Model, NONE, index};
 use super::point::Point;
-use super::rounding::{Rounding, Start};
+use super::rounding::{NEAREST, Rounding, Start};
 use super::saved::Saved;
 use super::simplex::{End, Simplex};
 use crate::control::Control;
@@ -19,6 +19,8 @@ const WHOLE: f64 = 1e-9;
 const BRANCHING: f64 = 4.0;
 /// Operations from which on first-order steps are tried before the simplex method.
 const FAR: f64 = 2e8;
+/// Operations from which on the simplex method is not tried after them, where they have found something.
+const TOO_FAR: f64 = 2e9;
 /// Rows up to which that is never so.
 const FEW: usize = 100;
 
@@ -28,7 +30,7 @@ pub(super) struct Tree {
     pub(super) form: Form,
     pub(super) simplex: Simplex,
     pub(super) bound: Bound,
-    rounding: Rounding,
+    pub(super) rounding: Rounding,
     pub(super) first_order: FirstOrder,
     root: Saved,
     pub(super) point: Point,
@@ -46,6 +48,8 @@ pub(super) struct Tree {
     pub(super) lowest: f64,
     /// How the last root ended.
     ended: End,
+    /// Whole items, the largest first.
+    pub(super) order: Vec<u32>,
     pub(super) looked: u64,
 }
 
@@ -126,11 +130,12 @@ impl Tree {
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
         self.simplex.start(&self.form);
         let mut least = f64::NEG_INFINITY;
-        let far = self.is_far(asked);
+        let outlook = self.outlook(asked);
+        let (far, near) = (outlook > FAR, outlook < TOO_FAR);
         if far {
             self.ended = End::Stalled;
             match self.balance(asked, least) {
-                Found::Best(bound) if bound < self.cut(asked) => least = bound,
+                Found::Best(bound) if bound < self.cut(asked) && near => least = bound,
                 Found::Unknown(bound) => least = bound,
                 ended => return ended,
             }
@@ -151,10 +156,13 @@ impl Tree {
         self.finish(asked, bound.max(least), far)
     }
 
-    /// True where first-order steps are tried before the simplex method.
-    fn is_far(&mut self, asked: &Asked) -> bool {
-        let many = self.form.right.len() > FEW;
-        asked.limits.gap > 0.0 && many && self.simplex.outlook(&self.form) > FAR
+    /// Operations that the simplex method will take, nearly; 0 where it is to come first in any case.
+    fn outlook(&mut self, asked: &Asked) -> f64 {
+        if asked.limits.gap > 0.0 && self.form.right.len() > FEW {
+            self.simplex.outlook(&self.form)
+        } else {
+            0.0
+        }
     }
 
     /// Goes on from the root; `far` where first-order steps have been tried.
@@ -162,7 +170,7 @@ impl Tree {
         if self.ended == End::Optimal && self.offer_basis(asked.model) {
             return self.outcome(bound);
         }
-        self.round(asked.model);
+        self.round(asked.model, NEAREST);
         if self.found && bound >= self.cut(asked) || far && self.ended != End::Optimal {
             return self.outcome(bound);
         }
@@ -174,7 +182,14 @@ impl Tree {
         }
         self.simplex.allowed *= BRANCHING;
         self.root.keep(&self.simplex);
-        self.branch(asked, bound)
+        let found = self.branch(asked, bound);
+        let Found::Best(bound) = found else {
+            return found;
+        };
+        if bound < self.cut(asked) {
+            self.better(asked);
+        }
+        self.outcome(bound)
     }
 
     /// The objective where all items and windows cost least, and what is certainly not below it.
@@ -241,19 +256,22 @@ impl Tree {
         fits
     }
 
-    /// Rounds the basis to a whole choice.
-    pub(super) fn round(&mut self, model: &Model) {
+    /// Rounds the keys to a whole choice, by `near` changes at first; false where none fits.
+    pub(super) fn round(&mut self, model: &Model, near: usize) -> bool {
         self.simplex.scan_values(&self.form);
         let start = Start {
             keys: &self.simplex.keys,
             values: &self.simplex.ratio.values,
             banned: &self.simplex.banned,
+            near,
         };
-        if self.rounding.run(model, &self.form, &start) {
+        let fits = self.rounding.run(model, &self.form, &start);
+        if fits {
             let choice = &self.rounding.choice;
             self.point.set_choice(self.form.costs.len(), choice);
             self.offer(model);
         }
+        fits
     }
 
     /// Of the whole items in parts the one that is nearest to whole: its option with the largest part.
@@ -389,7 +407,7 @@ impl Tree {
         }
         self.offer_basis(asked.model);
         if self.looked.is_power_of_two() || self.looked.is_multiple_of(16) {
-            self.round(asked.model);
+            self.round(asked.model, NEAREST);
         }
         true
     }

@@ -1,6 +1,7 @@
 //! Which shares and prices nearly balance, where too many rows bind to invert anything?
 
 use super::form::Form;
+use super::model::{NONE, index};
 use crate::control::Control;
 
 /// Steps of the power method that measures the matrix.
@@ -29,6 +30,8 @@ pub(super) struct FirstOrder {
     price_steps: Vec<f64>,
     right: Vec<f64>,
     slope: Vec<f64>,
+    /// The option that an item has been made to take.
+    fixed: Vec<u32>,
     used: Vec<f64>,
     without: Vec<f64>,
     with: Vec<f64>,
@@ -53,6 +56,8 @@ impl FirstOrder {
             let share = 1.0 / own.len() as f64;
             self.point[own].fill(share);
         }
+        self.fixed.clear();
+        self.fixed.resize(form.whole.len(), NONE);
         self.anchor.clone_from(&self.point);
         self.ahead.clone_from(&self.point);
         self.prices.clear();
@@ -189,6 +194,16 @@ impl FirstOrder {
         true
     }
 
+    /// The item takes the option of which it has most from now on.
+    pub(super) fn fix(&mut self, form: &Form, item: usize) {
+        self.fixed[item] = largest(&self.ahead, form.options_of(item));
+    }
+
+    /// What the item may use at most of all rows.
+    pub(super) fn size(&self, form: &Form, item: usize) -> f64 {
+        1.0 / self.share_steps[form.items[item] as usize]
+    }
+
     /// Sets the points ahead.
     fn step(&mut self, form: &Form) {
         self.set_slopes(form, false);
@@ -198,7 +213,13 @@ impl FirstOrder {
             *ahead = now - along * step * slope;
         }
         for item in 0..form.whole.len() {
-            project(&mut self.ahead[form.options_of(item)]);
+            let own = &mut self.ahead[form.options_of(item)];
+            if self.fixed[item] == NONE {
+                project(own);
+            } else {
+                own.fill(0.0);
+                self.ahead[self.fixed[item] as usize] = 1.0;
+            }
         }
         // twice the point ahead less the point, for as long as its uses are summed
         for (slope, (ahead, now)) in (self.slope.iter_mut()).zip(self.ahead.iter().zip(&self.point))
@@ -301,6 +322,13 @@ fn reflect(point: &mut [f64], ahead: &[f64], anchor: &[f64], part: f64) {
 fn distance(a: &[f64], b: &[f64], steps: &[f64]) -> f64 {
     let apart = a.iter().zip(b).zip(steps);
     apart.map(|((a, b), step)| (a - b) * (a - b) / step).sum()
+}
+
+/// Of a run of options the one with the largest share.
+pub(super) fn largest(shares: &[f64], own: std::ops::Range<usize>) -> u32 {
+    let first = own.start;
+    let most = own.max_by(|&a, &b| shares[a].total_cmp(&shares[b]));
+    index(most.unwrap_or(first))
 }
 
 fn inverse(sum: f64) -> f64 {

@@ -3,6 +3,7 @@
 mod balance;
 mod bound;
 mod branch;
+mod dive;
 mod exchange;
 mod first_order;
 mod form;
