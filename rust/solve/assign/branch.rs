@@ -189,6 +189,9 @@ impl Tree {
         if bound < self.cut(asked) {
             self.better(asked);
         }
+        if asked.control.is_cancelled() {
+            return Found::Cancelled;
+        }
         self.outcome(bound)
     }
 

@@ -41,7 +41,7 @@ impl Tree {
         if self.offer_shares(asked, usize::MAX) {
             self.anneal(asked);
         }
-        true
+        !asked.control.is_cancelled()
     }
 
     /// Changes the rounded choice at random.
