@@ -148,50 +148,127 @@ fn add_options(
     }
 }
 
-fn sizes_of_models(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("assign");
-    group.sample_size(10);
-    let models = [
-        ("100 items, 4 options", resident(100, 4, 1, 1)),
-        ("100 items, 4 options, 10 layers", resident(100, 4, 1, 10)),
-        ("10,000 items, 5 options", resident(10_000, 5, 3, 1)),
-        (
-            "10,000 items, 5 options, 96 layers",
-            resident(10_000, 5, 3, 96),
+/// What a model of few items is made of; the search makes thousands of them.
+struct Small {
+    sizes: Vec<f64>,
+    reads: Vec<f64>,
+    whole: bool,
+}
+
+impl Small {
+    fn new(whole: bool) -> Self {
+        let mut random = Random::new(9, 1);
+        let sizes = sizes(&mut random, 100, 1);
+        let reads = (sizes.iter())
+            .map(|size| random.below(4) as f64 * size)
+            .collect();
+        Self {
+            sizes,
+            reads,
+            whole,
+        }
+    }
+
+    /// 4 tiers, the path to each, a link that all but the nearest share, and a bus of the two farthest.
+    fn fill(&self, model: &mut Model) {
+        model.clear();
+        let total: f64 = self.sizes.iter().sum();
+        let room = |tier: usize| if tier == 3 { 2.0 } else { TIERS[tier].1 };
+        let tiers: [u32; 4] = std::array::from_fn(|tier| model.limited_row(room(tier) * total));
+        let window = model.window(total / TIERS[0].0, 1.0);
+        let paths: [u32; 4] = std::array::from_fn(|_| model.timed_row(window, 0.0));
+        let link = model.timed_row(window, 0.0);
+        let bus = model.timed_row(window, total / TIERS[0].0 / 2.0);
+        for (size, read) in self.sizes.iter().zip(&self.reads) {
+            model.item(self.whole);
+            for tier in 0..4 {
+                model.option(0.0);
+                model.uses(tiers[tier]..tiers[tier] + 1, *size);
+                model.uses(paths[tier]..paths[tier] + 1, read / TIERS[tier].0);
+                if tier > 0 {
+                    model.uses(link..link + 1, read / 1.2e12);
+                }
+                if tier > 1 {
+                    model.uses(bus..bus + 1, read / 1e11);
+                }
+            }
+        }
+    }
+}
+
+const LIMITS: Limits = Limits {
+    gap: 0.01,
+    nodes: 2_000,
+};
+
+/// Solves once and says what came of it.
+fn tell(name: &str, model: &Model, workspace: &mut Workspace) {
+    let start = Instant::now();
+    match workspace.assign(model, &LIMITS, &Control::new()) {
+        Ok(Answer::Solved(solution)) => println!(
+            "{name}: {:.6} s, gap {:.3}%, objective {:.4e}, {} programs",
+            start.elapsed().as_secs_f64(),
+            100.0 * solution.gap(),
+            solution.objective,
+            solution.nodes,
         ),
-        (
-            "1,000 items in parts over 200 instants",
-            living(1_000, 200, false),
-        ),
-        ("1,000 items over 200 instants", living(1_000, 200, true)),
-    ];
-    for (name, model) in models {
+        other => println!("{name}: {other:?}"),
+    }
+}
+
+fn small_models(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("small");
+    for (name, whole) in [
+        ("100 items, 4 options, 10 rows, in parts", false),
+        ("100 items, 4 options, 10 rows, whole", true),
+    ] {
+        let (small, mut model) = (Small::new(whole), Model::new());
         let mut workspace = Workspace::new();
-        let limits = Limits {
-            gap: 0.01,
-            nodes: 2_000,
-        };
-        let start = Instant::now();
-        match workspace.assign(&model, &limits, &Control::new()) {
-            Ok(Answer::Solved(solution)) => println!(
-                "{name}: gap {:.3}%, objective {:.4e}, {} programs, first {:?}",
-                100.0 * solution.gap(),
-                solution.objective,
-                solution.nodes,
-                start.elapsed(),
-            ),
-            other => println!("{name}: {other:?}"),
+        small.fill(&mut model);
+        tell(name, &model, &mut workspace);
+        if whole {
+            group.sample_size(10);
         }
         group.bench_function(name, |bench| {
             bench.iter(|| {
-                workspace
-                    .assign(black_box(&model), &limits, &Control::new())
-                    .is_ok()
+                black_box(&small).fill(&mut model);
+                workspace.assign(&model, &LIMITS, &Control::new()).is_ok()
             });
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, sizes_of_models);
+fn large_models(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("assign");
+    group.sample_size(10);
+    let models = [
+        ("10,000 items, 5 options, whole", resident(10_000, 5, 3, 1)),
+        (
+            "10,000 items, 5 options, 96 layers, whole",
+            resident(10_000, 5, 3, 96),
+        ),
+        (
+            "1,000 items, 200 instants, 5 tiers, in parts",
+            living(1_000, 200, false),
+        ),
+        (
+            "1,000 items, 200 instants, 5 tiers, whole",
+            living(1_000, 200, true),
+        ),
+    ];
+    for (name, model) in models {
+        let mut workspace = Workspace::new();
+        tell(name, &model, &mut workspace);
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                let model = black_box(&model);
+                workspace.assign(model, &LIMITS, &Control::new()).is_ok()
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, small_models, large_models);
 criterion_main!(benches);

@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::error::Error;
+use scalewright::solve::Random;
 use scalewright::solve::assign::{Answer, Limits, Model, Shortage, Solution, Workspace, assign};
 
 /// A model that a test can read and change.
@@ -283,6 +284,74 @@ proptest! {
     }
 }
 
+/// Factors of each row, each window and the objective, as powers of ten.
+type Units = (Vec<f64>, Vec<f64>, f64);
+
+fn units() -> impl Strategy<Value = Units> {
+    (
+        vec(-9.0..12.0_f64, 8),
+        vec(-9.0..12.0_f64, 2),
+        -12.0..6.0_f64,
+    )
+}
+
+impl World {
+    /// The same in other units: each limited row in its own, each window with its rows, and the objective.
+    fn in_units(&self, (rows, windows, objective): &Units) -> Self {
+        let mut other = self.clone();
+        let money = 10_f64.powf(*objective);
+        let of_window = |window: usize| 10_f64.powf(windows[window]);
+        for (window, (floor, weight)) in other.windows.iter_mut().enumerate() {
+            *floor *= of_window(window);
+            *weight *= money / of_window(window);
+        }
+        let of_row: Vec<f64> = (other.rows.iter().zip(rows))
+            .map(|((window, _), power)| {
+                window.map_or(10_f64.powf(*power), |window| of_window(window as usize))
+            })
+            .collect();
+        for ((_, value), unit) in other.rows.iter_mut().zip(&of_row) {
+            *value *= unit;
+        }
+        for option in other.items.iter_mut().flat_map(|item| &mut item.options) {
+            option.cost *= money;
+            let uses = std::mem::take(&mut option.uses);
+            for (first, end, amount) in uses {
+                let each = (first..end).map(|row| (row, row + 1, amount * of_row[row as usize]));
+                option.uses.extend(each);
+            }
+        }
+        other
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn units_change_nothing(world in worlds(true), units in units(), gap in 0..2_u8) {
+        let limits = Limits { gap: 1e-9 * f64::from(gap), nodes: 100_000 };
+        let money = 10_f64.powf(units.2);
+        for world in [world.relaxed(), world] {
+            let other = world.in_units(&units);
+            let there = assign(&other.model(), &limits, &Control::new());
+            match (solved(&world), there) {
+                (Ok(here), Ok(Answer::Solved(there))) => {
+                    let (a, b) = (here.objective, there.objective / money);
+                    let size = 1.0 + a.abs();
+                    prop_assert!((a - b).abs() <= 1e-6 * size, "{b} for {a}");
+                    let bound = there.bound / money;
+                    prop_assert!((a - bound).abs() <= 1e-6 * size, "bound {bound} for {a}");
+                    let (objective, _) = world.weigh(&there.shares);
+                    prop_assert!((a - objective).abs() <= 1e-6 * size, "{objective} for {a}");
+                }
+                (Err(_), Ok(Answer::Infeasible(_))) => {}
+                (here, there) => prop_assert!(false, "{there:?} for {here:?}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_capacity_is_worth_what_it_saves() {
     // two items of size 3 and 2 that save 6 and 2 in the nearest tier: 4 units hold the first and half the second
@@ -334,6 +403,66 @@ fn many_like_layers_are_solved_to_the_gap() {
         assert!(solution.gap() <= 0.01, "{count} {}", solution.gap());
         assert!(solution.shares.iter().all(|x| near(*x, x.round())));
     }
+}
+
+/// Items that live for a while in the near tier, in a second one with a path of its own, or over a slower
+/// path in a `far` one.
+fn lives(whole: bool, far: f64) -> Model {
+    let (instants, mut random) = (200_u32, Random::new(3, 0));
+    let mut model = Model::new();
+    let tiers = [40.0, 60.0, far].map(|room| {
+        let rows = (0..instants).map(|_| model.limited_row(room * 1e9));
+        rows.min().unwrap()
+    });
+    let mut paths = Vec::new();
+    for _ in 0..instants {
+        let window = model.window(0.05, 1.0);
+        paths.push([6e10, 1e10].map(|speed| (model.timed_row(window, 0.0), speed)));
+    }
+    for _ in 0..400 {
+        let size = 1e9 * (0.2 + random.uniform());
+        let start = u32::try_from(random.below(instants as usize - 1)).unwrap();
+        let length = 1 + u32::try_from(random.below((instants - start) as usize)).unwrap();
+        let end = (start + length).min(instants);
+        model.item(whole);
+        for (tier, first) in tiers.iter().enumerate() {
+            model.option(0.0);
+            model.uses(first + start..first + end, size);
+            for now in [start, end - 1] {
+                if let Some((row, speed)) = tier.checked_sub(1).map(|far| paths[now as usize][far])
+                {
+                    model.uses(row..row + 1, size / speed);
+                }
+            }
+        }
+    }
+    model
+}
+
+#[test]
+fn many_instants_are_balanced_to_the_gap() {
+    let answer = assign(&lives(false, 1e3), &Limits::default(), &Control::new()).unwrap();
+    let Answer::Solved(parts) = answer else {
+        panic!("it fits");
+    };
+    assert!(parts.gap() <= 0.01, "{}", parts.gap());
+    let answer = assign(&lives(true, 1e3), &Limits::default(), &Control::new()).unwrap();
+    let Answer::Solved(whole) = answer else {
+        panic!("it fits");
+    };
+    assert!(whole.shares.iter().all(|x| near(*x, x.round())));
+    // a bound of parts holds for wholes, and no whole choice is below the best parts
+    assert!(whole.objective >= parts.bound && whole.bound <= whole.objective);
+    assert!(whole.gap() <= 0.25, "{}", whole.gap());
+}
+
+#[test]
+fn many_instants_without_room_are_proven_so() {
+    let answer = assign(&lives(false, 1.0), &Limits::default(), &Control::new()).unwrap();
+    let Answer::Infeasible(shortage) = answer else {
+        panic!("it does not fit");
+    };
+    assert!(shortage.total > 0.0 && !shortage.rows.is_empty());
 }
 
 #[test]

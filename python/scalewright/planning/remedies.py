@@ -38,6 +38,10 @@ def why_nothing_runs(
     return {**verdict, "remedy": _remedy([*_changes(job, allowed), *fewer, *_more_devices(job)])}
 
 
+# a remedy is what makes a plan fit in device memory
+_LIMITS = '{"top": 1, "offload": "never"}'
+
+
 def _rule(job: Job, allowed: Mapping[str, list[Any]]) -> str | None:
     """Return the rule that the first values allowed break, as an example."""
     first = {name: values[0] for name, values in allowed.items()}
@@ -50,7 +54,7 @@ def _remedy(changes: Iterable[Change]) -> dict[str, Any] | None:
     """Return the first change, cheapest first, under which some plan fits."""
     for change, changed, pins in changes:
         try:
-            answer = _engine.search(changed.handle, json_text("space", pins), '{"top": 1, "offload": "never"}')
+            answer = _engine.search(changed.handle, json_text("space", pins), _LIMITS)
         except ScalewrightError:
             continue  # the system has no more devices, or lacks the format
         best = json.loads(answer)["best"]

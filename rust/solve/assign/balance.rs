@@ -1,11 +1,14 @@
 //! What is found, and what is proven, where rows are too many for the simplex method?
 
 use super::branch::{Asked, Found, Tree};
+use super::first_order::largest;
 use super::form::Form;
-use super::model::index;
+use super::rounding::NEAREST;
 
 /// Steps between two looks at what they have come to.
 const STEPS: usize = 100;
+/// Looks after which items are made whole.
+const DIVE: usize = 40;
 /// Operations that all steps may take, nearly: a few seconds.
 const WORK: f64 = 1e10;
 /// Parts of a fitting point that are mixed in until the mixture fits.
@@ -18,9 +21,12 @@ impl Tree {
     /// them give points.
     pub(super) fn balance(&mut self, asked: &Asked, mut bound: f64) -> Found {
         let spare = (0.25 * asked.limits.gap).clamp(1e-4, 0.005);
+        bound = bound.max(self.lowest);
         self.simplex.start(&self.form);
         self.first_order.start(&self.form, spare);
-        for look in 1..=looks(&self.form) {
+        let whole = self.form.whole.contains(&true);
+        let looks = looks(&self.form);
+        for look in 1..=if whole { looks.min(DIVE) } else { looks } {
             if !(self.first_order).advance(&self.form, STEPS, asked.control) {
                 return Found::Cancelled;
             }
@@ -32,16 +38,21 @@ impl Tree {
                 self.bound.price_bases(asked.model, &self.form);
                 self.prices.clone_from(&self.bound.prices);
             }
-            let whole = self.form.whole.contains(&true);
-            if look == 5 || look.is_multiple_of(20) && (whole || !self.found) {
+            if !self.found && self.bound.proves_empty(&self.form, prices, banned) {
+                return Found::Nothing;
+            }
+            if look == 5 || look.is_multiple_of(20) && !self.found {
                 self.offer_rounded(asked);
             }
             if !whole {
                 self.offer_parts(asked);
             }
             if self.found && bound >= self.cut(asked) {
-                break;
+                return self.outcome(bound);
             }
+        }
+        if whole && !self.dive(asked, looks) {
+            return Found::Cancelled;
         }
         self.outcome(bound)
     }
@@ -74,17 +85,19 @@ impl Tree {
 
     /// Offers a whole choice: the largest share of each item, then changes of one item.
     fn offer_rounded(&mut self, asked: &Asked) {
-        let prices = &self.first_order.prices_ahead;
-        self.simplex.prices.clone_from(prices);
-        let shares = &self.first_order.ahead;
+        self.simplex
+            .prices
+            .clone_from(&self.first_order.prices_ahead);
+        self.offer_shares(asked, NEAREST);
+    }
+
+    /// As that, at the simplex method's prices and with `near` changes; false where it does not fit.
+    pub(super) fn offer_shares(&mut self, asked: &Asked, near: usize) -> bool {
         for item in 0..self.form.whole.len() {
             let own = self.form.options_of(item);
-            let most = own.max_by(|&a, &b| shares[a].total_cmp(&shares[b]));
-            if let Some(most) = most {
-                self.simplex.keys[item] = index(most);
-            }
+            self.simplex.keys[item] = largest(&self.first_order.ahead, own);
         }
-        self.round(asked.model);
+        self.round(asked.model, near)
     }
 }
 

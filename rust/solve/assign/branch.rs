@@ -1,12 +1,12 @@
 //! Which whole choice is best, and how far below it can the best be at most?
 
 use super::Limits;
-use super::bound::{Bound, amount_of};
+use super::bound::{Bound, Sum};
 use super::first_order::FirstOrder;
 use super::form::Form;
 use super::model::{Model, NONE, index};
 use super::point::Point;
-use super::rounding::{Rounding, Start};
+use super::rounding::{NEAREST, Rounding, Start};
 use super::saved::Saved;
 use super::simplex::{End, Simplex};
 use crate::control::Control;
@@ -17,6 +17,12 @@ use std::collections::BinaryHeap;
 const WHOLE: f64 = 1e-9;
 /// Work for the whole tree, in units of what the root may take.
 const BRANCHING: f64 = 4.0;
+/// Operations from which on first-order steps are tried before the simplex method.
+const FAR: f64 = 2e8;
+/// Operations from which on the simplex method is not tried after them, where they have found something.
+const TOO_FAR: f64 = 2e9;
+/// Rows up to which that is never so.
+const FEW: usize = 100;
 
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
@@ -24,7 +30,7 @@ pub(super) struct Tree {
     pub(super) form: Form,
     pub(super) simplex: Simplex,
     pub(super) bound: Bound,
-    rounding: Rounding,
+    pub(super) rounding: Rounding,
     pub(super) first_order: FirstOrder,
     root: Saved,
     pub(super) point: Point,
@@ -38,6 +44,12 @@ pub(super) struct Tree {
     open: BinaryHeap<Open>,
     /// The objective where all items and windows cost least.
     base: f64,
+    /// That, less what rounding may have added.
+    pub(super) lowest: f64,
+    /// How the last root ended.
+    ended: End,
+    /// Whole items, the largest first.
+    pub(super) order: Vec<u32>,
     pub(super) looked: u64,
 }
 
@@ -94,8 +106,22 @@ pub(super) enum Found {
 impl Tree {
     /// Solves the relaxed program, and branches where whole items are left in parts.
     pub(super) fn run(&mut self, asked: &Asked) -> Found {
-        let Asked { model, control, .. } = *asked;
-        self.form.build(model, asked.limits.gap);
+        let found = self.run_apart(asked, asked.limits.gap);
+        let Found::Best(bound) = found else {
+            return found;
+        };
+        // costs are told apart by more than an objective may be worth that is next to nothing
+        let parts = !self.form.whole.contains(&true) && bound < self.cut(asked);
+        if parts && self.ended == End::Optimal && asked.limits.gap > 0.0 {
+            return self.run_apart(asked, 0.0);
+        }
+        found
+    }
+
+    /// With costs told apart as a `gap` asks.
+    fn run_apart(&mut self, asked: &Asked, gap: f64) -> Found {
+        let model = asked.model;
+        self.form.build(model, gap);
         self.set_base(model);
         self.point.start(model);
         self.best.start(model);
@@ -103,24 +129,52 @@ impl Tree {
         self.open.clear();
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
         self.simplex.start(&self.form);
-        let end = self.simplex.run_few_then_all(&self.form, control);
-        if end == End::Cancelled {
+        let mut least = f64::NEG_INFINITY;
+        let outlook = self.outlook(asked);
+        let (far, near) = (outlook > FAR, outlook < TOO_FAR);
+        if far {
+            self.ended = End::Stalled;
+            match self.balance(asked, least) {
+                Found::Best(bound) if bound < self.cut(asked) && near => least = bound,
+                Found::Unknown(bound) => least = bound,
+                ended => return ended,
+            }
+            self.simplex.start(&self.form);
+        }
+        self.ended = (self.simplex).run_few_then_all(&self.form, asked.control);
+        if self.ended == End::Cancelled {
             return Found::Cancelled;
         }
-        if end == End::Infeasible && self.is_empty() {
+        if self.ended == End::Infeasible && self.is_empty() {
             return Found::Nothing;
         }
         let bound = self.bound_here(model);
-        self.bound.price_bases(model, &self.form);
-        self.prices.clone_from(&self.bound.prices);
-        if end == End::Optimal && self.offer_basis(model) {
-            return Found::Best(bound.min(self.best.objective));
+        if bound > least {
+            self.bound.price_bases(model, &self.form);
+            self.prices.clone_from(&self.bound.prices);
         }
-        self.round(model);
-        if self.found && bound >= self.cut(asked) {
-            return Found::Best(bound.min(self.best.objective));
+        self.finish(asked, bound.max(least), far)
+    }
+
+    /// Operations that the simplex method will take, nearly; 0 where it is to come first in any case.
+    fn outlook(&mut self, asked: &Asked) -> f64 {
+        if asked.limits.gap > 0.0 && self.form.right.len() > FEW {
+            self.simplex.outlook(&self.form)
+        } else {
+            0.0
         }
-        if end != End::Optimal {
+    }
+
+    /// Goes on from the root; `far` where first-order steps have been tried.
+    fn finish(&mut self, asked: &Asked, bound: f64, far: bool) -> Found {
+        if self.ended == End::Optimal && self.offer_basis(asked.model) {
+            return self.outcome(bound);
+        }
+        self.round(asked.model, NEAREST);
+        if self.found && bound >= self.cut(asked) || far && self.ended != End::Optimal {
+            return self.outcome(bound);
+        }
+        if self.ended != End::Optimal {
             return self.balance(asked, bound);
         }
         if self.fractional().is_none() {
@@ -128,17 +182,33 @@ impl Tree {
         }
         self.simplex.allowed *= BRANCHING;
         self.root.keep(&self.simplex);
-        self.branch(asked, bound)
+        let found = self.branch(asked, bound);
+        let Found::Best(bound) = found else {
+            return found;
+        };
+        if bound < self.cut(asked) {
+            self.better(asked);
+        }
+        if asked.control.is_cancelled() {
+            return Found::Cancelled;
+        }
+        self.outcome(bound)
     }
 
+    /// The objective where all items and windows cost least, and what is certainly not below it.
     fn set_base(&mut self, model: &Model) {
-        let costs = (0..model.items.len()).map(|item| {
+        let mut sum = Sum::default();
+        for item in 0..model.items.len() {
             let options = model.options_of(index(item));
             let options = &model.options[options.start as usize..options.end as usize];
-            options.iter().map(|o| o.cost).fold(f64::INFINITY, f64::min)
-        });
-        let times = model.windows.iter().zip(&self.form.floors);
-        self.base = amount_of(costs.chain(times.map(|(window, floor)| window.weight * floor)));
+            let costs = options.iter().map(|option| option.cost);
+            sum.add(costs.fold(f64::INFINITY, f64::min));
+        }
+        for (window, floor) in model.windows.iter().zip(&self.form.floors) {
+            sum.add(window.weight * floor);
+        }
+        self.base = sum.total();
+        self.lowest = self.base - 16.0 * f64::EPSILON * sum.size;
     }
 
     pub(super) fn outcome(&self, bound: f64) -> Found {
@@ -159,6 +229,7 @@ impl Tree {
         let simplex = &self.simplex;
         self.bound
             .at(model, &self.form, &simplex.prices, &simplex.banned)
+            .max(self.lowest)
     }
 
     /// What a bound must reach for nothing better than asked to lie above it.
@@ -188,19 +259,22 @@ impl Tree {
         fits
     }
 
-    /// Rounds the basis to a whole choice.
-    pub(super) fn round(&mut self, model: &Model) {
+    /// Rounds the keys to a whole choice, by `near` changes at first; false where none fits.
+    pub(super) fn round(&mut self, model: &Model, near: usize) -> bool {
         self.simplex.scan_values(&self.form);
         let start = Start {
             keys: &self.simplex.keys,
             values: &self.simplex.ratio.values,
             banned: &self.simplex.banned,
+            near,
         };
-        if self.rounding.run(model, &self.form, &start) {
+        let fits = self.rounding.run(model, &self.form, &start);
+        if fits {
             let choice = &self.rounding.choice;
             self.point.set_choice(self.form.costs.len(), choice);
             self.offer(model);
         }
+        fits
     }
 
     /// Of the whole items in parts the one that is nearest to whole: its option with the largest part.
@@ -336,7 +410,7 @@ impl Tree {
         }
         self.offer_basis(asked.model);
         if self.looked.is_power_of_two() || self.looked.is_multiple_of(16) {
-            self.round(asked.model);
+            self.round(asked.model, NEAREST);
         }
         true
     }

@@ -1,6 +1,7 @@
 //! Which shares and prices nearly balance, where too many rows bind to invert anything?
 
 use super::form::Form;
+use super::model::{NONE, index};
 use crate::control::Control;
 
 /// Steps of the power method that measures the matrix.
@@ -10,12 +11,13 @@ const MEASURES: usize = 20;
 ///
 /// A step moves the shares against their cost at the prices and the prices along what rows are over:
 /// x' = project(x - t (c + A^T p)), p' = max(0, p + s (A (2 x' - x) - b)) (Chambolle and Pock 2011), with steps by
-/// item and row (Pock and Chambolle 2011). The next point is what a reflection of the step gives, drawn
+/// item and row (Pock and Chambolle 2011). Windows are no variables: the prices of a window's rows are projected to
+/// what adds to at most its weight, so every step's prices prove a bound as they are. The next point is what a reflection of the step gives, drawn
 /// towards where the round began, and a new round begins where the step has become small (Lu and
 /// Yang 2024). A step costs two sums over the runs, however many rows they cover.
 #[derive(Debug, Default)]
 pub(super) struct FirstOrder {
-    /// Shares of options and past them lengths of windows: the point, its step's end, the round's start.
+    /// Shares of options: the point, its step's end, the round's start.
     point: Vec<f64>,
     pub(super) ahead: Vec<f64>,
     anchor: Vec<f64>,
@@ -28,6 +30,8 @@ pub(super) struct FirstOrder {
     price_steps: Vec<f64>,
     right: Vec<f64>,
     slope: Vec<f64>,
+    /// The option that an item has been made to take.
+    fixed: Vec<u32>,
     used: Vec<f64>,
     without: Vec<f64>,
     with: Vec<f64>,
@@ -41,21 +45,32 @@ pub(super) struct FirstOrder {
 }
 
 impl FirstOrder {
-    /// Begins with equal shares and no prices. Limited rows are made smaller by the part `spare`, so that
+    /// Begins with equal shares, and each window's weight in equal parts on its rows. Limited rows are made smaller by the part `spare`, so that
     /// what is nearly within them is within the true ones.
     pub(super) fn start(&mut self, form: &Form, spare: f64) {
         let (options, rows) = (form.costs.len(), form.right.len());
         self.point.clear();
-        self.point.resize(options + form.weights.len(), 0.0);
+        self.point.resize(options, 0.0);
         for item in 0..form.whole.len() {
             let own = form.options_of(item);
             let share = 1.0 / own.len() as f64;
             self.point[own].fill(share);
         }
+        self.fixed.clear();
+        self.fixed.resize(form.whole.len(), NONE);
         self.anchor.clone_from(&self.point);
         self.ahead.clone_from(&self.point);
         self.prices.clear();
         self.prices.resize(rows, 0.0);
+        for (window, &weight) in form.weights.iter().enumerate() {
+            let own = form.rows_of(window);
+            for &row in own {
+                let row = row as usize;
+                if form.pull[row] > 0.0 {
+                    self.prices[row] = weight / form.pull[row] / own.len() as f64;
+                }
+            }
+        }
         self.price_anchor.clone_from(&self.prices);
         self.prices_ahead.clone_from(&self.prices);
         self.right.clear();
@@ -73,7 +88,7 @@ impl FirstOrder {
         self.share_steps.clear();
         self.share_steps.resize(self.point.len(), 1.0);
         self.used.clear();
-        self.used.extend_from_slice(&form.pull);
+        self.used.resize(form.right.len(), 0.0);
         for item in 0..form.whole.len() {
             let own = form.options_of(item);
             let part = 1.0 / own.len() as f64;
@@ -90,11 +105,6 @@ impl FirstOrder {
                 most = most.max(sum);
             }
             self.share_steps[own].fill(inverse(most));
-        }
-        for window in 0..form.weights.len() {
-            let pulls = form.rows_of(window).iter();
-            let sum: f64 = pulls.map(|&row| form.pull[row as usize]).sum();
-            self.share_steps[form.costs.len() + window] = inverse(sum);
         }
         self.price_steps.clear();
         self.price_steps
@@ -132,8 +142,9 @@ impl FirstOrder {
         self.length = 0.95 / norm.sqrt().max(f64::MIN_POSITIVE);
         self.ahead.clone_from(&self.point);
         self.prices_ahead.clone_from(&self.prices);
-        let costs = form.costs.iter().chain(&form.weights);
-        let costs = costs.zip(&self.share_steps).map(|(c, step)| c * c * step);
+        self.set_slopes(form, false);
+        // how far the first step leads, against what it will be paid for
+        let costs = (self.slope.iter().zip(&self.share_steps)).map(|(c, step)| c * c * step);
         let rights = self.right.iter().zip(&self.price_steps);
         let rights = rights.map(|(b, step)| b * b * step);
         let weight = (costs.sum::<f64>() / rights.sum::<f64>()).sqrt();
@@ -169,11 +180,6 @@ impl FirstOrder {
             }
             self.slope.push(slope);
         }
-        for (window, weight) in form.weights.iter().enumerate() {
-            let rows = form.rows_of(window).iter().map(|&row| row as usize);
-            let paid: f64 = rows.map(|row| prices[row] * form.pull[row]).sum();
-            self.slope.push(costs * weight - paid);
-        }
     }
 
     /// Takes `steps` steps; false where cancelled.
@@ -188,6 +194,16 @@ impl FirstOrder {
         true
     }
 
+    /// The item takes the option of which it has most from now on.
+    pub(super) fn fix(&mut self, form: &Form, item: usize) {
+        self.fixed[item] = largest(&self.ahead, form.options_of(item));
+    }
+
+    /// What the item may use at most of all rows.
+    pub(super) fn size(&self, form: &Form, item: usize) -> f64 {
+        1.0 / self.share_steps[form.items[item] as usize]
+    }
+
     /// Sets the points ahead.
     fn step(&mut self, form: &Form) {
         self.set_slopes(form, false);
@@ -197,10 +213,13 @@ impl FirstOrder {
             *ahead = now - along * step * slope;
         }
         for item in 0..form.whole.len() {
-            project(&mut self.ahead[form.options_of(item)]);
-        }
-        for length in &mut self.ahead[form.costs.len()..] {
-            *length = length.max(0.0);
+            let own = &mut self.ahead[form.options_of(item)];
+            if self.fixed[item] == NONE {
+                project(own);
+            } else {
+                own.fill(0.0);
+                self.ahead[self.fixed[item] as usize] = 1.0;
+            }
         }
         // twice the point ahead less the point, for as long as its uses are summed
         for (slope, (ahead, now)) in (self.slope.iter_mut()).zip(self.ahead.iter().zip(&self.point))
@@ -215,6 +234,38 @@ impl FirstOrder {
             (self.prices_ahead.iter_mut()).zip(&self.prices).zip(over)
         {
             *ahead = (now + along * step * (used - right)).max(0.0);
+        }
+        self.share_out(form);
+    }
+
+    /// Nearest prices of each window's rows that add to at most its weight (Michelot 1986, with steps as weights).
+    fn share_out(&mut self, form: &Form) {
+        for (window, &weight) in form.weights.iter().enumerate() {
+            let rows = form.rows_of(window);
+            let mut level = 0.0;
+            loop {
+                let (mut sum, mut steps) = (0.0, 0.0);
+                for &row in rows {
+                    let row = row as usize;
+                    let (pull, step) = (form.pull[row], self.price_steps[row]);
+                    if self.prices_ahead[row] > level * step * pull {
+                        sum += self.prices_ahead[row] * pull;
+                        steps += step * pull * pull;
+                    }
+                }
+                let next = (sum - weight) / steps;
+                if next.is_nan() || next <= level {
+                    break;
+                }
+                level = next;
+            }
+            if level > 0.0 {
+                for &row in rows {
+                    let row = row as usize;
+                    let less = level * self.price_steps[row] * form.pull[row];
+                    self.prices_ahead[row] = (self.prices_ahead[row] - less).max(0.0);
+                }
+            }
         }
     }
 
@@ -273,6 +324,13 @@ fn distance(a: &[f64], b: &[f64], steps: &[f64]) -> f64 {
     apart.map(|((a, b), step)| (a - b) * (a - b) / step).sum()
 }
 
+/// Of a run of options the one with the largest share.
+pub(super) fn largest(shares: &[f64], own: std::ops::Range<usize>) -> u32 {
+    let first = own.start;
+    let most = own.max_by(|&a, &b| shares[a].total_cmp(&shares[b]));
+    index(most.unwrap_or(first))
+}
+
 fn inverse(sum: f64) -> f64 {
     if sum > 0.0 { 1.0 / sum } else { 1.0 }
 }
@@ -295,7 +353,7 @@ fn project(shares: &mut [f64]) {
     }
 }
 
-/// What shares use of each row, less what stretched windows give.
+/// What shares use of each row.
 fn sum_uses(form: &Form, shares: &[f64], used: &mut Vec<f64>) {
     used.clear();
     used.resize(form.right.len(), 0.0);
@@ -314,10 +372,5 @@ fn sum_uses(form: &Form, shares: &[f64], used: &mut Vec<f64>) {
     for (used, cut) in used.iter_mut().zip(&form.cut) {
         sum = if *cut { *used } else { sum + *used };
         *used = sum;
-    }
-    for (window, &length) in shares[form.costs.len()..].iter().enumerate() {
-        for &row in form.rows_of(window) {
-            used[row as usize] -= form.pull[row as usize] * length;
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! How is a model laid out so that bytes and seconds are of one size and runs of rows cost as much as one?
 
-use super::model::{Model, NONE, index};
+use super::model::{Model, NONE, Use, index};
 use crate::solve::Random;
 
 /// Costs are moved by up to this much of the largest, so that no two options tie: at least, by the gap
@@ -29,6 +29,8 @@ pub(super) struct Form {
     pub(super) row_scale: Vec<f64>,
     /// True where no run crosses from the row before: sums along rows start anew.
     pub(super) cut: Vec<bool>,
+    /// True where every row is cut: all runs are of one row.
+    pub(super) single: bool,
     pub(super) weights: Vec<f64>,
     /// Timed rows by window, and where each window's begin.
     pub(super) window_rows: Vec<u32>,
@@ -78,7 +80,7 @@ impl Form {
         let stretch = &mut self.stretch;
         stretch.clear();
         stretch.resize(rows + 1, 0.0);
-        for used in model.uses.iter().filter(|used| used.first < used.end) {
+        for used in model.uses.iter().filter(|used| counts(used)) {
             stretch[used.first as usize + 1] += 1.0;
             stretch[used.end as usize] -= 1.0;
         }
@@ -88,6 +90,7 @@ impl Form {
             crossing += step;
             crossing <= 0.0
         }));
+        self.single = !self.cut.contains(&false);
         // the largest amount of each stretch of rows, kept at its first row
         let mut start = 0;
         self.window_of.clear();
@@ -97,7 +100,7 @@ impl Form {
         }
         self.row_scale.clear();
         self.row_scale.resize(rows, 0.0);
-        for used in model.uses.iter().filter(|used| used.first < used.end) {
+        for used in model.uses.iter().filter(|used| counts(used)) {
             let largest = &mut self.row_scale[self.window_of[used.first as usize] as usize];
             *largest = largest.max(used.amount);
         }
@@ -105,6 +108,9 @@ impl Form {
             let start = self.window_of[row] as usize;
             self.row_scale[row] = if start < row {
                 self.row_scale[start]
+            } else if model.rows[row].window != NONE && self.row_scale[row] <= 0.0 {
+                // what nothing uses has no unit, and only its base counts
+                0.0
             } else {
                 scale_of(self.row_scale[row])
             };
@@ -146,7 +152,9 @@ impl Form {
                 continue;
             }
             let window = at.window as usize;
-            self.pull.push(scale / self.weights[window]);
+            let widest = self.weights[window];
+            self.pull
+                .push(if scale > 0.0 { scale / widest } else { 0.0 });
             self.right.push((self.floors[window] - at.value) * scale);
             let place = &mut self.window_begins[window];
             self.window_rows[*place as usize] = index(row);
@@ -154,9 +162,14 @@ impl Form {
         }
         self.window_begins.rotate_right(1);
         self.window_begins[0] = 0;
-        // a window's weight is by its own unit, in which the fastest of its rows pulls by one
+        // a window's weight is by its own unit, in which the fastest of its rows pulls by one; a
+        // window whose length no share changes weighs nothing
         for (weight, window) in self.weights.iter_mut().zip(&model.windows) {
-            *weight = window.weight * if *weight > 0.0 { 1.0 / *weight } else { 1.0 };
+            *weight = if *weight > 0.0 {
+                window.weight / *weight
+            } else {
+                0.0
+            };
         }
     }
 
@@ -185,7 +198,7 @@ impl Form {
         for option in 0..model.options.len() {
             self.options.push(index(self.runs.len()));
             for used in model.uses_of(option) {
-                if used.first < used.end && used.amount > 0.0 {
+                if counts(used) {
                     self.runs.push(Run {
                         first: used.first,
                         last: used.end - 1,
@@ -195,12 +208,23 @@ impl Form {
             }
         }
         self.options.push(index(self.runs.len()));
+        if largest <= 0.0 {
+            // nothing to choose by: what all costs come to is their unit
+            let costs = model.options.iter().map(|option| option.cost.abs());
+            let times = model.windows.iter().zip(&self.floors);
+            let times = times.map(|(window, floor)| window.weight * floor.abs());
+            largest = costs.chain(times).fold(0.0, f64::max);
+        }
         self.cost_scale = scale_of(largest);
         let mut random = Random::new(0, 0);
         for cost in self.costs.iter_mut().chain(&mut self.weights) {
             *cost = *cost * self.cost_scale + self.apart * random.uniform();
         }
     }
+}
+
+fn counts(used: &Use) -> bool {
+    used.first < used.end && used.amount > 0.0
 }
 
 /// One over the largest amount, and 1 where all are zero.

@@ -3,6 +3,7 @@
 mod balance;
 mod bound;
 mod branch;
+mod dive;
 mod evaluate;
 mod exchange;
 mod first_order;

@@ -77,14 +77,27 @@ impl Simplex {
             ..
         } = &mut self.ratio;
         for &item in &self.active {
-            for option in form.options_of(item as usize) {
-                let mut value = [form.costs[option], 0.0];
-                for run in form.runs_of(option) {
-                    let (high, low) = (with[run.last as usize], without[run.first as usize]);
-                    value[0] += run.amount * (high[0] - low[0]);
-                    value[1] += run.amount * (high[1] - low[1]);
+            let own = form.options_of(item as usize);
+            let mut runs = form.runs[form.options[own.start] as usize..].iter();
+            let ends = form.options[own.start..=own.end].windows(2);
+            let options = values[own.clone()].iter_mut().zip(&form.costs[own]);
+            for ((value, &cost), ends) in options.zip(ends) {
+                let (mut now, mut change) = (cost, 0.0);
+                let runs = runs.by_ref().take((ends[1] - ends[0]) as usize);
+                if form.single {
+                    for run in runs {
+                        let [price, step] = with[run.last as usize];
+                        now += run.amount * price;
+                        change += run.amount * step;
+                    }
+                } else {
+                    for run in runs {
+                        let (high, low) = (with[run.last as usize], without[run.first as usize]);
+                        now += run.amount * (high[0] - low[0]);
+                        change += run.amount * (high[1] - low[1]);
+                    }
                 }
-                values[option] = value;
+                *value = [now, change];
             }
         }
     }
@@ -122,10 +135,8 @@ impl Simplex {
             self.ratio.sum += self.ratio.values[self.keys[item] as usize][0];
             let alone = self.members[item] == u32::from(item == leaving as usize);
             if alone {
-                let found = self.next_break(form, item, 0.0);
-                if let Some(found) = found.filter(|found| found.at <= nearest) {
-                    self.ratio.breaks.push(found);
-                }
+                let found = self.next_break(form, item, 0.0, nearest);
+                self.ratio.breaks.extend(found);
             } else {
                 nearest = self.item_walls(form, item, nearest);
             }
@@ -185,28 +196,29 @@ impl Simplex {
         nearest
     }
 
-    /// Where another option of the item becomes cheaper than its key, at `from` or later.
-    fn next_break(&self, form: &Form, item: usize, from: f64) -> Option<Break> {
+    /// Where another option of the item becomes cheaper than its key, at `from` or later, but not after `to`.
+    fn next_break(&self, form: &Form, item: usize, from: f64, to: f64) -> Option<Break> {
         let key = self.keys[item] as usize;
         let [cost, change] = self.ratio.values[key];
-        let mut next: Option<Break> = None;
-        for option in form.options_of(item) {
-            let [other, other_change] = self.ratio.values[option];
-            let rate = change - other_change;
-            if rate <= self.ratio.still || self.banned[option] {
+        let own = form.options_of(item);
+        let values = self.ratio.values[own.clone()].iter();
+        let mut next = Break {
+            at: to,
+            rate: 0.0,
+            what: NONE,
+            wall: false,
+        };
+        for ((option, value), banned) in own.clone().zip(values).zip(&self.banned[own]) {
+            let (over, rate) = (value[0] - cost, change - value[1]);
+            if rate <= self.ratio.still || over > next.at * rate || *banned {
                 continue;
             }
-            let found = Break {
-                at: ((other - cost) / rate).max(from),
-                rate,
-                what: index(option),
-                wall: false,
-            };
-            if next.is_none_or(|next| found > next) {
-                next = Some(found);
+            let at = (over / rate).max(from);
+            if at < next.at || at <= next.at && rate > next.rate {
+                (next.at, next.rate, next.what) = (at, rate, index(option));
             }
         }
-        next
+        (next.what != NONE).then_some(next)
     }
 
     /// Goes along the step while the Lagrangian grows, and says what enters the basis; `slope` is
@@ -225,7 +237,7 @@ impl Simplex {
             slope -= first.rate;
             let item = form.item_of[first.what as usize] as usize;
             self.set_key(form, item, first.what);
-            heap.extend(self.next_break(form, item, first.at));
+            heap.extend(self.next_break(form, item, first.at, f64::INFINITY));
         }
         self.ratio.breaks = heap.into_vec();
         entering

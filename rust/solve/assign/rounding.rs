@@ -2,9 +2,21 @@
 
 use super::form::Form;
 use super::model::{Model, NONE, Use, index};
+use crate::control::Control;
+use crate::solve::Random;
 
 /// Changes of one item that are looked at first: those that cost least at the prices.
-const NEAREST: usize = 1500;
+pub(super) const NEAREST: usize = 1500;
+
+/// Changes to try for each option where options use few rows, and what one may cost at first: a part of the mean objective of
+/// a window; at last, a part of that. Colder or warmer ends higher on models of the benchmark.
+const EACH: usize = 80;
+const WARM: f64 = 0.1;
+const COOL: f64 = 1e-4;
+/// Rows that all changes may touch, nearly.
+const WORK: usize = 200_000_000;
+/// How often all are looked at again.
+const PASSES: usize = 8;
 
 /// One option for each item, and what that comes to.
 #[derive(Debug, Default)]
@@ -19,6 +31,8 @@ pub(super) struct Rounding {
     row_stamps: Vec<u64>,
     window_stamps: Vec<u64>,
     stamp: u64,
+    /// The best choice while others are tried.
+    kept: Vec<u32>,
     last: (u32, u32, f64),
     /// Options that items may change to, with what that costs at the prices.
     candidates: Vec<(f64, u32)>,
@@ -43,11 +57,11 @@ impl Rounding {
     pub(super) fn run(&mut self, model: &Model, form: &Form, from: &Start) -> bool {
         self.reset(model, form, from.keys);
         self.collect(form, from);
-        if self.candidates.len() > NEAREST {
+        if self.candidates.len() > from.near {
             let by_cost = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            self.candidates.select_nth_unstable_by(NEAREST, by_cost);
+            self.candidates.select_nth_unstable_by(from.near, by_cost);
         }
-        let near = self.candidates.len().min(NEAREST);
+        let near = self.candidates.len().min(from.near);
         self.candidates[..near].sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut tried = near;
         while !self.repair(model, form, tried) {
@@ -56,7 +70,7 @@ impl Rounding {
             }
             tried = (4 * tried).min(self.candidates.len());
         }
-        for _ in 0..8 {
+        for _ in 0..PASSES {
             if !self.improve(model, form, near) {
                 break;
             }
@@ -173,6 +187,39 @@ impl Rounding {
         self.objective < before
     }
 
+    /// Changes items at random, and takes what costs little more the less readily the later
+    /// (Kirkpatrick, Gelatt and Vecchi 1983); ends at the best choice on the way.
+    pub(super) fn anneal(&mut self, model: &Model, form: &Form, control: &Control) {
+        let mut random = Random::new(0, 2);
+        let mut best = self.objective;
+        self.kept.clone_from(&self.choice);
+        let warm = WARM * best.abs() / form.floors.len().max(1) as f64;
+        let covered = |used: &Use| (used.end - used.first) as usize;
+        let covered: usize = model.uses.iter().map(covered).sum();
+        let mean = covered / model.options.len().max(1);
+        let changes = (EACH * model.options.len()).min(WORK / (mean + 1));
+        for change in 0..changes {
+            if change % 1024 == 0 && control.is_cancelled() {
+                break;
+            }
+            let heat = warm * COOL.powf(change as f64 / changes as f64);
+            let option = self.candidates[random.below(self.candidates.len())].1;
+            let item = form.item_of[option as usize];
+            if self.choice[item as usize] == option {
+                continue;
+            }
+            let most = -heat * random.uniform().max(f64::MIN_POSITIVE).ln();
+            let change = self.shift(model, form, item, option);
+            if change.over > 0.0 || change.objective > most {
+                self.undo();
+            } else if self.objective < best {
+                best = self.objective;
+                self.kept.clone_from(&self.choice);
+            }
+        }
+        self.choice.clone_from(&self.kept);
+    }
+
     /// Changes an item's option.
     fn shift(&mut self, model: &Model, form: &Form, item: u32, option: u32) -> Change {
         let old = std::mem::replace(&mut self.choice[item as usize], option);
@@ -241,6 +288,8 @@ pub(super) struct Start<'a> {
     pub(super) keys: &'a [u32],
     pub(super) values: &'a [[f64; 2]],
     pub(super) banned: &'a [bool],
+    /// So many changes of one item are looked at first: those that cost least at the prices.
+    pub(super) near: usize,
 }
 
 fn touches(uses: &[Use], row: u32) -> bool {

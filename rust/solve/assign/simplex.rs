@@ -19,8 +19,9 @@ const WORK: f64 = 1e9;
 const MANY: usize = 700;
 
 /// How a run of the method ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum End {
+    #[default]
     Optimal,
     /// No shares keep all rows within their limits: proven by the last step.
     Infeasible,
@@ -129,6 +130,14 @@ impl Simplex {
         self.active.extend(0..index(form.whole.len()));
         self.right.clone_from(&form.right);
         self.reset_left(form);
+    }
+
+    /// Operations that a run will take, nearly: twenty exchanges for each row that is over its limit where all
+    /// items take their cheapest option (as measured), each with a kernel of as many rows.
+    pub(super) fn outlook(&mut self, form: &Form) -> f64 {
+        self.settle(form);
+        let over = self.left.iter().filter(|left| **left < 0.0).count() as f64;
+        20.0 * over * (3.0 * over * over + 2.0 * form.runs.len() as f64 + 1000.0)
     }
 
     /// Solves for few of many items with as large a part of each row, then for all from there: the
