@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scalewright.cli import main
+from scalewright.reproductions.claims import is_far
 from scalewright.reproductions.placement import run
-from scalewright.reproductions.placement.comparing import is_far
 from scalewright.reproductions.placement.papers import PAPERS
 
 DATA = Path(__file__).parents[2] / "python/scalewright/catalog/published/placement"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from scalewright.cli import main
+from scalewright.reproductions.claims import is_far
 from scalewright.reproductions.schedules import run
-from scalewright.reproductions.schedules.comparing import TABLES, is_far
+from scalewright.reproductions.schedules.comparing import TABLES
 
 DATA = Path(__file__).parents[2] / "python/scalewright/catalog/published/schedules"
 Row = dict[str, Any]

@@ -9,7 +9,8 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import serving_blocks, serving_problem
-from scalewright.reproductions.placement.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.placement.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import model, neuron_cache
 from scalewright.planning import system as machines
-from scalewright.reproductions.placement.rows import by_kind, compared, read
+from scalewright.reproductions.claims import by_kind, compared
+from scalewright.reproductions.placement.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

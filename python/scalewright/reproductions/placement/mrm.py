@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import place_tensors, retained
-from scalewright.reproductions.placement.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.placement.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

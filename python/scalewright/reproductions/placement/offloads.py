@@ -16,7 +16,8 @@ from scalewright.planning import (
     offload_efficiency,
 )
 from scalewright.planning import system as machines
-from scalewright.reproductions.placement.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.placement.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

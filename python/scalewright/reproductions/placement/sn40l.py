@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import collective, model, model_switching
 from scalewright.planning import system as machines
-from scalewright.reproductions.placement.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.placement.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,7 +9,8 @@ from scalewright.config import Training
 from scalewright.errors import InvalidError
 from scalewright.planning import estimate, model, schedule
 from scalewright.planning import system as machines
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import UnknownNameError
 from scalewright.planning import schedule
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

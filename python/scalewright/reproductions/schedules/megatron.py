@@ -10,7 +10,8 @@ from scalewright.config import Plan, Training
 from scalewright.errors import UnknownNameError
 from scalewright.planning import collective, model, schedule, slice_times
 from scalewright.planning import system as machines
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

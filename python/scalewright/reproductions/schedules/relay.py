@@ -8,8 +8,9 @@ from scalewright.config import Plan, Training
 from scalewright.errors import UnknownNameError
 from scalewright.planning import estimate, layer_relay, model
 from scalewright.planning import system as machines
+from scalewright.reproductions.claims import compared
 from scalewright.reproductions.schedules.layers import layer_s
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,8 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import model, swarm_utilization
+from scalewright.reproductions.claims import compared
 from scalewright.reproductions.schedules.layers import layer_s
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

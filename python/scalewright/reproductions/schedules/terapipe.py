@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from scalewright.config import Plan, Training
 from scalewright.planning import Model, collective, model, schedule, slice_times, token_slices
 from scalewright.planning import system as machines
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

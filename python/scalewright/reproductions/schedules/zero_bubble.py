@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from scalewright.config import Training
 from scalewright.planning import Model, estimate, model
 from scalewright.planning import system as machines
-from scalewright.reproductions.schedules.rows import compared, read
+from scalewright.reproductions.claims import compared
+from scalewright.reproductions.schedules.rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
