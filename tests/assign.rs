@@ -407,10 +407,10 @@ fn many_like_layers_are_solved_to_the_gap() {
 
 /// Items that live for a while in the near tier, in a second one with a path of its own, or over a slower
 /// path in a `far` one.
-fn lives(whole: bool, far: f64) -> Model {
+fn lives(whole: bool, rooms: [f64; 3]) -> Model {
     let (instants, mut random) = (200_u32, Random::new(3, 0));
     let mut model = Model::new();
-    let tiers = [40.0, 60.0, far].map(|room| {
+    let tiers = rooms.map(|room| {
         let rows = (0..instants).map(|_| model.limited_row(room * 1e9));
         rows.min().unwrap()
     });
@@ -441,12 +441,22 @@ fn lives(whole: bool, far: f64) -> Model {
 
 #[test]
 fn many_instants_are_balanced_to_the_gap() {
-    let answer = assign(&lives(false, 1e3), &Limits::default(), &Control::new()).unwrap();
+    let answer = assign(
+        &lives(false, [40.0, 60.0, 1e3]),
+        &Limits::default(),
+        &Control::new(),
+    )
+    .unwrap();
     let Answer::Solved(parts) = answer else {
         panic!("it fits");
     };
     assert!(parts.gap() <= 0.01, "{}", parts.gap());
-    let answer = assign(&lives(true, 1e3), &Limits::default(), &Control::new()).unwrap();
+    let answer = assign(
+        &lives(true, [40.0, 60.0, 1e3]),
+        &Limits::default(),
+        &Control::new(),
+    )
+    .unwrap();
     let Answer::Solved(whole) = answer else {
         panic!("it fits");
     };
@@ -458,11 +468,32 @@ fn many_instants_are_balanced_to_the_gap() {
 
 #[test]
 fn many_instants_without_room_are_proven_so() {
-    let answer = assign(&lives(false, 1.0), &Limits::default(), &Control::new()).unwrap();
+    let answer = assign(
+        &lives(false, [40.0, 60.0, 1.0]),
+        &Limits::default(),
+        &Control::new(),
+    )
+    .unwrap();
     let Answer::Infeasible(shortage) = answer else {
         panic!("it does not fit");
     };
     assert!(shortage.total > 0.0 && !shortage.rows.is_empty());
+}
+
+/// Where nothing binds, every row has a price all the same: none.
+#[test]
+fn many_rows_that_do_not_bind_are_worth_nothing() {
+    let answer = assign(
+        &lives(false, [1e12; 3]),
+        &Limits::default(),
+        &Control::new(),
+    )
+    .unwrap();
+    let Answer::Solved(free) = answer else {
+        panic!("it fits");
+    };
+    assert!(free.gap() <= 0.01 && !free.prices.is_empty());
+    assert!(free.prices.iter().all(|price| *price >= 0.0));
 }
 
 #[test]

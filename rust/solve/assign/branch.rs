@@ -125,6 +125,9 @@ impl Tree {
         self.set_base(model);
         self.point.start(model);
         self.best.start(model);
+        // no prices at all prove the least costs and floors
+        self.prices.clear();
+        self.prices.resize(model.rows.len(), 0.0);
         self.nodes.clear();
         self.open.clear();
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
