@@ -122,8 +122,8 @@ fn add_options(
         // at rest in one tier, read where it lies when it begins and ends
         model.option(0.0);
         model.uses(first[tier] + start..first[tier] + end, size);
-        for now in [start, end - 1] {
-            let row = path(now, tier);
+        for edge in [start, end - 1] {
+            let row = path(edge, tier);
             model.uses(row..row + 1, 2.0 * size / TIERS[tier].0);
         }
     }

@@ -428,8 +428,8 @@ fn lives(whole: bool, rooms: [f64; 3]) -> Model {
         for (tier, first) in tiers.iter().enumerate() {
             model.option(0.0);
             model.uses(first + start..first + end, size);
-            for now in [start, end - 1] {
-                if let Some((row, speed)) = tier.checked_sub(1).map(|far| paths[now as usize][far])
+            for edge in [start, end - 1] {
+                if let Some((row, speed)) = tier.checked_sub(1).map(|far| paths[edge as usize][far])
                 {
                     model.uses(row..row + 1, size / speed);
                 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The rule by which a cache gives up objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// Nothing: the most popular are chosen before.
@@ -12,6 +12,7 @@ pub enum Policy {
     /// What was asked for least often ever; who was asked for no more often stays out.
     Lfu,
     /// What was used the longest ago.
+    #[default]
     Lru,
     /// What came in the longest ago.
     Fifo,

@@ -31,7 +31,7 @@ pub struct Request {
     /// Exponent of the Zipf law of rows.
     pub exponent: f64,
     /// What full memory gives up.
-    #[serde(default = "lru")]
+    #[serde(default)]
     pub policy: Policy,
     /// Near memory that tables may not take, on all devices together.
     #[serde(default)]
@@ -99,10 +99,6 @@ pub struct Answer {
     pub samples_per_s: Option<f64>,
     /// The level that is busy the longest.
     pub slowest: Option<String>,
-}
-
-fn lru() -> Policy {
-    Policy::Lru
 }
 
 fn yes() -> bool {

@@ -34,7 +34,7 @@ pub struct Request {
     #[serde(default)]
     pub copy_latency_s: f64,
     /// What full near memory gives up.
-    #[serde(default = "lru")]
+    #[serde(default)]
     pub policy: Policy,
     /// Chances of the experts; all alike where left out.
     #[serde(default)]
@@ -146,10 +146,6 @@ fn bf16() -> Dtype {
 
 fn yes() -> bool {
     true
-}
-
-fn lru() -> Policy {
-    Policy::Lru
 }
 
 /// Serves a batch of prompts (Prabhakar et al. 2024, SN40L, arXiv 2405.07518, section VI-C).

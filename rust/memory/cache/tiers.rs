@@ -23,7 +23,7 @@ pub struct Request {
     /// Accesses of a batch.
     pub accesses: f64,
     /// What full levels give up; each level holds what those before it hold.
-    #[serde(default = "lru")]
+    #[serde(default)]
     pub policy: Policy,
     /// Share of accesses that change their object: 1 where rows are trained, 0 where they are read.
     #[serde(default)]
@@ -83,10 +83,6 @@ pub struct Answer {
     pub access_s: Option<f64>,
     /// Name of the level that is busy the longest.
     pub slowest: Option<String>,
-}
-
-fn lru() -> Policy {
-    Policy::Lru
 }
 
 fn yes() -> bool {
