@@ -1,21 +1,29 @@
 //! Every choice of a training plan as plain data, its legality, and its lowering to a program.
 
+mod axis_order;
 mod choice;
 mod chunked;
+mod collectives;
 mod kernels;
 mod legality;
 mod lower;
 mod mesh;
 mod program;
 mod residence;
+mod rule;
 mod sharding;
 mod shared;
+mod split;
 
 pub use crate::schedule::Kind as Schedule;
+pub use axis_order::{Axis, AxisOrder};
 pub use choice::{Plan, RecomputePolicy};
+pub use collectives::Collectives;
 pub use kernels::repeats;
-pub use legality::{MOST_CHUNKS, Rule, Shape, Split, check};
+pub use legality::{Shape, check};
 pub use lower::{lower, lower_slice};
 pub use mesh::{Mesh, Span, expert_zero_group, zero_spans};
 pub use program::{Activations, BlockProgram, Order, Purpose, Task, Weights, cover};
+pub use rule::{MOST_CHUNKS, Rule};
 pub use sharding::{Layout, Sharding, adjoint, transition};
+pub use split::Split;
