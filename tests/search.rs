@@ -9,7 +9,7 @@ use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::error::Error;
 use scalewright::estimate::{COLUMNS, Composed, Job, Row, Spill, estimate_many, price, spilled};
-use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule};
+use scalewright::plan::{Collectives, Mesh, Plan, RecomputePolicy, Schedule};
 use scalewright::search::{Limits, Objective, Offload, Outcome, SearchReport, Space, search};
 use scalewright::units::Bytes;
 use worlds::jobs::{self, priced};
@@ -170,6 +170,12 @@ fn row(plan: &Plan) -> Vec<i64> {
         flag(plan.overlap_expert),
         flag(plan.offload_optimizer),
         plan.offload_activations.into(),
+        plan.axis_order as i64,
+        plan.first_layers.into(),
+        plan.last_layers.into(),
+        Collectives::named()
+            .position(|choice| choice == plan.collectives)
+            .unwrap() as i64,
     ]
 }
 
