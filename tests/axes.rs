@@ -73,8 +73,8 @@ fn even(ranks: &[u32]) -> bool {
     steps.all(|step| Some(step) == first)
 }
 
-/// The job of a mixture with as many experts as `most`, on all ranks of a plan.
-fn mixture(plan: &Plan, cluster: fn(u32) -> Cluster, more: &str) -> Job {
+/// A job that every plan divides, on all ranks of a plan.
+fn mixture(plan: &Plan, cluster: fn(u32) -> Cluster) -> Job {
     let devices = u32::try_from(plan.devices()).unwrap();
     let batch = u64::from(plan.data) * u64::from(plan.pipeline) * 2;
     let text = jobs::mixture(u64::from(plan.pipeline) * 2, 768)
@@ -83,7 +83,7 @@ fn mixture(plan: &Plan, cluster: fn(u32) -> Cluster, more: &str) -> Job {
             "\"heads\": 48, \"kv_heads\": 48",
         )
         .replace("\"experts\": 8", "\"experts\": 2304");
-    jobs::job(&text, &cluster(devices), &jobs::training(batch, 1152, more))
+    jobs::job(&text, &cluster(devices), &jobs::training(batch, 1152, ""))
 }
 
 proptest! {
@@ -103,8 +103,8 @@ proptest! {
     /// refused where groups of that order do not lie evenly apart, or apart like one another.
     #[test]
     fn experts_fill_a_stage_or_are_refused(plan in meshes()) {
-        let job = mixture(&Plan { sequence_parallel: plan.tensor > 1, ..plan.clone() }, worlds::nodes_of_eight, "");
         let plan = Plan { sequence_parallel: plan.tensor > 1, ..plan };
+        let job = mixture(&plan, worlds::nodes_of_eight);
         let verdict = check(&plan, &job.shape, &job.training, job.cluster.devices);
         let mesh = Mesh::new(&plan);
         let whole = plan.expert_tensor_ranks() != plan.tensor;
@@ -137,12 +137,12 @@ proptest! {
         other in prop::sample::select(AxisOrder::ALL.to_vec()),
     ) {
         let plan = Plan { sequence_parallel: plan.tensor > 1, ..plan };
-        let twin = Plan { axis_order: plan.canonical_axis_order(), ..plan.clone() };
-        let job = mixture(&plan, worlds::oversubscribed, "");
+        let twin = Plan { axis_order: plan.canonical_axis_order(), ..plan };
+        let job = mixture(&plan, worlds::oversubscribed);
         prop_assert_eq!(twin.canonical_axis_order(), twin.axis_order);
         prop_assert_eq!(price(&job, &plan).ok(), price(&job, &twin).ok());
         let lies = |plan: &Plan| along(plan, &AXES).into_iter().map(|r| places(plan, r)).collect::<Vec<_>>();
-        let other = Plan { axis_order: other, ..plan.clone() };
+        let other = Plan { axis_order: other, ..plan };
         let one = other.canonical_axis_order() == plan.canonical_axis_order();
         prop_assert_eq!(one, lies(&other) == lies(&plan));
     }
@@ -171,7 +171,9 @@ proptest! {
             Forms::new(Collective::SendReceive, &pair, &cluster).time(bytes).value()
         };
         prop_assert!(found >= alone(most) * (1.0 - 1e-12), "{found} {}", alone(most));
-        prop_assert!(most > 0 || !on_torus || found <= 4.0 * alone(0) * (1.0 + 1e-12));
+        // groups that line up with nodes lie exactly, others at their worst place
+        let lines_up = AXES.iter().all(|axis| plan.ranks(*axis).is_power_of_two());
+        prop_assert!(on_torus || !lines_up || found <= alone(most) * (1.0 + 1e-12));
     }
 
     /// A forced algorithm gives its own time where it runs, and a refusal that says why where not.
@@ -190,7 +192,7 @@ proptest! {
             sequence_parallel: plan.tensor > 1, zero, zero_group, collectives,
             axis_order: AxisOrder::default(), expert: 1, expert_tensor: 0, ..plan
         };
-        let job = mixture(&plan, world, "");
+        let job = mixture(&plan, world);
         let algorithm = collectives.forced().unwrap();
         let mesh = Mesh::new(&plan);
         let outer = Span { stride: mesh.replicas.stride * zero_group, size: replicas / zero_group.max(1) };

@@ -145,6 +145,12 @@ fn found(job: &Job, space: &Space, limits: Limits) -> Outcome {
     search(job, space, limits, &Control::new()).unwrap()
 }
 
+/// The number of an algorithm in a column of `estimate_many`.
+fn numbered(collectives: Collectives) -> i64 {
+    let mut named = (0..).zip(Collectives::named());
+    named.find(|(_, named)| *named == collectives).unwrap().0
+}
+
 /// The row of `estimate_many` that stands for a plan.
 fn row(plan: &Plan) -> Vec<i64> {
     let flag = i64::from;
@@ -173,9 +179,7 @@ fn row(plan: &Plan) -> Vec<i64> {
         plan.axis_order as i64,
         plan.first_layers.into(),
         plan.last_layers.into(),
-        Collectives::named()
-            .position(|choice| choice == plan.collectives)
-            .unwrap() as i64,
+        numbered(plan.collectives),
     ]
 }
 
