@@ -82,7 +82,7 @@ fn mixture(plan: &Plan, cluster: fn(u32) -> Cluster) -> Job {
             "\"heads\": 16, \"kv_heads\": 8",
             "\"heads\": 48, \"kv_heads\": 48",
         )
-        .replace("\"experts\": 8", "\"experts\": 2304");
+        .replace("\"experts\": 8", "\"experts\": 6912");
     jobs::job(&text, &cluster(devices), &jobs::training(batch, 1152, ""))
 }
 
