@@ -55,7 +55,7 @@ impl Job {
                 format!("up to {MAX_BLOCKS} distinct kinds of layers, embedding and head"),
             ));
         }
-        let shape = Shape::new(&graph, cluster.system.host.is_some());
+        let shape = Shape::new(&graph, cluster);
         let memories = Memories::new(cluster)?;
         let host = cluster.system.host.as_ref();
         let host_pace = host.map_or(0.0, |_| {
