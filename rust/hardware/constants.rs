@@ -241,7 +241,9 @@ impl Walk<'_> {
         let factor = self.factor(format_args!("{at}.bandwidth"), rate, TRAFFIC);
         scale(&mut tier.bandwidth, factor);
         for rate in [&mut tier.read_bandwidth, &mut tier.write_bandwidth] {
-            rate.iter_mut().for_each(|rate| scale(rate, factor));
+            if let Some(rate) = rate {
+                scale(rate, factor);
+            }
         }
         let capacity = tier.capacity.value();
         let factor = self.factor(format_args!("{at}.capacity"), capacity, ROOM);
@@ -328,8 +330,8 @@ impl Walk<'_> {
         let name = &path.name;
         let factor = self.factor(format_args!("paths.{name}.bandwidth"), rate, TRAFFIC);
         scale(&mut path.bandwidth, factor);
-        path.write_bandwidth
-            .iter_mut()
-            .for_each(|rate| scale(rate, factor));
+        if let Some(rate) = &mut path.write_bandwidth {
+            scale(rate, factor);
+        }
     }
 }

@@ -61,7 +61,7 @@ struct Engine<'a> {
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
 /// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
-/// grow as 1/tm + 1/tn); d: `throttle`; t_d: `throttle_time`, s. Compute and traffic overlap, but not
+/// grow as 1/tm + 1/tn); d: `throttle`; `t_d`: `throttle_time`, s. Compute and traffic overlap, but not
 /// perfectly: they add in squares. A split adds its partial sums and `split_overhead`, s. Sources: tile
 /// and wave quantisation, NVIDIA Matrix Multiplication Background User's Guide (2023), sections 3 and 4;
 /// roofline, Williams et al. 2009. The constants of a device are fitted to the rows that its calibration

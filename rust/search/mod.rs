@@ -3,8 +3,11 @@
 mod keep;
 mod offload;
 mod report;
+pub mod robust;
 mod runner;
+pub mod sensitivity;
 mod space;
+mod uncertainty;
 mod unit;
 
 pub use keep::Found;
@@ -12,3 +15,4 @@ pub use offload::OffloadCounts;
 pub use report::{FrontPoint, Rejected, SearchReport};
 pub use runner::{Outcome, Rejections, search};
 pub use space::{Limits, Objective, Offload, Space};
+pub use uncertainty::{Uncertain, Uncertainty};
