@@ -240,10 +240,9 @@ impl Walk<'_> {
         let rate = tier.sustained().value();
         let factor = self.factor(format_args!("{at}.bandwidth"), rate, TRAFFIC);
         scale(&mut tier.bandwidth, factor);
-        for rate in [&mut tier.read_bandwidth, &mut tier.write_bandwidth] {
-            if let Some(rate) = rate {
-                scale(rate, factor);
-            }
+        let alone = [&mut tier.read_bandwidth, &mut tier.write_bandwidth];
+        for rate in alone.into_iter().flatten() {
+            scale(rate, factor);
         }
         let capacity = tier.capacity.value();
         let factor = self.factor(format_args!("{at}.capacity"), capacity, ROOM);
