@@ -80,8 +80,11 @@ pub struct Risk {
     pub near_probability: f64,
     /// Share of the draws in which it fits.
     pub fits_probability: f64,
-    /// Its step time with every constant at the better end of its interval, and at the worse end: no
-    /// draw lies outside, since no constant makes a step shorter where it gets worse.
+    /// Its step time with every constant at the better end of its interval, and at the worse end, made
+    /// wider by draws outside.
+    ///
+    /// A step is not shorter where a constant gets worse, so there are none. Of unlike layers, though, the
+    /// slowest kind stands for all between the ends, and that may come to be one with fewer weights.
     pub bounds_s: [f64; 2],
 }
 
@@ -259,6 +262,10 @@ impl Pool {
         let risk = |(at, (plan, time, memory)): (usize, (Plan, f64, f64))| {
             let own: Vec<f64> = draws.iter().map(|times| times[at]).collect();
             let regrets = Regrets::new(&own, bests, tolerance);
+            let drawn = own.iter().copied().filter(|time| time.is_finite());
+            let bounds = drawn.fold([better[at].time, worse[at].time], |[least, most], time| {
+                [time.min(least), time.max(most)]
+            });
             Risk {
                 plan,
                 step_time_s: time,
@@ -269,7 +276,7 @@ impl Pool {
                 best_probability: wins[at] / regrets.all.len().max(1) as f64,
                 near_probability: regrets.near,
                 fits_probability: regrets.fits,
-                bounds_s: [better[at].time, worse[at].time],
+                bounds_s: bounds,
             }
         };
         self.plans.into_iter().enumerate().map(risk).collect()
