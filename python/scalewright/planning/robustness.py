@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scalewright import _engine
-from scalewright.catalog import read_table
+from scalewright.catalog.toml_file import read_table
 from scalewright.config import completed, json_text, need, plan_fields, space
 from scalewright.errors import InvalidError
 from scalewright.planning.asking import search_job
@@ -92,7 +92,7 @@ class Robust:
         return [self.plans[at] for at in self.values["always_near"]]
 
     def _at(self, field: str) -> dict[str, Any] | None:
-        at = self.values[field]
+        at: int | None = self.values[field]
         return None if at is None else self.plans[at]
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,7 +135,8 @@ def sensitivity(
         progress: Called with the changes done and the changes in all.
 
     Raises:
-        ScalewrightError: A value is wrong, the plan breaks a rule, or no plan fits in device memory.
+        ScalewrightError: A value is wrong, the plan breaks a rule, or no plan fits in device
+            memory.
     """
     asked: dict[str, object] = {"change": change, "search": search}
     job = Job(model, system, training, memory_margin)
@@ -191,8 +192,8 @@ def robust(
         system: The machines.
         training: Batch, sequence, formats, optimizer.
         uncertainty: How far constants may be off, by name, as a share `u`: the true value lies
-            between `value / (1 + u)` and `value * (1 + u)`. A name stands for all that it begins, `*`
-            for any part: `fabric`, `fabric.*.latency`. Others keep the defaults of
+            between `value / (1 + u)` and `value * (1 + u)`. A name stands for all that it
+            begins, `*` for any part: `fabric`, `fabric.*.latency`. Others keep the defaults of
             `docs/robustness.md`. Or a TOML file with a table `uncertainty`.
         samples: Draws of the constants.
         seed: Which draws.
