@@ -114,7 +114,7 @@ def search(
     """Search a plan space. The JSON text holds the best plans, the front and the counts."""
 
 def constants(cluster: Cluster) -> str:
-    """Return the numbers of a cluster that pricing reads: a JSON list of name, value, unit, kind."""
+    """Return the numbers of a cluster that pricing reads: a list of name, value, unit and kind."""
 
 def sensitivity(
     job: Job,

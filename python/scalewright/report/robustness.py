@@ -32,17 +32,17 @@ def show_sensitivity(found: Sensitivity, screen: Console, most: int = 20) -> Non
     memory = q.gib(values["peak_memory_bytes"])
     screen.print(f"step {q.time(step)}, memory {memory} GiB{fits}")
     searched = values["best"] is not None
-    moving = [effect for effect in found.effects if _matters(effect, values)]
+    moving = [effect for effect in found.effects if _matters(effect, step)]
     shown = moving[:most]
     heading(screen, "What each constant does to the step time")
-    rows = table("constant", "value", "change", "step", "change", "step", "elasticity", "room")
+    rows = table("constant", "value", "change", "step", "change", "step", "elasticity")
     if searched:
         rows.add_column("best plan", justify="right", no_wrap=True)
     for effect in shown:
         cells = [effect["name"], _amount(effect["value"], effect["unit"])]
         for swing in (effect["up"], effect["down"]):
             cells += [_signed(swing["factor"] - 1), _moved(swing["step_time_s"] / step - 1)]
-        cells += [f"{effect['elasticity']:+.3f}", _room(effect, values)]
+        cells.append(f"{effect['elasticity']:+.3f}")
         if searched:
             cells.append(_best_elasticity(effect))
         rows.add_row(*cells)
@@ -50,25 +50,28 @@ def show_sensitivity(found: Sensitivity, screen: Console, most: int = 20) -> Non
     rest = len(moving) - len(shown)
     still = len(found.effects) - len(moving)
     more = f"{rest} more move it less; " if rest else ""
-    screen.print(f"{more}{still} of {len(found.effects)} constants move neither time nor room")
+    screen.print(f"{more}{still} of {len(found.effects)} constants do not move it")
+    rooms = [
+        f"{effect['name']} {room}" for effect in found.effects if (room := _room(effect, values))
+    ]
+    screen.print(f"memory: {'; '.join(rooms) if rooms else 'no constant moves it'}")
     if searched:
         _show_changes(found, screen)
     show_stamp(found.job, screen)
 
 
-def _matters(effect: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    step = values["step_time_s"]
+def _matters(effect: Mapping[str, Any], step: float) -> bool:
     swings = (effect["up"], effect["down"])
     moved = any(abs(swing["step_time_s"] / step - 1) >= _LEAST for swing in swings)
     other = any(swing["best"] is not None and swing["best"]["changed"] for swing in swings)
-    return moved or other or bool(_room(effect, values))
+    return moved or other
 
 
 def _room(effect: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     """Say what a constant does to the memory of a plan."""
     said: list[str] = []
     for swing in (effect["up"], effect["down"]):
-        sign = "+" if swing["factor"] > 1 else "-"
+        sign = _signed(swing["factor"] - 1)
         more = swing["peak_memory_bytes"] - values["peak_memory_bytes"]
         if swing["fits"] != values["fits"]:
             said.append(f"{sign}: {'fits' if swing['fits'] else 'does not fit'}")
@@ -116,8 +119,9 @@ def show_robust(found: Robust, screen: Console) -> None:
     )
     _show_uncertain(values["uncertain"], screen)
     near = len(found.always_near)
-    tolerance = f"{values['tolerance']:.3g}"
-    screen.print(f"within {float(tolerance):.3g} of the best in every draw: {near:,} plans")
+    screen.print(
+        f"within {100 * values['tolerance']:.3g}% of the best in every draw: {near:,} plans"
+    )
     screen.print()
     rows = table(
         "plan",
@@ -161,12 +165,13 @@ def _chosen(found: Robust) -> list[tuple[str, int]]:
         if values[field] is not None:
             named.append((label, values[field]))
     named += [("often best", at) for at in often[:_SHOWN] if plans[at]["best_probability"] > 0]
+    named += [("always near", at) for at in values["always_near"][:_SHOWN]]
     labels: dict[int, str] = {}
     for label, at in named:
         before = labels.get(at)
         if before is None:
             labels[at] = label
-        elif label != "often best":
+        elif label not in {"often best", "always near"}:
             labels[at] = f"{before}, {label}"
     return [(f"{rank} {label}", at) for rank, (at, label) in enumerate(labels.items(), start=1)]
 
