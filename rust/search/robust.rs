@@ -91,10 +91,8 @@ pub struct Risk {
 /// How the plans of a pool fare where constants are known within intervals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Robust {
-    /// Legal plans that fit, of which the pool is a part.
-    pub plans_feasible: u64,
     /// Step time that no plan outside the pool beats as the constants are; none where the pool holds
-    /// every plan that is legal and fits. Under other constants a plan outside may be better than all
+    /// every plan of the space that is legal and fits. Under other constants a plan outside may be better than all
     /// of the pool: in that the choice is a heuristic.
     pub outside_bound_s: Option<f64>,
     /// Draws.
@@ -179,7 +177,6 @@ struct Price {
 struct Pool {
     /// With step time and memory as the constants are, by rising time.
     plans: Vec<(Plan, f64, f64)>,
-    feasible: u64,
     outside: Option<f64>,
 }
 
@@ -193,13 +190,11 @@ impl Pool {
                 plans.push((found.plan.clone(), composed.time, composed.memory));
             }
         }
-        let last = found.best.last().filter(|_| found.best.len() >= top);
-        let all = plans.len() as u64 >= found.feasible;
         plans.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let last = found.best.last().filter(|_| found.best.len() >= top);
         Self {
             plans,
-            feasible: found.feasible,
-            outside: last.filter(|_| !all).map(|last| last.composed.time),
+            outside: last.map(|last| last.composed.time),
         }
     }
 
@@ -222,7 +217,6 @@ impl Pool {
         uncertain: Vec<Uncertain>,
         asked: &Asked,
     ) -> Robust {
-        let feasible = self.feasible;
         let outside = self.outside;
         let least = |times: &Vec<f64>| times.iter().copied().fold(f64::INFINITY, f64::min);
         let bests: Vec<f64> = draws.iter().map(least).collect();
@@ -231,7 +225,6 @@ impl Pool {
         let near = plans.iter().enumerate();
         let near = near.filter(|(_, risk)| risk.near_probability >= 1.0);
         Robust {
-            plans_feasible: feasible,
             outside_bound_s: outside,
             samples: asked.samples,
             samples_without_plan: u32::try_from(without).unwrap_or(u32::MAX),

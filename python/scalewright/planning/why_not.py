@@ -71,7 +71,7 @@ class WhyNot:
             "rule": self.rule,
             "shortfall": None if self.estimate is None else self.estimate.values["shortfall"],
             "plans_ahead": self.plans_ahead,
-            "plans_feasible": self.search.values["plans_feasible"],
+            "plans_legal": self.search.values.get("plans_legal"),
             "estimate": None if self.estimate is None else dict(self.estimate.values),
             "winner": None if self.winner is None else dict(self.winner.values),
             "plan_differences": None if both is None else both.plan_differences(),

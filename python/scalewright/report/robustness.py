@@ -112,10 +112,10 @@ def show_robust(found: Robust, screen: Console) -> None:
     heading(screen, f"Robust choice: {len(found.plans):,} plans under {drawn}")
     bound = values["outside_bound_s"]
     screen.print(
-        f"the pool holds all {values['plans_feasible']:,} legal plans that fit"
+        "the pool holds every legal plan that fits"
         if bound is None
-        else f"the pool is a part of {values['plans_feasible']:,} legal plans that fit; as the "
-        f"constants are, no other beats {q.time(bound)}"
+        else "the pool holds the best plans of a search and its front; as the constants are, no "
+        f"other plan beats {q.time(bound)}"
     )
     _show_uncertain(values["uncertain"], screen)
     near = len(found.always_near)

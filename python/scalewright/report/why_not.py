@@ -48,14 +48,15 @@ def _verdict(found: WhyNot) -> str:
     if found.verdict == "does not fit":
         return "It does not fit"
     winner, estimate = found.winner, found.estimate
-    feasible = found.search.values["plans_feasible"]
+    legal = found.search.values["plans_legal"]
     if winner is None or estimate is None:
         return "No plan of the space that was searched fits"
     ahead = found.plans_ahead or 0
     if ahead == 0:
         outside = estimate.step_time_s < winner.step_time_s * (1 - 1e-12)
-        among = f"none of the {feasible:,} legal plans that fit is faster"
+        among = f"none of {legal:,} legal plans fits and is faster"
         return f"It is the best: {among}{' (it lies outside their space)' if outside else ''}"
     slower = estimate.step_time_s / winner.step_time_s - 1
-    plans = "plan is" if ahead == 1 else "plans are"
-    return f"{ahead:,} of {feasible:,} legal {plans} faster, the best by {slower:.2%}"
+    verbs = "fits and is" if ahead == 1 else "fit and are"
+    among = f"{ahead:,} of {legal:,} legal plans {verbs} faster"
+    return f"{among}; it takes {slower:.2%} longer than the best"
