@@ -91,11 +91,12 @@ impl Cluster {
     /// Every number that the time and the memory of a step depend on, in a fixed order.
     ///
     /// Two that act as their product alone are one constant: a bandwidth stands for bandwidth times
-    /// efficiency (over oversubscription), read and written. So are those that belong together: the
-    /// start-up times of a library's protocols, a latency and the steps that are multiples of it,
-    /// latency and round trip of a wide area, window and segment of its flows. Numbers that are 0 are
-    /// left out, and so are counts that are known (devices, units, channels), energy and prices, formats
-    /// in which no step multiplies, and tiers and paths behind the host: plans are priced without them.
+    /// efficiency (over oversubscription), read and written. So are those that belong together: a
+    /// link's bandwidth and what channels drive of it, the start-up times of a library's protocols, a
+    /// latency and the steps that are multiples of it, latency and round trip of a wide area, window and
+    /// segment of its flows. Numbers that are 0 are left out, and so are counts that are known (devices,
+    /// units, channels), energy and prices, formats in which no step multiplies, and tiers and paths
+    /// behind the host: plans are priced without them.
     pub fn constants(&self) -> Vec<Constant> {
         let mut all = Vec::new();
         Walk {
@@ -312,6 +313,9 @@ impl Walk<'_> {
         let rate = level.bandwidth.value() * level.efficiency / level.oversubscription;
         let factor = self.factor(format_args!("fabric.{at}.bandwidth"), rate, TRAFFIC);
         scale(&mut level.bandwidth, factor);
+        if let Some(channels) = &mut library.channels {
+            scale(&mut channels.bandwidth, factor);
+        }
         let latency = level.latency.value();
         let factor = self.factor(format_args!("fabric.{at}.latency"), latency, SECONDS);
         scale(&mut level.latency, factor);
@@ -353,11 +357,6 @@ impl Walk<'_> {
                 let name = format_args!("fabric.{at}.share.{name}");
                 self.number(name, &mut line.share, SHARE);
             }
-        }
-        if let Some(channels) = &mut library.channels {
-            let name = format_args!("fabric.{at}.channels.bandwidth");
-            let factor = self.factor(name, channels.bandwidth.value(), TRAFFIC);
-            scale(&mut channels.bandwidth, factor);
         }
         for (name, number, sort) in [
             ("pairwise_share", &mut library.pairwise_share, RATIO),

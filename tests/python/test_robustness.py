@@ -26,6 +26,7 @@ JOB = [
 JOBS: list[tuple[str, str, int, str, dict[str, Any]]] = [
     ("gpt2", "dgx-h100", 16, "tensor=2,zero=1", {}),
     ("gpt2", "dgx-h100", 16, "zero=3", {}),
+    ("gpt2", "dgx-h100", 8, "zero=0", {}),
     ("gpt2", "dgx-h100", 16, "offload_optimizer=true,zero=1", {}),
     ("gpt2", "dgx-2", 16, "offload_optimizer=true,zero=1", {}),
     ("gpt2", "dgx-b200", 16, "tensor=2,zero=1", {"precision": "fp8"}),
@@ -39,8 +40,6 @@ JOBS: list[tuple[str, str, int, str, dict[str, Any]]] = [
     ("gpt2", "tpu-v4", 64, "tensor=4", {}),
     ("mixtral-8x7b", "dgx-a100-80gb", 64, "expert=8,zero=3", {}),
     ("mixtral-8x7b", "topoopt-a100", 8, "expert=8,zero=3", {}),
-    ("llama2-7b", "mosaic-h100", 8, "tensor=8,sequence_parallel=true", {}),
-    ("llama2-7b", "mosaic-h100", 16, "zero=2,recompute=full", {}),
     ("opt-30b", "dgx-1-v100-32gb", 8, "tensor=8,offload_optimizer=true,recompute=full", {}),
 ]
 
