@@ -158,6 +158,18 @@ def test_what_cannot_be_changed_is_refused() -> None:
         sw.constants("dgx-h100")  # pyright: ignore[reportArgumentType]
 
 
+def test_the_page_tells_the_defaults() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "robustness.md").read_text()
+    rows = re.findall(r"^\| `([^`]+)` \| ([0-9.]+) \|", page, re.MULTILINE)
+    told = {name: float(share) for name, share in rows}
+    drawn = sw.robust(MODEL, SYSTEM, TRAINING, samples=1, pool=1).values["uncertain"]
+    off = {row["name"]: row["uncertainty"] for row in drawn}
+    for name, share in off.items():
+        start = next(start for start in told if anywhere(name).startswith(start))
+        assert share == told[start], name
+    assert all(any(anywhere(name).startswith(start) for name in off) for start in told)
+
+
 def test_the_robust_plan_loses_least_where_all_is_uncertain() -> None:
     found = sw.robust(MODEL, SYSTEM, TRAINING, uncertainty={"fabric": 1.0}, samples=64, pool=50)
     robust, p95 = found.least_worst_regret, found.least_p95_regret
