@@ -35,7 +35,7 @@ fn twice_as_slow(constant: &Constant) -> f64 {
 }
 
 /// A device with everything that a model of products and attention may have.
-fn rich(job: Job, spread: f64) -> Job {
+fn rich(job: &Job, spread: f64) -> Job {
     let mut cluster = jobs::contended(job.clone()).cluster;
     let device = worlds::h100();
     cluster.device.matmul.throttle = device.matmul.throttle;
@@ -70,7 +70,7 @@ proptest! {
         (job, plan) in jobs::planned(),
         spread in prop::sample::select(vec![0.0, 0.015]),
     ) {
-        let job = rich(job, spread);
+        let job = rich(&job, spread);
         let (now, then) = (cost(&job, &plan), cost(&scaled(&job, twice_as_slow), &plan));
         prop_assert!((then.time / now.time - 2.0).abs() < SLACK, "{} {}", now.time, then.time);
         prop_assert!((then.memory - now.memory).abs() <= 0.0);
@@ -83,7 +83,7 @@ proptest! {
     ) {
         prop_assume!(alike(&job));
         let plan = searched(&plan);
-        let job = rich(job, 0.015);
+        let job = rich(&job, 0.015);
         let now = cost(&job, &plan);
         for (at, constant) in job.cluster.constants().iter().enumerate() {
             let mut factors = vec![1.0; at];
@@ -107,7 +107,7 @@ proptest! {
     ) {
         prop_assume!(alike(&job));
         let plan = searched(&plan);
-        let job = rich(job, 0.015);
+        let job = rich(&job, 0.015);
         let given = if everything {
             ["device", "fabric", "host"].map(|name| (name.to_owned(), 0.4)).into()
         } else {
