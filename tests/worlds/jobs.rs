@@ -142,7 +142,7 @@ pub fn clusters() -> impl Strategy<Value = Cluster> {
 pub fn contended(job: Job) -> Job {
     let mut cluster = job.cluster;
     cluster.device.matmul.units = 100;
-    cluster.device.communication_units = 20;
+    cluster.device.communication_units = 20.0;
     Job { cluster, ..job }
 }
 
