@@ -6,6 +6,7 @@ mod report;
 mod runner;
 mod space;
 mod unit;
+pub mod unlike;
 
 pub use keep::Found;
 pub use offload::OffloadCounts;
