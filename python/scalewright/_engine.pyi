@@ -46,6 +46,7 @@ __all__ = [
     "schedule_rules",
     "schedule_run",
     "search",
+    "search_unlike",
     "serving_blocks",
     "serving_policy",
     "serving_problem",
@@ -109,6 +110,19 @@ def search(
     progress: Callable[[int, int], object] | None = None,
 ) -> str:
     """Search a plan space. The JSON text holds the best plans, the front and the counts."""
+
+def search_unlike(
+    jobs: Sequence[Job],
+    between: str | None,
+    space: str,
+    limits: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Search plans on groups of unlike devices, one job each, joined by a fabric level.
+
+    The JSON text holds the best plans with their stages, and the counts.
+    """
 
 def estimate_many(
     job: Job,

@@ -19,6 +19,7 @@ mod schedules;
 mod schedules_special;
 mod serving;
 mod timelines;
+mod unlike;
 
 use pyo3::prelude::*;
 
@@ -67,4 +68,6 @@ mod _engine {
     use super::serving::{serving_blocks, serving_policy, serving_problem};
     #[pymodule_export]
     use super::timelines::simulate_step;
+    #[pymodule_export]
+    use super::unlike::search_unlike;
 }

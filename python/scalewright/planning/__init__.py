@@ -99,6 +99,7 @@ from scalewright.planning.step import SimulatedStep, simulate_job, simulate_step
 from scalewright.planning.swarming import Swarm, SwarmStage, swarm, swarm_utilization
 from scalewright.planning.timeline import CATEGORIES, Flow, Row, Span, Timeline, joined
 from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
+from scalewright.planning.unlike import UnlikeSearch, search_unlike
 
 __all__ = [
     "CATEGORIES",
@@ -161,6 +162,7 @@ __all__ = [
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
+    "UnlikeSearch",
     "assign",
     "assign_with_highs",
     "averaging",
@@ -202,6 +204,7 @@ __all__ = [
     "schedules",
     "search",
     "search_job",
+    "search_unlike",
     "serving_blocks",
     "serving_problem",
     "simulate_cache",

@@ -14,6 +14,7 @@ from scalewright.report.screen import console
 from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
+from scalewright.report.unlike import show_unlike
 
 __all__ = [
     "console",
@@ -34,4 +35,5 @@ __all__ = [
     "show_search",
     "show_serving",
     "show_simulated_step",
+    "show_unlike",
 ]

@@ -273,7 +273,11 @@ impl Dealing {
             let class = ranges.class(layer, size);
             let same = last.filter(|(other, held, _)| *held == class && other.costs_as(seat));
             let stage = same.map_or_else(
-                || walk.choice(seat).pricer.seconds(ranges, (class, seat.place), seat.hops),
+                || {
+                    walk.choice(seat)
+                        .pricer
+                        .seconds(ranges, (class, seat.place), seat.hops)
+                },
                 |(_, _, stage)| stage,
             );
             after.gradient = after.gradient.max(stage.gradient_exposed - ripple);

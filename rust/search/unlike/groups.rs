@@ -89,10 +89,7 @@ fn joined(job: &Job, level: &Level) -> Result<(Forms, Forms)> {
     cluster.check()?;
     let pair = cluster.group(1, 2);
     let forms = |collective| Forms::new(collective, &pair, &cluster);
-    Ok((
-        forms(Collective::SendReceive),
-        forms(Collective::AllReduce),
-    ))
+    Ok((forms(Collective::SendReceive), forms(Collective::AllReduce)))
 }
 
 /// Refuses fields that plans on unlike groups do not take.
@@ -116,7 +113,11 @@ pub(super) fn check(space: &Space) -> Result<()> {
     let wrong = space.schedule.iter().flatten().find(|s| !runs.contains(s));
     if let Some(wrong) = wrong {
         let allowed = "1f1b or gpipe where groups of devices are unlike";
-        return Err(Error::invalid("space.schedule", wrong.rule().name(), allowed));
+        return Err(Error::invalid(
+            "space.schedule",
+            wrong.rule().name(),
+            allowed,
+        ));
     }
     let overlaps = [
         ("overlap_grad_reduce", &space.overlap_grad_reduce),

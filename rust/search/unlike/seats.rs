@@ -46,7 +46,10 @@ impl Run {
         let most = seconds / least.fold(f64::INFINITY, f64::min);
         let all = layers.len();
         // one more than rounding could leave out
-        (0..=all).rev().find(|&n| n as f64 <= most + 1e-6).unwrap_or(all)
+        (0..=all)
+            .rev()
+            .find(|&n| n as f64 <= most + 1e-6)
+            .unwrap_or(all)
     }
 
     /// Seconds that its stages take beside layers: embedding, head and sends.

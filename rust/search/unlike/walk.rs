@@ -152,7 +152,11 @@ impl<'a> Walk<'a> {
             let seating = Seating::new(&self, pick);
             if let Some(plan) = dealing.best(&mut self, seating, limit) {
                 let key = plan.step_time_s;
-                best.push(Entry { key, index, item: () });
+                best.push(Entry {
+                    key,
+                    index,
+                    item: (),
+                });
             }
         }
     }
@@ -271,7 +275,9 @@ impl<'a> Walk<'a> {
             ways = more;
         }
         let counted = (0..).zip(&ways);
-        counted.map(|(p, w)| if self.runs(p) { *w } else { 0 }).sum()
+        counted
+            .map(|(p, w)| if self.runs(p) { *w } else { 0 })
+            .sum()
     }
 
     /// Keeps the combinations whose bound is of use, from the most stages down: with fewer stages the
