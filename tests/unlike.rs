@@ -11,7 +11,7 @@ use scalewright::control::Control;
 use scalewright::error::Error;
 use scalewright::estimate::{Factors, Job, LayerRanges, Place, Pricer, StagePricer, StageSeconds};
 use scalewright::hardware::{Cluster, Level};
-use scalewright::plan::{Plan, RecomputePolicy, Schedule, check};
+use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule, check};
 use scalewright::schedule::{Pass, Passes, Pipeline, Scratch, Shape, replay};
 use scalewright::search::unlike::{Groups, UnlikeReport, search_unlike};
 use scalewright::search::{Limits, Offload, Space, search};
@@ -170,27 +170,38 @@ fn allows(list: Option<&Vec<u32>>, value: u32) -> bool {
 
 /// Every legal choice of a group, with the stages that it has devices for.
 fn choices(job: &Job, shared: &Plan, space: &Space) -> Vec<(Plan, u32)> {
+    let ranks = job.cluster.devices / shared.data;
+    let flags = [false, true];
     let mut all = Vec::new();
-    for tensor in 1..=job.cluster.devices / shared.data {
-        let power = tensor.is_power_of_two();
-        let divides = (job.cluster.devices / shared.data).is_multiple_of(tensor);
-        for recompute in space.recompute.clone().unwrap() {
-            for sequence_parallel in [false, true] {
-                let plan = Plan {
-                    tensor,
-                    recompute,
-                    sequence_parallel,
-                    ..shared.clone()
-                };
-                let devices = tensor * plan.data;
-                let legal = check(&plan, &job.shape, &job.training, devices).is_ok()
-                    && allows(space.tensor.as_ref(), tensor);
-                if legal && (power || divides) {
-                    all.push((plan, job.cluster.devices / devices));
+    for tensor in 1..=ranks {
+        if !tensor.is_power_of_two() && !ranks.is_multiple_of(tensor)
+            || !allows(space.tensor.as_ref(), tensor)
+        {
+            continue;
+        }
+        let devices = tensor * shared.data;
+        for expert in (1..=devices).filter(|e| devices.is_multiple_of(*e)) {
+            for width in [tensor, 1].into_iter().take(if tensor > 1 { 2 } else { 1 }) {
+                for recompute in space.recompute.clone().unwrap() {
+                    for sequence_parallel in flags {
+                        let plan = Plan {
+                            tensor,
+                            expert,
+                            expert_tensor: if width == tensor { 0 } else { width },
+                            recompute,
+                            sequence_parallel,
+                            ..shared.clone()
+                        };
+                        if check(&plan, &job.shape, &job.training, devices).is_ok() {
+                            all.push((plan, job.cluster.devices / devices));
+                        }
+                    }
                 }
             }
         }
     }
+    let alike = !job.shape.experts;
+    all.retain(|(plan, _)| !alike || plan.expert == 1 && plan.expert_tensor == 0);
     all
 }
 
@@ -217,8 +228,9 @@ fn tried(jobs: &[Job], between: &Level, space: &Space) -> Tried {
                 if !allows(space.micro_batch.as_ref(), micro_batch) {
                     continue;
                 }
-                let zeros: &[u8] = match (data, jobs[0].training.forward_only) {
-                    (1, _) => &[0],
+                let alone = data == 1 && !jobs[0].shape.experts;
+                let zeros: &[u8] = match (alone, jobs[0].training.forward_only) {
+                    (true, _) => &[0],
                     (_, true) => &[0, 3],
                     _ => &[0, 1, 2, 3],
                 };
@@ -264,6 +276,13 @@ fn each_order(
             prefixes = longer;
         }
         for stages in prefixes {
+            let alone = |(_, plan): &(usize, Plan)| {
+                let mesh = Mesh::new(plan);
+                mesh.replicas.size == 1 && mesh.expert_replicas.size == 1
+            };
+            if shared.zero > 0 && stages.iter().all(alone) {
+                continue; // the same as without ZeRO
+            }
             price_all(jobs, forms, &stages, out);
         }
     }
@@ -529,7 +548,7 @@ fn two_halves_of_a_cluster_are_never_worse_than_plans_of_like_stages() {
                 let (halves, whole) = halved(&text, devices, batch, &halves(""));
                 assert!(
                     whole.is_finite() && halves <= whole * (1.0 + 1e-9),
-                    "{halves} {whole}"
+                    "{halves} {whole} {devices} {batch} {text}"
                 );
             }
         }

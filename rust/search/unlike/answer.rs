@@ -32,6 +32,10 @@ pub struct GroupUse {
     pub stages: u32,
     /// Tensor-parallel ranks of each of them; 0 where it is left out.
     pub tensor: u32,
+    /// Ranks of a stage that hold different experts; 0 where it is left out.
+    pub expert: u32,
+    /// Ranks that split each expert; 0 where it is left out.
+    pub expert_tensor: u32,
     /// What they compute again.
     pub recompute: RecomputePolicy,
     /// Whether they split norms and dropouts along the sequence.

@@ -3,8 +3,8 @@
 use super::groups::Groups;
 use super::unit::Unit;
 use crate::estimate::{FactorKey, Factors, LayerRanges, Place, Pricer, StagePricer};
-use crate::plan::{Plan, RecomputePolicy, Rule, check};
-use crate::search::space::{Space, divisors, listed};
+use crate::plan::{Mesh, Plan, RecomputePolicy, Rule, check};
+use crate::search::space::{Space, divisors, listed, retain_first};
 use std::collections::BTreeMap;
 
 /// Priced blocks by group and what they depend on.
@@ -28,6 +28,8 @@ pub(super) struct Choice<'a> {
     pub(super) ends: [f64; 2],
     /// Seconds of a tensor between two stages.
     pub(super) hop: f64,
+    /// True where neither weights nor experts have replicas.
+    pub(super) alone: bool,
     /// Stages that the devices of the group suffice for.
     pub(super) most_stages: u32,
     /// Entries by place and class of layers, found when they are first asked for.
@@ -42,8 +44,10 @@ impl<'a> Choice<'a> {
             let seconds = counts.iter().zip(&least);
             seconds.map(|(count, seconds)| count * seconds).sum()
         });
+        let mesh = Mesh::new(pricer.plan());
         Self {
             hop: pricer.hop(),
+            alone: mesh.replicas.size == 1 && mesh.expert_replicas.size == 1,
             pricer,
             least,
             ends,
@@ -83,11 +87,38 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Plans of a group's stages without what a unit fixes, each once: tensor ranks, sequence parallelism,
-/// recomputation.
+/// Plans of a group's stages in a unit, each once, legal or not.
 fn plans(groups: &Groups, group: usize, unit: &Unit, space: &Space) -> Vec<Plan> {
-    let devices = groups.jobs[group].cluster.devices;
-    let all: &[RecomputePolicy] = if groups.shared().training.forward_only {
+    let job = &groups.jobs[group];
+    let on = |values: &Option<Vec<bool>>| values.as_ref().and_then(|v| v.first()) != Some(&false);
+    let mut plans = Vec::new();
+    for tensor in ranks(space, job.cluster.devices / unit.data) {
+        let shared = Plan {
+            tensor,
+            data: unit.data,
+            micro_batch: unit.micro_batch,
+            schedule: unit.schedule,
+            zero: unit.zero,
+            overlap_grad_reduce: on(&space.overlap_grad_reduce),
+            overlap_param_gather: on(&space.overlap_param_gather),
+            overlap_tensor: on(&space.overlap_tensor),
+            ..Plan::default()
+        };
+        for (expert, expert_tensor) in experts(space, job.shape.experts, (tensor, unit.data)) {
+            let plan = Plan {
+                expert,
+                expert_tensor,
+                ..shared.clone()
+            };
+            plans.extend(kept(&plan, space, job.training.forward_only));
+        }
+    }
+    plans
+}
+
+/// A plan with each sequence parallelism and recomputation.
+fn kept(plan: &Plan, space: &Space, forward_only: bool) -> Vec<Plan> {
+    let all: &[RecomputePolicy] = if forward_only {
         &[RecomputePolicy::None]
     } else {
         &[
@@ -96,29 +127,37 @@ fn plans(groups: &Groups, group: usize, unit: &Unit, space: &Space) -> Vec<Plan>
             RecomputePolicy::Full,
         ]
     };
-    let on = |values: &Option<Vec<bool>>| values.as_ref().and_then(|v| v.first()) != Some(&false);
+    let parallel: &[bool] = if plan.tensor > 1 {
+        &[false, true]
+    } else {
+        &[false]
+    };
     let mut plans = Vec::new();
-    for tensor in ranks(space, devices / unit.data) {
-        let parallel: &[bool] = if tensor > 1 { &[false, true] } else { &[false] };
-        for sequence_parallel in listed(space.sequence_parallel.as_ref(), parallel) {
-            for recompute in listed(space.recompute.as_ref(), all) {
-                plans.push(Plan {
-                    tensor,
-                    data: unit.data,
-                    micro_batch: unit.micro_batch,
-                    schedule: unit.schedule,
-                    zero: unit.zero,
-                    recompute,
-                    sequence_parallel,
-                    overlap_grad_reduce: on(&space.overlap_grad_reduce),
-                    overlap_param_gather: on(&space.overlap_param_gather),
-                    overlap_tensor: on(&space.overlap_tensor),
-                    ..Plan::default()
-                });
-            }
+    for sequence_parallel in listed(space.sequence_parallel.as_ref(), parallel) {
+        for recompute in listed(space.recompute.as_ref(), all) {
+            plans.push(Plan {
+                sequence_parallel,
+                recompute,
+                ..plan.clone()
+            });
         }
     }
     plans
+}
+
+/// Expert ranks to try, and ranks that split one expert: taken from the ranks of a stage.
+fn experts(space: &Space, experts: bool, (tensor, data): (u32, u32)) -> Vec<(u32, u32)> {
+    let (ranks, widths): (Vec<u32>, &[u32]) = if experts {
+        let widths: &[u32] = if tensor > 1 { &[0, 1] } else { &[0] };
+        (divisors(space.expert.as_ref(), tensor * data), widths)
+    } else {
+        (listed(space.expert.as_ref(), &[1]), &[0])
+    };
+    let resolved = |width: u32| if width == 0 { tensor } else { width };
+    let mut widths = listed(space.expert_tensor.as_ref(), widths);
+    retain_first(&mut widths, |a, b| resolved(*a) == resolved(*b));
+    let each = |expert: u32| widths.clone().into_iter().map(move |width| (expert, width));
+    ranks.into_iter().flat_map(each).collect()
 }
 
 /// Tensor ranks to try with so many devices to a replica: those listed, or the powers of two and the

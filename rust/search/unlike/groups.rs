@@ -96,13 +96,11 @@ fn joined(job: &Job, level: &Level) -> Result<(Forms, Forms)> {
 pub(super) fn check(space: &Space) -> Result<()> {
     let ones = [
         ("context", &space.context),
-        ("expert", &space.expert),
-        ("expert_tensor", &space.expert_tensor),
         ("interleave", &space.interleave),
         ("zero_group", &space.zero_group),
     ];
     for (field, values) in ones {
-        let one = |v: &u32| *v == 1 || *v == 0 && matches!(field, "expert_tensor" | "zero_group");
+        let one = |v: &u32| *v == 1 || *v == 0 && field == "zero_group";
         let wrong = values.iter().flatten().find(|v| !one(v));
         if let Some(wrong) = wrong {
             let allowed = "1 where groups of devices are unlike";

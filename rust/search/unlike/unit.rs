@@ -20,6 +20,7 @@ pub(super) fn units(groups: &Groups, space: &Space) -> Vec<Unit> {
     let batch = u32::try_from(training.global_batch).unwrap_or(u32::MAX);
     let most = groups.most_devices();
     let orders = [Schedule::OneForwardOneBackward, Schedule::GPipe];
+    let experts = groups.shared().shape.experts;
     let mut units = Vec::new();
     for schedule in listed(space.schedule.as_ref(), &orders) {
         for data in divisors(space.data.as_ref(), batch) {
@@ -27,7 +28,10 @@ pub(super) fn units(groups: &Groups, space: &Space) -> Vec<Unit> {
                 continue;
             }
             for micro_batch in divisors(space.micro_batch.as_ref(), batch / data) {
-                for zero in listed(space.zero.as_ref(), stages(data, training.forward_only)) {
+                for zero in listed(
+                    space.zero.as_ref(),
+                    stages(data == 1 && !experts, training.forward_only),
+                ) {
                     units.push(Unit {
                         schedule,
                         data,
@@ -42,10 +46,10 @@ pub(super) fn units(groups: &Groups, space: &Space) -> Vec<Unit> {
     units
 }
 
-/// ZeRO stages to try; without replicas all of them are the same plan.
-fn stages(data: u32, forward_only: bool) -> &'static [u8] {
-    match (data, forward_only) {
-        (1, _) => &[0],
+/// ZeRO stages to try; where nothing has replicas all of them are the same plan.
+fn stages(alone: bool, forward_only: bool) -> &'static [u8] {
+    match (alone, forward_only) {
+        (true, _) => &[0],
         (_, true) => &[0, 3],
         _ => &[0, 1, 2, 3],
     }

@@ -208,10 +208,19 @@ impl<'a> Walk<'a> {
                     part.stages = self.most(part);
                     rest /= count;
                 }
-                picks.push(self.pick(order.len(), parts));
+                if !self.repeats(&parts[..order.len()]) {
+                    picks.push(self.pick(order.len(), parts));
+                }
             }
         }
         picks
+    }
+
+    /// True where no stage has replicas, so that plans of ZeRO stage 0 are the same.
+    fn repeats(&self, parts: &[Part]) -> bool {
+        let alone = |part: &Part| self.choices[part.group][part.choice].alone;
+        let free = self.task.space.zero.is_none() && self.unit.zero > 0;
+        free && parts.iter().all(alone)
     }
 
     fn pick(&self, used: usize, parts: [Part; MOST_GROUPS]) -> Pick {
