@@ -371,9 +371,10 @@ fn long_pipelines() -> impl Strategy<Value = (Vec<Job>, Level, Space)> {
     let link = (0.1_f64..100.0, 1.0_f64..500.0);
     (model, devices, speeds, run, link).prop_map(|(model, devices, speeds, run, link)| {
         let (layers, alike) = model;
-        let text = match alike {
-            true => jobs::llama(layers, 1024, 16),
-            false => jobs::mixture(layers, 1024),
+        let text = if alike {
+            jobs::llama(layers, 1024, 16)
+        } else {
+            jobs::mixture(layers, 1024)
         };
         let clusters = [
             scaled(worlds::nodes_of_eight(devices.0), 1.0, 0.05),
@@ -426,9 +427,10 @@ proptest! {
         (jobs, between) in worlds_of_two(),
         schedule in prop::sample::select(vec![Schedule::OneForwardOneBackward, Schedule::GPipe]),
     ) {
-        let policies = match jobs[0].training.forward_only {
-            true => vec![RecomputePolicy::None],
-            false => vec![RecomputePolicy::None, RecomputePolicy::Full],
+        let policies = if jobs[0].training.forward_only {
+            vec![RecomputePolicy::None]
+        } else {
+            vec![RecomputePolicy::None, RecomputePolicy::Full]
         };
         let space = Space {
             schedule: Some(vec![schedule]),

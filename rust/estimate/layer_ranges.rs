@@ -48,6 +48,8 @@ impl Place {
 pub struct LayerRanges {
     /// The distinct block of each layer.
     layers: Vec<usize>,
+    /// Each of them once.
+    distinct: Vec<usize>,
     /// Class of the range that starts at a layer and holds so many, row after row of starts.
     classes: Vec<u32>,
     /// Blocks of each class.
@@ -73,6 +75,9 @@ impl LayerRanges {
         };
         let layers: Vec<usize> = of(BlockRole::Layer).collect();
         let width = layers.len() + 1;
+        let mut distinct = layers.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
         let mut known = BTreeMap::new();
         let mut ranges = Self {
             classes: vec![0; width * width],
@@ -80,6 +85,7 @@ impl LayerRanges {
             embedding: ends(BlockRole::Embedding),
             head: ends(BlockRole::Head),
             layers,
+            distinct,
         };
         for start in 0..width {
             let mut held = [0_u32; MAX_BLOCKS];
@@ -101,6 +107,11 @@ impl LayerRanges {
     /// The distinct block of each layer, along the model.
     pub fn layers(&self) -> &[usize] {
         &self.layers
+    }
+
+    /// The distinct blocks of layers, each once.
+    pub fn distinct(&self) -> &[usize] {
+        &self.distinct
     }
 
     /// How many classes there are.

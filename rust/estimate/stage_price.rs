@@ -142,7 +142,7 @@ impl<'a> StagePricer<'a> {
 
     /// Seconds of a tensor between two stages of these.
     pub fn hop(&self) -> f64 {
-        self.sent(&self.plan, self.links)
+        self.sent(&self.plan, &self.links)
     }
 
     /// Seconds of a tensor over another link into a stage of these: the side with fewer tensor ranks,
@@ -156,17 +156,17 @@ impl<'a> StagePricer<'a> {
             stage: *link,
             ..self.links
         };
-        self.sent(&plan, links)
+        self.sent(&plan, &links)
     }
 
-    fn sent(&self, plan: &Plan, links: Links) -> f64 {
+    fn sent(&self, plan: &Plan, links: &Links) -> f64 {
         let chunks = Chunks::NONE;
         let sums = Sums::new(self.job, self.factors, &chunks, plan.recompute, true);
         let composer = Composer {
             job: self.job,
             plan,
             factors: self.factors,
-            links: &links,
+            links,
             chunks: &chunks,
             sums: &sums,
         };

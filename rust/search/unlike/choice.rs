@@ -24,6 +24,8 @@ pub(super) struct Choice<'a> {
     pub(super) pricer: StagePricer<'a>,
     /// Least seconds of both passes by distinct block.
     pub(super) least: Vec<f64>,
+    /// Least seconds of all layers.
+    pub(super) work: f64,
     /// Least seconds of embedding and head.
     pub(super) ends: [f64; 2],
     /// Seconds of a tensor between two stages.
@@ -45,11 +47,13 @@ impl<'a> Choice<'a> {
             seconds.map(|(count, seconds)| count * seconds).sum()
         });
         let mesh = Mesh::new(pricer.plan());
+        let work = ranges.layers().iter().map(|&block| least[block]).sum();
         Self {
             hop: pricer.hop(),
             alone: mesh.replicas.size == 1 && mesh.expert_replicas.size == 1,
             pricer,
             least,
+            work,
             ends,
             most_stages,
             table: Vec::new(),
@@ -79,10 +83,8 @@ impl<'a> Choice<'a> {
     /// How much faster the slowest of the model's layers is here than the same on `other`, at most over
     /// all layers: `max_b other_b / own_b`.
     pub(super) fn pace(&self, other: &Self, ranges: &LayerRanges) -> f64 {
-        let paces = ranges
-            .layers()
-            .iter()
-            .map(|&block| other.least[block] / self.least[block]);
+        let blocks = ranges.distinct().iter();
+        let paces = blocks.map(|&block| other.least[block] / self.least[block]);
         paces.fold(0.0, f64::max)
     }
 }
@@ -136,8 +138,8 @@ fn kept(plan: &Plan, space: &Space, forward_only: bool) -> Vec<Plan> {
     for sequence_parallel in listed(space.sequence_parallel.as_ref(), parallel) {
         for recompute in listed(space.recompute.as_ref(), all) {
             plans.push(Plan {
-                sequence_parallel,
                 recompute,
+                sequence_parallel,
                 ..plan.clone()
             });
         }

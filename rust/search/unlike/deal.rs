@@ -195,7 +195,10 @@ impl Dealing {
         self.cut |= high < natural || !behind.is_empty() && low > run.seats.len();
         let share = |run: &Run| run.pace * run.seats.len() as f64;
         let all: f64 = seating.runs[dealt.run..].iter().map(share).sum();
-        let target = (left as f64 * share(run) / all).round() as usize;
+        let even = left as f64 * share(run) / all;
+        let target = (low..high)
+            .find(|&n| n as f64 + 0.5 >= even)
+            .unwrap_or(high);
         for total in outward(target, low, high) {
             let Some(next) = self.fill(walk, seating, dealt, total) else {
                 continue;

@@ -82,7 +82,7 @@ fn joined(job: &Job, level: &Level) -> Result<(Forms, Forms)> {
         devices: None,
         ..level.clone()
     };
-    cluster.system.name = "between groups".to_owned();
+    "between groups".clone_into(&mut cluster.system.name);
     cluster.system.levels = vec![level];
     (cluster.system.host, cluster.system.tiers) = (None, Vec::new());
     cluster.system.paths = Vec::new();

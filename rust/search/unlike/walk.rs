@@ -10,6 +10,7 @@ use crate::control::Control;
 use crate::plan::Rule;
 use crate::search::space::Space;
 use crate::solve::{Best, Entry};
+use std::collections::BTreeMap;
 
 /// Bits of a combination's index that count within its unit.
 const UNIT_BITS: u32 = 40;
@@ -98,6 +99,8 @@ pub(super) struct Walk<'a> {
     threshold: f64,
     index: u64,
     decays: Vec<f64>,
+    /// Combinations of stages by the most that each part may have.
+    ways: BTreeMap<[u32; MOST_GROUPS], u64>,
     found: Vec<Combination>,
     outcome: UnitOutcome,
 }
@@ -119,6 +122,7 @@ impl<'a> Walk<'a> {
             threshold,
             index: (index as u64) << UNIT_BITS,
             decays: decays(unit.micro_batches, layers),
+            ways: BTreeMap::new(),
             found: Vec::new(),
             outcome: UnitOutcome {
                 best: Best::new(task.top),
@@ -133,28 +137,37 @@ impl<'a> Walk<'a> {
 
     /// A time that no plan of the unit beats.
     pub(super) fn bound(&self) -> f64 {
-        let picks = self.picks();
-        let bounds = picks.iter().map(|pick| pick.bound(&self.decays));
-        bounds.fold(f64::INFINITY, f64::min)
+        let mut least = f64::INFINITY;
+        self.each_pick(|pick| least = least.min(pick.bound(&self.decays)));
+        least
     }
 
     /// Offers times of a few plans on as many stages as there may be, those of the least bounds.
     pub(super) fn seed(mut self, best: &mut Best<()>) {
-        let mut picks = self.picks();
-        picks.retain(|pick| self.runs(pick.parts().iter().map(|part| part.stages).sum()));
-        picks.sort_by(|a, b| a.bound(&self.decays).total_cmp(&b.bound(&self.decays)));
-        let mut dealing = Dealing::new();
-        for (index, pick) in (0..).zip(picks.iter().take(SEEDS)) {
-            let limit = best.threshold().unwrap_or(f64::INFINITY);
-            if self.task.control.is_cancelled() || pick.bound(&self.decays) >= limit {
-                break;
-            }
-            let seating = Seating::new(&self, pick);
-            if let Some(plan) = dealing.best(&mut self, seating, limit) {
-                let key = plan.step_time_s;
-                best.push(Entry {
+        let mut picks = Best::new(SEEDS);
+        let mut index = 0;
+        self.each_pick(|pick| {
+            index += 1;
+            if self.runs(pick.parts().iter().map(|part| part.stages).sum()) {
+                let key = pick.bound(&self.decays);
+                picks.push(Entry {
                     key,
                     index,
+                    item: pick,
+                });
+            }
+        });
+        let mut dealing = Dealing::new();
+        for Entry { key, index, item } in picks.entries() {
+            let limit = best.threshold().unwrap_or(f64::INFINITY);
+            if self.task.control.is_cancelled() || *key >= limit {
+                break;
+            }
+            let seating = Seating::new(&self, item);
+            if let Some(plan) = dealing.best(&mut self, seating, limit) {
+                best.push(Entry {
+                    key: plan.step_time_s,
+                    index: *index,
                     item: (),
                 });
             }
@@ -163,12 +176,18 @@ impl<'a> Walk<'a> {
 
     /// Prices every combination of the unit that its bound does not exclude.
     pub(super) fn run(mut self) -> UnitOutcome {
-        for mut pick in self.picks() {
-            if self.task.control.is_cancelled() {
-                return self.outcome;
+        for order in orders(self.choices.len()) {
+            for index in 0..self.picks(&order) {
+                if self.task.control.is_cancelled() {
+                    return self.outcome;
+                }
+                if let Some(mut pick) = self.pick(&order, index) {
+                    self.outcome.combinations += self.ways(&pick);
+                    if !self.excludes(pick.bound(&self.decays)) {
+                        self.descend(&mut pick, 0);
+                    }
+                }
             }
-            self.outcome.combinations += self.ways(pick.parts());
-            self.descend(&mut pick, 0);
         }
         let mut found = std::mem::take(&mut self.found);
         found.sort_by(|a, b| a.bound.total_cmp(&b.bound).then(a.ordinal.cmp(&b.ordinal)));
@@ -193,27 +212,55 @@ impl<'a> Walk<'a> {
         own.min(self.threshold)
     }
 
-    /// Every choice of each group in every order, on as many stages as there may be.
-    fn picks(&self) -> Vec<Pick> {
-        let mut picks = Vec::new();
+    /// How many choices of each group an order has.
+    fn picks(&self, order: &[usize]) -> usize {
+        let counts = order.iter().map(|&group| self.choices[group].len());
+        counts.product()
+    }
+
+    /// Calls `each` with every choice of each group in every order.
+    fn each_pick(&self, mut each: impl FnMut(Pick)) {
         for order in orders(self.choices.len()) {
-            let counts = order.iter().map(|&group| self.choices[group].len());
-            let all: usize = counts.product();
-            for pick in 0..all {
-                let mut parts = [Part::default(); MOST_GROUPS];
-                let mut rest = pick;
-                for (part, &group) in parts.iter_mut().zip(&order) {
-                    let count = self.choices[group].len();
-                    (part.group, part.choice) = (group, rest % count);
-                    part.stages = self.most(part);
-                    rest /= count;
+            for index in 0..self.picks(&order) {
+                if self.task.control.is_cancelled() {
+                    return;
                 }
-                if !self.repeats(&parts[..order.len()]) {
-                    picks.push(self.pick(order.len(), parts));
+                if let Some(pick) = self.pick(&order, index) {
+                    each(pick);
                 }
             }
         }
-        picks
+    }
+
+    /// One choice of each group of an order, on as many stages as there may be; nothing where it
+    /// repeats another plan.
+    fn pick(&self, order: &[usize], index: usize) -> Option<Pick> {
+        let (mut parts, mut rest) = ([Part::default(); MOST_GROUPS], index);
+        for (part, &group) in parts.iter_mut().zip(order) {
+            let count = self.choices[group].len();
+            (part.group, part.choice) = (group, rest % count);
+            part.stages = self.most(part);
+            rest /= count;
+        }
+        let used = order.len();
+        if self.repeats(&parts[..used]) {
+            return None;
+        }
+        let choice = |place: usize| &self.choices[parts[place].group][parts[place].choice];
+        let reference = choice(0);
+        let (mut paces, mut extras) = ([1.0; MOST_GROUPS], [0.0; MOST_GROUPS]);
+        for (place, pace) in paces.iter_mut().enumerate().take(used).skip(1) {
+            *pace = choice(place).pace(reference, &self.task.groups.ranges);
+        }
+        extras[0] += reference.ends[0];
+        extras[used - 1] += choice(used - 1).ends[1];
+        Some(Pick {
+            used,
+            parts,
+            paces,
+            extras,
+            work: reference.work,
+        })
     }
 
     /// True where no stage has replicas, so that plans of ZeRO stage 0 are the same.
@@ -221,29 +268,6 @@ impl<'a> Walk<'a> {
         let alone = |part: &Part| self.choices[part.group][part.choice].alone;
         let free = self.task.space.zero.is_none() && self.unit.zero > 0;
         free && parts.iter().all(alone)
-    }
-
-    fn pick(&self, used: usize, parts: [Part; MOST_GROUPS]) -> Pick {
-        let ranges = &self.task.groups.ranges;
-        let choice = |place: usize| {
-            let part: &Part = &parts[place];
-            &self.choices[part.group][part.choice]
-        };
-        let reference = choice(0);
-        let (mut paces, mut extras) = ([1.0; MOST_GROUPS], [0.0; MOST_GROUPS]);
-        for place in 1..used {
-            paces[place] = choice(place).pace(reference, ranges);
-        }
-        extras[0] += reference.ends[0];
-        extras[used - 1] += choice(used - 1).ends[1];
-        let layers = ranges.layers().iter();
-        Pick {
-            used,
-            parts,
-            paces,
-            extras,
-            work: layers.map(|&block| reference.least[block]).sum(),
-        }
     }
 
     /// `(1 - 1/m)` to the power of so many stages.
@@ -267,26 +291,29 @@ impl<'a> Walk<'a> {
         stages <= self.layers() && listed.is_none_or(|list| list.contains(&stages))
     }
 
-    /// Combinations of stages that parts may have.
-    fn ways(&self, parts: &[Part]) -> u64 {
+    /// Combinations of stages that a pick may have.
+    fn ways(&mut self, pick: &Pick) -> u64 {
+        let most = pick.parts.map(|part| part.stages);
+        if let Some(&known) = self.ways.get(&most) {
+            return known;
+        }
         let layers = self.layers() as usize;
         let mut ways = vec![0_u64; layers + 1];
         ways[0] = 1;
-        for part in parts {
-            let most = self.most(part) as usize;
+        for part in pick.parts() {
             let mut more = vec![0_u64; layers + 1];
-            for (stages, way) in ways.iter().enumerate().filter(|(_, way)| **way > 0) {
-                let last = layers.min(stages + most);
-                more[(stages + 1).min(layers + 1)..=last]
-                    .iter_mut()
-                    .for_each(|sum| *sum += way);
+            for (stages, way) in ways.iter().enumerate() {
+                let end = layers.min(stages + part.stages as usize);
+                for sum in more.iter_mut().take(end + 1).skip(stages + 1) {
+                    *sum += way;
+                }
             }
             ways = more;
         }
-        let counted = (0..).zip(&ways);
-        counted
-            .map(|(p, w)| if self.runs(p) { *w } else { 0 })
-            .sum()
+        let counted = (0..).zip(&ways).filter(|(stages, _)| self.runs(*stages));
+        let sum = counted.map(|(_, ways)| ways).sum();
+        self.ways.insert(most, sum);
+        sum
     }
 
     /// Keeps the combinations whose bound is of use, from the most stages down: with fewer stages the
