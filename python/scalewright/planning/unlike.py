@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,7 +66,9 @@ class UnlikeSearch:
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""
         stamps = [job.stamp() for job in self.jobs]
-        files = [file for job in self.jobs for file in (*job.system.overrides, *job.model.overrides)]
+        files = [
+            file for job in self.jobs for file in (*job.system.overrides, *job.model.overrides)
+        ]
         common = stamp(tuple(dict.fromkeys(files)))
         own = [{key: of[key] for key in of if key not in common} for of in stamps]
         return {**common, "group_jobs": own, **self.values}
@@ -157,6 +160,10 @@ def _level(between: object, overrides: Sequence[str | Path]) -> dict[str, Any]:
     for level in levels:
         if level["name"] == wanted:
             return dict(level)
-    known = ", ".join(str(level["name"]) for level in levels)
-    message = f"between: unknown name '{wanted}'; allowed: a level of {name}: {known}"
+    known = [str(level["name"]) for level in levels]
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.0)
+    message = (
+        f"between: unknown name '{wanted}'; allowed: a level of {name}: {', '.join(known)}; "
+        f"nearest: {', '.join(near)}"
+    )
     raise UnknownNameError(message)

@@ -56,6 +56,9 @@ def _plans(found: UnlikeSearch):  # noqa: ANN202 - a table
     systems = [job.system for job in found.jobs]
     names = [f"{system.devices} x {system.name}" for system in systems]
     rows = table("rank", "step", "tokens/s", "data", "micro-batch", "schedule", "ZeRO", *names)
+    for column in rows.columns[-len(names) :]:
+        column.justify = "left"
+        column.no_wrap = False
     for rank, plan in enumerate(found.best, start=1):
         rows.add_row(
             str(rank),
@@ -74,10 +77,17 @@ def _use(use: Mapping[str, Any]) -> str:
     """Return how a group is used in a few words."""
     if use["stages"] == 0:
         return "left out"
-    parallel = ", sequence parallel" if use["sequence_parallel"] else ""
-    unused = f", {use['devices_unused']} unused" if use["devices_unused"] else ""
-    stages = f"{use['stages']} stages of tensor {use['tensor']}{parallel}"
-    return f"{stages}, recompute {use['recompute']}{unused}"
+    parts = [
+        f"{use['stages']} {'stage' if use['stages'] == 1 else 'stages'} of tensor {use['tensor']}"
+    ]
+    if use["expert"] > 1 or use["expert_tensor"] != use["tensor"]:
+        parts.append(f"expert {use['expert']} x {use['expert_tensor']}")
+    if use["sequence_parallel"]:
+        parts.append("sequence parallel")
+    parts.append(f"recompute {use['recompute']}")
+    if use["devices_unused"]:
+        parts.append(f"{use['devices_unused']} unused")
+    return ", ".join(parts)
 
 
 def _stages(plan: Mapping[str, Any]):  # noqa: ANN202 - a table
@@ -98,7 +108,7 @@ def _stages(plan: Mapping[str, Any]):  # noqa: ANN202 - a table
 
 
 def _alike(stages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
-    """Yield the first and last number of stages in a row that are alike in time, and the fullest."""
+    """Yield first and last number of stages in a row that take the same, and the fullest."""
     begin = 0
     for place, stage in enumerate(stages):
         after = stages[place + 1] if place + 1 < len(stages) else None
