@@ -37,6 +37,10 @@ impl Groups {
                 return Err(Error::inconsistent(what));
             }
         }
+        if u32::try_from(first.training.global_batch).is_err() {
+            let (got, allowed) = (first.training.global_batch, "up to 2^32 - 1 sequences");
+            return Err(Error::invalid("training.global_batch", got, allowed));
+        }
         let (send, sum) = match between {
             Some(level) => joined(first, level)?,
             None if jobs.len() == 1 => {

@@ -7,7 +7,7 @@ use super::deal::{Dealing, Seating};
 use super::groups::{Groups, MOST_GROUPS};
 use super::unit::{Unit, orders};
 use crate::control::Control;
-use crate::plan::Rule;
+use crate::plan::{Rule, Schedule};
 use crate::search::space::Space;
 use crate::solve::{Best, Entry};
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 const UNIT_BITS: u32 = 40;
 /// Room for rounding: bounds add in another order than prices.
 pub(super) const SLACK: f64 = 1e-12;
+/// Combinations that wait for their turn at most: memory is bounded, order is not lost.
+const WAITING: usize = 1 << 17;
 /// Plans of a unit that are tried for a first time to beat.
 const SEEDS: usize = 16;
 
@@ -98,6 +100,7 @@ pub(super) struct Walk<'a> {
     /// Seconds of a step that a plan must beat to be of use, found in units before.
     threshold: f64,
     index: u64,
+    ordinal: u64,
     decays: Vec<f64>,
     /// Combinations of stages by the most that each part may have.
     ways: BTreeMap<[u32; MOST_GROUPS], u64>,
@@ -121,6 +124,7 @@ impl<'a> Walk<'a> {
             choices,
             threshold,
             index: (index as u64) << UNIT_BITS,
+            ordinal: 0,
             decays: decays(unit.micro_batches, layers),
             ways: BTreeMap::new(),
             found: Vec::new(),
@@ -148,7 +152,7 @@ impl<'a> Walk<'a> {
         let mut index = 0;
         self.each_pick(|pick| {
             index += 1;
-            if self.runs(pick.parts().iter().map(|part| part.stages).sum()) {
+            if let Some(pick) = self.fitted(pick) {
                 let key = pick.bound(&self.decays);
                 picks.push(Entry {
                     key,
@@ -176,6 +180,7 @@ impl<'a> Walk<'a> {
 
     /// Prices every combination of the unit that its bound does not exclude.
     pub(super) fn run(mut self) -> UnitOutcome {
+        let mut dealing = Dealing::new();
         for order in orders(self.choices.len()) {
             for index in 0..self.picks(&order) {
                 if self.task.control.is_cancelled() {
@@ -184,21 +189,27 @@ impl<'a> Walk<'a> {
                 if let Some(mut pick) = self.pick(&order, index) {
                     self.outcome.combinations += self.ways(&pick);
                     if !self.excludes(pick.bound(&self.decays)) {
-                        self.descend(&mut pick, 0);
+                        self.descend(&mut pick, 0, &mut dealing);
                     }
                 }
             }
         }
+        self.price_found(&mut dealing);
+        self.outcome
+    }
+
+    /// Prices the combinations that wait, the most promising first.
+    fn price_found(&mut self, dealing: &mut Dealing) {
         let mut found = std::mem::take(&mut self.found);
         found.sort_by(|a, b| a.bound.total_cmp(&b.bound).then(a.ordinal.cmp(&b.ordinal)));
-        let mut dealing = Dealing::new();
         for combination in &found {
             if self.task.control.is_cancelled() || self.excludes(combination.bound) {
                 break;
             }
-            self.price(combination, &mut dealing);
+            self.price(combination, dealing);
         }
-        self.outcome
+        found.clear();
+        self.found = found;
     }
 
     /// True where a bound shows that no plan behind it is of use.
@@ -288,7 +299,26 @@ impl<'a> Walk<'a> {
     /// True where so many stages may make a pipeline.
     fn runs(&self, stages: u32) -> bool {
         let listed = self.task.space.pipeline.as_ref();
-        stages <= self.layers() && listed.is_none_or(|list| list.contains(&stages))
+        // on one stage both schedules are the same
+        let free = self.task.space.schedule.is_none();
+        let repeats = free && stages == 1 && self.unit.schedule == Schedule::GPipe;
+        let within = stages <= self.layers() && !repeats;
+        within && listed.is_none_or(|list| list.contains(&stages))
+    }
+
+    /// The same on fewer stages, as many as may make a pipeline, the longest parts cut; nothing where
+    /// none may.
+    fn fitted(&self, mut pick: Pick) -> Option<Pick> {
+        let mut stages: u32 = pick.parts().iter().map(|part| part.stages).sum();
+        let least = u32::try_from(pick.used).unwrap_or(u32::MAX);
+        while !self.runs(stages) && stages > least {
+            let parts = &mut pick.parts[..pick.used];
+            if let Some(part) = parts.iter_mut().max_by_key(|part| part.stages) {
+                part.stages -= 1;
+            }
+            stages -= 1;
+        }
+        self.runs(stages).then_some(pick)
     }
 
     /// Combinations of stages that a pick may have.
@@ -318,7 +348,7 @@ impl<'a> Walk<'a> {
 
     /// Keeps the combinations whose bound is of use, from the most stages down: with fewer stages the
     /// bound rises.
-    fn descend(&mut self, pick: &mut Pick, place: usize) {
+    fn descend(&mut self, pick: &mut Pick, place: usize, dealing: &mut Dealing) {
         let most = pick.parts[place].stages;
         for stages in (1..=most).rev() {
             pick.parts[place].stages = stages;
@@ -327,13 +357,17 @@ impl<'a> Walk<'a> {
                 break;
             }
             if place + 1 < pick.used {
-                self.descend(pick, place + 1);
+                self.descend(pick, place + 1, dealing);
             } else if self.runs(pick.parts().iter().map(|part| part.stages).sum()) {
                 self.found.push(Combination {
                     pick: *pick,
                     bound,
-                    ordinal: self.found.len() as u64,
+                    ordinal: self.ordinal,
                 });
+                self.ordinal += 1;
+                if self.found.len() >= WAITING {
+                    self.price_found(dealing);
+                }
             }
         }
         pick.parts[place].stages = most;
