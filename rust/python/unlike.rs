@@ -11,7 +11,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 /// Searches plans on several groups of devices, one job each: the best plans and the counts as JSON text.
-#[allow(clippy::needless_pass_by_value)] // a Python list comes over as an owned one
 #[pyfunction]
 #[pyo3(signature = (jobs, between, space, limits, *, progress=None))]
 pub(super) fn search_unlike(
@@ -23,6 +22,7 @@ pub(super) fn search_unlike(
 ) -> PyResult<String> {
     let (py, space, limits) = (space.py(), text(space)?, text(limits)?);
     let between = between.map(text).transpose()?;
+    let jobs: Vec<_> = jobs.into_iter().map(Bound::unbind).collect();
     let jobs: Vec<_> = jobs.iter().map(|job| &job.get().job).collect();
     enter::long(py, progress, |control| {
         let between: Option<Level> = between.map(|text| from_json("between", text)).transpose()?;
