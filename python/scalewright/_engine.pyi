@@ -48,6 +48,7 @@ __all__ = [
     "schedule_rules",
     "schedule_run",
     "search",
+    "search_unlike",
     "sensitivity",
     "serving_blocks",
     "serving_policy",
@@ -196,6 +197,17 @@ def robust(
 
     The JSON text of what is asked holds `pool`, `samples`, `seed`, `tolerance` and `uncertainty`, a
     share by the name of a constant.
+def search_unlike(
+    jobs: Sequence[Job],
+    between: str | None,
+    space: str,
+    limits: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Search plans on groups of unlike devices, one job each, joined by a fabric level.
+
+    The JSON text holds the best plans with their stages, and the counts.
     """
 
 def estimate_many(

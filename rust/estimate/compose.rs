@@ -377,22 +377,6 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Time of a tensor between two stages.
-    pub(super) fn hop(&self) -> f64 {
-        let plan = self.plan;
-        let training = &self.job.training;
-        let tokens =
-            f64::from(plan.micro_batch) * training.sequence as f64 / f64::from(plan.context);
-        let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
-        let part = bytes / f64::from(plan.tensor);
-        let send = self.links.stage.time(Bytes::new(part)).value();
-        if plan.sequence_parallel {
-            send
-        } else {
-            send + self.links.rejoin.time(Bytes::new(bytes)).value()
-        }
-    }
-
     fn stages(&self, virtuals: &[Virtual; 3], hop: f64) -> Stages {
         let (splits, pairs) = (self.frame.splits, self.frame.pairs);
         let pass = |v: &Virtual| {
@@ -430,6 +414,22 @@ impl<'a> Composer<'a> {
 }
 
 impl Setting<'_> {
+    /// Time of a tensor between two stages.
+    pub(super) fn hop(&self) -> f64 {
+        let plan = self.plan;
+        let training = &self.job.training;
+        let tokens =
+            f64::from(plan.micro_batch) * training.sequence as f64 / f64::from(plan.context);
+        let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
+        let part = bytes / f64::from(plan.tensor);
+        let send = self.links.stage.time(Bytes::new(part)).value();
+        if plan.sequence_parallel {
+            send
+        } else {
+            send + self.links.rejoin.time(Bytes::new(bytes)).value()
+        }
+    }
+
     /// What the first virtual stage, the slowest between and the last one are in some respect.
     pub(super) fn three<T: Default>(&self, of: impl Fn(&Stage) -> T) -> [T; 3] {
         let middle = self.sums.middle.get(self.again.slowest);

@@ -40,6 +40,11 @@ type Dealt = [[f64; MAX_BLOCKS]; 3];
 /// nothing.
 pub(super) fn deal(job: &Job, counts: &Counts, layers: &[usize], choice: Recomputation) -> Dealt {
     let mut dealt = [[0.0; MAX_BLOCKS]; 3];
+    if choice.uniform() {
+        // no policy changes embedding and head
+        dealt[choice.policy as usize] = *counts;
+        return dealt;
+    }
     let mut dealt_layers = [0.0; MAX_BLOCKS];
     let lead = match choice.layers {
         0 => layers.len(),

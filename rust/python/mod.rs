@@ -21,6 +21,7 @@ mod schedules_special;
 mod searching;
 mod serving;
 mod timelines;
+mod unlike;
 
 use pyo3::prelude::*;
 
@@ -73,4 +74,6 @@ mod _engine {
     use super::serving::{serving_blocks, serving_policy, serving_problem};
     #[pymodule_export]
     use super::timelines::simulate_step;
+    #[pymodule_export]
+    use super::unlike::search_unlike;
 }

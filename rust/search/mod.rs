@@ -13,6 +13,7 @@ pub mod sensitivity;
 mod space;
 mod uncertainty;
 mod unit;
+pub mod unlike;
 mod walk;
 mod whole;
 

@@ -18,6 +18,7 @@ from scalewright.cli import (
     offload,
     place,
     plan,
+    plan_unlike,
     rematerialise,
     reproduce,
     schedule,
@@ -29,6 +30,7 @@ from scalewright.cli import (
 OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, 130
 _VERBS = (
     plan,
+    plan_unlike,
     estimate,
     place,
     compare,

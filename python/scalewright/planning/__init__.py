@@ -110,6 +110,7 @@ from scalewright.planning.swarming import Swarm, SwarmStage, swarm, swarm_utiliz
 from scalewright.planning.timeline import CATEGORIES, Flow, Row, Span, Timeline, joined
 from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
 from scalewright.planning.why_not import WhyNot, why_not, why_not_job
+from scalewright.planning.unlike import UnlikeSearch, search_unlike
 
 __all__ = [
     "CATEGORIES",
@@ -174,6 +175,7 @@ __all__ = [
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
+    "UnlikeSearch",
     "WhyNot",
     "assign",
     "assign_with_highs",
@@ -219,6 +221,7 @@ __all__ = [
     "schedules",
     "search",
     "search_job",
+    "search_unlike",
     "sensitivity",
     "sensitivity_job",
     "serving_blocks",

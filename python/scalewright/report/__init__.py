@@ -16,6 +16,7 @@ from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
 from scalewright.report.why_not import show_why_not
+from scalewright.report.unlike import show_unlike
 
 __all__ = [
     "console",
@@ -38,5 +39,6 @@ __all__ = [
     "show_sensitivity",
     "show_serving",
     "show_simulated_step",
+    "show_unlike",
     "show_why_not",
 ]

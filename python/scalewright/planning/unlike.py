@@ -1,0 +1,169 @@
+"""Which plan is best where groups of devices are unlike: a heterogeneous cluster?"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from scalewright import _engine
+from scalewright.catalog import load_entry
+from scalewright.config import json_text, need, space
+from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.planning.inputs import Model, System
+from scalewright.planning.inputs import system as read_system
+from scalewright.planning.job import Job
+from scalewright.planning.stamp import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from scalewright.config import Training
+
+    Group = System | str
+    Between = Mapping[str, object] | str
+
+_LINK = "25 GB/s, 10 us (rate per device and direction, latency), a catalog system or SYSTEM:LEVEL"
+
+_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class UnlikeSearch:
+    """The best plans on groups of unlike devices, best first, and how that is proven."""
+
+    jobs: tuple[Job, ...]
+    """One per group."""
+    values: Mapping[str, Any]
+    """Every field that the engine gives, as in `to_dict`."""
+
+    @property
+    def best(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the best plans, best first; empty where none fits.
+
+        Each has `step_time_s` and its terms, the fields that all stages share, `groups` (how each
+        is used) and `stages` (group, layers, seconds and bytes of each, along the pipeline).
+        """
+        return tuple(self.values["best"])
+
+    @property
+    def feasible(self) -> bool:
+        """Say whether any plan is legal and fits."""
+        return bool(self.values["best"])
+
+    def __len__(self) -> int:
+        """Return how many plans were kept."""
+        return len(self.values["best"])
+
+    def __getitem__(self, rank: int) -> Mapping[str, Any]:
+        """Return the plan of a rank, 0 for the best."""
+        return self.best[rank]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stamped answer, ready for JSON."""
+        stamps = [job.stamp() for job in self.jobs]
+        files = [
+            file for job in self.jobs for file in (*job.system.overrides, *job.model.overrides)
+        ]
+        common = stamp(tuple(dict.fromkeys(files)))
+        own = [{key: of[key] for key in of if key not in common} for of in stamps]
+        return {**common, "group_jobs": own, **self.values}
+
+
+def search_unlike(
+    model: Model,
+    groups: Sequence[Group],
+    training: Training,
+    *,
+    between: Between | None = None,
+    top: int = 10,
+    fix: Mapping[str, object] | None = None,
+    memory_margin: float = 0.0,
+    overrides: Sequence[str | Path] = (),
+    progress: Callable[[int, int], object] | None = None,
+) -> UnlikeSearch:
+    """Find the fastest plans on groups of unlike devices: a heterogeneous cluster.
+
+    Pipeline stages are dealt to the groups. Those of a group share tensor ranks, sequence
+    parallelism and recomputation; all stages share replicas, micro-batch, schedule (`1f1b` or
+    `gpipe`) and ZeRO stage. The order of the groups, how many of them and of their devices are
+    used, and the layers of each stage are found; the answer counts what was priced and what a
+    bound excluded.
+
+    Args:
+        model: What is trained.
+        groups: Up to four: what `scalewright.system` returns, or text as `dgx-h100:32`.
+        training: Batch, sequence, formats, optimizer.
+        between: What joins any two groups: text as `25 GB/s, 10 us` (rate per device and
+            direction, latency), the name of a system, whose outermost level it is, or
+            `SYSTEM:LEVEL`; or the fields of a level. One group needs none.
+        top: How many plans to return.
+        fix: A value or a list of allowed values by plan field; `tensor`, `sequence_parallel` and
+            `recompute` hold for each group, `pipeline` counts the stages of all.
+        memory_margin: Share of each device's memory that must stay free.
+        overrides: User files or directories that add to the catalog or change it, for what is
+            named in text.
+        progress: Called with the parts done and the parts in all.
+
+    Raises:
+        ScalewrightError: A value is wrong, or a plan field does not exist.
+    """
+    need("groups", groups, (list, tuple), "a list of systems, or of text as dgx-h100:32")
+    machines = [_machines(place, group, overrides) for place, group in enumerate(groups)]
+    jobs = tuple(Job(model, system, training, memory_margin) for system in machines)
+    joined = None if between is None else json_text("between", _level(between, overrides))
+    texts = (
+        json_text("space", space({} if fix is None else fix)),
+        json_text("limits", {"top": top}),
+    )
+    handles = [job.handle for job in jobs]
+    start = perf_counter()
+    found = json.loads(_engine.search_unlike(handles, joined, *texts, progress=progress))
+    found["elapsed_s"] = perf_counter() - start
+    return UnlikeSearch(jobs, found)
+
+
+def _machines(place: int, group: object, overrides: Sequence[str | Path]) -> System:
+    """Return the machines of a group."""
+    allowed = "what scalewright.system(...) returns, or text as dgx-h100:32"
+    need(f"groups[{place}]", group, (System, str), allowed)
+    if isinstance(group, System):
+        return group
+    name, colon, devices = str(group).rpartition(":")
+    if not colon or not devices.isdecimal() or len(devices) > _DIGITS:
+        message = f"groups[{place}]: got {group!r:.60}; allowed: {allowed}"
+        raise InvalidError(message)
+    return read_system(name, int(devices), overrides=overrides)
+
+
+def _level(between: object, overrides: Sequence[str | Path]) -> dict[str, Any]:
+    """Return the fields of the level that joins groups."""
+    need("between", between, (str, Mapping), _LINK)
+    if isinstance(between, Mapping):
+        return {"name": "between", "kind": "fat-tree", **between}
+    text = str(between)
+    if "/s" in text:
+        rate, comma, latency = text.partition(",")
+        if not comma:
+            message = f"between: got {text!r:.60}; allowed: {_LINK}"
+            raise InvalidError(message)
+        figures = {"bandwidth": rate.strip(), "latency": latency.strip()}
+        return {"name": "between", "kind": "fat-tree", **figures}
+    name, _, wanted = text.partition(":")
+    levels: list[dict[str, Any]] = load_entry("system", name, overrides).table["levels"]
+    if not wanted:
+        return dict(levels[-1])
+    for level in levels:
+        if level["name"] == wanted:
+            return dict(level)
+    known = [str(level["name"]) for level in levels]
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.0)
+    message = (
+        f"between: unknown name '{wanted}'; allowed: a level of {name}: {', '.join(known)}; "
+        f"nearest: {', '.join(near)}"
+    )
+    raise UnknownNameError(message)
