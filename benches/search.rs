@@ -11,23 +11,30 @@ use scalewright::estimate::Job;
 use scalewright::search::{Limits, Method, Outcome, Space, search};
 use std::time::{Duration, Instant};
 
-fn found(job: &Job, method: Method) -> Outcome {
+/// The reference space, field by field in `spaces/reference.toml`.
+fn reference() -> Space {
+    let text = include_str!("spaces/reference.toml");
+    let fields: toml::Value = toml::from_str(text).unwrap();
+    Space::from_json(&serde_json::to_string(&fields).unwrap()).unwrap()
+}
+
+fn found(job: &Job, space: &Space, method: Method) -> Outcome {
     let limits = Limits {
         method,
         ..Limits::default()
     };
-    search(job, &Space::default(), &limits, &Control::new()).unwrap()
+    search(job, space, &limits, &Control::new()).unwrap()
 }
 
 /// Walks once and prints rates: of all legal plans, and of those whose exact time was computed.
-fn say(devices: u32, job: &Job) {
+fn say(name: &str, job: &Job, space: &Space) {
     for method in [Method::Exhaustive, Method::Bounds] {
         let start = Instant::now();
-        let counts = found(job, method).counts;
+        let counts = found(job, space, method).counts;
         let seconds = start.elapsed().as_secs_f64();
         let legal = counts.legal() as f64;
         println!(
-            "GPT-3 175B on {devices} A100, {method:?}: {legal} legal plans in {seconds:.4} s on one \
+            "{name}, {method:?}: {legal} legal plans in {seconds:.4} s on one \
              core, {:.0} plans/s, {:.1} ns each",
             legal / seconds,
             1e9 * seconds / legal
@@ -49,10 +56,13 @@ fn whole_spaces(criterion: &mut Criterion) {
         .measurement_time(Duration::from_secs(3));
     for devices in [1024, 4096] {
         let job = worlds::gpt3_175b(devices);
-        pool.install(|| say(devices, &job));
+        let name = format!("GPT-3 175B on {devices} A100");
+        pool.install(|| say(&name, &job, &Space::default()));
+        let name = format!("{name}, reference space");
+        pool.install(|| say(&name, &job, &reference()));
         let name = format!("gpt3-175b on {devices} a100, one thread");
         group.bench_function(name, |b| {
-            b.iter(|| pool.install(|| found(&job, Method::Bounds)))
+            b.iter(|| pool.install(|| found(&job, &Space::default(), Method::Bounds)))
         });
     }
     group.finish();

@@ -185,7 +185,7 @@ impl<'a> Composer<'a> {
 
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
     pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
-        let hop = self.hop_between();
+        let hop = self.state.hop;
         let virtuals = self.virtuals(hop);
         let shares = &self.frame.shares;
         let stages = self.stages(&virtuals, hop);
@@ -340,7 +340,7 @@ impl<'a> Composer<'a> {
     /// A pass of one micro-batch through a virtual stage of a kind (0 first, 1 between, 2 last) with the
     /// traffic that the plan adds to it.
     pub(super) fn pass_seconds(&self, position: usize) -> PassSeconds {
-        let sum = &self.virtuals(self.hop_between())[position];
+        let sum = &self.virtuals(self.state.hop)[position];
         PassSeconds {
             forward: sum.forward,
             backward: sum.backward,
@@ -353,11 +353,7 @@ impl<'a> Composer<'a> {
     fn sends(&self, sum: &mut Virtual, position: usize, hop: f64) {
         // under compute a send still takes its share of the compute units
         let overlap = self.plan.overlap_pipeline;
-        let share = if overlap {
-            self.job.cluster.device.contention()
-        } else {
-            1.0
-        };
+        let share = if overlap { self.state.contention } else { 1.0 };
         let hop = hop * share;
         if position < 2 {
             sum.forward += hop;
@@ -366,14 +362,6 @@ impl<'a> Composer<'a> {
         if position > 0 && !self.job.training.forward_only {
             sum.backward += hop;
             sum.send += hop;
-        }
-    }
-
-    fn hop_between(&self) -> f64 {
-        if self.chunks.count > 1 {
-            self.hop()
-        } else {
-            0.0
         }
     }
 

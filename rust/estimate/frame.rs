@@ -134,6 +134,8 @@ impl Seat {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shares {
     held: [[f64; 3]; 3],
+    /// The same divided by the copies.
+    runs: [[f64; 3]; 3],
     /// Copies of each stage: a rank runs a micro-batch through one of them.
     pub(super) copies: f64,
 }
@@ -141,10 +143,12 @@ pub(super) struct Shares {
 impl Shares {
     fn new(plan: &Plan) -> Self {
         let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
-        let held = |device: u32| held(rule, shape, device);
+        let held = [0, 1, plan.pipeline - 1].map(|device| held(rule, shape, device));
+        let copies = f64::from(rule.copies(shape));
         Self {
-            held: [held(0), held(1), held(plan.pipeline - 1)],
-            copies: f64::from(rule.copies(shape)),
+            held,
+            runs: held.map(|stages| stages.map(|count| count / copies)),
+            copies,
         }
     }
 
@@ -161,7 +165,8 @@ impl Shares {
         position: usize,
         of: impl Fn(&T) -> f64,
     ) -> f64 {
-        self.all(virtuals, position, of) / self.copies
+        let [first, middle, last] = self.runs[position];
+        first * of(&virtuals[0]) + middle * of(&virtuals[1]) + last * of(&virtuals[2])
     }
 
     /// First, middle and last virtual stages that a rank holds.
@@ -171,7 +176,7 @@ impl Shares {
 
     /// First, middle and last virtual stages that a rank runs of one micro-batch.
     pub(super) fn runs(&self, position: usize) -> [f64; 3] {
-        self.held[position].map(|held| held / self.copies)
+        self.runs[position]
     }
 }
 

@@ -24,6 +24,10 @@ pub struct State {
     pub(super) after: [After; 3],
     /// Sum of tied embeddings between first and last stage.
     pub(super) embedding_sync: f64,
+    /// A tensor between two stages, seconds; none with one virtual stage.
+    pub(super) hop: f64,
+    /// Share of compute that traffic under it takes.
+    pub(super) contention: f64,
 }
 
 /// What follows the last backward pass on the ranks of one position.
@@ -53,6 +57,8 @@ impl State {
             scatters: [0.0; 3],
             after: [After::default(); 3],
             embedding_sync: 0.0,
+            hop: 0.0,
+            contention: 0.0,
         };
         state.refill(setting);
         state
@@ -67,6 +73,12 @@ impl State {
     pub fn refill(&mut self, setting: &Setting) {
         let seats = setting.frame.seats.iter();
         self.middle = setting.again.slowest;
+        self.contention = setting.job.cluster.device.contention();
+        self.hop = if setting.chunks.count > 1 {
+            setting.hop()
+        } else {
+            0.0
+        };
         self.residents.clear();
         self.residents
             .extend(seats.map(|seat| setting.state_of(seat)));

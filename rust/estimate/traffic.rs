@@ -87,8 +87,7 @@ impl Composer<'_> {
         if !overlap {
             return traffic;
         }
-        let contention = self.job.cluster.device.contention();
-        uncovered(traffic, cover, pieces, contention)
+        uncovered(traffic, cover, pieces, self.state.contention)
     }
 }
 
@@ -179,9 +178,10 @@ impl Setting<'_> {
 /// What `cover` does not hide of `traffic` that comes in `pieces`, one of which has no neighbour to
 /// run under, and which takes the share `contention` of compute meanwhile.
 pub(super) fn uncovered(traffic: f64, cover: f64, pieces: f64, contention: f64) -> f64 {
-    let one = traffic / pieces.max(1.0);
+    let share = 1.0 / pieces.max(1.0);
+    let one = traffic * share;
     let slowed = traffic * contention;
-    let rest = traffic - cover * (1.0 - 1.0 / pieces.max(1.0));
+    let rest = traffic - cover * (1.0 - share);
     one.max(slowed).max(rest)
 }
 

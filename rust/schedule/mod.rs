@@ -64,8 +64,12 @@ pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
         return Makespan::NOTHING;
     }
     let stages = kind.reads(stages);
-    let rule = kind.rule();
-    if !rule.flushes() || rule.bypasses() {
+    // those that a search tries first need not be asked
+    let plain = matches!(
+        kind,
+        Kind::GPipe | Kind::OneForwardOneBackward | Kind::Interleaved
+    );
+    if !plain && (!kind.rule().flushes() || kind.rule().bypasses()) {
         let work = kind.busiest(&stages) * f64::from(micro_batches);
         return Makespan::at_least(work.value());
     }
@@ -235,6 +239,13 @@ impl Kind {
     /// The stages as this schedule runs them: one chunk each unless it deals several, the backward
     /// pass whole unless it splits it.
     fn reads(self, stages: &Stages) -> Stages {
+        if matches!(self, Self::GPipe | Self::OneForwardOneBackward) {
+            return Stages {
+                chunks: 1,
+                ..*stages
+            }
+            .merged();
+        }
         let one = self.rule().chunks() == 1;
         let chunks = if one { 1 } else { stages.chunks };
         let read = Stages { chunks, ..*stages };

@@ -52,10 +52,13 @@ impl<T: Clone> Frontier<T> {
     /// beaten or is held already.
     pub fn covers(&self, at: &Coordinates, first: u64) -> bool {
         let near = self.corners.partition_point(|held| held.at[0] <= at[0]);
-        // the nearest in the first coordinate is likely to be least in the others
+        // in the plane the nearest in the first coordinate is least in the other
+        let plane = at[2..].iter().all(|c| *c == 0.0);
+        let looked_at = if plane { 1 } else { near };
         self.corners[..near]
             .iter()
             .rev()
+            .take(looked_at)
             .any(|held| below(&held.at, at) && (held.index <= first || held.at != *at))
     }
 
