@@ -7,7 +7,7 @@ use super::chunk::{Chunks, Counts};
 use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
-use super::recomputed::{Recomputed, deal};
+use super::recomputed::{Again, Recomputed, deal};
 use super::state::State;
 use super::sums::{Stage, Sums, Virtual};
 use crate::plan::{Plan, Purpose, RecomputePolicy};
@@ -184,6 +184,7 @@ impl<'a> Composer<'a> {
     }
 
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
+    #[inline]
     pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
         let hop = self.state.hop;
         let virtuals = self.virtuals(hop);
@@ -318,11 +319,11 @@ impl<'a> Composer<'a> {
     }
 
     /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
+    #[inline]
     fn virtuals(&self, hop: f64) -> [Virtual; 3] {
         let mut virtuals = self.three(|stage| stage.work);
-        let again = self.again_seconds();
         for (position, sum) in virtuals.iter_mut().enumerate() {
-            sum.backward += again[position];
+            sum.backward += self.again(position).map_or(0.0, |a| a.seconds);
             if self.frame.splits {
                 sum.backward += sum.under_weight;
             }
@@ -425,15 +426,22 @@ impl Setting<'_> {
         [of(first), middle.map_or_else(T::default, &of), of(last)]
     }
 
-    /// Seconds that each of those computes again.
-    pub(super) fn again_seconds(&self) -> [f64; 3] {
-        let middle = self.again.middle.get(self.again.slowest);
-        let [first, last] = &self.again.ends;
-        [
-            first.seconds,
-            middle.map_or(0.0, |a| a.seconds),
-            last.seconds,
-        ]
+    /// The virtual stage of one kind; none between the ends of a pipeline without such.
+    pub(super) fn stage(&self, position: usize) -> Option<&Stage> {
+        match position {
+            0 => Some(&self.sums.ends[0]),
+            1 => self.sums.middle.get(self.again.slowest),
+            _ => Some(&self.sums.ends[1]),
+        }
+    }
+
+    /// What that one keeps and computes again.
+    pub(super) fn again(&self, position: usize) -> Option<&Again> {
+        match position {
+            0 => Some(&self.again.ends[0]),
+            1 => self.again.middle.get(self.again.slowest),
+            _ => Some(&self.again.ends[1]),
+        }
     }
 
     /// True where some rank is a first, middle or last one.

@@ -2,7 +2,7 @@
 
 use super::chunk::Counts;
 use super::compose::{Composer, Parts, Setting};
-use super::sums::{Detail, Stage, Virtual};
+use super::sums::Virtual;
 use super::traffic::uncovered;
 use crate::hardware::Host;
 use crate::memory::host_optimizer_traffic;
@@ -37,12 +37,19 @@ impl Offload {
         [reduce, reducing, early]: [f64; 3],
     ) -> Self {
         let (shares, after) = (&composer.frame.shares, &composer.state.after[position]);
-        let details = composer.three(|stage| stage.detail);
-        let again = composer.again_seconds();
-        let detail = |of: fn(&Detail) -> f64| shares.passes(&details, position, of);
+        let kinds = [0, 1, 2];
+        let of_layers = |kind: &usize| {
+            let alone = composer.stage(*kind);
+            let alone = alone.map_or(0.0, |stage| stage.detail.layer_time.backward);
+            alone + composer.again(*kind).map_or(0.0, |again| again.seconds)
+        };
+        let of_head = |kind: &usize| {
+            let stage = composer.stage(*kind);
+            stage.map_or(0.0, |stage| stage.detail.head_time.backward)
+        };
         let backward = shares.passes(virtuals, position, |v| v.backward);
-        let layers = detail(|d| d.layer_time.backward) + shares.passes(&again, position, |a| *a);
-        let behind = detail(|d| d.head_time.backward);
+        let layers = shares.passes(&kinds, position, of_layers);
+        let behind = shares.passes(&kinds, position, of_head);
         Self {
             elements: after.elements,
             layers: after.layers,
@@ -188,9 +195,11 @@ impl Composer<'_> {
     /// run under the head, and a backward pass by `u - min(s, H)`, since the head runs first and
     /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) counts to the layers.
     pub(super) fn swap_activations(&self, sum: &mut Virtual, position: usize) {
-        let (stage, kept) = self.swapped(position);
-        let again = self.again_seconds()[position];
-        let copy = self.host_copy(kept * self.offloaded_share());
+        let (Some(stage), Some(again)) = (self.stage(position), self.again(position)) else {
+            return;
+        };
+        let copy = self.host_copy(again.layers * self.offloaded_share());
+        let again = again.seconds;
         let count = self.state.layers[position];
         let one = copy / count.max(1.0);
         let late = |cover: f64| uncovered(copy, cover, count, CONTENTION);
@@ -208,14 +217,6 @@ impl Composer<'_> {
         sum.forward += forward;
         sum.backward += backward;
         sum.offload_exposed = forward + backward;
-    }
-
-    /// A virtual stage and the bytes that its layers keep, per micro-batch.
-    fn swapped(&self, position: usize) -> (Stage, f64) {
-        let [first, last] = &self.again.ends;
-        let middle = self.again.middle.get(self.again.slowest);
-        let kept = [first.layers, middle.map_or(0.0, |a| a.layers), last.layers];
-        (self.three(|stage| *stage)[position], kept[position])
     }
 
     /// Gradients travel to the host block by block behind their reduction, the host updates block by
@@ -258,8 +259,8 @@ impl Composer<'_> {
     ) {
         let (shares, rounds) = (&self.frame.shares, self.micro_batches());
         parts.offload_exposed = shares.passes(virtuals, busiest, |v| v.offload_exposed) * rounds;
-        let kept = [0, 1, 2].map(|position| self.swapped(position).1);
-        let kept = shares.passes(&kept, busiest, |kept| *kept) * rounds;
+        let kept = |kind: &usize| self.again(*kind).map_or(0.0, |again| again.layers);
+        let kept = shares.passes(&[0, 1, 2], busiest, kept) * rounds;
         let copies = 2.0 * self.host_copy(kept * self.offloaded_share());
         parts.offload_hidden = (copies - parts.offload_exposed).max(0.0);
     }
