@@ -45,13 +45,22 @@ def progress_bar(what: str) -> Generator[Callable[[int, int], None] | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(what, total=0, rate="")
 
         def report(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+            speed = progress.tasks[0].speed
+            rate = "" if speed is None else f"{speed:,.0f}/s"
+            progress.update(task, completed=done, total=total, rate=rate)
 
         yield report
