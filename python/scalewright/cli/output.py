@@ -50,17 +50,19 @@ def progress_bar(what: str) -> Generator[Callable[[int, int], None] | None]:
     columns = (
         TextColumn(what),
         BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f}"),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[counts]}"),
         TimeRemainingColumn(),
         TextColumn("left"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=0, rate="")
+        task = progress.add_task(what, total=None, counts="")
 
         def report(done: int, total: int) -> None:
-            speed = progress.tasks[0].speed
-            rate = "" if speed is None else f"{speed:,.0f}/s"
-            progress.update(task, completed=done, total=total, rate=rate)
+            shown = progress.tasks[0]
+            if done < shown.completed:
+                progress.reset(task)  # the next stage of the work begins
+            rate = "" if shown.speed is None else f", {shown.speed:,.0f}/s"
+            counts = f"{done:,} of {total:,}{rate}"
+            progress.update(task, completed=done, total=total, counts=counts)
 
         yield report

@@ -49,14 +49,15 @@ class Checkpoint:
         """
         self._place = place_of("checkpoint", path)
         self._search = search
-        self._asked = {
+        job = question.to_dict()
+        self._asked: dict[str, Any] = {
             "engine_version": _engine.version(),
-            "job": question.to_dict(),
+            "space": job.pop("space"),
+            "limits": job.pop("limits"),
+            "job": job,
             "units": search.units,
             "waves": list(search.waves),
         }
-        for name in ("space", "limits"):
-            self._asked[name] = self._asked["job"].pop(name)
         self._start = self._written = perf_counter()
         self.standing = self._read()
         if self.standing.report is None:

@@ -68,20 +68,20 @@ class Table:
     def _batches(
         self,
         search: _engine.Search,
-        schema: Any,
-        progress: Progress | None,  # noqa: ANN401
+        schema: Any,  # noqa: ANN401 - as above
+        progress: Progress | None,
     ) -> Iterator[Any]:
         """Yield tables of some rows each, so that memory stays bounded and row groups large."""
         held: list[Any] = []
         for unit in range(search.units):
             held.append(self._batch(search, schema, unit))
             if sum(table.num_rows for table in held) >= _ROWS:
-                yield self._arrow.concat_tables(held)
+                yield self._arrow.concat_tables(held).combine_chunks()
                 held = []
             if progress is not None:
                 progress(unit + 1, search.units)
         if held:
-            yield self._arrow.concat_tables(held)
+            yield self._arrow.concat_tables(held).combine_chunks()
 
     def _batch(self, search: _engine.Search, schema: Any, unit: int) -> Any:  # noqa: ANN401
         """Return the plans of a unit."""
