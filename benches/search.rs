@@ -8,34 +8,37 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::estimate::Job;
-use scalewright::search::{Limits, Outcome, Space, search};
+use scalewright::search::{Limits, Method, Outcome, Space, search};
 use std::time::{Duration, Instant};
 
-fn found(job: &Job) -> Outcome {
-    search(job, &Space::default(), Limits::default(), &Control::new()).unwrap()
+fn found(job: &Job, method: Method) -> Outcome {
+    let limits = Limits {
+        method,
+        ..Limits::default()
+    };
+    search(job, &Space::default(), &limits, &Control::new()).unwrap()
 }
 
 /// Walks once and prints rates: of all legal plans, and of those whose exact time was computed.
 fn say(devices: u32, job: &Job) {
-    let start = Instant::now();
-    let outcome = found(job);
-    let seconds = start.elapsed().as_secs_f64();
-    let legal = outcome.feasible + outcome.rejections.unfit;
-    let bounded = 100.0 * outcome.bounded as f64 / outcome.feasible.max(1) as f64;
-    println!(
-        "GPT-3 175B on {devices} A100: {legal} legal plans in {seconds:.4} s on one core, \
-         {:.0} plans/s, {:.0} ns each",
-        legal as f64 / seconds,
-        1e9 * seconds / legal as f64
-    );
-    println!(
-        "  {} do not fit, {} fit; of these {} priced ({:.0} priced/s), {} excluded by a bound ({bounded:.1} %)",
-        outcome.rejections.unfit,
-        outcome.feasible,
-        outcome.priced,
-        outcome.priced as f64 / seconds,
-        outcome.bounded,
-    );
+    for method in [Method::Exhaustive, Method::Bounds] {
+        let start = Instant::now();
+        let counts = found(job, method).counts;
+        let seconds = start.elapsed().as_secs_f64();
+        let legal = counts.legal() as f64;
+        println!(
+            "GPT-3 175B on {devices} A100, {method:?}: {legal} legal plans in {seconds:.4} s on one \
+             core, {:.0} plans/s, {:.1} ns each",
+            legal / seconds,
+            1e9 * seconds / legal
+        );
+        println!(
+            "  {} priced, {} excluded by bounds, {} do not fit",
+            counts.priced,
+            counts.excluded(),
+            counts.not_fitting()
+        );
+    }
 }
 
 fn whole_spaces(criterion: &mut Criterion) {
@@ -48,7 +51,9 @@ fn whole_spaces(criterion: &mut Criterion) {
         let job = worlds::gpt3_175b(devices);
         pool.install(|| say(devices, &job));
         let name = format!("gpt3-175b on {devices} a100, one thread");
-        group.bench_function(name, |b| b.iter(|| pool.install(|| found(&job))));
+        group.bench_function(name, |b| {
+            b.iter(|| pool.install(|| found(&job, Method::Bounds)))
+        });
     }
     group.finish();
 }

@@ -8,10 +8,14 @@ use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::error::Error;
-use scalewright::estimate::{COLUMNS, Composed, Job, Row, Spill, estimate_many, price, spilled};
+use scalewright::estimate::{
+    COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
+};
 use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule};
-use scalewright::search::{Limits, Objective, Offload, Outcome, SearchReport, Space, search};
-use scalewright::units::Bytes;
+use scalewright::search::{
+    Limits, Method, Objective, Offload, Outcome, Part, Search, SearchReport, Space, search,
+};
+use scalewright::units::{Bytes, Dollars};
 use worlds::jobs::{self, priced};
 
 /// Every plan with each of the values in one field.
@@ -141,7 +145,7 @@ fn brute_force(job: &Job, space: &Space) -> Vec<(Plan, Composed)> {
         .collect()
 }
 
-fn found(job: &Job, space: &Space, limits: Limits) -> Outcome {
+fn found(job: &Job, space: &Space, limits: &Limits) -> Outcome {
     search(job, space, limits, &Control::new()).unwrap()
 }
 
@@ -205,6 +209,7 @@ fn small_jobs() -> impl Strategy<Value = Job> {
             let mut cluster = worlds::nodes_of_eight(1 << exponent);
             let tier = cluster.device.tiers.last_mut().unwrap();
             tier.capacity = scalewright::units::Bytes::new(gigabytes * 1e9);
+            cluster.system.price.rent_per_device_hour = Some(Dollars::new(2.0));
             jobs::job(&text, &cluster, &jobs::training(batch, 2048, ""))
         })
 }
@@ -236,8 +241,43 @@ fn spaces() -> impl Strategy<Value = Space> {
         })
 }
 
+/// A search in device memory alone.
+fn never() -> Limits {
+    Limits {
+        offload: Offload::Never,
+        ..Limits::default()
+    }
+}
+
+/// What a plan measures, by way of its full estimate.
+fn measure(job: &Job, plan: &Plan, composed: &Composed, objective: Objective) -> f64 {
+    match objective {
+        Objective::Time => composed.time,
+        Objective::Memory => composed.memory,
+        Objective::Energy => priced(job, plan).energy_j_per_step,
+        Objective::Dollars => priced(job, plan).cost_usd_per_step.unwrap(),
+        Objective::Devices => f64::from(job.cluster.devices),
+    }
+}
+
+fn fronts() -> impl Strategy<Value = Vec<Objective>> {
+    use Objective::{Devices, Dollars, Energy, Memory, Time};
+    prop::sample::select(vec![
+        vec![Time],
+        vec![Energy, Memory],
+        vec![Time, Memory, Energy],
+        vec![Dollars, Time],
+        vec![Memory, Devices, Dollars, Energy, Time],
+    ])
+}
+
 fn objectives() -> impl Strategy<Value = Objective> {
-    prop::sample::select(vec![Objective::Time, Objective::Memory, Objective::Energy])
+    prop::sample::select(vec![
+        Objective::Time,
+        Objective::Memory,
+        Objective::Energy,
+        Objective::Dollars,
+    ])
 }
 
 proptest! {
@@ -245,29 +285,113 @@ proptest! {
 
     #[test]
     fn search_is_brute_force(job in small_jobs(), space in spaces(), objective in objectives(), top in 1..30_usize) {
-        let outcome = found(&job, &space, Limits { top, objective, offload: Offload::Never });
         let all = brute_force(&job, &space);
-        let mut keys: Vec<f64> = match objective {
-            Objective::Time => all.iter().map(|(_, c)| c.time).collect(),
-            Objective::Memory => all.iter().map(|(_, c)| c.memory).collect(),
-            Objective::Energy => all.iter().map(|(p, _)| priced(&job, p).energy_j_per_step).collect(),
-        };
+        let mut keys: Vec<f64> = all.iter().map(|(p, c)| measure(&job, p, c, objective)).collect();
         keys.sort_by(f64::total_cmp);
-        let best: Vec<f64> = outcome.best.iter().map(|f| match objective {
-            Objective::Time => f.composed.time,
-            Objective::Memory => f.composed.memory,
-            Objective::Energy => priced(&job, &f.plan).energy_j_per_step,
-        }).collect();
-        prop_assert_eq!(best, keys.iter().copied().take(top).collect::<Vec<_>>());
-        prop_assert_eq!(outcome.feasible, all.len() as u64);
         let points: Vec<(f64, f64)> = all.iter().map(|(_, c)| (c.time, c.memory)).collect();
-        let front: Vec<(f64, f64)> = outcome.front.iter().map(|f| (f.composed.time, f.composed.memory)).collect();
-        prop_assert_eq!(front, non_dominated(&points));
+        for method in [Method::Bounds, Method::Exhaustive] {
+            let outcome = found(&job, &space, &Limits { top, objective, method, ..never() });
+            let best: Vec<f64> = outcome.best.iter().map(|f| measure(&job, &f.plan, &f.composed, objective)).collect();
+            prop_assert_eq!(best, keys.iter().copied().take(top).collect::<Vec<_>>());
+            let front: Vec<(f64, f64)> = outcome.front.iter().map(|f| (f.composed.time, f.composed.memory)).collect();
+            prop_assert_eq!(front, non_dominated(&points));
+            if method == Method::Exhaustive {
+                prop_assert_eq!(outcome.counts.priced + outcome.counts.by_form, all.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn fronts_of_any_measures_are_brute_force(job in small_jobs(), space in spaces(), axes in fronts()) {
+        let all = brute_force(&job, &space);
+        let at = |plan: &Plan, composed: &Composed| -> Vec<f64> {
+            axes.iter().map(|&axis| measure(&job, plan, composed, axis)).collect()
+        };
+        let mut points: Vec<Vec<f64>> = all.iter().map(|(p, c)| at(p, c)).collect();
+        points.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        points.dedup();
+        let beats = |a: &Vec<f64>, b: &Vec<f64>| a != b && a.iter().zip(b).all(|(a, b)| a <= b);
+        let kept: Vec<_> = points.iter().filter(|p| !points.iter().any(|q| beats(q, p))).cloned().collect();
+        let outcome = found(&job, &space, &Limits { front: axes.clone(), ..never() });
+        let front: Vec<Vec<f64>> = outcome.front.iter().map(|f| at(&f.plan, &f.composed)).collect();
+        prop_assert_eq!(front, kept);
+    }
+
+    #[test]
+    fn best_plans_that_differ_are_the_best_of_each_value(job in small_jobs(), space in spaces(), field in 0..13_usize, top in 1..6_usize) {
+        let all = brute_force(&job, &space);
+        let mut least = std::collections::BTreeMap::new();
+        for (plan, composed) in &all {
+            let held = least.entry(column(plan, field)).or_insert(f64::INFINITY);
+            *held = held.min(composed.time);
+        }
+        let mut least: Vec<f64> = least.into_values().collect();
+        least.sort_by(f64::total_cmp);
+        least.truncate(top);
+        let distinct = Some(COLUMNS[field].to_owned());
+        let outcome = found(&job, &space, &Limits { top, distinct, ..never() });
+        let best: Vec<f64> = outcome.best.iter().map(|f| f.composed.time).collect();
+        prop_assert_eq!(best, least);
+    }
+
+    #[test]
+    fn plans_ahead_are_counted_whatever_is_excluded(job in small_jobs(), space in spaces(), rank in 0.0..1.0_f64) {
+        let mut times: Vec<f64> = brute_force(&job, &space).iter().map(|(_, c)| c.time).collect();
+        times.sort_by(f64::total_cmp);
+        if let Some(&time) = times.get((rank * times.len() as f64) as usize) {
+            let outcome = found(&job, &space, &Limits { ahead_of_s: Some(time), ..never() });
+            prop_assert_eq!(outcome.counts.ahead, times.iter().filter(|t| **t < time).count() as u64);
+        }
+    }
+
+    #[test]
+    fn parts_in_any_order_are_one_search(job in small_jobs(), space in spaces(), objective in objectives(), cuts in prop::collection::vec(0.0..1.0_f64, 0..5), helped in any::<bool>(), turn in 0..7_usize) {
+        let limits = Limits { top: 7, objective, ..never() };
+        let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits.clone()).unwrap();
+        let whole = search.whole(&Control::new()).unwrap();
+        let units = f64::from(search.units());
+        let mut cuts: Vec<u32> = cuts.iter().map(|cut| (cut * units) as u32).collect();
+        cuts.extend([0, search.units()]);
+        cuts.sort_unstable();
+        let mut parts: Vec<Part> = Vec::new();
+        for pair in cuts.windows(2).rev() {
+            let helper = parts.last().filter(|_| helped);
+            let part = search.run([pair[0], pair[1]], helper, &Control::new()).unwrap();
+            let text = serde_json::to_string(&part).unwrap();
+            parts.push(serde_json::from_str(&text).unwrap());
+        }
+        let turn = turn % parts.len();
+        parts.rotate_left(turn);
+        let joined = search.merge(&parts).unwrap();
+        prop_assert_eq!(joined.walked(), whole.walked());
+        let [joined, whole] = [joined, whole].map(|part| search.outcome(&part, &Control::new()).unwrap());
+        prop_assert_eq!(&joined.best, &whole.best);
+        prop_assert_eq!(&joined.front, &whole.front);
+        prop_assert_eq!(joined.counts.legal(), whole.counts.legal());
+    }
+
+    #[test]
+    fn no_unit_beats_its_bound(job in small_jobs(), space in spaces(), objective in objectives()) {
+        let limits = Limits { top: 1, objective, ..never() };
+        let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits).unwrap();
+        for unit in 0..search.units() {
+            let part = search.run([unit, unit + 1], None, &Control::new()).unwrap();
+            let outcome = search.outcome(&part, &Control::new()).unwrap();
+            for found in &outcome.best {
+                prop_assert!(measure(&job, &found.plan, &found.composed, objective) >= search.bound(unit));
+            }
+            let rows = search.rows(unit, &Control::new()).unwrap();
+            prop_assert_eq!(rows.fields.len(), rows.times.len() * COLUMNS.len());
+            let best = outcome.best.first().map(|found| found.composed.time);
+            if objective == Objective::Time {
+                prop_assert_eq!(best, rows.times.iter().copied().reduce(f64::min));
+            }
+        }
     }
 
     #[test]
     fn search_estimate_and_columns_agree_to_the_bit(job in small_jobs(), space in spaces()) {
-        let outcome = found(&job, &space, Limits { top: 20, offload: Offload::Never, ..Limits::default() });
+        let outcome = found(&job, &space, &Limits { top: 20, ..never() });
         let all: Vec<_> = outcome.best.iter().chain(&outcome.front).collect();
         let columns = COLUMNS.map(str::to_owned);
         let rows: Vec<i64> = all.iter().flat_map(|f| row(&f.plan)).collect();
@@ -283,27 +407,32 @@ proptest! {
 
     #[test]
     fn threads_change_nothing(job in small_jobs(), space in spaces(), objective in objectives()) {
-        let limits = Limits { top: 7, objective, offload: Offload::Always };
+        let limits = Limits { top: 7, objective, offload: Offload::Always, ..Limits::default() };
         let texts: Vec<String> = [1, 2, 5].iter().map(|&threads| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let outcome = pool.install(|| found(&job, &space, limits));
-            serde_json::to_string(&SearchReport::new(&job, &outcome)).unwrap()
+            pool.install(|| {
+                let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits.clone()).unwrap();
+                let part = search.whole(&Control::new()).unwrap();
+                let outcome = search.outcome(&part, &Control::new()).unwrap();
+                serde_json::to_string(&SearchReport::new(&search, &outcome)).unwrap()
+            })
         }).collect();
         prop_assert_eq!(&texts[0], &texts[1]);
         prop_assert_eq!(&texts[0], &texts[2]);
     }
 
     #[test]
-    fn counts_add_up(job in small_jobs(), space in spaces(), objective in objectives()) {
-        let outcome = found(&job, &space, Limits { top: 3, objective, offload: Offload::Never });
-        prop_assert_eq!(outcome.priced + outcome.bounded, outcome.feasible);
-        prop_assert!(outcome.best.len() as u64 <= outcome.feasible);
-        prop_assert_eq!(outcome.best.is_empty(), outcome.feasible == 0);
-        let unfit = outcome.rejections.unfit > 0;
-        prop_assert_eq!(outcome.nearest.is_some(), unfit);
-        if let Some(plan) = &outcome.nearest {
-            let lacking = price(&job, plan).unwrap().memory - job.capacity().value();
-            prop_assert_eq!(lacking, outcome.rejections.least_shortfall_bytes);
+    fn counts_add_up_to_the_legal_plans(job in small_jobs(), space in spaces(), objective in objectives()) {
+        let legal = all_plans(&job, &space).iter().filter(|plan| price(&job, plan).is_ok()).count();
+        for method in [Method::Bounds, Method::Exhaustive] {
+            let outcome = found(&job, &space, &Limits { top: 3, objective, method, ..never() });
+            let counts = &outcome.counts;
+            prop_assert_eq!(counts.legal(), legal as u64);
+            prop_assert!(outcome.best.len() as u64 <= counts.priced);
+            if let Some(nearest) = outcome.nearest.filter(|_| outcome.best.is_empty()) {
+                let lacking = price(&job, &nearest.plan).unwrap().memory - job.capacity().value();
+                prop_assert_eq!(lacking, nearest.lacks_bytes);
+            }
         }
     }
 }
@@ -326,7 +455,7 @@ fn search_with_offload_is_brute_force() {
             offload: Offload::Always,
             ..Limits::default()
         };
-        let outcome = found(&job, &space, limits);
+        let outcome = found(&job, &space, &limits);
         let mut times: Vec<f64> = Vec::new();
         for plan in all_plans(&job, &space) {
             let Ok(composed) = price(&job, &plan) else {
@@ -369,10 +498,10 @@ fn equal_values_are_searched_once() {
         Space::from_json(r#"{"tensor": [2, 1, 2], "expert_tensor": [0, 1, 2, 0], "zero": [0, 0]}"#)
             .unwrap();
     let (once, twice) = (
-        found(&job, &once, Limits::default()),
-        found(&job, &twice, Limits::default()),
+        found(&job, &once, &Limits::default()),
+        found(&job, &twice, &Limits::default()),
     );
-    assert_eq!(once.feasible, twice.feasible);
+    assert_eq!(once.counts.legal(), twice.counts.legal());
     let times = |o: &Outcome| o.best.iter().map(|f| f.composed.time).collect::<Vec<_>>();
     assert_eq!(times(&once), times(&twice));
 }
@@ -386,7 +515,7 @@ fn experts_may_lie_on_context_ranks() {
         &training,
     );
     let space = Space::from_json(r#"{"context": [8], "expert": [8], "zero": [0]}"#).unwrap();
-    assert!(found(&job, &space, Limits::default()).feasible > 0);
+    assert!(!found(&job, &space, &Limits::default()).best.is_empty());
 }
 
 #[test]
@@ -400,7 +529,7 @@ fn a_cancelled_search_stops_midway() {
     let control = Control::new();
     let outcome = std::thread::scope(|scope| {
         let searching =
-            scope.spawn(|| search(&job, &Space::default(), Limits::default(), &control));
+            scope.spawn(|| search(&job, &Space::default(), &Limits::default(), &control));
         std::thread::sleep(std::time::Duration::from_millis(20));
         control.cancel();
         searching.join().unwrap()

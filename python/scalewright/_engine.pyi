@@ -1,7 +1,7 @@
 """The compiled engine: opaque inputs, and few calls that do much."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,61 @@ def metric(job: Job, estimate: str, request: str) -> float:
     The request's JSON text holds `metric` (as `mfu`), `unit`, `flops` (`model`, `model_causal`,
     `hardware` or `palm`), and optionally `recomputed` (`as_run` or `third_more`) and `peak`.
     """
+
+@final
+class Search:
+    """A search of a job's plan space, which can be run in parts, here or elsewhere.
+
+    Parts and incumbents are JSON text. Parts of other units, joined in any order, give what one
+    walk of all of them finds.
+    """
+
+    def __new__(cls, job: Job, space: str, limits: str) -> Self:
+        """List the units of a space and bound each."""
+
+    @property
+    def units(self) -> int:
+        """Units, numbered from the one whose quickest plan may be quickest of all."""
+
+    @property
+    def waves(self) -> list[int]:
+        """Where waves of units begin, and where the last one ends.
+
+        Waves run in turn, each with those before as incumbent, leave the same counts anywhere.
+        """
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of the columns of `rows`."""
+
+    def bound(self, first: int) -> float:
+        """Return what no plan of the units from `first` on is better than, in the objective's unit."""
+
+    def run(
+        self,
+        first: int,
+        last: int,
+        incumbent: str | None = None,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> str:
+        """Walk units from `first` up to but without `last`.
+
+        The incumbent, any part, lets more be excluded; it changes counts but not what is found.
+        """
+
+    def merge(self, parts: list[str]) -> str:
+        """Put parts of other units together."""
+
+    def report(
+        self, part: str, *, progress: Callable[[int, int], object] | None = None
+    ) -> str:
+        """Return the answer that a part stands for, as `search` does."""
+
+    def rows(
+        self, unit: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]]:
+        """Return every plan of a unit that fits: plan fields, seconds a step, bytes on a rank."""
 
 def search(
     job: Job,

@@ -28,6 +28,11 @@ fn nodes(cluster: &Cluster) -> f64 {
     f64::from(cluster.devices.div_ceil(cluster.system.devices_per_node))
 }
 
+/// True where `cost` knows a price.
+pub fn priced(cluster: &Cluster) -> bool {
+    cost(cluster, Seconds::ZERO, Joules::new(0.0)).is_some()
+}
+
 /// Dollars of holding the cluster for `time` and of the energy used, or `None` where no price is
 /// known. Rent includes energy; ownership writes the nodes off over their lifetime.
 pub fn cost(cluster: &Cluster, time: Seconds, energy: Joules) -> Option<Dollars> {

@@ -12,9 +12,10 @@ use crate::plan::{Plan, Purpose};
 use crate::schedule::{self, Pass, Scratch, Stages};
 use crate::units::{Bytes, Joules, Seconds};
 use crate::workload::Training;
+use serde::{Deserialize, Serialize};
 
 /// Seconds of a step by part, on the critical path unless named hidden.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Parts {
     /// First forward to last backward.
     pub pipeline: f64,
@@ -65,7 +66,7 @@ impl Parts {
 }
 
 /// What one plan costs, as plain numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Composed {
     /// Step time in seconds.
     pub time: f64,
@@ -120,14 +121,9 @@ pub struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Bytes on the fullest rank.
-    pub fn memory(&self) -> f64 {
-        self.composed.memory
-    }
-
-    /// A step time that the plan cannot beat; the step time itself where `exact` holds.
-    pub fn lower_bound(&self) -> f64 {
-        self.composed.time
+    /// The plan with a step time that it cannot beat; with its own where `exact` holds.
+    pub fn least(&self) -> &Composed {
+        &self.composed
     }
 
     /// True where the schedule's closed form is exact.

@@ -167,6 +167,33 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
     Ok(())
 }
 
+/// The value of a plan in a column of `COLUMNS`, as `estimate_many` takes it.
+pub fn column(plan: &Plan, field: usize) -> u32 {
+    match COLUMNS[field] {
+        "tensor" => plan.tensor,
+        "context" => plan.context,
+        "pipeline" => plan.pipeline,
+        "data" => plan.data,
+        "expert" => plan.expert,
+        "expert_tensor" => plan.expert_tensor,
+        "micro_batch" => plan.micro_batch,
+        "interleave" => plan.interleave,
+        "schedule" => plan.schedule.number(),
+        "zero" => plan.zero.into(),
+        "zero_group" => plan.zero_group,
+        "recompute" => plan.recompute as u32,
+        "sequence_parallel" => plan.sequence_parallel.into(),
+        "overlap_grad_reduce" => plan.overlap_grad_reduce.into(),
+        "overlap_param_gather" => plan.overlap_param_gather.into(),
+        "overlap_tensor" => plan.overlap_tensor.into(),
+        "overlap_pipeline" => plan.overlap_pipeline.into(),
+        "tensor_chunks" => plan.tensor_chunks,
+        "overlap_expert" => plan.overlap_expert.into(),
+        "offload_optimizer" => plan.offload_optimizer.into(),
+        _ => plan.offload_activations,
+    }
+}
+
 /// Prices plans one after another and remembers what they share.
 pub struct Desk<'a> {
     job: &'a Job,

@@ -29,7 +29,7 @@ pub use compose::{Composed, Composer, Draft, Parts};
 pub use explain::Explanation;
 pub use job::Job;
 pub use links::Links;
-pub use many::{COLUMNS, Desk, Row, estimate_many};
+pub use many::{COLUMNS, Desk, Row, column, estimate_many};
 pub use offloaded::{Growth, Largest, Offloaded, largest, offload};
 pub use price::Pricer;
 pub use report::{Estimate, StageMemory, Term};

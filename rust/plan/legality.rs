@@ -340,6 +340,16 @@ fn dim_name(dim: Dim) -> &'static str {
     }
 }
 
+/// Says whether the fields that a plan's blocks depend on fit the model, or the first rule that
+/// they break: all of `check` that needs neither replicas nor stages.
+pub fn check_blocks(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+    ranges(plan)?;
+    cuts(plan, shape)?;
+    expert_widths(plan, shape)?;
+    sequence(plan, shape, training)?;
+    chunks(plan, training)
+}
+
 /// Says whether a plan can run a job on `devices`, or the first rule that it breaks.
 pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> Result<Split, Rule> {
     ranges(plan)?;
@@ -352,22 +362,7 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
         });
     }
     experts(plan, shape)?;
-    let parts = if plan.sequence_parallel {
-        plan.context * plan.tensor
-    } else {
-        plan.context
-    };
-    if !training.sequence.is_multiple_of(u64::from(parts)) {
-        return Err(Rule::Sequence {
-            sequence: training.sequence,
-            parts: u64::from(parts),
-        });
-    }
-    if plan.sequence_parallel && plan.tensor == 1
-        || shape.experts && plan.tensor > 1 && !plan.sequence_parallel
-    {
-        return Err(Rule::SequenceParallel);
-    }
+    sequence(plan, shape, training)?;
     let step = u64::from(plan.data) * u64::from(plan.micro_batch);
     if !training.global_batch.is_multiple_of(step) {
         return Err(Rule::Batch {
@@ -393,6 +388,28 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
         layers: shape.layers,
         stages,
     })
+}
+
+/// Whether sequences can be cut over the context ranks, and the tensor ranks with sequence
+/// parallelism.
+fn sequence(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+    let parts = if plan.sequence_parallel {
+        plan.context * plan.tensor
+    } else {
+        plan.context
+    };
+    if !training.sequence.is_multiple_of(u64::from(parts)) {
+        return Err(Rule::Sequence {
+            sequence: training.sequence,
+            parts: u64::from(parts),
+        });
+    }
+    if plan.sequence_parallel && plan.tensor == 1
+        || shape.experts && plan.tensor > 1 && !plan.sequence_parallel
+    {
+        return Err(Rule::SequenceParallel);
+    }
+    Ok(())
 }
 
 /// Whether the tokens of a micro-batch can be cut into the plan's chunks.
@@ -470,12 +487,19 @@ fn ranges(plan: &Plan) -> Result<(), Rule> {
 }
 
 fn experts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
-    let width = plan.expert_tensor_ranks();
     let ranks = u64::from(plan.tensor) * u64::from(plan.context) * u64::from(plan.data);
-    let spread = u64::from(width) * u64::from(plan.expert);
+    let spread = u64::from(plan.expert_tensor_ranks()) * u64::from(plan.expert);
+    if !ranks.is_multiple_of(spread) {
+        return Err(Rule::Experts);
+    }
+    expert_widths(plan, shape)
+}
+
+fn expert_widths(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+    let width = plan.expert_tensor_ranks();
     let legal_width = width == 1 || width == plan.tensor;
     let used = plan.expert > 1 || plan.expert_tensor > 1;
-    if !legal_width || !ranks.is_multiple_of(spread) || used && !shape.experts {
+    if !legal_width || used && !shape.experts {
         return Err(Rule::Experts);
     }
     Ok(())

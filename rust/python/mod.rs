@@ -17,6 +17,7 @@ mod published;
 mod rematerialising;
 mod schedules;
 mod schedules_special;
+mod searching;
 mod serving;
 mod timelines;
 
@@ -51,7 +52,7 @@ mod _engine {
     #[pymodule_export]
     use super::placements::{memories, place_plan, place_tensors, retained};
     #[pymodule_export]
-    use super::planning::{PyJob, estimate, estimate_many, explain, search};
+    use super::planning::{PyJob, estimate, estimate_many, explain};
     #[pymodule_export]
     use super::published::metric;
     #[pymodule_export]
@@ -63,6 +64,8 @@ mod _engine {
         frozen_layers, layer_relay, partition_layers, progressive_freezing, slice_times, swarm,
         swarm_utilization, token_slices,
     };
+    #[pymodule_export]
+    use super::searching::{PySearch, search};
     #[pymodule_export]
     use super::serving::{serving_blocks, serving_policy, serving_problem};
     #[pymodule_export]

@@ -5,19 +5,19 @@ use super::input::{Cluster, Workload, text};
 use crate::error::{Error, Result, from_json};
 use crate::estimate::{Job, Row, Verdict};
 use crate::plan::Plan;
-use crate::search::{Limits, SearchReport, Space};
 use crate::workload::Training;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::json;
+use std::sync::Arc;
 
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// A model to be trained on a cluster: what stays the same while plans vary.
 #[pyclass(frozen, name = "Job", module = "scalewright._engine")]
 pub(super) struct PyJob {
-    pub(super) job: Job,
+    pub(super) job: Arc<Job>,
 }
 
 #[pymethods]
@@ -36,7 +36,7 @@ impl PyJob {
             let training: Training = from_json("training", training)?;
             Job::new(model, cluster, &training, memory_margin)
         })?;
-        Ok(Self { job })
+        Ok(Self { job: Arc::new(job) })
     }
 }
 
@@ -64,25 +64,6 @@ pub(super) fn explain(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> PyR
             Ok(terms) => encode(&terms),
             Err(rule) => Err(Error::inconsistent(format!("plan: {rule}"))),
         }
-    })
-}
-
-/// Searches a plan space. The JSON text holds the best plans, the front and the counts.
-#[pyfunction]
-#[pyo3(signature = (job, space, limits, *, progress=None))]
-pub(super) fn search(
-    job: &Bound<'_, PyJob>,
-    space: &Bound<'_, PyString>,
-    limits: &Bound<'_, PyString>,
-    progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<String> {
-    let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
-    let job = &job.get().job;
-    enter::long(py, progress, |control| {
-        let space = Space::from_json(space)?;
-        let limits: Limits = from_json("limits", limits)?;
-        let outcome = crate::search::search(job, &space, limits, control)?;
-        encode(&SearchReport::new(job, &outcome))
     })
 }
 

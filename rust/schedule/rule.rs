@@ -208,6 +208,11 @@ impl Kind {
         Self::DualPipe,
     ];
 
+    /// Its place in `ALL`.
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+
     /// What it says about itself.
     pub fn rule(self) -> &'static dyn Rule {
         match self {

@@ -1,21 +1,55 @@
 //! What a search keeps of a plan that was priced and fits.
 
-use crate::estimate::{Composed, Spilled};
+use crate::estimate::{Composed, Spilled, column};
 use crate::plan::Plan;
 use crate::solve;
+use serde::{Deserialize, Serialize};
 
 /// A plan and its price.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Found {
     /// The plan.
     pub plan: Plan,
     /// Its price.
     pub composed: Composed,
-    /// What lies outside device memory, where the plan fits in no other way.
+    /// What lies outside device memory, where the plan fits in no other way. Parts of a search hold
+    /// none: plans are placed when all parts have come together.
+    #[serde(skip)]
     pub offloaded: Option<Spilled>,
+}
+
+impl Found {
+    /// A plan that fits in device memory.
+    pub(super) fn new(plan: &Plan, composed: Composed) -> Self {
+        Self {
+            plan: plan.clone(),
+            composed,
+            offloaded: None,
+        }
+    }
 }
 
 /// The best few plans.
 pub(super) type Best = solve::Best<Found>;
-/// Plans that no other beats in both time and memory.
-pub(super) type Front = solve::Front<Found>;
+/// Plans that no other beats in everything that counts.
+pub(super) type Front = solve::Frontier<Found>;
+
+/// Offers a plan to the best ones, of which each differs in the plan field `distinct`, if any.
+pub(super) fn offer(best: &mut Best, entry: solve::Entry<Found>, distinct: Option<usize>) {
+    match distinct {
+        None => best.push(entry),
+        Some(field) => best.push_apart(entry, |a, b| same(a, b, field)),
+    };
+}
+
+/// Joins the best plans of two walks.
+pub(super) fn join(best: &mut Best, other: &Best, distinct: Option<usize>) {
+    match distinct {
+        None => best.merge(other),
+        Some(field) => best.merge_apart(other, |a, b| same(a, b, field)),
+    }
+}
+
+fn same(a: &Found, b: &Found, field: usize) -> bool {
+    column(&a.plan, field) == column(&b.plan, field)
+}

@@ -1,14 +1,22 @@
 //! Which plan is best, and is that proven: every legal plan of a space is priced or excluded by a bound.
 
 mod keep;
+mod limits;
+mod lists;
 mod offload;
+mod part;
 mod report;
-mod runner;
+mod rows;
 mod space;
 mod unit;
+mod walk;
+mod whole;
 
 pub use keep::Found;
+pub use limits::{Limits, Method, Objective, Offload};
 pub use offload::OffloadCounts;
-pub use report::{FrontPoint, Rejected, SearchReport};
-pub use runner::{Outcome, Rejections, search};
-pub use space::{Limits, Objective, Offload, Space};
+pub use part::{Counts, Nearest, Part};
+pub use report::{FrontPoint, Outcome, Rejected, SearchReport};
+pub use rows::Rows;
+pub use space::Space;
+pub use whole::{Search, search};

@@ -4,8 +4,9 @@
 //! until that time alone is no better than the best found: none behind it can be.
 
 use super::keep::{Best, Found};
-use super::runner::{Outcome, walk_all};
-use super::space::{Limits, Offload, Space};
+use super::limits::Offload;
+use super::report::Outcome;
+use super::whole::Search;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::estimate::{Job, Spill, spilled};
@@ -61,13 +62,8 @@ impl OffloadCounts {
 }
 
 /// Adds plans that fit with offload to what a search found.
-pub(super) fn add(
-    job: &Job,
-    space: &Space,
-    limits: Limits,
-    control: &Control,
-    outcome: &mut Outcome,
-) -> Result<()> {
+pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> Result<()> {
+    let (job, limits) = (search.job(), search.limits());
     let mut best = Best::new(limits.top);
     for (index, found) in (0..).zip(&outcome.best) {
         best.push(Entry {
@@ -88,7 +84,7 @@ pub(super) fn add(
     };
     loop {
         let mut waiting = Waiting::new(WAVE);
-        for unit in walk_all(job, space, limits, Some(wanted), control) {
+        for unit in search.spilled(wanted, control) {
             waiting.merge(&unit.waiting);
         }
         stop_if_cancelled(control, &counts)?;
@@ -119,13 +115,18 @@ fn place_wave(
 ) -> Result<bool> {
     for hand in waiting.entries().chunks(HAND) {
         if counts.placed >= most {
-            let next = hand.first().filter(|entry| best.admits(entry.key));
+            let next = hand
+                .first()
+                .filter(|entry| best.admits(entry.key, last_index(entry)));
             if let Some(entry) = next {
                 counts.leave(entry.key);
             }
             return Ok(true);
         }
-        let admitted: Vec<_> = hand.iter().filter(|entry| best.admits(entry.key)).collect();
+        let admitted: Vec<_> = hand
+            .iter()
+            .filter(|entry| best.admits(entry.key, last_index(entry)))
+            .collect();
         let placed: Result<Vec<Spill>> = admitted
             .par_iter()
             .map(|entry| spilled(job, &entry.item.plan, operations, control))
@@ -148,7 +149,7 @@ fn place_wave(
             best.push(Entry {
                 key: item.composed.time,
                 // behind plans that fit without: of equal ones those come first
-                index: entry.index | 1 << 63,
+                index: last_index(entry),
                 item,
             });
         }
@@ -157,6 +158,11 @@ fn place_wave(
         }
     }
     Ok(false)
+}
+
+/// The index of a plan that was placed: behind those of all plans that fit without.
+fn last_index(entry: &Entry<Found>) -> u64 {
+    entry.index | 1 << 63
 }
 
 fn stop_if_cancelled(control: &Control, counts: &OffloadCounts) -> Result<()> {

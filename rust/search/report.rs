@@ -1,10 +1,31 @@
 //! What a search tells: the best plans in full, the front, and why the others were turned down.
 
 use super::keep::Found;
-use super::runner::Outcome;
+use super::limits::{Method, Objective};
+use super::offload::OffloadCounts;
+use super::part::{Counts, Nearest};
+use super::whole::Search;
 use crate::estimate::{Estimate, Job, Verdict, estimate};
 use crate::plan::{Plan, Rule};
 use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a search found and what it turned down.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The best plans, best first.
+    pub best: Vec<Found>,
+    /// Plans that no other beats in all measures of the front, by rising first one.
+    pub front: Vec<Found>,
+    /// What became of the plans.
+    pub counts: Counts,
+    /// Where nothing fits: the plan that lacks least.
+    pub nearest: Option<Nearest>,
+    /// Where units were left: what none of their plans is better than, in the objective's unit.
+    pub unwalked: Option<f64>,
+    /// Plans that do not fit in device memory and were tried with other tiers.
+    pub offload: OffloadCounts,
+}
 
 /// A reason for which plans were turned down, and how many.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,7 +39,7 @@ pub struct Rejected {
     pub least_missing_bytes: Option<f64>,
 }
 
-/// A point of the front of time against memory.
+/// A point of the front.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrontPoint {
     /// The plan.
@@ -27,20 +48,44 @@ pub struct FrontPoint {
     pub step_time_s: f64,
     /// Bytes on the fullest rank.
     pub peak_memory_bytes: f64,
+    /// Energy of a step.
+    pub energy_j_per_step: f64,
+    /// Price of a step, where prices are known.
+    pub cost_usd_per_step: Option<f64>,
+    /// Devices.
+    pub devices: u32,
+}
+
+/// Legal plans that one bound excludes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Excluded {
+    /// The bound.
+    pub bound: &'static str,
+    /// Plans.
+    pub count: u64,
 }
 
 /// What a search tells.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchReport {
+    /// Legal plans of the units walked: priced, excluded by a bound, or not fitting.
+    pub plans_legal: u64,
     /// Legal plans that fit and whose exact time was computed.
     pub plans_priced: u64,
-    /// Legal plans that fit and that a lower bound on their time excludes from the best and the front.
+    /// Legal plans that a lower bound excludes from the best and the front.
     pub plans_excluded_by_bound: u64,
-    /// Legal plans that fit.
-    pub plans_feasible: u64,
-    /// True where every legal plan of the space was priced or excluded by a bound; false where plans
-    /// that could be better with offload were left untried.
+    /// The same, bound by bound.
+    pub excluded: Vec<Excluded>,
+    /// Legal plans that fit; none where groups were excluded by time before they were weighed.
+    pub plans_feasible: Option<u64>,
+    /// Plans that fit and are faster than asked for, where it was asked.
+    pub plans_ahead: Option<u64>,
+    /// True where every legal plan of the space was priced or excluded by a bound; false where units
+    /// were not walked, or plans that could be better with offload were left untried.
     pub proven: bool,
+    /// What no plan of the space is better than in the objective, by the field of `best` that it
+    /// bounds: the best plan's own where the search is proven. None where nothing is known to fit.
+    pub bound: BTreeMap<&'static str, f64>,
     /// Plans that do not fit in device memory and whose tensors were placed over other tiers.
     pub plans_placed: u64,
     /// Of those, plans that fit so.
@@ -51,7 +96,7 @@ pub struct SearchReport {
     pub rejected: Vec<Rejected>,
     /// The best plans, best first.
     pub best: Vec<Estimate>,
-    /// Plans that no other beats in both time and memory, by rising time.
+    /// Plans that no other beats in all measures of the front, by rising first one.
     pub pareto: Vec<FrontPoint>,
     /// Where nothing fits: the plan that lacks least.
     pub nearest: Option<Estimate>,
@@ -59,23 +104,78 @@ pub struct SearchReport {
 
 impl SearchReport {
     /// Prices the found plans in full.
-    pub fn new(job: &Job, outcome: &Outcome) -> Self {
+    pub fn new(search: &Search, outcome: &Outcome) -> Self {
+        let (job, counts) = (search.job(), &outcome.counts);
         let best = outcome.best.iter();
-        let nearest = outcome.nearest.as_ref().filter(|_| outcome.best.is_empty());
+        let best: Vec<Estimate> = best.filter_map(|found| in_full(job, found)).collect();
+        let nearest = outcome.nearest.as_ref().filter(|_| best.is_empty());
+        let whole = search.limits().method == Method::Exhaustive;
+        let feasible = counts.priced + counts.by_form;
+        let untried = outcome.offload.untried_bound_s;
         Self {
-            plans_priced: outcome.priced,
-            plans_excluded_by_bound: outcome.bounded,
-            plans_feasible: outcome.feasible,
-            proven: outcome.offload.untried_bound_s.is_none(),
+            plans_legal: counts.legal(),
+            plans_priced: counts.priced,
+            plans_excluded_by_bound: counts.excluded(),
+            excluded: excluded(counts),
+            plans_feasible: whole.then_some(feasible),
+            plans_ahead: search.limits().ahead_of_s.map(|_| counts.ahead),
+            proven: untried.is_none() && outcome.unwalked.is_none(),
+            bound: bound(search.limits().objective, best.first(), outcome),
             plans_placed: outcome.offload.placed,
             plans_that_fit_with_offload: outcome.offload.fit,
-            untried_with_offload_bound_s: outcome.offload.untried_bound_s,
+            untried_with_offload_bound_s: untried,
             rejected: rejected(outcome),
-            best: best.filter_map(|found| in_full(job, found)).collect(),
-            pareto: outcome.front.iter().map(point).collect(),
-            nearest: nearest.and_then(|plan| priced(job, plan)),
+            best,
+            pareto: outcome
+                .front
+                .iter()
+                .filter_map(|found| point(job, found))
+                .collect(),
+            nearest: nearest.and_then(|nearest| priced(job, &nearest.plan)),
         }
     }
+}
+
+fn excluded(counts: &Counts) -> Vec<Excluded> {
+    let all = [
+        (
+            "work of a step, spread evenly over the devices",
+            counts.by_work,
+        ),
+        (
+            "closed form of the schedule for the quickest of a group",
+            counts.by_group,
+        ),
+        ("closed form of the plan's own schedule", counts.by_form),
+    ];
+    all.into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(bound, count)| Excluded { bound, count })
+        .collect()
+}
+
+/// What no plan is better than: the best plan, or what was left undone.
+fn bound(
+    objective: Objective,
+    best: Option<&Estimate>,
+    outcome: &Outcome,
+) -> BTreeMap<&'static str, f64> {
+    let (name, of): (_, fn(&Estimate) -> Option<f64>) = match objective {
+        Objective::Time => ("step_time_s", |best| Some(best.step_time_s)),
+        Objective::Memory => ("peak_memory_bytes", |best| Some(best.peak_memory_bytes)),
+        Objective::Energy => ("energy_j_per_step", |best| Some(best.energy_j_per_step)),
+        Objective::Dollars => ("cost_usd_per_step", |best| best.cost_usd_per_step),
+        Objective::Devices => return BTreeMap::new(),
+    };
+    let untried = outcome.offload.untried_bound_s;
+    [best.and_then(of), outcome.unwalked, untried]
+        .into_iter()
+        .flatten()
+        .reduce(f64::min)
+        .filter(|least| least.is_finite())
+        .map(|least| (name, least))
+        .into_iter()
+        .collect()
 }
 
 fn in_full(job: &Job, found: &Found) -> Option<Estimate> {
@@ -94,7 +194,7 @@ fn priced(job: &Job, plan: &Plan) -> Option<Estimate> {
 }
 
 fn rejected(outcome: &Outcome) -> Vec<Rejected> {
-    let counts = &outcome.rejections;
+    let counts = &outcome.counts;
     let mut rows: Vec<Rejected> = Rule::FAMILIES
         .iter()
         .zip(counts.illegal)
@@ -105,20 +205,24 @@ fn rejected(outcome: &Outcome) -> Vec<Rejected> {
             least_missing_bytes: None,
         })
         .collect();
-    if counts.unfit > 0 {
+    if counts.not_fitting() > 0 {
         rows.push(Rejected {
             reason: "does not fit in memory",
-            count: counts.unfit,
-            least_missing_bytes: Some(counts.least_shortfall_bytes),
+            count: counts.not_fitting(),
+            least_missing_bytes: outcome.nearest.as_ref().map(|n| n.lacks_bytes),
         });
     }
     rows
 }
 
-fn point(found: &Found) -> FrontPoint {
-    FrontPoint {
+fn point(job: &Job, found: &Found) -> Option<FrontPoint> {
+    let estimate = priced(job, &found.plan)?;
+    Some(FrontPoint {
         plan: found.plan.clone(),
         step_time_s: found.composed.time,
         peak_memory_bytes: found.composed.memory,
-    }
+        energy_j_per_step: estimate.energy_j_per_step,
+        cost_usd_per_step: estimate.cost_usd_per_step,
+        devices: job.cluster.devices,
+    })
 }

@@ -4,72 +4,6 @@ use crate::error::{Error, Result};
 use crate::plan::{RecomputePolicy, Schedule};
 use serde::{Deserialize, Serialize};
 
-/// What "best" means. Ties go to the plan that comes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Objective {
-    /// Least step time.
-    #[default]
-    Time,
-    /// Least memory on the fullest rank.
-    Memory,
-    /// Least energy per step.
-    Energy,
-}
-
-/// When plans that do not fit in device memory are tried with tensors in other tiers, which only a
-/// search for the least time does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Offload {
-    /// Where no plan fits without, a few of the fastest ones.
-    #[default]
-    Auto,
-    /// Wherever the plan could still be among the best.
-    Always,
-    /// Not at all.
-    Never,
-}
-
-/// How much a search returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Plans to return.
-    #[serde(default = "ten")]
-    pub top: usize,
-    /// What they are ranked by.
-    #[serde(default)]
-    pub objective: Objective,
-    /// Whether plans that do not fit in device memory are tried with tensors in other tiers.
-    #[serde(default)]
-    pub offload: Offload,
-}
-
-/// Most plans that a search returns; each is priced again in full.
-const MOST_PLANS: usize = 1000;
-
-impl Limits {
-    /// Refuses to return no plan or more than anyone reads.
-    pub fn check(self) -> Result<()> {
-        if (1..=MOST_PLANS).contains(&self.top) {
-            return Ok(());
-        }
-        let allowed = format!("1 to {MOST_PLANS}");
-        Err(Error::invalid("limits.top", self.top, allowed))
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            top: ten(),
-            objective: Objective::Time,
-            offload: Offload::Auto,
-        }
-    }
-}
-
 /// Allowed values by plan field; an absent list allows every legal value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -108,6 +42,14 @@ pub struct Space {
     pub overlap_tensor: Option<Vec<bool>>,
     /// Sends under compute (not with `gpipe` and `1f1b`); absent: on where it is possible.
     pub overlap_pipeline: Option<Vec<bool>>,
+    /// Chunks of tensor-parallel products; absent: not cut.
+    pub tensor_chunks: Option<Vec<u32>>,
+    /// Expert all-to-alls under shared experts; absent: off.
+    pub overlap_expert: Option<Vec<bool>>,
+    /// Optimizer on the host; absent: off.
+    pub offload_optimizer: Option<Vec<bool>>,
+    /// Percent of kept activations in host memory; absent: none.
+    pub offload_activations: Option<Vec<u32>>,
 }
 
 impl Space {
@@ -119,7 +61,7 @@ impl Space {
     }
 
     fn check(&self) -> Result<()> {
-        let lists: [(&str, &Option<Vec<u32>>); 9] = [
+        let lists: [(&str, &Option<Vec<u32>>); 11] = [
             ("tensor", &self.tensor),
             ("context", &self.context),
             ("pipeline", &self.pipeline),
@@ -129,9 +71,14 @@ impl Space {
             ("micro_batch", &self.micro_batch),
             ("interleave", &self.interleave),
             ("zero_group", &self.zero_group),
+            ("tensor_chunks", &self.tensor_chunks),
+            ("offload_activations", &self.offload_activations),
         ];
         for (field, values) in lists {
-            let zero_is_default = matches!(field, "expert_tensor" | "zero_group");
+            let zero_is_default = matches!(
+                field,
+                "expert_tensor" | "zero_group" | "offload_activations"
+            );
             let Some(values) = values else { continue };
             let wrong = values
                 .iter()
@@ -154,15 +101,23 @@ impl Space {
 
 /// The listed values that divide `total`, or all divisors of it.
 pub(super) fn divisors(listed: Option<&Vec<u32>>, total: u32) -> Vec<u32> {
-    let divides = |v: &u32| *v > 0 && total.is_multiple_of(*v);
+    divisors_of(listed, total.into())
+}
+
+/// The same of a number that may be larger than any value.
+pub(super) fn divisors_of(listed: Option<&Vec<u32>>, total: u64) -> Vec<u32> {
+    let divides = |v: &u32| *v > 0 && total.is_multiple_of(u64::from(*v));
     if let Some(values) = listed {
         let mut some: Vec<u32> = values.iter().copied().filter(divides).collect();
         retain_first(&mut some, |a, b| a == b);
         return some;
     }
-    let mut all: Vec<u32> = (1..=total.isqrt()).filter(divides).collect();
-    let large: Vec<u32> = all.iter().rev().map(|v| total / v).collect();
-    all.extend(large);
+    let small: Vec<u64> = (1..=total.isqrt())
+        .filter(|v| total.is_multiple_of(*v))
+        .collect();
+    let large = small.iter().rev().map(|v| total / v);
+    let all = small.iter().copied().chain(large);
+    let mut all: Vec<u32> = all.filter_map(|v| u32::try_from(v).ok()).collect();
     all.dedup();
     all
 }
@@ -184,8 +139,4 @@ pub(super) fn retain_first<T: Copy>(values: &mut Vec<T>, same: impl Fn(&T, &T) -
         }
         new
     });
-}
-
-fn ten() -> usize {
-    10
 }

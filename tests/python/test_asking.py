@@ -22,7 +22,11 @@ TRAINING = sw.Training(global_batch=64, sequence=1024)
 def test_the_search_s_best_is_the_best_of_many() -> None:
     fix = {"tensor": [1, 2, 4], "context": 1, "schedule": "1f1b", "recompute": "none"}
     found = sw.search(
-        MODEL, SYSTEM, TRAINING, fix={**fix, "sequence_parallel": False, "zero": [0, 1]}
+        MODEL,
+        SYSTEM,
+        TRAINING,
+        fix={**fix, "sequence_parallel": False, "zero": [0, 1]},
+        method="exhaustive",
     )
     axes = np.array(
         [
@@ -75,7 +79,9 @@ def test_answers_are_frozen_and_go_back_and_forth() -> None:
 
 def test_more_memory_margin_leaves_fewer_plans() -> None:
     counts = [
-        sw.search(MODEL, SYSTEM, TRAINING, memory_margin=margin).values["plans_feasible"]
+        sw.search(MODEL, SYSTEM, TRAINING, memory_margin=margin, method="exhaustive").values[
+            "plans_feasible"
+        ]
         for margin in (0.0, 0.5, 0.9)
     ]
     assert counts == sorted(counts, reverse=True)

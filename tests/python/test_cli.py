@@ -18,7 +18,8 @@ PLAN = ["plan", *JOB, "--devices", "16"]
 ESTIMATE = ["estimate", *JOB, "--devices", "16"]
 UNITS = ("_s", "_bytes", "_usd", "_j", "_w", "_per_step", "_per_s", "_per_device")
 COUNTS_AND_RATIOS = {
-    *("plans_priced", "plans_feasible", "plans_excluded_by_bound", "count", "schema_version"),
+    *("plans_priced", "plans_feasible", "plans_excluded_by_bound", "plans_legal", "plans_ahead"),
+    *("count", "schema_version"),
     *("plans_placed", "plans_that_fit_with_offload"),
     *("mfu", "hfu", "micro_batches", "run_steps", "stage", "stages", "devices", "parameters"),
     *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
@@ -53,8 +54,11 @@ def test_plan_answers_with_the_best_plans(capsys: pytest.CaptureFixture[str]) ->
         assert ranks == 16
         assert 0 < best["mfu"] < 1
         assert best["peak_memory_bytes"] <= best["memory_capacity_bytes"]
-    counted = found["plans_priced"] + found["plans_excluded_by_bound"]
-    assert counted == found["plans_feasible"] > 0
+    unfit = sum(row["count"] for row in found["rejected"] if "least_missing_bytes" in row)
+    counted = found["plans_priced"] + found["plans_excluded_by_bound"] + unfit
+    assert counted == found["plans_legal"] > 0
+    assert found["proven"]
+    assert found["bound"] == {"step_time_s": found["best"][0]["step_time_s"]}
     assert found["elapsed_s"] > 0
     assert found["pareto"]
     assert found["rejected"]

@@ -14,7 +14,7 @@ from scalewright.planning.remedies import why_nothing_runs
 from scalewright.searching import Means, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from scalewright.config import Training
@@ -64,6 +64,9 @@ def search(
     *,
     objective: str = "time",
     top: int = 10,
+    distinct: str | None = None,
+    front: Sequence[str] = ("time", "memory"),
+    method: str = "bounds",
     fix: Mapping[str, object] | None = None,
     offload: str = "auto",
     memory_margin: float = 0.0,
@@ -82,8 +85,14 @@ def search(
         model: What is trained.
         system: The machines.
         training: Batch, sequence, formats, optimizer.
-        objective: `time`, `memory` or `energy`.
+        objective: `time`, `memory`, `energy`, `dollars` (of a step) or `devices`.
         top: How many plans to return.
+        distinct: A plan field in which the returned plans are to differ: of all plans with one
+            value only the best is returned.
+        front: What the front trades, of the same measures; the plans in `pareto` are those that no
+            other beats in all of them. Empty for no front.
+        method: `bounds` prices what no bound excludes; `exhaustive` weighs every legal plan and
+            prices every one that fits. Both give the same answer.
         fix: A value or a list of allowed values by plan field.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
             tiers, where `place` puts them: `auto` where no plan fits without, 128 of them at most;
@@ -102,7 +111,14 @@ def search(
         ScalewrightError: A value is wrong, a plan field does not exist, a file is not of this
             search or cannot be used, or no cluster answers.
     """
-    limits: dict[str, object] = {"objective": objective, "top": top, "offload": offload}
+    limits: dict[str, object] = {
+        "objective": objective,
+        "top": top,
+        "distinct": distinct,
+        "front": list(front),
+        "method": method,
+        "offload": offload,
+    }
     job = Job(model, system, training, memory_margin)
     means = Means(checkpoint, rows, cluster, ray_address)
     return search_job(job, {} if fix is None else fix, limits, progress, means)

@@ -41,10 +41,13 @@ def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
 
 
 def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
-    excluded = values["plans_excluded_by_bound"]
+    elapsed = values["elapsed_s"]
+    rate = values["plans_legal"] / elapsed / 1e6 if elapsed else 0.0
+    unfit = sum(row["count"] for row in values["rejected"] if "least_missing_bytes" in row)
     screen.print(
-        f"{values['plans_feasible']:,} plans are legal and fit: {values['plans_priced']:,} priced, "
-        f"{excluded:,} excluded by a bound, in {q.time(values['elapsed_s'])}"
+        f"{values['plans_legal']:,} legal plans in {q.time(elapsed)} ({rate:.3g} million a second): "
+        f"{values['plans_priced']:,} priced, {values['plans_excluded_by_bound']:,} excluded by a "
+        f"bound, {unfit:,} do not fit"
     )
     placed, fit = values["plans_placed"], values["plans_that_fit_with_offload"]
     if placed:

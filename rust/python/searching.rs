@@ -1,0 +1,147 @@
+//! Searching plan spaces from Python, whole or in parts: JSON in, JSON out.
+
+use super::enter;
+use super::input::text;
+use super::planning::{PyJob, encode};
+use crate::control::Control;
+use crate::error::{Result, from_json};
+use crate::estimate::COLUMNS;
+use crate::search::{Limits, Part, Search, SearchReport, Space};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+type Column<'py, T> = Bound<'py, PyArray1<T>>;
+type Table<'py, T> = Bound<'py, PyArray2<T>>;
+
+/// A search of a job's plan space, which can be run in parts.
+#[pyclass(frozen, name = "Search", module = "scalewright._engine")]
+pub(super) struct PySearch {
+    search: Search,
+}
+
+fn part_of(text: &str) -> Result<Part> {
+    from_json("part", text)
+}
+
+/// Lists and bounds the units of a space.
+fn prepared(job: &PyJob, space: &str, limits: &str) -> Result<Search> {
+    let space = Space::from_json(space)?;
+    let limits: Limits = from_json("limits", limits)?;
+    Search::new(job.job.clone(), space, limits)
+}
+
+fn answer(search: &Search, part: &Part, control: &Control) -> Result<String> {
+    let outcome = search.outcome(part, control)?;
+    encode(&SearchReport::new(search, &outcome))
+}
+
+#[pymethods]
+impl PySearch {
+    #[new]
+    fn new(
+        job: &Bound<'_, PyJob>,
+        space: &Bound<'_, PyString>,
+        limits: &Bound<'_, PyString>,
+    ) -> PyResult<Self> {
+        let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
+        let job = job.get();
+        let search = enter::long(py, None, |_| prepared(job, space, limits))?;
+        Ok(Self { search })
+    }
+
+    /// Units, numbered from the one whose quickest plan may be quickest of all.
+    #[getter]
+    fn units(&self) -> u32 {
+        self.search.units()
+    }
+
+    /// Where waves of units begin, and where the last one ends.
+    #[getter]
+    fn waves(&self) -> Vec<u32> {
+        self.search.waves()
+    }
+
+    /// Names of the columns of `rows`.
+    #[getter]
+    fn fields(&self) -> Vec<&'static str> {
+        COLUMNS.to_vec()
+    }
+
+    /// What no plan of the units from `first` on is better than, in the objective's unit.
+    fn bound(&self, first: u32) -> f64 {
+        self.search.bound(first)
+    }
+
+    /// Walks units; what others found lets more be excluded.
+    #[pyo3(signature = (first, last, incumbent=None, *, progress=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        first: u32,
+        last: u32,
+        incumbent: Option<&Bound<'_, PyString>>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let incumbent = incumbent.map(text).transpose()?;
+        enter::long(py, progress, |control| {
+            let before = incumbent.map(part_of).transpose()?;
+            control.set_total(u64::from(last.saturating_sub(first)));
+            encode(&self.search.run([first, last], before.as_ref(), control)?)
+        })
+    }
+
+    /// Puts parts of other units together.
+    #[allow(clippy::needless_pass_by_value)] // a Python list comes over as an owned one
+    fn merge(&self, py: Python<'_>, parts: Vec<String>) -> PyResult<String> {
+        enter::brief(py, || {
+            let parts: Result<Vec<Part>> = parts.iter().map(|part| part_of(part)).collect();
+            encode(&self.search.merge(&parts?)?)
+        })
+    }
+
+    /// The answer that a part stands for.
+    #[pyo3(signature = (part, *, progress=None))]
+    fn report(
+        &self,
+        part: &Bound<'_, PyString>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let (py, part) = (part.py(), text(part)?);
+        enter::long(py, progress, |control| {
+            answer(&self.search, &part_of(part)?, control)
+        })
+    }
+
+    /// Every plan of a unit that fits: plan fields, step times in seconds, bytes on the fullest rank.
+    fn rows<'py>(
+        &self,
+        py: Python<'py>,
+        unit: u32,
+    ) -> PyResult<(Table<'py, u32>, Column<'py, f64>, Column<'py, f64>)> {
+        let rows = enter::long(py, None, |control| self.search.rows(unit, control))?;
+        let shape = [rows.times.len(), COLUMNS.len()];
+        Ok((
+            rows.fields.into_pyarray(py).reshape(shape)?,
+            rows.times.into_pyarray(py),
+            rows.memories.into_pyarray(py),
+        ))
+    }
+}
+
+/// Searches a plan space. The JSON text holds the best plans, the front and the counts.
+#[pyfunction]
+#[pyo3(signature = (job, space, limits, *, progress=None))]
+pub(super) fn search(
+    job: &Bound<'_, PyJob>,
+    space: &Bound<'_, PyString>,
+    limits: &Bound<'_, PyString>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
+    let job = job.get();
+    enter::long(py, progress, |control| {
+        let search = prepared(job, space, limits)?;
+        answer(&search, &search.whole(control)?, control)
+    })
+}

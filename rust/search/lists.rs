@@ -1,0 +1,102 @@
+//! Which values does a search try of the fields that neither axes nor blocks depend on?
+
+use super::space::{Space, listed};
+use crate::plan::{Mesh, Plan, RecomputePolicy, Schedule};
+use crate::workload::Training;
+
+/// What may run under something else: gradient reduction, weight gathers.
+pub(super) type Overlap = (bool, bool);
+
+/// Values to try, each once, made before the walk so that groups of plans only point at them.
+#[derive(Debug)]
+pub(super) struct Lists {
+    /// Where weights have replicas.
+    zeros: Vec<u8>,
+    /// Where they have none: all ZeRO stages are the same plan.
+    zeros_alone: Vec<u8>,
+    /// Recomputation.
+    pub(super) policies: Vec<RecomputePolicy>,
+    /// Overlaps of the traffic between replicas.
+    pub(super) overlaps: Vec<Overlap>,
+    /// Sends under compute, for the schedules that can.
+    sends: Vec<bool>,
+    /// Optimizer on the host.
+    pub(super) host_optimizers: Vec<bool>,
+    /// Percent of kept activations on the host.
+    pub(super) host_activations: Vec<u32>,
+    /// True where some schedule runs passes in pairs.
+    pub(super) pairs: bool,
+    schedules: Vec<Schedule>,
+    schedules_alone: Vec<Schedule>,
+}
+
+impl Lists {
+    pub(super) fn new(space: &Space, training: &Training) -> Self {
+        use RecomputePolicy::{Full, None, Selective};
+        use Schedule::{GPipe, Interleaved, OneForwardOneBackward};
+        let forward_only = training.forward_only;
+        let zeros: &[u8] = if forward_only { &[0, 3] } else { &[0, 1, 2, 3] };
+        let policies: &[RecomputePolicy] = if forward_only {
+            &[None]
+        } else {
+            &[None, Selective, Full]
+        };
+        let mut overlaps = Vec::new();
+        for reduce in listed(space.overlap_grad_reduce.as_ref(), &[true]) {
+            for gather in listed(space.overlap_param_gather.as_ref(), &[true]) {
+                overlaps.push((reduce, gather));
+            }
+        }
+        let schedules = listed(
+            space.schedule.as_ref(),
+            &[OneForwardOneBackward, Interleaved, GPipe],
+        );
+        Self {
+            zeros: listed(space.zero.as_ref(), zeros),
+            zeros_alone: listed(space.zero.as_ref(), &[0]),
+            policies: listed(space.recompute.as_ref(), policies),
+            overlaps,
+            sends: listed(space.overlap_pipeline.as_ref(), &[true]),
+            host_optimizers: listed(space.offload_optimizer.as_ref(), &[false]),
+            host_activations: listed(space.offload_activations.as_ref(), &[0]),
+            pairs: schedules
+                .iter()
+                .any(|schedule| schedule.rule().runs_pairs()),
+            schedules,
+            schedules_alone: listed(space.schedule.as_ref(), &[OneForwardOneBackward]),
+        }
+    }
+
+    /// ZeRO stages to try; without replicas all of them are the same plan.
+    pub(super) fn zeros(&self, plan: &Plan) -> &[u8] {
+        let mesh = Mesh::new(plan);
+        if mesh.replicas.size.max(mesh.expert_replicas.size) == 1 {
+            &self.zeros_alone
+        } else {
+            &self.zeros
+        }
+    }
+
+    /// Schedules to try; on one stage all of them are the same plan.
+    pub(super) fn schedules(&self, pipeline: u32) -> &[Schedule] {
+        if pipeline == 1 {
+            &self.schedules_alone
+        } else {
+            &self.schedules
+        }
+    }
+
+    /// Sends under compute to try.
+    pub(super) fn sends(&self, schedule: Schedule) -> &[bool] {
+        if sends_overlap(schedule) {
+            &self.sends
+        } else {
+            &[false]
+        }
+    }
+}
+
+/// True where sends may run under compute.
+pub(super) fn sends_overlap(schedule: Schedule) -> bool {
+    !matches!(schedule, Schedule::GPipe | Schedule::OneForwardOneBackward)
+}

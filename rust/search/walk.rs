@@ -1,0 +1,420 @@
+//! How are the plans of a unit walked: in order, group by group, most of them excluded unpriced?
+
+use super::keep::{Found, offer};
+use super::limits::{Limits, MEASURES, Measures, Method, Objective};
+use super::lists::{Lists, sends_overlap};
+use super::offload::{WAVE, Waiting, Wanted};
+use super::part::{Nearest, Part};
+use super::rows::Rows;
+use super::space::{Space, divisors, listed};
+use super::unit::{Blocks, Unit};
+use crate::control::Control;
+use crate::economics;
+use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer, Sums};
+use crate::plan::{Plan, Rule, Schedule, check};
+use crate::schedule::Scratch;
+use crate::solve::{Corner, Entry};
+use crate::units::{Bytes, Dollars, Joules, Seconds};
+use std::collections::BTreeMap;
+
+/// Bits of a plan's index that count within its unit: 2^40 plans are beyond any walk.
+const UNIT_BITS: u32 = 40;
+
+/// What stays the same for all walks of a search.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) job: &'a Job,
+    pub(super) space: &'a Space,
+    pub(super) limits: &'a Limits,
+    pub(super) lists: &'a Lists,
+    /// The column by which the best plans differ.
+    pub(super) distinct: Option<usize>,
+}
+
+/// What a walk is for.
+pub(super) enum Purpose<'a> {
+    /// The best plans and the front; what others found lets more be excluded.
+    Best(&'a Part),
+    /// Plans that do not fit, to be tried with other tiers.
+    Spilled(Wanted),
+    /// Every plan that fits, with its price.
+    Rows,
+}
+
+/// What a walk found.
+pub(super) struct Walked {
+    pub(super) part: Part,
+    pub(super) waiting: Waiting,
+    pub(super) rows: Rows,
+}
+
+/// A walk through one unit.
+pub(super) struct Walk<'a> {
+    ground: Ground<'a>,
+    job: &'a Job,
+    /// First index of the unit's plans; indices rise along the walk and break ties.
+    index: u64,
+    pricer: Pricer<'a>,
+    scratch: Scratch,
+    chunks: BTreeMap<u64, Chunks>,
+    found: Walked,
+    /// Where only plans that do not fit are looked for.
+    wanted: Option<Wanted>,
+    /// True where every plan is to be priced, whatever the others cost.
+    all: bool,
+    bounds: bool,
+    energies: bool,
+    /// Host memory of a node that plans may fill, bytes.
+    host: f64,
+    /// True where the unit as a whole is excluded and its plans are only counted.
+    excluded: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(ground: Ground<'a>, unit: u32, purpose: &Purpose) -> Self {
+        let limits = ground.limits;
+        let mut part = Part::new(limits.top);
+        if let Purpose::Best(before) = purpose {
+            part.best = before.best.clone();
+            part.front = before.front.clone();
+        }
+        part.walked = vec![(unit, unit + 1)];
+        let wanted = match purpose {
+            Purpose::Spilled(wanted) => Some(*wanted),
+            _ => None,
+        };
+        let all = matches!(purpose, Purpose::Rows);
+        Self {
+            ground,
+            job: ground.job,
+            index: u64::from(unit) << UNIT_BITS,
+            pricer: Pricer::new(&ground.job.cluster),
+            scratch: Scratch::new(),
+            chunks: BTreeMap::new(),
+            found: Walked {
+                part,
+                waiting: Waiting::new(wanted.map_or(0, |_| WAVE)),
+                rows: Rows::default(),
+            },
+            wanted,
+            all,
+            bounds: wanted.is_none() && !all && limits.method == Method::Bounds,
+            energies: limits.wants_energy(),
+            host: ground
+                .job
+                .host_capacity()
+                .map_or(f64::INFINITY, Bytes::value),
+            excluded: false,
+        }
+    }
+
+    /// Walks every plan of the unit; stops early where the caller wants it.
+    pub(super) fn run(mut self, unit: &Unit, control: &Control) -> Walked {
+        let least = self.floor(unit.bound, 0.0);
+        self.excluded = self.bounds && self.hopeless(&least);
+        for blocks in &unit.blocks {
+            if let Err(rule) = &blocks.factors {
+                self.reject(rule);
+            }
+        }
+        let rest = self.job.cluster.devices / (unit.plan.tensor * unit.plan.context);
+        for pipeline in divisors(self.ground.space.pipeline.as_ref(), rest) {
+            let data = rest / pipeline;
+            let listed = self.ground.space.data.as_ref();
+            if listed.is_none_or(|values| values.contains(&data)) && !control.is_cancelled() {
+                self.mesh(unit, [pipeline, data], control);
+            }
+        }
+        self.found
+    }
+
+    /// Walks the plans of one mesh: ZeRO groups, blocks, schedules, chunks.
+    fn mesh(&mut self, unit: &Unit, [pipeline, data]: [u32; 2], control: &Control) {
+        let batch = self.job.training.global_batch;
+        if !batch.is_multiple_of(u64::from(data)) {
+            self.reject(&Rule::Batch {
+                global_batch: batch,
+                step: u64::from(data),
+            });
+            return;
+        }
+        if !(batch / u64::from(data)).is_multiple_of(u64::from(unit.plan.micro_batch)) {
+            return; // no micro-batch of this mesh
+        }
+        for zero_group in listed(self.ground.space.zero_group.as_ref(), &[0]) {
+            let mesh = Plan {
+                pipeline,
+                data,
+                zero_group,
+                ..unit.plan.clone()
+            };
+            let links = Links::new(&mesh, &mut self.pricer);
+            for blocks in &unit.blocks {
+                if control.is_cancelled() {
+                    return;
+                }
+                let plan = Plan {
+                    pipeline,
+                    data,
+                    zero_group,
+                    ..blocks.plan.clone()
+                };
+                self.block(plan, blocks, &links);
+            }
+        }
+    }
+
+    /// Walks the plans that share priced blocks and links: schedules and chunks.
+    fn block(&mut self, mut plan: Plan, blocks: &Blocks, links: &Links) {
+        let Ok(factors) = &blocks.factors else {
+            return;
+        };
+        let lists = self.ground.lists;
+        for &schedule in lists.schedules(plan.pipeline) {
+            for interleave in self.interleaves(schedule, plan.pipeline) {
+                plan.schedule = schedule;
+                plan.interleave = interleave;
+                plan.overlap_pipeline = sends_overlap(schedule);
+                let job = self.job;
+                match check(&plan, &job.shape, &job.training, job.cluster.devices) {
+                    Err(rule) => self.reject(&rule),
+                    Ok(split) => {
+                        let count = u64::from(plan.virtual_stages());
+                        let chunks = self
+                            .chunks
+                            .remove(&count)
+                            .unwrap_or_else(|| Chunks::new(job, split, count));
+                        self.group(&mut plan, &chunks, (factors, links));
+                        self.chunks.insert(count, chunks);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Chunks per stage to try.
+    fn interleaves(&self, schedule: Schedule, pipeline: u32) -> Vec<u32> {
+        // each end may have one layer less than the virtual stages between
+        let per_stage = (self.job.shape.layers + 2) / u64::from(pipeline);
+        let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
+        let values = self.ground.space.interleave.as_ref();
+        match schedule {
+            Schedule::Interleaved if pipeline == 1 => Vec::new(),
+            Schedule::Interleaved => {
+                let all = || (2..=most).collect();
+                let mut some = values.map_or_else(all, |values| listed(Some(values), &[]));
+                some.retain(|v| *v > 1);
+                some
+            }
+            Schedule::GPipe | Schedule::OneForwardOneBackward => {
+                let mut some = listed(values, &[1]);
+                some.retain(|v| *v == 1);
+                some
+            }
+            other => listed(values, &[other.rule().chunks()]),
+        }
+    }
+
+    /// Walks what neither schedule nor priced blocks depend on: ZeRO, recomputation, offload, overlaps.
+    fn group(&mut self, plan: &mut Plan, chunks: &Chunks, (factors, links): (&Factors, &Links)) {
+        let lists = self.ground.lists;
+        let sum = |&policy| Sums::new(self.job, factors, chunks, policy, plan.pipeline > 1);
+        let sums: Vec<Sums> = lists.policies.iter().map(sum).collect();
+        for &zero in lists.zeros(plan) {
+            for &host_optimizer in &lists.host_optimizers {
+                for &send in lists.sends(plan.schedule) {
+                    plan.zero = zero;
+                    plan.offload_optimizer = host_optimizer;
+                    plan.overlap_pipeline = send;
+                    self.family(plan, &sums, (factors, links, chunks));
+                }
+            }
+        }
+    }
+
+    /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
+    /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
+    fn family(
+        &mut self,
+        plan: &mut Plan,
+        sums: &[Sums],
+        (factors, links, chunks): (&Factors, &Links, &Chunks),
+    ) {
+        let lists = self.ground.lists;
+        let leaves = lists.policies.len() * lists.host_activations.len() * lists.overlaps.len();
+        let leaves = leaves as u64;
+        if self.excluded {
+            self.found.part.counts.by_work += leaves;
+            self.skip(leaves);
+            return;
+        }
+        for (&recompute, sums) in lists.policies.iter().zip(sums) {
+            for &share in &lists.host_activations {
+                for &(reduce, gather) in &lists.overlaps {
+                    plan.recompute = recompute;
+                    plan.offload_activations = share;
+                    plan.overlap_grad_reduce = reduce;
+                    plan.overlap_param_gather = gather;
+                    self.price(&Composer {
+                        job: self.job,
+                        plan,
+                        factors,
+                        links,
+                        chunks,
+                        sums,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Prices one plan: memory first, then a bound on time, then the time itself.
+    fn price(&mut self, composer: &Composer) {
+        self.index += 1;
+        let memory = composer.memory();
+        let over = memory.0.value() - self.job.capacity().value();
+        if let Some(wanted) = self.wanted {
+            if over > 0.0 {
+                self.wait(composer, memory, wanted);
+            }
+            return;
+        }
+        if over > 0.0 {
+            self.near(over, composer.plan);
+            return;
+        }
+        let draft = composer.draft(memory);
+        let over = draft.least().host - self.host;
+        if over > 0.0 {
+            self.near(over, composer.plan);
+            return;
+        }
+        let least = self.measures(composer, draft.least());
+        if !self.all && self.hopeless(&least) {
+            let counts = &mut self.found.part.counts;
+            *(if draft.exact() {
+                &mut counts.priced
+            } else {
+                &mut counts.by_form
+            }) += 1;
+            return;
+        }
+        self.found.part.counts.priced += 1;
+        let composed = draft.finish(&mut self.scratch);
+        if self.all {
+            self.found.rows.push(composer.plan, &composed);
+        } else {
+            self.keep(composed, composer);
+        }
+    }
+
+    /// Notes a plan that lacks bytes.
+    fn near(&mut self, over: f64, plan: &Plan) {
+        let part = &mut self.found.part;
+        part.counts.unfit += 1;
+        let held = part.nearest.as_ref();
+        if held.is_none_or(|held| over <= held.lacks_bytes) && part.best.entries().is_empty() {
+            let nearest = Nearest {
+                lacks_bytes: over,
+                index: self.index,
+                plan: plan.clone(),
+            };
+            Nearest::keep(&mut part.nearest, nearest);
+        }
+    }
+
+    /// Lets a plan that does not fit wait for its tensors to be placed, if it may be of use.
+    fn wait(&mut self, composer: &Composer, memory: (Bytes, u32), wanted: Wanted) {
+        let places = &self.job.memories.places[self.job.memories.main()..];
+        let everywhere: f64 = places.iter().map(|place| place.capacity.value()).sum();
+        if memory.0.value() > everywhere {
+            return;
+        }
+        let draft = composer.draft(memory);
+        let least = draft.least().time;
+        let waiting = &mut self.found.waiting;
+        if least >= wanted.below || !waiting.admits(least, self.index) {
+            return;
+        }
+        let composed = draft.finish(&mut self.scratch);
+        if wanted.takes(composed.time, self.index) {
+            waiting.push(Entry {
+                key: composed.time,
+                index: self.index,
+                item: Found::new(composer.plan, composed),
+            });
+        }
+    }
+
+    fn keep(&mut self, composed: Composed, composer: &Composer) {
+        let measures = self.measures(composer, &composed);
+        let limits = self.ground.limits;
+        let part = &mut self.found.part;
+        if limits.ahead_of_s.is_some_and(|time| composed.time < time) {
+            part.counts.ahead += 1;
+        }
+        let at = limits.coordinates(&measures);
+        let key = measures[limits.objective as usize];
+        if !limits.front.is_empty() && !part.front.covers(&at, self.index) {
+            part.front.insert(Corner {
+                at,
+                index: self.index,
+                item: Found::new(composer.plan, composed),
+            });
+        }
+        if part.best.admits(key, self.index) {
+            let entry = Entry {
+                key,
+                index: self.index,
+                item: Found::new(composer.plan, composed),
+            };
+            offer(&mut part.best, entry, self.ground.distinct);
+        }
+    }
+
+    /// What a plan measures, by `Objective`.
+    fn measures(&self, composer: &Composer, composed: &Composed) -> Measures {
+        let energy = self.energies.then(|| composer.energy(composed));
+        self.measured(composed.time, composed.memory, energy)
+    }
+
+    /// The least that plans measure of which time and memory have a lower bound.
+    fn floor(&self, time: f64, memory: f64) -> Measures {
+        let idle = |_: ()| economics::energy(&self.job.cluster, Seconds::new(time), Seconds::ZERO);
+        let energy = self.energies.then_some(()).map(idle);
+        self.measured(time, memory, energy)
+    }
+
+    fn measured(&self, time: f64, memory: f64, energy: Option<Joules>) -> Measures {
+        let cluster = &self.job.cluster;
+        let cost = energy.and_then(|energy| economics::cost(cluster, Seconds::new(time), energy));
+        let mut measures = [0.0; MEASURES];
+        measures[Objective::Time as usize] = time;
+        measures[Objective::Memory as usize] = memory;
+        measures[Objective::Energy as usize] = energy.map_or(0.0, Joules::value);
+        measures[Objective::Dollars as usize] = cost.map_or(0.0, Dollars::value);
+        measures[Objective::Devices as usize] = f64::from(cluster.devices);
+        measures
+    }
+
+    /// True where no plan that measures this much or more, from here on, is asked for.
+    fn hopeless(&self, least: &Measures) -> bool {
+        let limits = self.ground.limits;
+        let part = &self.found.part;
+        let first = self.index;
+        let counted = limits
+            .ahead_of_s
+            .is_some_and(|time| least[Objective::Time as usize] < time);
+        !counted
+            && !part.best.admits(least[limits.objective as usize], first)
+            && (limits.front.is_empty() || part.front.covers(&limits.coordinates(least), first))
+    }
+
+    fn skip(&mut self, plans: u64) {
+        self.index += plans;
+    }
+
+    fn reject(&mut self, rule: &Rule) {
+        self.found.part.counts.illegal[rule.family()] += 1;
+    }
+}

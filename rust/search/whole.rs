@@ -1,0 +1,239 @@
+//! One search: its units in the order of their bounds, walked in waves that any machine can repeat.
+
+use super::limits::{Limits, Objective};
+use super::lists::Lists;
+use super::offload::{OffloadCounts, Wanted};
+use super::part::Part;
+use super::report::Outcome;
+use super::rows::Rows;
+use super::space::Space;
+use super::unit::{Unit, combinations};
+use super::walk::{Ground, Purpose, Walk, Walked};
+use crate::control::Control;
+use crate::economics;
+use crate::error::{Error, Result};
+use crate::estimate::Job;
+use crate::units::{Dollars, Seconds};
+use rayon::prelude::*;
+use std::sync::Arc;
+
+/// Units of the first wave; each later one is twice as long, up to the last number.
+const WAVES: [usize; 2] = [8, 256];
+/// Units that an index has room for.
+const MOST_UNITS: usize = 1 << 22;
+
+/// A search that can be run in parts, here or elsewhere, and put together again.
+#[derive(Debug)]
+pub struct Search {
+    job: Arc<Job>,
+    space: Space,
+    limits: Limits,
+    lists: Lists,
+    units: Vec<Unit>,
+}
+
+impl Search {
+    /// Lists the units of a space, prices their blocks and puts them in the order of their bounds.
+    pub fn new(job: Arc<Job>, space: Space, limits: Limits) -> Result<Self> {
+        limits.check(&job)?;
+        let lists = Lists::new(&space, &job.training);
+        let all = combinations(&job, &space);
+        if all.len() > MOST_UNITS {
+            let got = format!(
+                "{} combinations of tensor, context, expert and micro_batch",
+                all.len()
+            );
+            return Err(Error::invalid("space", got, format!("up to {MOST_UNITS}")));
+        }
+        let mut units: Vec<Unit> = all
+            .into_par_iter()
+            .map(|plan| Unit::new(&job, &space, &lists, plan))
+            .collect();
+        units.sort_by(|a, b| a.bound.total_cmp(&b.bound)); // stable: equal bounds keep their order
+        Ok(Self {
+            job,
+            space,
+            limits,
+            lists,
+            units,
+        })
+    }
+
+    /// Units, numbered from the one whose quickest plan may be quickest of all.
+    pub fn units(&self) -> u32 {
+        u32::try_from(self.units.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Where waves of units begin, and where the last one ends.
+    pub fn waves(&self) -> Vec<u32> {
+        let [mut size, most] = WAVES;
+        let mut ends = vec![0];
+        let mut at = 0;
+        while at < self.units.len() {
+            at = (at + size).min(self.units.len());
+            size = (size * 2).min(most);
+            ends.push(u32::try_from(at).unwrap_or(u32::MAX));
+        }
+        ends
+    }
+
+    /// What no plan of the units from `first` on is better than, in the objective's unit.
+    pub fn bound(&self, first: u32) -> f64 {
+        let Some(unit) = self.units.get(first as usize) else {
+            return f64::INFINITY;
+        };
+        let time = Seconds::new(unit.bound);
+        let cluster = &self.job.cluster;
+        let energy = economics::energy(cluster, time, Seconds::ZERO);
+        match self.limits.objective {
+            Objective::Time => unit.bound,
+            Objective::Memory => 0.0,
+            Objective::Energy => energy.value(),
+            Objective::Dollars => {
+                economics::cost(cluster, time, energy).map_or(0.0, Dollars::value)
+            }
+            Objective::Devices => f64::from(cluster.devices),
+        }
+    }
+
+    /// Walks units; `before` lets more be excluded and is not part of the answer.
+    pub fn run(&self, units: [u32; 2], before: Option<&Part>, control: &Control) -> Result<Part> {
+        let [first, last] = units;
+        if first > last || last > self.units() {
+            let allowed = format!("first <= last <= {}", self.units());
+            return Err(Error::invalid(
+                "units",
+                format!("{first} to {last}"),
+                allowed,
+            ));
+        }
+        let nothing = Part::new(self.limits.top);
+        let before = before.unwrap_or(&nothing);
+        let walked: Vec<Walked> = (first..last)
+            .into_par_iter()
+            .map(|unit| self.walk(unit, &Purpose::Best(before), control))
+            .collect();
+        let mut part = nothing.clone();
+        for walked in walked {
+            part.merge(&walked.part, self.limits.column())?;
+        }
+        self.stop_if_cancelled(control)?;
+        Ok(part)
+    }
+
+    /// Puts parts of other units together.
+    pub fn merge(&self, parts: &[Part]) -> Result<Part> {
+        let mut whole = Part::new(self.limits.top);
+        for part in parts {
+            whole.merge(part, self.limits.column())?;
+        }
+        Ok(whole)
+    }
+
+    /// Every plan of a unit that fits, with its price.
+    pub fn rows(&self, unit: u32, control: &Control) -> Result<Rows> {
+        if unit >= self.units() {
+            let allowed = format!("below {}", self.units());
+            return Err(Error::invalid("unit", unit, allowed));
+        }
+        let walked = self.walk(unit, &Purpose::Rows, control);
+        self.stop_if_cancelled(control)?;
+        Ok(walked.rows)
+    }
+
+    /// Walks everything, wave by wave. The answer does not depend on the thread count.
+    pub fn whole(&self, control: &Control) -> Result<Part> {
+        control.set_total(u64::from(self.units()));
+        let mut whole = Part::new(self.limits.top);
+        for wave in self.waves().windows(2) {
+            let part = self.run([wave[0], wave[1]], Some(&whole), control)?;
+            whole.merge(&part, self.limits.column())?;
+        }
+        Ok(whole)
+    }
+
+    /// The answer that a part stands for; where tensors in other tiers may help, with those plans.
+    pub fn outcome(&self, part: &Part, control: &Control) -> Result<Outcome> {
+        let mut outcome = Outcome {
+            best: part.best.entries().iter().map(|e| e.item.clone()).collect(),
+            front: part
+                .front
+                .corners()
+                .iter()
+                .map(|c| c.item.clone())
+                .collect(),
+            counts: part.counts,
+            nearest: part.nearest.clone(),
+            unwalked: self.unwalked(part),
+            offload: OffloadCounts::default(),
+        };
+        let helps = match self.limits.offload {
+            super::Offload::Never => false,
+            super::Offload::Auto => outcome.best.is_empty(),
+            super::Offload::Always => true,
+        };
+        let whole = outcome.unwalked.is_none();
+        if helps && whole && self.limits.objective == Objective::Time {
+            super::offload::add(self, control, &mut outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    /// What no plan of the units that a part has not walked is better than; none where it has all.
+    fn unwalked(&self, part: &Part) -> Option<f64> {
+        let first = match part.walked().first() {
+            Some(&(0, end)) => end,
+            _ => 0,
+        };
+        (first < self.units()).then(|| self.bound(first))
+    }
+
+    /// Walks every unit for plans that do not fit.
+    pub(super) fn spilled(&self, wanted: Wanted, control: &Control) -> Vec<Walked> {
+        (0..self.units())
+            .into_par_iter()
+            .map(|unit| self.walk(unit, &Purpose::Spilled(wanted), control))
+            .collect()
+    }
+
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// What is looked for.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn walk(&self, unit: u32, purpose: &Purpose, control: &Control) -> Walked {
+        let ground = Ground {
+            job: &self.job,
+            space: &self.space,
+            limits: &self.limits,
+            lists: &self.lists,
+            distinct: self.limits.column(),
+        };
+        let walked = Walk::new(ground, unit, purpose).run(&self.units[unit as usize], control);
+        if !control.is_cancelled() && matches!(purpose, Purpose::Best(_)) {
+            control.advance(1);
+        }
+        walked
+    }
+
+    fn stop_if_cancelled(&self, control: &Control) -> Result<()> {
+        if !control.is_cancelled() {
+            return Ok(());
+        }
+        let (done, _) = control.progress();
+        let what = format!("search after {done} of {} units", self.units());
+        Err(Error::Cancelled { what })
+    }
+}
+
+/// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
+pub fn search(job: &Job, space: &Space, limits: &Limits, control: &Control) -> Result<Outcome> {
+    let search = Search::new(Arc::new(job.clone()), space.clone(), limits.clone())?;
+    let part = search.whole(control)?;
+    search.outcome(&part, control)
+}

@@ -1,0 +1,78 @@
+//! Which points are beaten by no other in all of several coordinates, whatever order they come in?
+
+use serde::{Deserialize, Serialize};
+
+/// Most coordinates of a point.
+pub const MOST_COORDINATES: usize = 5;
+
+/// Coordinates, all minimised; those that do not count are 0.
+pub type Coordinates = [f64; MOST_COORDINATES];
+
+/// A point and where it came from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Corner<T = ()> {
+    /// Where it lies.
+    pub at: Coordinates,
+    /// Breaks ties: of equal points the one with the lower index stays.
+    pub index: u64,
+    /// What was found.
+    pub item: T,
+}
+
+/// The points seen so far that no other dominates.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Frontier<T = ()> {
+    /// By rising first coordinate, then by the others in turn.
+    corners: Vec<Corner<T>>,
+}
+
+impl<T> Default for Frontier<T> {
+    fn default() -> Self {
+        Self {
+            corners: Vec::new(),
+        }
+    }
+}
+
+impl<T: Clone> Frontier<T> {
+    /// Offers a point; true if it was taken. A coordinate that is not a number is never taken.
+    pub fn insert(&mut self, corner: Corner<T>) -> bool {
+        if corner.at.iter().any(|c| c.is_nan()) || self.covers(&corner.at, corner.index) {
+            return false;
+        }
+        self.corners.retain(|held| !below(&corner.at, &held.at));
+        let at = self
+            .corners
+            .partition_point(|held| held.at.partial_cmp(&corner.at).is_some_and(|o| o.is_lt()));
+        self.corners.insert(at, corner);
+        true
+    }
+
+    /// True if a point at these coordinates or above, and with an index of `first` or more, would be
+    /// beaten or is held already.
+    pub fn covers(&self, at: &Coordinates, first: u64) -> bool {
+        let near = self.corners.partition_point(|held| held.at[0] <= at[0]);
+        // the nearest in the first coordinate is likely to be least in the others
+        self.corners[..near]
+            .iter()
+            .rev()
+            .any(|held| below(&held.at, at) && (held.index <= first || held.at != *at))
+    }
+
+    /// Takes what another thread found.
+    pub fn merge(&mut self, other: &Self) {
+        for corner in &other.corners {
+            self.insert(corner.clone());
+        }
+    }
+
+    /// The points by rising first coordinate.
+    pub fn corners(&self) -> &[Corner<T>] {
+        &self.corners
+    }
+}
+
+/// True where `a` is nowhere above `b`.
+fn below(a: &Coordinates, b: &Coordinates) -> bool {
+    a.iter().zip(b).all(|(a, b)| a <= b)
+}
