@@ -18,17 +18,17 @@ def place_of(field: str, path: object) -> Path:
     """Return the file that an argument means, links followed.
 
     Raises:
-        InvalidError: It is no path, or a folder.
+        InvalidError: It is no path, or what is there is no file: a folder, a device, a pipe.
     """
     need(field, path, (str, os.PathLike), "the path of a file")
     try:
         place = Path(os.fsdecode(path)).resolve()  # pyright: ignore[reportArgumentType] -- `need`
-        folder = place.is_dir()
+        free = place.is_file() or not place.exists()
     except (OSError, ValueError, RuntimeError) as error:
         message = f"{field}: got {path!r:.60} ({error}); allowed: the path of a file"
         raise InvalidError(message) from error
-    if folder:
-        message = f"{field}: got the folder {str(place)!r}; allowed: the path of a file"
+    if not free:
+        message = f"{field}: got {str(place)!r}, which is no file; allowed: the path of a file"
         raise InvalidError(message)
     return place
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 _CLIENT = "ray://"
 _ALLOWED = "ray://host:port, host:port, auto or local"
 _ANSWER_S = 5.0
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""How a client of HTTP/2, which Ray speaks, opens a connection: RFC 9113, section 3.4."""
-_FRAME, _KIND, _SETTINGS = 9, 3, 4
-"""Bytes of a frame's head, where its kind stands, and the kind that a server opens with."""
+_NO_METHOD = "/scalewright.Hello/Hello"
+_STRANGER = "http2 header with status"
+"""How gRPC says that what answered speaks HTTP alone, as the proxy of a network may."""
 
 
 def ray_address(cluster: object, ray_address: object) -> str | None:
@@ -96,16 +95,35 @@ def _need_answer(address: str) -> None:
     """Refuse an address at which nothing speaks as Ray does; Ray itself may wait for minutes."""
     host, port = _host_and_port(address)
     try:
-        with socket.create_connection((host, port), _ANSWER_S) as line:
-            line.settimeout(_ANSWER_S)
-            if os.environ.get("RAY_USE_TLS", "0") != "0":
-                return  # such a server says nothing before the handshake
-            line.sendall(_HELLO)
-            head = line.recv(_FRAME)
+        socket.create_connection((host, port), _ANSWER_S).close()
     except OSError as error:
         raise _silent(address, error.strerror or str(error)) from error
-    if len(head) <= _KIND or head[_KIND] != _SETTINGS:
-        raise _silent(address, "what answers there is not Ray")
+    if os.environ.get("RAY_USE_TLS", "0") == "0" and (
+        reason := _no_grpc(address.removeprefix(_CLIENT))
+    ):
+        raise _silent(address, reason)
+
+
+def _no_grpc(server: str) -> str | None:
+    """Return why no server of gRPC, which Ray is, seems to be there; none where one is.
+
+    It is asked for a method that none has: a server says at once that it does not know it.
+    """
+    try:
+        grpc: Any = import_module("grpc")
+    except ImportError:
+        return None
+    with grpc.insecure_channel(server, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        try:
+            channel.unary_unary(_NO_METHOD)(b"", timeout=_ANSWER_S)
+        except grpc.RpcError as error:
+            codes, details = grpc.StatusCode, str(error.details())
+            if error.code() in (codes.UNIMPLEMENTED, codes.UNAUTHENTICATED) and (
+                _STRANGER not in details
+            ):
+                return None
+            return f"no server of Ray: {details:.200}"
+    return None
 
 
 def _silent(address: str, reason: str) -> ScalewrightError:
