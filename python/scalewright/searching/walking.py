@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from itertools import pairwise
 from time import perf_counter
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     Progress: TypeAlias = Callable[[int, int], object]
     Incumbent: TypeAlias = Callable[[], str | None]
 
-_PIECE_S = 0.25
+_PIECE_S = 0.5
 """What a stop loses, and how long the cores work between two looks at the state."""
-_FIRST_PIECE = 64
+_EACH = 4
+"""Units of a piece for each core, at least: fewer would leave cores idle at its end."""
 _GROWTH = 4
 
 
@@ -47,7 +49,8 @@ class LocalHands:
     def __init__(self, search: _engine.Search) -> None:
         """Walk units of this search."""
         self._search = search
-        self._units = _FIRST_PIECE
+        self._least = _EACH * (os.cpu_count() or 1)
+        self._units = self._least
 
     def walk(
         self, left: Sequence[tuple[int, int]], incumbent: Incumbent, tell: Progress | None
@@ -66,7 +69,7 @@ class LocalHands:
     def _learn(self, units: int, elapsed_s: float) -> None:
         """Size the next piece by the pace of the last one."""
         wanted = int(units * _PIECE_S / max(elapsed_s, 1e-6))
-        self._units = max(_FIRST_PIECE, min(wanted, self._units * _GROWTH))
+        self._units = max(self._least, min(wanted, self._units * _GROWTH))
 
 
 class Walk:
