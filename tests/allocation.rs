@@ -4,7 +4,9 @@
 
 mod worlds;
 
-use scalewright::estimate::{Chunks, Composer, Factors, Job, Links, Pricer, Sums};
+use scalewright::estimate::{
+    Chunks, Composer, Factors, Frame, Job, Links, Pricer, Setting, State, Sums,
+};
 use scalewright::plan::{Plan, Schedule, check};
 use scalewright::schedule::Scratch;
 use worlds::jobs;
@@ -22,14 +24,18 @@ fn composed(job: &Job, plan: &Plan, work: impl FnOnce(&Composer)) {
     let links = Links::new(plan, &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.pipeline * plan.interleave));
     let sums = Sums::new(job, &factors, &chunks, plan.recompute, plan.pipeline > 1);
-    work(&Composer {
+    let frame = Frame::new(job, plan, &chunks);
+    let setting = Setting {
         job,
         plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
         sums: &sums,
-    });
+        frame: &frame,
+    };
+    let state = &State::new(&setting);
+    work(&Composer { setting, state });
 }
 
 fn plans() -> Vec<(Job, Plan)> {

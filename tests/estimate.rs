@@ -282,7 +282,7 @@ proptest! {
         let space = Space::from_json(space).unwrap();
         let limits = Limits { top: 1, ..Limits::default() };
         let best = |job: &Job| {
-            let found = search(job, &space, limits, &Control::new()).unwrap().best;
+            let found = search(job, &space, &limits, &Control::new()).unwrap().best;
             found.first().map_or(f64::INFINITY, |f| f.composed.time)
         };
         let (slow, fast) = (best(&job), best(&better(&job, which, factor)));

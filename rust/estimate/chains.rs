@@ -4,7 +4,6 @@ use super::block::{BlockFactor, Factors};
 use super::chunk::ranges;
 use super::job::Job;
 use super::price::Pricer;
-use super::residents::Residents;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -68,10 +67,8 @@ pub fn stage_chain(
     let split = check(&plan, &job.shape, &job.training, job.cluster.devices)
         .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
     whole_stage(job, &plan, asked)?;
-    let (room, in_flight) = with_composer(job, &plan, |composer| {
-        Residents::new(composer).room(asked.stage)
-    })
-    .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
+    let (room, in_flight) = with_composer(job, &plan, |composer| composer.room(asked.stage))
+        .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
     let factors = Factors::new(job, &plan, &mut Pricer::new(&job.cluster));
     let kinds = blocks(job, &plan, split, asked.stage);
     let last = asked.stage + 1 == plan.pipeline;

@@ -4,15 +4,16 @@
 
 use super::block::{Factors, Lines};
 use super::chunk::{Chunks, Counts};
+use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
-use super::residents::Residents;
+use super::state::State;
 use super::sums::{Sums, Virtual};
 use crate::plan::{Plan, Purpose};
 use crate::schedule::{self, Pass, Scratch, Stages};
 use crate::units::{Bytes, Joules, Seconds};
-use crate::workload::Training;
 use serde::{Deserialize, Serialize};
+use std::ops::Deref;
 
 /// Seconds of a step by part, on the critical path unless named hidden.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -92,9 +93,9 @@ impl Composed {
     }
 }
 
-/// Everything that composing a plan reads.
+/// Everything that composing a plan reads but its state.
 #[derive(Debug, Clone, Copy)]
-pub struct Composer<'a> {
+pub struct Setting<'a> {
     /// The job.
     pub job: &'a Job,
     /// The plan.
@@ -107,12 +108,32 @@ pub struct Composer<'a> {
     pub chunks: &'a Chunks,
     /// The blocks of each virtual stage, summed.
     pub sums: &'a Sums,
+    /// What its schedule fixes.
+    pub frame: &'a Frame,
+}
+
+/// Everything that composing a plan reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Composer<'a> {
+    /// All but the state.
+    pub setting: Setting<'a>,
+    /// What its ZeRO stage and the optimizer's place fix.
+    pub state: &'a State,
+}
+
+/// A composer is a setting with its state.
+impl<'a> Deref for Composer<'a> {
+    type Target = Setting<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.setting
+    }
 }
 
 /// A plan priced but for the exact length of its pipeline.
 #[derive(Debug, Clone, Copy)]
-pub struct Draft<'a> {
-    composer: Composer<'a>,
+pub struct Draft {
+    kind: schedule::Kind,
     stages: Stages,
     count: u32,
     work: f64,
@@ -120,7 +141,7 @@ pub struct Draft<'a> {
     composed: Composed,
 }
 
-impl Draft<'_> {
+impl Draft {
     /// The plan with a step time that it cannot beat; with its own where `exact` holds.
     pub fn least(&self) -> &Composed {
         &self.composed
@@ -134,8 +155,8 @@ impl Draft<'_> {
     /// Runs the schedule's recurrence where its closed form is only a bound.
     pub fn finish(mut self, scratch: &mut Scratch) -> Composed {
         if !self.exact {
-            let kind = self.composer.plan.schedule;
-            let pipeline = schedule::step_time(kind, &self.stages, self.count, scratch).value();
+            let pipeline =
+                schedule::step_time(self.kind, &self.stages, self.count, scratch).value();
             self.composed.parts.pipeline = pipeline;
             self.composed.parts.bubble = (pipeline - self.work).max(0.0);
             self.composed.time = self.composed.parts.step();
@@ -150,34 +171,24 @@ impl<'a> Composer<'a> {
         self.draft(self.memory()).finish(scratch)
     }
 
-    /// The most bytes on any rank and the stage where they lie.
-    pub fn memory(&self) -> (Bytes, u32) {
-        Residents::new(self).fullest()
-    }
-
     /// Bytes in the host memory of a node whose ranks all lie in the stage that fills it most.
     fn host_memory(&self) -> f64 {
         if self.offloads() {
-            Residents::new(self).host().value() * self.node_devices()
+            self.host_bytes().value() * self.node_devices()
         } else {
             0.0
         }
     }
 
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
-    pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft<'a> {
-        let hop = if self.chunks.count > 1 {
-            self.hop()
-        } else {
-            0.0
-        };
+    pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
+        let hop = self.hop_between();
         let virtuals = self.virtuals(hop);
-        let shares = Shares::new(self.plan);
+        let shares = &self.frame.shares;
         let stages = self.stages(&virtuals, hop);
-        let count = self.plan.micro_batches(self.job.training.global_batch);
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let count = self.frame.micro_batches;
         let closed = schedule::makespan(self.plan.schedule, &stages, count);
-        let (work, busiest) = self.busiest(&virtuals, &shares);
+        let (work, busiest) = self.busiest(&virtuals);
         let rounds = f64::from(count);
         let mut parts = Parts {
             pipeline: closed.time.value(),
@@ -187,13 +198,13 @@ impl<'a> Composer<'a> {
             ..Parts::default()
         };
         if self.plan.offload_activations > 0 {
-            self.offload_parts(&shares, (&virtuals, busiest), &mut parts);
+            self.offload_parts((&virtuals, busiest), &mut parts);
         }
         if !self.job.training.forward_only {
-            self.after_backward(&virtuals, &shares, &mut parts);
+            self.after_backward(&virtuals, &mut parts);
         }
         Draft {
-            composer: *self,
+            kind: self.plan.schedule,
             stages,
             count,
             work: work * rounds,
@@ -250,7 +261,7 @@ impl<'a> Composer<'a> {
     pub(super) fn rank_counts(&self, composed: &Composed) -> [(&Counts, f64); 3] {
         let chunks = self.chunks;
         let middle = chunks.middle.get(self.sums.slowest_middle);
-        let [first, inner, last] = Shares::new(self.plan).runs(composed.busiest);
+        let [first, inner, last] = self.frame.shares.runs(composed.busiest);
         let ends = [(&chunks.first, first), (&chunks.last, last)];
         [ends[0], (middle.unwrap_or(&chunks.first), inner), ends[1]]
     }
@@ -258,9 +269,9 @@ impl<'a> Composer<'a> {
     /// What the schedule exposes or hides beyond a block's own lines: collectives under gradients
     /// of weights that run apart, expert all-to-alls under an opposite pass.
     fn move_lines(&self, lines: &mut [Lines; 3], position: usize) {
-        let (rule, shares) = (self.plan.schedule.rule(), Shares::new(self.plan));
+        let shares = &self.frame.shares;
         let virtuals = &self.sums.virtuals;
-        if rule.splits() {
+        if self.frame.splits {
             let all = shares.passes(virtuals, position, |v| v.under_weight);
             let details = &self.sums.details;
             let expert = shares.passes(details, position, |d| d.expert_under_weight);
@@ -269,7 +280,7 @@ impl<'a> Composer<'a> {
                 lines[1].hidden[purpose as usize] -= out;
             }
         }
-        if rule.runs_pairs() {
+        if self.frame.pairs {
             let expert = Purpose::Expert as usize;
             let mut rest = shares.passes(virtuals, position, |v| v.paired);
             for line in &mut lines[..2] {
@@ -297,13 +308,12 @@ impl<'a> Composer<'a> {
     /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
     fn virtuals(&self, hop: f64) -> [Virtual; 3] {
         let mut virtuals = self.sums.virtuals;
-        let splits = self.plan.schedule.rule().splits();
         for (position, sum) in virtuals.iter_mut().enumerate() {
-            if splits {
+            if self.frame.splits {
                 sum.backward += sum.under_weight;
             }
             if self.plan.zero >= 2 {
-                self.shard_traffic(sum);
+                self.shard_traffic(sum, position);
             }
             if self.plan.offload_activations > 0 {
                 self.swap_activations(sum, position);
@@ -316,12 +326,7 @@ impl<'a> Composer<'a> {
     /// A pass of one micro-batch through a virtual stage of a kind (0 first, 1 between, 2 last) with the
     /// traffic that the plan adds to it.
     pub(super) fn pass_seconds(&self, position: usize) -> PassSeconds {
-        let hop = if self.chunks.count > 1 {
-            self.hop()
-        } else {
-            0.0
-        };
-        let sum = &self.virtuals(hop)[position];
+        let sum = &self.virtuals(self.hop_between())[position];
         PassSeconds {
             forward: sum.forward,
             backward: sum.backward,
@@ -350,6 +355,14 @@ impl<'a> Composer<'a> {
         }
     }
 
+    fn hop_between(&self) -> f64 {
+        if self.chunks.count > 1 {
+            self.hop()
+        } else {
+            0.0
+        }
+    }
+
     /// Time of a tensor between two stages.
     pub(super) fn hop(&self) -> f64 {
         let plan = self.plan;
@@ -367,8 +380,7 @@ impl<'a> Composer<'a> {
     }
 
     fn stages(&self, virtuals: &[Virtual; 3], hop: f64) -> Stages {
-        let rule = self.plan.schedule.rule();
-        let (splits, pairs) = (rule.splits(), rule.runs_pairs());
+        let (splits, pairs) = (self.frame.splits, self.frame.pairs);
         let pass = |v: &Virtual| {
             let weight = if splits { v.weight } else { 0.0 };
             Pass {
@@ -389,19 +401,21 @@ impl<'a> Composer<'a> {
     }
 
     /// Work of one micro-batch on the busiest rank, and which end (or middle) it is.
-    fn busiest(&self, virtuals: &[Virtual; 3], shares: &Shares) -> (f64, usize) {
-        let pairs = self.plan.schedule.rule().runs_pairs();
+    fn busiest(&self, virtuals: &[Virtual; 3]) -> (f64, usize) {
+        let pairs = self.frame.pairs;
         let work = |v: &Virtual| v.forward + v.backward - if pairs { v.paired } else { 0.0 };
         let mut best = (0.0, 0);
         for position in 0..3 {
-            let work = shares.passes(virtuals, position, work);
+            let work = self.frame.shares.passes(virtuals, position, work);
             if self.exists(position) && work > best.0 {
                 best = (work, position);
             }
         }
         best
     }
+}
 
+impl Setting<'_> {
     /// True where some rank is a first, middle or last one.
     pub(super) fn exists(&self, position: usize) -> bool {
         match position {
@@ -409,11 +423,6 @@ impl<'a> Composer<'a> {
             1 => self.plan.pipeline > 2,
             _ => self.plan.pipeline > 1,
         }
-    }
-
-    /// The training job.
-    pub(super) fn training(&self) -> &Training {
-        &self.job.training
     }
 }
 
@@ -426,48 +435,4 @@ pub(super) struct PassSeconds {
     pub(super) backward: f64,
     /// The part of it that yields gradients of weights.
     pub(super) weight: f64,
-}
-
-/// How many first, middle and last virtual stages the ranks of each position hold.
-pub(super) struct Shares {
-    held: [[f64; 3]; 3],
-    /// Copies of each stage: a rank runs a micro-batch through one of them.
-    pub(super) copies: f64,
-}
-
-impl Shares {
-    pub(super) fn new(plan: &Plan) -> Self {
-        let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
-        let held = |device: u32| rule.held(shape, device).map(f64::from);
-        Self {
-            held: [held(0), held(1), held(plan.pipeline - 1)],
-            copies: f64::from(rule.copies(shape)),
-        }
-    }
-
-    /// Sum of a quantity over the virtual stages that a rank holds.
-    pub(super) fn all<T>(&self, virtuals: &[T; 3], position: usize, of: impl Fn(&T) -> f64) -> f64 {
-        let [first, middle, last] = self.held[position];
-        first * of(&virtuals[0]) + middle * of(&virtuals[1]) + last * of(&virtuals[2])
-    }
-
-    /// The same for what a rank runs of one micro-batch.
-    pub(super) fn passes<T>(
-        &self,
-        virtuals: &[T; 3],
-        position: usize,
-        of: impl Fn(&T) -> f64,
-    ) -> f64 {
-        self.all(virtuals, position, of) / self.copies
-    }
-
-    /// First, middle and last virtual stages that a rank holds.
-    pub(super) fn counts(&self, position: usize) -> [f64; 3] {
-        self.held[position]
-    }
-
-    /// First, middle and last virtual stages that a rank runs of one micro-batch.
-    pub(super) fn runs(&self, position: usize) -> [f64; 3] {
-        self.held[position].map(|held| held / self.copies)
-    }
 }

@@ -1,7 +1,7 @@
 //! What travels between a device and its host, how long does that take, and what does compute hide?
 
 use super::chunk::Counts;
-use super::compose::{Composer, Parts, Shares};
+use super::compose::{Composer, Parts, Setting};
 use super::sums::{Detail, Virtual};
 use super::traffic::uncovered;
 use crate::hardware::Host;
@@ -29,6 +29,31 @@ pub(super) struct Offload {
 }
 
 impl Offload {
+    /// What one position's update depends on: `reduce` seconds of reduction stand in the way of its
+    /// last backward pass, which ends `early`.
+    pub(super) fn new(
+        composer: &Composer,
+        (virtuals, position): (&[Virtual; 3], usize),
+        [reduce, reducing, early]: [f64; 3],
+    ) -> Self {
+        let (shares, after) = (&composer.frame.shares, &composer.state.after[position]);
+        let details = &composer.sums.details;
+        let detail = |of: fn(&Detail) -> f64| shares.passes(details, position, of);
+        let backward = shares.passes(virtuals, position, |v| v.backward);
+        let (layers, behind) = (
+            detail(|d| d.layer_time.backward),
+            detail(|d| d.head_time.backward),
+        );
+        Self {
+            elements: after.elements,
+            layers: after.layers,
+            passes: [backward - layers - behind, layers, behind],
+            reduce,
+            reducing,
+            early,
+        }
+    }
+
     /// What is left of reduction and copies when the backward pass has ended: every block is
     /// reduced, then copied, and the slower of the two sets the pace.
     ///
@@ -81,7 +106,7 @@ impl Offload {
     }
 }
 
-impl Composer<'_> {
+impl Setting<'_> {
     /// True where something of the plan lies in host memory.
     pub(super) fn offloads(&self) -> bool {
         self.plan.offload_optimizer || self.plan.offload_activations > 0
@@ -111,14 +136,14 @@ impl Composer<'_> {
     /// (Ren et al. 2021, ZeRO-Offload, sections 4 and 5).
     pub(super) fn host_update(&self, elements: f64) -> f64 {
         let hidden = self.job.graph.hidden as f64;
-        let bytes = elements * host_optimizer_traffic(self.training(), hidden);
+        let bytes = elements * host_optimizer_traffic(&self.job.training, hidden);
         let rate = self.host().map(|host| self.host_memory_rate(host));
         rate.map_or(0.0, |rate| bytes / rate)
     }
 
     /// Seconds that some elements' gradients take to the host, and their weights back.
     pub(super) fn host_swap(&self, elements: f64) -> [f64; 2] {
-        let training = self.training();
+        let training = &self.job.training;
         let weight = training.precision.activation().bytes();
         [training.gradient.bytes(), weight].map(|bytes| self.host_copy(elements * bytes))
     }
@@ -128,6 +153,34 @@ impl Composer<'_> {
         f64::from(self.plan.offload_activations) / 100.0
     }
 
+    /// Elements of embedding and head that a rank of a position updates.
+    pub(super) fn end_elements(&self, position: usize) -> [f64; 2] {
+        let chunks = self.chunks;
+        let held = |counts: &Counts, wanted: BlockRole| {
+            let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
+            let of = blocks.zip(counts).filter(|((_, b), _)| b.role == wanted);
+            of.map(|((factor, _), count)| {
+                let dense = factor.dense(self.plan.pipeline > 1);
+                count * self.updated(dense, factor.weights.expert)
+            })
+            .sum::<f64>()
+        };
+        let [first, _, last] = self.frame.shares.counts(position);
+        [
+            first * held(&chunks.first, BlockRole::Embedding),
+            if chunks.count == 1 { first } else { last } * held(&chunks.last, BlockRole::Head),
+        ]
+    }
+
+    /// Elements that a rank updates.
+    pub(super) fn updated(&self, dense: f64, expert: f64) -> f64 {
+        let sharded = self.plan.zero >= 1;
+        let share = |elements: f64, shards: f64| if sharded { elements / shards } else { elements };
+        share(dense, self.links.dense.shards) + share(expert, self.links.expert.shards)
+    }
+}
+
+impl Composer<'_> {
     /// Kept activations leave under the forward pass and come back under the backward pass, which
     /// fetches one block ahead. A pass ends when its copies have.
     ///
@@ -138,10 +191,11 @@ impl Composer<'_> {
     pub(super) fn swap_activations(&self, sum: &mut Virtual, position: usize) {
         let detail = &self.sums.details[position];
         let copy = self.host_copy(detail.kept * self.offloaded_share());
-        let one = copy / sum.layers.max(1.0);
-        let late = |cover: f64| uncovered(copy, cover, sum.layers, CONTENTION);
+        let count = self.sums.params[position].layers;
+        let one = copy / count.max(1.0);
+        let late = |cover: f64| uncovered(copy, cover, count, CONTENTION);
         let (layers, head) = (&detail.layer_time, &detail.head_time);
-        let (layer, behind) = if self.plan.schedule.rule().splits() {
+        let (layer, behind) = if self.frame.splits {
             (layers.input, head.input)
         } else {
             (layers.backward, head.backward)
@@ -188,70 +242,13 @@ impl Composer<'_> {
         }
     }
 
-    /// What one position's update depends on: `reduce` seconds of reduction stand in the way of its
-    /// last backward pass of `backward` seconds, which ends `early`.
-    pub(super) fn offload(
-        &self,
-        (virtuals, position): (&[Virtual; 3], usize),
-        shares: &Shares,
-        [reduce, reducing, early]: [f64; 3],
-    ) -> Offload {
-        let all = |of: fn(&Virtual) -> f64| shares.all(virtuals, position, of);
-        let passes = |of: fn(&Virtual) -> f64| shares.passes(virtuals, position, of);
-        let details = &self.sums.details;
-        let detail = |of: fn(&Detail) -> f64| shares.passes(details, position, of);
-        let [embedding, head] = self.end_elements(position);
-        let backward = passes(|v| v.backward);
-        let (layers, behind) = (
-            detail(|d| d.layer_time.backward),
-            detail(|d| d.head_time.backward),
-        );
-        let front = backward - layers - behind;
-        let updated = self.updated(all(|v| v.dense), all(|v| v.expert));
-        Offload {
-            elements: [embedding, updated - embedding - head, head],
-            layers: all(|v| v.layers),
-            passes: [front, layers, behind],
-            reduce,
-            reducing,
-            early,
-        }
-    }
-
-    /// Elements of embedding and head that a rank of a position updates.
-    fn end_elements(&self, position: usize) -> [f64; 2] {
-        let chunks = self.chunks;
-        let held = |counts: &Counts, wanted: BlockRole| {
-            let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
-            let of = blocks.zip(counts).filter(|((_, b), _)| b.role == wanted);
-            of.map(|((factor, _), count)| {
-                let dense = factor.dense(self.plan.pipeline > 1);
-                count * self.updated(dense, factor.weights.expert)
-            })
-            .sum::<f64>()
-        };
-        let [first, _, last] = Shares::new(self.plan).counts(position);
-        [
-            first * held(&chunks.first, BlockRole::Embedding),
-            if chunks.count == 1 { first } else { last } * held(&chunks.last, BlockRole::Head),
-        ]
-    }
-
-    /// Elements that a rank updates.
-    pub(super) fn updated(&self, dense: f64, expert: f64) -> f64 {
-        let sharded = self.plan.zero >= 1;
-        let share = |elements: f64, shards: f64| if sharded { elements / shards } else { elements };
-        share(dense, self.links.dense.shards) + share(expert, self.links.expert.shards)
-    }
-
     /// Traffic of a step's passes between device and host, seconds on the busiest rank.
     pub(super) fn offload_parts(
         &self,
-        shares: &Shares,
         (virtuals, busiest): (&[Virtual; 3], usize),
         parts: &mut Parts,
     ) {
-        let rounds = self.micro_batches();
+        let (shares, rounds) = (&self.frame.shares, self.micro_batches());
         parts.offload_exposed = shares.passes(virtuals, busiest, |v| v.offload_exposed) * rounds;
         let kept = shares.passes(&self.sums.details, busiest, |d| d.kept) * rounds;
         let copies = 2.0 * self.host_copy(kept * self.offloaded_share());

@@ -2,10 +2,12 @@
 
 use super::block::{FactorKey, Factors};
 use super::chunk::Chunks;
-use super::compose::{Composed, Composer};
+use super::compose::{Composed, Composer, Setting};
+use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
+use super::state::State;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -242,15 +244,18 @@ impl<'a> Desk<'a> {
             .or_insert_with(|| Chunks::new(job, split, count));
         let links = Links::new(plan, &mut self.pricer);
         let sums = Sums::new(job, factors, chunks, plan.recompute, plan.pipeline > 1);
-        let composer = Composer {
+        let frame = Frame::new(job, plan, chunks);
+        let setting = Setting {
             job,
             plan,
             factors,
             links: &links,
             chunks,
             sums: &sums,
+            frame: &frame,
         };
-        Some(composer.compose(&mut self.scratch))
+        let state = &State::new(&setting);
+        Some(Composer { setting, state }.compose(&mut self.scratch))
     }
 }
 

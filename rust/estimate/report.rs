@@ -3,7 +3,6 @@
 use super::block::{class_name, purpose_name};
 use super::compose::{Composed, Composer, Parts};
 use super::job::Job;
-use super::residents::Residents;
 use super::spilled::Spilled;
 use super::verdict::Shortfall;
 use crate::memory::Footprint;
@@ -287,9 +286,8 @@ fn outside_blocks(
 }
 
 fn memory(composer: &Composer) -> Vec<StageMemory> {
-    let residents = Residents::new(composer);
     (0..composer.plan.pipeline)
-        .map(|stage| view(stage, &residents.stage(stage)))
+        .map(|stage| view(stage, &composer.footprint(stage)))
         .collect()
 }
 

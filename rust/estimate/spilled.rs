@@ -3,7 +3,6 @@
 use super::compose::Composer;
 use super::inventory::{Wish, operations, problem};
 use super::job::Job;
-use super::residents::Residents;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::Result;
@@ -71,9 +70,8 @@ pub fn spilled(job: &Job, plan: &Plan, most: usize, control: &Control) -> Result
 
 fn worst(composer: &Composer, split: Split, most: usize, control: &Control) -> Result<Spill> {
     let composed = composer.compose(&mut Scratch::new());
-    let residents = Residents::new(composer);
     let capacity = composer.job.capacity().value();
-    let over = |stage: &u32| residents.stage(*stage).total().value() > capacity;
+    let over = |stage: &u32| composer.footprint(*stage).total().value() > capacity;
     let limits = Limits {
         gap: 1e-6,
         nodes: MOST_NODES,

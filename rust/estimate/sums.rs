@@ -6,7 +6,7 @@ use super::job::Job;
 use crate::plan::{Purpose, RecomputePolicy};
 use crate::workload::BlockRole;
 
-/// Work and weights of one virtual stage, per micro-batch.
+/// Work of one virtual stage, per micro-batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Virtual {
     pub(super) forward: f64,
@@ -18,17 +18,22 @@ pub(super) struct Virtual {
     /// What a forward and a backward pass save where they run together: the expert all-to-alls of
     /// one run under the kernels of the other.
     pub(super) paired: f64,
-    pub(super) dense: f64,
-    pub(super) expert: f64,
-    pub(super) frozen: f64,
-    pub(super) frozen_expert: f64,
-    pub(super) layers: f64,
     /// What the plan's sharding of weights and gradients adds (ZeRO-2 and 3).
     pub(super) shard_exposed: f64,
     /// What its sends add.
     pub(super) send: f64,
     /// What copies of kept activations to the host and back add.
     pub(super) offload_exposed: f64,
+}
+
+/// Elements of the weights of one virtual stage, and its layers.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Params {
+    pub(super) dense: f64,
+    pub(super) expert: f64,
+    pub(super) frozen: f64,
+    pub(super) frozen_expert: f64,
+    pub(super) layers: f64,
 }
 
 /// What only some plans ask of a virtual stage, per micro-batch: apart, so that others do not copy it.
@@ -89,6 +94,7 @@ pub(super) struct Held {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sums {
     pub(super) virtuals: [Virtual; 3],
+    pub(super) params: [Params; 3],
     pub(super) details: [Detail; 3],
     /// Held by the first and the last virtual stage.
     pub(super) ends: [Held; 2],
@@ -116,24 +122,30 @@ impl Sums {
             pipelined,
         };
         let mut virtuals = [Virtual::default(); 3];
-        virtuals[0] = adder.work(&chunks.first, chunks.layers[0]);
-        virtuals[2] = adder.work(&chunks.last, chunks.layers[2]);
+        virtuals[0] = adder.work(&chunks.first);
+        virtuals[2] = adder.work(&chunks.last);
         let ends = [&chunks.first, &chunks.last].map(|counts| adder.residents(counts));
         let middle: Vec<Held> = chunks.middle.iter().map(|c| adder.residents(c)).collect();
         let mut slowest_middle = 0;
         for (index, counts) in chunks.middle.iter().enumerate() {
-            let work = adder.work(counts, chunks.layers[1]);
+            let work = adder.work(counts);
             if work.forward + work.backward > virtuals[1].forward + virtuals[1].backward {
                 virtuals[1] = work;
                 slowest_middle = index;
             }
         }
-        let middle_detail = chunks.middle.get(slowest_middle);
+        let slowest = chunks.middle.get(slowest_middle);
+        let [first, between, last] = chunks.layers;
         Self {
             virtuals,
+            params: [
+                adder.params(&chunks.first, first),
+                slowest.map_or_else(Params::default, |counts| adder.params(counts, between)),
+                adder.params(&chunks.last, last),
+            ],
             details: [
                 adder.detail(&chunks.first),
-                middle_detail.map_or_else(Detail::default, |counts| adder.detail(counts)),
+                slowest.map_or_else(Detail::default, |counts| adder.detail(counts)),
                 adder.detail(&chunks.last),
             ],
             ends,
@@ -146,7 +158,40 @@ impl Sums {
     }
 }
 
+impl Sums {
+    /// What none of several sums of the same blocks is quicker or leaner than, for plans that keep
+    /// all activations on the device: the least of each pass and of each class of memory.
+    pub fn ideal(all: &[Self]) -> Option<Self> {
+        let mut ideal = all.first()?.clone();
+        for sums in &all[1..] {
+            for (least, one) in ideal.virtuals.iter_mut().zip(&sums.virtuals) {
+                least.backward = least.backward.min(one.backward);
+            }
+            for (least, one) in ideal.ends.iter_mut().zip(&sums.ends) {
+                least.leaner(one);
+            }
+            for (least, one) in ideal.middle.iter_mut().zip(&sums.middle) {
+                least.leaner(one);
+            }
+            ideal.most.leaner(&sums.most);
+        }
+        Some(ideal)
+    }
+
+    /// True where both take the same virtual stage for the slowest between the ends.
+    pub fn same_middle(&self, other: &Self) -> bool {
+        self.slowest_middle == other.slowest_middle
+    }
+}
+
 impl Held {
+    /// Takes over what another keeps less of.
+    fn leaner(&mut self, other: &Self) {
+        self.layers = self.layers.min(other.layers);
+        self.largest_kept = self.largest_kept.min(other.largest_kept);
+        self.transient = self.transient.min(other.transient);
+    }
+
     /// The larger of each class.
     pub(super) fn most(&self, other: &Self) -> Self {
         Self {
@@ -174,11 +219,8 @@ struct Adder<'a> {
 }
 
 impl Adder<'_> {
-    fn work(&self, counts: &Counts, layers: f64) -> Virtual {
-        let mut sum = Virtual {
-            layers,
-            ..Virtual::default()
-        };
+    fn work(&self, counts: &Counts) -> Virtual {
+        let mut sum = Virtual::default();
         for (block, &count) in self.factors.blocks.iter().zip(counts) {
             if count > 0.0 {
                 sum.forward += count * block.forward_time();
@@ -186,17 +228,27 @@ impl Adder<'_> {
                 sum.weight += count * block.weight;
                 sum.under_weight += count * block.under_weight.iter().sum::<f64>();
                 sum.paired += count * block.paired_time();
-                sum.dense += count * block.dense(self.pipelined);
-                sum.expert += count * block.weights.expert;
-                sum.frozen += count * block.weights.frozen;
-                sum.frozen_expert += count * block.weights.frozen_expert;
             }
         }
         if self.job.training.forward_only {
-            sum.backward = 0.0;
-            sum.weight = 0.0;
-            sum.under_weight = 0.0;
-            sum.paired = 0.0;
+            sum = Virtual {
+                forward: sum.forward,
+                ..Virtual::default()
+            };
+        }
+        sum
+    }
+
+    fn params(&self, counts: &Counts, layers: f64) -> Params {
+        let mut sum = Params {
+            layers,
+            ..Params::default()
+        };
+        for (block, &count) in self.factors.blocks.iter().zip(counts) {
+            sum.dense += count * block.dense(self.pipelined);
+            sum.expert += count * block.weights.expert;
+            sum.frozen += count * block.weights.frozen;
+            sum.frozen_expert += count * block.weights.frozen_expert;
         }
         sum
     }

@@ -1,8 +1,9 @@
 //! Which traffic of weights and gradients does compute hide, and what follows the last backward pass?
 
-use super::compose::{Composer, Parts, Shares};
+use super::compose::{Composer, Parts, Setting};
+use super::host::Offload;
 use super::links::Replicas;
-use super::sums::Virtual;
+use super::sums::{Params, Virtual};
 use crate::collective::Forms;
 use crate::units::Bytes;
 use crate::workload::BlockRole;
@@ -12,33 +13,15 @@ impl Composer<'_> {
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
     /// one layer's share hides as far as compute lasts.
-    pub(super) fn shard_traffic(&self, sum: &mut Virtual) {
-        let training = &self.job.training;
-        let weight = training.precision.activation().bytes();
-        let pieces = sum.layers.max(1.0);
-        let gather = if self.plan.zero == 3 {
-            let dense = (sum.dense + sum.frozen) * weight / pieces;
-            let expert = (sum.expert + sum.frozen_expert) * weight / pieces;
-            pieces
-                * (gather_time(&self.links.dense, dense) + gather_time(&self.links.expert, expert))
-        } else {
-            0.0
-        };
-        let scatter = if training.forward_only {
+    pub(super) fn shard_traffic(&self, sum: &mut Virtual, position: usize) {
+        let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
+        let layers = self.sums.params[position].layers;
+        let overlaps = self.plan.overlap_param_gather;
+        let forward = self.exposed(gather, sum.forward, layers, overlaps);
+        let backward = if self.job.training.forward_only {
             0.0
         } else {
-            pieces * self.reduce_time(sum.dense / pieces, sum.expert / pieces)
-        };
-        let forward = self.exposed(
-            gather,
-            sum.forward,
-            sum.layers,
-            self.plan.overlap_param_gather,
-        );
-        let backward = if training.forward_only {
-            0.0
-        } else {
-            self.exposed_backward(gather, scatter, sum)
+            self.exposed_backward(gather, scatter, (sum.backward, layers))
         };
         sum.forward += forward;
         sum.backward += backward;
@@ -46,64 +29,98 @@ impl Composer<'_> {
     }
 
     /// Gradient reduction, optimizer, weight gather, tied embeddings.
-    pub(super) fn after_backward(
-        &self,
-        virtuals: &[Virtual; 3],
-        shares: &Shares,
-        parts: &mut Parts,
-    ) {
+    pub(super) fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
+        let (plan, shares) = (self.plan, &self.frame.shares);
+        let chunks = f64::from(plan.interleave);
         let mut ripple = 0.0;
         for position in 0..3 {
             if !self.exists(position) {
                 continue;
             }
-            let dense = shares.all(virtuals, position, |v| v.dense);
-            let expert = shares.all(virtuals, position, |v| v.expert);
+            let after = &self.state.after[position];
             let backward = shares.passes(virtuals, position, |v| v.backward);
-            let forward = shares.passes(virtuals, position, |v| v.forward);
-            let layers = shares.all(virtuals, position, |v| v.layers);
-            let (mut reduce, mut reducing) = (0.0, 0.0);
-            if self.plan.zero < 2 {
-                reduce = self.reduce_time(dense, expert)
-                    + self.join_copies(dense, expert, shares.copies);
-                let left = self.exposed(reduce, backward, layers, self.plan.overlap_grad_reduce);
+            let (reduce, mut reducing) = (after.reduce, 0.0);
+            if plan.zero < 2 {
+                let left = self.exposed(reduce, backward, after.layers, plan.overlap_grad_reduce);
                 reducing = left;
                 // later stages end their last backward earlier, by the passes still to come
                 let late = (left - ripple).max(0.0);
-                if late >= parts.gradient_exposed && !self.plan.offload_optimizer {
+                if late >= parts.gradient_exposed && !plan.offload_optimizer {
                     parts.gradient_exposed = late;
                     parts.gradient_hidden = reduce - late;
                 }
             }
-            if self.plan.zero == 1 || self.plan.zero == 2 {
-                let weight = self.job.training.precision.activation().bytes();
-                let gather = gather_time(&self.links.dense, dense * weight)
-                    + gather_time(&self.links.expert, expert * weight);
-                let left = self.exposed(gather, forward, layers, self.plan.overlap_param_gather);
+            if plan.zero == 1 || plan.zero == 2 {
+                let forward = shares.passes(virtuals, position, |v| v.forward);
+                let overlaps = plan.overlap_param_gather;
+                let left = self.exposed(after.gather, forward, after.layers, overlaps);
                 if left >= parts.gather_exposed {
                     parts.gather_exposed = left;
-                    parts.gather_hidden = gather - left;
+                    parts.gather_hidden = after.gather - left;
                 }
             }
-            if self.plan.offload_optimizer {
+            if plan.offload_optimizer {
                 let delays = [reduce, reducing, ripple];
-                let offload = self.offload((virtuals, position), shares, delays);
+                let offload = Offload::new(self, (virtuals, position), delays);
                 self.host_optimizer(&offload, parts);
             } else {
-                parts.optimizer = parts.optimizer.max(self.optimizer_time(dense, expert));
+                parts.optimizer = parts.optimizer.max(after.update);
             }
-            ripple += backward * shares.copies / f64::from(self.plan.interleave);
+            ripple += backward * shares.copies / chunks;
         }
-        if self.job.graph.tied && self.plan.pipeline > 1 {
-            parts.embedding_sync = self.embedding_sync();
+        parts.embedding_sync = self.state.embedding_sync;
+    }
+
+    /// Gathers and reductions that the backward pass does not hide: those that may run under it
+    /// share it, the others stand alone.
+    fn exposed_backward(&self, gather: f64, scatter: f64, (cover, layers): (f64, f64)) -> f64 {
+        let under = |traffic: f64, overlaps: bool| if overlaps { traffic } else { 0.0 };
+        let hidden = under(gather, self.plan.overlap_param_gather)
+            + under(scatter, self.plan.overlap_grad_reduce);
+        let alone = gather + scatter - hidden;
+        alone + self.exposed(hidden, cover, layers, true)
+    }
+
+    /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
+    /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
+    fn exposed(&self, traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
+        if !overlap {
+            return traffic;
         }
+        let contention = self.job.cluster.device.contention();
+        uncovered(traffic, cover, pieces, contention)
+    }
+}
+
+impl Setting<'_> {
+    /// Gathers of weights for one pass of a virtual stage (ZeRO stage 3), and reductions of its
+    /// gradients (2 and 3), layer by layer.
+    pub(super) fn shard_seconds(&self, params: &Params) -> [f64; 2] {
+        let training = &self.job.training;
+        let weight = training.precision.activation().bytes();
+        let pieces = params.layers.max(1.0);
+        let gather = if self.plan.zero == 3 {
+            let dense = (params.dense + params.frozen) * weight / pieces;
+            let expert = (params.expert + params.frozen_expert) * weight / pieces;
+            pieces
+                * (seconds(&self.links.dense.all_gather, dense)
+                    + seconds(&self.links.expert.all_gather, expert))
+        } else {
+            0.0
+        };
+        let scatter = if training.forward_only {
+            0.0
+        } else {
+            pieces * self.reduce_time(params.dense / pieces, params.expert / pieces)
+        };
+        [gather, scatter]
     }
 
     /// Gather of dense and expert weights over their shards.
     pub(super) fn gather_time(&self, [dense, expert]: [f64; 2]) -> f64 {
         let weight = self.job.training.precision.activation().bytes();
-        gather_time(&self.links.dense, dense * weight)
-            + gather_time(&self.links.expert, expert * weight)
+        seconds(&self.links.dense.all_gather, dense * weight)
+            + seconds(&self.links.expert.all_gather, expert * weight)
     }
 
     /// Sum of gradients over replicas: an all-reduce, or a reduce-scatter inside the ZeRO group and
@@ -135,6 +152,7 @@ impl Composer<'_> {
         seconds(&self.links.ends, bytes * 2.0 * (copies - 1.0) / copies)
     }
 
+    /// Seconds of an update on the device, at the rate of its memory.
     pub(super) fn optimizer_time(&self, dense: f64, expert: f64) -> f64 {
         let elements = self.updated(dense, expert);
         let hidden = self.job.graph.hidden as f64;
@@ -156,26 +174,6 @@ impl Composer<'_> {
             .sum();
         seconds(&self.links.ends, table * self.job.training.gradient.bytes())
     }
-
-    /// Gathers and reductions that the backward pass does not hide: those that may run under it
-    /// share it, the others stand alone.
-    fn exposed_backward(&self, gather: f64, scatter: f64, sum: &Virtual) -> f64 {
-        let under = |traffic: f64, overlaps: bool| if overlaps { traffic } else { 0.0 };
-        let hidden = under(gather, self.plan.overlap_param_gather)
-            + under(scatter, self.plan.overlap_grad_reduce);
-        let alone = gather + scatter - hidden;
-        alone + self.exposed(hidden, sum.backward, sum.layers, true)
-    }
-
-    /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
-    /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
-    fn exposed(&self, traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
-        if !overlap {
-            return traffic;
-        }
-        let contention = self.job.cluster.device.contention();
-        uncovered(traffic, cover, pieces, contention)
-    }
 }
 
 /// What `cover` does not hide of `traffic` that comes in `pieces`, one of which has no neighbour to
@@ -185,10 +183,6 @@ pub(super) fn uncovered(traffic: f64, cover: f64, pieces: f64, contention: f64) 
     let slowed = traffic * contention;
     let rest = traffic - cover * (1.0 - 1.0 / pieces.max(1.0));
     one.max(slowed).max(rest)
-}
-
-fn gather_time(replicas: &Replicas, bytes: f64) -> f64 {
-    seconds(&replicas.all_gather, bytes)
 }
 
 fn seconds(forms: &Forms, bytes: f64) -> f64 {

@@ -2,12 +2,14 @@
 
 use super::block::Factors;
 use super::chunk::Chunks;
-use super::compose::{Composed, Composer};
+use super::compose::{Composed, Composer, Setting};
 use super::explain::{Explanation, explain};
+use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
 use super::report::Estimate;
+use super::state::State;
 use super::sums::Sums;
 use crate::plan::{Plan, RecomputePolicy, Rule, check};
 use crate::schedule::Scratch;
@@ -80,14 +82,18 @@ pub(super) fn with_composer<R>(
     let links = Links::new(plan, &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.virtual_stages()));
     let sums = Sums::new(job, &factors, &chunks, plan.recompute, plan.pipeline > 1);
-    Ok(work(&Composer {
+    let frame = Frame::new(job, plan, &chunks);
+    let setting = Setting {
         job,
         plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
         sums: &sums,
-    }))
+        frame: &frame,
+    };
+    let state = &State::new(&setting);
+    Ok(work(&Composer { setting, state }))
 }
 
 /// Step time and memory of a plan, or the rule it breaks.

@@ -25,14 +25,8 @@ pub struct Holdings {
     pub expert_shards: f64,
     /// ZeRO stage, 0 to 3.
     pub zero: u8,
-    /// Kept activations of all micro-batches in flight, those in host memory left out.
-    pub activations: Bytes,
-    /// Kept activations in host memory.
-    pub offloaded: Bytes,
     /// True where optimizer state and master weights lie in host memory.
     pub host_optimizer: bool,
-    /// The largest working set beside them: a recomputed layer, logits, an operator's output.
-    pub transient: Bytes,
     /// Weights that are gathered at one time (ZeRO stage 3): a layer and its neighbour, which may be
     /// embedding or head.
     pub gathered: f64,
@@ -42,6 +36,17 @@ pub struct Holdings {
     pub older_versions: f64,
     /// Columns of the residual stream (for factored optimizer state).
     pub hidden: f64,
+}
+
+/// What passes leave and need, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Kept {
+    /// Kept activations of all micro-batches in flight, those in host memory left out.
+    pub activations: Bytes,
+    /// Kept activations in host memory.
+    pub offloaded: Bytes,
+    /// The largest working set beside them: a recomputed layer, logits, an operator's output.
+    pub transient: Bytes,
 }
 
 /// Bytes of a rank by tensor class.
@@ -130,7 +135,8 @@ pub fn host_optimizer_traffic(training: &Training, hidden: f64) -> f64 {
 }
 
 impl Footprint {
-    /// Applies number formats and ZeRO's division (Rajbhandari et al. 2020, table 1).
+    /// Applies number formats and ZeRO's division (Rajbhandari et al. 2020, table 1) to what is held
+    /// whatever passes keep.
     pub fn new(holdings: &Holdings, training: &Training, reserve: Bytes) -> Self {
         let share = |stage: u8, elements: f64, shards: f64| {
             if holdings.zero >= stage {
@@ -160,9 +166,8 @@ impl Footprint {
         let low = training.precision.matmul().bytes();
         // scaled low-precision copies of the weights stay beside the wide ones
         let copies = if low < element { low } else { 0.0 };
-        let activations = holdings.activations;
         let blocks = gathered * element + unreduced * training.gradient.bytes();
-        let workspace = holdings.transient + Bytes::new(blocks);
+        let workspace = Bytes::new(blocks);
         let state = divided(1) * optimizer_bytes(training, holdings.hidden) * trains;
         let (optimizer, host) = if holdings.host_optimizer {
             (0.0, state + divided(1) * training.gradient.bytes() * trains)
@@ -176,11 +181,23 @@ impl Footprint {
             ),
             gradients: Bytes::new(divided(2) * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),
-            activations,
+            activations: Bytes::new(0.0),
             workspace,
-            fragmentation: (activations + workspace) * (FRAGMENTATION - 1.0),
+            fragmentation: workspace * (FRAGMENTATION - 1.0),
             reserve,
-            host: holdings.offloaded + Bytes::new(host),
+            host: Bytes::new(host),
+        }
+    }
+
+    /// The same with what passes keep.
+    pub fn with(&self, kept: &Kept) -> Self {
+        let workspace = kept.transient + self.workspace;
+        Self {
+            activations: kept.activations,
+            workspace,
+            fragmentation: (kept.activations + workspace) * (FRAGMENTATION - 1.0),
+            host: kept.offloaded + self.host,
+            ..*self
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Lists {
     pub(super) host_activations: Vec<u32>,
     /// True where some schedule runs passes in pairs.
     pub(super) pairs: bool,
+    /// The most of those.
+    pub(super) most_on_host: u32,
     schedules: Vec<Schedule>,
     schedules_alone: Vec<Schedule>,
 }
@@ -51,6 +53,7 @@ impl Lists {
             space.schedule.as_ref(),
             &[OneForwardOneBackward, Interleaved, GPipe],
         );
+        let host_activations = listed(space.offload_activations.as_ref(), &[0]);
         Self {
             zeros: listed(space.zero.as_ref(), zeros),
             zeros_alone: listed(space.zero.as_ref(), &[0]),
@@ -58,13 +61,26 @@ impl Lists {
             overlaps,
             sends: listed(space.overlap_pipeline.as_ref(), &[true]),
             host_optimizers: listed(space.offload_optimizer.as_ref(), &[false]),
-            host_activations: listed(space.offload_activations.as_ref(), &[0]),
+            most_on_host: host_activations.iter().copied().max().unwrap_or(0),
+            host_activations,
             pairs: schedules
                 .iter()
                 .any(|schedule| schedule.rule().runs_pairs()),
             schedules,
             schedules_alone: listed(space.schedule.as_ref(), &[OneForwardOneBackward]),
         }
+    }
+
+    /// Plans that differ in recomputation, activations on the host and overlaps.
+    pub(super) fn leaves(&self) -> u64 {
+        (self.policies.len() * self.host_activations.len() * self.overlaps.len()) as u64
+    }
+
+    /// Plans of one schedule on one mesh and one choice of blocks.
+    pub(super) fn plans(&self, plan: &Plan) -> u64 {
+        let families =
+            self.zeros(plan).len() * self.host_optimizers.len() * self.sends(plan.schedule).len();
+        families as u64 * self.leaves()
     }
 
     /// ZeRO stages to try; without replicas all of them are the same plan.

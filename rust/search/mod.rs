@@ -1,5 +1,6 @@
 //! Which plan is best, and is that proven: every legal plan of a space is priced or excluded by a bound.
 
+mod cut;
 mod keep;
 mod limits;
 mod lists;

@@ -1,5 +1,6 @@
 //! How are the plans of a unit walked: in order, group by group, most of them excluded unpriced?
 
+use super::cut::{Cut, CutSums};
 use super::keep::{Found, offer};
 use super::limits::{Limits, MEASURES, Measures, Method, Objective};
 use super::lists::{Lists, sends_overlap};
@@ -7,15 +8,18 @@ use super::offload::{WAVE, Waiting, Wanted};
 use super::part::{Nearest, Part};
 use super::rows::Rows;
 use super::space::{Space, divisors, listed};
-use super::unit::{Blocks, Unit};
+use super::unit::{SAFE, Unit};
 use crate::control::Control;
 use crate::economics;
-use crate::estimate::{Chunks, Composed, Composer, Factors, Job, Links, Pricer, Sums};
-use crate::plan::{Plan, Rule, Schedule, check};
+use crate::estimate::{
+    Chunks, Composed, Composer, Factors, Frame, Job, Links, Pricer, Setting, State, Sums,
+};
+use crate::plan::{Plan, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
 use crate::units::{Bytes, Dollars, Joules, Seconds};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Bits of a plan's index that count within its unit: 2^40 plans are beyond any walk.
 const UNIT_BITS: u32 = 40;
@@ -56,7 +60,7 @@ pub(super) struct Walk<'a> {
     index: u64,
     pricer: Pricer<'a>,
     scratch: Scratch,
-    chunks: BTreeMap<u64, Chunks>,
+    cuts: BTreeMap<(u64, u64, u64, bool), Rc<Cut>>,
     found: Walked,
     /// Where only plans that do not fit are looked for.
     wanted: Option<Wanted>,
@@ -90,7 +94,7 @@ impl<'a> Walk<'a> {
             index: u64::from(unit) << UNIT_BITS,
             pricer: Pricer::new(&ground.job.cluster),
             scratch: Scratch::new(),
-            chunks: BTreeMap::new(),
+            cuts: BTreeMap::new(),
             found: Walked {
                 part,
                 waiting: Waiting::new(wanted.map_or(0, |_| WAVE)),
@@ -128,7 +132,7 @@ impl<'a> Walk<'a> {
         self.found
     }
 
-    /// Walks the plans of one mesh: ZeRO groups, blocks, schedules, chunks.
+    /// Walks the plans of one mesh: schedules, chunks, ZeRO groups, blocks.
     fn mesh(&mut self, unit: &Unit, [pipeline, data]: [u32; 2], control: &Control) {
         let batch = self.job.training.global_batch;
         if !batch.is_multiple_of(u64::from(data)) {
@@ -141,55 +145,79 @@ impl<'a> Walk<'a> {
         if !(batch / u64::from(data)).is_multiple_of(u64::from(unit.plan.micro_batch)) {
             return; // no micro-batch of this mesh
         }
-        for zero_group in listed(self.ground.space.zero_group.as_ref(), &[0]) {
-            let mesh = Plan {
-                pipeline,
-                data,
+        let groups = listed(self.ground.space.zero_group.as_ref(), &[0]);
+        let plan = Plan {
+            pipeline,
+            data,
+            ..unit.plan.clone()
+        };
+        let linked = |zero_group| {
+            let plan = Plan {
                 zero_group,
-                ..unit.plan.clone()
+                ..plan.clone()
             };
-            let links = Links::new(&mesh, &mut self.pricer);
-            for blocks in &unit.blocks {
+            (zero_group, Links::new(&plan, &mut self.pricer))
+        };
+        let links: Vec<(u32, Links)> = groups.into_iter().map(linked).collect();
+        for &schedule in self.ground.lists.schedules(pipeline) {
+            for interleave in self.interleaves(schedule, pipeline) {
                 if control.is_cancelled() {
                     return;
                 }
-                let plan = Plan {
-                    pipeline,
-                    data,
-                    zero_group,
-                    ..blocks.plan.clone()
+                let chosen = Plan {
+                    schedule,
+                    interleave,
+                    overlap_pipeline: sends_overlap(schedule),
+                    ..plan.clone()
                 };
-                self.block(plan, blocks, &links);
+                self.scheduled(&chosen, unit, &links);
             }
         }
     }
 
-    /// Walks the plans that share priced blocks and links: schedules and chunks.
-    fn block(&mut self, mut plan: Plan, blocks: &Blocks, links: &Links) {
-        let Ok(factors) = &blocks.factors else {
-            return;
-        };
-        let lists = self.ground.lists;
-        for &schedule in lists.schedules(plan.pipeline) {
-            for interleave in self.interleaves(schedule, plan.pipeline) {
-                plan.schedule = schedule;
-                plan.interleave = interleave;
-                plan.overlap_pipeline = sends_overlap(schedule);
-                let job = self.job;
-                match check(&plan, &job.shape, &job.training, job.cluster.devices) {
-                    Err(rule) => self.reject(&rule),
-                    Ok(split) => {
-                        let count = u64::from(plan.virtual_stages());
-                        let chunks = self
-                            .chunks
-                            .remove(&count)
-                            .unwrap_or_else(|| Chunks::new(job, split, count));
-                        self.group(&mut plan, &chunks, (factors, links));
-                        self.chunks.insert(count, chunks);
+    /// Walks the plans of one mesh under one schedule.
+    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[(u32, Links)]) {
+        let job = self.job;
+        let mut frame = None;
+        for (at, blocks) in unit.blocks.iter().enumerate() {
+            let Ok(factors) = &blocks.factors else {
+                continue;
+            };
+            for (zero_group, links) in links {
+                let mut plan = chosen.clone();
+                plan.zero_group = *zero_group;
+                plan.sequence_parallel = blocks.plan.sequence_parallel;
+                plan.overlap_tensor = blocks.plan.overlap_tensor;
+                plan.tensor_chunks = blocks.plan.tensor_chunks;
+                plan.overlap_expert = blocks.plan.overlap_expert;
+                let split = match check(&plan, &job.shape, &job.training, job.cluster.devices) {
+                    Ok(split) => split,
+                    Err(rule) => {
+                        self.reject(&rule);
+                        continue;
                     }
+                };
+                if self.excluded {
+                    let plans = self.ground.lists.plans(&plan);
+                    self.found.part.counts.by_work += plans;
+                    self.index += plans;
+                    continue;
                 }
+                let cut = self.cut(&plan, split, unit.blocks.len());
+                let frame = frame.get_or_insert_with(|| Frame::new(job, &plan, &cut.chunks));
+                let sums = cut.sums(job, (at, factors), &self.ground.lists.policies, &plan);
+                self.group(&mut plan, (factors, links, frame), (&cut.chunks, sums));
             }
         }
+    }
+
+    /// The virtual stages of a plan; kept for the other plans of the unit.
+    fn cut(&mut self, plan: &Plan, split: Split, blocks: usize) -> Rc<Cut> {
+        let count = u64::from(plan.virtual_stages());
+        let key = (count, split.first, split.last, plan.pipeline > 1);
+        let job = self.job;
+        let made = || Rc::new(Cut::new(job, split, count, blocks));
+        Rc::clone(self.cuts.entry(key).or_insert_with(made))
     }
 
     /// Chunks per stage to try.
@@ -216,17 +244,36 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks what neither schedule nor priced blocks depend on: ZeRO, recomputation, offload, overlaps.
-    fn group(&mut self, plan: &mut Plan, chunks: &Chunks, (factors, links): (&Factors, &Links)) {
+    fn group(
+        &mut self,
+        plan: &mut Plan,
+        (factors, links, frame): (&Factors, &Links, &Frame),
+        (chunks, sums): (&Chunks, &CutSums),
+    ) {
         let lists = self.ground.lists;
-        let sum = |&policy| Sums::new(self.job, factors, chunks, policy, plan.pipeline > 1);
-        let sums: Vec<Sums> = lists.policies.iter().map(sum).collect();
+        let mut state: Option<State> = None;
         for &zero in lists.zeros(plan) {
             for &host_optimizer in &lists.host_optimizers {
+                plan.zero = zero;
+                plan.offload_optimizer = host_optimizer;
                 for &send in lists.sends(plan.schedule) {
-                    plan.zero = zero;
-                    plan.offload_optimizer = host_optimizer;
                     plan.overlap_pipeline = send;
-                    self.family(plan, &sums, (factors, links, chunks));
+                    let setting = Setting {
+                        job: self.job,
+                        plan,
+                        factors,
+                        links,
+                        chunks,
+                        sums: &sums.ideal,
+                        frame,
+                    };
+                    match &mut state {
+                        Some(state) => state.refill(&setting),
+                        None => state = Some(State::new(&setting)),
+                    }
+                    if let Some(state) = &mut state {
+                        self.family(setting, state, &sums.all);
+                    }
                 }
             }
         }
@@ -234,55 +281,95 @@ impl<'a> Walk<'a> {
 
     /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
     /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
-    fn family(
-        &mut self,
-        plan: &mut Plan,
-        sums: &[Sums],
-        (factors, links, chunks): (&Factors, &Links, &Chunks),
-    ) {
+    fn family(&mut self, setting: Setting, state: &mut State, all: &[Sums]) {
         let lists = self.ground.lists;
-        let leaves = lists.policies.len() * lists.host_activations.len() * lists.overlaps.len();
-        let leaves = leaves as u64;
-        if self.excluded {
-            self.found.part.counts.by_work += leaves;
-            self.skip(leaves);
+        let mut plan = setting.plan.clone();
+        if self.bounds && self.family_excluded(setting, state) {
+            self.index += lists.leaves();
             return;
         }
-        for (&recompute, sums) in lists.policies.iter().zip(sums) {
+        let mut middle = setting.sums;
+        for (&recompute, sums) in lists.policies.iter().zip(all) {
+            if !sums.same_middle(middle) {
+                state.refill(&Setting { sums, ..setting });
+                middle = sums;
+            }
+            plan.recompute = recompute;
             for &share in &lists.host_activations {
-                for &(reduce, gather) in &lists.overlaps {
-                    plan.recompute = recompute;
-                    plan.offload_activations = share;
-                    plan.overlap_grad_reduce = reduce;
-                    plan.overlap_param_gather = gather;
-                    self.price(&Composer {
-                        job: self.job,
-                        plan,
-                        factors,
-                        links,
-                        chunks,
-                        sums,
-                    });
-                }
+                plan.offload_activations = share;
+                self.leaves(&mut plan, Setting { sums, ..setting }, state);
             }
         }
     }
 
-    /// Prices one plan: memory first, then a bound on time, then the time itself.
-    fn price(&mut self, composer: &Composer) {
-        self.index += 1;
-        let memory = composer.memory();
-        let over = memory.0.value() - self.job.capacity().value();
-        if let Some(wanted) = self.wanted {
-            if over > 0.0 {
-                self.wait(composer, memory, wanted);
-            }
-            return;
+    /// True where a bound excludes all plans of a family, which are then counted.
+    fn family_excluded(&mut self, setting: Setting, state: &State) -> bool {
+        let lists = self.ground.lists;
+        let plan = Plan {
+            offload_activations: lists.most_on_host,
+            overlap_grad_reduce: lists.overlaps.iter().any(|o| o.0),
+            overlap_param_gather: lists.overlaps.iter().any(|o| o.1),
+            ..setting.plan.clone()
+        };
+        let setting = |plan| Setting { plan, ..setting };
+        let memory = Composer {
+            setting: setting(&plan),
+            state,
         }
+        .memory();
+        let leanest = memory.0.value() * SAFE;
+        let over = leanest - self.job.capacity().value();
+        let part = &self.found.part;
+        // where nothing fits so far, the plan that lacks least is looked for
+        let named = part.nearest.as_ref().map(|nearest| nearest.lacks_bytes);
+        let sought = part.best.entries().is_empty() && named.is_none_or(|least| over <= least);
         if over > 0.0 {
-            self.near(over, composer.plan);
-            return;
+            if !sought {
+                self.found.part.counts.unfit_by_group += lists.leaves();
+            }
+            return !sought;
         }
+        let kept = Plan {
+            offload_activations: 0,
+            ..plan
+        };
+        let setting = setting(&kept);
+        let draft = Composer { setting, state }.draft(memory);
+        let least = self.floor(draft.least().time * SAFE, leanest);
+        let excluded = self.hopeless(&least);
+        if excluded {
+            self.found.part.counts.by_group += lists.leaves();
+        }
+        excluded
+    }
+
+    /// Walks the plans that differ in overlaps: their memory is the same.
+    fn leaves(&mut self, plan: &mut Plan, setting: Setting, state: &State) {
+        let weighed = Composer {
+            setting: Setting { plan, ..setting },
+            state,
+        };
+        let memory = weighed.memory();
+        let over = memory.0.value() - self.job.capacity().value();
+        for &(reduce, gather) in &self.ground.lists.overlaps {
+            self.index += 1;
+            plan.overlap_grad_reduce = reduce;
+            plan.overlap_param_gather = gather;
+            let composer = Composer {
+                setting: Setting { plan, ..setting },
+                state,
+            };
+            match self.wanted {
+                Some(wanted) if over > 0.0 => self.wait(&composer, memory, wanted),
+                Some(_) => {}
+                None if over > 0.0 => self.near(over, plan),
+                None => self.price(&composer, memory),
+            }
+        }
+    }
+
+    /// Prices a plan that fits in device memory: a bound on time, then the time itself.
+    fn price(&mut self, composer: &Composer, memory: (Bytes, u32)) {
         let draft = composer.draft(memory);
         let over = draft.least().host - self.host;
         if over > 0.0 {
@@ -292,11 +379,11 @@ impl<'a> Walk<'a> {
         let least = self.measures(composer, draft.least());
         if !self.all && self.hopeless(&least) {
             let counts = &mut self.found.part.counts;
-            *(if draft.exact() {
-                &mut counts.priced
+            if draft.exact() {
+                counts.priced += 1;
             } else {
-                &mut counts.by_form
-            }) += 1;
+                counts.by_form += 1;
+            }
             return;
         }
         self.found.part.counts.priced += 1;
@@ -408,10 +495,6 @@ impl<'a> Walk<'a> {
         !counted
             && !part.best.admits(least[limits.objective as usize], first)
             && (limits.front.is_empty() || part.front.covers(&limits.coordinates(least), first))
-    }
-
-    fn skip(&mut self, plans: u64) {
-        self.index += plans;
     }
 
     fn reject(&mut self, rule: &Rule) {

@@ -1,0 +1,180 @@
+//! What does a plan's schedule fix, whatever is recomputed, sharded or moved?
+
+use super::chunk::Chunks;
+use super::job::Job;
+use crate::plan::Plan;
+use crate::schedule::{Kind, Rule, Shape};
+
+/// Facts of a schedule on so many stages, chunks and micro-batches. They do not depend on what
+/// ranks hold, so a search asks the schedule once for all of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    /// Virtual stages that ranks hold.
+    pub(super) shares: Shares,
+    /// True where gradients of weights run apart from those of inputs.
+    pub(super) splits: bool,
+    /// True where passes run in pairs.
+    pub(super) pairs: bool,
+    /// Micro-batches of a replica.
+    pub(super) micro_batches: u32,
+    /// The stages of which one is fullest.
+    pub(super) seats: Vec<Seat>,
+}
+
+/// The chunks that stand for those between a rank's ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// The first virtual stage.
+    First,
+    /// The last one.
+    Last,
+    /// One of the distinct ones between.
+    Middle(usize),
+    /// The most that any of those holds of each class.
+    Most,
+}
+
+/// What the ranks of one stage have in flight.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seat {
+    pub(super) stage: u32,
+    /// The stage's own chunk.
+    pub(super) own: Own,
+    /// First, inner and last virtual stages held.
+    pub(super) held: [f64; 3],
+    /// Micro-batches of one chunk whose activations are held.
+    pub(super) in_flight: f64,
+    /// The same of the first virtual stage's embedding and of the last one's head.
+    pub(super) ends: [f64; 2],
+    /// Versions of the weights beside the newest.
+    pub(super) older: f64,
+}
+
+impl Frame {
+    /// Asks a plan's schedule.
+    pub fn new(job: &Job, plan: &Plan, chunks: &Chunks) -> Self {
+        let rule = plan.schedule.rule();
+        let micro_batches = plan.micro_batches(job.training.global_batch);
+        let micro_batches = u32::try_from(micro_batches).unwrap_or(u32::MAX);
+        let mut frame = Self {
+            shares: Shares::new(plan),
+            splits: rule.splits(),
+            pairs: rule.runs_pairs(),
+            micro_batches,
+            seats: Vec::new(),
+        };
+        for stage in weighed(plan, chunks) {
+            let seat = Seat::new(plan, chunks, micro_batches, stage);
+            let known = |held: &Seat| Seat { stage, ..*held } == seat;
+            if !frame.seats.iter().any(known) {
+                frame.seats.push(seat);
+            }
+        }
+        frame
+    }
+}
+
+/// The stages of which one is fullest. Where activations in flight fall along the pipeline, the first
+/// stage of each kind stands for all of that kind.
+fn weighed(plan: &Plan, chunks: &Chunks) -> Vec<u32> {
+    let last = plan.pipeline - 1;
+    let falls = matches!(
+        plan.schedule,
+        Kind::GPipe | Kind::OneForwardOneBackward | Kind::Interleaved
+    );
+    let mut stages = vec![0];
+    if !falls {
+        stages.extend(1..last);
+    } else if plan.interleave > 1 {
+        stages.extend((last > 1).then_some(1));
+    } else {
+        stages.extend(&chunks.firsts);
+    }
+    stages.extend((last > 0).then_some(last));
+    stages
+}
+
+impl Seat {
+    /// Asks a plan's schedule about one stage.
+    pub(super) fn new(plan: &Plan, chunks: &Chunks, micro_batches: u32, stage: u32) -> Self {
+        let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
+        let own = match stage {
+            0 => Own::First,
+            s if s + 1 == plan.pipeline => Own::Last,
+            s => chunks
+                .kinds
+                .get(s as usize - 1)
+                .filter(|_| plan.interleave == 1)
+                .map_or(Own::Most, |&kind| Own::Middle(kind)),
+        };
+        let in_flight = f64::from(rule.in_flight(shape, micro_batches, stage));
+        // the head's chunk is the last to go forward: one micro-batch of it, unless all go forward first
+        let all_first = matches!(
+            plan.schedule,
+            Kind::GPipe | Kind::BreadthFirst | Kind::TeraPipe
+        );
+        let all = f64::from(micro_batches);
+        let front = match all_first {
+            true => all,
+            _ if stage == 0 && plan.pipeline > 1 => in_flight.min(f64::from(plan.pipeline)),
+            _ => 1.0,
+        };
+        Self {
+            stage,
+            own,
+            held: rule.held(shape, stage).map(f64::from),
+            in_flight,
+            ends: [front, if all_first { all } else { 1.0 }],
+            older: f64::from(rule.versions(shape, micro_batches, stage)) - 1.0,
+        }
+    }
+}
+
+/// How many first, middle and last virtual stages the ranks of each position hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shares {
+    held: [[f64; 3]; 3],
+    /// Copies of each stage: a rank runs a micro-batch through one of them.
+    pub(super) copies: f64,
+}
+
+impl Shares {
+    fn new(plan: &Plan) -> Self {
+        let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
+        let held = |device: u32| held(rule, shape, device);
+        Self {
+            held: [held(0), held(1), held(plan.pipeline - 1)],
+            copies: f64::from(rule.copies(shape)),
+        }
+    }
+
+    /// Sum of a quantity over the virtual stages that a rank holds.
+    pub(super) fn all<T>(&self, virtuals: &[T; 3], position: usize, of: impl Fn(&T) -> f64) -> f64 {
+        let [first, middle, last] = self.held[position];
+        first * of(&virtuals[0]) + middle * of(&virtuals[1]) + last * of(&virtuals[2])
+    }
+
+    /// The same for what a rank runs of one micro-batch.
+    pub(super) fn passes<T>(
+        &self,
+        virtuals: &[T; 3],
+        position: usize,
+        of: impl Fn(&T) -> f64,
+    ) -> f64 {
+        self.all(virtuals, position, of) / self.copies
+    }
+
+    /// First, middle and last virtual stages that a rank holds.
+    pub(super) fn counts(&self, position: usize) -> [f64; 3] {
+        self.held[position]
+    }
+
+    /// First, middle and last virtual stages that a rank runs of one micro-batch.
+    pub(super) fn runs(&self, position: usize) -> [f64; 3] {
+        self.held[position].map(|held| held / self.copies)
+    }
+}
+
+fn held(rule: &dyn Rule, shape: Shape, device: u32) -> [f64; 3] {
+    rule.held(shape, device).map(f64::from)
+}

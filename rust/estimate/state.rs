@@ -1,0 +1,107 @@
+//! What do the ZeRO stage and the optimizer's place fix, whatever is recomputed or overlapped?
+
+use super::compose::Setting;
+use super::frame::Shares;
+use crate::memory::Footprint;
+
+/// Bytes of weights, gradients and optimizer state, and seconds of their traffic, computed once for
+/// all plans that differ in recomputation, kept activations and overlaps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// Held by the ranks of each seat of the frame.
+    pub(super) residents: Vec<Footprint>,
+    /// Gathers of weights for one pass of a virtual stage, by kind.
+    pub(super) gathers: [f64; 3],
+    /// Reductions of its gradients.
+    pub(super) scatters: [f64; 3],
+    /// What follows the last backward pass, by position.
+    pub(super) after: [After; 3],
+    /// Sum of tied embeddings between first and last stage.
+    pub(super) embedding_sync: f64,
+}
+
+/// What follows the last backward pass on the ranks of one position.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct After {
+    /// Reduction of all gradients (ZeRO stages 0 and 1), seconds.
+    pub(super) reduce: f64,
+    /// Gather of updated weights (stages 1 and 2), seconds.
+    pub(super) gather: f64,
+    /// Update on the device, seconds.
+    pub(super) update: f64,
+    /// Layers held.
+    pub(super) layers: f64,
+    /// Elements that a rank updates: of its embedding, of its layers, of its head.
+    pub(super) elements: [f64; 3],
+}
+
+impl State {
+    /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count, and
+    /// of its sums only weights.
+    pub fn new(setting: &Setting) -> Self {
+        let mut state = Self {
+            residents: Vec::new(),
+            gathers: [0.0; 3],
+            scatters: [0.0; 3],
+            after: [After::default(); 3],
+            embedding_sync: 0.0,
+        };
+        state.refill(setting);
+        state
+    }
+
+    /// Prices another plan's state in the same memory.
+    pub fn refill(&mut self, setting: &Setting) {
+        let seats = setting.frame.seats.iter();
+        self.residents.clear();
+        self.residents
+            .extend(seats.map(|seat| setting.state_of(seat)));
+        for (position, params) in setting.sums.params.iter().enumerate() {
+            [self.gathers[position], self.scatters[position]] = if setting.plan.zero >= 2 {
+                setting.shard_seconds(params)
+            } else {
+                [0.0; 2]
+            };
+        }
+        self.embedding_sync = 0.0;
+        if setting.job.training.forward_only {
+            return;
+        }
+        let shares = &setting.frame.shares;
+        for position in 0..3 {
+            self.after[position] = if setting.exists(position) {
+                after(setting, shares, position)
+            } else {
+                After::default()
+            };
+        }
+        if setting.job.graph.tied && setting.plan.pipeline > 1 {
+            self.embedding_sync = setting.embedding_sync();
+        }
+    }
+}
+
+fn after(setting: &Setting, shares: &Shares, position: usize) -> After {
+    let (plan, params) = (setting.plan, &setting.sums.params);
+    let dense = shares.all(params, position, |p| p.dense);
+    let expert = shares.all(params, position, |p| p.expert);
+    let mut after = After {
+        layers: shares.all(params, position, |p| p.layers),
+        ..After::default()
+    };
+    if plan.zero < 2 {
+        after.reduce =
+            setting.reduce_time(dense, expert) + setting.join_copies(dense, expert, shares.copies);
+    }
+    if plan.zero == 1 || plan.zero == 2 {
+        after.gather = setting.gather_time([dense, expert]);
+    }
+    if plan.offload_optimizer {
+        let updated = setting.updated(dense, expert);
+        let [embedding, head] = setting.end_elements(position);
+        after.elements = [embedding, updated - embedding - head, head];
+    } else {
+        after.update = setting.optimizer_time(dense, expert);
+    }
+    after
+}
