@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +76,8 @@ class Table:
     ) -> Iterator[Any]:
         """Yield tables of some rows each, so that memory stays bounded and row groups large."""
         held: list[Any] = []
-        for unit in range(search.units):
-            held.append(self._batch(search, schema, unit))
+        for unit, batch in enumerate(self._in_order(search, schema)):
+            held.append(batch)
             if sum(table.num_rows for table in held) >= _ROWS:
                 yield self._arrow.concat_tables(held).combine_chunks()
                 held = []
@@ -82,6 +85,21 @@ class Table:
                 progress(unit + 1, search.units)
         if held:
             yield self._arrow.concat_tables(held).combine_chunks()
+
+    def _in_order(self, search: _engine.Search, schema: Any) -> Iterator[Any]:  # noqa: ANN401
+        """Yield the plans of each unit; all cores work, a few units ahead."""
+        cores = os.cpu_count() or 1
+        ahead: deque[Future[Any]] = deque()
+        pool = ThreadPoolExecutor(cores)
+        try:
+            for unit in range(search.units):
+                ahead.append(pool.submit(self._batch, search, schema, unit))
+                if len(ahead) > 2 * cores:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _batch(self, search: _engine.Search, schema: Any, unit: int) -> Any:  # noqa: ANN401
         """Return the plans of a unit."""
