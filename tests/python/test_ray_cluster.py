@@ -40,7 +40,13 @@ def alone() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[Any]:
+def client_port() -> int:
+    """Where the client server of the cluster listens."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def nodes(client_port: int) -> Iterator[Any]:
     """A cluster of two nodes with a core each, at first."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,7 +55,7 @@ def nodes() -> Iterator[Any]:
 
         cluster = Cluster(
             initialize_head=True,
-            head_node_args={**NODE, "ray_client_server_port": free_port()},
+            head_node_args={**NODE, "ray_client_server_port": client_port},
         )
         cluster.add_node(**NODE)
         yield cluster
@@ -141,12 +147,12 @@ def test_a_worker_of_another_version_is_refused(
         long_search(ray_address=nodes.address)
 
 
-def test_the_address_of_a_client_server_serves_too(nodes: Any, alone: dict[str, Any]) -> None:
-    port = nodes.head_node.ray_params.ray_client_server_port
+@pytest.mark.usefixtures("nodes")
+def test_the_address_of_a_client_server_serves_too(client_port: int, alone: dict[str, Any]) -> None:
     deadline = time.monotonic() + 30
-    while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
+    while socket.socket().connect_ex(("127.0.0.1", client_port)) and time.monotonic() < deadline:
         time.sleep(0.2)  # it starts behind the head
-    assert answer(long_search(cluster=f"ray://127.0.0.1:{port}")) == alone
+    assert answer(long_search(cluster=f"ray://127.0.0.1:{client_port}")) == alone
 
 
 def serve(answering: Callable[[socket.socket], object]) -> str:
