@@ -32,6 +32,8 @@ def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
     _show_counts(found.values, screen)
     if found.stopped:
         _show_stop(found, screen)
+    if "plans_written" in found.values:
+        _show_file(found.values["plans_written"], screen)
     if found.feasible:
         _show_found(found, screen, stages)
     elif not found.stopped:
@@ -65,6 +67,13 @@ def _show_stop(found: Search, screen: Console) -> None:
     bound = found.bound_s
     rest = "" if bound is None else f"; no plan of the space is faster than {q.time(bound)}"
     screen.print(f"Stopped after {walked:,} of {units:,} parts of the space{best}{rest}")
+
+
+def _show_file(plans: int | None, screen: Console) -> None:
+    """Print what became of the file of all plans."""
+    screen.print(
+        "The file was not written" if plans is None else f"{plans:,} plans are in the file"
+    )
 
 
 def _untried(values: Mapping[str, Any]) -> str:
