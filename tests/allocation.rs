@@ -5,7 +5,7 @@
 mod worlds;
 
 use scalewright::estimate::{
-    Chunks, Composer, Factors, Frame, Job, Links, Pricer, Setting, State, Sums,
+    Chunks, Composer, Factors, Frame, Job, Links, Pricer, Recomputed, Setting, State, Sums,
 };
 use scalewright::plan::{Plan, Schedule, check};
 use scalewright::schedule::Scratch;
@@ -23,7 +23,8 @@ fn composed(job: &Job, plan: &Plan, work: impl FnOnce(&Composer)) {
     let factors = Factors::new(job, plan, &mut pricer);
     let links = Links::new(plan, &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.pipeline * plan.interleave));
-    let sums = Sums::new(job, &factors, &chunks, plan.recompute, plan.pipeline > 1);
+    let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
+    let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
     let frame = Frame::new(job, plan, &chunks);
     let setting = Setting {
         job,
@@ -32,6 +33,7 @@ fn composed(job: &Job, plan: &Plan, work: impl FnOnce(&Composer)) {
         links: &links,
         chunks: &chunks,
         sums: &sums,
+        again: &again,
         frame: &frame,
     };
     let state = &State::new(&setting);

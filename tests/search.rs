@@ -11,7 +11,7 @@ use scalewright::error::Error;
 use scalewright::estimate::{
     COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
 };
-use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule};
+use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
     Limits, Method, Objective, Offload, Outcome, Part, Search, SearchReport, Space, search,
 };
@@ -93,7 +93,7 @@ fn all_plans(job: &Job, space: &Space) -> Vec<Plan> {
         .iter()
         .flat_map(|plan| scheduled(plan, space))
         .collect();
-    all.retain(|plan| stands_alone(plan, space));
+    all.retain(|plan| stands_alone(job, plan, space));
     all
 }
 
@@ -110,27 +110,45 @@ fn scheduled(plan: &Plan, space: &Space) -> Vec<Plan> {
     let mut all = Vec::new();
     for schedule in schedules.unwrap_or(vec![GPipe, OneForwardOneBackward, Interleaved]) {
         for &recompute in &policies {
-            for &overlap_param_gather in &gathers {
-                all.push(Plan {
-                    schedule,
-                    recompute,
-                    overlap_param_gather,
-                    overlap_pipeline: schedule == Interleaved,
-                    ..plan.clone()
-                });
+            let some = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+            let layers = match &space.recompute_layers {
+                Option::Some(listed) => &listed[..],
+                Option::None if recompute == Full => &some[..],
+                Option::None => &[0],
+            };
+            for &recompute_layers in layers {
+                for &overlap_param_gather in &gathers {
+                    all.push(Plan {
+                        schedule,
+                        recompute,
+                        recompute_layers,
+                        overlap_param_gather,
+                        overlap_pipeline: schedule == Interleaved,
+                        ..plan.clone()
+                    });
+                }
             }
         }
     }
     all
 }
 
+/// Layers of the longest virtual stage.
+fn longest(job: &Job, plan: &Plan) -> u64 {
+    let (pipeline, chunks) = (u64::from(plan.pipeline), u64::from(plan.interleave));
+    Split::new(job.shape.layers, pipeline, chunks).map_or(0, |s| s.first.max(s.middle).max(s.last))
+}
+
 /// False for plans that are the same as another, of which the search walks one.
-fn stands_alone(plan: &Plan, space: &Space) -> bool {
+fn stands_alone(job: &Job, plan: &Plan, space: &Space) -> bool {
     let mesh = Mesh::new(plan);
     let alone = mesh.replicas.size == 1 && mesh.expert_replicas.size == 1;
     let width = plan.tensor > 1 || plan.expert_tensor == 0;
     let plain = plan.schedule == Schedule::OneForwardOneBackward;
-    width
+    let layers = u64::from(plan.recompute_layers);
+    let none = plan.recompute == RecomputePolicy::None;
+    let some = layers == 0 || layers < longest(job, plan) && !none;
+    some && width
         && (plan.pipeline > 1 || space.schedule.is_some() || plain)
         && (!alone || space.zero.is_some() || plan.zero == 0)
 }
@@ -165,6 +183,9 @@ fn row(plan: &Plan) -> Vec<i64> {
         plan.zero.into(),
         plan.zero_group.into(),
         plan.recompute as i64,
+        plan.recompute_layers.into(),
+        plan.recompute_rest as i64,
+        plan.recompute_experts as i64,
         flag(plan.sequence_parallel),
         flag(plan.overlap_grad_reduce),
         flag(plan.overlap_param_gather),
@@ -233,6 +254,7 @@ fn spaces() -> impl Strategy<Value = Space> {
             "",
             r#""overlap_param_gather": [true, false], "#,
             r#""recompute": ["full"], "#,
+            r#""recompute_layers": [0, 2], "#,
         ]),
     )
         .prop_map(|(a, b, c, d, e, f)| {

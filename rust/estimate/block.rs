@@ -128,9 +128,9 @@ impl BlockFactor {
         self.totals[0]
     }
 
-    /// Seconds of the backward pass under a recomputation policy.
-    pub fn backward_time(&self, policy: RecomputePolicy) -> f64 {
-        self.totals[1] + self.recompute_time(policy)
+    /// Seconds of the backward pass, recomputation left out.
+    pub fn backward_time(&self) -> f64 {
+        self.totals[1]
     }
 
     /// Seconds of expert all-to-alls that the kernels of an opposite pass can hide.

@@ -8,7 +8,7 @@ use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::memory::rematerialise::{Block, Link, Partial, Rematerialised, Request, rematerialise};
-use crate::plan::{Plan, RecomputePolicy, Split, check};
+use crate::plan::{ExpertRecompute, Plan, RecomputePolicy, Split, check};
 use crate::units::Bytes;
 use crate::workload::BlockRole;
 use serde::{Deserialize, Serialize};
@@ -61,6 +61,9 @@ pub fn stage_chain(
     // what the plan says of kept tensors is what is asked here
     let plan = Plan {
         recompute: RecomputePolicy::None,
+        recompute_layers: 0,
+        recompute_rest: RecomputePolicy::None,
+        recompute_experts: ExpertRecompute::Same,
         offload_activations: 0,
         ..plan.clone()
     };
@@ -161,7 +164,7 @@ fn block(factor: &BlockFactor, role: BlockRole) -> Block {
     };
     Block {
         forward_s: factor.forward_time(),
-        backward_s: factor.backward_time(RecomputePolicy::None),
+        backward_s: factor.backward_time(),
         input_bytes: input,
         kept_bytes: kept.max(input),
         forward_working_bytes: held.transient.value(),

@@ -1,7 +1,7 @@
 //! How are blocks dealt to virtual stages?
 
 use super::job::Job;
-use crate::plan::Split;
+use crate::plan::{Plan, RecomputePolicy, Split};
 use crate::workload::BlockRole;
 use std::ops::Range;
 
@@ -25,9 +25,24 @@ pub(super) fn ranges(
     })
 }
 
+/// A block of a virtual stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// Index of the block.
+    pub(super) block: usize,
+    /// What it computes again.
+    pub(super) again: RecomputePolicy,
+}
+
 /// The blocks of each of `count` virtual stages, embedding first and head last.
-pub(super) fn sequences(job: &Job, split: Split, count: u64) -> impl Iterator<Item = Vec<usize>> {
+pub(super) fn sequences<'a>(
+    job: &'a Job,
+    plan: &Plan,
+    split: Split,
+    count: u64,
+) -> impl Iterator<Item = Vec<Placed>> + use<'a> {
     let graph = &job.graph;
+    let again = plan.recomputation();
     let of = move |role: BlockRole| {
         let order = graph.order.iter().copied();
         order.filter(move |&block| graph.blocks[block].role == role)
@@ -37,10 +52,16 @@ pub(super) fn sequences(job: &Job, split: Split, count: u64) -> impl Iterator<It
     ranges.map(move |(stage, range)| {
         let front = of(BlockRole::Embedding).filter(|_| stage == 0);
         let back = of(BlockRole::Head).filter(|_| stage + 1 == count);
-        front
-            .chain(layers[range].iter().copied())
-            .chain(back)
-            .collect()
+        let end = |block| Placed {
+            block,
+            again: RecomputePolicy::None,
+        };
+        let layer = |(place, &block): (usize, &usize)| Placed {
+            block,
+            again: again.of(place, graph.blocks[block].has_experts()),
+        };
+        let layers = layers[range].iter().enumerate().map(layer);
+        front.map(end).chain(layers).chain(back.map(end)).collect()
     })
 }
 
@@ -67,6 +88,11 @@ pub struct Chunks {
     pub last: Counts,
     /// Layers of the first, a middle and the last virtual stage.
     pub layers: [f64; 3],
+    /// The layers' blocks in order: of the first and the last virtual stage, of each distinct one
+    /// between.
+    pub orders: [Vec<usize>; 2],
+    /// See `orders`.
+    pub middle_orders: Vec<Vec<usize>>,
 }
 
 impl Chunks {
@@ -95,6 +121,8 @@ impl Chunks {
             firsts: Vec::new(),
             last: ends(BlockRole::Head),
             layers: [split.first as f64, split.middle as f64, split.last as f64],
+            orders: [Vec::new(), Vec::new()],
+            middle_orders: Vec::new(),
         };
         for (stage, range) in (0..).zip(ranges(split, count, layers.len())) {
             chunks.deal(stage, &layers[range]);
@@ -104,8 +132,16 @@ impl Chunks {
                 *a += b;
             }
             chunks.last = chunks.first;
+            chunks.orders[1] = chunks.orders[0].clone();
         }
         chunks
+    }
+
+    /// The layers' blocks of each virtual stage along the model.
+    pub(super) fn layer_orders(&self) -> impl Iterator<Item = &Vec<usize>> {
+        let middle = self.kinds.iter().map(|&kind| &self.middle_orders[kind]);
+        let last = (self.count > 1).then_some(&self.orders[1]);
+        std::iter::once(&self.orders[0]).chain(middle).chain(last)
     }
 
     fn deal(&mut self, stage: u64, blocks: &[usize]) {
@@ -118,17 +154,24 @@ impl Chunks {
             counts[block.min(MAX_BLOCKS - 1)] += 1.0;
         }
         match stage {
-            0 => self.first = counts,
-            s if s + 1 == self.count => self.last = counts,
-            _ => self.deal_middle(stage, counts),
+            0 => {
+                self.first = counts;
+                self.orders[0] = blocks.to_vec();
+            }
+            s if s + 1 == self.count => {
+                self.last = counts;
+                self.orders[1] = blocks.to_vec();
+            }
+            _ => self.deal_middle(stage, counts, blocks),
         }
     }
 
-    fn deal_middle(&mut self, stage: u64, counts: Counts) {
-        let known = self.middle.iter().position(|c| c.iter().eq(&counts));
+    fn deal_middle(&mut self, stage: u64, counts: Counts, blocks: &[usize]) {
+        let known = self.middle_orders.iter().position(|order| order == blocks);
         self.kinds.push(known.unwrap_or(self.middle.len()));
         if known.is_none() {
             self.middle.push(counts);
+            self.middle_orders.push(blocks.to_vec());
             self.firsts.push(u32::try_from(stage).unwrap_or(u32::MAX));
         }
     }

@@ -7,9 +7,10 @@ use super::chunk::{Chunks, Counts};
 use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
+use super::recomputed::{Recomputed, deal};
 use super::state::State;
-use super::sums::{Sums, Virtual};
-use crate::plan::{Plan, Purpose};
+use super::sums::{Stage, Sums, Virtual};
+use crate::plan::{Plan, Purpose, RecomputePolicy};
 use crate::schedule::{self, Pass, Scratch, Stages};
 use crate::units::{Bytes, Joules, Seconds};
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,8 @@ pub struct Setting<'a> {
     pub chunks: &'a Chunks,
     /// The blocks of each virtual stage, summed.
     pub sums: &'a Sums,
+    /// What it computes again.
+    pub again: &'a Recomputed,
     /// What its schedule fixes.
     pub frame: &'a Frame,
 }
@@ -250,31 +253,37 @@ impl<'a> Composer<'a> {
     /// Lines of one micro-batch on the busiest stage: forward, backward, recomputation.
     pub(super) fn rank_lines(&self, composed: &Composed) -> [Lines; 3] {
         let mut lines = [Lines::default(); 3];
-        for (counts, times) in self.rank_counts(composed) {
-            self.add_lines(&mut lines, counts, times);
+        for (counts, layers, times) in self.rank_counts(composed) {
+            self.add_lines(&mut lines, (counts, layers), times);
         }
         self.move_lines(&mut lines, composed.busiest);
         lines
     }
 
-    /// Blocks of the virtual stages on the busiest rank, and how often it runs each.
-    pub(super) fn rank_counts(&self, composed: &Composed) -> [(&Counts, f64); 3] {
+    /// Blocks of the virtual stages on the busiest rank, their layers in order, and how often it runs
+    /// each.
+    pub(super) fn rank_counts(&self, composed: &Composed) -> [(&Counts, &[usize], f64); 3] {
         let chunks = self.chunks;
-        let middle = chunks.middle.get(self.sums.slowest_middle);
         let [first, inner, last] = self.frame.shares.runs(composed.busiest);
-        let ends = [(&chunks.first, first), (&chunks.last, last)];
-        [ends[0], (middle.unwrap_or(&chunks.first), inner), ends[1]]
+        let front = (&chunks.first, &chunks.orders[0][..]);
+        let kind = self.again.slowest;
+        let middle = chunks.middle.get(kind).zip(chunks.middle_orders.get(kind));
+        let middle = middle.map_or(front, |(counts, order)| (counts, &order[..]));
+        [
+            (front.0, front.1, first),
+            (middle.0, middle.1, inner),
+            (&chunks.last, &chunks.orders[1], last),
+        ]
     }
 
     /// What the schedule exposes or hides beyond a block's own lines: collectives under gradients
     /// of weights that run apart, expert all-to-alls under an opposite pass.
     fn move_lines(&self, lines: &mut [Lines; 3], position: usize) {
         let shares = &self.frame.shares;
-        let virtuals = &self.sums.virtuals;
+        let stages = &self.three(|stage| *stage);
         if self.frame.splits {
-            let all = shares.passes(virtuals, position, |v| v.under_weight);
-            let details = &self.sums.details;
-            let expert = shares.passes(details, position, |d| d.expert_under_weight);
+            let all = shares.passes(stages, position, |s| s.work.under_weight);
+            let expert = shares.passes(stages, position, |s| s.detail.expert_under_weight);
             for (purpose, out) in [(Purpose::Tensor, all - expert), (Purpose::Expert, expert)] {
                 lines[1].exposed[purpose as usize] += out;
                 lines[1].hidden[purpose as usize] -= out;
@@ -282,7 +291,7 @@ impl<'a> Composer<'a> {
         }
         if self.frame.pairs {
             let expert = Purpose::Expert as usize;
-            let mut rest = shares.passes(virtuals, position, |v| v.paired);
+            let mut rest = shares.passes(stages, position, |s| s.work.paired);
             for line in &mut lines[..2] {
                 let under = rest.min(line.exposed[expert]);
                 line.exposed[expert] -= under;
@@ -292,14 +301,17 @@ impl<'a> Composer<'a> {
         }
     }
 
-    fn add_lines(&self, lines: &mut [Lines; 3], counts: &Counts, times: f64) {
+    fn add_lines(&self, lines: &mut [Lines; 3], (counts, layers): (&Counts, &[usize]), times: f64) {
         let trains = !self.job.training.forward_only;
-        for (block, &count) in self.factors.blocks.iter().zip(counts) {
+        let dealt = deal(self.job, counts, layers, self.plan.recomputation());
+        for (index, (block, &count)) in self.factors.blocks.iter().zip(counts).enumerate() {
             lines[0].add(&block.forward, count * times);
             if trains {
                 lines[1].add(&block.backward, count * times);
-                if let Some(again) = block.recompute_lines(self.plan.recompute) {
-                    lines[2].add(again, count * times);
+                for policy in RecomputePolicy::ALL {
+                    if let Some(again) = block.recompute_lines(policy) {
+                        lines[2].add(again, dealt[policy as usize][index] * times);
+                    }
                 }
             }
         }
@@ -307,8 +319,10 @@ impl<'a> Composer<'a> {
 
     /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
     fn virtuals(&self, hop: f64) -> [Virtual; 3] {
-        let mut virtuals = self.sums.virtuals;
+        let mut virtuals = self.three(|stage| stage.work);
+        let again = self.again_seconds();
         for (position, sum) in virtuals.iter_mut().enumerate() {
+            sum.backward += again[position];
             if self.frame.splits {
                 sum.backward += sum.under_weight;
             }
@@ -416,6 +430,24 @@ impl<'a> Composer<'a> {
 }
 
 impl Setting<'_> {
+    /// What the first virtual stage, the slowest between and the last one are in some respect.
+    pub(super) fn three<T: Default>(&self, of: impl Fn(&Stage) -> T) -> [T; 3] {
+        let middle = self.sums.middle.get(self.again.slowest);
+        let [first, last] = &self.sums.ends;
+        [of(first), middle.map_or_else(T::default, &of), of(last)]
+    }
+
+    /// Seconds that each of those computes again.
+    pub(super) fn again_seconds(&self) -> [f64; 3] {
+        let middle = self.again.middle.get(self.again.slowest);
+        let [first, last] = &self.again.ends;
+        [
+            first.seconds,
+            middle.map_or(0.0, |a| a.seconds),
+            last.seconds,
+        ]
+    }
+
     /// True where some rank is a first, middle or last one.
     pub(super) fn exists(&self, position: usize) -> bool {
         match position {

@@ -4,8 +4,9 @@ use super::block::{class_name, purpose_name};
 use super::chunk::Counts;
 use super::compose::{Composed, Composer};
 use super::price::Pricer;
+use super::recomputed::deal;
 use super::words::{count, duration, kernel_line, size, traffic_line};
-use crate::plan::{Purpose, Task, lower, repeats};
+use crate::plan::{Purpose, RecomputePolicy, Task, lower, repeats};
 use crate::units::{Bytes, Seconds};
 use crate::workload::BlockRole;
 use serde::Serialize;
@@ -149,8 +150,8 @@ fn formula(term: &str) -> (&'static str, &'static str) {
 fn inputs(composer: &Composer, composed: &Composed) -> BTreeMap<String, Vec<String>> {
     let mut lines: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     let mut pricer = Pricer::new(&composer.job.cluster);
-    for (counts, times) in composer.rank_counts(composed) {
-        add(composer, counts, times, &mut pricer, &mut lines);
+    for (counts, layers, times) in composer.rank_counts(composed) {
+        add(composer, (counts, layers), times, &mut pricer, &mut lines);
     }
     let listed = |counts: BTreeMap<String, f64>| {
         counts
@@ -166,34 +167,39 @@ fn inputs(composer: &Composer, composed: &Composed) -> BTreeMap<String, Vec<Stri
 
 fn add(
     composer: &Composer,
-    counts: &Counts,
+    (counts, layers): (&Counts, &[usize]),
     chunks: f64,
     pricer: &mut Pricer,
     lines: &mut BTreeMap<String, BTreeMap<String, f64>>,
 ) {
     let job = composer.job;
     let rounds = composer.micro_batches() * chunks;
-    for (index, block) in job.graph.blocks.iter().enumerate() {
-        let times = counts[index] * rounds;
+    let dealt = deal(job, counts, layers, composer.plan.recomputation());
+    for (at, block) in job.graph.blocks.iter().enumerate() {
+        let times = counts[at] * rounds;
         if times == 0.0 {
             continue;
         }
-        let program = lower(&job.graph, index, &job.training, composer.plan);
-        let mut note = |tasks: &[Task], index: usize, phase: &str| {
+        let program = lower(&job.graph, at, &job.training, composer.plan);
+        let mut note = |tasks: &[Task], index: usize, phase: &str, times: f64| {
             for (term, line) in told(tasks, index, pricer) {
                 let entry = lines.entry(format!("{term}.{phase}")).or_default();
                 *entry.entry(line).or_default() += times;
             }
         };
         for (index, task) in program.forward.iter().enumerate() {
-            note(&program.forward, index, "forward");
-            let again = repeats(composer.plan.recompute, task.recompute());
-            if block.role == BlockRole::Layer && again {
-                note(&program.forward, index, "recompute");
+            note(&program.forward, index, "forward", times);
+            let layer = block.role == BlockRole::Layer;
+            let again = |policy: &RecomputePolicy| layer && repeats(*policy, task.recompute());
+            for policy in RecomputePolicy::ALL.into_iter().filter(again) {
+                let times = dealt[policy as usize][at] * rounds;
+                if times > 0.0 {
+                    note(&program.forward, index, "recompute", times);
+                }
             }
         }
         for index in 0..program.backward.len() {
-            note(&program.backward, index, "backward");
+            note(&program.backward, index, "backward", times);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chunk::Counts;
 use super::compose::{Composer, Parts, Setting};
-use super::sums::{Detail, Virtual};
+use super::sums::{Detail, Stage, Virtual};
 use super::traffic::uncovered;
 use crate::hardware::Host;
 use crate::memory::host_optimizer_traffic;
@@ -37,13 +37,12 @@ impl Offload {
         [reduce, reducing, early]: [f64; 3],
     ) -> Self {
         let (shares, after) = (&composer.frame.shares, &composer.state.after[position]);
-        let details = &composer.sums.details;
-        let detail = |of: fn(&Detail) -> f64| shares.passes(details, position, of);
+        let details = composer.three(|stage| stage.detail);
+        let again = composer.again_seconds();
+        let detail = |of: fn(&Detail) -> f64| shares.passes(&details, position, of);
         let backward = shares.passes(virtuals, position, |v| v.backward);
-        let (layers, behind) = (
-            detail(|d| d.layer_time.backward),
-            detail(|d| d.head_time.backward),
-        );
+        let layers = detail(|d| d.layer_time.backward) + shares.passes(&again, position, |a| *a);
+        let behind = detail(|d| d.head_time.backward);
         Self {
             elements: after.elements,
             layers: after.layers,
@@ -189,25 +188,34 @@ impl Composer<'_> {
     /// run under the head, and a backward pass by `u - min(s, H)`, since the head runs first and
     /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) counts to the layers.
     pub(super) fn swap_activations(&self, sum: &mut Virtual, position: usize) {
-        let detail = &self.sums.details[position];
-        let copy = self.host_copy(detail.kept * self.offloaded_share());
-        let count = self.sums.params[position].layers;
+        let (stage, kept) = self.swapped(position);
+        let again = self.again_seconds()[position];
+        let copy = self.host_copy(kept * self.offloaded_share());
+        let count = self.state.layers[position];
         let one = copy / count.max(1.0);
         let late = |cover: f64| uncovered(copy, cover, count, CONTENTION);
-        let (layers, head) = (&detail.layer_time, &detail.head_time);
+        let (layers, head) = (&stage.detail.layer_time, &stage.detail.head_time);
         let (layer, behind) = if self.frame.splits {
-            (layers.input, head.input)
+            (layers.input + again, head.input)
         } else {
-            (layers.backward, head.backward)
+            (layers.backward + again, head.backward)
         };
         // sharding is all that the forward pass has grown by so far
-        let there = sum.forward - self.sums.virtuals[position].forward;
+        let there = sum.forward - stage.work.forward;
         let back = sum.shard_exposed - there;
         let forward = (late(layers.forward + there) - head.forward).max(0.0);
         let backward = late(layer + back) - one.min(behind);
         sum.forward += forward;
         sum.backward += backward;
         sum.offload_exposed = forward + backward;
+    }
+
+    /// A virtual stage and the bytes that its layers keep, per micro-batch.
+    fn swapped(&self, position: usize) -> (Stage, f64) {
+        let [first, last] = &self.again.ends;
+        let middle = self.again.middle.get(self.again.slowest);
+        let kept = [first.layers, middle.map_or(0.0, |a| a.layers), last.layers];
+        (self.three(|stage| *stage)[position], kept[position])
     }
 
     /// Gradients travel to the host block by block behind their reduction, the host updates block by
@@ -250,7 +258,8 @@ impl Composer<'_> {
     ) {
         let (shares, rounds) = (&self.frame.shares, self.micro_batches());
         parts.offload_exposed = shares.passes(virtuals, busiest, |v| v.offload_exposed) * rounds;
-        let kept = shares.passes(&self.sums.details, busiest, |d| d.kept) * rounds;
+        let kept = [0, 1, 2].map(|position| self.swapped(position).1);
+        let kept = shares.passes(&kept, busiest, |kept| *kept) * rounds;
         let copies = 2.0 * self.host_copy(kept * self.offloaded_share());
         parts.offload_hidden = (copies - parts.offload_exposed).max(0.0);
     }

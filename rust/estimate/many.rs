@@ -7,11 +7,12 @@ use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
+use super::recomputed::Recomputed;
 use super::state::State;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, RecomputePolicy, Schedule, check};
+use crate::plan::{ExpertRecompute, Plan, RecomputePolicy, Schedule, check};
 use crate::schedule::Scratch;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub enum Row {
 
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
 /// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full.
-pub const COLUMNS: [&str; 21] = [
+pub const COLUMNS: [&str; 24] = [
     "tensor",
     "context",
     "pipeline",
@@ -50,6 +51,9 @@ pub const COLUMNS: [&str; 21] = [
     "zero",
     "zero_group",
     "recompute",
+    "recompute_layers",
+    "recompute_rest",
+    "recompute_experts",
     "sequence_parallel",
     "overlap_grad_reduce",
     "overlap_param_gather",
@@ -132,6 +136,12 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
         1 => Ok(true),
         _ => Err(refuse("0 or 1")),
     };
+    let policy = || match value {
+        0 => Ok(RecomputePolicy::None),
+        1 => Ok(RecomputePolicy::Selective),
+        2 => Ok(RecomputePolicy::Full),
+        _ => Err(refuse("0 (none), 1 (selective) or 2 (full)")),
+    };
     match COLUMNS[field] {
         "tensor" => plan.tensor = count()?,
         "context" => plan.context = count()?,
@@ -148,12 +158,16 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
         }
         "zero" => plan.zero = u8::try_from(value).map_err(|_| refuse("0 to 3"))?,
         "zero_group" => plan.zero_group = count()?,
-        "recompute" => {
-            plan.recompute = match value {
-                0 => RecomputePolicy::None,
-                1 => RecomputePolicy::Selective,
-                2 => RecomputePolicy::Full,
-                _ => return Err(refuse("0 (none), 1 (selective) or 2 (full)")),
+        "recompute" => plan.recompute = policy()?,
+        "recompute_layers" => plan.recompute_layers = count()?,
+        "recompute_rest" => plan.recompute_rest = policy()?,
+        "recompute_experts" => {
+            plan.recompute_experts = match value {
+                0 => ExpertRecompute::Same,
+                1 => ExpertRecompute::None,
+                2 => ExpertRecompute::Selective,
+                3 => ExpertRecompute::Full,
+                _ => return Err(refuse("0 (same), 1 (none), 2 (selective) or 3 (full)")),
             }
         }
         "sequence_parallel" => plan.sequence_parallel = flag()?,
@@ -184,6 +198,9 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
         "zero" => plan.zero.into(),
         "zero_group" => plan.zero_group,
         "recompute" => plan.recompute as u32,
+        "recompute_layers" => plan.recompute_layers,
+        "recompute_rest" => plan.recompute_rest as u32,
+        "recompute_experts" => plan.recompute_experts as u32,
         "sequence_parallel" => plan.sequence_parallel.into(),
         "overlap_grad_reduce" => plan.overlap_grad_reduce.into(),
         "overlap_param_gather" => plan.overlap_param_gather.into(),
@@ -243,7 +260,8 @@ impl<'a> Desk<'a> {
             .entry(count)
             .or_insert_with(|| Chunks::new(job, split, count));
         let links = Links::new(plan, &mut self.pricer);
-        let sums = Sums::new(job, factors, chunks, plan.recompute, plan.pipeline > 1);
+        let sums = Sums::new(job, factors, chunks, plan.pipeline > 1);
+        let again = Recomputed::new(job, factors, (chunks, &sums), plan.recomputation());
         let frame = Frame::new(job, plan, chunks);
         let setting = Setting {
             job,
@@ -252,6 +270,7 @@ impl<'a> Desk<'a> {
             links: &links,
             chunks,
             sums: &sums,
+            again: &again,
             frame: &frame,
         };
         let state = &State::new(&setting);

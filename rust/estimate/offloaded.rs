@@ -2,8 +2,8 @@
 
 use super::compose::Composer;
 use super::job::Job;
+use super::recomputed::kept;
 use super::report::arithmetic;
-use super::sums::kept;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -172,6 +172,14 @@ fn offloading(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Plan> {
             "the scheme's own homes",
         ));
     }
+    if !plan.recomputation().uniform() {
+        let got = "recomputation of some layers only";
+        return Err(Error::invalid(
+            "plan.recompute",
+            got,
+            "one policy for all layers",
+        ));
+    }
     Ok(Plan {
         zero: scheme.zero(),
         ..plan.clone()
@@ -193,7 +201,7 @@ fn work(composer: &Composer) -> Work {
         working = working.max(factor.activations.transient.value() + again);
         layers.push(Layer {
             forward_s: factor.forward_time(),
-            backward_s: factor.backward_time(plan.recompute),
+            backward_s: factor.backward_time() + factor.recompute_time(plan.recompute),
             gather_s: composer.gather_time([dense, expert]),
             reduce_s: composer.reduce_time(dense, expert),
             elements: dense / links.dense.shards + expert / links.expert.shards,

@@ -8,7 +8,7 @@ use super::verdict::Shortfall;
 use crate::memory::Footprint;
 use crate::plan::{Plan, RecomputePolicy};
 use crate::units::{Bytes, Seconds};
-use crate::workload::FlopConvention;
+use crate::workload::{Arithmetic, FlopConvention};
 use serde::Serialize;
 
 /// One line of the time breakdown. The lines add up to the step time.
@@ -200,6 +200,15 @@ impl Estimate {
     }
 }
 
+/// Forward arithmetic of layers that a policy repeats.
+fn repeated(forward: &Arithmetic, policy: RecomputePolicy) -> f64 {
+    match policy {
+        RecomputePolicy::None => 0.0,
+        RecomputePolicy::Selective => forward.selective.value(),
+        RecomputePolicy::Full => (forward.layers + forward.attention).value(),
+    }
+}
+
 /// Model and hardware arithmetic of a step: backward is twice forward, recomputation once more.
 pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
     let job = composer.job;
@@ -213,10 +222,19 @@ pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
         .model
         .flops_per_token(job.training.sequence, FlopConvention::Model);
     let model = counted.value() * job.tokens();
-    let again = match composer.plan.recompute {
-        RecomputePolicy::None => 0.0,
-        RecomputePolicy::Selective => forward.selective.value(),
-        RecomputePolicy::Full => (forward.layers + forward.attention).value(),
+    let choice = composer.plan.recomputation();
+    let again = if choice.uniform() {
+        repeated(&forward, choice.policy)
+    } else {
+        let blocks = &job.graph.blocks;
+        let orders = composer.chunks.layer_orders();
+        let layers = orders.flat_map(|order| order.iter().enumerate());
+        layers
+            .map(|(place, &block)| {
+                let one = job.graph.arithmetic_of([block], job.training.sequence);
+                repeated(&one, choice.of(place, blocks[block].has_experts()))
+            })
+            .sum()
     };
     (model, model + again * batch)
 }

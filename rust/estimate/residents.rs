@@ -2,17 +2,29 @@
 
 use super::compose::{Composer, Setting};
 use super::frame::{Own, Seat};
+use super::recomputed::Again;
 use super::sums::Held;
 use crate::memory::{FRAGMENTATION, Footprint, Holdings, Kept};
 use crate::units::Bytes;
 
 impl Setting<'_> {
     fn chunk(&self, own: Own) -> &Held {
+        let sums = self.sums;
         match own {
-            Own::First => &self.sums.ends[0],
-            Own::Last => &self.sums.ends[1],
-            Own::Middle(kind) => self.sums.middle.get(kind).unwrap_or(&self.sums.most),
-            Own::Most => &self.sums.most,
+            Own::First => &sums.ends[0].held,
+            Own::Last => &sums.ends[1].held,
+            Own::Middle(kind) => sums.middle.get(kind).map_or(&sums.most, |s| &s.held),
+            Own::Most => &sums.most,
+        }
+    }
+
+    fn again_of(&self, own: Own) -> &Again {
+        let again = self.again;
+        match own {
+            Own::First => &again.ends[0],
+            Own::Last => &again.ends[1],
+            Own::Middle(kind) => again.middle.get(kind).unwrap_or(&again.most),
+            Own::Most => &again.most,
         }
     }
 
@@ -28,7 +40,7 @@ impl Setting<'_> {
     pub(super) fn state_of(&self, seat: &Seat) -> Footprint {
         let (own, middle) = self.chunks_of(seat);
         let [first, inner, last] = seat.held;
-        let [front, back] = &self.sums.ends;
+        let [front, back] = [&self.sums.ends[0].held, &self.sums.ends[1].held];
         let both = |of: fn(&Held) -> f64| first * of(front) + inner * of(middle) + last * of(back);
         let of_all = |of: fn(&Held) -> f64| {
             let most = of(own).max(of(middle));
@@ -63,20 +75,22 @@ impl Setting<'_> {
 
     /// What passes keep on a rank of a stage.
     pub(super) fn kept(&self, seat: &Seat) -> Kept {
-        let (own, middle) = self.chunks_of(seat);
         let [first, _, last] = seat.held;
         let [front, back] = &self.sums.ends;
-        let (mut layers, mut transient) = (
-            own.layers.max(middle.layers),
-            own.transient.max(middle.transient),
-        );
-        let mut largest = own.largest_kept.max(middle.largest_kept);
-        if last > 0.0 {
-            layers = layers.max(back.layers);
-            transient = transient.max(back.transient);
-            largest = largest.max(back.largest_kept);
+        let mut most = *self.again_of(seat.own);
+        if self.plan.interleave > 1 {
+            most = most.most(&self.again.most);
         }
-        let ends = first * front.ends * seat.ends[0] + last * back.ends * seat.ends[1];
+        if last > 0.0 {
+            most = most.most(&self.again.ends[1]);
+        }
+        let Again {
+            layers,
+            largest,
+            transient,
+            ..
+        } = most;
+        let ends = first * front.held.ends * seat.ends[0] + last * back.held.ends * seat.ends[1];
         let away = layers * seat.in_flight * self.offloaded_share();
         // the layer on its way and the one in use
         let passing = (2.0 * largest * self.offloaded_share()).min(away);

@@ -4,6 +4,7 @@ use super::block::Factors;
 use super::chunk::Chunks;
 use super::job::Job;
 use super::price::Pricer;
+use super::recomputed::Recomputed;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -57,9 +58,11 @@ pub fn slice_times(
         };
         let graph = job.model.graph(&training);
         let factors = Factors::of_slice(&graph, &training, plan, before, &mut pricer);
-        let sums = Sums::new(job, &factors, &chunks, plan.recompute, plan.pipeline > 1);
-        times.forward.push(sums.virtuals.map(|v| v.forward));
-        times.backward.push(sums.virtuals.map(|v| v.backward));
+        let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
+        let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
+        let [forward, backward] = again.passes(&sums);
+        times.forward.push(forward);
+        times.backward.push(backward);
     }
     Ok(times)
 }

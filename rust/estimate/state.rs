@@ -2,16 +2,22 @@
 
 use super::compose::Setting;
 use super::frame::Shares;
+use super::recomputed::Recomputed;
+use super::sums::Params;
 use crate::memory::Footprint;
 
 /// Bytes of weights, gradients and optimizer state, and seconds of their traffic, computed once for
 /// all plans that differ in recomputation, kept activations and overlaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
+    /// Which of the distinct virtual stages between the ends stands for all.
+    pub(super) middle: usize,
     /// Held by the ranks of each seat of the frame.
     pub(super) residents: Vec<Footprint>,
     /// Gathers of weights for one pass of a virtual stage, by kind.
     pub(super) gathers: [f64; 3],
+    /// Layers of a virtual stage, by kind.
+    pub(super) layers: [f64; 3],
     /// Reductions of its gradients.
     pub(super) scatters: [f64; 3],
     /// What follows the last backward pass, by position.
@@ -36,12 +42,14 @@ pub(super) struct After {
 }
 
 impl State {
-    /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count, and
-    /// of its sums only weights.
+    /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count, and of
+    /// what it computes again only which virtual stage is slowest.
     pub fn new(setting: &Setting) -> Self {
         let mut state = Self {
+            middle: 0,
             residents: Vec::new(),
             gathers: [0.0; 3],
+            layers: [0.0; 3],
             scatters: [0.0; 3],
             after: [After::default(); 3],
             embedding_sync: 0.0,
@@ -50,13 +58,21 @@ impl State {
         state
     }
 
+    /// True where it is priced for the virtual stage that stands for all of a recomputation.
+    pub fn serves(&self, again: &Recomputed) -> bool {
+        self.middle == again.slowest
+    }
+
     /// Prices another plan's state in the same memory.
     pub fn refill(&mut self, setting: &Setting) {
         let seats = setting.frame.seats.iter();
+        self.middle = setting.again.slowest;
         self.residents.clear();
         self.residents
             .extend(seats.map(|seat| setting.state_of(seat)));
-        for (position, params) in setting.sums.params.iter().enumerate() {
+        let params = setting.three(|stage| stage.params);
+        self.layers = params.map(|params| params.layers);
+        for (position, params) in params.iter().enumerate() {
             [self.gathers[position], self.scatters[position]] = if setting.plan.zero >= 2 {
                 setting.shard_seconds(params)
             } else {
@@ -70,7 +86,7 @@ impl State {
         let shares = &setting.frame.shares;
         for position in 0..3 {
             self.after[position] = if setting.exists(position) {
-                after(setting, shares, position)
+                after(setting, (shares, &params), position)
             } else {
                 After::default()
             };
@@ -81,8 +97,8 @@ impl State {
     }
 }
 
-fn after(setting: &Setting, shares: &Shares, position: usize) -> After {
-    let (plan, params) = (setting.plan, &setting.sums.params);
+fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position: usize) -> After {
+    let plan = setting.plan;
     let dense = shares.all(params, position, |p| p.dense);
     let expert = shares.all(params, position, |p| p.expert);
     let mut after = After {

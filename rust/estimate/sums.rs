@@ -1,9 +1,9 @@
-//! What do the blocks of each virtual stage add up to, whatever the schedule and sharding of state?
+//! What do the blocks of each virtual stage add up to, whatever is recomputed, scheduled or sharded?
 
 use super::block::{BlockFactor, Factors};
 use super::chunk::{Chunks, Counts};
 use super::job::Job;
-use crate::plan::{Purpose, RecomputePolicy};
+use crate::plan::Purpose;
 use crate::workload::BlockRole;
 
 /// Work of one virtual stage, per micro-batch.
@@ -41,9 +41,7 @@ pub(super) struct Params {
 pub(super) struct Detail {
     /// The part of `Virtual::under_weight` in expert all-to-alls.
     pub(super) expert_under_weight: f64,
-    /// Bytes that its layers keep for the backward pass.
-    pub(super) kept: f64,
-    /// What runs beside their copies: the layers, and the head behind or before them.
+    /// What runs beside the copies of kept activations: the layers, and the head behind or before.
     pub(super) layer_time: Passes,
     pub(super) head_time: Passes,
 }
@@ -57,8 +55,8 @@ pub(super) struct Passes {
 }
 
 impl Passes {
-    fn add(&mut self, block: &BlockFactor, policy: RecomputePolicy, count: f64) {
-        let backward = block.backward_time(policy);
+    fn add(&mut self, block: &BlockFactor, count: f64) {
+        let backward = block.backward_time();
         let apart = block.under_weight.iter().sum::<f64>() - block.weight;
         self.forward += count * block.forward_time();
         self.backward += count * backward;
@@ -66,20 +64,15 @@ impl Passes {
     }
 }
 
-/// What the ranks of one virtual stage hold.
+/// What the ranks of one virtual stage hold whatever passes keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Held {
     pub(super) dense: f64,
     pub(super) expert: f64,
     pub(super) frozen: f64,
     pub(super) frozen_expert: f64,
-    /// Kept by layers, per micro-batch.
-    pub(super) layers: f64,
-    /// Kept by the layer that keeps most.
-    pub(super) largest_kept: f64,
-    /// Kept by embedding and head, per micro-batch.
+    /// Kept by embedding and head, per micro-batch, bytes.
     pub(super) ends: f64,
-    pub(super) transient: f64,
     /// Weights of the largest layer, and of the largest of embedding and head.
     pub(super) largest: f64,
     pub(super) largest_end: f64,
@@ -87,125 +80,66 @@ pub(super) struct Held {
     pub(super) largest_trained: f64,
 }
 
-/// The first, the middle and the last virtual stage of a plan, summed over their blocks.
-///
-/// They depend on the blocks' factors, the split and the recomputation policy alone, so a search
-/// sums once for all schedules, ZeRO stages and overlaps.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sums {
-    pub(super) virtuals: [Virtual; 3],
-    pub(super) params: [Params; 3],
-    pub(super) details: [Detail; 3],
-    /// Held by the first and the last virtual stage.
-    pub(super) ends: [Held; 2],
-    /// Held by each distinct virtual stage between.
-    pub(super) middle: Vec<Held>,
-    /// The most that any of those holds of each class.
-    pub(super) most: Held,
-    /// Which of the distinct middle stages is slowest: it stands for all in time.
-    pub(super) slowest_middle: usize,
-}
-
-impl Sums {
-    /// Sums the blocks of a split. A pipeline's first stage holds a copy of a tied table.
-    pub fn new(
-        job: &Job,
-        factors: &Factors,
-        chunks: &Chunks,
-        policy: RecomputePolicy,
-        pipelined: bool,
-    ) -> Self {
-        let adder = Adder {
-            job,
-            factors,
-            policy,
-            pipelined,
-        };
-        let mut virtuals = [Virtual::default(); 3];
-        virtuals[0] = adder.work(&chunks.first);
-        virtuals[2] = adder.work(&chunks.last);
-        let ends = [&chunks.first, &chunks.last].map(|counts| adder.residents(counts));
-        let middle: Vec<Held> = chunks.middle.iter().map(|c| adder.residents(c)).collect();
-        let mut slowest_middle = 0;
-        for (index, counts) in chunks.middle.iter().enumerate() {
-            let work = adder.work(counts);
-            if work.forward + work.backward > virtuals[1].forward + virtuals[1].backward {
-                virtuals[1] = work;
-                slowest_middle = index;
-            }
-        }
-        let slowest = chunks.middle.get(slowest_middle);
-        let [first, between, last] = chunks.layers;
-        Self {
-            virtuals,
-            params: [
-                adder.params(&chunks.first, first),
-                slowest.map_or_else(Params::default, |counts| adder.params(counts, between)),
-                adder.params(&chunks.last, last),
-            ],
-            details: [
-                adder.detail(&chunks.first),
-                slowest.map_or_else(Detail::default, |counts| adder.detail(counts)),
-                adder.detail(&chunks.last),
-            ],
-            ends,
-            most: middle
-                .iter()
-                .fold(Held::default(), |most, held| most.most(held)),
-            middle,
-            slowest_middle,
-        }
-    }
-}
-
-impl Sums {
-    /// What none of several sums of the same blocks is quicker or leaner than, for plans that keep
-    /// all activations on the device: the least of each pass and of each class of memory.
-    pub fn ideal(all: &[Self]) -> Option<Self> {
-        let mut ideal = all.first()?.clone();
-        for sums in &all[1..] {
-            for (least, one) in ideal.virtuals.iter_mut().zip(&sums.virtuals) {
-                least.backward = least.backward.min(one.backward);
-            }
-            for (least, one) in ideal.ends.iter_mut().zip(&sums.ends) {
-                least.leaner(one);
-            }
-            for (least, one) in ideal.middle.iter_mut().zip(&sums.middle) {
-                least.leaner(one);
-            }
-            ideal.most.leaner(&sums.most);
-        }
-        Some(ideal)
-    }
-
-    /// True where both take the same virtual stage for the slowest between the ends.
-    pub fn same_middle(&self, other: &Self) -> bool {
-        self.slowest_middle == other.slowest_middle
-    }
-}
-
 impl Held {
-    /// Takes over what another keeps less of.
-    fn leaner(&mut self, other: &Self) {
-        self.layers = self.layers.min(other.layers);
-        self.largest_kept = self.largest_kept.min(other.largest_kept);
-        self.transient = self.transient.min(other.transient);
-    }
-
     /// The larger of each class.
-    pub(super) fn most(&self, other: &Self) -> Self {
+    fn most(&self, other: &Self) -> Self {
         Self {
             dense: self.dense.max(other.dense),
             expert: self.expert.max(other.expert),
             frozen: self.frozen.max(other.frozen),
             frozen_expert: self.frozen_expert.max(other.frozen_expert),
-            layers: self.layers.max(other.layers),
-            largest_kept: self.largest_kept.max(other.largest_kept),
             ends: self.ends.max(other.ends),
-            transient: self.transient.max(other.transient),
             largest: self.largest.max(other.largest),
             largest_end: self.largest_end.max(other.largest_end),
             largest_trained: self.largest_trained.max(other.largest_trained),
+        }
+    }
+}
+
+/// One virtual stage: backward passes without what they compute again.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Stage {
+    pub(super) work: Virtual,
+    pub(super) params: Params,
+    pub(super) detail: Detail,
+    pub(super) held: Held,
+}
+
+/// The first, the last and each distinct virtual stage between, summed over their blocks.
+///
+/// They depend on the blocks' factors and the split alone, so a search sums once for all schedules,
+/// recomputations, ZeRO stages and overlaps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sums {
+    /// First and last.
+    pub(super) ends: [Stage; 2],
+    /// Between; in time the slowest of them stands for all.
+    pub(super) middle: Vec<Stage>,
+    /// The most that any of those holds of each class.
+    pub(super) most: Held,
+}
+
+impl Sums {
+    /// Sums the blocks of a split. A pipeline's first stage holds a copy of a tied table.
+    pub fn new(job: &Job, factors: &Factors, chunks: &Chunks, pipelined: bool) -> Self {
+        let adder = Adder {
+            job,
+            factors,
+            pipelined,
+        };
+        let [first, between, last] = chunks.layers;
+        let of = |counts: &Counts| adder.stage(counts, between);
+        let middle: Vec<Stage> = chunks.middle.iter().map(of).collect();
+        let most = middle
+            .iter()
+            .fold(Held::default(), |most, stage| most.most(&stage.held));
+        Self {
+            ends: [
+                adder.stage(&chunks.first, first),
+                adder.stage(&chunks.last, last),
+            ],
+            middle,
+            most,
         }
     }
 }
@@ -214,17 +148,25 @@ impl Held {
 struct Adder<'a> {
     job: &'a Job,
     factors: &'a Factors,
-    policy: RecomputePolicy,
     pipelined: bool,
 }
 
 impl Adder<'_> {
+    fn stage(&self, counts: &Counts, layers: f64) -> Stage {
+        Stage {
+            work: self.work(counts),
+            params: self.params(counts, layers),
+            detail: self.detail(counts),
+            held: self.held(counts),
+        }
+    }
+
     fn work(&self, counts: &Counts) -> Virtual {
         let mut sum = Virtual::default();
         for (block, &count) in self.factors.blocks.iter().zip(counts) {
             if count > 0.0 {
                 sum.forward += count * block.forward_time();
-                sum.backward += count * block.backward_time(self.policy);
+                sum.backward += count * block.backward_time();
                 sum.weight += count * block.weight;
                 sum.under_weight += count * block.under_weight.iter().sum::<f64>();
                 sum.paired += count * block.paired_time();
@@ -259,11 +201,8 @@ impl Adder<'_> {
         for ((block, graph), &count) in blocks.zip(counts).filter(|(_, count)| **count > 0.0) {
             sum.expert_under_weight += count * block.under_weight[Purpose::Expert as usize];
             match graph.role {
-                BlockRole::Layer => {
-                    sum.layer_time.add(block, self.policy, count);
-                    sum.kept += count * kept(self.job, self.policy, block, graph.role).0;
-                }
-                BlockRole::Head => sum.head_time.add(block, self.policy, count),
+                BlockRole::Layer => sum.layer_time.add(block, count),
+                BlockRole::Head => sum.head_time.add(block, count),
                 BlockRole::Embedding => {}
             }
         }
@@ -273,7 +212,7 @@ impl Adder<'_> {
         sum
     }
 
-    fn residents(&self, counts: &Counts) -> Held {
+    fn held(&self, counts: &Counts) -> Held {
         let mut held = Held::default();
         let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
         for ((factor, block), &count) in blocks.zip(counts) {
@@ -286,37 +225,16 @@ impl Adder<'_> {
             held.frozen_expert += count * factor.weights.frozen_expert;
             let trained = factor.dense(self.pipelined) + factor.weights.expert;
             held.largest_trained = held.largest_trained.max(trained);
-            let (kept, again) = kept(self.job, self.policy, factor, block.role);
+            let local = factor.weights.local();
             if block.role == BlockRole::Layer {
-                held.layers += count * kept;
-                held.largest_kept = held.largest_kept.max(kept);
-                held.largest = held.largest.max(factor.weights.local());
+                held.largest = held.largest.max(local);
             } else {
-                held.ends += count * kept;
-                held.largest_end = held.largest_end.max(factor.weights.local());
+                held.largest_end = held.largest_end.max(local);
+                if !self.job.training.forward_only {
+                    held.ends += count * factor.activations.kept.value();
+                }
             }
-            let transient = factor.activations.transient.value() + again;
-            held.transient = held.transient.max(transient);
         }
         held
     }
-}
-
-/// Bytes that a block keeps per micro-batch, and those that come back while it is recomputed.
-pub(super) fn kept(
-    job: &Job,
-    policy: RecomputePolicy,
-    factor: &BlockFactor,
-    role: BlockRole,
-) -> (f64, f64) {
-    let a = &factor.activations;
-    if job.training.forward_only {
-        return (0.0, 0.0);
-    }
-    let kept = match (role, policy) {
-        (BlockRole::Layer, RecomputePolicy::Full) => a.input,
-        (BlockRole::Layer, RecomputePolicy::Selective) => a.kept_selective,
-        _ => a.kept,
-    };
-    (kept.value(), (a.kept - kept).value())
 }

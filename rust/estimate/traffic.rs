@@ -15,7 +15,7 @@ impl Composer<'_> {
     /// one layer's share hides as far as compute lasts.
     pub(super) fn shard_traffic(&self, sum: &mut Virtual, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
-        let layers = self.sums.params[position].layers;
+        let layers = self.state.layers[position];
         let overlaps = self.plan.overlap_param_gather;
         let forward = self.exposed(gather, sum.forward, layers, overlaps);
         let backward = if self.job.training.forward_only {

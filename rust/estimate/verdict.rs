@@ -8,6 +8,7 @@ use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
 use super::price::Pricer;
+use super::recomputed::Recomputed;
 use super::report::Estimate;
 use super::state::State;
 use super::sums::Sums;
@@ -81,7 +82,8 @@ pub(super) fn with_composer<R>(
     let factors = Factors::new(job, plan, &mut pricer);
     let links = Links::new(plan, &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.virtual_stages()));
-    let sums = Sums::new(job, &factors, &chunks, plan.recompute, plan.pipeline > 1);
+    let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
+    let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
     let frame = Frame::new(job, plan, &chunks);
     let setting = Setting {
         job,
@@ -90,6 +92,7 @@ pub(super) fn with_composer<R>(
         links: &links,
         chunks: &chunks,
         sums: &sums,
+        again: &again,
         frame: &frame,
     };
     let state = &State::new(&setting);
@@ -150,6 +153,8 @@ fn changes(plan: &Plan) -> Vec<(String, Plan)> {
             format!("recompute = {name}"),
             Plan {
                 recompute,
+                recompute_layers: 0,
+                recompute_rest: RecomputePolicy::None,
                 ..plan.clone()
             },
         ));

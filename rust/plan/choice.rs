@@ -43,6 +43,15 @@ pub struct Plan {
     /// What is computed again in the backward pass.
     #[serde(default)]
     pub recompute: RecomputePolicy,
+    /// Layers of each virtual stage, from its front, that follow `recompute`; 0: all of them.
+    #[serde(default)]
+    pub recompute_layers: u32,
+    /// What the layers behind those compute again: nothing, or their attention core.
+    #[serde(default)]
+    pub recompute_rest: RecomputePolicy,
+    /// What layers with routed experts compute again where `recompute` would apply.
+    #[serde(default)]
+    pub recompute_experts: ExpertRecompute,
     /// Norms and dropouts split along the sequence over the tensor ranks.
     #[serde(default)]
     pub sequence_parallel: bool,
@@ -90,6 +99,9 @@ impl Default for Plan {
             zero: 0,
             zero_group: 0,
             recompute: RecomputePolicy::default(),
+            recompute_layers: 0,
+            recompute_rest: RecomputePolicy::default(),
+            recompute_experts: ExpertRecompute::default(),
             sequence_parallel: false,
             overlap_grad_reduce: true,
             overlap_param_gather: true,
@@ -144,6 +156,26 @@ pub enum RecomputePolicy {
     #[default]
     None,
     /// The attention core (Korthikanti et al. 2022, section 5).
+    Selective,
+    /// Each layer from its input.
+    Full,
+}
+
+impl RecomputePolicy {
+    /// Every policy, the one that repeats least first.
+    pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
+}
+
+/// What layers with routed experts compute again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExpertRecompute {
+    /// The same as other layers.
+    #[default]
+    Same,
+    /// Nothing.
+    None,
+    /// The attention core.
     Selective,
     /// Each layer from its input.
     Full,

@@ -175,6 +175,8 @@ pub enum Rule {
     },
     /// Something is to lie in the memory of a host that is not known.
     Host(&'static str),
+    /// The fields of recomputation contradict one another or the layers.
+    Recompute(&'static str),
 }
 
 /// Most chunks of a product beside its collective: Transformer Engine's own splits stay below 16,
@@ -183,7 +185,7 @@ pub const MOST_CHUNKS: u32 = 64;
 
 impl Rule {
     /// Families by which rejected plans are counted.
-    pub const FAMILIES: [&'static str; 12] = [
+    pub const FAMILIES: [&'static str; 13] = [
         "field out of range",
         "axes do not multiply to the devices",
         "a dim does not divide",
@@ -196,6 +198,7 @@ impl Rule {
         "ZeRO group does not divide the replicas",
         "chunks do not divide a micro-batch's tokens",
         "no host is known to offload to",
+        "the fields of recomputation contradict one another or the layers",
     ];
 
     /// Index into `FAMILIES`.
@@ -213,6 +216,7 @@ impl Rule {
             Self::ZeroGroup => 9,
             Self::Chunks { .. } => 10,
             Self::Host(_) => 11,
+            Self::Recompute(_) => 12,
         }
     }
 }
@@ -262,6 +266,7 @@ impl fmt::Display for Rule {
                 let need = "experts with tensor above 1 need it";
                 write!(out, "sequence_parallel needs tensor above 1, and {need}")
             }
+            Self::Recompute(why) => out.write_str(why),
             Self::ZeroGroup => {
                 out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
             }
@@ -379,7 +384,7 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     }
     let (pipeline, count) = (plan.pipeline, plan.virtual_stages());
     let stages = u64::from(count);
-    Split::new(
+    let split = Split::new(
         shape.layers,
         u64::from(pipeline),
         stages / u64::from(pipeline),
@@ -387,7 +392,28 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     .ok_or(Rule::Layers {
         layers: shape.layers,
         stages,
-    })
+    })?;
+    recompute(plan, shape, split)?;
+    Ok(split)
+}
+
+/// Whether the fields of recomputation say something, and only what they can mean.
+fn recompute(plan: &Plan, shape: &Shape, split: Split) -> Result<(), Rule> {
+    use super::choice::{ExpertRecompute, RecomputePolicy};
+    let (layers, rest) = (u64::from(plan.recompute_layers), plan.recompute_rest);
+    if layers > split.first.max(split.middle).max(split.last) {
+        let why = "recompute_layers is more than the layers of a virtual stage";
+        return Err(Rule::Recompute(why));
+    }
+    if rest == RecomputePolicy::Full || layers == 0 && rest != RecomputePolicy::None {
+        let why = "recompute_rest must be none, or selective with recompute_layers above 0";
+        return Err(Rule::Recompute(why));
+    }
+    if plan.recompute_experts != ExpertRecompute::Same && !shape.experts {
+        let why = "recompute_experts needs a model with routed experts";
+        return Err(Rule::Recompute(why));
+    }
+    Ok(())
 }
 
 /// Whether sequences can be cut over the context ranks, and the tensor ranks with sequence

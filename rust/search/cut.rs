@@ -1,45 +1,75 @@
 //! The virtual stages that one split of the layers makes, and their sums under each choice of blocks.
 
-use crate::estimate::{Chunks, Factors, Job, Sums};
-use crate::plan::{Plan, RecomputePolicy, Split};
+use super::lists::{Lists, longest};
+use crate::estimate::{Chunks, Factors, Job, Recomputed, Sums};
+use crate::plan::{Recomputation, Split};
 use std::cell::OnceCell;
 
 /// Virtual stages, shared by all plans of a unit that split the layers alike.
 pub(super) struct Cut {
+    pub(super) split: Split,
     pub(super) chunks: Chunks,
+    pipelined: bool,
+    /// Recomputations to try.
+    pub(super) choices: Vec<Recomputation>,
     /// By blocks of the unit, made when first asked for.
     sums: Vec<OnceCell<CutSums>>,
 }
 
-/// Sums under every recomputation.
+/// Sums of the virtual stages.
 pub(super) struct CutSums {
-    /// In the order of the lists.
-    pub(super) all: Vec<Sums>,
-    /// What none of them is quicker or leaner than.
-    pub(super) ideal: Sums,
+    pub(super) sums: Sums,
+    /// What no recomputation is quicker or leaner than, by the virtual stage that stands for those
+    /// between the ends; one or more.
+    pub(super) ideals: Vec<Recomputed>,
+    /// By recomputation, made when first asked for.
+    all: OnceCell<Vec<Recomputed>>,
 }
 
 impl Cut {
-    pub(super) fn new(job: &Job, split: Split, count: u64, blocks: usize) -> Self {
+    pub(super) fn new(
+        (job, lists): (&Job, &Lists),
+        split: Split,
+        count: u64,
+        (blocks, pipelined): (usize, bool),
+    ) -> Self {
         Self {
+            split,
             chunks: Chunks::new(job, split, count),
+            pipelined,
+            choices: lists.choices(longest(split)),
             sums: (0..blocks).map(|_| OnceCell::new()).collect(),
         }
     }
 
-    /// Sums of the blocks at a place of the unit, by recomputation.
+    /// Sums of the blocks at a place of the unit.
     pub(super) fn sums(
         &self,
-        job: &Job,
+        ground: (&Job, &Lists),
         (at, factors): (usize, &Factors),
-        policies: &[RecomputePolicy],
-        plan: &Plan,
     ) -> &CutSums {
-        self.sums[at].get_or_init(|| {
-            let sum = |policy| Sums::new(job, factors, &self.chunks, policy, plan.pipeline > 1);
-            let all: Vec<Sums> = policies.iter().map(|&policy| sum(policy)).collect();
-            let ideal = Sums::ideal(&all).unwrap_or_else(|| sum(plan.recompute));
-            CutSums { all, ideal }
+        self.sums[at].get_or_init(|| CutSums::new(ground, factors, self))
+    }
+}
+
+impl CutSums {
+    fn new((job, lists): (&Job, &Lists), factors: &Factors, cut: &Cut) -> Self {
+        let sums = Sums::new(job, factors, &cut.chunks, cut.pipelined);
+        let of = |choice| Recomputed::new(job, factors, (&cut.chunks, &sums), choice);
+        // whatever follows several policies lies between those that follow one
+        let pure: Vec<Recomputed> = lists.policies().map(Recomputation::all).map(of).collect();
+        Self {
+            ideals: Recomputed::ideals(&pure, &sums),
+            sums,
+            all: OnceCell::new(),
+        }
+    }
+
+    /// What each recomputation keeps and repeats, in the order of the cut's choices.
+    pub(super) fn all(&self, job: &Job, factors: &Factors, cut: &Cut) -> &[Recomputed] {
+        self.all.get_or_init(|| {
+            let of = |&choice| Recomputed::new(job, factors, (&cut.chunks, &self.sums), choice);
+            cut.choices.iter().map(of).collect()
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Which values does a search try of the fields that neither axes nor blocks depend on?
 
-use super::space::{Space, listed};
-use crate::plan::{Mesh, Plan, RecomputePolicy, Schedule};
-use crate::workload::Training;
+use super::space::{Space, listed, retain_first};
+use crate::estimate::Job;
+use crate::plan::{ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Schedule, Split};
 
 /// What may run under something else: gradient reduction, weight gathers.
 pub(super) type Overlap = (bool, bool);
@@ -14,8 +14,14 @@ pub(super) struct Lists {
     zeros: Vec<u8>,
     /// Where they have none: all ZeRO stages are the same plan.
     zeros_alone: Vec<u8>,
-    /// Recomputation.
-    pub(super) policies: Vec<RecomputePolicy>,
+    /// Recomputation of leading layers.
+    policies: Vec<RecomputePolicy>,
+    /// How many those are; none listed: all, and with full recomputation every smaller number.
+    recompute_layers: Option<Vec<u32>>,
+    rests: Vec<RecomputePolicy>,
+    experts: Vec<ExpertRecompute>,
+    /// How many choices of recomputation there are, by layers of the longest virtual stage.
+    choices: Vec<u64>,
     /// Overlaps of the traffic between replicas.
     pub(super) overlaps: Vec<Overlap>,
     /// Sends under compute, for the schedules that can.
@@ -33,10 +39,10 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) fn new(space: &Space, training: &Training) -> Self {
+    pub(super) fn new(space: &Space, job: &Job) -> Self {
         use RecomputePolicy::{Full, None, Selective};
         use Schedule::{GPipe, Interleaved, OneForwardOneBackward};
-        let forward_only = training.forward_only;
+        let forward_only = job.training.forward_only;
         let zeros: &[u8] = if forward_only { &[0, 3] } else { &[0, 1, 2, 3] };
         let policies: &[RecomputePolicy] = if forward_only {
             &[None]
@@ -54,10 +60,14 @@ impl Lists {
             &[OneForwardOneBackward, Interleaved, GPipe],
         );
         let host_activations = listed(space.offload_activations.as_ref(), &[0]);
-        Self {
+        let mut lists = Self {
             zeros: listed(space.zero.as_ref(), zeros),
             zeros_alone: listed(space.zero.as_ref(), &[0]),
             policies: listed(space.recompute.as_ref(), policies),
+            recompute_layers: space.recompute_layers.clone(),
+            rests: listed(space.recompute_rest.as_ref(), &[None]),
+            experts: listed(space.recompute_experts.as_ref(), &[ExpertRecompute::Same]),
+            choices: Vec::new(),
             overlaps,
             sends: listed(space.overlap_pipeline.as_ref(), &[true]),
             host_optimizers: listed(space.offload_optimizer.as_ref(), &[false]),
@@ -68,19 +78,75 @@ impl Lists {
                 .any(|schedule| schedule.rule().runs_pairs()),
             schedules,
             schedules_alone: listed(space.schedule.as_ref(), &[OneForwardOneBackward]),
-        }
+        };
+        let layers = 0..=u32::try_from(job.shape.layers).unwrap_or(u32::MAX);
+        lists.choices = layers
+            .map(|most| lists.choices(most).len() as u64)
+            .collect();
+        lists
     }
 
-    /// Plans that differ in recomputation, activations on the host and overlaps.
-    pub(super) fn leaves(&self) -> u64 {
-        (self.policies.len() * self.host_activations.len() * self.overlaps.len()) as u64
+    /// Recomputations to try where the longest virtual stage has `most` layers, each once.
+    pub(super) fn choices(&self, most: u32) -> Vec<Recomputation> {
+        let mut all = Vec::new();
+        for &policy in &self.policies {
+            for &experts in &self.experts {
+                let whole = Recomputation {
+                    experts,
+                    ..Recomputation::all(policy)
+                };
+                let layers: Vec<u32> = match &self.recompute_layers {
+                    Some(listed) => listed.clone(),
+                    None if policy == RecomputePolicy::Full => (0..most).collect(),
+                    None => vec![0],
+                };
+                for layers in layers {
+                    if layers == 0 || layers >= most {
+                        all.push(whole);
+                        continue;
+                    }
+                    let rests = self.rests.iter().filter(|&&rest| rest != policy);
+                    all.extend(rests.map(|&rest| Recomputation {
+                        layers,
+                        rest,
+                        ..whole
+                    }));
+                }
+            }
+        }
+        retain_first(&mut all, |a, b| a == b);
+        all
+    }
+
+    /// Policies that some layer may follow.
+    pub(super) fn policies(&self) -> impl Iterator<Item = RecomputePolicy> {
+        let expert = |policy| {
+            self.experts.iter().any(|&experts| {
+                let choice = Recomputation {
+                    experts,
+                    ..Recomputation::all(RecomputePolicy::None)
+                };
+                experts != ExpertRecompute::Same && choice.of(0, true) == policy
+            })
+        };
+        let met = move |policy: &RecomputePolicy| {
+            self.policies.contains(policy) || self.rests.contains(policy) || expert(*policy)
+        };
+        RecomputePolicy::ALL.into_iter().filter(met)
+    }
+
+    /// Plans that differ in recomputation, activations on the host and overlaps, where the layers are
+    /// split so.
+    pub(super) fn leaves(&self, split: Split) -> u64 {
+        let choices = self.choices.get(longest(split) as usize).copied();
+        (self.host_activations.len() * self.overlaps.len()) as u64 * choices.unwrap_or(0)
     }
 
     /// Plans of one schedule on one mesh and one choice of blocks.
-    pub(super) fn plans(&self, plan: &Plan) -> u64 {
+    pub(super) fn plans(&self, plan: &Plan, split: Split) -> u64 {
         let families =
             self.zeros(plan).len() * self.host_optimizers.len() * self.sends(plan.schedule).len();
-        families as u64 * self.leaves()
+        families as u64 * self.leaves(split)
     }
 
     /// ZeRO stages to try; without replicas all of them are the same plan.
@@ -110,6 +176,12 @@ impl Lists {
             &[false]
         }
     }
+}
+
+/// Layers of the longest virtual stage.
+pub(super) fn longest(split: Split) -> u32 {
+    let most = split.first.max(split.middle).max(split.last);
+    u32::try_from(most).unwrap_or(u32::MAX)
 }
 
 /// True where sends may run under compute.

@@ -1,7 +1,7 @@
 //! The plan space as data: for each field the values that are allowed, or all legal ones.
 
 use crate::error::{Error, Result};
-use crate::plan::{RecomputePolicy, Schedule};
+use crate::plan::{ExpertRecompute, RecomputePolicy, Schedule};
 use serde::{Deserialize, Serialize};
 
 /// Allowed values by plan field; an absent list allows every legal value.
@@ -32,6 +32,13 @@ pub struct Space {
     pub zero_group: Option<Vec<u32>>,
     /// Recomputation policies.
     pub recompute: Option<Vec<RecomputePolicy>>,
+    /// Leading layers of a virtual stage that follow `recompute`; absent: all, and with `full` every
+    /// smaller number too.
+    pub recompute_layers: Option<Vec<u32>>,
+    /// What the layers behind those compute again; absent: nothing.
+    pub recompute_rest: Option<Vec<RecomputePolicy>>,
+    /// What layers with routed experts compute again; absent: the same as others.
+    pub recompute_experts: Option<Vec<ExpertRecompute>>,
     /// Sequence parallelism.
     pub sequence_parallel: Option<Vec<bool>>,
     /// Gradient reduction under the backward pass; absent: on.
@@ -61,7 +68,7 @@ impl Space {
     }
 
     fn check(&self) -> Result<()> {
-        let lists: [(&str, &Option<Vec<u32>>); 11] = [
+        let lists: [(&str, &Option<Vec<u32>>); 12] = [
             ("tensor", &self.tensor),
             ("context", &self.context),
             ("pipeline", &self.pipeline),
@@ -72,12 +79,13 @@ impl Space {
             ("interleave", &self.interleave),
             ("zero_group", &self.zero_group),
             ("tensor_chunks", &self.tensor_chunks),
+            ("recompute_layers", &self.recompute_layers),
             ("offload_activations", &self.offload_activations),
         ];
         for (field, values) in lists {
             let zero_is_default = matches!(
                 field,
-                "expert_tensor" | "zero_group" | "offload_activations"
+                "expert_tensor" | "zero_group" | "offload_activations" | "recompute_layers"
             );
             let Some(values) = values else { continue };
             let wrong = values

@@ -120,7 +120,7 @@ impl Unit {
 /// the mean; `p d = r` devices are left by tensor and context ranks, whatever the pipeline is. A
 /// device that runs passes in pairs saves what the pairs hide.
 fn balanced(job: &Job, lists: &Lists, plan: &Plan, factors: &Factors) -> f64 {
-    let least = |policy: &RecomputePolicy| -> f64 {
+    let least = |policy: RecomputePolicy| -> f64 {
         let order = job.graph.order.iter();
         order
             .map(|&block| {
@@ -133,15 +133,13 @@ fn balanced(job: &Job, lists: &Lists, plan: &Plan, factors: &Factors) -> f64 {
                 } else {
                     0.0
                 };
-                factor.forward_time() + factor.backward_time(*policy) - hidden
+                factor.forward_time() + factor.backward_time() + factor.recompute_time(policy)
+                    - hidden
             })
             .sum()
     };
-    let work = lists
-        .policies
-        .iter()
-        .map(least)
-        .fold(f64::INFINITY, f64::min);
+    // layers may follow different policies: the quickest stands for all
+    let work = lists.policies().map(least).fold(f64::INFINITY, f64::min);
     let rest = f64::from(job.cluster.devices) / f64::from(plan.tensor * plan.context);
     work * job.training.global_batch as f64 / (f64::from(plan.micro_batch) * rest)
 }

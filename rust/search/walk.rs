@@ -11,9 +11,7 @@ use super::space::{Space, divisors, listed};
 use super::unit::{SAFE, Unit};
 use crate::control::Control;
 use crate::economics;
-use crate::estimate::{
-    Chunks, Composed, Composer, Factors, Frame, Job, Links, Pricer, Setting, State, Sums,
-};
+use crate::estimate::{Composed, Composer, Factors, Frame, Job, Links, Pricer, Setting, State};
 use crate::plan::{Plan, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
@@ -198,15 +196,15 @@ impl<'a> Walk<'a> {
                     }
                 };
                 if self.excluded {
-                    let plans = self.ground.lists.plans(&plan);
+                    let plans = self.ground.lists.plans(&plan, split);
                     self.found.part.counts.by_work += plans;
                     self.index += plans;
                     continue;
                 }
                 let cut = self.cut(&plan, split, unit.blocks.len());
                 let frame = frame.get_or_insert_with(|| Frame::new(job, &plan, &cut.chunks));
-                let sums = cut.sums(job, (at, factors), &self.ground.lists.policies, &plan);
-                self.group(&mut plan, (factors, links, frame), (&cut.chunks, sums));
+                let sums = cut.sums((job, self.ground.lists), (at, factors));
+                self.group(&mut plan, (factors, links, frame), (&cut, sums));
             }
         }
     }
@@ -215,8 +213,9 @@ impl<'a> Walk<'a> {
     fn cut(&mut self, plan: &Plan, split: Split, blocks: usize) -> Rc<Cut> {
         let count = u64::from(plan.virtual_stages());
         let key = (count, split.first, split.last, plan.pipeline > 1);
-        let job = self.job;
-        let made = || Rc::new(Cut::new(job, split, count, blocks));
+        let ground = (self.job, self.ground.lists);
+        let shape = (blocks, plan.pipeline > 1);
+        let made = || Rc::new(Cut::new(ground, split, count, shape));
         Rc::clone(self.cuts.entry(key).or_insert_with(made))
     }
 
@@ -248,9 +247,12 @@ impl<'a> Walk<'a> {
         &mut self,
         plan: &mut Plan,
         (factors, links, frame): (&Factors, &Links, &Frame),
-        (chunks, sums): (&Chunks, &CutSums),
+        (cut, sums): (&Cut, &CutSums),
     ) {
         let lists = self.ground.lists;
+        let Some(ideal) = sums.ideals.first() else {
+            return; // no recomputation to try
+        };
         let mut state: Option<State> = None;
         for &zero in lists.zeros(plan) {
             for &host_optimizer in &lists.host_optimizers {
@@ -263,8 +265,9 @@ impl<'a> Walk<'a> {
                         plan,
                         factors,
                         links,
-                        chunks,
-                        sums: &sums.ideal,
+                        chunks: &cut.chunks,
+                        sums: &sums.sums,
+                        again: ideal,
                         frame,
                     };
                     match &mut state {
@@ -272,7 +275,7 @@ impl<'a> Walk<'a> {
                         None => state = Some(State::new(&setting)),
                     }
                     if let Some(state) = &mut state {
-                        self.family(setting, state, &sums.all);
+                        self.family(setting, state, (cut, sums));
                     }
                 }
             }
@@ -281,29 +284,35 @@ impl<'a> Walk<'a> {
 
     /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
     /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
-    fn family(&mut self, setting: Setting, state: &mut State, all: &[Sums]) {
+    fn family(&mut self, setting: Setting, state: &mut State, (cut, sums): (&Cut, &CutSums)) {
         let lists = self.ground.lists;
         let mut plan = setting.plan.clone();
-        if self.bounds && self.family_excluded(setting, state) {
-            self.index += lists.leaves();
+        let leaves = lists.leaves(cut.split);
+        if self.bounds && self.family_excluded(setting, state, (sums, leaves)) {
+            self.index += leaves;
             return;
         }
-        let mut middle = setting.sums;
-        for (&recompute, sums) in lists.policies.iter().zip(all) {
-            if !sums.same_middle(middle) {
-                state.refill(&Setting { sums, ..setting });
-                middle = sums;
+        let all = sums.all(self.job, setting.factors, cut);
+        for (&choice, again) in cut.choices.iter().zip(all) {
+            let setting = Setting { again, ..setting };
+            if !state.serves(again) {
+                state.refill(&setting);
             }
-            plan.recompute = recompute;
+            plan.recomputing(choice);
             for &share in &lists.host_activations {
                 plan.offload_activations = share;
-                self.leaves(&mut plan, Setting { sums, ..setting }, state);
+                self.leaves(&mut plan, setting, state);
             }
         }
     }
 
     /// True where a bound excludes all plans of a family, which are then counted.
-    fn family_excluded(&mut self, setting: Setting, state: &State) -> bool {
+    fn family_excluded(
+        &mut self,
+        setting: Setting,
+        state: &mut State,
+        (sums, leaves): (&CutSums, u64),
+    ) -> bool {
         let lists = self.ground.lists;
         let plan = Plan {
             offload_activations: lists.most_on_host,
@@ -325,7 +334,7 @@ impl<'a> Walk<'a> {
         let sought = part.best.entries().is_empty() && named.is_none_or(|least| over <= least);
         if over > 0.0 {
             if !sought {
-                self.found.part.counts.unfit_by_group += lists.leaves();
+                self.found.part.counts.unfit_by_group += leaves;
             }
             return !sought;
         }
@@ -333,12 +342,22 @@ impl<'a> Walk<'a> {
             offload_activations: 0,
             ..plan
         };
-        let setting = setting(&kept);
-        let draft = Composer { setting, state }.draft(memory);
-        let least = self.floor(draft.least().time * SAFE, leanest);
+        let mut time = f64::INFINITY;
+        for again in &sums.ideals {
+            let setting = Setting {
+                again,
+                ..setting(&kept)
+            };
+            if !state.serves(again) {
+                state.refill(&setting);
+            }
+            let draft = Composer { setting, state }.draft(memory);
+            time = time.min(draft.least().time);
+        }
+        let least = self.floor(time * SAFE, leanest);
         let excluded = self.hopeless(&least);
         if excluded {
-            self.found.part.counts.by_group += lists.leaves();
+            self.found.part.counts.by_group += leaves;
         }
         excluded
     }

@@ -36,7 +36,7 @@ impl Search {
     /// Lists the units of a space, prices their blocks and puts them in the order of their bounds.
     pub fn new(job: Arc<Job>, space: Space, limits: Limits) -> Result<Self> {
         limits.check(&job)?;
-        let lists = Lists::new(&space, &job.training);
+        let lists = Lists::new(&space, &job);
         let all = combinations(&job, &space);
         if all.len() > MOST_UNITS {
             let got = format!(

@@ -28,8 +28,17 @@ impl Graph {
     /// Sums `2 x rows x columns x depth` over all products; a causal mask does not halve the
     /// scores (the convention of Korthikanti et al. 2022, appendix A), a window cuts them.
     pub fn arithmetic(&self, sequence: u64) -> Arithmetic {
+        self.arithmetic_of(self.order.iter().copied(), sequence)
+    }
+
+    /// The same of some blocks.
+    pub fn arithmetic_of(
+        &self,
+        blocks: impl IntoIterator<Item = usize>,
+        sequence: u64,
+    ) -> Arithmetic {
         let mut sum = Arithmetic::default();
-        for &index in &self.order {
+        for index in blocks {
             let block = &self.blocks[index];
             for operator in &block.operators {
                 let (flops, attention) = forward(operator, sequence);

@@ -1,6 +1,6 @@
 //! A model as repeated blocks of operators, in order from input to output.
 
-use super::operator::Operator;
+use super::operator::{Operator, Region};
 
 /// Where a block may lie in a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub struct Block {
     pub operators: Vec<Operator>,
     /// False where no gradient passes: forward-only jobs, and frozen blocks below all trained weights.
     pub backward: bool,
+}
+
+impl Block {
+    /// True where it has routed experts.
+    pub fn has_experts(&self) -> bool {
+        self.operators.iter().any(|o| o.region == Region::Experts)
+    }
 }
 
 /// A model: distinct blocks and the order in which they repeat.

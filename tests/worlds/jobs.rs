@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use scalewright::estimate::{Estimate, Job, Verdict, estimate};
 use scalewright::hardware::{Cluster, Host};
-use scalewright::plan::{Plan, RecomputePolicy, Schedule, check};
+use scalewright::plan::{ExpertRecompute, Plan, RecomputePolicy, Schedule, check};
 use scalewright::units::{Bytes, BytesPerSecond};
 use scalewright::workload::{Training, Transformer};
 
@@ -155,8 +155,9 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
     let more = (0..4_u32, 0..3_u32, 0..3_u32, 0..4_u8, 0..3_u32, 0..2_u32);
     let chunks = prop::sample::select(vec![1_u32, 1, 2, 4, 8, 64]);
     let away = (any::<bool>(), prop::sample::select(vec![0_u32, 0, 30, 100]));
-    let chosen = (cuts, more, any::<[bool; 7]>(), chunks, away);
-    chosen.prop_map(move |(mut cuts, more, on, tensor_chunks, away)| {
+    let again = (0..4_u32, any::<bool>(), 0..4_u32);
+    let chosen = (cuts, more, any::<[bool; 7]>(), chunks, (away, again));
+    chosen.prop_map(move |(mut cuts, more, on, tensor_chunks, (away, again))| {
         cuts.sort_unstable();
         let (expert, micro, schedule, zero, recompute, group) = more;
         let tensor = 1 << (cuts[0]).min(4);
@@ -184,6 +185,18 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
                 0 => RecomputePolicy::None,
                 1 => RecomputePolicy::Selective,
                 _ => RecomputePolicy::Full,
+            },
+            recompute_layers: again.0,
+            recompute_rest: if again.0 > 0 && again.1 {
+                RecomputePolicy::Selective
+            } else {
+                RecomputePolicy::None
+            },
+            recompute_experts: match again.2 {
+                1 => ExpertRecompute::None,
+                2 => ExpertRecompute::Selective,
+                3 => ExpertRecompute::Full,
+                _ => ExpertRecompute::Same,
             },
             sequence_parallel: on[1] && tensor > 1,
             overlap_grad_reduce: on[2],
@@ -213,6 +226,7 @@ pub fn planned() -> impl Strategy<Value = (Job, Plan)> {
                 }
             } else {
                 Plan {
+                    recompute_experts: ExpertRecompute::Same,
                     expert: 1,
                     expert_tensor: 0,
                     ..plan

@@ -42,6 +42,12 @@ class Plan:
     """Ranks over which ZeRO shards; 0: all replicas."""
     recompute: str = "none"
     """`none`, `selective` or `full`."""
+    recompute_layers: int = 0
+    """Layers of each virtual stage, from its front, that follow `recompute`; 0: all."""
+    recompute_rest: str = "none"
+    """What the layers behind those compute again: `none` or `selective`."""
+    recompute_experts: str = "same"
+    """What layers with routed experts compute again where `recompute` would apply."""
     sequence_parallel: bool = False
     """Norms and dropouts split along the sequence over the tensor ranks."""
     overlap_grad_reduce: bool = True

@@ -2,10 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::estimate::block::BlockFactor;
-use crate::estimate::chunk::sequences;
+use crate::estimate::chunk::{Placed, sequences};
 use crate::estimate::compose::{Composed, Composer};
 use crate::memory::placement::Window;
-use crate::plan::Split;
+use crate::plan::{RecomputePolicy, Split};
 use crate::schedule::{Operation, Work, order};
 use crate::workload::{Block, BlockRole};
 
@@ -19,7 +19,7 @@ pub(super) struct Steps<'a, 'b> {
     /// Operations, in order.
     pub(super) order: Vec<Operation>,
     /// Groups of blocks of each virtual stage of the model, front first.
-    pub(super) groups: Vec<Vec<Vec<usize>>>,
+    pub(super) groups: Vec<Vec<Vec<Placed>>>,
     /// First instant of each operation.
     pub(super) first: Vec<u32>,
     /// First instant of the update; it has one for each group that the rank holds.
@@ -45,11 +45,12 @@ impl<'a, 'b> Steps<'a, 'b> {
         held.sort_unstable();
         held.dedup();
         let per_pass = (instants / order.len().max(1)).max(1);
-        let cut = |blocks: Vec<usize>| {
+        let cut = |blocks: Vec<Placed>| {
             let size = blocks.len().div_ceil(per_pass).max(1);
-            blocks.chunks(size).map(<[usize]>::to_vec).collect()
+            blocks.chunks(size).map(<[Placed]>::to_vec).collect()
         };
-        let groups: Vec<Vec<Vec<usize>>> = sequences(composer.job, split, composer.chunks.count)
+        let count = composer.chunks.count;
+        let groups: Vec<Vec<Vec<Placed>>> = sequences(composer.job, composer.plan, split, count)
             .map(cut)
             .collect();
         let mut first = Vec::with_capacity(order.len());
@@ -93,17 +94,17 @@ impl<'a, 'b> Steps<'a, 'b> {
         &self,
         stage: u32,
         group: usize,
-    ) -> impl Iterator<Item = (&BlockFactor, &Block)> {
+    ) -> impl Iterator<Item = (&BlockFactor, &Block, RecomputePolicy)> {
         let of = &self.composer.factors.blocks;
         let graph = &self.composer.job.graph.blocks;
         let blocks = self.groups[stage as usize][group].iter();
-        blocks.map(move |&block| (&of[block], &graph[block]))
+        blocks.map(move |placed| (&of[placed.block], &graph[placed.block], placed.again))
     }
 
     /// True where a group has a block of this role.
     pub(super) fn has(&self, stage: u32, group: usize, role: BlockRole) -> bool {
         self.blocks(stage, group)
-            .any(|(_, block)| block.role == role)
+            .any(|(_, block, _)| block.role == role)
     }
 
     /// Operations on a virtual stage, with their place in the order.

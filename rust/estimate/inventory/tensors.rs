@@ -1,7 +1,7 @@
 //! Which tensors does a rank keep, when is each used, and what never leaves the device?
 
 use super::steps::Steps;
-use crate::estimate::sums::kept;
+use crate::estimate::recomputed::kept;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
 use crate::memory::{FRAGMENTATION, host_optimizer_traffic, optimizer_bytes};
 use crate::schedule::{Operation, Work};
@@ -23,7 +23,7 @@ impl Steps<'_, '_> {
 
     fn elements(&self, stage: u32, group: usize) -> Elements {
         let mut sum = Elements::default();
-        for (factor, _) in self.blocks(stage, group) {
+        for (factor, ..) in self.blocks(stage, group) {
             sum.trained[0] += factor.dense(self.composer.plan.pipeline > 1);
             sum.trained[1] += factor.weights.expert;
             sum.frozen[0] += factor.weights.frozen;
@@ -185,7 +185,7 @@ impl Steps<'_, '_> {
 
     /// What a forward pass keeps for the backward pass of the same micro-batches.
     fn activations(&self, index: usize, forward: &Operation, tensors: &mut Vec<Tensor>) {
-        let (job, policy) = (self.composer.job, self.composer.plan.recompute);
+        let job = self.composer.job;
         let meets = |other: &Operation| {
             other.micro_batch < forward.micro_batch + forward.span
                 && forward.micro_batch < other.micro_batch + other.span
@@ -194,7 +194,7 @@ impl Steps<'_, '_> {
         for group in 0..self.groups[forward.stage as usize].len() {
             let of = self.blocks(forward.stage, group);
             let bytes: f64 = of
-                .map(|(factor, block)| kept(job, policy, factor, block.role).0)
+                .map(|(factor, block, again)| kept(job, again, factor, block.role).0)
                 .sum();
             let bytes = bytes * f64::from(forward.span);
             let made = self.instant(index, group);
@@ -229,12 +229,12 @@ impl Steps<'_, '_> {
     /// them, the driver's share.
     pub(super) fn fixed(&self) -> Vec<Fixed> {
         let count = self.instants() as usize;
-        let (job, policy) = (self.composer.job, self.composer.plan.recompute);
+        let job = self.composer.job;
         let [mut workspace, mut logits] = [vec![0.0; count], vec![0.0; count]];
         for (index, operation) in self.order.iter().enumerate() {
             for group in 0..self.groups[operation.stage as usize].len() {
                 let at = self.instant(index, group) as usize;
-                for (factor, block) in self.blocks(operation.stage, group) {
+                for (factor, block, policy) in self.blocks(operation.stage, group) {
                     let backward = operation.work != Work::Forward;
                     let again = if backward {
                         kept(job, policy, factor, block.role).1
@@ -278,8 +278,10 @@ impl Steps<'_, '_> {
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let trained =
             |f: &crate::estimate::BlockFactor| f.dense(plan.pipeline > 1) + f.weights.expert;
-        let largest = blocks().map(|(f, _)| f.weights.local()).fold(0.0, f64::max);
-        let unreduced = blocks().map(|(f, _)| trained(f)).fold(0.0, f64::max);
+        let largest = blocks()
+            .map(|(f, ..)| f.weights.local())
+            .fold(0.0, f64::max);
+        let unreduced = blocks().map(|(f, ..)| trained(f)).fold(0.0, f64::max);
         let element = training.precision.activation().bytes();
         let of = |stage: u8, bytes: f64| {
             if cuts && plan.zero >= stage {

@@ -6,10 +6,10 @@ use super::pieces::{Piece, Pieces, level};
 use super::state::{Chain, Owner, State};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::chunk::sequences;
+use crate::estimate::chunk::{Placed, sequences};
 use crate::estimate::compose::Composer;
 use crate::estimate::price::Pricer;
-use crate::plan::{Mesh, Split};
+use crate::plan::{Mesh, RecomputePolicy, Split};
 use crate::schedule::{Operation, Work, order};
 use crate::solve::After;
 
@@ -18,8 +18,9 @@ pub(super) struct Layout<'a, 'b> {
     pub(super) composer: &'a Composer<'b>,
     pub(super) state: State,
     /// Blocks of each virtual stage along the model.
-    pub(super) sequences: Vec<Vec<usize>>,
-    pub(super) pieces: Vec<Pieces>,
+    pub(super) sequences: Vec<Vec<Placed>>,
+    /// By block and policy of recomputation.
+    pub(super) pieces: Vec<[Pieces; 3]>,
     pub(super) orders: Vec<Vec<Operation>>,
     /// Level that gradients and gathered weights cross.
     pub(super) replicas: usize,
@@ -52,7 +53,7 @@ pub(super) struct Device {
 struct Open {
     operation: Operation,
     micro_batch: u32,
-    blocks: Vec<usize>,
+    blocks: Vec<Placed>,
     block: usize,
     piece: usize,
     chain: Chain,
@@ -72,11 +73,19 @@ impl<'a, 'b> Layout<'a, 'b> {
         let micro_batches = rule.executed(shape, count);
         let mut state = State::new(plan.pipeline, &job.cluster);
         let mut pricer = Pricer::new(&job.cluster);
-        let pieces: Vec<Pieces> = (0..job.graph.blocks.len())
-            .map(|block| Pieces::new(job, block, plan, &mut pricer, &mut state.labels))
-            .collect();
-        let sequences: Vec<Vec<usize>> =
-            sequences(job, split, u64::from(plan.virtual_stages())).collect();
+        let count_of = u64::from(plan.virtual_stages());
+        let sequences: Vec<Vec<Placed>> = sequences(job, plan, split, count_of).collect();
+        let mut priced = |block| {
+            RecomputePolicy::ALL.map(|again| {
+                let placed = Placed { block, again };
+                if sequences.iter().flatten().any(|other| *other == placed) {
+                    Pieces::new(job, placed, plan, (&mut pricer, &mut state.labels))
+                } else {
+                    Pieces::default()
+                }
+            })
+        };
+        let pieces: Vec<[Pieces; 3]> = (0..job.graph.blocks.len()).map(&mut priced).collect();
         check_size(&sequences, &pieces, micro_batches)?;
         let orders: Vec<Vec<Operation>> = (0..plan.pipeline)
             .map(|device| order(plan.schedule, device, shape, count))
@@ -227,8 +236,8 @@ impl<'a, 'b> Layout<'a, 'b> {
         false
     }
 
-    fn pass(&self, block: usize, work: Work) -> &[Piece] {
-        let pieces = &self.pieces[block];
+    fn pass(&self, placed: Placed, work: Work) -> &[Piece] {
+        let pieces = &self.pieces[placed.block][placed.again as usize];
         match work {
             Work::Forward => &pieces.forward,
             Work::Input => &pieces.input,
@@ -237,12 +246,12 @@ impl<'a, 'b> Layout<'a, 'b> {
         }
     }
 
-    fn enter(&mut self, device: usize, block: usize, open: &mut Open) {
+    fn enter(&mut self, device: usize, block: Placed, open: &mut Open) {
         let Operation { work, stage, .. } = open.operation;
         let before = self.devices[device].forwards[stage as usize];
         if work != Work::Weight {
             let first = work == Work::Forward && before == 0;
-            self.gather(device, block, first, &mut open.chain);
+            self.gather(device, block.block, first, &mut open.chain);
         }
         if !matches!(work, Work::Forward | Work::Weight) {
             let ahead = if open.block < 2 {
@@ -254,11 +263,11 @@ impl<'a, 'b> Layout<'a, 'b> {
         }
     }
 
-    fn leave(&mut self, device: usize, block: usize, open: &mut Open) {
+    fn leave(&mut self, device: usize, block: Placed, open: &mut Open) {
         if matches!(open.operation.work, Work::Backward | Work::Weight) {
             let stage = open.operation.stage;
             let last = self.devices[device].gradients_left[stage as usize] == 1;
-            self.reduce(device, block, last, &mut open.chain);
+            self.reduce(device, block.block, last, &mut open.chain);
             if last && open.block + 1 == open.blocks.len() {
                 self.devices[device].unreduced.push(stage);
             }
@@ -363,11 +372,11 @@ impl Open {
 }
 
 /// Refuses steps that would fill the memory with tasks.
-fn check_size(sequences: &[Vec<usize>], pieces: &[Pieces], micro_batches: u32) -> Result<()> {
+fn check_size(sequences: &[Vec<Placed>], pieces: &[[Pieces; 3]], micro_batches: u32) -> Result<()> {
     let each: usize = sequences
         .iter()
         .flatten()
-        .map(|&block| pieces[block].tasks() + 4)
+        .map(|placed| pieces[placed.block][placed.again as usize].tasks() + 4)
         .sum();
     let tasks = each.saturating_mul(micro_batches as usize);
     if tasks > MOST_TASKS {

@@ -3,7 +3,8 @@
 use super::Category;
 use super::lay::Layout;
 use super::state::{Chain, Owner};
-use crate::estimate::sums::kept;
+use crate::estimate::chunk::Placed;
+use crate::estimate::recomputed::kept;
 use crate::solve::After;
 use crate::workload::BlockRole;
 
@@ -17,7 +18,7 @@ impl Layout<'_, '_> {
     pub(super) fn keep_away(
         &mut self,
         device: usize,
-        block: usize,
+        block: Placed,
         after: &[After],
     ) -> Option<After> {
         let copy = self.kept_copy(block);
@@ -29,7 +30,7 @@ impl Layout<'_, '_> {
     pub(super) fn bring_back(
         &mut self,
         device: usize,
-        block: usize,
+        block: Placed,
         ahead: &[After],
         chain: &mut Chain,
     ) {
@@ -41,14 +42,14 @@ impl Layout<'_, '_> {
     }
 
     /// Seconds of a copy of what a block keeps for its backward pass, one way.
-    fn kept_copy(&self, block: usize) -> f64 {
+    fn kept_copy(&self, Placed { block, again }: Placed) -> f64 {
         let composer = self.composer;
         let role = composer.job.graph.blocks[block].role;
         if composer.plan.offload_activations == 0 || role != BlockRole::Layer {
             return 0.0;
         }
         let factor = &composer.factors.blocks[block];
-        let (bytes, _) = kept(composer.job, composer.plan.recompute, factor, role);
+        let (bytes, _) = kept(composer.job, again, factor, role);
         composer.host_copy(bytes * composer.offloaded_share())
     }
 

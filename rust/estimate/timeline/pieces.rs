@@ -1,6 +1,7 @@
 //! What does a pass through one block keep busy, and for how long?
 
 use crate::estimate::block::{class_name, purpose_name};
+use crate::estimate::chunk::Placed;
 use crate::estimate::job::Job;
 use crate::estimate::price::Pricer;
 use crate::hardware::Cluster;
@@ -98,10 +99,9 @@ impl Pieces {
     /// Lowers and prices the passes of a block.
     pub(super) fn new(
         job: &Job,
-        block: usize,
+        Placed { block, again }: Placed,
         plan: &Plan,
-        pricer: &mut Pricer,
-        labels: &mut Labels,
+        (pricer, labels): (&mut Pricer, &mut Labels),
     ) -> Self {
         let program = lower(&job.graph, block, &job.training, plan);
         let layer = job.graph.blocks[block].role == BlockRole::Layer;
@@ -110,7 +110,7 @@ impl Pieces {
             pricer,
             labels,
         };
-        let policy = |task: &Task| layer && repeats(plan.recompute, task.recompute());
+        let policy = |task: &Task| layer && repeats(again, task.recompute());
         let forward = writer.write(&program.forward, |_| true);
         let again = writer.write(&program.forward, policy);
         let mut pieces = Self {

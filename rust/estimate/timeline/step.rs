@@ -118,7 +118,7 @@ impl Layout<'_, '_> {
     fn held(&self, device: usize) -> Vec<usize> {
         let stages = self.devices[device].unreduced.iter();
         stages
-            .flat_map(|&stage| self.sequences[stage as usize].iter().copied())
+            .flat_map(|&stage| self.sequences[stage as usize].iter().map(|p| p.block))
             .collect()
     }
 

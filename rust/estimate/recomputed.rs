@@ -1,0 +1,214 @@
+//! What does a choice of recomputation keep on each virtual stage, and what does it compute again?
+
+use super::block::{BlockFactor, Factors};
+use super::chunk::{Chunks, Counts, MAX_BLOCKS};
+use super::job::Job;
+use super::sums::{Stage, Sums};
+use crate::plan::{ExpertRecompute, Recomputation, RecomputePolicy};
+use crate::workload::BlockRole;
+
+/// One virtual stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Again {
+    /// Seconds that its backward pass computes again.
+    pub(super) seconds: f64,
+    /// Bytes that its layers keep, per micro-batch.
+    pub(super) layers: f64,
+    /// Bytes that the layer keeps that keeps most.
+    pub(super) largest: f64,
+    /// The largest working set: an operator's, with what comes back of a recomputed layer.
+    pub(super) transient: f64,
+}
+
+/// What one recomputation means for the virtual stages of a split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recomputed {
+    /// First and last virtual stage.
+    pub(super) ends: [Again; 2],
+    /// Each distinct one between.
+    pub(super) middle: Vec<Again>,
+    /// The most that any of those keeps.
+    pub(super) most: Again,
+    /// Which of the distinct ones between is slowest.
+    pub(super) slowest: usize,
+}
+
+/// How often each block occurs in a virtual stage under each policy.
+type Dealt = [[f64; MAX_BLOCKS]; 3];
+
+/// Deals the blocks of a virtual stage, `layers` in order, to policies. Embedding and head repeat
+/// nothing.
+pub(super) fn deal(job: &Job, counts: &Counts, layers: &[usize], choice: Recomputation) -> Dealt {
+    let mut dealt = [[0.0; MAX_BLOCKS]; 3];
+    let mut dealt_layers = [0.0; MAX_BLOCKS];
+    let lead = match choice.layers {
+        0 => layers.len(),
+        some => layers.len().min(some as usize),
+    };
+    for (range, place) in [(&layers[..lead], 0), (&layers[lead..], lead)] {
+        // neighbours are often alike
+        for run in range.chunk_by(|a, b| a == b) {
+            let (block, count) = (run[0].min(MAX_BLOCKS - 1), run.len() as f64);
+            let apart = choice.experts != ExpertRecompute::Same;
+            let policy = choice.of(place, apart && job.graph.blocks[block].has_experts());
+            dealt[policy as usize][block] += count;
+            dealt_layers[block] += count;
+        }
+    }
+    for (block, (all, layers)) in counts.iter().zip(dealt_layers).enumerate() {
+        dealt[RecomputePolicy::None as usize][block] += all - layers;
+    }
+    dealt
+}
+
+/// Bytes that a block keeps per micro-batch, and those that come back while it is recomputed.
+pub(super) fn kept(
+    job: &Job,
+    policy: RecomputePolicy,
+    factor: &BlockFactor,
+    role: BlockRole,
+) -> (f64, f64) {
+    let a = &factor.activations;
+    if job.training.forward_only {
+        return (0.0, 0.0);
+    }
+    let kept = match (role, policy) {
+        (BlockRole::Layer, RecomputePolicy::Full) => a.input,
+        (BlockRole::Layer, RecomputePolicy::Selective) => a.kept_selective,
+        _ => a.kept,
+    };
+    (kept.value(), (a.kept - kept).value())
+}
+
+impl Again {
+    fn new(job: &Job, factors: &Factors, dealt: &Dealt) -> Self {
+        let mut sum = Self::default();
+        let blocks = factors.blocks.iter().zip(&job.graph.blocks).enumerate();
+        for (index, (factor, block)) in blocks {
+            for policy in RecomputePolicy::ALL {
+                let count = dealt[policy as usize][index];
+                if count == 0.0 {
+                    continue;
+                }
+                let (kept, back) = kept(job, policy, factor, block.role);
+                sum.transient = sum
+                    .transient
+                    .max(factor.activations.transient.value() + back);
+                if block.role == BlockRole::Layer {
+                    sum.seconds += count * factor.recompute_time(policy);
+                    sum.layers += count * kept;
+                    sum.largest = sum.largest.max(kept);
+                }
+            }
+        }
+        if job.training.forward_only {
+            sum.seconds = 0.0;
+        }
+        sum
+    }
+
+    /// The larger of each.
+    pub(super) fn most(&self, other: &Self) -> Self {
+        Self {
+            seconds: self.seconds.max(other.seconds),
+            layers: self.layers.max(other.layers),
+            largest: self.largest.max(other.largest),
+            transient: self.transient.max(other.transient),
+        }
+    }
+
+    fn least(&self, other: &Self) -> Self {
+        Self {
+            seconds: self.seconds.min(other.seconds),
+            layers: self.layers.min(other.layers),
+            largest: self.largest.min(other.largest),
+            transient: self.transient.min(other.transient),
+        }
+    }
+}
+
+impl Recomputed {
+    /// Adds up what a choice keeps and repeats of the blocks in `sums`.
+    pub fn new(
+        job: &Job,
+        factors: &Factors,
+        (chunks, sums): (&Chunks, &Sums),
+        choice: Recomputation,
+    ) -> Self {
+        let again = |counts: &Counts, layers: &[usize]| {
+            Again::new(job, factors, &deal(job, counts, layers, choice))
+        };
+        let middle = chunks.middle.iter().zip(&chunks.middle_orders);
+        let middle = middle
+            .map(|(counts, layers)| again(counts, layers))
+            .collect();
+        Self {
+            ends: [
+                again(&chunks.first, &chunks.orders[0]),
+                again(&chunks.last, &chunks.orders[1]),
+            ],
+            middle,
+            most: Again::default(),
+            slowest: 0,
+        }
+        .settled(sums)
+    }
+
+    /// Finds the slowest and the most between the ends.
+    fn settled(mut self, sums: &Sums) -> Self {
+        self.most = self
+            .middle
+            .iter()
+            .fold(Again::default(), |most, again| most.most(again));
+        let mut slowest = 0.0;
+        for (index, (again, stage)) in self.middle.iter().zip(&sums.middle).enumerate() {
+            let time = stage.work.forward + stage.work.backward + again.seconds;
+            if time > slowest {
+                (slowest, self.slowest) = (time, index);
+            }
+        }
+        self
+    }
+
+    /// What none of several choices is quicker or leaner than, for plans that keep all activations on
+    /// the device: the least of each, once for every virtual stage that may stand for those between.
+    pub fn ideals(all: &[Self], sums: &Sums) -> Vec<Self> {
+        let Some(mut ideal) = all.first().cloned() else {
+            return Vec::new();
+        };
+        for one in &all[1..] {
+            for (least, other) in ideal.ends.iter_mut().zip(&one.ends) {
+                *least = least.least(other);
+            }
+            for (least, other) in ideal.middle.iter_mut().zip(&one.middle) {
+                *least = least.least(other);
+            }
+        }
+        let ideal = ideal.settled(sums);
+        let standing = |slowest| Self {
+            slowest,
+            ..ideal.clone()
+        };
+        (0..ideal.middle.len().max(1)).map(standing).collect()
+    }
+
+    /// Seconds of forward and backward passes of the first virtual stage, the slowest between and the
+    /// last one.
+    pub(super) fn passes(&self, sums: &Sums) -> [[f64; 3]; 2] {
+        let none = (Stage::default(), Again::default());
+        let middle = sums
+            .middle
+            .get(self.slowest)
+            .zip(self.middle.get(self.slowest));
+        let middle = middle.map_or(none, |(stage, again)| (*stage, *again));
+        let three = [
+            (sums.ends[0], self.ends[0]),
+            middle,
+            (sums.ends[1], self.ends[1]),
+        ];
+        [
+            three.map(|(stage, _)| stage.work.forward),
+            three.map(|(stage, again)| stage.work.backward + again.seconds),
+        ]
+    }
+}
