@@ -37,6 +37,7 @@ class Table:
         """
         self._place = _named(path)
         self._arrow = _arrow()
+        self._choices = _choices()
         clear_leftovers(self._place)
         need_room("rows", self._place)
 
@@ -58,8 +59,10 @@ class Table:
 
     def _schema(self, search: _engine.Search) -> Any:  # noqa: ANN401 - a package without types
         arrow = self._arrow
-        kinds = {"bool": arrow.bool_(), "str": arrow.dictionary(arrow.int8(), arrow.string())}
-        columns = [(name, kinds.get(FIELDS[name], arrow.uint32())) for name in search.fields]
+        names = arrow.dictionary(arrow.int8(), arrow.string())
+        kinds = dict.fromkeys(self._choices, names)
+        kinds |= {name: arrow.bool_() for name, kind in FIELDS.items() if kind == "bool"}
+        columns = [(name, kinds.get(name, arrow.uint32())) for name in search.fields]
         prices = [("step_time_s", arrow.float64()), ("peak_memory_bytes", arrow.float64())]
         return arrow.schema([*columns, *prices])
 
@@ -108,22 +111,26 @@ class Table:
         columns: list[Any] = []
         for place, name in enumerate(search.fields):
             values = plans[:, place]
-            if FIELDS[name] == "bool":
+            if FIELDS.get(name) == "bool":
                 columns.append(arrow.array(values != 0))
-            elif FIELDS[name] == "str":
+            elif name in self._choices:
                 codes = arrow.array(values.astype("int8"))
-                columns.append(arrow.DictionaryArray.from_arrays(codes, _choices(name)))
+                columns.append(arrow.DictionaryArray.from_arrays(codes, self._choices[name]))
             else:
                 columns.append(arrow.array(values))
         prices = [arrow.array(times), arrow.array(memories)]
         return arrow.Table.from_arrays([*columns, *prices], schema=schema)
 
 
-def _choices(field: str) -> list[str]:
-    """Return the names that the numbers of a field stand for."""
-    if field == "recompute":
-        return ["none", "selective", "full"]
-    return [rule["name"] for rule in json.loads(_engine.schedule_rules())]
+def _choices() -> dict[str, list[str]]:
+    """Return the names that the numbers of a field stand for, by field."""
+    policies = ["none", "selective", "full"]
+    return {
+        "schedule": [rule["name"] for rule in json.loads(_engine.schedule_rules())],
+        "recompute": policies,
+        "recompute_rest": policies,
+        "recompute_experts": ["same", *policies],
+    }
 
 
 def _named(path: object) -> Path:
