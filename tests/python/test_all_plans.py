@@ -29,7 +29,9 @@ VALUES: dict[str, list[Any]] = {
     "sequence_parallel": [False, True],
 }
 """Every value of the space, of which most combinations break a rule."""
-FIX = {**VALUES, "context": [1]}
+REST = {name: value for name, value in sw.Plan().to_dict().items() if name not in VALUES}
+REST.pop("overlap_pipeline")  # follows from the schedule
+FIX = {**REST, **VALUES}
 
 
 def written(path: Path, **asked: Any) -> tuple[sw.Search, pa.Table]:
