@@ -7,7 +7,12 @@ from typing import Any
 
 import scalewright as sw
 
-FIX: dict[str, Any] = {
+OPEN = {
+    *("tensor", "context", "pipeline", "data", "micro_batch", "interleave", "schedule", "zero"),
+    *("recompute", "sequence_parallel", "overlap_pipeline"),
+}
+FIX: dict[str, list[Any]] = {
+    **{name: [value] for name, value in sw.Plan().to_dict().items() if name not in OPEN},
     "overlap_grad_reduce": [True, False],
     "overlap_param_gather": [True, False],
     "overlap_tensor": [True, False],
@@ -15,7 +20,7 @@ FIX: dict[str, Any] = {
     "offload_activations": [0, 25, 50, 100],
     "tensor_chunks": [1, 2, 4],
 }
-"""Toggles that make a space of some thirty million plans."""
+"""Toggles that make a space of some thirty million plans; other fields are as in a plain plan."""
 
 
 def long_search(**changes: Any) -> sw.Search:
