@@ -5,7 +5,9 @@
 mod worlds;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use scalewright::estimate::{Chunks, Composer, Factors, Links, Pricer, Sums, estimate};
+use scalewright::estimate::{
+    Chunks, Composer, Factors, Frame, Links, Pricer, Recomputed, Setting, State, Sums, estimate,
+};
 use scalewright::plan::{Plan, RecomputePolicy, Schedule, Split};
 use scalewright::schedule::Scratch;
 use std::hint::black_box;
@@ -40,15 +42,21 @@ fn one_plan(criterion: &mut Criterion) {
         last: each,
     };
     let chunks = Chunks::new(&job, split, stages);
-    let sums = Sums::new(&job, &factors, &chunks, plan.recompute, true);
-    let composer = Composer {
+    let sums = Sums::new(&job, &factors, &chunks, true);
+    let again = Recomputed::new(&job, &factors, (&chunks, &sums), plan.recomputation());
+    let frame = Frame::new(&job, &plan, &chunks);
+    let setting = Setting {
         job: &job,
         plan: &plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
         sums: &sums,
+        again: &again,
+        frame: &frame,
     };
+    let state = &State::new(&setting);
+    let composer = Composer { setting, state };
     let mut scratch = Scratch::new();
     let mut group = criterion.benchmark_group("estimate");
     group.bench_function("whole estimate", |b| {

@@ -1,11 +1,12 @@
 //! How a caller watches and stops long work: atomics that every long loop looks at.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Shared between the thread that works and the thread that watches.
 #[derive(Debug, Default)]
 pub struct Control {
-    cancelled: AtomicBool,
+    cancelled: Arc<AtomicBool>,
     done: AtomicU64,
     total: AtomicU64,
 }
@@ -14,6 +15,14 @@ impl Control {
     /// Nothing done, nothing cancelled.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For a part of the work that counts its own units and stops with the whole.
+    pub fn part(&self) -> Self {
+        Self {
+            cancelled: Arc::clone(&self.cancelled),
+            ..Self::default()
+        }
     }
 
     /// Asks the work to stop at its next look.

@@ -7,9 +7,10 @@ mod worlds;
 use proptest::prelude::*;
 use scalewright::collective::Collective;
 use scalewright::estimate::Job;
+use scalewright::hardware::Cluster;
 use scalewright::operator_cost::Kernel;
 use scalewright::plan::{
-    BlockProgram, Plan, Purpose, Shape, Split, Task, check, expert_zero_group, lower,
+    BlockProgram, Plan, Purpose, Schedule, Shape, Split, Task, check, expert_zero_group, lower,
 };
 use scalewright::workload::{BlockRole, Training};
 use worlds::jobs;
@@ -68,6 +69,13 @@ fn count(wires: &[(Collective, u32, f64)], wanted: Collective, bytes: f64) -> us
 
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+/// Nodes of eight with hosts.
+fn with_a_host(devices: u32) -> Cluster {
+    let mut cluster = worlds::nodes_of_eight(devices.max(1));
+    cluster.system.host = Some(jobs::host());
+    cluster
 }
 
 /// The program of one layer of a model under a plan.
@@ -163,6 +171,49 @@ proptest! {
                 prop_assert!(chunks == 1 || split.middle - split.last <= 1);
             }
             None => prop_assert!((0..3).all(|less| !(layers + less).is_multiple_of(stages)) || layers < stages),
+        }
+    }
+
+    /// Ends that are given hold so many layers, the others all as many, and a refusal means that no
+    /// such split exists; the sums that it advises exist.
+    #[test]
+    fn given_ends_hold_their_layers(
+        layers in 1..60_u64,
+        (pipeline, interleave) in (1..9_u32, 1..4_u32),
+        ends in prop::array::uniform2(0..12_u32),
+    ) {
+        prop_assume!(ends != [0, 0]);
+        let schedule = if interleave > 1 { Schedule::Interleaved } else { Schedule::GPipe };
+        let plan = |ends: [u32; 2]| Plan {
+            pipeline, interleave, schedule, first_layers: ends[0], last_layers: ends[1],
+            ..Plan::default()
+        };
+        let stages = u64::from(pipeline * interleave);
+        let held = |end: u32, each: u64| if end > 0 { u64::from(end) } else { each };
+        let fits = |each: u64| {
+            let inner = stages.saturating_sub(2) * each;
+            stages > 1 && held(ends[0], each) + inner + held(ends[1], each) == layers
+        };
+        match Split::of(&plan(ends), layers) {
+            Ok(split) => {
+                prop_assert!(fits(split.middle));
+                prop_assert_eq!(split.first, held(ends[0], split.middle));
+                prop_assert_eq!(split.last, held(ends[1], split.middle));
+                prop_assert!(split.middle > 0);
+            }
+            Err(rule) => {
+                prop_assert!(!(1..=layers).any(fits), "{rule}");
+                let said = rule.to_string();
+                let Some((_, sums)) = said.split_once("nearest sums of the ends ") else {
+                    return Ok(());
+                };
+                for sum in sums.split(", ").map(|sum| sum.parse::<u32>().unwrap()) {
+                    let first = if ends[1] == 0 { sum } else { sum.min(1) };
+                    let last = sum - first;
+                    let advised = if ends[0] == 0 { [0, sum] } else { [first, last] };
+                    prop_assert!(Split::of(&plan(advised), layers).is_ok(), "{said}: {advised:?}");
+                }
+            }
         }
     }
 
@@ -318,9 +369,14 @@ fn broken(plan: &Plan) -> String {
     let training = jobs::training(1536, 2048, "");
     let graph = jobs::model(&text).graph(&training);
     let devices = u32::try_from(plan.devices()).unwrap();
-    check(plan, &Shape::new(&graph, true), &training, devices)
-        .unwrap_err()
-        .to_string()
+    check(
+        plan,
+        &Shape::new(&graph, &with_a_host(devices)),
+        &training,
+        devices,
+    )
+    .unwrap_err()
+    .to_string()
 }
 
 #[test]
@@ -389,7 +445,7 @@ fn messages_of_large_batches_name_the_nearest() {
         data: 2,
         ..Plan::default()
     };
-    let rule = check(&plan, &Shape::new(&graph, true), &training, 2).unwrap_err();
+    let rule = check(&plan, &Shape::new(&graph, &with_a_host(2)), &training, 2).unwrap_err();
     assert!(rule.to_string().ends_with("nearest 1, 4294967291"));
 }
 

@@ -11,7 +11,7 @@ use scalewright::error::Error;
 use scalewright::estimate::{
     COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
 };
-use scalewright::plan::{Mesh, Plan, RecomputePolicy, Schedule, Split};
+use scalewright::plan::{Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
     Limits, Method, Objective, Offload, Outcome, Part, Search, SearchReport, Space, search,
 };
@@ -167,6 +167,12 @@ fn found(job: &Job, space: &Space, limits: &Limits) -> Outcome {
     search(job, space, limits, &Control::new()).unwrap()
 }
 
+/// The number of an algorithm in a column of `estimate_many`.
+fn numbered(collectives: Collectives) -> i64 {
+    let mut named = (0..).zip(Collectives::named());
+    named.find(|(_, named)| *named == collectives).unwrap().0
+}
+
 /// The row of `estimate_many` that stands for a plan.
 fn row(plan: &Plan) -> Vec<i64> {
     let flag = i64::from;
@@ -195,6 +201,10 @@ fn row(plan: &Plan) -> Vec<i64> {
         flag(plan.overlap_expert),
         flag(plan.offload_optimizer),
         plan.offload_activations.into(),
+        plan.axis_order as i64,
+        plan.first_layers.into(),
+        plan.last_layers.into(),
+        numbered(plan.collectives),
     ]
 }
 

@@ -60,7 +60,8 @@ proptest! {
         // activations that come back late stretch some blocks of the pass that hides gradients, and
         // other passes come between those of several chunks
         let gap = line.simulated_s / line.estimated_s - 1.0;
-        let uneven = plan.offload_activations > 0 || plan.interleave > 1;
+        let alike = plan.interleave == 1 && plan.recomputation().uniform();
+        let uneven = plan.offload_activations > 0 || !alike;
         let rough = plan.offload_optimizer && uneven;
         prop_assert!(rough || gap <= 1e-9, "{gap}: {plan:?}");
         prop_assert!(rough || plan.pipeline > 1 || gap >= -1e-9, "{gap}: {plan:?}");

@@ -17,6 +17,7 @@ __all__ = [
     "collective_choices",
     "collective_lines",
     "collective_times",
+    "constants",
     "controllers",
     "embedding_cache",
     "estimate",
@@ -43,9 +44,11 @@ __all__ = [
     "rematerialise",
     "rematerialise_stage",
     "retained",
+    "robust",
     "schedule_rules",
     "schedule_run",
     "search",
+    "sensitivity",
     "serving_blocks",
     "serving_policy",
     "serving_problem",
@@ -164,6 +167,36 @@ def search(
     progress: Callable[[int, int], object] | None = None,
 ) -> str:
     """Search a plan space. The JSON text holds the best plans, the front and the counts."""
+
+def constants(cluster: Cluster) -> str:
+    """Return the numbers of a cluster that pricing reads: a list of name, value, unit and kind."""
+
+def sensitivity(
+    job: Job,
+    plan: str,
+    space: str,
+    asked: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Price a plan with each constant made larger, then smaller.
+
+    The JSON text of what is asked holds `change`, a share, and `search`: whether the best plan of
+    the space is searched anew each time.
+    """
+
+def robust(
+    job: Job,
+    space: str,
+    asked: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> str:
+    """Price the best plans of a space under draws of the constants, and say how each fares.
+
+    The JSON text of what is asked holds `pool`, `samples`, `seed`, `tolerance` and `uncertainty`, a
+    share by the name of a constant.
+    """
 
 def estimate_many(
     job: Job,

@@ -1,12 +1,16 @@
 //! Which algorithms are there, what can each carry out, and what does it need?
 
-use super::form::Collective;
-use super::route::Route;
+use super::form::{Collective, Protocol};
+use super::route::{Place, Route};
+use super::select::is_free;
 use crate::error::{Error, Result};
-use crate::hardware::Host;
+use crate::hardware::{Cluster, Group, Host};
+
+/// What a parameter server with more servers than ranks, or none, needs.
+const FEWER_SERVERS: &str = "1 or more servers, and no more than there are ranks";
 
 /// How a collective is carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
     /// Pipelined ring over all ranks.
     Ring,
@@ -225,11 +229,37 @@ impl Algorithm {
             return Ok(());
         };
         let got = format!("{} on a group of {}", self.name(), route.group.size);
+        let need = match self {
+            Self::ParameterServer { .. } if need == FEWER_SERVERS => {
+                format!("1 to {} servers", route.group.size)
+            }
+            _ => need.to_owned(),
+        };
         Err(Error::invalid("algorithm", got, need))
     }
 
+    /// What an all-reduce by this algorithm needs that a group or its fabric lacks; `None` where it
+    /// can run, as it always can on a group of one.
+    pub fn lacks(self, group: &Group, cluster: &Cluster) -> Option<&'static str> {
+        if is_free(group, cluster) {
+            return None;
+        }
+        let collective = Collective::AllReduce;
+        if !self.carries_out().contains(&collective) {
+            return Some("an algorithm that carries out all-reduces");
+        }
+        let place = Place::new(group, cluster);
+        let route = Route::new(&place, cluster, Protocol::Simple);
+        self.need(collective, &route, cluster.system.host.as_ref())
+    }
+
     /// What the group or its fabric lacks.
-    fn need(self, collective: Collective, route: &Route, host: Option<&Host>) -> Option<String> {
+    fn need(
+        self,
+        collective: Collective,
+        route: &Route,
+        host: Option<&Host>,
+    ) -> Option<&'static str> {
         let power = route.group.size.is_power_of_two();
         let need = match self {
             Self::Ramp if route.single_hop().is_none() => "a single-hop network",
@@ -277,12 +307,12 @@ impl Algorithm {
                 "a node of several devices on switches, a mesh or PCIe"
             }
             Self::ParameterServer { servers } if servers == 0 || servers > route.group.size => {
-                return Some(format!("1 to {} servers", route.group.size));
+                FEWER_SERVERS
             }
             Self::WeightStreaming { fan_out: 0 | 1 } => "a fan_out of 2 or more",
             _ => return None,
         };
-        Some(need.to_owned())
+        Some(need)
     }
 
     /// True where a level does not add that has to; an all-reduce in the network crosses such a one by a tree.

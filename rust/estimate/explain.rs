@@ -281,6 +281,9 @@ fn a_step(exposed: f64, hidden: f64) -> String {
 /// How weights and gradients are shared, and what that costs a step.
 fn sharing(composer: &Composer, exposed: f64, hidden: f64) -> Vec<String> {
     let mut lines = vec![format!("zero = {}", composer.plan.zero)];
+    if composer.plan.collectives.forced().is_some() {
+        lines.push(format!("collectives = {}", composer.plan.collectives));
+    }
     let experts = composer.plan.expert > 1;
     for (name, group) in [
         ("weights", &composer.links.dense),

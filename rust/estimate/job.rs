@@ -55,13 +55,9 @@ impl Job {
                 format!("up to {MAX_BLOCKS} distinct kinds of layers, embedding and head"),
             ));
         }
-        let shape = Shape::new(&graph, cluster.system.host.is_some());
+        let shape = Shape::new(&graph, cluster);
         let memories = Memories::new(cluster)?;
-        let host = cluster.system.host.as_ref();
-        let host_pace = host.map_or(0.0, |_| {
-            let [read, write] = memories.places[memories.own].pace();
-            read.max(write)
-        });
+        let host_pace = host_pace(cluster, &memories);
         Ok(Self {
             model: model.clone(),
             graph,
@@ -71,6 +67,19 @@ impl Job {
             memories,
             host_pace,
             memory_margin,
+        })
+    }
+
+    /// The same job on another cluster.
+    pub fn on(&self, cluster: Cluster) -> Result<Self> {
+        crate::estimate::price::check_formats(&cluster, &self.training)?;
+        let memories = Memories::new(&cluster)?;
+        Ok(Self {
+            shape: Shape::new(&self.graph, &cluster),
+            host_pace: host_pace(&cluster, &memories),
+            memories,
+            cluster,
+            ..self.clone()
         })
     }
 
@@ -88,4 +97,12 @@ impl Job {
     pub fn tokens(&self) -> f64 {
         self.training.global_batch as f64 * self.training.sequence as f64
     }
+}
+
+fn host_pace(cluster: &Cluster, memories: &Memories) -> f64 {
+    let host = cluster.system.host.as_ref();
+    host.map_or(0.0, |_| {
+        let [read, write] = memories.places[memories.own].pace();
+        read.max(write)
+    })
 }

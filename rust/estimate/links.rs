@@ -2,7 +2,7 @@
 
 use super::price::Pricer;
 use crate::collective::{Collective, Forms};
-use crate::plan::{Mesh, Plan, Span, expert_zero_group, zero_spans};
+use crate::plan::{Collectives, Mesh, Plan, Span, expert_zero_group, zero_spans};
 
 /// Reductions and gathers of one kind of weights over its replicas.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,12 +22,12 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    fn new(replicas: Span, zero_group: u32, pricer: &mut Pricer) -> Self {
+    fn new(replicas: Span, zero_group: u32, sums: Collectives, pricer: &mut Pricer) -> Self {
         let (shard, outer) = zero_spans(replicas, zero_group);
         Self {
-            all_reduce: pricer.forms(Collective::AllReduce, replicas),
+            all_reduce: pricer.sums(sums, replicas),
             reduce_scatter: pricer.forms(Collective::ReduceScatter, shard),
-            outer_reduce: pricer.forms(Collective::AllReduce, outer),
+            outer_reduce: pricer.sums(sums, outer),
             all_gather: pricer.forms(Collective::AllGather, shard),
             shards: f64::from(shard.size),
             size: replicas.size,
@@ -51,13 +51,15 @@ pub struct Links {
 }
 
 impl Links {
-    /// Prices the links of a plan; they depend on its mesh and ZeRO group alone.
+    /// Prices the links of a plan; they depend on its mesh, ZeRO group and forced algorithm alone.
     pub fn new(plan: &Plan, pricer: &mut Pricer) -> Self {
         let mesh = Mesh::new(plan);
+        let sums = plan.collectives;
+        let expert_group = expert_zero_group(plan);
         Self {
-            dense: Replicas::new(mesh.replicas, plan.zero_group, pricer),
-            expert: Replicas::new(mesh.expert_replicas, expert_zero_group(plan), pricer),
-            stage: pricer.forms(Collective::SendReceive, mesh.stages),
+            dense: Replicas::new(mesh.replicas, plan.zero_group, sums, pricer),
+            expert: Replicas::new(mesh.expert_replicas, expert_group, sums, pricer),
+            stage: pricer.hop(mesh.stages),
             rejoin: pricer.forms(Collective::AllGather, mesh.tensor),
             ends: pricer.forms(Collective::AllReduce, mesh.ends),
         }

@@ -12,7 +12,8 @@ use super::state::State;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::plan::{ExpertRecompute, Plan, RecomputePolicy, Schedule, check};
+use crate::plan::{AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, RecomputePolicy};
+use crate::plan::{Schedule, Span, Split, check};
 use crate::schedule::Scratch;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -37,8 +38,9 @@ pub enum Row {
 }
 
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
-/// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full.
-pub const COLUMNS: [&str; 24] = [
+/// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full; orders of axes
+/// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does.
+pub const COLUMNS: [&str; 28] = [
     "tensor",
     "context",
     "pipeline",
@@ -63,6 +65,10 @@ pub const COLUMNS: [&str; 24] = [
     "overlap_expert",
     "offload_optimizer",
     "offload_activations",
+    "axis_order",
+    "first_layers",
+    "last_layers",
+    "collectives",
 ];
 
 /// Prices `rows` of integers, each row a plan whose fields are named by `columns`; fields without
@@ -154,7 +160,7 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
         "schedule" => {
             let index = usize::try_from(value).unwrap_or(usize::MAX);
             let schedule = Schedule::ALL.get(index).copied();
-            plan.schedule = schedule.ok_or_else(|| refuse(&numbered(&Schedule::ALL)))?;
+            plan.schedule = schedule.ok_or_else(|| refuse(&schedules()))?;
         }
         "zero" => plan.zero = u8::try_from(value).map_err(|_| refuse("0 to 3"))?,
         "zero_group" => plan.zero_group = count()?,
@@ -178,9 +184,34 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
         "tensor_chunks" => plan.tensor_chunks = count()?,
         "overlap_expert" => plan.overlap_expert = flag()?,
         "offload_optimizer" => plan.offload_optimizer = flag()?,
-        _ => plan.offload_activations = count()?,
+        "offload_activations" => plan.offload_activations = count()?,
+        "first_layers" => plan.first_layers = count()?,
+        "last_layers" => plan.last_layers = count()?,
+        name => return placed(plan, name, value).map_err(|allowed| refuse(&allowed)),
     }
     Ok(())
+}
+
+/// Sets a field that says where ranks lie and how they sum; else says which numbers are allowed.
+fn placed(plan: &mut Plan, name: &str, value: i64) -> std::result::Result<(), String> {
+    let index = usize::try_from(value).unwrap_or(usize::MAX);
+    if name == "axis_order" {
+        let order = AxisOrder::ALL.get(index).copied();
+        let names = || numbered(AxisOrder::ALL.map(AxisOrder::name).into_iter());
+        plan.axis_order = order.ok_or_else(names)?;
+    } else {
+        let choice = Collectives::named().nth(index);
+        plan.collectives = choice.ok_or_else(|| numbered(Collectives::named()))?;
+    }
+    Ok(())
+}
+
+/// The place of a value among those that can be named; `u32::MAX` where it is none of them.
+fn numbers<T: PartialEq>(mut all: impl Iterator<Item = T>, value: T) -> u32 {
+    let place = all.position(|one| one == value);
+    place
+        .and_then(|place| u32::try_from(place).ok())
+        .unwrap_or(u32::MAX)
 }
 
 /// The value of a plan in a column of `COLUMNS`, as `estimate_many` takes it.
@@ -209,7 +240,11 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
         "tensor_chunks" => plan.tensor_chunks,
         "overlap_expert" => plan.overlap_expert.into(),
         "offload_optimizer" => plan.offload_optimizer.into(),
-        _ => plan.offload_activations,
+        "offload_activations" => plan.offload_activations,
+        "axis_order" => numbers(AxisOrder::ALL.into_iter(), plan.axis_order),
+        "first_layers" => plan.first_layers,
+        "last_layers" => plan.last_layers,
+        _ => numbers(Collectives::named(), plan.collectives),
     }
 }
 
@@ -218,8 +253,8 @@ pub struct Desk<'a> {
     job: &'a Job,
     pricer: Pricer<'a>,
     scratch: Scratch,
-    factors: BTreeMap<FactorKey, Factors>,
-    chunks: BTreeMap<u64, Chunks>,
+    factors: BTreeMap<(FactorKey, [Span; 3]), Factors>,
+    chunks: BTreeMap<(Split, u64), Chunks>,
 }
 
 impl<'a> Desk<'a> {
@@ -249,15 +284,18 @@ impl<'a> Desk<'a> {
     fn composed(&mut self, plan: &Plan) -> Option<Composed> {
         let job = self.job;
         let split = check(plan, &job.shape, &job.training, job.cluster.devices).ok()?;
+        let mesh = Mesh::new(plan);
+        // other axes inside these move their ranks apart
+        let spans = [mesh.tensor, mesh.context, mesh.expert];
         let pricer = &mut self.pricer;
         let factors = self
             .factors
-            .entry(Factors::key(plan))
+            .entry((Factors::key(plan), spans))
             .or_insert_with(|| Factors::new(job, plan, pricer));
-        let count = u64::from(plan.pipeline) * u64::from(plan.interleave);
+        let count = u64::from(plan.virtual_stages());
         let chunks = self
             .chunks
-            .entry(count)
+            .entry((split, count))
             .or_insert_with(|| Chunks::new(job, split, count));
         let links = Links::new(plan, &mut self.pricer);
         let sums = Sums::new(job, factors, chunks, plan.pipeline > 1);
@@ -279,10 +317,15 @@ impl<'a> Desk<'a> {
 }
 
 /// The numbers that stand for schedules.
-fn numbered(schedules: &[Schedule]) -> String {
-    let named = schedules.iter().enumerate();
-    let named: Vec<String> = named
-        .map(|(index, schedule)| format!("{index} ({})", schedule.rule().name()))
+fn schedules() -> String {
+    numbered(Schedule::ALL.into_iter().map(|kind| kind.rule().name()))
+}
+
+/// The numbers that stand for names.
+fn numbered<T: std::fmt::Display>(names: impl Iterator<Item = T>) -> String {
+    let named: Vec<String> = names
+        .enumerate()
+        .map(|(index, name)| format!("{index} ({name})"))
         .collect();
     named.join(", ")
 }

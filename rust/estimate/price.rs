@@ -4,7 +4,7 @@ use crate::collective::{Collective, Forms};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use crate::operator_cost::{Kernel, KernelCost};
-use crate::plan::Span;
+use crate::plan::{Collectives, Span};
 use crate::workload::{Precision, Training};
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ pub struct Pricer<'a> {
     cluster: &'a Cluster,
     slowest: f64,
     forms: BTreeMap<(u8, Span), Forms>,
+    sums: BTreeMap<(Collectives, Span), Forms>,
 }
 
 impl<'a> Pricer<'a> {
@@ -23,6 +24,7 @@ impl<'a> Pricer<'a> {
             cluster,
             slowest: cluster.device.slowest_of(cluster.devices),
             forms: BTreeMap::new(),
+            sums: BTreeMap::new(),
         }
     }
 
@@ -53,6 +55,41 @@ impl<'a> Pricer<'a> {
             .or_insert_with(|| {
                 Forms::new(collective, &cluster.group(span.stride, span.size), cluster)
             })
+    }
+
+    /// Closed forms of an all-reduce that runs as a plan has chosen.
+    ///
+    /// Where that algorithm cannot run they are the library's own: `check` refuses every plan that
+    /// would sum so, but a plan has spans on which it never sums.
+    pub fn sums(&mut self, choice: Collectives, span: Span) -> Forms {
+        let Some(algorithm) = choice.forced() else {
+            return self.forms(Collective::AllReduce, span);
+        };
+        if let Some(known) = self.sums.get(&(choice, span)) {
+            return *known;
+        }
+        let group = self.cluster.group(span.stride, span.size);
+        let forced = Forms::forced(algorithm, Collective::AllReduce, &group, self.cluster);
+        let forms = forced.unwrap_or_else(|_| self.forms(Collective::AllReduce, span));
+        self.sums.insert((choice, span), forms);
+        forms
+    }
+
+    /// Closed forms of a message from one rank of a chain to the next, where the chain crosses the
+    /// outermost level of the fabric that it reaches: the slowest hop sets the pace of a pipeline.
+    pub fn hop(&mut self, chain: Span) -> Forms {
+        let whole = self.cluster.group(chain.stride, chain.size);
+        let outermost = whole.outermost();
+        let levels = &self.cluster.system.levels;
+        let unit = outermost
+            .checked_sub(1)
+            .and_then(|below| levels.get(below)?.devices);
+        let along = chain.stride.saturating_mul(whole.covered(outermost));
+        let pair = Span {
+            stride: unit.map_or(chain.stride, |devices| along.max(devices)),
+            size: chain.size.min(2),
+        };
+        self.forms(Collective::SendReceive, pair)
     }
 }
 

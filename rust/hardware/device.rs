@@ -41,7 +41,7 @@ pub struct Device {
     /// Compute units that collectives occupy while they run beside kernels (NCCL channels);
     /// 0 where the network moves data by itself.
     #[serde(default)]
-    pub communication_units: u32,
+    pub communication_units: f64,
     /// Standard deviation of matrix speed among devices of the kind, as a share of the mean: power
     /// management holds unlike chips at unlike clocks.
     #[serde(default)]
@@ -79,6 +79,11 @@ pub struct MatmulModel {
     pub depth_overhead: f64,
     /// Share by which kernels far longer than 1 ms are slower, at the power limit, than short ones.
     pub throttle: f64,
+    /// Length of a kernel that feels half of the throttling; held at 1 ms in the fits.
+    pub throttle_time: Seconds,
+    /// What a product whose depth is split takes beside its parts and their sums: 2 us, held fixed in
+    /// the fits.
+    pub split_overhead: Seconds,
 }
 
 impl Default for MatmulModel {
@@ -90,6 +95,8 @@ impl Default for MatmulModel {
             tile_overhead: 10.0,
             depth_overhead: 128.0,
             throttle: 0.0,
+            throttle_time: Seconds::new(1.0e-3),
+            split_overhead: Seconds::new(2.0e-6),
         }
     }
 }
@@ -167,7 +174,7 @@ impl Device {
     }
 
     /// The format in which the matrix engine runs products in `dtype`.
-    fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
+    pub(super) fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
         let fallbacks: &[Dtype] = match dtype {
             Dtype::Fp16 => &[Dtype::Fp16, Dtype::Bf16, Dtype::Tf32, Dtype::Fp32],
             Dtype::Bf16 => &[Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],
@@ -187,7 +194,7 @@ impl Device {
 
     /// Share of the compute units that a running collective takes from kernels beside it.
     pub fn contention(&self) -> f64 {
-        (f64::from(self.communication_units) / f64::from(self.matmul.units)).min(1.0)
+        (self.communication_units / f64::from(self.matmul.units)).min(1.0)
     }
 
     /// How much longer matrix work takes on the slowest of `count` devices than on a typical one.
@@ -208,6 +215,12 @@ impl Device {
             .rev()
             .skip(1)
             .find(|t| t.kind == TierKind::Sram)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn cache_mut(&mut self) -> Option<&mut MemoryTier> {
+        let mut behind = self.tiers.iter_mut().rev().skip(1);
+        behind.find(|t| t.kind == TierKind::Sram)
     }
 
     /// Refuses figures that no device can have.
@@ -243,6 +256,7 @@ impl Device {
                 allowed,
             ));
         }
+        not_negative(&at("communication_units"), self.communication_units)?;
         positive(&at("power.peak"), self.power.peak.value())?;
         if self.power.idle > self.power.peak {
             let allowed = format!("at most power.peak = {} W", self.power.peak.value());
@@ -267,7 +281,9 @@ impl MatmulModel {
         }
         not_negative(&at("tile_overhead"), self.tile_overhead)?;
         not_negative(&at("depth_overhead"), self.depth_overhead)?;
-        not_negative(&at("throttle"), self.throttle)
+        not_negative(&at("throttle"), self.throttle)?;
+        positive(&at("throttle_time"), self.throttle_time.value())?;
+        not_negative(&at("split_overhead"), self.split_overhead.value())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What machines are: devices, memory tiers, fabric levels, clusters, and where a group of ranks lies.
 
 mod cluster;
+mod constants;
 mod device;
 mod group;
 mod level;
@@ -12,6 +13,7 @@ mod tier;
 mod topology;
 
 pub use cluster::Cluster;
+pub use constants::{Constant, Kind};
 pub use device::{AttentionModel, Calibration, Device, DevicePower, MatmulModel};
 pub use group::{Group, MAX_DIMS, MAX_LEVELS};
 pub use level::{Level, LevelKind, Optical, Routing, SingleHop, WideArea, Wrap};

@@ -21,15 +21,11 @@ const DEPTH_STEP: f64 = 32.0;
 /// Most parts into which the depth of a product is split, and the least depth of a part.
 const MOST_SPLITS: f64 = 16.0;
 const LEAST_SPLIT_DEPTH: f64 = 128.0;
-/// What a split adds: the pass that sums the parts, s.
-const SPLIT_OVERHEAD: f64 = 2.0e-6;
 /// Bytes per output element and part that a split moves: a partial sum in fp32, written and read.
 const PARTIAL_SUM_BYTES: f64 = 8.0;
 /// Share of a full wave that the last one costs at least. A partial wave runs faster than a full
 /// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
-/// Time after which half of the throttling is felt, s.
-const THROTTLE_TIME: f64 = 1.0e-3;
 
 /// `batch` products of (`m` x `k`) by (`k` x `n`).
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +53,7 @@ struct Engine<'a> {
 ///
 /// ```text
 /// time   = sqrt(t_engine^2 + t_memory^2) + t_launch
-/// t_engine = t (1 + d t / (t + 1 ms)),   t = min over tiles and splits of waves * t_tile
+/// t_engine = t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
 /// t_tile = 2 tm tn (k / s + k0) / (u e g),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and 1 if it is less
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
@@ -65,10 +61,11 @@ struct Engine<'a> {
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
 /// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
-/// grow as 1/tm + 1/tn); d: `throttle`. Compute and traffic overlap, but not perfectly: they add in
-/// squares. A split adds its partial sums and 2 us. Sources: tile and wave quantisation, NVIDIA
-/// Matrix Multiplication Background User's Guide (2023), sections 3 and 4; roofline, Williams et al.
-/// 2009. The constants of a device are fitted to the rows that its calibration names.
+/// grow as 1/tm + 1/tn); d: `throttle`; `t_d`: `throttle_time`, s. Compute and traffic overlap, but not
+/// perfectly: they add in squares. A split adds its partial sums and `split_overhead`, s. Sources: tile
+/// and wave quantisation, NVIDIA Matrix Multiplication Background User's Guide (2023), sections 3 and 4;
+/// roofline, Williams et al. 2009. The constants of a device are fitted to the rows that its calibration
+/// names.
 pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
     let Product { batch, m, n, k, .. } = product;
     let outputs = batch * m * n;
@@ -112,7 +109,8 @@ impl<'a> Engine<'a> {
         let best = TILES.iter().fold(f64::INFINITY, |best, &(rows, columns)| {
             best.min(self.tiled(rows, columns, best))
         });
-        best * (1.0 + self.model.throttle * best / (best + THROTTLE_TIME))
+        let half = self.model.throttle_time.value();
+        best * (1.0 + self.model.throttle * best / (best + half))
     }
 
     /// The best split of the depth for one tile; infinite where even full units lose to `best`.
@@ -139,7 +137,7 @@ impl<'a> Engine<'a> {
             }
             let depth = padded(k / parts) + self.model.depth_overhead;
             let sums = batch * m * n * parts * PARTIAL_SUM_BYTES * self.per_partial_byte;
-            self.waves(tiles * parts) * per_depth * depth + sums + SPLIT_OVERHEAD
+            self.waves(tiles * parts) * per_depth * depth + sums + self.model.split_overhead.value()
         };
         whole.min(split(1.0)).min(split(2.0))
     }

@@ -1,5 +1,7 @@
 //! The fields of a plan.
 
+use super::axis_order::AxisOrder;
+use super::collectives::Collectives;
 use crate::schedule::Kind as Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +84,19 @@ pub struct Plan {
     /// Percent of the layers' kept activations that lie in host memory between the passes.
     #[serde(default)]
     pub offload_activations: u32,
+    /// Which axis is innermost on the fabric, and which follow.
+    #[serde(default)]
+    pub axis_order: AxisOrder,
+    /// Layers of the first virtual stage, 0 where they are dealt with the others; what both ends leave
+    /// is dealt evenly to the stages between.
+    #[serde(default)]
+    pub first_layers: u32,
+    /// Layers of the last virtual stage, 0 where they are dealt with the others.
+    #[serde(default)]
+    pub last_layers: u32,
+    /// How all-reduces between replicas run.
+    #[serde(default)]
+    pub collectives: Collectives,
 }
 
 impl Default for Plan {
@@ -111,6 +126,10 @@ impl Default for Plan {
             overlap_expert: false,
             offload_optimizer: false,
             offload_activations: 0,
+            axis_order: AxisOrder::default(),
+            first_layers: 0,
+            last_layers: 0,
+            collectives: Collectives::default(),
         }
     }
 }

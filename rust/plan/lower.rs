@@ -50,6 +50,7 @@ pub(super) struct Lowering<'a> {
     overlap_tensor: bool,
     pub(super) tensor_chunks: u32,
     expert_ranks: u32,
+    expert_tensor: u32,
     /// Shared experts whose kernels hide the routes of the others.
     shared: Option<Shared>,
     pub(super) forward: Vec<Task>,
@@ -73,6 +74,7 @@ impl<'a> Lowering<'a> {
             overlap_tensor: plan.overlap_tensor,
             tensor_chunks: plan.tensor_chunks,
             expert_ranks: plan.expert,
+            expert_tensor: plan.expert_tensor_ranks(),
             shared: Shared::find(block).filter(|_| plan.overlap_expert && plan.expert > 1),
             forward: Vec::new(),
             backward: Vec::new(),
@@ -298,7 +300,7 @@ impl<'a> Lowering<'a> {
 
     /// Ranks that together hold every expert of a layer once.
     pub(super) fn expert_ranks_held(&self) -> f64 {
-        f64::from(self.mesh.expert.size * self.mesh.expert.stride)
+        f64::from(self.expert_ranks) * f64::from(self.expert_tensor)
     }
 
     fn copies(&self, routed: &Routed) -> f64 {

@@ -1,7 +1,6 @@
 //! Where do the ranks of each parallel axis lie?
-//!
-//! Contiguous ranks first, in the order tensor, context, data, pipeline (Narayanan et al. 2021, section 3.2).
 
+use super::axis_order::Axis;
 use super::choice::Plan;
 
 /// Ranks that communicate: `size` of them, `stride` apart.
@@ -16,6 +15,37 @@ pub struct Span {
 impl Span {
     /// One rank alone.
     pub const SINGLE: Self = Self { stride: 1, size: 1 };
+
+    /// Distance from a rank to the first one behind the span.
+    const fn end(self) -> u32 {
+        self.stride.saturating_mul(self.size)
+    }
+
+    /// Every rank of this span with as many of those behind it as the other has, where that is one
+    /// span too; the inner one comes first.
+    fn joined(self, outer: Self) -> Option<Self> {
+        if self.size == 1 {
+            Some(outer)
+        } else if outer.size == 1 {
+            Some(self)
+        } else {
+            let size = self.size.saturating_mul(outer.size);
+            (self.end() == outer.stride).then_some(Self { size, ..self })
+        }
+    }
+
+    /// The first `count` ranks, and the ranks that lie `count` of them apart.
+    fn cut(self, count: u32) -> (Self, Self) {
+        let first = Self {
+            size: count,
+            ..self
+        };
+        let apart = Self {
+            stride: first.end(),
+            size: self.size / count.max(1),
+        };
+        (first, apart)
+    }
 }
 
 /// The rank groups of a plan.
@@ -31,52 +61,82 @@ pub struct Mesh {
     pub replicas: Span,
     /// Ranks that hold the same experts.
     pub expert_replicas: Span,
-    /// A stage and the next one.
+    /// The stages of a pipeline, each of which sends to the next.
     pub stages: Span,
     /// First and last stage, which share tied embeddings.
     pub ends: Span,
 }
 
 impl Mesh {
-    /// Lays a plan's axes out.
+    /// Lays a plan's axes out: `stride(axis) = product of the ranks of the axes inside it`, in the
+    /// order that the plan gives. Replicas are context and data ranks together.
     ///
-    /// Expert ranks are taken from the ranks of one stage: with `expert_tensor = tensor` they lie
-    /// `tensor` apart, with `expert_tensor = 1` they are contiguous (expert tensor parallelism
-    /// unlike attention's).
+    /// A plan whose experts lie unevenly, which `check` refuses, has them as if their matrices were
+    /// cut over the tensor ranks.
     pub fn new(plan: &Plan) -> Self {
-        let replicas = plan.context.saturating_mul(plan.data);
-        let stage = plan.tensor.saturating_mul(replicas);
-        let expert_tensor = plan.expert_tensor_ranks();
+        let mut strides = [1_u32; 4];
+        let mut inside = 1_u32;
+        for axis in plan.axis_order.axes() {
+            strides[axis as usize] = inside;
+            inside = inside.saturating_mul(plan.ranks(axis));
+        }
+        let span = |axis: Axis| Span {
+            stride: strides[axis as usize],
+            size: plan.ranks(axis),
+        };
+        let (tensor, context, stages) = (
+            span(Axis::Tensor),
+            span(Axis::Context),
+            span(Axis::Pipeline),
+        );
+        let replicas = Span {
+            stride: context.stride.min(span(Axis::Data).stride),
+            size: plan.context.saturating_mul(plan.data),
+        };
+        let cut = || replicas.cut(plan.expert);
+        let (expert, expert_replicas) = experts(plan, tensor, replicas).unwrap_or_else(cut);
         Self {
-            tensor: Span {
-                stride: 1,
-                size: plan.tensor,
-            },
-            context: Span {
-                stride: plan.tensor,
-                size: plan.context,
-            },
-            expert: Span {
-                stride: expert_tensor,
-                size: plan.expert,
-            },
-            replicas: Span {
-                stride: plan.tensor,
-                size: replicas,
-            },
-            expert_replicas: Span {
-                stride: expert_tensor.saturating_mul(plan.expert),
-                size: stage / expert_tensor.saturating_mul(plan.expert).max(1),
-            },
-            stages: Span {
-                stride: stage,
-                size: plan.pipeline.min(2),
-            },
+            tensor,
+            context,
+            expert,
+            replicas,
+            expert_replicas,
+            stages,
             ends: Span {
-                stride: stage.saturating_mul(plan.pipeline.saturating_sub(1).max(1)),
-                size: plan.pipeline.min(2),
+                stride: stages
+                    .stride
+                    .saturating_mul(stages.size.saturating_sub(1).max(1)),
+                size: stages.size.min(2),
             },
         }
+    }
+
+    /// True where the ranks that hold the experts of a layer lie evenly apart, as do those that hold
+    /// the same experts.
+    pub(super) fn has_experts(plan: &Plan) -> bool {
+        let mesh = Self::new(plan);
+        experts(plan, mesh.tensor, mesh.replicas).is_some()
+    }
+}
+
+/// The ranks that hold different experts and those that hold the same ones, taken from the ranks of
+/// one stage; nothing where those are no spans.
+///
+/// With `expert_tensor = tensor` they are replicas. With `expert_tensor = 1` the ranks of a stage
+/// count from the inside: they are one span where no other axis lies between the tensor ranks and the
+/// replicas; else the experts must be spread over just the inner ones.
+fn experts(plan: &Plan, tensor: Span, replicas: Span) -> Option<(Span, Span)> {
+    if plan.expert_tensor_ranks() == plan.tensor {
+        return Some(replicas.cut(plan.expert));
+    }
+    let (inner, outer) = if tensor.stride <= replicas.stride {
+        (tensor, replicas)
+    } else {
+        (replicas, tensor)
+    };
+    match inner.joined(outer) {
+        Some(stage) => Some(stage.cut(plan.expert)),
+        None => (plan.expert == inner.size).then_some((inner, outer)),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Every choice of a training plan as plain data, its legality, and its lowering to a program.
 
+mod axis_order;
 mod choice;
 mod chunked;
+mod collectives;
 mod kernels;
 mod legality;
 mod lower;
@@ -9,15 +11,21 @@ mod mesh;
 mod program;
 mod recomputation;
 mod residence;
+mod rule;
 mod sharding;
 mod shared;
+mod split;
 
 pub use crate::schedule::Kind as Schedule;
+pub use axis_order::{Axis, AxisOrder};
 pub use choice::{ExpertRecompute, Plan, RecomputePolicy};
+pub use collectives::Collectives;
 pub use kernels::repeats;
-pub use legality::{MOST_CHUNKS, Rule, Shape, Split, check, check_blocks};
+pub use legality::{Shape, check, check_blocks};
 pub use lower::{lower, lower_slice};
 pub use mesh::{Mesh, Span, expert_zero_group, zero_spans};
 pub use program::{Activations, BlockProgram, Order, Purpose, Task, Weights, cover};
 pub use recomputation::Recomputation;
+pub use rule::{MOST_CHUNKS, Rule};
 pub use sharding::{Layout, Sharding, adjoint, transition};
+pub use split::Split;

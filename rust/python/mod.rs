@@ -15,6 +15,7 @@ mod placements;
 mod planning;
 mod published;
 mod rematerialising;
+mod robustness;
 mod schedules;
 mod schedules_special;
 mod searching;
@@ -57,6 +58,8 @@ mod _engine {
     use super::published::metric;
     #[pymodule_export]
     use super::rematerialising::{rematerialise, rematerialise_stage};
+    #[pymodule_export]
+    use super::robustness::{constants, robust, sensitivity};
     #[pymodule_export]
     use super::schedules::{mitigation_copies, schedule_rules, schedule_run};
     #[pymodule_export]

@@ -2,7 +2,10 @@
 
 use super::space::{Space, listed, retain_first};
 use crate::estimate::Job;
-use crate::plan::{ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Schedule, Split};
+use crate::plan::{
+    AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Schedule,
+    Split,
+};
 
 /// What may run under something else: gradient reduction, weight gathers.
 pub(super) type Overlap = (bool, bool);
@@ -30,6 +33,11 @@ pub(super) struct Lists {
     pub(super) host_optimizers: Vec<bool>,
     /// Percent of kept activations on the host.
     pub(super) host_activations: Vec<u32>,
+    /// Layers of the first and the last virtual stage.
+    pub(super) ends: Vec<(u32, u32)>,
+    /// Algorithms of all-reduces between replicas.
+    pub(super) collectives: Vec<Collectives>,
+    orders: Vec<AxisOrder>,
     /// True where some schedule runs passes in pairs.
     pub(super) pairs: bool,
     /// The most of those.
@@ -73,6 +81,9 @@ impl Lists {
             host_optimizers: listed(space.offload_optimizer.as_ref(), &[false]),
             most_on_host: host_activations.iter().copied().max().unwrap_or(0),
             host_activations,
+            ends: ends(space),
+            collectives: listed(space.collectives.as_ref(), &[Collectives::Auto]),
+            orders: listed(space.axis_order.as_ref(), &[AxisOrder::default()]),
             pairs: schedules
                 .iter()
                 .any(|schedule| schedule.rule().runs_pairs()),
@@ -118,6 +129,19 @@ impl Lists {
         all
     }
 
+    /// True where a plan of another order, which is listed too, lays the same ranks out.
+    pub(super) fn has_twin(&self, plan: &Plan) -> bool {
+        let canonical = |&order: &AxisOrder| {
+            let plan = Plan {
+                axis_order: order,
+                ..plan.clone()
+            };
+            plan.canonical_axis_order()
+        };
+        let same = |order: &&AxisOrder| canonical(order) == canonical(&plan.axis_order);
+        self.orders.len() > 1 && self.orders.iter().find(same) != Some(&plan.axis_order)
+    }
+
     /// Policies that some layer may follow.
     pub(super) fn policies(&self) -> impl Iterator<Item = RecomputePolicy> {
         let expert = |policy| {
@@ -142,10 +166,9 @@ impl Lists {
         (self.host_activations.len() * self.overlaps.len()) as u64 * choices.unwrap_or(0)
     }
 
-    /// Plans of one schedule on one mesh and one choice of blocks.
+    /// Plans of one ZeRO stage and schedule on one mesh and one choice of blocks.
     pub(super) fn plans(&self, plan: &Plan, split: Split) -> u64 {
-        let families =
-            self.zeros(plan).len() * self.host_optimizers.len() * self.sends(plan.schedule).len();
+        let families = self.host_optimizers.len() * self.sends(plan.schedule).len();
         families as u64 * self.leaves(split)
     }
 
@@ -176,6 +199,16 @@ impl Lists {
             &[false]
         }
     }
+}
+
+fn ends(space: &Space) -> Vec<(u32, u32)> {
+    let mut all = Vec::new();
+    for first in listed(space.first_layers.as_ref(), &[0]) {
+        for last in listed(space.last_layers.as_ref(), &[0]) {
+            all.push((first, last));
+        }
+    }
+    all
 }
 
 /// Layers of the longest virtual stage.

@@ -1,7 +1,7 @@
 //! The plan space as data: for each field the values that are allowed, or all legal ones.
 
 use crate::error::{Error, Result};
-use crate::plan::{ExpertRecompute, RecomputePolicy, Schedule};
+use crate::plan::{AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule};
 use serde::{Deserialize, Serialize};
 
 /// Allowed values by plan field; an absent list allows every legal value.
@@ -57,6 +57,14 @@ pub struct Space {
     pub offload_optimizer: Option<Vec<bool>>,
     /// Percent of kept activations in host memory; absent: none.
     pub offload_activations: Option<Vec<u32>>,
+    /// Orders of the axes on the fabric; absent: tensor, context, data, pipeline.
+    pub axis_order: Option<Vec<AxisOrder>>,
+    /// Layers of the first virtual stage, 0 for an even deal; absent: 0.
+    pub first_layers: Option<Vec<u32>>,
+    /// Layers of the last virtual stage; absent: 0.
+    pub last_layers: Option<Vec<u32>>,
+    /// Algorithms of the all-reduces between replicas; absent: the library's choice.
+    pub collectives: Option<Vec<Collectives>>,
 }
 
 impl Space {
@@ -68,7 +76,7 @@ impl Space {
     }
 
     fn check(&self) -> Result<()> {
-        let lists: [(&str, &Option<Vec<u32>>); 12] = [
+        let lists: [(&str, &Option<Vec<u32>>); 14] = [
             ("tensor", &self.tensor),
             ("context", &self.context),
             ("pipeline", &self.pipeline),
@@ -80,12 +88,19 @@ impl Space {
             ("zero_group", &self.zero_group),
             ("tensor_chunks", &self.tensor_chunks),
             ("recompute_layers", &self.recompute_layers),
+            ("first_layers", &self.first_layers),
+            ("last_layers", &self.last_layers),
             ("offload_activations", &self.offload_activations),
         ];
         for (field, values) in lists {
             let zero_is_default = matches!(
                 field,
-                "expert_tensor" | "zero_group" | "offload_activations" | "recompute_layers"
+                "expert_tensor"
+                    | "zero_group"
+                    | "offload_activations"
+                    | "recompute_layers"
+                    | "first_layers"
+                    | "last_layers"
             );
             let Some(values) = values else { continue };
             let wrong = values

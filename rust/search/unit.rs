@@ -3,7 +3,7 @@
 use super::lists::Lists;
 use super::space::{Space, divisors, divisors_of, listed, retain_first};
 use crate::estimate::{Factors, Job, Pricer};
-use crate::plan::{Plan, RecomputePolicy, Rule, check_blocks};
+use crate::plan::{AxisOrder, Plan, RecomputePolicy, Rule, check_blocks};
 
 /// Rounding that a bound may be off by: far more than sums of a few hundred numbers lose.
 pub(super) const SAFE: f64 = 1.0 - 1e-9;
@@ -14,6 +14,8 @@ pub(super) const SAFE: f64 = 1.0 - 1e-9;
 pub(super) struct Unit {
     /// Those fields.
     pub(super) plan: Plan,
+    /// The only pipeline of the unit's plans, where ranks of a layer lie apart by its stages.
+    pub(super) pipeline: Option<u32>,
     /// What else blocks depend on, and the blocks' price or the rule that they break.
     pub(super) blocks: Vec<Blocks>,
     /// No plan of the unit has a shorter step, seconds; infinite where none is legal.
@@ -29,8 +31,26 @@ pub(super) struct Blocks {
     pub(super) factors: Result<Factors, Rule>,
 }
 
-/// All combinations of a unit's own fields, in order.
-pub(super) fn combinations(job: &Job, space: &Space) -> Vec<Plan> {
+/// All combinations of a unit's own fields, in order, with the pipeline where that is one.
+pub(super) fn combinations(job: &Job, space: &Space) -> Vec<(Plan, Option<u32>)> {
+    let mut all = Vec::new();
+    for axis_order in listed(space.axis_order.as_ref(), &[AxisOrder::default()]) {
+        for plan in of_order(job, space) {
+            let plan = Plan { axis_order, ..plan };
+            if axis_order == AxisOrder::default() {
+                all.push((plan, None));
+                continue;
+            }
+            let rest = job.cluster.devices / (plan.tensor * plan.context);
+            let pipelines = divisors(space.pipeline.as_ref(), rest);
+            all.extend(pipelines.into_iter().map(|p| (plan.clone(), Some(p))));
+        }
+    }
+    all
+}
+
+/// The same for one order of the axes.
+fn of_order(job: &Job, space: &Space) -> Vec<Plan> {
     let devices = job.cluster.devices;
     let micro_batches = divisors_of(space.micro_batch.as_ref(), job.training.global_batch);
     let mut all = Vec::new();
@@ -74,7 +94,24 @@ fn widths(job: &Job, space: &Space, tensor: u32) -> Vec<u32> {
 
 impl Unit {
     /// Prices the blocks of a unit and bounds its plans.
-    pub(super) fn new(job: &Job, space: &Space, lists: &Lists, plan: Plan) -> Self {
+    pub(super) fn new(
+        job: &Job,
+        space: &Space,
+        lists: &Lists,
+        (plan, pipeline): (Plan, Option<u32>),
+    ) -> Self {
+        // where ranks lie also depends on how many replicas there are
+        let laid = pipeline.map_or_else(
+            || plan.clone(),
+            |pipeline| {
+                let data = job.cluster.devices / (plan.tensor * plan.context * pipeline);
+                Plan {
+                    pipeline,
+                    data,
+                    ..plan.clone()
+                }
+            },
+        );
         let mut pricer = Pricer::new(&job.cluster);
         let parallel: &[bool] = if plan.tensor > 1 {
             &[false, true]
@@ -91,7 +128,7 @@ impl Unit {
                             overlap_tensor,
                             tensor_chunks,
                             overlap_expert,
-                            ..plan.clone()
+                            ..laid.clone()
                         };
                         let legal = check_blocks(&plan, &job.shape, &job.training);
                         let factors = legal.map(|()| Factors::new(job, &plan, &mut pricer));
@@ -107,6 +144,7 @@ impl Unit {
             .fold(f64::INFINITY, f64::min);
         Self {
             plan,
+            pipeline,
             blocks,
             bound: bound * SAFE,
         }

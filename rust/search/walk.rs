@@ -12,7 +12,7 @@ use super::unit::{SAFE, Unit};
 use crate::control::Control;
 use crate::economics;
 use crate::estimate::{Composed, Composer, Factors, Frame, Job, Links, Pricer, Setting, State};
-use crate::plan::{Plan, Rule, Schedule, Split, check};
+use crate::plan::{Collectives, Plan, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
 use crate::units::{Bytes, Dollars, Joules, Seconds};
@@ -122,6 +122,9 @@ impl<'a> Walk<'a> {
         let rest = self.job.cluster.devices / (unit.plan.tensor * unit.plan.context);
         for pipeline in divisors(self.ground.space.pipeline.as_ref(), rest) {
             let data = rest / pipeline;
+            if unit.pipeline.is_some_and(|only| only != pipeline) {
+                continue;
+            }
             let listed = self.ground.space.data.as_ref();
             if listed.is_none_or(|values| values.contains(&data)) && !control.is_cancelled() {
                 self.mesh(unit, [pipeline, data], control);
@@ -143,45 +146,60 @@ impl<'a> Walk<'a> {
         if !(batch / u64::from(data)).is_multiple_of(u64::from(unit.plan.micro_batch)) {
             return; // no micro-batch of this mesh
         }
-        let groups = listed(self.ground.space.zero_group.as_ref(), &[0]);
         let plan = Plan {
             pipeline,
             data,
             ..unit.plan.clone()
         };
-        let linked = |zero_group| {
-            let plan = Plan {
-                zero_group,
-                ..plan.clone()
-            };
-            (zero_group, Links::new(&plan, &mut self.pricer))
-        };
-        let links: Vec<(u32, Links)> = groups.into_iter().map(linked).collect();
+        if self.ground.lists.has_twin(&plan) {
+            return; // walked in another order of the axes
+        }
+        let links = self.links(&plan);
         for &schedule in self.ground.lists.schedules(pipeline) {
             for interleave in self.interleaves(schedule, pipeline) {
                 if control.is_cancelled() {
                     return;
                 }
-                let chosen = Plan {
-                    schedule,
-                    interleave,
-                    overlap_pipeline: sends_overlap(schedule),
-                    ..plan.clone()
-                };
-                self.scheduled(&chosen, unit, &links);
+                for &(first_layers, last_layers) in &self.ground.lists.ends {
+                    let chosen = Plan {
+                        schedule,
+                        interleave,
+                        first_layers,
+                        last_layers,
+                        overlap_pipeline: sends_overlap(schedule),
+                        ..plan.clone()
+                    };
+                    self.scheduled(&chosen, unit, &links);
+                }
             }
         }
     }
 
+    /// Prices the links of a mesh under every ZeRO group and every algorithm.
+    fn links(&mut self, plan: &Plan) -> Vec<(u32, Collectives, Links)> {
+        let mut all = Vec::new();
+        for zero_group in listed(self.ground.space.zero_group.as_ref(), &[0]) {
+            for &collectives in &self.ground.lists.collectives {
+                let plan = Plan {
+                    zero_group,
+                    collectives,
+                    ..plan.clone()
+                };
+                all.push((zero_group, collectives, Links::new(&plan, &mut self.pricer)));
+            }
+        }
+        all
+    }
+
     /// Walks the plans of one mesh under one schedule.
-    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[(u32, Links)]) {
+    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[(u32, Collectives, Links)]) {
         let job = self.job;
         let mut frame = None;
         for (at, blocks) in unit.blocks.iter().enumerate() {
             let Ok(factors) = &blocks.factors else {
                 continue;
             };
-            for (zero_group, links) in links {
+            for (zero_group, collectives, links) in links {
                 let mut plan = chosen.clone();
                 plan.zero_group = *zero_group;
                 plan.sequence_parallel = blocks.plan.sequence_parallel;
@@ -195,8 +213,10 @@ impl<'a> Walk<'a> {
                         continue;
                     }
                 };
+                plan.collectives = *collectives;
+                let zeros = self.zeros(&plan);
                 if self.excluded {
-                    let plans = self.ground.lists.plans(&plan, split);
+                    let plans = self.ground.lists.plans(&plan, split) * zeros.len() as u64;
                     self.found.part.counts.by_work += plans;
                     self.index += plans;
                     continue;
@@ -204,9 +224,26 @@ impl<'a> Walk<'a> {
                 let cut = self.cut(&plan, split, unit.blocks.len());
                 let frame = frame.get_or_insert_with(|| Frame::new(job, &plan, &cut.chunks));
                 let sums = cut.sums((job, self.ground.lists), (at, factors));
-                self.group(&mut plan, (factors, links, frame), (&cut, sums));
+                self.group((&mut plan, &zeros), (factors, links, frame), (&cut, sums));
             }
         }
+    }
+
+    /// ZeRO stages to try: those with which the plan's algorithm can run.
+    fn zeros(&mut self, plan: &Plan) -> Vec<u8> {
+        let job = self.job;
+        let mut zeros = self.ground.lists.zeros(plan).to_vec();
+        if plan.collectives != Collectives::Auto {
+            zeros.retain(|&zero| {
+                let plan = Plan {
+                    zero,
+                    ..plan.clone()
+                };
+                let legal = check(&plan, &job.shape, &job.training, job.cluster.devices);
+                legal.inspect_err(|rule| self.reject(rule)).is_ok()
+            });
+        }
+        zeros
     }
 
     /// The virtual stages of a plan; kept for the other plans of the unit.
@@ -245,7 +282,7 @@ impl<'a> Walk<'a> {
     /// Walks what neither schedule nor priced blocks depend on: ZeRO, recomputation, offload, overlaps.
     fn group(
         &mut self,
-        plan: &mut Plan,
+        (plan, zeros): (&mut Plan, &[u8]),
         (factors, links, frame): (&Factors, &Links, &Frame),
         (cut, sums): (&Cut, &CutSums),
     ) {
@@ -254,7 +291,7 @@ impl<'a> Walk<'a> {
             return; // no recomputation to try
         };
         let mut state: Option<State> = None;
-        for &zero in lists.zeros(plan) {
+        for &zero in zeros {
             for &host_optimizer in &lists.host_optimizers {
                 plan.zero = zero;
                 plan.offload_optimizer = host_optimizer;

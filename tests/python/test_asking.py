@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scalewright as sw
+from scalewright import InvalidError
 from scalewright.config import FIELDS
 
 README = Path(__file__).parents[2] / "README.md"
@@ -52,6 +53,42 @@ def test_an_estimate_is_one_of_many() -> None:
     assert many.step_time_s[0] == one.step_time_s
     assert many.peak_memory_bytes[0] == one.peak_memory_bytes
     assert many.legal.all()
+
+
+@pytest.mark.parametrize("field", ["axis_order", "collectives", "schedule"])
+def test_numbers_in_columns_stand_for_the_names_that_a_refusal_lists(field: str) -> None:
+    shape = {"tensor": 2, "pipeline": 2, "data": 4}
+    with pytest.raises(InvalidError) as refused:
+        sw.estimate_many(MODEL, SYSTEM, {**shape, field: 99}, TRAINING)
+    names = dict(re.findall(r"(\d+) \(([^)]+)\)", str(refused.value)))
+    assert len(names) >= 12
+    numbers = np.array([int(number) for number in names])
+    for interleave in (1, 2):
+        plain = {**shape, "interleave": interleave, "overlap_pipeline": 0}
+        many = sw.estimate_many(MODEL, SYSTEM, {**plain, field: numbers}, TRAINING)
+        assert not many.legal.all() or field == "axis_order"
+        for legal, step_time_s, name in zip(
+            many.legal, many.step_time_s, names.values(), strict=True
+        ):
+            plan = {"schedule": "1f1b", **plain, "overlap_pipeline": False, field: name}
+            if legal:
+                assert sw.estimate(MODEL, SYSTEM, plan, TRAINING).step_time_s == step_time_s
+            else:
+                with pytest.raises(InvalidError):
+                    sw.estimate(MODEL, SYSTEM, plan, TRAINING)
+
+
+def test_an_order_says_who_is_near_whom() -> None:
+    of = {"tensor": 4, "pipeline": 4, "data": 1}
+    inside = sw.estimate(MODEL, SYSTEM, of, TRAINING)
+    outside = {**of, "axis_order": "pipeline-tensor-context-data"}
+    assert sw.estimate(MODEL, SYSTEM, outside, TRAINING).step_time_s > inside.step_time_s
+    ends = sw.estimate(MODEL, SYSTEM, "pipeline=4,first_layers=2,last_layers=4", TRAINING)
+    assert (ends.plan.first_layers, ends.plan.last_layers) == (2, 4)
+    with pytest.raises(InvalidError, match="first_layers = 2, last_layers = 3 leave 7 of layers"):
+        sw.estimate(MODEL, SYSTEM, "pipeline=4,first_layers=2,last_layers=3", TRAINING)
+    with pytest.raises(InvalidError, match="collectives = direct on 16 replicas needs a group"):
+        sw.estimate(MODEL, SYSTEM, "collectives=direct", TRAINING)
 
 
 def test_what_follows_from_other_fields_may_be_left_out() -> None:

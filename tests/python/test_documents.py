@@ -1,5 +1,6 @@
 """Do the documents name files that exist, and is the contributor's page short?"""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -28,6 +29,21 @@ def test_the_contributors_page_stays_short() -> None:
 def test_every_command_is_a_make_target(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert f"make {target}" in (ROOT / "Makefile").read_text()
+
+
+def test_the_table_of_plan_fields_is_that_of_the_plan() -> None:
+    """Names, defaults and meanings are those of the class, in its order."""
+    page = (ROOT / "docs" / "plans.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (.*) \|$", page, re.MULTILINE)
+    source = inspect.getsource(sw.Plan)
+    defaults = {name: str(value) for name, value in sw.Plan().to_dict().items()}
+    switches = {"True": "true", "False": "false"}
+    wanted = [
+        (name, switches.get(defaults[name], defaults[name]), meaning)
+        for name, meaning in re.findall(r'    (\w+): \w+ = \S+\n    """(.*)"""', source)
+    ]
+    assert list(defaults) == [name for name, _, _ in wanted]
+    assert rows == wanted
 
 
 def test_the_table_of_schedules_is_that_of_the_engine() -> None:

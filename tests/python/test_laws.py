@@ -23,6 +23,15 @@ SPACE = {"context": [1], "expert": [1], "micro_batch": [1, 2], "interleave": [1]
 CODES = {
     "schedule": ["gpipe", "1f1b", "interleaved"],
     "recompute": ["none", "selective", "full"],
+    "axis_order": [
+        *("tensor-context-data-pipeline", "tensor-data-context-pipeline"),
+        *("tensor-pipeline-context-data", "tensor-pipeline-data-context"),
+        *("context-data-tensor-pipeline", "data-context-tensor-pipeline"),
+        *("context-data-pipeline-tensor", "data-context-pipeline-tensor"),
+        *("pipeline-tensor-context-data", "pipeline-tensor-data-context"),
+        *("pipeline-context-data-tensor", "pipeline-data-context-tensor"),
+    ],
+    "collectives": ["auto", "ring", "bidirectional_ring", "tree"],
 }
 SLACK = 1 + 1e-9
 

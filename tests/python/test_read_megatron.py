@@ -182,11 +182,29 @@ def test_a_wrong_argument_is_named(read: Any, old: str, new: str, words: str) ->
         read(SHORT.replace(old, new))
 
 
+ENDS = "--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 6 "
+
+
+def test_layers_of_the_ends_are_read(read: Any) -> None:
+    found = read(SHORT + STAGES + ENDS)
+    assert (found["plan"]["first_layers"], found["plan"]["last_layers"]) == (2, 6)
+    assert found["ignored"] == []
+    usual = read(SHORT + STAGES + ENDS.replace("2", "6"))
+    assert not {"first_layers", "last_layers"} & set(usual["plan"])
+
+
 def test_a_deal_of_layers_that_a_plan_cannot_hold_is_reported(read: Any) -> None:
-    ends = "--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 6"
-    found = read(SHORT + "--pipeline-model-parallel-size 4 " + ends)
+    found = read(SHORT + STAGES + ENDS + "--num-virtual-stages-per-pipeline-rank 3")
     names = ["--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"]
     assert found["ignored"] == names
+
+
+def test_the_order_of_axes_is_read_where_a_plan_has_it(read: Any) -> None:
+    mapped = SHORT + STAGES + "--use-tp-pp-dp-mapping "
+    assert read(mapped)["plan"]["axis_order"] == "tensor-pipeline-context-data"
+    assert "axis_order" not in read(SHORT + "--use-tp-pp-dp-mapping")["plan"]
+    with pytest.raises(InvalidError, match=r"--context-parallel-size: got '2'; allowed: 1 with"):
+        read(mapped + "--context-parallel-size 2")
 
 
 def test_megatrons_other_arguments_are_not_taken_for_misspelt_ones() -> None:

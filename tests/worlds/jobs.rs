@@ -1,9 +1,12 @@
 //! Random small jobs and plans, drawn so that every plan field and every kind of model occurs.
 
 use proptest::prelude::*;
+use scalewright::collective::Algorithm;
 use scalewright::estimate::{Estimate, Job, Verdict, estimate};
 use scalewright::hardware::{Cluster, Host};
-use scalewright::plan::{ExpertRecompute, Plan, RecomputePolicy, Schedule, check};
+use scalewright::plan::{
+    AxisOrder, Collectives, ExpertRecompute, Plan, RecomputePolicy, Schedule, check,
+};
 use scalewright::units::{Bytes, BytesPerSecond};
 use scalewright::workload::{Training, Transformer};
 
@@ -139,7 +142,7 @@ pub fn clusters() -> impl Strategy<Value = Cluster> {
 pub fn contended(job: Job) -> Job {
     let mut cluster = job.cluster;
     cluster.device.matmul.units = 100;
-    cluster.device.communication_units = 20;
+    cluster.device.communication_units = 20.0;
     Job { cluster, ..job }
 }
 
@@ -207,8 +210,66 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
             overlap_expert: on[6],
             offload_optimizer: away.0,
             offload_activations: away.1,
+            ..Plan::default()
         }
     })
+}
+
+/// Where the ranks of a plan lie, how many layers its ends hold, and how replicas sum.
+fn placed() -> impl Strategy<Value = (AxisOrder, [u32; 2], Collectives)> {
+    let order = prop::sample::select(AxisOrder::ALL.to_vec());
+    let ends = prop::array::uniform2(prop::sample::select(vec![0_u32, 0, 1, 2, 3, 5]));
+    let collectives = prop::sample::select(vec![
+        Collectives::Auto,
+        Collectives::Forced(Algorithm::Ring),
+        Collectives::Forced(Algorithm::Tree),
+        Collectives::Forced(Algorithm::HalvingDoubling),
+        Collectives::Forced(Algorithm::Hierarchical),
+        Collectives::Forced(Algorithm::Torus),
+        Collectives::Forced(Algorithm::ParameterServer { servers: 2 }),
+    ]);
+    (order, ends, collectives)
+}
+
+/// The plan with as much of what is drawn as leaves it legal.
+fn with_placed(
+    job: &Job,
+    plan: &Plan,
+    (axis_order, ends, collectives): (AxisOrder, [u32; 2], Collectives),
+) -> Plan {
+    let [first_layers, last_layers] = ends;
+    let ordered = Plan {
+        axis_order,
+        ..plan.clone()
+    };
+    let mut taken = plan.clone();
+    for wanted in [
+        ordered.clone(),
+        Plan {
+            first_layers,
+            last_layers,
+            ..ordered
+        },
+    ] {
+        for collectives in [Collectives::Auto, collectives] {
+            let changed = Plan {
+                collectives,
+                ..wanted.clone()
+            };
+            // tests compare ZeRO stages, which sum over unlike groups
+            let legal = (0..4).all(|zero| {
+                let staged = Plan {
+                    zero,
+                    ..changed.clone()
+                };
+                check(&staged, &job.shape, &job.training, job.cluster.devices).is_ok()
+            });
+            if legal {
+                taken = changed;
+            }
+        }
+    }
+    taken
 }
 
 /// Any job with a legal plan of it.
@@ -216,9 +277,9 @@ pub fn planned() -> impl Strategy<Value = (Job, Plan)> {
     jobs()
         .prop_flat_map(|job| {
             let exponent = job.cluster.devices.trailing_zeros();
-            (Just(job), drawn(exponent))
+            (Just(job), drawn(exponent), placed())
         })
-        .prop_map(|(job, plan)| {
+        .prop_map(|(job, plan, placed)| {
             let plan = if job.shape.experts {
                 Plan {
                     sequence_parallel: plan.tensor > 1,
@@ -232,6 +293,7 @@ pub fn planned() -> impl Strategy<Value = (Job, Plan)> {
                     ..plan
                 }
             };
+            let plan = with_placed(&job, &plan, placed);
             (job, plan)
         })
         .prop_filter("legal", |(job, plan)| {

@@ -21,7 +21,9 @@ from scalewright.cli import (
     rematerialise,
     reproduce,
     schedule,
+    sensitivity,
     serve_blocks,
+    why_not,
 )
 
 OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, plan.INTERRUPTED
@@ -30,6 +32,8 @@ _VERBS = (
     estimate,
     place,
     compare,
+    why_not,
+    sensitivity,
     collective,
     schedule,
     rematerialise,

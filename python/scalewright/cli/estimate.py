@@ -24,6 +24,8 @@ COUNTS = {
     "interleave": "model chunks per stage (what the schedule needs)",
     "zero-group": "ranks over which ZeRO shards (all replicas)",
     "tensor-chunks": "chunks of a forward product that its tensor collective runs under (1)",
+    "first-layers": "layers of the first virtual stage (as many as the others)",
+    "last-layers": "layers of the last virtual stage (as many as the others)",
     "offload-activations": "percent of the layers' kept activations in host memory (0)",
 }
 FLAGS = {
@@ -81,6 +83,16 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="order of micro-batches (1f1b; interleaved with --interleave); "
         "`scalewright schedule --list` names all",
+    )
+    plan.add_argument(
+        "--axis-order",
+        metavar="ORDER",
+        help="axes from the innermost on the fabric out (tensor-context-data-pipeline)",
+    )
+    plan.add_argument(
+        "--collectives",
+        metavar="ALGORITHM",
+        help="algorithm of all-reduces between replicas, as ring (auto: the library's choice)",
     )
     for name, meaning in FLAGS.items():
         plan.add_argument(f"--{name}", action=BooleanOptionalAction, default=None, help=meaning)

@@ -8,8 +8,10 @@ from scalewright.cli.job_options import add_job_options, add_output_options, job
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from scalewright.cli.verb import Verbs
+    from scalewright.planning import Robust, Search
 
 OBJECTIVES = ("time", "memory", "energy")
 INTERRUPTED = 130
@@ -41,6 +43,20 @@ def add(verbs: Verbs) -> None:
         "wherever they could be among the best, or never",
     )
     _add_means(parser)
+    robust = parser.add_argument_group("robust choice")
+    robust.add_argument(
+        "--robust",
+        action="store_true",
+        help="price the best plans under draws of the machines' constants",
+    )
+    robust.add_argument(
+        "--uncertainty",
+        metavar="FILE",
+        help="TOML file with a table `uncertainty` of shares by constant (docs/robustness.md)",
+    )
+    robust.add_argument("--samples", type=int, default=256, metavar="N", help="draws (256)")
+    robust.add_argument("--seed", type=int, default=0, metavar="N", help="which draws (0)")
+    robust.add_argument("--pool", type=int, default=200, metavar="K", help="plans compared (200)")
     add_output_options(parser)
     parser.set_defaults(run=run)
 
@@ -85,14 +101,36 @@ def run(options: argparse.Namespace) -> int:
     if winner and options.export:
         shown = show_estimate_extras(winner, options)
         return INTERRUPTED if found.stopped else shown
+    wanted = options.robust and winner and not found.stopped
+    robust = _robust(options, found, fix) if wanted else None
     if options.json:
-        show_json(found.to_dict(), winner if options.explain else None)
+        answer = found.to_dict()
+        if robust is not None:
+            answer["robust"] = dict(robust.values)
+        show_json(answer, winner if options.explain else None)
     else:
-        from scalewright.report import console, show_search
+        from scalewright.report import console, show_robust, show_search
 
         show_search(found, console(), stages=options.stages)
+        if robust is not None:
+            show_robust(robust, console())
         if winner and options.explain:
             show_estimate_extras(winner, options)
     if found.stopped:
         return INTERRUPTED
     return 0 if found.feasible else 3
+
+
+def _robust(options: argparse.Namespace, found: Search, fix: Mapping[str, object]) -> Robust:
+    """Price the best plans under draws of the constants."""
+    from scalewright.cli.output import progress_bar
+    from scalewright.planning import robust_job, uncertainty_of
+
+    asked: dict[str, object] = {
+        "uncertainty": uncertainty_of(options.uncertainty),
+        "samples": options.samples,
+        "seed": options.seed,
+        "pool": options.pool,
+    }
+    with progress_bar("pricing draws") as progress:
+        return robust_job(found.job, asked, fix, progress)

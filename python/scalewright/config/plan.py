@@ -66,6 +66,14 @@ class Plan:
     """Optimizer state and master weights in host memory, updated there."""
     offload_activations: int = 0
     """Percent of the layers' kept activations in host memory between the passes."""
+    axis_order: str = "tensor-context-data-pipeline"
+    """Axes from the innermost on the fabric out; context and data stay next to one another."""
+    first_layers: int = 0
+    """Layers of the first virtual stage; 0: as many as the others."""
+    last_layers: int = 0
+    """Layers of the last virtual stage; 0: as many as the others."""
+    collectives: str = "auto"
+    """Algorithm of all-reduces between replicas: `auto`, or a name such as `ring`."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields, as the engine reads them."""

@@ -56,6 +56,7 @@ def _unwritten(plan: Mapping[str, Any]) -> list[tuple[bool, str, object, str]]:
         "overlap_expert": False,
         "offload_optimizer": False,
         "offload_activations": 0,
+        "collectives": "auto",
     }
     return [
         (plan[field] != plain, f"plan.{field}", plan[field], f"{plain}".lower())

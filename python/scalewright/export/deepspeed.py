@@ -10,7 +10,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from scalewright.export.layout import devices, node_devices, replicas, sharded_ranks, title
+from scalewright.export.layout import (
+    devices,
+    node_devices,
+    replicas,
+    sharded_ranks,
+    title,
+    wide_axes,
+)
 from scalewright.export.refusal import refuse_any
 
 if TYPE_CHECKING:
@@ -20,6 +27,7 @@ _PRECISIONS = ("fp32", "fp16", "bf16")
 _POSITIONS = ("learned", "rotary")
 _ACTIVATIONS = ("gelu", "swiglu")
 _NAME = "DeepSpeed"
+_ORDER = "tensor-context-data-pipeline"
 
 
 def configuration(
@@ -61,6 +69,16 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
     special += ["attention_pattern"] if windows else []
     partial = zero > 0 and sharded_ranks(plan) != replicas(plan)
     rules = [
+        (
+            wide_axes(plan, plan["axis_order"]) != wide_axes(plan, _ORDER),
+            "plan.axis_order",
+            plan["axis_order"],
+            f"{_ORDER}, which is DeepSpeed's own",
+        ),
+        *(
+            (plan[end] != 0, f"plan.{end}", plan[end], "0, since DeepSpeed deals layers itself")
+            for end in ("first_layers", "last_layers")
+        ),
         (model["family"] != "decoder", "model.family", model["family"], "decoder"),
         (bool(special), "model", ", ".join(special), "dense layers of plain, full attention"),
         (position not in _POSITIONS, "model.position", position, ", ".join(_POSITIONS)),

@@ -12,16 +12,34 @@ _NODE = 8
 """Devices of a usual node; the written files let the user change it."""
 
 
-def layer_split(layers: int, pipeline: int, chunks: int) -> tuple[int, int, int]:
+def layer_split(
+    layers: int, pipeline: int, chunks: int, ends: tuple[int, int] = (0, 0)
+) -> tuple[int, int, int]:
     """Return the layers of the first, of every middle and of the last virtual stage.
 
-    The rule of the engine: all get `ceil(layers / stages)`, and the two ends share what is then
-    too much, the last one first.
+    The rule of the engine: ends that are given (above 0) hold so many, the others share the rest.
+    Without any, all get `ceil(layers / stages)`, and the two ends share what is then too much, the
+    last one first.
     """
     stages = pipeline * chunks
+    if any(ends):
+        others = stages - sum(end > 0 for end in ends)
+        middle = (layers - sum(ends)) // others if others else max(ends)
+        return ends[0] or middle, middle, ends[1] or middle
     middle = -(-layers // stages)
     less = middle * stages - layers
     return middle - less // 2, middle, middle - (less + 1) // 2
+
+
+def plan_split(plan: Mapping[str, Any], layers: int) -> tuple[int, int, int]:
+    """Return how a plan deals layers: those of the first, of every middle and of the last stage."""
+    ends = plan["first_layers"], plan["last_layers"]
+    return layer_split(layers, plan["pipeline"], plan["interleave"], ends)
+
+
+def wide_axes(plan: Mapping[str, Any], order: str) -> list[str]:
+    """Return the axes of an order that have several ranks: the others may stand anywhere."""
+    return [axis for axis in order.split("-") if plan[axis] > 1]
 
 
 def devices(plan: Mapping[str, Any]) -> int:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from scalewright.export.layout import devices, layer_split, replicas, sharded_ranks, title
+from scalewright.export.layout import (
+    devices,
+    plan_split,
+    replicas,
+    sharded_ranks,
+    title,
+    wide_axes,
+)
 from scalewright.export.refusal import refuse_any
 
 if TYPE_CHECKING:
@@ -25,6 +32,7 @@ _PARAMETERS = {"fp32": "float32", "bf16": "bfloat16", "fp8": "bfloat16", "mxfp8"
 _QUANTIZED = {"fp8": "quantize.linear.float8", "mxfp8": "quantize.linear.mx"}
 _OPTIMIZERS = {"adam": "AdamW"}
 _NAME = "torchtitan"
+_ORDER = "tensor-context-data-pipeline"
 
 
 def job_file(
@@ -63,7 +71,21 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
     gradient, optimizer = training.get("gradient", "fp32"), training.get("optimizer", "adam")
     precision = training.get("precision", "bf16")
     replicated = zero == 0 and replicas(plan) > 1
+    first, middle, last = plan_split(plan, model["layers"])
+    more = plan["pipeline"] > 1 and max(first, last) > middle
     rules = [
+        (
+            wide_axes(plan, plan["axis_order"]) != wide_axes(plan, _ORDER),
+            "plan.axis_order",
+            plan["axis_order"],
+            f"{_ORDER}, which is torchtitan's own",
+        ),
+        (
+            more,
+            "plan.first_layers" if first > middle else "plan.last_layers",
+            max(first, last),
+            f"up to {middle}, since ends may hold fewer layers than other stages but not more",
+        ),
         (model["family"] != "decoder", "model.family", model["family"], "decoder"),
         (bool(training.get("forward_only")), "training.forward_only", True, "false"),
         (precision not in _PARAMETERS, "training.precision", precision, ", ".join(_PARAMETERS)),
@@ -131,7 +153,7 @@ def _parallelism(plan: Mapping[str, Any], model: Mapping[str, Any]) -> Section:
         if plan["expert"] > 1:
             values["expert_tensor_parallel_degree"] = plan["expert_tensor"] or plan["tensor"]
     if plan["pipeline"] > 1:
-        first, middle, last = layer_split(model["layers"], plan["pipeline"], plan["interleave"])
+        first, middle, last = plan_split(plan, model["layers"])
         values |= {
             "pipeline_parallel_schedule": _SCHEDULES[plan["schedule"]],
             "pipeline_parallel_microbatch_size": plan["micro_batch"],

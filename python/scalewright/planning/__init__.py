@@ -77,6 +77,16 @@ from scalewright.planning.rematerialising import (
     rematerialise_job,
     rematerialise_stage,
 )
+from scalewright.planning.robustness import (
+    Robust,
+    Sensitivity,
+    constants,
+    robust,
+    robust_job,
+    sensitivity,
+    sensitivity_job,
+    uncertainty_of,
+)
 from scalewright.planning.schedule_answer import Operations, Schedule, ScheduleRule
 from scalewright.planning.schedules import schedule, schedules
 from scalewright.planning.serving import (
@@ -99,6 +109,7 @@ from scalewright.planning.step import SimulatedStep, simulate_job, simulate_step
 from scalewright.planning.swarming import Swarm, SwarmStage, swarm, swarm_utilization
 from scalewright.planning.timeline import CATEGORIES, Flow, Row, Span, Timeline, joined
 from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
+from scalewright.planning.why_not import WhyNot, why_not, why_not_job
 
 __all__ = [
     "CATEGORIES",
@@ -142,10 +153,12 @@ __all__ = [
     "Recomputation",
     "Rematerialisation",
     "Retained",
+    "Robust",
     "Row",
     "Schedule",
     "ScheduleRule",
     "Search",
+    "Sensitivity",
     "ServingBlock",
     "SimulatedCollective",
     "SimulatedMsccl",
@@ -161,6 +174,7 @@ __all__ = [
     "Timeline",
     "TokenSlices",
     "UnevenAllToAll",
+    "WhyNot",
     "assign",
     "assign_with_highs",
     "averaging",
@@ -170,6 +184,7 @@ __all__ = [
     "collective_on_links",
     "compare",
     "compressed_all_reduce",
+    "constants",
     "controller",
     "controllers",
     "embedding_cache",
@@ -198,10 +213,14 @@ __all__ = [
     "rematerialise_job",
     "rematerialise_stage",
     "retained",
+    "robust",
+    "robust_job",
     "schedule",
     "schedules",
     "search",
     "search_job",
+    "sensitivity",
+    "sensitivity_job",
     "serving_blocks",
     "serving_problem",
     "simulate_cache",
@@ -215,5 +234,8 @@ __all__ = [
     "swarm_utilization",
     "system",
     "token_slices",
+    "uncertainty_of",
     "uneven_all_to_all",
+    "why_not",
+    "why_not_job",
 ]

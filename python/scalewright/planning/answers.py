@@ -115,6 +115,23 @@ class Comparison:
         rows = [_term(name, ours.get(name), theirs.get(name)) for name in {**ours, **theirs}]
         return sorted(rows, key=lambda row: -abs(row["difference_s"]))
 
+    def memory(self) -> list[dict[str, Any]]:
+        """Return the bytes of the fullest device by class, in the order of the classes."""
+        ours, theirs = (
+            max(one.values["memory"], key=lambda stage: stage["total_bytes"])
+            for one in (self.first, self.second)
+        )
+        return [
+            {
+                "class": name.removesuffix("_bytes"),
+                "first_bytes": first,
+                "second_bytes": theirs[name],
+                "difference_bytes": theirs[name] - first,
+            }
+            for name, first in ours.items()
+            if name.endswith("_bytes")
+        ]
+
     def plan_differences(self) -> dict[str, tuple[Any, Any]]:
         """Return the fields in which the plans differ, with both values."""
         ours, theirs = self.first.values["plan"], self.second.values["plan"]
@@ -128,6 +145,7 @@ class Comparison:
             "second": dict(self.second.values),
             "plan_differences": self.plan_differences(),
             "terms": self.terms(),
+            "memory": self.memory(),
         }
 
 

@@ -9,11 +9,13 @@ from scalewright.report.estimate import show_estimate, show_explanation
 from scalewright.report.offload import show_largest, show_offload
 from scalewright.report.placement import show_placement
 from scalewright.report.rematerialise import show_rematerialisation
+from scalewright.report.robustness import show_robust, show_sensitivity
 from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
 from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
+from scalewright.report.why_not import show_why_not
 
 __all__ = [
     "console",
@@ -29,9 +31,12 @@ __all__ = [
     "show_offload",
     "show_placement",
     "show_rematerialisation",
+    "show_robust",
     "show_rules",
     "show_schedules",
     "show_search",
+    "show_sensitivity",
     "show_serving",
     "show_simulated_step",
+    "show_why_not",
 ]

@@ -37,7 +37,7 @@ def show_comparison(both: Comparison, screen: Console) -> None:
     heading(screen, "Time")
     show_differences(both, screen, ("A", "B"))
     heading(screen, "Memory of the fullest device, GiB")
-    _show_memory(both, screen)
+    show_memory_difference(both, screen, ("A", "B"))
     show_stamp(both.first.job, screen)
 
 
@@ -78,12 +78,12 @@ def _three(first: float, second: float, unit_s: float) -> tuple[str, str, str]:
     return f"{first / unit_s:,.3f}", f"{second / unit_s:,.3f}", shown
 
 
-def _show_memory(both: Comparison, screen: Console) -> None:
-    stages = [
-        max(one.values["memory"], key=lambda line: line["total_bytes"])
-        for one in (both.first, both.second)
-    ]
-    rows = table("class", "A", "B")
-    for kind in CLASSES:
-        rows.add_row(kind, *(q.gib(stage[f"{kind}_bytes"]) for stage in stages))
+def show_memory_difference(both: Comparison, screen: Console, names: tuple[str, str]) -> None:
+    """Print the memory of both plans' fullest devices by class, in GiB."""
+    rows = table("class", *names)
+    for line in both.memory():
+        # host memory is none of the device's
+        if line["class"] in CLASSES:
+            first, second = (line[f"{which}_bytes"] for which in ("first", "second"))
+            rows.add_row(line["class"], q.gib(first), q.gib(second))
     screen.print(rows)

@@ -26,7 +26,7 @@ def show_estimate(priced: Estimate, screen: Console, stages: str = "ends") -> No
     screen.print(f"plan: {plan_line(values['plan'])}; {values['micro_batches']:,} micro-batches")
     if values["shortfall"] is not None:
         heading(screen, "Infeasible: the plan does not fit")
-        _show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)
+        show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)
     show_speed(priced, screen)
     show_time(priced, screen)
     show_memory(priced, screen, stages)
@@ -34,7 +34,8 @@ def show_estimate(priced: Estimate, screen: Console, stages: str = "ends") -> No
     show_stamp(priced.job, screen)
 
 
-def _show_shortfall(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:
+def show_shortfall(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:
+    """Print what a plan lacks and the cheapest change that fits."""
     show_missing(shortfall, stages, screen)
     if shortfall["remedy"] is None:
         screen.print("no change of one field makes it fit; `scalewright plan` searches them all")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.measure import Measurement
 
+from scalewright.config import Plan
 from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
 
@@ -46,8 +47,20 @@ def plan_line(plan: Mapping[str, Any]) -> str:
         parts.append("offload optimizer")
     if plan["offload_activations"] > 0:
         parts.append(f"offload {plan['offload_activations']}% of activations")
+    parts += _placed(plan)
     parts += [f"no {name.replace('_', ' ')}" for name, on in _OVERLAPS.items() if plan[name] != on]
     return ", ".join(parts)
+
+
+def _placed(plan: Mapping[str, Any]) -> list[str]:
+    """Return where ranks lie, what the ends hold and how replicas sum, where not as usual."""
+    order, ends = plan["axis_order"], (plan["first_layers"], plan["last_layers"])
+    parts = [] if order == Plan.axis_order else [f"order {order}"]
+    if any(ends):
+        parts.append("layers " + " ... ".join(str(end or "even") for end in ends))
+    if plan["collectives"] != Plan.collectives:
+        parts.append(f"all-reduce {plan['collectives']}")
+    return parts
 
 
 def show_plans(best: Sequence[Estimate], screen: Console) -> None:

@@ -49,7 +49,7 @@ SWITCHES = frozenset(
     qk-layernorm quick-geglu recompute-activations sequence-parallel squared-relu swiglu
     torch-fsdp2-no-reshard-after-forward untie-embeddings-and-output-weights use-custom-fsdp
     use-distributed-optimizer use-flash-attn use-legacy-models use-megatron-fsdp
-    use-rotary-position-embeddings use-torch-fsdp2
+    use-rotary-position-embeddings use-torch-fsdp2 use-tp-pp-dp-mapping
     """)
 )
 """Arguments without a value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scalewright.export.layout import layer_split, replicas, sharded_ranks
+from scalewright.export.layout import plan_split, replicas, sharded_ranks, wide_axes
 from scalewright.export.refusal import refuse_any
 
 if TYPE_CHECKING:
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
 """Sharding strategy of Megatron-FSDP by ZeRO stage."""
+
+ORDERS = {
+    "tensor-context-data-pipeline": None,
+    "tensor-pipeline-context-data": "use-tp-pp-dp-mapping",
+}
+"""Switch that asks for an order of axes; with it context ranks lie inside of stages."""
 
 _NAME = "Megatron-LM"
 
@@ -37,6 +43,9 @@ def plan_arguments(
         arguments["expert-tensor-parallel-size"] = plan["expert_tensor"] or plan["tensor"]
     if plan["sequence_parallel"]:
         arguments["sequence-parallel"] = True
+    switch = _order_switch(plan)
+    if switch:
+        arguments[switch] = True
     arguments |= _stages(plan, model["layers"]) | _sharding(plan)
     if plan["recompute"] != "none":
         arguments["recompute-granularity"] = plan["recompute"]
@@ -50,6 +59,10 @@ def _refuse_unknown_choices(
 ) -> None:
     pipeline, zero, context = plan["pipeline"], plan["zero"], plan["context"]
     interleaved = plan["interleave"] > 1
+    split = plan_split(plan, model["layers"])
+    dealt = plan_split({**plan, "first_layers": 0, "last_layers": 0}, model["layers"])
+    expert_ranks = plan["expert"] * (plan["expert_tensor"] or plan["tensor"])
+    mapped = _order_switch(plan)
     fp16_experts = training.get("precision") == "fp16" and plan["expert"] > 1
     rules = [
         (
@@ -63,6 +76,24 @@ def _refuse_unknown_choices(
             "overlap_pipeline",
             False,
             "true, since interleaving over 2 stages always overlaps its sends",
+        ),
+        (
+            interleaved and split != dealt,
+            "first_layers" if plan["first_layers"] else "last_layers",
+            plan["first_layers"] or plan["last_layers"],
+            "0 with chunks, since Megatron-LM counts layers of the ends by rank",
+        ),
+        (
+            mapped == "",
+            "axis_order",
+            plan["axis_order"],
+            ", ".join(ORDERS) + " (with one context rank)",
+        ),
+        (
+            bool(mapped) and bool(model.get("experts")) and expert_ranks != plan["tensor"],
+            "axis_order",
+            plan["axis_order"],
+            "an order with pipeline last, unless expert x expert_tensor is tensor",
         ),
         (
             zero > 1 and pipeline > 1,
@@ -104,10 +135,19 @@ def _refuse_unknown_choices(
     refuse_any(_NAME, [(broken, f"plan.{f}", got, ok) for broken, f, got, ok in rules])
 
 
+def _order_switch(plan: Mapping[str, Any]) -> str | None:
+    """Return the switch for the order of axes: None where it needs none, "" where none exists."""
+    wide = wide_axes(plan, plan["axis_order"])
+    for order, switch in ORDERS.items():
+        if wide == wide_axes(plan, order) and not (switch and plan["context"] > 1):
+            return switch
+    return ""
+
+
 def _stages(plan: Mapping[str, Any], layers: int) -> Arguments:
     if plan["pipeline"] == 1:
         return {}
-    first, middle, last = layer_split(layers, plan["pipeline"], plan["interleave"])
+    first, middle, last = plan_split(plan, layers)
     arguments: Arguments = {}
     if plan["interleave"] > 1:
         arguments["num-layers-per-virtual-pipeline-stage"] = middle
@@ -118,7 +158,7 @@ def _stages(plan: Mapping[str, Any], layers: int) -> Arguments:
             arguments["account-for-loss-in-pipeline-split"] = True
         if not plan["overlap_pipeline"]:
             arguments["no-overlap-p2p-communication"] = True
-    elif last < middle:
+    elif (first, last) != (middle, middle):
         arguments["decoder-first-pipeline-num-layers"] = first
         arguments["decoder-last-pipeline-num-layers"] = last
     return arguments

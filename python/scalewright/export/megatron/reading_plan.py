@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from scalewright.export.layout import layer_split
-from scalewright.export.megatron.plan_arguments import STRATEGIES
+from scalewright.export.megatron.plan_arguments import ORDERS, STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,8 +48,19 @@ def read_plan(options: Options) -> dict[str, Any]:
             allowed = f"sizes whose product ({ranks}) divides the {options.devices} devices"
             raise options.wrong(name="tensor-model-parallel-size", allowed=allowed)
         plan["data"] = options.devices // ranks
-    plan |= _schedule(options, plan["pipeline"])
+    plan |= _order(options, plan) | _schedule(options, plan["pipeline"])
     return plan | _sharding(options, plan)
+
+
+def _order(options: Options, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Read which axis lies inside of which, where that matters."""
+    mapped = [order for order, switch in ORDERS.items() if switch and options.has(switch)]
+    if not mapped or plan["pipeline"] == 1 or plan.get("data") == 1:
+        return {}
+    if plan["context"] > 1:
+        allowed = f"1 with --{ORDERS[mapped[0]]}: a plan keeps context and data side by side"
+        raise options.wrong(name="context-parallel-size", allowed=allowed)
+    return {"axis_order": mapped[0]}
 
 
 def _recompute(options: Options) -> str:
@@ -63,9 +74,8 @@ def _recompute(options: Options) -> str:
 
 def _schedule(options: Options, pipeline: int) -> dict[str, Any]:
     chunks = _chunks(options, pipeline) if pipeline > 1 else 1
-    _note_other_split(options, pipeline, chunks)
     interleaved = chunks > 1
-    return {
+    return _ends(options, pipeline, chunks) | {
         "interleave": chunks,
         "schedule": "interleaved" if interleaved else "1f1b",
         "overlap_pipeline": interleaved and not options.has("no-overlap-p2p-communication"),
@@ -101,23 +111,22 @@ def _layout_chunks(options: Options, pipeline: int) -> int:
     return chunks
 
 
-def _note_other_split(options: Options, pipeline: int, chunks: int) -> None:
-    """Note arguments that deal the layers unlike the engine does."""
+def _ends(options: Options, pipeline: int, chunks: int) -> dict[str, Any]:
+    """Read the layers of the ends; note arguments that deal them as no plan does."""
     layers = options.count("num-layers")
     first, middle, last = layer_split(layers, pipeline, chunks)
     if options.has(*_FIRST_LAST):
-        rest = max(pipeline - 2, 1)
-        even = (layers - first - last) // rest if pipeline > 2 else middle
-        asked = [
-            options.count(name, usual)
-            for name, usual in zip(_FIRST_LAST, (even, even), strict=True)
-        ]
-        if asked != [first, last]:
+        given = [options.count(name) if options.has(name) else 0 for name in _FIRST_LAST]
+        if chunks > 1 or pipeline == 1:
+            # of several chunks it counts the layers of a rank, which all its chunks share
             options.drop(*_FIRST_LAST)
+        elif layer_split(layers, pipeline, 1, (given[0], given[1])) != (first, middle, last):
+            return {"first_layers": given[0], "last_layers": given[1]}
     elif options.has(*_ENDS):
         less = [int(options.has(name)) for name in _ENDS]
         if less != [middle - first, middle - last]:
             options.drop(*_ENDS)
+    return {}
 
 
 def _sharding(options: Options, plan: Mapping[str, Any]) -> dict[str, Any]:

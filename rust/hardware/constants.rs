@@ -1,0 +1,392 @@
+//! Which numbers of a cluster does pricing read, by what name, and what is the cluster with some of them scaled?
+
+use super::cluster::Cluster;
+use super::device::{AttentionModel, Device, MatmulModel};
+use super::level::Level;
+use super::library::Library;
+use super::path::Path;
+use super::system::Host;
+use super::tier::MemoryTier;
+use crate::units::{BytesPerSecond, Dtype};
+use serde::Serialize;
+use std::fmt::Arguments;
+use std::ops::Mul;
+
+/// What a larger value of a constant means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Something a second: a larger one makes steps shorter.
+    Rate,
+    /// A rate over another, which may be more than 1: a larger one makes steps shorter.
+    Ratio,
+    /// A share of a rate, at most 1: a larger one makes steps shorter.
+    Share,
+    /// Seconds that something takes: a larger one makes steps longer.
+    Time,
+    /// Seconds until something slows down: a larger one makes steps shorter.
+    Grace,
+    /// What is paid beside the work, as a share, a count or bytes: a larger one makes steps longer or
+    /// memory fuller.
+    Overhead,
+    /// Bytes that there is room for: a larger one makes steps shorter or lets more plans fit.
+    Size,
+}
+
+impl Kind {
+    /// True where a larger value is never worse.
+    pub const fn larger_is_better(self) -> bool {
+        !matches!(self, Self::Time | Self::Overhead)
+    }
+}
+
+/// A number of a cluster that pricing reads.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Constant {
+    /// Its dotted name, as `device.memory.bandwidth` or `fabric.nvswitch.latency`.
+    pub name: String,
+    /// Its value, the sustained one of a rate.
+    pub value: f64,
+    /// The unit of the value.
+    pub unit: &'static str,
+    /// What a larger value means.
+    pub kind: Kind,
+}
+
+impl Constant {
+    /// The factor that scaling by `factor` amounts to: a share stays at most 1.
+    pub fn applied(&self, factor: f64) -> f64 {
+        limited(self.kind, self.value, factor)
+    }
+}
+
+/// Unit and kind of a constant.
+type Sort = (&'static str, Kind);
+
+/// The protocols of a library, as its fields are called.
+const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
+
+/// The formats of products that a step may run, as `workload::Precision` names them.
+const MULTIPLIED: [Dtype; 5] = [
+    Dtype::Fp32,
+    Dtype::Bf16,
+    Dtype::Fp16,
+    Dtype::Fp8,
+    Dtype::Mxfp8,
+];
+
+const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
+const TRAFFIC: Sort = ("bytes/s", Kind::Rate);
+const RATIO: Sort = ("rate/rate", Kind::Ratio);
+const SHARE: Sort = ("share", Kind::Share);
+const SECONDS: Sort = ("s", Kind::Time);
+const GRACE: Sort = ("s", Kind::Grace);
+const ELEMENTS: Sort = ("elements", Kind::Overhead);
+const PART: Sort = ("share", Kind::Overhead);
+const UNITS: Sort = ("units", Kind::Overhead);
+const TAKEN: Sort = ("bytes", Kind::Overhead);
+const ROOM: Sort = ("bytes", Kind::Size);
+
+impl Cluster {
+    /// Every number that the time and the memory of a step depend on, in a fixed order.
+    ///
+    /// Two that act as their product alone are one constant: a bandwidth stands for bandwidth times
+    /// efficiency (over oversubscription), read and written. So are those that belong together: a
+    /// link's bandwidth and what channels drive of it, the start-up times of a library's protocols, a
+    /// latency and the steps that are multiples of it, latency and round trip of a wide area, window and
+    /// segment of its flows. Numbers that are 0 are left out, and so are counts that are known (devices,
+    /// units, channels), energy and prices, formats in which no step multiplies, and tiers and paths
+    /// behind the host: plans are priced without them.
+    pub fn constants(&self) -> Vec<Constant> {
+        let mut all = Vec::new();
+        Walk {
+            visit: &mut |name, value, (unit, kind)| {
+                let name = name.to_string();
+                all.push(Constant {
+                    name,
+                    value,
+                    unit,
+                    kind,
+                });
+                1.0
+            },
+        }
+        .cluster(&mut self.clone());
+        all
+    }
+
+    /// The same cluster with each constant times its factor, given in the order of `constants`; those
+    /// without a factor stay.
+    pub fn scaled(&self, factors: &[f64]) -> Self {
+        let mut scaled = self.clone();
+        let mut left = factors.iter().copied();
+        Walk {
+            visit: &mut |_, _, _| left.next().unwrap_or(1.0),
+        }
+        .cluster(&mut scaled);
+        scaled
+    }
+}
+
+fn limited(kind: Kind, value: f64, factor: f64) -> f64 {
+    if kind == Kind::Share {
+        factor.min(1.0 / value)
+    } else {
+        factor
+    }
+}
+
+/// Scales a quantity.
+fn scale<T: Copy + Mul<f64, Output = T>>(quantity: &mut T, factor: f64) {
+    *quantity = *quantity * factor;
+}
+
+/// Which rates of products a step may read on a device.
+#[derive(Default)]
+struct Reads {
+    peaks: Vec<Dtype>,
+    efficiencies: Vec<Dtype>,
+    /// The efficiency of formats without one of their own.
+    other: bool,
+    /// The vector engine's peak, for formats that the matrix engine lacks.
+    vector: bool,
+}
+
+impl Reads {
+    fn of(device: &Device) -> Self {
+        let mut reads = Self::default();
+        for asked in MULTIPLIED {
+            let engine = device.engine_format(asked);
+            // exponentials of attention scores run at the rate of bf16 in any job
+            let vector = engine.is_none() && matches!(asked, Dtype::Fp32 | Dtype::Bf16);
+            reads.vector |= vector;
+            reads.peaks.extend(engine);
+            let listed = |d: &Dtype| device.matmul.efficiency.contains_key(d);
+            let own = [Some(asked), engine].into_iter().flatten().find(listed);
+            reads.other |= own.is_none() && (engine.is_some() || vector);
+            reads.efficiencies.extend(own);
+        }
+        reads
+    }
+}
+
+/// Passes over all constants of a cluster; `visit` is told of each and says its factor.
+struct Walk<'a> {
+    visit: &'a mut dyn FnMut(Arguments, f64, Sort) -> f64,
+}
+
+impl Walk<'_> {
+    /// The factor of one constant.
+    fn factor(&mut self, name: Arguments, value: f64, sort: Sort) -> f64 {
+        if value > 0.0 {
+            limited(sort.1, value, (self.visit)(name, value, sort))
+        } else {
+            1.0
+        }
+    }
+
+    /// Scales one plain number by its factor.
+    fn number(&mut self, name: Arguments, number: &mut f64, sort: Sort) {
+        *number *= self.factor(name, *number, sort);
+    }
+
+    fn cluster(&mut self, cluster: &mut Cluster) {
+        self.device(&mut cluster.device);
+        for level in &mut cluster.system.levels {
+            self.level(level);
+        }
+        let system = &mut cluster.system;
+        let mut next = system.host.as_ref().and_then(|host| host.behind.clone());
+        if let Some(host) = &mut system.host {
+            self.host(host);
+        }
+        // a chain has at most as many links as there are paths
+        for _ in 0..system.paths.len() {
+            let path = system.paths.iter_mut();
+            let Some(path) = path
+                .into_iter()
+                .find(|path| Some(&path.name) == next.as_ref())
+            else {
+                break;
+            };
+            self.path(path);
+            next.clone_from(&path.behind);
+        }
+    }
+
+    fn device(&mut self, device: &mut Device) {
+        let reads = Reads::of(device);
+        for (dtype, peak) in &mut device.matrix {
+            if !reads.peaks.contains(dtype) {
+                continue;
+            }
+            let name = dtype.name();
+            let factor = self.factor(
+                format_args!("device.matrix_peak.{name}"),
+                peak.value(),
+                ARITHMETIC,
+            );
+            scale(peak, factor);
+        }
+        if reads.vector {
+            let vector = device.vector.value();
+            let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
+            scale(&mut device.vector, factor);
+        }
+        self.matmul(&mut device.matmul, &reads);
+        self.attention(&mut device.attention);
+        let launch = device.launch_overhead.value();
+        let factor = self.factor(format_args!("device.launch_overhead"), launch, SECONDS);
+        scale(&mut device.launch_overhead, factor);
+        let units = &mut device.communication_units;
+        self.number(format_args!("device.communication_units"), units, UNITS);
+        let spread = &mut device.speed_spread;
+        self.number(format_args!("device.speed_spread"), spread, PART);
+        let reserved = device.reserved_memory.value();
+        let factor = self.factor(format_args!("device.reserved_memory"), reserved, TAKEN);
+        scale(&mut device.reserved_memory, factor);
+        if let Some(main) = device.tiers.last_mut() {
+            self.tier("device.memory", main);
+        }
+        if let Some(cache) = device.cache_mut() {
+            self.tier("device.cache", cache);
+        }
+    }
+
+    fn matmul(&mut self, model: &mut MatmulModel, reads: &Reads) {
+        for (dtype, efficiency) in &mut model.efficiency {
+            if !reads.efficiencies.contains(dtype) {
+                continue;
+            }
+            let name = dtype.name();
+            let name = format_args!("device.matmul.efficiency.{name}");
+            self.number(name, efficiency, SHARE);
+        }
+        if reads.other {
+            let name = format_args!("device.matmul.efficiency.other");
+            self.number(name, &mut model.default_efficiency, SHARE);
+        }
+        let tile = &mut model.tile_overhead;
+        self.number(format_args!("device.matmul.tile_overhead"), tile, ELEMENTS);
+        let depth = &mut model.depth_overhead;
+        let name = format_args!("device.matmul.depth_overhead");
+        self.number(name, depth, ELEMENTS);
+        let throttle = &mut model.throttle;
+        self.number(format_args!("device.matmul.throttle"), throttle, PART);
+        let time = model.throttle_time.value();
+        let name = format_args!("device.matmul.throttle_time");
+        let factor = self.factor(name, time, GRACE);
+        scale(&mut model.throttle_time, factor);
+        let split = model.split_overhead.value();
+        let name = format_args!("device.matmul.split_overhead");
+        let factor = self.factor(name, split, SECONDS);
+        scale(&mut model.split_overhead, factor);
+    }
+
+    fn attention(&mut self, model: &mut AttentionModel) {
+        for (name, number, sort) in [
+            ("forward_efficiency", &mut model.forward_efficiency, SHARE),
+            ("backward_efficiency", &mut model.backward_efficiency, SHARE),
+            ("score_overhead", &mut model.score_overhead, ELEMENTS),
+            ("key_overhead", &mut model.key_overhead, ELEMENTS),
+        ] {
+            self.number(format_args!("device.attention.{name}"), number, sort);
+        }
+    }
+
+    fn tier(&mut self, at: &str, tier: &mut MemoryTier) {
+        let rate = tier.sustained().value();
+        let factor = self.factor(format_args!("{at}.bandwidth"), rate, TRAFFIC);
+        scale(&mut tier.bandwidth, factor);
+        let alone = [&mut tier.read_bandwidth, &mut tier.write_bandwidth];
+        for rate in alone.into_iter().flatten() {
+            scale(rate, factor);
+        }
+        let capacity = tier.capacity.value();
+        let factor = self.factor(format_args!("{at}.capacity"), capacity, ROOM);
+        scale(&mut tier.capacity, factor);
+    }
+
+    fn level(&mut self, level: &mut Level) {
+        let mut library = *level.driven_by();
+        let at = level.name.as_str();
+        let rate = level.bandwidth.value() * level.efficiency / level.oversubscription;
+        let factor = self.factor(format_args!("fabric.{at}.bandwidth"), rate, TRAFFIC);
+        scale(&mut level.bandwidth, factor);
+        if let Some(channels) = &mut library.channels {
+            scale(&mut channels.bandwidth, factor);
+        }
+        let latency = level.latency.value();
+        let factor = self.factor(format_args!("fabric.{at}.latency"), latency, SECONDS);
+        scale(&mut level.latency, factor);
+        if let Some(wide) = &mut level.wide_area {
+            scale(&mut wide.round_trip, factor);
+            let name = format_args!("fabric.{at}.window");
+            let factor = self.factor(name, wide.window.value(), ROOM);
+            scale(&mut wide.window, factor);
+            scale(&mut wide.segment, factor);
+            self.number(format_args!("fabric.{at}.loss"), &mut wide.loss, PART);
+        }
+        if let Some(optical) = &mut level.optical {
+            let name = format_args!("fabric.{at}.reconfiguration");
+            let factor = self.factor(name, optical.reconfiguration.value(), SECONDS);
+            scale(&mut optical.reconfiguration, factor);
+        }
+        if let Some(network) = &mut level.single_hop {
+            let name = format_args!("fabric.{at}.addition");
+            let factor = self.factor(name, network.addition.value(), TRAFFIC);
+            scale(&mut network.addition, factor);
+        }
+        self.library(at, &mut library, level.in_network_reduction);
+        level.library = Some(library);
+    }
+
+    fn library(&mut self, at: &str, library: &mut Library, reduces: bool) {
+        let lines = [
+            &mut library.low_latency,
+            &mut library.low_latency_128,
+            &mut library.simple,
+            &mut library.in_network,
+        ];
+        let longest = |most: f64, base: f64| most.max(base);
+        let longest = lines.iter().map(|l| l.base.value()).fold(0.0, longest);
+        let factor = self.factor(format_args!("fabric.{at}.startup"), longest, SECONDS);
+        for (line, name) in lines.into_iter().zip(PROTOCOLS) {
+            scale(&mut line.base, factor);
+            if reduces || name != "in_network" {
+                let name = format_args!("fabric.{at}.share.{name}");
+                self.number(name, &mut line.share, SHARE);
+            }
+        }
+        for (name, number, sort) in [
+            ("pairwise_share", &mut library.pairwise_share, RATIO),
+            ("busy_share", &mut library.busy_share, SHARE),
+            ("own_part", &mut library.own_part, PART),
+            ("issue", &mut library.issue, PART),
+        ] {
+            self.number(format_args!("fabric.{at}.{name}"), number, sort);
+        }
+    }
+
+    fn host(&mut self, host: &mut Host) {
+        let rate = host.link_bandwidth.value() * host.link_efficiency;
+        let factor = self.factor(format_args!("host.link.bandwidth"), rate, TRAFFIC);
+        scale(&mut host.link_bandwidth, factor);
+        let rate = host.memory_bandwidth.value() * host.memory_efficiency;
+        let factor = self.factor(format_args!("host.memory.bandwidth"), rate, TRAFFIC);
+        scale(&mut host.memory_bandwidth, factor);
+        let memory = host.memory.value();
+        let factor = self.factor(format_args!("host.memory.capacity"), memory, ROOM);
+        scale(&mut host.memory, factor);
+    }
+
+    fn path(&mut self, path: &mut Path) {
+        let [rate, _] = path.rates().map(BytesPerSecond::value);
+        let name = &path.name;
+        let factor = self.factor(format_args!("paths.{name}.bandwidth"), rate, TRAFFIC);
+        scale(&mut path.bandwidth, factor);
+        if let Some(rate) = &mut path.write_bandwidth {
+            scale(rate, factor);
+        }
+    }
+}

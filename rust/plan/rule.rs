@@ -1,0 +1,339 @@
+//! Which rules can a plan break, and what is said then?
+
+use super::axis_order::AxisOrder;
+use super::collectives::Collectives;
+use crate::collective::Algorithm;
+use crate::schedule::Kind as Schedule;
+use crate::schedule::Shape as PipelineShape;
+use crate::workload::Dim;
+use std::fmt;
+
+/// A rule that a plan breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// A field is zero or out of range.
+    Range(&'static str),
+    /// The axes do not multiply to the device count.
+    Devices {
+        /// Their product.
+        product: u64,
+        /// Devices of the job.
+        devices: u32,
+    },
+    /// A dim is not cut evenly.
+    Cut {
+        /// The plan field.
+        field: &'static str,
+        /// Its value.
+        degree: u32,
+        /// The dim.
+        dim: Dim,
+        /// Its size.
+        size: u64,
+    },
+    /// The layers do not deal out to the stages.
+    Layers {
+        /// Layers of the model.
+        layers: u64,
+        /// Virtual stages asked for.
+        stages: u64,
+    },
+    /// The layers that the plan gives to the ends leave some that do not deal out to the others.
+    Ends {
+        /// Layers of the model.
+        layers: u64,
+        /// Virtual stages, the ends included.
+        stages: u64,
+        /// `first_layers` and `last_layers`.
+        ends: [u32; 2],
+    },
+    /// The batch does not deal out to replicas and micro-batches.
+    Batch {
+        /// Sequences a step.
+        global_batch: u64,
+        /// data x micro-batch.
+        step: u64,
+    },
+    /// A sequence does not split evenly.
+    Sequence {
+        /// Tokens.
+        sequence: u64,
+        /// Ranks.
+        parts: u64,
+    },
+    /// The interleaved schedule and its chunks contradict each other or the micro-batches.
+    Interleave,
+    /// A schedule cannot run these stages, chunks or micro-batches.
+    Schedule {
+        /// The schedule.
+        schedule: Schedule,
+        /// Stages.
+        stages: u32,
+        /// Chunks per stage.
+        chunks: u32,
+        /// Micro-batches of a replica.
+        micro_batches: u32,
+    },
+    /// Experts are not spread evenly, or there are none.
+    Experts,
+    /// Sequence parallelism without tensor ranks, or experts under tensor ranks without it.
+    SequenceParallel,
+    /// The ZeRO group does not divide the replicas.
+    ZeroGroup,
+    /// The chunks of tensor-parallel products are too many or do not divide a micro-batch.
+    Chunks {
+        /// `tensor_chunks`.
+        chunks: u32,
+        /// Tokens of a micro-batch on a context rank.
+        tokens: u64,
+    },
+    /// Something is to lie in the memory of a host that is not known.
+    Host(&'static str),
+    /// Stages lie between the ranks over which whole experts are spread, so that those do not lie
+    /// evenly apart: the order, `expert`, and the tensor ranks or replicas inside the stages.
+    AxisOrder(AxisOrder, u32, u32),
+    /// The fields of recomputation contradict one another or the layers.
+    Recompute(&'static str),
+    /// The forced algorithm cannot sum over so many replicas, for want of what is said.
+    Collectives(Algorithm, u32, &'static str),
+}
+
+/// Most chunks of a product beside its collective: Transformer Engine's own splits stay below 16,
+/// and a chunk of a thousandth of the tokens fills no device.
+pub const MOST_CHUNKS: u32 = 64;
+
+impl Rule {
+    /// Families by which rejected plans are counted.
+    pub const FAMILIES: [&'static str; 15] = [
+        "field out of range",
+        "axes do not multiply to the devices",
+        "a dim does not divide",
+        "layers do not divide over stages",
+        "batch does not divide over replicas and micro-batches",
+        "sequence does not divide",
+        "the schedule needs other stages, chunks or micro-batches",
+        "experts do not divide over ranks",
+        "sequence parallelism does not fit the tensor ranks",
+        "ZeRO group does not divide the replicas",
+        "chunks do not divide a micro-batch's tokens",
+        "no host is known to offload to",
+        "stages lie between the ranks of experts",
+        "the algorithm cannot run on the replicas",
+        "the fields of recomputation contradict one another or the layers",
+    ];
+
+    /// Index into `FAMILIES`.
+    pub const fn family(&self) -> usize {
+        match self {
+            Self::Range(_) => 0,
+            Self::Devices { .. } => 1,
+            Self::Cut { .. } => 2,
+            Self::Layers { .. } | Self::Ends { .. } => 3,
+            Self::Batch { .. } => 4,
+            Self::Sequence { .. } => 5,
+            Self::Interleave | Self::Schedule { .. } => 6,
+            Self::Experts => 7,
+            Self::SequenceParallel => 8,
+            Self::ZeroGroup => 9,
+            Self::Chunks { .. } => 10,
+            Self::Host(_) => 11,
+            Self::AxisOrder(..) => 12,
+            Self::Collectives(..) => 13,
+            Self::Recompute(_) => 14,
+        }
+    }
+}
+
+const INTERLEAVE: &str = "interleave above 1 needs schedule = interleaved, pipeline above 1 and \
+    micro-batches in multiples of pipeline; gpipe and 1f1b need interleave = 1 and no overlap_pipeline";
+
+const EXPERTS: &str = "expert must divide the experts and the ranks of a stage; expert_tensor must \
+    be 1 or tensor; both need a model with experts";
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Range(field) => write!(out, "{field} is out of range"),
+            Self::Devices { product, devices } => {
+                let axes = "tensor x context x pipeline x data";
+                write!(out, "{axes} = {product} is not the {devices} devices")
+            }
+            Self::Cut {
+                field,
+                degree,
+                dim,
+                size,
+            } => undivided(out, field, u64::from(*degree), (dim_name(*dim), *size)),
+            Self::Layers { layers, stages } => {
+                undivided(out, "pipeline x interleave", *stages, ("layers", *layers))
+            }
+            Self::Ends {
+                layers,
+                stages,
+                ends,
+            } => ends_left(out, *layers, *stages, *ends),
+            Self::Batch { global_batch, step } => {
+                let batch = ("global_batch", *global_batch);
+                undivided(out, "data x micro_batch", *step, batch)
+            }
+            Self::Sequence { sequence, parts } => {
+                undivided(out, "context (x tensor)", *parts, ("sequence", *sequence))
+            }
+            Self::Interleave => out.write_str(INTERLEAVE),
+            Self::Schedule {
+                schedule,
+                stages,
+                chunks,
+                micro_batches,
+            } => {
+                let shape = PipelineShape::new(*stages, *chunks);
+                cannot_run(out, *schedule, shape, *micro_batches)
+            }
+            Self::Experts => out.write_str(EXPERTS),
+            Self::SequenceParallel => {
+                let need = "experts with tensor above 1 need it";
+                write!(out, "sequence_parallel needs tensor above 1, and {need}")
+            }
+            Self::Recompute(why) => out.write_str(why),
+            Self::ZeroGroup => {
+                out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
+            }
+            Self::Host(field) => write!(
+                out,
+                "{field} needs a host: the system has no [host] with memory, memory_bandwidth and \
+                 link_bandwidth"
+            ),
+            Self::AxisOrder(order, expert, inner) => uneven_experts(out, *order, *expert, *inner),
+            Self::Collectives(algorithm, ranks, need) => cannot_sum(out, *algorithm, *ranks, need),
+            Self::Chunks { chunks, tokens } => write!(
+                out,
+                "tensor_chunks = {chunks} must be 1 to {MOST_CHUNKS} and divide micro_batch x \
+                 sequence / context = {tokens}"
+            ),
+        }
+    }
+}
+
+/// Says which rule of a schedule is broken.
+fn cannot_run(
+    out: &mut fmt::Formatter,
+    schedule: Schedule,
+    shape: PipelineShape,
+    micro_batches: u32,
+) -> fmt::Result {
+    let rule = schedule.rule();
+    write!(out, "schedule = {}", rule.name())?;
+    match rule.check(shape, micro_batches) {
+        Err(why) => write!(out, ": {why}"),
+        Ok(()) => write!(
+            out,
+            ": its gradients are not those of backpropagation, which a plan stands for"
+        ),
+    }
+}
+
+/// Says why layers given to the ends leave what the other virtual stages cannot share.
+fn ends_left(out: &mut fmt::Formatter, layers: u64, stages: u64, ends: [u32; 2]) -> fmt::Result {
+    let given = u64::from(ends[0]) + u64::from(ends[1]);
+    let asked = format!("first_layers = {}, last_layers = {}", ends[0], ends[1]);
+    let held = ends.iter().filter(|end| **end > 0).count() as u64;
+    let others = stages.saturating_sub(held);
+    if stages < 2 {
+        return write!(out, "{asked} need pipeline x interleave above 1");
+    }
+    if others == 0 {
+        return write!(out, "{asked} must add up to layers = {layers}");
+    }
+    let left = layers.saturating_sub(given);
+    write!(
+        out,
+        "{asked} leave {left} of layers = {layers} to {others} other virtual stages, which must \
+         share them evenly, one or more each"
+    )?;
+    let near = [left.div_ceil(others), (left / others).max(1)].map(|each| each * others);
+    let possible = |left: &u64| (others..=layers.saturating_sub(held)).contains(left);
+    let mut near: Vec<u64> = near.into_iter().filter(possible).collect();
+    near.dedup();
+    let sums: Vec<String> = near
+        .iter()
+        .map(|left| (layers - left).to_string())
+        .collect();
+    if sums.is_empty() {
+        return Ok(());
+    }
+    write!(out, "; nearest sums of the ends {}", sums.join(", "))
+}
+
+/// Says why the ranks of whole experts lie unevenly, and what would help.
+fn uneven_experts(
+    out: &mut fmt::Formatter,
+    order: AxisOrder,
+    expert: u32,
+    inner: u32,
+) -> fmt::Result {
+    write!(
+        out,
+        "axis_order = {}: expert = {expert} with expert_tensor = 1 lies unevenly round the stages; \
+         allowed: expert = {inner} (the ranks inside the stages), expert_tensor = tensor, or an \
+         order with tensor next to context and data",
+        order.name()
+    )
+}
+
+/// Says what an algorithm lacks on the replicas.
+fn cannot_sum(
+    out: &mut fmt::Formatter,
+    algorithm: Algorithm,
+    ranks: u32,
+    need: &str,
+) -> fmt::Result {
+    let choice = Collectives::Forced(algorithm);
+    write!(
+        out,
+        "collectives = {choice} on {ranks} replicas needs {need}; allowed: auto, or an algorithm \
+         that runs there"
+    )
+}
+
+/// Says that a value does not divide a size, and which ones near it do.
+fn undivided(
+    out: &mut fmt::Formatter,
+    field: &str,
+    value: u64,
+    (name, size): (&str, u64),
+) -> fmt::Result {
+    write!(out, "{field} = {value} does not divide {name} = {size}")?;
+    nearest(out, value, size)
+}
+
+/// Adds the nearest divisors below and above.
+fn nearest(out: &mut fmt::Formatter, value: u64, size: u64) -> fmt::Result {
+    // divisors come in pairs, so a walk up to the root finds them all
+    let small = (1..=size.isqrt()).filter(|d| size.is_multiple_of(*d));
+    let (mut below, mut above) = (None, None);
+    for divisor in small.flat_map(|d| [d, size / d]) {
+        if divisor < value {
+            below = below.max(Some(divisor));
+        } else if divisor > value {
+            above = Some(above.map_or(divisor, |a: u64| a.min(divisor)));
+        }
+    }
+    match (below, above) {
+        (Some(b), Some(a)) => write!(out, "; nearest {b}, {a}"),
+        (Some(one), None) | (None, Some(one)) => write!(out, "; nearest {one}"),
+        (None, None) => Ok(()),
+    }
+}
+
+fn dim_name(dim: Dim) -> &'static str {
+    match dim {
+        Dim::Heads => "heads",
+        Dim::KvHeads => "kv_heads",
+        Dim::Ffn => "ffn",
+        Dim::ExpertFfn => "expert_ffn",
+        Dim::Expert => "experts",
+        Dim::Hidden => "hidden",
+        Dim::Vocab => "vocab",
+        _ => "dim",
+    }
+}

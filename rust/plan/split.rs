@@ -1,0 +1,83 @@
+//! How are layers dealt to virtual stages?
+
+use super::choice::Plan;
+use super::rule::Rule;
+
+/// How layers are dealt to virtual stages: all get `middle`, but the first and last may get others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Split {
+    /// Layers of the first virtual stage.
+    pub first: u64,
+    /// Layers of every virtual stage between.
+    pub middle: u64,
+    /// Layers of the last virtual stage.
+    pub last: u64,
+}
+
+impl Split {
+    /// Deals layers to `pipeline` stages of `chunks` virtual stages each, or says that it cannot.
+    ///
+    /// All virtual stages get `ceil(layers / stages)` layers and the two ends share what is then too
+    /// much, the last one first: embedding and head fill their time (Llama 3 Herd, section 3.3.2).
+    /// With several chunks a rank each end gives up one layer at most.
+    pub fn new(layers: u64, pipeline: u64, chunks: u64) -> Option<Self> {
+        let stages = pipeline * chunks;
+        if stages == 1 {
+            return Some(Self {
+                first: layers,
+                middle: layers,
+                last: layers,
+            });
+        }
+        let middle = layers.div_ceil(stages);
+        let less = middle * stages - layers;
+        let most = if chunks > 1 {
+            1
+        } else {
+            middle.saturating_sub(1)
+        };
+        let (first, last) = (less / 2, less.div_ceil(2));
+        (middle > 0 && last <= most).then(|| Self {
+            first: middle - first,
+            middle,
+            last: middle - last,
+        })
+    }
+
+    /// Deals layers to `stages` virtual stages of which the `ends` hold so many, 0 where that is left
+    /// open, or says that it cannot: `(layers - given) / (stages - ends given)` for each of the others
+    /// (Megatron-LM's `--decoder-first-pipeline-num-layers` and `--decoder-last-pipeline-num-layers`).
+    pub fn given(layers: u64, stages: u64, ends: [u32; 2]) -> Option<Self> {
+        let [first, last] = ends.map(u64::from);
+        let given = ends.iter().filter(|end| **end > 0).count() as u64;
+        let others = stages.checked_sub(given)?;
+        let rest = layers.checked_sub(first + last)?;
+        if stages < 2 || (rest == 0) != (others == 0) {
+            return None;
+        }
+        let even = rest.checked_div(others).unwrap_or(first.max(last));
+        let end = |given: u64| if given > 0 { given } else { even };
+        (rest == even * others).then(|| Self {
+            first: end(first),
+            middle: even,
+            last: end(last),
+        })
+    }
+
+    /// Deals layers to the virtual stages of a plan, or says why that is not possible.
+    pub fn of(plan: &Plan, layers: u64) -> Result<Self, Rule> {
+        let stages = u64::from(plan.virtual_stages());
+        let ends = [plan.first_layers, plan.last_layers];
+        if ends != [0, 0] {
+            let broken = Rule::Ends {
+                layers,
+                stages,
+                ends,
+            };
+            return Self::given(layers, stages, ends).ok_or(broken);
+        }
+        let pipeline = u64::from(plan.pipeline);
+        let split = Self::new(layers, pipeline, stages / pipeline);
+        split.ok_or(Rule::Layers { layers, stages })
+    }
+}

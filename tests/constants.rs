@@ -1,0 +1,185 @@
+//! Do the constants of a cluster have unlike names, and does a step follow them as physics says?
+
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::estimate::{Composed, Job, price};
+use scalewright::hardware::{Cluster, Constant, Kind};
+use scalewright::plan::Plan;
+use scalewright::search::Uncertainty;
+use scalewright::workload::BlockRole;
+use std::collections::BTreeMap;
+use worlds::{fabrics, jobs};
+
+/// Rounding of sums of many terms.
+const SLACK: f64 = 1e-9;
+
+fn scaled(job: &Job, factor: impl Fn(&Constant) -> f64) -> Job {
+    let factors: Vec<f64> = job.cluster.constants().iter().map(factor).collect();
+    job.on(job.cluster.scaled(&factors)).unwrap()
+}
+
+fn cost(job: &Job, plan: &Plan) -> Composed {
+    price(job, plan).unwrap()
+}
+
+/// Twice as long, whatever is a rate or a time; the rest stays.
+fn twice_as_slow(constant: &Constant) -> f64 {
+    match constant.unit {
+        "s" => 2.0,
+        unit if unit.ends_with("/s") => 0.5,
+        _ => 1.0,
+    }
+}
+
+/// A device with everything that a model of products and attention may have.
+fn rich(job: &Job, spread: f64) -> Job {
+    let mut cluster = jobs::contended(job.clone()).cluster;
+    let device = worlds::h100();
+    cluster.device.matmul.throttle = device.matmul.throttle;
+    cluster.device.tiers.insert(0, device.tiers[0].clone());
+    cluster.device.speed_spread = spread;
+    job.on(cluster).unwrap()
+}
+
+/// True where one kind of virtual stage stands for all between the ends, whatever the constants: where
+/// layers are unlike, the slowest kind does, and that may come to be one with fewer weights.
+fn alike(job: &Job) -> bool {
+    let layers = job.graph.blocks.iter();
+    layers.filter(|b| b.role == BlockRole::Layer).count() == 1
+}
+
+/// The plan with no choice that a search leaves to the user: no offload, no chunks.
+fn searched(plan: &Plan) -> Plan {
+    Plan {
+        tensor_chunks: 1,
+        overlap_expert: false,
+        offload_optimizer: false,
+        offload_activations: 0,
+        ..plan.clone()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn half_of_every_rate_and_twice_every_time_make_a_step_twice_as_long(
+        (job, plan) in jobs::planned(),
+        spread in prop::sample::select(vec![0.0, 0.015]),
+    ) {
+        let job = rich(&job, spread);
+        let (now, then) = (cost(&job, &plan), cost(&scaled(&job, twice_as_slow), &plan));
+        prop_assert!((then.time / now.time - 2.0).abs() < SLACK, "{} {}", now.time, then.time);
+        prop_assert!((then.memory - now.memory).abs() <= 0.0);
+    }
+
+    #[test]
+    fn no_constant_makes_a_step_shorter_where_it_gets_worse(
+        (job, plan) in jobs::planned(),
+        change in prop::sample::select(vec![0.01, 0.1, 0.5]),
+    ) {
+        prop_assume!(alike(&job));
+        let plan = searched(&plan);
+        let job = rich(&job, 0.015);
+        let now = cost(&job, &plan);
+        for (at, constant) in job.cluster.constants().iter().enumerate() {
+            let mut factors = vec![1.0; at];
+            let better = constant.kind.larger_is_better();
+            factors.push(if better { 1.0 / (1.0 + change) } else { 1.0 + change });
+            let worse = job.on(job.cluster.scaled(&factors)).unwrap();
+            let then = cost(&worse, &plan);
+            prop_assert!(now.fits(&job) || !then.fits(&worse), "{}", constant.name);
+            prop_assert!(
+                then.time >= now.time * (1.0 - SLACK),
+                "{}: {} to {}", constant.name, now.time, then.time
+            );
+        }
+    }
+
+    #[test]
+    fn no_draw_lies_outside_the_corners_of_its_intervals(
+        (job, plan) in jobs::planned(),
+        seed in any::<u64>(),
+        everything in any::<bool>(),
+    ) {
+        prop_assume!(alike(&job));
+        let plan = searched(&plan);
+        let job = rich(&job, 0.015);
+        let given = if everything {
+            ["device", "fabric", "host"].map(|name| (name.to_owned(), 0.4)).into()
+        } else {
+            BTreeMap::new()
+        };
+        let uncertainty = Uncertainty::new(&job.cluster, &given).unwrap();
+        let time = |factors: Vec<f64>| cost(&job.on(job.cluster.scaled(&factors)).unwrap(), &plan).time;
+        let [least, most] = [true, false].map(|shortest| time(uncertainty.corner(shortest)));
+        for draw in 0..8 {
+            let drawn = time(uncertainty.draw(seed, draw));
+            prop_assert!(drawn >= least * (1.0 - SLACK) && drawn <= most * (1.0 + SLACK));
+        }
+    }
+}
+
+/// Toy clusters of every kind of level, with a host.
+fn clusters() -> Vec<Cluster> {
+    let mut all = vec![
+        worlds::nodes_of_eight(16),
+        worlds::oversubscribed(64),
+        worlds::torus(64),
+        worlds::full_mesh(8),
+        worlds::reducing_switches(16),
+        fabrics::optical(16),
+        fabrics::wide_area(16),
+        fabrics::ramp(64),
+    ];
+    for cluster in &mut all {
+        cluster.system.host = Some(jobs::host());
+    }
+    all
+}
+
+#[test]
+fn names_are_unlike_and_values_positive() {
+    for cluster in clusters() {
+        let constants = cluster.constants();
+        let mut names: Vec<&str> = constants.iter().map(|c| c.name.as_str()).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        assert!(
+            constants
+                .iter()
+                .all(|c| c.value > 0.0 && c.value.is_finite())
+        );
+        let level = &cluster.system.levels[0].name;
+        for name in [
+            "device.matrix_peak.bf16".to_owned(),
+            "device.memory.bandwidth".to_owned(),
+            format!("fabric.{level}.latency"),
+            "host.link.bandwidth".to_owned(),
+        ] {
+            assert!(names.contains(&name.as_str()), "{name} in {names:?}");
+        }
+    }
+}
+
+#[test]
+fn scaling_multiplies_the_named_value_alone_and_shares_end_at_one() {
+    for cluster in clusters() {
+        let before = cluster.constants();
+        for (at, constant) in before.iter().enumerate() {
+            let mut factors = vec![1.0; at];
+            factors.push(1.5);
+            let after = cluster.scaled(&factors).constants();
+            for (then, now) in after.iter().zip(&before) {
+                let own = then.name == constant.name;
+                let factor = if own { constant.applied(1.5) } else { 1.0 };
+                let near = (then.value / (now.value * factor) - 1.0).abs() < 1e-12;
+                assert!(near, "{} through {}", then.name, constant.name);
+                assert!(then.kind != Kind::Share || then.value <= 1.0 + 1e-12);
+            }
+        }
+    }
+}
