@@ -130,6 +130,10 @@ class Search:
     def fields(self) -> list[str]:
         """Names of the columns of `rows`."""
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """Names that the numbers of `rows` stand for, by column, in their order."""
+
     def bound(self, first: int) -> float:
         """Return what no plan of the units from `first` on is better than, in the objective's unit."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scalewright import _engine
 from scalewright.config import FIELDS
 from scalewright.errors import InvalidError
 from scalewright.searching.files import clear_leftovers, need_room, place_of, replacing
@@ -18,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from scalewright import _engine
     from scalewright.searching.walking import Progress
 
 ENDINGS = (".parquet", ".arrow")
@@ -37,7 +36,6 @@ class Table:
         """
         self._place = _named(path)
         self._arrow = _arrow()
-        self._choices = _choices()
         clear_leftovers(self._place)
         need_room("rows", self._place)
 
@@ -60,7 +58,7 @@ class Table:
     def _schema(self, search: _engine.Search) -> Any:  # noqa: ANN401 - a package without types
         arrow = self._arrow
         names = arrow.dictionary(arrow.int8(), arrow.string())
-        kinds = dict.fromkeys(self._choices, names)
+        kinds = dict.fromkeys(search.names, names)
         kinds |= {name: arrow.bool_() for name, kind in FIELDS.items() if kind == "bool"}
         columns = [(name, kinds.get(name, arrow.uint32())) for name in search.fields]
         prices = [("step_time_s", arrow.float64()), ("peak_memory_bytes", arrow.float64())]
@@ -108,29 +106,19 @@ class Table:
         """Return the plans of a unit."""
         arrow = self._arrow
         plans, times, memories = search.rows(unit)
-        columns: list[Any] = []
+        names, columns = search.names, list[Any]()
         for place, name in enumerate(search.fields):
             values = plans[:, place]
             if FIELDS.get(name) == "bool":
                 columns.append(arrow.array(values != 0))
-            elif name in self._choices:
-                codes = arrow.array(values.astype("int8"))
-                columns.append(arrow.DictionaryArray.from_arrays(codes, self._choices[name]))
+            elif name in names:
+                unnamed = values >= len(names[name])
+                codes = arrow.array(values.astype("int8"), mask=unnamed)
+                columns.append(arrow.DictionaryArray.from_arrays(codes, names[name]))
             else:
                 columns.append(arrow.array(values))
         prices = [arrow.array(times), arrow.array(memories)]
         return arrow.Table.from_arrays([*columns, *prices], schema=schema)
-
-
-def _choices() -> dict[str, list[str]]:
-    """Return the names that the numbers of a field stand for, by field."""
-    policies = ["none", "selective", "full"]
-    return {
-        "schedule": [rule["name"] for rule in json.loads(_engine.schedule_rules())],
-        "recompute": policies,
-        "recompute_rest": policies,
-        "recompute_experts": ["same", *policies],
-    }
 
 
 def _named(path: object) -> Path:
