@@ -1,7 +1,7 @@
 """The compiled engine: opaque inputs, and few calls that do much."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,9 +130,8 @@ class Search:
     def fields(self) -> list[str]:
         """Names of the columns of `rows`."""
 
-    @property
-    def names(self) -> dict[str, list[str]]:
-        """Names that the numbers of `rows` stand for, by column, in their order."""
+    names: ClassVar[dict[str, list[str]]]
+    """Names that the numbers of `rows` stand for, by column, in their order."""
 
     def bound(self, first: int) -> float:
         """Return what no plan of the units from `first` on is better than, in the objective's unit."""

@@ -81,8 +81,8 @@ impl PySearch {
     }
 
     /// Names that the numbers of `rows` stand for, by column, in their order.
-    #[getter]
-    fn names(&self) -> BTreeMap<&'static str, Vec<String>> {
+    #[classattr]
+    fn names() -> BTreeMap<&'static str, Vec<String>> {
         let experts = [
             ExpertRecompute::Same,
             ExpertRecompute::None,
