@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Cluster",
     "Job",
+    "Search",
     "Workload",
     "assign",
     "bus_factors",
