@@ -1,7 +1,7 @@
 """The compiled engine: opaque inputs, and few calls that do much."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Cluster",
     "Job",
+    "Search",
     "Workload",
     "assign",
     "bus_factors",
@@ -130,6 +131,9 @@ class Search:
     @property
     def fields(self) -> list[str]:
         """Names of the columns of `rows`."""
+
+    names: ClassVar[dict[str, list[str]]]
+    """Names that the numbers of `rows` stand for, by column, in their order."""
 
     def bound(self, first: int) -> float:
         """Return what no plan of the units from `first` on is better than, in the objective's unit."""

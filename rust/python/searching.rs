@@ -6,10 +6,13 @@ use super::planning::{PyJob, encode};
 use crate::control::Control;
 use crate::error::{Result, from_json};
 use crate::estimate::COLUMNS;
+use crate::plan::{AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule};
 use crate::search::{Limits, Part, Search, SearchReport, Space};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 type Table<'py, T> = Bound<'py, PyArray2<T>>;
@@ -22,6 +25,15 @@ pub(super) struct PySearch {
 
 fn part_of(text: &str) -> Result<Part> {
     from_json("part", text)
+}
+
+/// How plans write values in JSON.
+fn spelled<T: Serialize>(all: impl IntoIterator<Item = T>) -> Vec<String> {
+    let written = all.into_iter().map(|one| serde_json::to_value(one));
+    let text = |value: serde_json::Value| value.as_str().map(str::to_owned);
+    written
+        .map(|value| value.ok().and_then(text).unwrap_or_default())
+        .collect()
 }
 
 /// Lists and bounds the units of a space.
@@ -66,6 +78,26 @@ impl PySearch {
     #[getter]
     fn fields(&self) -> Vec<&'static str> {
         COLUMNS.to_vec()
+    }
+
+    /// Names that the numbers of `rows` stand for, by column, in their order.
+    #[classattr]
+    fn names() -> BTreeMap<&'static str, Vec<String>> {
+        let experts = [
+            ExpertRecompute::Same,
+            ExpertRecompute::None,
+            ExpertRecompute::Selective,
+            ExpertRecompute::Full,
+        ];
+        let policies = spelled(RecomputePolicy::ALL);
+        BTreeMap::from([
+            ("schedule", spelled(Schedule::ALL)),
+            ("recompute", policies.clone()),
+            ("recompute_rest", policies),
+            ("recompute_experts", spelled(experts)),
+            ("axis_order", spelled(AxisOrder::ALL)),
+            ("collectives", spelled(Collectives::named())),
+        ])
     }
 
     /// What no plan of the units from `first` on is better than, in the objective's unit.

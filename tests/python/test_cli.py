@@ -19,7 +19,7 @@ ESTIMATE = ["estimate", *JOB, "--devices", "16"]
 UNITS = ("_s", "_bytes", "_usd", "_j", "_w", "_per_step", "_per_s", "_per_device")
 COUNTS_AND_RATIOS = {
     *("plans_priced", "plans_feasible", "plans_excluded_by_bound", "plans_legal", "plans_ahead"),
-    *("count", "schema_version"),
+    *("count", "schema_version", "units", "units_walked", "plans_written"),
     *("plans_placed", "plans_that_fit_with_offload"),
     *("mfu", "hfu", "micro_batches", "run_steps", "stage", "stages", "devices", "parameters"),
     *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),

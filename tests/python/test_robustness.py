@@ -250,6 +250,7 @@ def test_the_command_line_says_why_not(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["why-not", "tensor=7", *JOB, "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["verdict"] == "illegal"
 
+
 def test_the_plans_ahead_are_those_that_are_faster() -> None:
     model, system = sw.model("gpt2"), sw.system("dgx-h100", 8)
     training = sw.Training(global_batch=16, sequence=1024)

@@ -27,7 +27,7 @@ from scalewright.cli import (
     why_not,
 )
 
-OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, 130
+OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, plan.INTERRUPTED
 _VERBS = (
     plan,
     plan_unlike,
@@ -51,7 +51,8 @@ _VERBS = (
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 2: bad input, said on standard error; 3: no plan fits, or the given one does not.
+    0: done; 2: bad input, said on standard error; 3: no plan fits, or the given one does not; 130:
+    Ctrl-C ended it, perhaps with an answer that says so.
     """
     parser = _parser()
     options = parser.parse_args(arguments)

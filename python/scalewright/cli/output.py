@@ -45,13 +45,24 @@ def progress_bar(what: str) -> Generator[Callable[[int, int], None] | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        TextColumn("{task.fields[counts]}"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(what, total=None, counts="")
 
         def report(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
+            shown = progress.tasks[0]
+            if done < shown.completed:
+                progress.reset(task)  # the next stage of the work begins
+            rate = "" if shown.speed is None else f", {shown.speed:,.0f}/s"
+            counts = f"{done:,} of {total:,}{rate}"
+            progress.update(task, completed=done, total=total, counts=counts)
 
         yield report

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scalewright.planning import Robust, Search
 
 OBJECTIVES = ("time", "memory", "energy")
+INTERRUPTED = 130
 OFFLOADS = ("auto", "always", "never")
 
 
@@ -41,6 +42,7 @@ def add(verbs: Verbs) -> None:
         help="try plans that do not fit with tensors in other tiers: where nothing fits (auto), "
         "wherever they could be among the best, or never",
     )
+    _add_means(parser)
     robust = parser.add_argument_group("robust choice")
     robust.add_argument(
         "--robust",
@@ -59,11 +61,31 @@ def add(verbs: Verbs) -> None:
     parser.set_defaults(run=run)
 
 
+def _add_means(parser: argparse.ArgumentParser) -> None:
+    long = parser.add_argument_group("long searches")
+    long.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="write about once a second how far the search is, and go on from there",
+    )
+    long.add_argument(
+        "--all-plans",
+        metavar="FILE",
+        help="write every plan that is legal and fits (.parquet or .arrow)",
+    )
+    long.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="work on a Ray cluster: ray://host:port, host:port, auto or local",
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Search, show what was found, and return the exit code."""
     from scalewright.cli.output import progress_bar, show_estimate_extras, show_json
     from scalewright.config import pinned_fields
     from scalewright.planning import search_job
+    from scalewright.searching import Means
 
     fix = pinned_fields(options.fix)
     job = job_of(options)
@@ -72,12 +94,15 @@ def run(options: argparse.Namespace) -> int:
         "objective": options.objective,
         "offload": options.offload,
     }
+    means = Means(options.checkpoint, options.all_plans, ray_address=options.ray)
     with progress_bar("searching plans") as progress:
-        found = search_job(job, fix, limits, progress)
+        found = search_job(job, fix, limits, progress, means)
     winner = found[0] if found.best else None
     if winner and options.export:
-        return show_estimate_extras(winner, options)
-    robust = _robust(options, found, fix) if options.robust and winner else None
+        shown = show_estimate_extras(winner, options)
+        return INTERRUPTED if found.stopped else shown
+    wanted = options.robust and winner and not found.stopped
+    robust = _robust(options, found, fix) if wanted else None
     if options.json:
         answer = found.to_dict()
         if robust is not None:
@@ -91,6 +116,8 @@ def run(options: argparse.Namespace) -> int:
             show_robust(robust, console())
         if winner and options.explain:
             show_estimate_extras(winner, options)
+    if found.stopped:
+        return INTERRUPTED
     return 0 if found.feasible else 3
 
 

@@ -74,6 +74,21 @@ class Search:
         """Say whether any plan is legal and fits."""
         return bool(self.values["best"])
 
+    @property
+    def proven(self) -> bool:
+        """Say whether every legal plan was priced or excluded by a bound."""
+        return self.values["proven"]
+
+    @property
+    def stopped(self) -> bool:
+        """Say whether Ctrl-C ended the search before all of it was done."""
+        return self.values["stopped"]
+
+    @property
+    def bound_s(self) -> float | None:
+        """Return the step time that no plan beats, tried or not; none where it is not known."""
+        return self.values["bound"].get("step_time_s")
+
     def __len__(self) -> int:
         """Return how many plans were kept."""
         return len(self.values["best"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
@@ -12,6 +11,7 @@ from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
 from scalewright.planning.job import Job
 from scalewright.planning.remedies import why_nothing_runs
+from scalewright.searching import Means, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -71,8 +71,15 @@ def search(
     offload: str = "auto",
     memory_margin: float = 0.0,
     progress: Callable[[int, int], object] | None = None,
+    checkpoint: str | Path | None = None,
+    rows: str | Path | None = None,
+    cluster: str | None = None,
+    ray_address: str | None = None,
 ) -> Search:
     """Find the best plans among all legal ones.
+
+    Ctrl-C ends the search with what it has: the answer's `stopped` is true, and nothing that was
+    left out beats its `bound_s`.
 
     Args:
         model: What is trained.
@@ -93,9 +100,16 @@ def search(
             least time alone do.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the parts done and the parts in all.
+        checkpoint: File that says about once a second how far the search is. Where it exists, the
+            search goes on from there, to the same answer.
+        rows: File, `.parquet` or `.arrow`, for every plan that is legal and fits.
+        cluster: A Ray cluster to work on, as `ray://host:port`.
+        ray_address: The same, as `host:port` of its head, `auto`, or `local` for one of this
+            machine's cores.
 
     Raises:
-        ScalewrightError: A value is wrong, or a plan field does not exist.
+        ScalewrightError: A value is wrong, a plan field does not exist, a file is not of this
+            search or cannot be used, or no cluster answers.
     """
     limits: dict[str, object] = {
         "objective": objective,
@@ -106,7 +120,8 @@ def search(
         "offload": offload,
     }
     job = Job(model, system, training, memory_margin)
-    return search_job(job, {} if fix is None else fix, limits, progress)
+    means = Means(checkpoint, rows, cluster, ray_address)
+    return search_job(job, {} if fix is None else fix, limits, progress, means)
 
 
 def search_job(
@@ -114,14 +129,13 @@ def search_job(
     fix: Mapping[str, object],
     limits: Mapping[str, object],
     progress: Callable[[int, int], object] | None = None,
+    means: Means | None = None,
 ) -> Search:
     """Find the best plans for a job; see `search`."""
     allowed = space(fix)
-    start = perf_counter()
-    texts = json_text("space", allowed), json_text("limits", dict(limits))
-    found: dict[str, Any] = json.loads(_engine.search(job.handle, *texts, progress=progress))
-    found["elapsed_s"] = perf_counter() - start
-    if not found["best"]:
+    question = job.question(json_text("space", allowed), json_text("limits", dict(limits)))
+    found = find(question, Means() if means is None else means, progress)
+    if not found["best"] and not found["stopped"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)
     return Search(job, found)
 

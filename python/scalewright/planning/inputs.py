@@ -29,9 +29,14 @@ class Model:
     """Those files and directories."""
 
     @cached_property
+    def text(self) -> str:
+        """Return the fields as JSON text, as the engine reads them."""
+        return json_text("model", dict(self.table))
+
+    @cached_property
     def workload(self) -> _engine.Workload:
         """Return the engine's handle."""
-        return _engine.Workload(json_text("model", dict(self.table)))
+        return _engine.Workload(self.text)
 
     def parameters(self) -> dict[str, int]:
         """Return parameter counts by name; all but `padded_total` use the unpadded vocabulary."""
@@ -54,14 +59,19 @@ class System:
     """Those files and directories."""
 
     @cached_property
-    def cluster(self) -> _engine.Cluster:
-        """Return the engine's handle."""
+    def text(self) -> str:
+        """Return devices and system as JSON text, as the engine reads them."""
         parts = {
             "devices": self.devices,
             "device": with_costs(self.device),
             "system": with_costs(self.table),
         }
-        return _engine.Cluster(json_text("system", parts))
+        return json_text("system", parts)
+
+    @cached_property
+    def cluster(self) -> _engine.Cluster:
+        """Return the engine's handle."""
+        return _engine.Cluster(self.text)
 
 
 def model(

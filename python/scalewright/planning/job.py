@@ -10,6 +10,7 @@ from scalewright.config import Training, json_text, need
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.stamp import stamp
+from scalewright.searching import Question
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,20 @@ class Job:
     def handle(self) -> _engine.Job:
         """Return the engine's handle; the engine checks that the parts fit together."""
         training = json_text("training", self.training.to_dict())
+        return _engine.Job(self.model.workload, self.system.cluster, training, self._margin())
+
+    def question(self, space: str, limits: str) -> Question:
+        """Return the search of a space for this job; both are JSON texts."""
+        training = json_text("training", self.training.to_dict())
+        parts = self.model.text, self.system.text, training, self._margin()
+        return Question(*parts, space, limits)
+
+    def _margin(self) -> float:
         try:
-            margin = float(self.memory_margin)
+            return float(self.memory_margin)
         except (TypeError, ValueError, OverflowError) as error:
             message = f"memory_margin: got {self.memory_margin!r:.60}; allowed: a share from 0 to 1"
             raise InvalidError(message) from error
-        return _engine.Job(self.model.workload, self.system.cluster, training, margin)
 
     def to_dict(self) -> dict[str, object]:
         """Return what was asked."""

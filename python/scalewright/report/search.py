@@ -30,9 +30,13 @@ def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
     """Print the best plans, the winner's breakdown, and why others lose."""
     show_job(found.job, screen)
     _show_counts(found.values, screen)
+    if found.stopped:
+        _show_stop(found, screen)
+    if "plans_written" in found.values:
+        _show_file(found.values["plans_written"], screen)
     if found.feasible:
         _show_found(found, screen, stages)
-    else:
+    elif not found.stopped:
         show_verdict(found.values, screen)
     _show_rejected(found.values, screen)
     show_stamp(found.job, screen)
@@ -53,6 +57,23 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
             f"{placed:,} plans that do not fit in device memory were tried with tensors in other "
             f"tiers: {fit:,} fit with offload; {_untried(values)}"
         )
+
+
+def _show_stop(found: Search, screen: Console) -> None:
+    """Print how far a search was when Ctrl-C came, and what is known of the rest."""
+    values = found.values
+    walked, units = values["units_walked"], values["units"]
+    best = "" if found.feasible else "; nothing that fits was found until then"
+    bound = found.bound_s
+    rest = "" if bound is None else f"; no plan of the space is faster than {q.time(bound)}"
+    screen.print(f"Stopped after {walked:,} of {units:,} parts of the space{best}{rest}")
+
+
+def _show_file(plans: int | None, screen: Console) -> None:
+    """Print what became of the file of all plans."""
+    screen.print(
+        "The file was not written" if plans is None else f"{plans:,} plans are in the file"
+    )
 
 
 def _untried(values: Mapping[str, Any]) -> str:

@@ -1,0 +1,129 @@
+"""What is the answer to a search that may be long, be killed, or be spread over machines?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.searching.checkpoint import Checkpoint, Standing
+from scalewright.searching.ray_address import connected, ray_address
+from scalewright.searching.ray_hands import RayHands
+from scalewright.searching.table import Table
+from scalewright.searching.walking import LocalHands, Walk
+
+if TYPE_CHECKING:
+    from scalewright import _engine
+    from scalewright.searching.question import Question
+    from scalewright.searching.state import State
+    from scalewright.searching.walking import Progress
+
+
+@dataclass(frozen=True)
+class Means:
+    """How a search is carried out; the plans that it finds do not depend on it."""
+
+    checkpoint: object = None
+    """The file from which it goes on, and that it keeps up to date."""
+    rows: object = None
+    """The file for every plan that is legal and fits."""
+    cluster: object = None
+    """The Ray cluster whose cores work, as `ray://host:port`."""
+    ray_address: object = None
+    """The same, as `host:port`, `auto` or `local`."""
+
+    def check(self) -> str | None:
+        """Refuse what contradicts itself; return the address of the cluster."""
+        address = ray_address(self.cluster, self.ray_address)
+        others = {"checkpoint": self.checkpoint, "a cluster": address}
+        for name, value in others.items():
+            if self.rows is not None and value is not None:
+                message = (
+                    f"rows: got it with {name}; allowed: alone, since one process writes "
+                    "the file, from its beginning to its end"
+                )
+                raise InvalidError(message)
+        return address
+
+
+def find(question: Question, means: Means, progress: Progress | None = None) -> dict[str, Any]:
+    """Return the answer to a search, or what is known of it when Ctrl-C comes.
+
+    Beside what the engine tells, `units` and `units_walked` count the parts of the space, `stopped`
+    says whether Ctrl-C came before the end, and `plans_written` counts the rows of a file that was
+    asked for, none where it was not finished.
+
+    Raises:
+        ScalewrightError: A file or a cluster cannot be used, or the options contradict each other.
+    """
+    address = means.check()
+    table = None if means.rows is None else Table(means.rows)
+    start = perf_counter()
+    search = question.search()
+    kept = None if means.checkpoint is None else Checkpoint(means.checkpoint, question, search)
+    standing = Standing() if kept is None else kept.standing
+    if standing.report is not None:
+        return {**json.loads(standing.report), "elapsed_s": standing.elapsed_s}
+    walk = Walk(search, standing.state, _forget if kept is None else kept.keep, progress)
+    if address is None:
+        walk.go(LocalHands(search))
+    else:
+        _spread(walk, address, question)
+    found = _told(question, search, walk.state, progress)
+    if kept is not None:
+        kept.end(walk.state, None if found["stopped"] else json.dumps(found))
+    found["elapsed_s"] = perf_counter() - start if kept is None else kept.elapsed_s()
+    return found if table is None else _with_rows(found, table, search, progress)
+
+
+def _forget(state: State) -> None:
+    """Keep no state; there is no file for it."""
+    del state
+
+
+def _spread(walk: Walk, address: str, question: Question) -> None:
+    """Walk on the cores of a cluster."""
+    with connected(address) as ray:
+        try:
+            walk.go(RayHands(ray, question))
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            message = f"cluster: the connection to {address!r:.100} was lost: {error!s:.300}"
+            raise ScalewrightError(message) from error
+
+
+def _told(
+    question: Question, search: _engine.Search, state: State, progress: Progress | None
+) -> dict[str, Any]:
+    """Return the engine's report of a state, with how far it is."""
+    part, walked = state.part(search), state.walked()
+    if part is None:
+        part = search.run(0, 0)
+    stopped = walked < search.units
+    try:
+        found: dict[str, Any] = json.loads(search.report(part, progress=progress))
+    except KeyboardInterrupt:
+        stopped = True
+        found = _without_offload(question, search, part)
+    return {**found, "units": search.units, "units_walked": walked, "stopped": stopped}
+
+
+def _without_offload(question: Question, search: _engine.Search, part: str) -> dict[str, Any]:
+    """Return what is known where plans with tensors in other tiers were left half tried."""
+    limits = json.dumps({**json.loads(question.limits), "offload": "never"})
+    found = json.loads(replace(question, limits=limits).search().report(part))
+    # only searches for the least time try them, and none of them beats the bound of all units
+    return {**found, "proven": False, "bound": {"step_time_s": search.bound(0)}}
+
+
+def _with_rows(
+    found: dict[str, Any], table: Table, search: _engine.Search, progress: Progress | None
+) -> dict[str, Any]:
+    """Return the answer with how many plans a file holds, once it is written."""
+    if found["stopped"]:
+        return {**found, "plans_written": None}
+    try:
+        return {**found, "plans_written": table.write(search, progress)}
+    except KeyboardInterrupt:
+        return {**found, "stopped": True, "plans_written": None}
