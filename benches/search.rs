@@ -62,7 +62,7 @@ fn whole_spaces(criterion: &mut Criterion) {
         pool.install(|| say(&name, &job, &reference()));
         let name = format!("gpt3-175b on {devices} a100, one thread");
         group.bench_function(name, |b| {
-            b.iter(|| pool.install(|| found(&job, &Space::default(), Method::Bounds)))
+            b.iter(|| pool.install(|| found(&job, &Space::default(), Method::Bounds)));
         });
     }
     group.finish();

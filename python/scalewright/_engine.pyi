@@ -128,15 +128,14 @@ class Search:
         Waves run in turn, each with those before as incumbent, leave the same counts anywhere.
         """
 
-    @property
-    def fields(self) -> list[str]:
-        """Names of the columns of `rows`."""
+    fields: ClassVar[list[str]]
+    """Names of the columns of `rows`."""
 
     names: ClassVar[dict[str, list[str]]]
     """Names that the numbers of `rows` stand for, by column, in their order."""
 
     def bound(self, first: int) -> float:
-        """Return what no plan of the units from `first` on is better than, in the objective's unit."""
+        """Return what no plan of the units from `first` on beats, in the objective's unit."""
 
     def run(
         self,

@@ -132,7 +132,8 @@ impl Chunks {
                 *a += b;
             }
             chunks.last = chunks.first;
-            chunks.orders[1] = chunks.orders[0].clone();
+            let [first, last] = &mut chunks.orders;
+            last.clone_from(first);
         }
         chunks
     }

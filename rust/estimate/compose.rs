@@ -168,7 +168,7 @@ impl Draft {
     }
 }
 
-impl<'a> Composer<'a> {
+impl Composer<'_> {
     /// Time and memory of a step.
     pub fn compose(&self, scratch: &mut Scratch) -> Composed {
         self.draft(self.memory()).finish(scratch)

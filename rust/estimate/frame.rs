@@ -43,7 +43,7 @@ pub(super) struct Seat {
     /// First, inner and last virtual stages held.
     pub(super) held: [f64; 3],
     /// Micro-batches of one chunk whose activations are held.
-    pub(super) in_flight: f64,
+    pub(super) in_flight: u32,
     /// The same of the first virtual stage's embedding and of the last one's head.
     pub(super) ends: [f64; 2],
     /// Versions of the weights beside the newest.
@@ -107,7 +107,7 @@ impl Seat {
                 .filter(|_| plan.interleave == 1)
                 .map_or(Own::Most, |&kind| Own::Middle(kind)),
         };
-        let in_flight = f64::from(rule.in_flight(shape, micro_batches, stage));
+        let in_flight = rule.in_flight(shape, micro_batches, stage);
         // the head's chunk is the last to go forward: one micro-batch of it, unless all go forward first
         let all_first = matches!(
             plan.schedule,
@@ -116,7 +116,7 @@ impl Seat {
         let all = f64::from(micro_batches);
         let front = match all_first {
             true => all,
-            _ if stage == 0 && plan.pipeline > 1 => in_flight.min(f64::from(plan.pipeline)),
+            _ if stage == 0 && plan.pipeline > 1 => f64::from(in_flight.min(plan.pipeline)),
             _ => 1.0,
         };
         Self {

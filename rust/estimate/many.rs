@@ -207,8 +207,8 @@ fn placed(plan: &mut Plan, name: &str, value: i64) -> std::result::Result<(), St
 }
 
 /// The place of a value among those that can be named; `u32::MAX` where it is none of them.
-fn numbers<T: PartialEq>(mut all: impl Iterator<Item = T>, value: T) -> u32 {
-    let place = all.position(|one| one == value);
+fn numbers<T: PartialEq>(mut all: impl Iterator<Item = T>, value: &T) -> u32 {
+    let place = all.position(|one| one == *value);
     place
         .and_then(|place| u32::try_from(place).ok())
         .unwrap_or(u32::MAX)
@@ -241,10 +241,10 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
         "overlap_expert" => plan.overlap_expert.into(),
         "offload_optimizer" => plan.offload_optimizer.into(),
         "offload_activations" => plan.offload_activations,
-        "axis_order" => numbers(AxisOrder::ALL.into_iter(), plan.axis_order),
+        "axis_order" => numbers(AxisOrder::ALL.into_iter(), &plan.axis_order),
         "first_layers" => plan.first_layers,
         "last_layers" => plan.last_layers,
-        _ => numbers(Collectives::named(), plan.collectives),
+        _ => numbers(Collectives::named(), &plan.collectives),
     }
 }
 

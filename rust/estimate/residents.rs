@@ -91,11 +91,11 @@ impl Setting<'_> {
             ..
         } = most;
         let ends = first * front.held.ends * seat.ends[0] + last * back.held.ends * seat.ends[1];
-        let away = layers * seat.in_flight * self.offloaded_share();
+        let away = layers * f64::from(seat.in_flight) * self.offloaded_share();
         // the layer on its way and the one in use
         let passing = (2.0 * largest * self.offloaded_share()).min(away);
         Kept {
-            activations: Bytes::new(layers * seat.in_flight - away + passing + ends),
+            activations: Bytes::new(layers * f64::from(seat.in_flight) - away + passing + ends),
             offloaded: Bytes::new(away),
             transient: Bytes::new(transient),
         }
@@ -123,10 +123,7 @@ impl Composer<'_> {
     pub(super) fn room(&self, stage: u32) -> (Bytes, u32) {
         let seat = self.seat(stage);
         let left = self.job.capacity() - self.state_of(&seat).total();
-        (
-            left.max(Bytes::new(0.0)) / FRAGMENTATION,
-            seat.in_flight as u32,
-        )
+        (left.max(Bytes::new(0.0)) / FRAGMENTATION, seat.in_flight)
     }
 
     /// The most bytes that any rank holds in host memory.

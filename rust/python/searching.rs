@@ -75,8 +75,8 @@ impl PySearch {
     }
 
     /// Names of the columns of `rows`.
-    #[getter]
-    fn fields(&self) -> Vec<&'static str> {
+    #[classattr]
+    fn fields() -> Vec<&'static str> {
         COLUMNS.to_vec()
     }
 

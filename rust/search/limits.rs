@@ -95,7 +95,10 @@ impl Limits {
             let got = format!("{:?} twice", self.front[twice]).to_lowercase();
             return Err(Error::invalid("limits.front", got, "each measure once"));
         }
-        if self.ahead_of_s.is_some_and(|time| !(time > 0.0)) {
+        if self
+            .ahead_of_s
+            .is_some_and(|time| time.is_nan() || time <= 0.0)
+        {
             let got = self.ahead_of_s.unwrap_or(f64::NAN);
             return Err(Error::invalid("limits.ahead_of_s", got, "seconds above 0"));
         }

@@ -523,8 +523,9 @@ impl<'a> Walk<'a> {
 
     /// The least that plans measure of which time and memory have a lower bound.
     fn floor(&self, time: f64, memory: f64) -> Measures {
-        let idle = |_: ()| economics::energy(&self.job.cluster, Seconds::new(time), Seconds::ZERO);
-        let energy = self.energies.then_some(()).map(idle);
+        let cluster = &self.job.cluster;
+        let idle = || economics::energy(cluster, Seconds::new(time), Seconds::ZERO);
+        let energy = self.energies.then(idle);
         self.measured(time, memory, energy)
     }
 

@@ -1,6 +1,7 @@
 //! Which points are beaten by no other in all of several coordinates, whatever order they come in?
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 /// Most coordinates of a point.
 pub const MOST_COORDINATES: usize = 5;
@@ -37,13 +38,13 @@ impl<T> Default for Frontier<T> {
 impl<T: Clone> Frontier<T> {
     /// Offers a point; true if it was taken. A coordinate that is not a number is never taken.
     pub fn insert(&mut self, corner: Corner<T>) -> bool {
-        if corner.at.iter().any(|c| c.is_nan()) || self.covers(&corner.at, corner.index) {
+        if corner.at.iter().copied().any(f64::is_nan) || self.covers(&corner.at, corner.index) {
             return false;
         }
         self.corners.retain(|held| !below(&corner.at, &held.at));
         let at = self
             .corners
-            .partition_point(|held| held.at.partial_cmp(&corner.at).is_some_and(|o| o.is_lt()));
+            .partition_point(|held| held.at.partial_cmp(&corner.at).is_some_and(Ordering::is_lt));
         self.corners.insert(at, corner);
         true
     }
@@ -59,7 +60,7 @@ impl<T: Clone> Frontier<T> {
             .iter()
             .rev()
             .take(looked_at)
-            .any(|held| below(&held.at, at) && (held.index <= first || held.at != *at))
+            .any(|held| below(&held.at, at) && (held.index <= first || !below(at, &held.at)))
     }
 
     /// Takes what another thread found.
