@@ -367,22 +367,21 @@ proptest! {
     }
 
     #[test]
-    fn plans_ahead_are_counted_whatever_is_excluded(job in small_jobs(), space in spaces(), rank in 0.0..1.0_f64) {
+    fn plans_ahead_are_counted_whatever_is_excluded(job in small_jobs(), space in spaces(), rank in 0..1000_usize) {
         let mut times: Vec<f64> = brute_force(&job, &space).iter().map(|(_, c)| c.time).collect();
         times.sort_by(f64::total_cmp);
-        if let Some(&time) = times.get((rank * times.len() as f64) as usize) {
+        if let Some(&time) = times.get(rank * times.len() / 1000) {
             let outcome = found(&job, &space, &Limits { ahead_of_s: Some(time), ..never() });
             prop_assert_eq!(outcome.counts.ahead, times.iter().filter(|t| **t < time).count() as u64);
         }
     }
 
     #[test]
-    fn parts_in_any_order_are_one_search(job in small_jobs(), space in spaces(), objective in objectives(), cuts in prop::collection::vec(0.0..1.0_f64, 0..5), helped in any::<bool>(), turn in 0..7_usize) {
+    fn parts_in_any_order_are_one_search(job in small_jobs(), space in spaces(), objective in objectives(), cuts in prop::collection::vec(0..1000_u32, 0..5), helped in any::<bool>(), turn in 0..7_usize) {
         let limits = Limits { top: 7, objective, ..never() };
-        let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits.clone()).unwrap();
+        let search = Search::new(std::sync::Arc::new(job), space, limits).unwrap();
         let whole = search.whole(&Control::new()).unwrap();
-        let units = f64::from(search.units());
-        let mut cuts: Vec<u32> = cuts.iter().map(|cut| (cut * units) as u32).collect();
+        let mut cuts: Vec<u32> = cuts.iter().map(|cut| cut * search.units() / 1000).collect();
         cuts.extend([0, search.units()]);
         cuts.sort_unstable();
         let mut parts: Vec<Part> = Vec::new();
@@ -405,7 +404,7 @@ proptest! {
     #[test]
     fn no_unit_beats_its_bound(job in small_jobs(), space in spaces(), objective in objectives()) {
         let limits = Limits { top: 1, objective, ..never() };
-        let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits).unwrap();
+        let search = Search::new(std::sync::Arc::new(job.clone()), space, limits).unwrap();
         for unit in 0..search.units() {
             let part = search.run([unit, unit + 1], None, &Control::new()).unwrap();
             let outcome = search.outcome(&part, &Control::new()).unwrap();

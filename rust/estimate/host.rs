@@ -30,26 +30,17 @@ pub(super) struct Offload {
 
 impl Offload {
     /// What one position's update depends on: `reduce` seconds of reduction stand in the way of its
-    /// last backward pass, which ends `early`.
+    /// last backward pass, which ends `early`. `passes` are `Composer::block_passes`.
     pub(super) fn new(
         composer: &Composer,
         (virtuals, position): (&[Virtual; 3], usize),
         [reduce, reducing, early]: [f64; 3],
+        passes: &[[f64; 2]; 3],
     ) -> Self {
         let (shares, after) = (&composer.frame.shares, &composer.state.after[position]);
-        let kinds = [0, 1, 2];
-        let of_layers = |kind: &usize| {
-            let alone = composer.stage(*kind);
-            let alone = alone.map_or(0.0, |stage| stage.detail.layer_time.backward);
-            alone + composer.again(*kind).map_or(0.0, |again| again.seconds)
-        };
-        let of_head = |kind: &usize| {
-            let stage = composer.stage(*kind);
-            stage.map_or(0.0, |stage| stage.detail.head_time.backward)
-        };
         let backward = shares.passes(virtuals, position, |v| v.backward);
-        let layers = shares.passes(&kinds, position, of_layers);
-        let behind = shares.passes(&kinds, position, of_head);
+        let layers = shares.passes(passes, position, |[layers, _]| *layers);
+        let behind = shares.passes(passes, position, |[_, head]| *head);
         Self {
             elements: after.elements,
             layers: after.layers,
@@ -187,6 +178,17 @@ impl Setting<'_> {
 }
 
 impl Composer<'_> {
+    /// Seconds of the backward passes of the layers and of the head of each virtual stage.
+    pub(super) fn block_passes(&self) -> [[f64; 2]; 3] {
+        [0, 1, 2].map(|kind| {
+            let again = self.again(kind).map_or(0.0, |again| again.seconds);
+            let detail = self.stage(kind).map(|stage| &stage.detail);
+            let layers = detail.map_or(0.0, |detail| detail.layer_time.backward);
+            let head = detail.map_or(0.0, |detail| detail.head_time.backward);
+            [layers + again, head]
+        })
+    }
+
     /// Kept activations leave under the forward pass and come back under the backward pass, which
     /// fetches one block ahead. A pass ends when its copies have.
     ///

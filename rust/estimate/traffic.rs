@@ -32,6 +32,11 @@ impl Composer<'_> {
     pub(super) fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
         let (plan, shares) = (self.plan, &self.frame.shares);
         let chunks = f64::from(plan.interleave);
+        let passes = if plan.offload_optimizer {
+            self.block_passes()
+        } else {
+            [[0.0; 2]; 3]
+        };
         let mut ripple = 0.0;
         for position in 0..3 {
             if !self.exists(position) {
@@ -61,7 +66,7 @@ impl Composer<'_> {
             }
             if plan.offload_optimizer {
                 let delays = [reduce, reducing, ripple];
-                let offload = Offload::new(self, (virtuals, position), delays);
+                let offload = Offload::new(self, (virtuals, position), delays, &passes);
                 self.host_optimizer(&offload, parts);
             } else {
                 parts.optimizer = parts.optimizer.max(after.update);

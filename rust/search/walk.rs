@@ -66,6 +66,8 @@ pub(super) struct Walk<'a> {
     all: bool,
     bounds: bool,
     energies: bool,
+    /// The point of the front that covered the last plan.
+    near: usize,
     /// Host memory of a node that plans may fill, bytes.
     host: f64,
     /// True where the unit as a whole is excluded and its plans are only counted.
@@ -102,6 +104,7 @@ impl<'a> Walk<'a> {
             all,
             bounds: wanted.is_none() && !all && limits.method == Method::Bounds,
             energies: limits.wants_energy(),
+            near: 0,
             host: ground
                 .job
                 .host_capacity()
@@ -542,7 +545,7 @@ impl<'a> Walk<'a> {
     }
 
     /// True where no plan that measures this much or more, from here on, is asked for.
-    fn hopeless(&self, least: &Measures) -> bool {
+    fn hopeless(&mut self, least: &Measures) -> bool {
         let limits = self.ground.limits;
         let part = &self.found.part;
         let first = self.index;
@@ -551,7 +554,10 @@ impl<'a> Walk<'a> {
             .is_some_and(|time| least[Objective::Time as usize] < time);
         !counted
             && !part.best.admits(least[limits.objective as usize], first)
-            && (limits.front.is_empty() || part.front.covers(&limits.coordinates(least), first))
+            && (limits.front.is_empty()
+                || part
+                    .front
+                    .covers_near(&limits.coordinates(least), first, &mut self.near))
     }
 
     fn reject(&mut self, rule: &Rule) {

@@ -52,15 +52,24 @@ impl<T: Clone> Frontier<T> {
     /// True if a point at these coordinates or above, and with an index of `first` or more, would be
     /// beaten or is held already.
     pub fn covers(&self, at: &Coordinates, first: u64) -> bool {
-        let near = self.corners.partition_point(|held| held.at[0] <= at[0]);
+        self.covers_near(at, first, &mut 0)
+    }
+
+    /// The same, looked up first at the point that covered the last one, whose place `near` holds:
+    /// neighbours are mostly beaten by the same point.
+    pub fn covers_near(&self, at: &Coordinates, first: u64, near: &mut usize) -> bool {
+        let beats =
+            |held: &Corner<T>| below(&held.at, at) && (held.index <= first || !below(at, &held.at));
+        if self.corners.get(*near).is_some_and(beats) {
+            return true;
+        }
+        let count = self.corners.partition_point(|held| held.at[0] <= at[0]);
         // in the plane the nearest in the first coordinate is least in the other
         let plane = at[2..].iter().all(|c| *c == 0.0);
-        let looked_at = if plane { 1 } else { near };
-        self.corners[..near]
-            .iter()
-            .rev()
-            .take(looked_at)
-            .any(|held| below(&held.at, at) && (held.index <= first || !below(at, &held.at)))
+        let from = if plane { count.saturating_sub(1) } else { 0 };
+        let found = self.corners[from..count].iter().rposition(beats);
+        *near = found.map_or(*near, |place| from + place);
+        found.is_some()
     }
 
     /// Takes what another thread found.
