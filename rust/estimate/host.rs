@@ -215,7 +215,7 @@ impl Composer<'_> {
         let there = sum.forward - stage.work.forward;
         let back = sum.shard_exposed - there;
         let forward = (late(layers.forward + there) - head.forward).max(0.0);
-        let backward = late(layer + back) - one.min(behind);
+        let backward = (late(layer + back) - one.min(behind)).max(0.0);
         sum.forward += forward;
         sum.backward += backward;
         sum.offload_exposed = forward + backward;
