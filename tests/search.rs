@@ -11,7 +11,7 @@ use scalewright::error::Error;
 use scalewright::estimate::{
     COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
 };
-use scalewright::plan::{Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
+use scalewright::plan::{AxisOrder, Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
     Limits, Method, Objective, Offload, Outcome, Part, Search, SearchReport, Space, search,
 };
@@ -89,12 +89,46 @@ fn all_plans(job: &Job, space: &Space) -> Vec<Plan> {
     plans = grown(&plans, &zeros, |p, v| {
         p.zero = u8::try_from(v).unwrap();
     });
+    let none = [0];
+    plans = grown(&plans, &or(space.first_layers.as_ref(), &none), |p, v| {
+        p.first_layers = v;
+    });
+    let orders = listed_orders(space);
+    plans = orders
+        .iter()
+        .flat_map(|&axis_order| {
+            plans.iter().map(move |plan| Plan {
+                axis_order,
+                ..plan.clone()
+            })
+        })
+        .collect();
+    plans.retain(|plan| {
+        let canonical = |axis_order: AxisOrder| {
+            let plan = Plan {
+                axis_order,
+                ..plan.clone()
+            };
+            plan.canonical_axis_order()
+        };
+        let first = orders
+            .iter()
+            .find(|&&order| canonical(order) == canonical(plan.axis_order));
+        first == Some(&plan.axis_order)
+    });
     let mut all: Vec<Plan> = plans
         .iter()
         .flat_map(|plan| scheduled(plan, space))
         .collect();
     all.retain(|plan| stands_alone(job, plan, space));
     all
+}
+
+fn listed_orders(space: &Space) -> Vec<AxisOrder> {
+    space
+        .axis_order
+        .clone()
+        .unwrap_or(vec![AxisOrder::default()])
 }
 
 /// A plan under every schedule, recomputation and overlap.
@@ -265,6 +299,8 @@ fn spaces() -> impl Strategy<Value = Space> {
             r#""overlap_param_gather": [true, false], "#,
             r#""recompute": ["full"], "#,
             r#""recompute_layers": [0, 2], "#,
+            r#""first_layers": [0, 1], "recompute_layers": [0], "#,
+            r#""axis_order": ["tensor-context-data-pipeline", "tensor-pipeline-context-data", "pipeline-tensor-context-data"], "recompute": ["none"], "#,
         ]),
     )
         .prop_map(|(a, b, c, d, e, f)| {
