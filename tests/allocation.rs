@@ -4,11 +4,15 @@
 
 mod worlds;
 
+use rayon::ThreadPoolBuilder;
+use scalewright::control::Control;
 use scalewright::estimate::{
     Chunks, Composer, Factors, Frame, Job, Links, Pricer, Recomputed, Setting, State, Sums,
 };
 use scalewright::plan::{Plan, Schedule, check};
 use scalewright::schedule::Scratch;
+use scalewright::search::{Limits, Method, Search, Space};
+use std::sync::Arc;
 use worlds::jobs;
 
 /// Heap blocks that `work` asks for on this thread.
@@ -106,6 +110,44 @@ fn a_second_composition_asks_for_no_memory() {
             assert_eq!(asked, 0, "{plan:?}");
         });
     }
+}
+
+/// Heap blocks of a whole walk on one thread, and the plans that it weighed.
+fn walked(space: &str) -> (u64, u64) {
+    let mut cluster = worlds::nodes_of_eight(32);
+    cluster.system.host = Some(jobs::host());
+    let job = jobs::job(&jobs::gpt(8, 1024), &cluster, &jobs::training(32, 2048, ""));
+    let limits = Limits {
+        top: 1,
+        front: Vec::new(),
+        method: Method::Exhaustive,
+        ..Limits::default()
+    };
+    let search = Search::new(Arc::new(job), Space::from_json(space).unwrap(), limits).unwrap();
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    pool.install(|| {
+        let mut plans = 0;
+        let asked = blocks(|| {
+            let part = search.run([0, search.units()], None, &Control::new());
+            plans = part.unwrap().counts().legal();
+        });
+        (asked, plans)
+    })
+}
+
+#[test]
+fn more_plans_of_the_same_families_ask_for_no_more_memory() {
+    let shares: Vec<u32> = (0..=100).collect();
+    let (few, some) = walked(r#"{"recompute": ["full"], "recompute_layers": [0]}"#);
+    let (more, many) = walked(&format!(
+        r#"{{"recompute": ["full"], "recompute_layers": [0], "offload_activations": {shares:?}}}"#
+    ));
+    assert_eq!(many, 101 * some);
+    // the winner is kept anew each time another plan beats it
+    assert!(
+        more - few < many / 500,
+        "{few} and {more} blocks for {some} and {many} plans"
+    );
 }
 
 #[test]
