@@ -226,8 +226,8 @@ def best_plans(rows: list[Row]) -> list[list[str]]:
     ]
 
 
-def machine() -> str:
-    """Return processor, cores, memory and system in words; none of it names the machine."""
+def machine(load: float) -> str:
+    """Return processor, cores, memory, system and load in words; none of it names the machine."""
     processor = platform.processor() or platform.machine()
     memory = "memory unknown"
     described, sizes = Path("/proc/cpuinfo"), Path("/proc/meminfo")
@@ -241,7 +241,7 @@ def machine() -> str:
     release = platform.release().partition("-")[0]
     return (
         f"{processor}, {os.cpu_count()} cores, {memory}; {platform.system()} {release}, "
-        f"Python {platform.python_version()}"
+        f"Python {platform.python_version()}; load average {load:.1f} at the start"
     )
 
 
@@ -255,12 +255,12 @@ def jobs_table() -> str:
     return markdown(columns, rows)
 
 
-def page(rows: list[Row]) -> str:
+def page(rows: list[Row], load: float) -> str:
     """Return the page of the documentation, section by section."""
     grid = next(row for row in rows if row.job.spaces == ("calculon",))
     template = (Path(__file__).parent / "search_spaces.md").read_text(encoding="utf-8")
     parts = {
-        "machine": machine(),
+        "machine": machine(load),
         "jobs": jobs_table(),
         "rates": markdown(COLUMNS, [row.cells() for row in rows]),
         "best": markdown(("job", "step, s", "best plan"), best_plans(rows)),
@@ -295,11 +295,12 @@ def main() -> None:
         job, kinds = JOBS[asked.one], product(FRONTS, METHODS)
         print(json.dumps([search(job, method, front, asked.quick) for front, method in kinds]))
         return
+    load = os.getloadavg()[0]
     rows = [row for number in range(len(JOBS)) for row in measured(number, asked.quick)]
     same_answers(rows)
     show(rows)
     if asked.write:
-        asked.write.write_text(page(rows), encoding="utf-8")
+        asked.write.write_text(page(rows, load), encoding="utf-8")
 
 
 if __name__ == "__main__":
