@@ -292,7 +292,7 @@ def main() -> None:
     parser.add_argument("--one", type=int, metavar="JOB", help="the searches of one job, as JSON")
     asked = parser.parse_args()
     if asked.one is not None:
-        job, kinds = JOBS[asked.one], product(FRONTS, METHODS)
+        job, kinds = JOBS[int(asked.one)], product(FRONTS, METHODS)
         print(json.dumps([search(job, method, front, asked.quick) for front, method in kinds]))
         return
     load = os.getloadavg()[0]
