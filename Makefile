@@ -8,13 +8,14 @@ RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help plan test test-rust test-python lint bench dist clean
+.PHONY: help plan test test-rust test-python lint bench bench-search dist clean
 
 help:
 	@echo "make plan   set up and plan GPT-3 175B on 1,024 A100-80GB"
 	@echo "make test   set up and run all Rust and Python tests"
 	@echo "make lint   formats, lints, types, stub, documentation"
 	@echo "make bench  benchmarks of the engine"
+	@echo "make bench-search  plans a second of searches, a few minutes"
 	@echo "make dist   wheel and sdist, each tried in an empty environment"
 	@echo "make clean  remove what the others made"
 
@@ -42,6 +43,10 @@ lint: $(VENV)/.engine $(VENV)/.tools
 
 bench:
 	cargo bench --locked --bench '*'
+
+# with the page: $(BIN)/python benches/search_spaces.py --write docs/performance.md
+bench-search: $(VENV)/.engine
+	$(BIN)/python benches/search_spaces.py
 
 dist: $(VENV)/.engine
 	rm -rf dist

@@ -25,7 +25,7 @@ def test_the_contributors_page_stays_short() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 80
 
 
-@pytest.mark.parametrize("target", ["plan", "test", "lint", "bench", "dist"])
+@pytest.mark.parametrize("target", ["plan", "test", "lint", "bench", "bench-search", "dist"])
 def test_every_command_is_a_make_target(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert f"make {target}" in (ROOT / "Makefile").read_text()
