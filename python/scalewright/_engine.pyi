@@ -136,7 +136,7 @@ class Search:
     """Names that the numbers of `rows` stand for, by column, in their order."""
 
     def bound(self, first: int) -> float:
-        """Return what no plan of the units from `first` on is better than, in the objective's unit."""
+        """Return what no plan of the units from `first` on beats, in the objective's unit."""
 
     def run(
         self,
@@ -154,9 +154,7 @@ class Search:
     def merge(self, parts: list[str]) -> str:
         """Put parts of other units together."""
 
-    def report(
-        self, part: str, *, progress: Callable[[int, int], object] | None = None
-    ) -> str:
+    def report(self, part: str, *, progress: Callable[[int, int], object] | None = None) -> str:
         """Return the answer that a part stands for, as `search` does."""
 
     def rows(
@@ -201,6 +199,8 @@ def robust(
 
     The JSON text of what is asked holds `pool`, `samples`, `seed`, `tolerance` and `uncertainty`, a
     share by the name of a constant.
+    """
+
 def search_unlike(
     jobs: Sequence[Job],
     between: str | None,
