@@ -153,9 +153,7 @@ class Search:
     def merge(self, parts: list[str]) -> str:
         """Put parts of other units together."""
 
-    def report(
-        self, part: str, *, progress: Callable[[int, int], object] | None = None
-    ) -> str:
+    def report(self, part: str, *, progress: Callable[[int, int], object] | None = None) -> str:
         """Return the answer that a part stands for, as `search` does."""
 
     def rows(
@@ -200,6 +198,8 @@ def robust(
 
     The JSON text of what is asked holds `pool`, `samples`, `seed`, `tolerance` and `uncertainty`, a
     share by the name of a constant.
+    """
+
 def search_unlike(
     jobs: Sequence[Job],
     between: str | None,

@@ -25,7 +25,7 @@ COUNTS_AND_RATIOS = {
     *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
     *("tensor", "context", "pipeline", "data", "expert", "expert_tensor", "micro_batch"),
     *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations"),
-    *("first_layers", "last_layers"),
+    *("first_layers", "last_layers", "recompute_layers"),
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import scalewright as sw
 from scalewright import InvalidError, UnknownNameError
 from scalewright.export import read_megatron, write
-from scalewright.export.layout import layer_split, plan_split, wide_axes
+from scalewright.export.layout import layer_split, partly_recomputed, plan_split, wide_axes
 from scalewright.planning import estimate_job
 
 MODELS = ["gpt3-175b", "llama3-70b", "qwen3-8b", "mixtral-8x7b", "deepseek-v3", "nemotron-4-15b"]
@@ -69,6 +69,8 @@ def plans(draw: st.DrawFn, model: dict[str, Any]) -> dict[str, Any]:
     reduce = draw(st.booleans())
     orders = ["tensor-context-data-pipeline", "tensor-pipeline-context-data"]
     ends = st.sampled_from([0, 0, 1, 3, 6]) if interleave == 1 < pipeline else st.just(0)
+    recompute = draw(st.sampled_from(["none", "selective", "full"]))
+    leading = draw(st.sampled_from([0, 1, 2, 5])) if recompute == "full" else 0
     return plan(
         axis_order=draw(st.sampled_from(orders)) if context == 1 and not experts else orders[0],
         first_layers=draw(ends),
@@ -84,7 +86,8 @@ def plans(draw: st.DrawFn, model: dict[str, Any]) -> dict[str, Any]:
         schedule="interleaved" if interleave > 1 else "1f1b",
         zero=zero,
         zero_group=data // 2 if zero and data > 1 and draw(st.booleans()) else 0,
-        recompute=draw(st.sampled_from(["none", "selective", "full"])),
+        recompute=recompute,
+        recompute_layers=leading,
         sequence_parallel=tensor > 1 and (bool(experts) or draw(st.booleans())),
         overlap_grad_reduce=reduce,
         overlap_param_gather=zero > 0 and reduce and draw(st.booleans()),
@@ -114,6 +117,7 @@ def complete(read: dict[str, Any], layers: int) -> dict[str, Any]:
         full["axis_order"] = order
     ends = layer_split(layers, full["pipeline"], full["interleave"])
     split = plan_split(full, layers)
+    full["recompute_layers"] = partly_recomputed(full, layers)
     full["first_layers"], full["last_layers"] = (0, 0) if split == ends else (split[0], split[2])
     return full
 
@@ -205,6 +209,18 @@ def test_the_ends_of_a_pipeline_are_written_as_they_were_dealt(
             },
             "plan.first_layers: got 4; allowed: 0 with chunks",
         ),
+        (
+            {"recompute": "full", "recompute_layers": 4, "recompute_rest": "selective"},
+            "plan.recompute_rest: got selective; allowed: none, since Megatron-LM has one",
+        ),
+        (
+            {"recompute": "full", "recompute_experts": "none"},
+            "plan.recompute_experts: got none; allowed: same, since Megatron-LM has one",
+        ),
+        (
+            {"recompute": "selective", "recompute_layers": 4},
+            "plan.recompute_layers: got 4; allowed: 0 with selective",
+        ),
     ],
 )
 def test_what_megatron_cannot_run_is_refused(fields: dict[str, Any], words: str) -> None:
@@ -227,6 +243,34 @@ def test_what_megatron_cannot_run_is_refused(fields: dict[str, Any], words: str)
 def test_what_megatron_cannot_build_is_refused(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidError, match=f"Megatron-LM: model.{field}"):
         write("megatron", estimate(), {**table("llama3-70b"), **change}, training())
+
+
+def test_leading_layers_are_a_block_and_all_layers_are_units_of_one() -> None:
+    def said(layers: int) -> list[str]:
+        fields = {"pipeline": 4, "recompute": "full", "recompute_layers": layers}
+        text = write("megatron", estimate(**fields), table("llama3-70b"), training())
+        return re.findall(r"--recompute-(?:method|num-layers) \S+", text)
+
+    assert said(3) == ["--recompute-method block", "--recompute-num-layers 3"]
+    assert said(0) == said(20) == ["--recompute-method uniform", "--recompute-num-layers 1"]
+
+
+@pytest.mark.parametrize("fmt", ["torchtitan", "deepspeed"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"recompute_layers": 4},
+        {"recompute_layers": 4, "recompute_rest": "selective"},
+        {"recompute_experts": "selective"},
+    ],
+    ids=str,
+)
+def test_other_frameworks_compute_the_same_again_in_all_layers(
+    fmt: str, fields: dict[str, Any]
+) -> None:
+    words = rf"plan.{list(fields)[-1]}: got .*; allowed: (0|none|same), since"
+    with pytest.raises(InvalidError, match=words):
+        write(fmt, estimate(recompute="full", **fields), table("llama3-8b"), training())
 
 
 def test_an_unknown_format_names_the_nearest() -> None:

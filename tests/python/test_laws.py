@@ -23,6 +23,8 @@ SPACE = {"context": [1], "expert": [1], "micro_batch": [1, 2], "interleave": [1]
 CODES = {
     "schedule": ["gpipe", "1f1b", "interleaved"],
     "recompute": ["none", "selective", "full"],
+    "recompute_rest": ["none", "selective", "full"],
+    "recompute_experts": ["same", "none", "selective", "full"],
     "axis_order": [
         *("tensor-context-data-pipeline", "tensor-data-context-pipeline"),
         *("tensor-pipeline-context-data", "tensor-pipeline-data-context"),

@@ -30,6 +30,7 @@ SHORT = (
 )
 
 STAGES = "--pipeline-model-parallel-size 4 "
+BLOCK = "--recompute-granularity full --recompute-method block --recompute-num-layers "
 
 
 @pytest.fixture
@@ -126,6 +127,11 @@ def test_arguments_alone_and_unknown_devices(read: Any) -> None:
         ("--use-distributed-optimizer --num-distributed-optimizer-instances 4", "zero_group", 4),
         ("--sequence-parallel", "sequence_parallel", False),
         ("--recompute-granularity full --recompute-method uniform", "recompute", "full"),
+        (BLOCK + "3", "recompute_layers", 3),
+        (BLOCK + "24", "recompute_layers", 0),
+        (STAGES + BLOCK + "5", "recompute_layers", 5),
+        (STAGES + BLOCK + "6", "recompute_layers", 0),
+        (STAGES + "--num-virtual-stages-per-pipeline-rank 3 " + BLOCK + "2", "recompute_layers", 0),
         (
             "--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 3",
             "interleave",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from scalewright.planning import Estimate, SimulatedStep
 
 RECOMPUTE = ("none", "selective", "full")
+REST = ("none", "selective")
+EXPERTS = ("same", *RECOMPUTE)
 COUNTS = {
     "tensor": "ranks that split each layer's matrices (1)",
     "pipeline": "pipeline stages (1)",
@@ -23,6 +25,7 @@ COUNTS = {
     "micro-batch": "sequences per micro-batch and replica (1)",
     "interleave": "model chunks per stage (what the schedule needs)",
     "zero-group": "ranks over which ZeRO shards (all replicas)",
+    "recompute-layers": "leading layers of each virtual stage that --recompute is for (all)",
     "tensor-chunks": "chunks of a forward product that its tensor collective runs under (1)",
     "first-layers": "layers of the first virtual stage (as many as the others)",
     "last-layers": "layers of the last virtual stage (as many as the others)",
@@ -78,6 +81,16 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         plan.add_argument(f"--{name}", type=int, metavar="N", help=meaning)
     plan.add_argument("--zero", type=int, choices=range(4), help="ZeRO stage, 3 as in FSDP (0)")
     plan.add_argument("--recompute", choices=RECOMPUTE, help="what is computed again (none)")
+    plan.add_argument(
+        "--recompute-rest",
+        choices=REST,
+        help="what the layers behind --recompute-layers compute again (none)",
+    )
+    plan.add_argument(
+        "--recompute-experts",
+        choices=EXPERTS,
+        help="what layers with routed experts compute again where --recompute applies (same)",
+    )
     plan.add_argument(
         "--schedule",
         metavar="NAME",

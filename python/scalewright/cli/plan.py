@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from scalewright.cli.verb import Verbs
     from scalewright.planning import Robust, Search
 
-OBJECTIVES = ("time", "memory", "energy")
+OBJECTIVES = ("time", "memory", "energy", "dollars", "devices")
 INTERRUPTED = 130
 OFFLOADS = ("auto", "always", "never")
 
@@ -22,6 +22,14 @@ def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("plan", help="find the best plans for a job")
     add_job_options(parser)
+    _add_search(parser)
+    _add_means(parser)
+    _add_robust(parser)
+    add_output_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
     search = parser.add_argument_group("search")
     search.add_argument("--top", type=int, default=5, metavar="K", help="plans to show (5)")
     search.add_argument(
@@ -36,13 +44,34 @@ def add(verbs: Verbs) -> None:
         help="values that a plan field may take, as tensor=8 or recompute=none,selective",
     )
     search.add_argument(
+        "--space",
+        metavar="FILE",
+        help="TOML file with lists of values, as tensor = [4, 8]; --fix narrows them",
+    )
+    search.add_argument(
+        "--distinct", metavar="FIELD", help="of all plans with one value of it show only the best"
+    )
+    search.add_argument(
+        "--front",
+        metavar="M1,M2",
+        help="what plans are traded by: any of time,memory,energy,dollars,devices, or none "
+        "(time,memory)",
+    )
+    search.add_argument(
+        "--exhaustive",
+        action="store_true",
+        help="weigh every legal plan and price what fits, instead of excluding by bounds",
+    )
+    search.add_argument(
         "--offload",
         choices=OFFLOADS,
         default="auto",
         help="try plans that do not fit with tensors in other tiers: where nothing fits (auto), "
         "wherever they could be among the best, or never",
     )
-    _add_means(parser)
+
+
+def _add_robust(parser: argparse.ArgumentParser) -> None:
     robust = parser.add_argument_group("robust choice")
     robust.add_argument(
         "--robust",
@@ -57,8 +86,6 @@ def add(verbs: Verbs) -> None:
     robust.add_argument("--samples", type=int, default=256, metavar="N", help="draws (256)")
     robust.add_argument("--seed", type=int, default=0, metavar="N", help="which draws (0)")
     robust.add_argument("--pool", type=int, default=200, metavar="K", help="plans compared (200)")
-    add_output_options(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_means(parser: argparse.ArgumentParser) -> None:
@@ -84,16 +111,12 @@ def run(options: argparse.Namespace) -> int:
     """Search, show what was found, and return the exit code."""
     from scalewright.cli.output import progress_bar, show_estimate_extras, show_json
     from scalewright.config import pinned_fields
-    from scalewright.planning import search_job
+    from scalewright.planning import allowed_values, search_job
     from scalewright.searching import Means
 
-    fix = pinned_fields(options.fix)
+    fix = allowed_values(pinned_fields(options.fix), options.space)
     job = job_of(options)
-    limits = {
-        "top": options.top,
-        "objective": options.objective,
-        "offload": options.offload,
-    }
+    limits = _limits(options)
     means = Means(options.checkpoint, options.all_plans, ray_address=options.ray)
     with progress_bar("searching plans") as progress:
         found = search_job(job, fix, limits, progress, means)
@@ -119,6 +142,22 @@ def run(options: argparse.Namespace) -> int:
     if found.stopped:
         return INTERRUPTED
     return 0 if found.feasible else 3
+
+
+def _limits(options: argparse.Namespace) -> dict[str, object]:
+    """Return what is looked for."""
+    from scalewright.planning import FRONT
+
+    given: str | None = options.front
+    listed = [] if given == "none" else [word.strip() for word in (given or "").split(",")]
+    return {
+        "top": options.top,
+        "objective": options.objective,
+        "distinct": None if options.distinct is None else options.distinct.replace("-", "_"),
+        "front": list(FRONT) if given is None else listed,
+        "method": "exhaustive" if options.exhaustive else "bounds",
+        "offload": options.offload,
+    }
 
 
 def _robust(options: argparse.Namespace, found: Search, fix: Mapping[str, object]) -> Robust:

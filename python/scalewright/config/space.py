@@ -13,6 +13,8 @@ from scalewright.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_ALLOWED = "a value or a list of values by plan field"
+
 
 def pinned_fields(texts: Iterable[str]) -> dict[str, list[int | bool | str]]:
     """Read `field=value,value` texts: the values that a search may give these fields.
@@ -36,17 +38,35 @@ def pinned_fields(texts: Iterable[str]) -> dict[str, list[int | bool | str]]:
     return pinned
 
 
-def space(fix: Mapping[str, Any]) -> dict[str, list[Any]]:
+def space(fix: Mapping[str, Any], listed: Mapping[str, Any] | None = None) -> dict[str, list[Any]]:
     """Return the plan space in which each named field takes its listed values alone.
 
     Args:
         fix: A value or a list of values by field.
+        listed: The same, as a space file holds it; `fix` narrows its lists.
 
     Raises:
+        InvalidError: A field is fixed to what its list does not hold.
         UnknownNameError: A field does not exist.
     """
-    need("fix", fix, Mapping, "a value or a list of values by plan field")
-    return {field_name(name, FIELDS): _listed(value) for name, value in fix.items()}
+    need("fix", fix, Mapping, _ALLOWED)
+    fixed = {field_name(name, FIELDS): _listed(value) for name, value in fix.items()}
+    if listed is None:
+        return fixed
+    need("space", listed, Mapping, _ALLOWED)
+    found = {field_name(name, FIELDS): _listed(value) for name, value in listed.items()}
+    for name, values in fixed.items():
+        beyond = [value for value in values if name in found and not _holds(found[name], value)]
+        if beyond:
+            allowed = f"of the space's own {', '.join(map(str, found[name]))}"
+            message = f"fix: {name}: got {beyond[0]!r:.60}; allowed: {allowed}"
+            raise InvalidError(message)
+    return {**found, **fixed}
+
+
+def _holds(values: list[Any], value: object) -> bool:
+    """Say whether a value is listed; 1 is another value than true."""
+    return any(one == value and isinstance(one, bool) == isinstance(value, bool) for one in values)
 
 
 def _listed(value: object) -> list[Any]:

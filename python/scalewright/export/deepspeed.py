@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 from scalewright.export.layout import (
     devices,
     node_devices,
+    partly_recomputed,
     replicas,
     sharded_ranks,
     title,
+    unlike_recomputation,
     wide_axes,
 )
 from scalewright.export.refusal import refuse_any
@@ -117,7 +119,18 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
             "a divisor of the heads of a tensor rank, since Ulysses splits heads",
         ),
     ]
-    refuse_any(_NAME, rules)
+    refuse_any(_NAME, [*rules, *_recomputation_rules(plan, model["layers"])])
+
+
+def _recomputation_rules(
+    plan: Mapping[str, Any], layers: int
+) -> list[tuple[bool, str, object, str]]:
+    part = plan["recompute"] != "none" and partly_recomputed(plan, layers) > 0
+    one = "Megatron-DeepSpeed checkpoints all layers alike"
+    return [
+        *unlike_recomputation(plan, layers, one),
+        (part, "plan.recompute_layers", plan["recompute_layers"], f"0, since {one}"),
+    ]
 
 
 def _zero(plan: Mapping[str, Any]) -> dict[str, object]:

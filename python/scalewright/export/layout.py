@@ -37,6 +37,35 @@ def plan_split(plan: Mapping[str, Any], layers: int) -> tuple[int, int, int]:
     return layer_split(layers, plan["pipeline"], plan["interleave"], ends)
 
 
+def partly_recomputed(plan: Mapping[str, Any], layers: int) -> int:
+    """Return how many leading layers of a virtual stage alone follow `recompute`; 0: all layers."""
+    leading = plan["recompute_layers"]
+    whole = leading >= max(plan_split(plan, layers)) or plan["recompute_rest"] == plan["recompute"]
+    return 0 if whole else leading
+
+
+def unlike_recomputation(
+    plan: Mapping[str, Any], layers: int, one: str
+) -> list[tuple[bool, str, object, str]]:
+    """Return the rules of a framework with one policy for all layers that recompute.
+
+    Args:
+        plan: The fields of the plan.
+        layers: The layers of the model.
+        one: Why the framework knows but one policy, as the end of a sentence.
+    """
+    part, rest, experts = (
+        partly_recomputed(plan, layers),
+        plan["recompute_rest"],
+        plan["recompute_experts"],
+    )
+    own = plan["recompute"]
+    return [
+        (part > 0 and rest != "none", "plan.recompute_rest", rest, f"none, since {one}"),
+        (experts not in ("same", own), "plan.recompute_experts", experts, f"same, since {one}"),
+    ]
+
+
 def wide_axes(plan: Mapping[str, Any], order: str) -> list[str]:
     """Return the axes of an order that have several ranks: the others may stand anywhere."""
     return [axis for axis in order.split("-") if plan[axis] > 1]

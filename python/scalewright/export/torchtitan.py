@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.export.layout import (
     devices,
+    partly_recomputed,
     plan_split,
     replicas,
     sharded_ranks,
     title,
+    unlike_recomputation,
     wide_axes,
 )
 from scalewright.export.refusal import refuse_any
@@ -122,7 +124,18 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
             f"a divisor of the {expert_room} ranks that shard",
         ),
     ]
-    refuse_any(_NAME, rules)
+    refuse_any(_NAME, [*rules, *_recomputation_rules(plan, model["layers"])])
+
+
+def _recomputation_rules(
+    plan: Mapping[str, Any], layers: int
+) -> list[tuple[bool, str, object, str]]:
+    part = plan["recompute"] != "none" and partly_recomputed(plan, layers) > 0
+    one = "torchtitan's activation checkpointing has one mode for all layers"
+    return [
+        *unlike_recomputation(plan, layers, one),
+        (part, "plan.recompute_layers", plan["recompute_layers"], f"0, since {one}"),
+    ]
 
 
 def _training(plan: Mapping[str, Any], training: Mapping[str, Any]) -> Section:

@@ -2,6 +2,8 @@
 
 from scalewright.planning.answers import Comparison, Estimate, Search
 from scalewright.planning.asking import (
+    FRONT,
+    allowed_values,
     compare,
     estimate,
     estimate_job,
@@ -109,11 +111,12 @@ from scalewright.planning.step import SimulatedStep, simulate_job, simulate_step
 from scalewright.planning.swarming import Swarm, SwarmStage, swarm, swarm_utilization
 from scalewright.planning.timeline import CATEGORIES, Flow, Row, Span, Timeline, joined
 from scalewright.planning.uneven import UnevenAllToAll, uneven_all_to_all
-from scalewright.planning.why_not import WhyNot, why_not, why_not_job
 from scalewright.planning.unlike import UnlikeSearch, search_unlike
+from scalewright.planning.why_not import WhyNot, why_not, why_not_job
 
 __all__ = [
     "CATEGORIES",
+    "FRONT",
     "SCHEMA_VERSION",
     "Assignment",
     "BlockChoices",
@@ -177,6 +180,7 @@ __all__ = [
     "UnevenAllToAll",
     "UnlikeSearch",
     "WhyNot",
+    "allowed_values",
     "assign",
     "assign_with_highs",
     "averaging",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
-from scalewright.config import Plan, completed, json_text, need, plan_fields, space
+from scalewright.catalog.toml_file import read_table
+from scalewright.config import Plan, completed, json_text, need, plan_fields
+from scalewright.config import space as plan_space
 from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
 from scalewright.planning.job import Job
@@ -15,12 +18,16 @@ from scalewright.searching import Means, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from scalewright.config import Training
     from scalewright.planning.inputs import Model, System
 
     AnyPlan = Plan | Mapping[str, object] | str | Path
+
+    AnySpace: TypeAlias = Mapping[str, object] | str | Path
+
+FRONT = ("time", "memory")
+"""What the front of a search trades where nothing else is asked for."""
 
 
 def estimate(
@@ -65,9 +72,10 @@ def search(
     objective: str = "time",
     top: int = 10,
     distinct: str | None = None,
-    front: Sequence[str] = ("time", "memory"),
+    front: Sequence[str] = FRONT,
     method: str = "bounds",
     fix: Mapping[str, object] | None = None,
+    space: AnySpace | None = None,
     offload: str = "auto",
     memory_margin: float = 0.0,
     progress: Callable[[int, int], object] | None = None,
@@ -94,6 +102,7 @@ def search(
         method: `bounds` prices what no bound excludes; `exhaustive` weighs every legal plan and
             prices every one that fits. Both give the same answer.
         fix: A value or a list of allowed values by plan field.
+        space: The same, or a TOML file with it (`tensor = [4, 8]`); `fix` narrows its lists.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
             tiers, where `place` puts them: `auto` where no plan fits without, 128 of them at most;
             `always` wherever the plan could still be among the best; `never`. Searches for the
@@ -121,7 +130,7 @@ def search(
     }
     job = Job(model, system, training, memory_margin)
     means = Means(checkpoint, rows, cluster, ray_address)
-    return search_job(job, {} if fix is None else fix, limits, progress, means)
+    return search_job(job, allowed_values(fix, space), limits, progress, means)
 
 
 def search_job(
@@ -132,12 +141,27 @@ def search_job(
     means: Means | None = None,
 ) -> Search:
     """Find the best plans for a job; see `search`."""
-    allowed = space(fix)
+    allowed = plan_space(fix)
     question = job.question(json_text("space", allowed), json_text("limits", dict(limits)))
     found = find(question, Means() if means is None else means, progress)
     if not found["best"] and not found["stopped"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)
-    return Search(job, found)
+    return Search(job, {**found, "front": limits.get("front", FRONT)})
+
+
+def allowed_values(
+    fix: Mapping[str, object] | None, space: AnySpace | None
+) -> dict[str, list[Any]]:
+    """Return the values that a search may choose from, by plan field; see `search`.
+
+    Raises:
+        ScalewrightError: A field does not exist or is fixed to what the space does not hold, or
+            the file cannot be read.
+    """
+    pins: Mapping[str, object] = {} if fix is None else fix
+    if not isinstance(space, (str, Path)):
+        return plan_space(pins, space)
+    return plan_space(pins, read_table(Path(space)))
 
 
 def compare(

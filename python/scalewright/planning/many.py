@@ -50,7 +50,8 @@ def estimate_many(
         model: What is trained.
         system: The machines.
         columns: Whole numbers by plan field; choices are counted in the order of their listing
-            (`recompute`: none 0, selective 1, full 2). Fields without a column have their default.
+            (`recompute` and `recompute_rest`: none 0, selective 1, full 2; `recompute_experts`:
+            same 0, none 1, selective 2, full 3). Fields without a column have their default.
         training: Batch, sequence, formats, optimizer.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the plans done and the plans in all.

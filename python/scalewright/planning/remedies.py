@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
 from scalewright.config import completed, json_text
 from scalewright.errors import ScalewrightError
+from scalewright.planning.conflicts import conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 Change: TypeAlias = "tuple[str, Job, Mapping[str, list[Any]]]"
 """How to say it, the changed job, and the plan fields that stay pinned."""
 
+_AXES = ("data", "tensor", "pipeline", "context")
 _DOUBLINGS = 10
 _FEWER = 64
 
@@ -27,13 +30,15 @@ def why_nothing_runs(
 ) -> dict[str, Any]:
     """Return the verdict on a space without a plan that is legal and fits."""
     nearest = found.get("nearest")
+    cause = conflict(job, allowed, legal=nearest is None)
     if nearest is None:
         verdict: dict[str, Any] = {
             "verdict": "no plan is legal",
-            "broken_rule": _rule(job, allowed),
+            "broken_rule": _rule(job, allowed if cause is None else cause["fields"]),
         }
     else:
         verdict = {"verdict": "no plan fits", "shortfall": nearest["shortfall"]}
+    verdict["conflict"] = cause
     fewer = _fewer_devices(job, allowed) if nearest is None else ()
     return {**verdict, "remedy": _remedy([*_changes(job, allowed), *fewer, *_more_devices(job)])}
 
@@ -43,9 +48,20 @@ _LIMITS = '{"top": 1, "offload": "never"}'
 
 
 def _rule(job: Job, allowed: Mapping[str, list[Any]]) -> str | None:
-    """Return the rule that the first values allowed break, as an example."""
+    """Return the rule that the first values allowed break, as an example.
+
+    An axis that is left open takes the devices that remain, so that they break no rule themselves
+    where they can be used up.
+    """
     first = {name: values[0] for name, values in allowed.items()}
     plan = completed(first, job.system.devices)
+    found = ((axis, plan.get(axis, 1)) for axis in _AXES)
+    ranks = {axis: count for axis, count in found if isinstance(count, int)}
+    used = prod(ranks.values())
+    left, rest = divmod(job.system.devices, used) if used else (1, 0)
+    free = [axis for axis in _AXES if axis not in first]
+    if free and not rest and left > 1:
+        plan[free[0]] = ranks[free[0]] * left
     answer = json.loads(_engine.estimate(job.handle, json_text("plan", plan)))
     return answer.get("illegal")
 

@@ -15,8 +15,8 @@ from scalewright.report.screen import console
 from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
-from scalewright.report.why_not import show_why_not
 from scalewright.report.unlike import show_unlike
+from scalewright.report.why_not import show_why_not
 
 __all__ = [
     "console",

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from scalewright.planning import Estimate
 
 _AXES = ("tensor", "pipeline", "data", "context", "expert")
+_RARE = (
+    *("tensor_chunks", "overlap_expert", "offload_optimizer", "offload_activations"),
+    *("axis_order", "first_layers", "last_layers", "collectives"),
+)
 _UNLIMITED = 1000
 _OVERLAPS = {
     "overlap_grad_reduce": True,
@@ -36,7 +40,7 @@ def plan_line(plan: Mapping[str, Any]) -> str:
         chunks = f" x {plan['interleave']}" if plan["interleave"] > 1 else ""
         parts.append(f"{schedule}{chunks}")
     parts.append(f"ZeRO {plan['zero']}")
-    parts.append(f"recompute {plan['recompute']}")
+    parts.append(f"recompute {_recomputed(plan)}")
     if plan["sequence_parallel"]:
         parts.append("sequence parallel")
     if plan["tensor_chunks"] > 1:
@@ -50,6 +54,19 @@ def plan_line(plan: Mapping[str, Any]) -> str:
     parts += _placed(plan)
     parts += [f"no {name.replace('_', ' ')}" for name, on in _OVERLAPS.items() if plan[name] != on]
     return ", ".join(parts)
+
+
+def _recomputed(plan: Mapping[str, Any]) -> str:
+    """Return what is computed again, with the layers that it is for where not for all."""
+    layers, rest, experts = (plan[f"recompute_{what}"] for what in ("layers", "rest", "experts"))
+    only: list[str] = []
+    if layers:
+        only.append(f"first {layers} layer{'s' * (layers > 1)}")
+    if rest != Plan.recompute_rest:
+        only.append(f"{rest} behind")
+    if experts != Plan.recompute_experts:
+        only.append(f"layers with experts {experts}")
+    return plan["recompute"] + (f" ({', '.join(only)})" if only else "")
 
 
 def _placed(plan: Mapping[str, Any]) -> list[str]:
@@ -103,12 +120,14 @@ def _away(found: Estimate) -> str:
 
 
 def _fields(plans: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the columns of plans; axes that all leave at 1 have none."""
+    """Return the columns of plans: no axis that all leave at 1, no rare field that all share."""
     names = [axis for axis in _AXES if any(plan[axis] > 1 for plan in plans)] or ["data"]
     names.append("micro_batch")
     if any(plan["pipeline"] > 1 for plan in plans):
         names += ["schedule", "interleave"]
     names += ["zero", "recompute", "sequence_parallel"]
+    names += [name for name in _RARE if len({plan[name] for plan in plans}) > 1]
+    plans = [{**plan, "recompute": _recomputed(plan)} for plan in plans]
     return {name.replace("_", " "): [_shown(plan[name]) for plan in plans] for name in names}
 
 

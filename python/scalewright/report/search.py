@@ -19,11 +19,27 @@ from scalewright.report.plans import plan_line, show_plans
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
     from scalewright.planning import Search
+
+_MEASURES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
+    "time": ("step", lambda point: q.time(point["step_time_s"])),
+    "memory": ("memory GiB", lambda point: q.gib(point["peak_memory_bytes"])),
+    "energy": ("energy, kJ", lambda point: f"{point['energy_j_per_step'] / 1e3:,.4g}"),
+    "dollars": ("price, $", lambda point: f"{point['cost_usd_per_step']:,.4g}"),
+    "devices": ("devices", lambda point: f"{point['devices']:,}"),
+}
+"""Head and cell of a column of the front, by what it measures."""
+_CLAIMS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "step_time_s": ("is faster than", lambda bound: f"{q.time(bound)} a step"),
+    "peak_memory_bytes": ("needs less than", lambda bound: f"{q.size(bound)} a device"),
+    "energy_j_per_step": ("takes less than", lambda bound: f"{bound / 1e3:,.4g} kJ a step"),
+    "cost_usd_per_step": ("costs less than", lambda bound: f"${bound:,.4g} a step"),
+}
+"""What is said of the bound of a search, by the field of an estimate that it bounds."""
 
 
 def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
@@ -32,6 +48,8 @@ def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
     _show_counts(found.values, screen)
     if found.stopped:
         _show_stop(found, screen)
+    else:
+        _show_proof(found, screen)
     if "plans_written" in found.values:
         _show_file(found.values["plans_written"], screen)
     if found.feasible:
@@ -47,10 +65,12 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
     rate = values["plans_legal"] / elapsed / 1e6 if elapsed else 0.0
     unfit = sum(row["count"] for row in values["rejected"] if "least_missing_bytes" in row)
     screen.print(
-        f"{values['plans_legal']:,} legal plans in {q.time(elapsed)} ({rate:.3g} million a second): "
-        f"{values['plans_priced']:,} priced, {values['plans_excluded_by_bound']:,} excluded by a "
-        f"bound, {unfit:,} do not fit"
+        f"{values['plans_legal']:,} legal plans in {q.time(elapsed)} "
+        f"({rate:.3g} million a second): {values['plans_priced']:,} priced, "
+        f"{values['plans_excluded_by_bound']:,} excluded by a bound, {unfit:,} do not fit"
     )
+    for row in values["excluded"]:
+        screen.print(f"  {row['count']:,} excluded by: {row['bound']}")
     placed, fit = values["plans_placed"], values["plans_that_fit_with_offload"]
     if placed:
         screen.print(
@@ -67,6 +87,27 @@ def _show_stop(found: Search, screen: Console) -> None:
     bound = found.bound_s
     rest = "" if bound is None else f"; no plan of the space is faster than {q.time(bound)}"
     screen.print(f"Stopped after {walked:,} of {units:,} parts of the space{best}{rest}")
+
+
+def _show_proof(found: Search, screen: Console) -> None:
+    """Print what is known of every legal plan of the space, tried or not."""
+    values = found.values
+    if not found.feasible:
+        if found.proven:
+            kind = "fits" if values["plans_legal"] else "is legal"
+            screen.print(f"proven: no plan of the space {kind}")
+        return
+    subject = "no legal plan of the space that fits"
+    for name, bound in values["bound"].items():
+        verb, shown = _CLAIMS[name]
+        if found.proven:
+            screen.print(f"proven: {subject} {verb} the best one, {shown(bound)}")
+        else:
+            screen.print(
+                f"not proven, since some were left untried: {subject} {verb} {shown(bound)}"
+            )
+    if not values["bound"]:
+        screen.print(f"every plan of the space uses {found.job.system.devices:,} devices")
 
 
 def _show_file(plans: int | None, screen: Console) -> None:
@@ -104,22 +145,25 @@ def _show_found(found: Search, screen: Console, stages: str) -> None:
 
 
 def _show_front(values: Mapping[str, Any], screen: Console) -> None:
-    """Print the front of time against memory, thinned to a few points."""
+    """Print the front, thinned to a few points."""
     points: list[dict[str, Any]] = values["pareto"]
     if len(points) < 2:
         return
-    heading(screen, f"Less memory for more time ({len(points)} plans that no other beats in both)")
-    rows = table("step", "memory GiB", "plan", left=0)
-    rows.columns[2].justify = "left"
-    rows.columns[2].no_wrap = False
+    traded: list[str] = list(values["front"])
+    if traded == ["time", "memory"]:
+        title = f"Less memory for more time ({len(points)} plans that no other beats in both)"
+    else:
+        title = f"{len(points)} plans that no other beats in {_listing(traded, 'and')} at once"
+    heading(screen, title)
+    columns = [name for name in _MEASURES if name in {"time", "memory", *traded}]
+    rows = table(*(_MEASURES[name][0] for name in columns), "plan", left=0)
+    rows.columns[-1].justify = "left"
+    rows.columns[-1].no_wrap = False
     most = 6
     chosen = sorted({round(i * (len(points) - 1) / (most - 1)) for i in range(most)})
     for point in (points[index] for index in chosen):
-        rows.add_row(
-            q.time(point["step_time_s"]),
-            q.gib(point["peak_memory_bytes"]),
-            plan_line(point["plan"]),
-        )
+        measured = (_MEASURES[name][1](point) for name in columns)
+        rows.add_row(*measured, plan_line(point["plan"]))
     screen.print(rows)
 
 
@@ -146,12 +190,37 @@ def show_verdict(values: Mapping[str, Any], screen: Console) -> None:
         show_missing(nearest["shortfall"], nearest["plan"]["pipeline"], screen)
     elif verdict["broken_rule"]:
         screen.print(f"for instance: {verdict['broken_rule']}")
+    show_conflict(verdict["conflict"], verdict["verdict"], screen)
     remedy = verdict["remedy"]
     if remedy is None:
         screen.print("remedy: none found among free fields, memory settings and more devices")
     else:
         step, memory = q.time(remedy["step_time_s"]), q.size(remedy["peak_memory_bytes"])
         screen.print(f"remedy: {remedy['change']} (then {step} a step, {memory} a device)")
+
+
+def show_conflict(found: Mapping[str, Any] | None, verdict: str, screen: Console) -> None:
+    """Print which fixed fields leave no plan together; nothing where they are not to blame."""
+    if found is None:
+        return
+    fields = [f"{name}={','.join(map(_word, held))}" for name, held in found["fields"].items()]
+    least = "" if found["smallest"] else " (a smaller set may, too)"
+    subject = f"{_listing(fields, 'and')} {'leaves' if len(fields) == 1 else 'together leave'}"
+    kind = "legal plan" if verdict == "no plan is legal" else "plan that fits"
+    screen.print(f"conflict: {subject} no {kind}{least}")
+    doors = found["leave_open"]
+    if doors:
+        screen.print(f"  leaving {_listing(doors, 'or')} open leaves some")
+    else:
+        screen.print("  leaving one field open is not enough: other fixed fields conflict as well")
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _listing(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def show_missing(shortfall: Mapping[str, Any], stages: int, screen: Console) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scalewright.export.layout import plan_split, replicas, sharded_ranks, wide_axes
+from scalewright.export.layout import (
+    partly_recomputed,
+    plan_split,
+    replicas,
+    sharded_ranks,
+    unlike_recomputation,
+    wide_axes,
+)
 from scalewright.export.refusal import refuse_any
 
 if TYPE_CHECKING:
@@ -47,10 +54,18 @@ def plan_arguments(
     if switch:
         arguments[switch] = True
     arguments |= _stages(plan, model["layers"]) | _sharding(plan)
-    if plan["recompute"] != "none":
-        arguments["recompute-granularity"] = plan["recompute"]
+    return arguments | _recomputation(plan, model["layers"])
+
+
+def _recomputation(plan: Mapping[str, Any], layers: int) -> Arguments:
+    if plan["recompute"] == "none":
+        return {}
+    arguments: Arguments = {"recompute-granularity": plan["recompute"]}
     if plan["recompute"] == "full":
-        arguments |= {"recompute-method": "uniform", "recompute-num-layers": 1}
+        leading = partly_recomputed(plan, layers)
+        # `block` counts from the front of each virtual stage, as a plan does
+        arguments["recompute-method"] = "block" if leading else "uniform"
+        arguments["recompute-num-layers"] = leading or 1
     return arguments
 
 
@@ -133,6 +148,19 @@ def _refuse_unknown_choices(
         ),
     ]
     refuse_any(_NAME, [(broken, f"plan.{f}", got, ok) for broken, f, got, ok in rules])
+    refuse_any(_NAME, _recomputation_rules(plan, model["layers"]))
+
+
+def _recomputation_rules(
+    plan: Mapping[str, Any], layers: int
+) -> list[tuple[bool, str, object, str]]:
+    part = plan["recompute"] == "selective" and partly_recomputed(plan, layers) > 0
+    why = "0 with selective, since Megatron-LM counts the layers of full recomputation alone"
+    one = "Megatron-LM has one granularity of recomputation"
+    return [
+        *unlike_recomputation(plan, layers, one),
+        (part, "plan.recompute_layers", plan["recompute_layers"], why),
+    ]
 
 
 def _order_switch(plan: Mapping[str, Any]) -> str | None:

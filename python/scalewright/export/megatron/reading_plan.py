@@ -18,6 +18,7 @@ _EACH = "num-layers-per-virtual-pipeline-stage"
 _CHUNKS = "num-virtual-stages-per-pipeline-rank"
 _ENDS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
 _FIRST_LAST = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
+_METHOD, _RECOMPUTED = "recompute-method", "recompute-num-layers"
 _REPEATED = re.compile(r"(?:\(([^()]*)\)|(\w))\*(\d{1,4})")
 _MOST_TEXT = 2**16
 
@@ -37,7 +38,6 @@ def read_plan(options: Options) -> dict[str, Any]:
         "micro_batch": options.count("micro-batch-size"),
         # Megatron-LM switches it off where there is one tensor rank
         "sequence_parallel": options.has("sequence-parallel") and tensor > 1,
-        "recompute": _recompute(options),
     }
     if options.has("num-experts"):
         ranks = options.count("expert-tensor-parallel-size", tensor)
@@ -49,7 +49,7 @@ def read_plan(options: Options) -> dict[str, Any]:
             raise options.wrong(name="tensor-model-parallel-size", allowed=allowed)
         plan["data"] = options.devices // ranks
     plan |= _order(options, plan) | _schedule(options, plan["pipeline"])
-    return plan | _sharding(options, plan)
+    return plan | _recompute(options, plan) | _sharding(options, plan)
 
 
 def _order(options: Options, plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,13 +63,22 @@ def _order(options: Options, plan: Mapping[str, Any]) -> dict[str, Any]:
     return {"axis_order": mapped[0]}
 
 
-def _recompute(options: Options) -> str:
+def _recompute(options: Options, plan: Mapping[str, Any]) -> dict[str, Any]:
     usual = "selective" if options.has("recompute-activations") else "none"
     kinds = {kind: kind for kind in ("selective", "full")} | {usual: usual}
     found = options.choice("recompute-granularity", kinds, usual)
-    if options.text("recompute-method") == "block" or options.count("recompute-num-layers", 1) > 1:
-        options.drop("recompute-method", "recompute-num-layers")
-    return found
+    leading = options.count(_RECOMPUTED, 1)
+    if options.text(_METHOD) == "block" and found == "full":
+        ends = plan.get("first_layers", 0), plan.get("last_layers", 0)
+        chunks = plan["interleave"]
+        split = layer_split(options.count("num-layers"), plan["pipeline"], chunks, ends)
+        if options.has(_LAYOUT) and leading >= min(split):
+            options.drop(_RECOMPUTED)  # which stages are all of it depends on the layout
+        return {"recompute": found, "recompute_layers": 0 if leading >= max(split) else leading}
+    if options.text(_METHOD) == "block" or leading > 1:
+        # how long the runs between two kept inputs are is nothing that a plan says
+        options.drop(_METHOD, _RECOMPUTED)
+    return {"recompute": found}
 
 
 def _schedule(options: Options, pipeline: int) -> dict[str, Any]:
