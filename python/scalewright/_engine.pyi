@@ -14,6 +14,7 @@ __all__ = [
     "bus_factors",
     "cache_hits",
     "cache_time",
+    "codesign",
     "collective_choices",
     "collective_lines",
     "collective_times",
@@ -149,9 +150,7 @@ class Search:
     def merge(self, parts: list[str]) -> str:
         """Put parts of other units together."""
 
-    def report(
-        self, part: str, *, progress: Callable[[int, int], object] | None = None
-    ) -> str:
+    def report(self, part: str, *, progress: Callable[[int, int], object] | None = None) -> str:
         """Return the answer that a part stands for, as `search` does."""
 
     def rows(
@@ -196,6 +195,21 @@ def robust(
 
     The JSON text of what is asked holds `pool`, `samples`, `seed`, `tolerance` and `uncertainty`, a
     share by the name of a constant.
+    """
+
+def codesign(
+    job: Job,
+    clusters: Sequence[Cluster],
+    space: str,
+    asked: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[str, NDArray[np.uint8], NDArray[np.float64]]:
+    """Search the best plan of a space on every variant of a grid of machines.
+
+    The JSON text of what is asked holds `grid` (`devices`, and `axes` of a `constant` and its
+    `steps`), `budget`, `objective`, `top`, `front` and `method`. Returns the answer, what became of
+    each variant, and a variants x measures array.
     """
 
 def estimate_many(

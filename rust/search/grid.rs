@@ -86,6 +86,9 @@ pub struct Varied {
     pub unit: &'static str,
 }
 
+/// Variants that belong together, with the rank of the first.
+type Line = (f64, Vec<usize>);
+
 /// Where a variant stands in the grid.
 #[derive(Debug)]
 pub(super) struct Point {
@@ -116,6 +119,10 @@ impl<'a> Machines<'a> {
     /// Checks a grid against its systems.
     pub(super) fn new(clusters: &[Cluster], grid: &'a Grid) -> Result<Self> {
         grid.check()?;
+        if clusters.len() == 1 && grid.devices.is_empty() && grid.axes.is_empty() {
+            let allowed = "device counts, other systems or devices, or values of constants";
+            return Err(Error::invalid("grid", "nothing that varies", allowed));
+        }
         let bases: Result<Vec<Base>> = clusters.iter().map(|c| Base::new(c, grid)).collect();
         let bases = bases?;
         let sizes = grid.axes.iter().map(|axis| axis.steps.len());
@@ -208,9 +215,10 @@ impl<'a> Machines<'a> {
     }
 
     /// Variants of one group in lines along the axis of one constant, whose value falls along each;
-    /// false, and lines of so many, where no axis has that constant alone.
-    pub(super) fn split(&self, members: &[usize], name: &str) -> (Vec<Vec<usize>>, bool) {
-        let point = members.first().map(|&at| self.point(at));
+    /// false, and lines of so many, where no axis has that constant alone. The variants come with a
+    /// rank each, by which they rise; a line has that of its first.
+    pub(super) fn split(&self, members: &[(f64, usize)], name: &str) -> (Vec<Line>, bool) {
+        let point = members.first().map(|&(_, at)| self.point(at));
         let base = point.map(|point| &self.bases[point.cluster]);
         let alone = |base: &Base| {
             let named = |at: usize| base.constants[at].name == name;
@@ -219,23 +227,31 @@ impl<'a> Machines<'a> {
             base.axes.iter().position(axis)
         };
         let Some((base, axis)) = base.and_then(|base| Some((base, alone(base)?))) else {
-            let lines = members.chunks(LINE).map(<[usize]>::to_vec);
-            return (lines.collect(), false);
+            let lines = members.chunks(LINE);
+            let line = |line: &[(f64, usize)]| (line[0].0, line.iter().map(|m| m.1).collect());
+            return (lines.map(line).collect(), false);
         };
         let behind = self.grid.axes[axis + 1..]
             .iter()
             .map(|axis| axis.steps.len());
         let stride: usize = behind.product();
-        let mut lines: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut places: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut lines: Vec<Line> = Vec::new();
         let step = |at: usize| at / stride % self.grid.axes[axis].steps.len();
-        for &at in members {
-            lines.entry(at - step(at) * stride).or_default().push(at);
+        for &(rank, at) in members {
+            let new = lines.len();
+            let place = *places.entry(at - step(at) * stride).or_insert(new);
+            if place == new {
+                lines.push((rank, Vec::new()));
+            }
+            lines[place].1.push(at);
         }
         let value = |at: &usize| base.axes[axis][step(*at)][0].1;
-        for line in lines.values_mut() {
-            line.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        for (_, line) in &mut lines {
+            // stable, and of equal values the first in the grid
+            line.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
         }
-        (lines.into_values().collect(), true)
+        (lines, true)
     }
 
     /// What the grid sets in a variant.

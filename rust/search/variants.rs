@@ -91,6 +91,8 @@ struct Group {
 /// Variants that are searched one after another, each from what was found on the one before.
 struct Line {
     group: usize,
+    /// What the first plan takes on the best of them, where bounds exclude; else 0.
+    expected: f64,
     members: Vec<usize>,
     /// True where they differ in room alone, which falls.
     room_alone: bool,
@@ -222,16 +224,40 @@ impl Searched<'_> {
                 continue;
             }
             let rooms: Result<Vec<f64>> = members.iter().map(|&at| self.room(at)).collect();
-            groups.push(self.group(&members, &rooms?)?);
-            let group = groups.len() - 1;
-            let (parts, room_alone) = self.machines.split(&members, ROOM);
-            lines.extend(parts.into_iter().map(|members| Line {
-                group,
+            let group = self.group(&members, &rooms?)?;
+            let times = self.expected(&members, &group)?;
+            let mut order: Vec<(f64, usize)> = times.into_iter().zip(members).collect();
+            order.sort_by(|a, b| a.0.total_cmp(&b.0)); // stable
+            let (parts, room_alone) = self.machines.split(&order, ROOM);
+            lines.extend(parts.into_iter().map(|(expected, members)| Line {
+                group: groups.len(),
+                expected,
                 members,
                 room_alone,
             }));
+            groups.push(group);
         }
+        lines.sort_by(|a, b| a.expected.total_cmp(&b.expected)); // stable
         Ok((lines, groups))
+    }
+
+    /// Step times of one plan on the variants of a group, where the best ones are to come first:
+    /// they let more of the others be excluded.
+    fn expected(&self, members: &[usize], group: &Group) -> Result<Vec<f64>> {
+        let plan = group.seeds.first();
+        let Some(plan) = plan.filter(|_| self.asked.method == Method::Bounds) else {
+            return Ok(vec![0.0; members.len()]);
+        };
+        let time = |&at: &usize| {
+            self.go_on()?;
+            let job = self.job_at(&self.machines.point(at))?;
+            let priced = Desk::new(&job).price(plan);
+            Ok(match priced {
+                Price::Priced { time, .. } => time,
+                Price::Illegal => f64::INFINITY,
+            })
+        };
+        members.par_iter().map(time).collect()
     }
 
     fn room(&self, at: usize) -> Result<f64> {
@@ -315,6 +341,8 @@ impl Searched<'_> {
         let legal = group.legal;
         match (before.fate, &before.found) {
             (Fate::Unfit, _) => Some(Answer::without(Fate::Unfit, [legal, 0, legal])),
+            // what was not good enough with more room is not with less
+            (Fate::ByBound, _) => Some(Answer::without(Fate::ByBound, [0; 3])),
             (Fate::Planned, Some((key, found))) => {
                 let composed = price(job, &found.plan).ok()?;
                 let found = Found::new(&found.plan, composed);
@@ -325,7 +353,8 @@ impl Searched<'_> {
         }
     }
 
-    /// Searches one variant: known plans come first, and what cannot be as good is left out.
+    /// Searches one variant: the best of others or a known plan comes first, and what cannot be as good
+    /// is left out.
     fn search(
         &self,
         job: &Arc<Job>,
@@ -333,12 +362,10 @@ impl Searched<'_> {
         before: Option<&Answer>,
         best: &Best,
     ) -> Result<Answer> {
-        let seed = self.seed(job, group, before);
         let cap = best.entries().last().filter(|_| best.threshold().is_some());
         let cap = cap.map(|entry| (entry.key, entry.item.clone()));
-        let below = |seed: &(f64, Found)| cap.as_ref().is_none_or(|cap| seed.0 <= cap.0);
-        let capped = cap.is_some() && !seed.as_ref().is_some_and(below);
-        let start = if capped { cap } else { seed };
+        let capped = cap.is_some();
+        let start = cap.or_else(|| self.seed(job, group, before));
         let part = self.walk(job, group, start.clone())?;
         let counts = part.counts();
         let counts = [group.legal, counts.priced, counts.not_fitting()];

@@ -25,6 +25,7 @@ from scalewright.planning.cache_uses import (
     neuron_cache,
 )
 from scalewright.planning.caching import CacheHits, CacheRun, cache_hits, lru_curve, simulate_cache
+from scalewright.planning.codesigning import FATES, MEASURES, Codesign, codesign, codesign_job
 from scalewright.planning.collectives import (
     Collective,
     Crossover,
@@ -113,6 +114,8 @@ from scalewright.planning.why_not import WhyNot, why_not, why_not_job
 
 __all__ = [
     "CATEGORIES",
+    "FATES",
+    "MEASURES",
     "SCHEMA_VERSION",
     "Assignment",
     "BlockChoices",
@@ -120,6 +123,7 @@ __all__ = [
     "CacheHits",
     "CacheRun",
     "CacheTime",
+    "Codesign",
     "Collective",
     "CollectiveOnLinks",
     "Comparison",
@@ -180,6 +184,8 @@ __all__ = [
     "averaging",
     "cache_hits",
     "cache_time",
+    "codesign",
+    "codesign_job",
     "collective",
     "collective_on_links",
     "compare",
