@@ -48,9 +48,10 @@ def test_columns_hold_every_variant_in_the_order_of_the_axes() -> None:
     for variant in grid.best:
         assert times.ravel()[variant["index"]] == variant["step_time_s"]
         assert grid.fates[variant["index"]] == FATES.index("planned")
-        room: float = next(c["value"] for c in variant["constants"] if c["name"] == ROOM)
-        place = variant["index"] // 3 % 2
-        assert abs(room / gib - (80, 20)[place]) < 1e-9
+        constants: list[dict[str, Any]] = variant["constants"]
+        values = {constant["name"]: float(constant["value"]) for constant in constants}
+        wanted = 20.0 if variant["index"] // 3 % 2 else 80.0
+        assert abs(values[ROOM] / gib - wanted) < 1e-9
     assert len(grid.best) == int((grid.fates == 0).sum())
     assert grid.measures.shape == (12, len(MEASURES))
 
