@@ -101,7 +101,7 @@ def test_bounds_and_exhaustive_agree_on_the_best() -> None:
         ({"budget": {"watts": "1 W"}}, ["budget.watts", "the least of any variant"]),
         ({"budget": {"capital": "5 kg"}}, ["5 kg", "dollars"]),
         ({"systems": ["mi300x-node"], "budget": {"mm2": 1e6}}, ["die_area", "mi300x"]),
-        ({"chips": ["a100"]}, ["a100", "nearest"]),
+        ({"chips": ["h100-sx"]}, ["h100-sx", "nearest: h100-sxm"]),
         ({"front": ["speed"]}, ["speed", "time"]),
         (
             {"devices": list(range(1, 2)), "constants": {RATE: [1] * 1001, ROOM: [1] * 1001}},
