@@ -11,6 +11,9 @@ use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+/// The answer, what became of each variant, and what each measures.
+type Told<'py> = (String, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray2<f64>>);
+
 /// Searches the best plan on every variant of a grid.
 ///
 /// Returns the JSON text of the answer, what became of each variant (0 has a plan, 1 none fits,
@@ -25,7 +28,7 @@ pub(super) fn codesign<'py>(
     space: &Bound<'py, PyString>,
     asked: &Bound<'py, PyString>,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<(String, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray2<f64>>)> {
+) -> PyResult<Told<'py>> {
     let (py, space, asked) = (job.py(), text(space)?, text(asked)?);
     let job = &job.get().job;
     let clusters = clusters.into_iter().map(|one| one.get().cluster.clone());

@@ -152,7 +152,7 @@ impl Asked {
                 return Err(unknown_area(cluster, "budget or front: got mm2"));
             }
         }
-        let zero = self.budget.limits().find(|(_, _, limit)| !(*limit > 0.0));
+        let zero = self.budget.limits().find(|(_, _, limit)| *limit <= 0.0);
         zero.map_or(Ok(()), |(name, _, limit)| {
             Err(Error::invalid(format!("budget.{name}"), limit, "above 0"))
         })

@@ -78,6 +78,9 @@ pub(super) struct Searched<'a> {
     pub(super) control: &'a Control,
 }
 
+/// The fields of a unit, its only pipeline where it has one, and a time that no plan of it beats.
+type Bounded = ((Plan, Option<u32>), f64);
+
 /// Variants of one system and device count: they have the same legal plans and units.
 struct Group {
     /// Legal plans.
@@ -85,7 +88,7 @@ struct Group {
     /// Plans to try first: those of the variant with the most room, down to the leanest.
     seeds: Vec<Plan>,
     /// Every unit with a time that none of its plans beats on any variant of the group.
-    units: Vec<((Plan, Option<u32>), f64)>,
+    units: Vec<Bounded>,
 }
 
 /// Variants that are searched one after another, each from what was found on the one before.
@@ -298,7 +301,7 @@ impl Searched<'_> {
     ///
     /// No constant makes a block take longer where it gets better, so a unit's bound there holds on
     /// every variant of the group (`tests/constants.rs` draws jobs and checks the law for steps).
-    fn units(&self, point: &Point) -> Result<Vec<((Plan, Option<u32>), f64)>> {
+    fn units(&self, point: &Point) -> Result<Vec<Bounded>> {
         let job = self.job.on(self.machines.best_of_all(point)?)?;
         let lists = Lists::new(self.space, &job);
         let combinations = combinations(&job, self.space);

@@ -62,7 +62,7 @@ def _show_grid(found: Codesign, screen: Console) -> None:
 
 def _show_variants(found: Codesign, variants: Sequence[Mapping[str, Any]], screen: Console) -> None:
     varied = [name for name, labels in found.axes if len(labels) > 1]
-    measures = ("step", "tokens/s", "GiB", "kWh", "USD a step", "capital, USD", "kW", "mm2")
+    measures = ("step", "tokens/s", "GiB", "kWh", "USD", "capital, MUSD", "kW", "mm2")
     rows = table(*(_short(name) for name in varied), *measures, left=0)
     for variant in variants:
         cells = [_value(found, variant, name) for name in varied]
@@ -73,7 +73,7 @@ def _show_variants(found: Codesign, variants: Sequence[Mapping[str, Any]], scree
             q.gib(variant["peak_memory_bytes"]),
             f"{variant['energy_j_per_step'] / 3.6e6:,.3g}",
             _known(variant["cost_usd_per_step"], ".3g"),
-            _known(variant["capital_usd"], ",.0f"),
+            _known(variant["capital_usd"], ",.3f", 1e6),
             f"{variant['peak_power_w'] / 1e3:,.1f}",
             _known(variant["silicon_mm2"], ",.0f"),
         )
@@ -95,8 +95,8 @@ def _value(found: Codesign, variant: Mapping[str, Any], name: str) -> str:
     return ""
 
 
-def _known(value: float | None, form: str) -> str:
-    return "?" if value is None else format(value, form)
+def _known(value: float | None, form: str, unit: float = 1.0) -> str:
+    return "?" if value is None else format(value / unit, form)
 
 
 def _show_front(found: Codesign, screen: Console) -> None:
