@@ -150,7 +150,9 @@ class Search:
     def merge(self, parts: list[str]) -> str:
         """Put parts of other units together."""
 
-    def report(self, part: str, *, progress: Callable[[int, int], object] | None = None) -> str:
+    def report(
+        self, part: str, *, progress: Callable[[int, int], object] | None = None
+    ) -> str:
         """Return the answer that a part stands for, as `search` does."""
 
     def rows(
