@@ -15,6 +15,7 @@ __all__ = [
     "bus_factors",
     "cache_hits",
     "cache_time",
+    "codesign",
     "collective_choices",
     "collective_lines",
     "collective_times",
@@ -211,6 +212,21 @@ def search_unlike(
     """Search plans on groups of unlike devices, one job each, joined by a fabric level.
 
     The JSON text holds the best plans with their stages, and the counts.
+    """
+
+def codesign(
+    job: Job,
+    clusters: Sequence[Cluster],
+    space: str,
+    asked: str,
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> tuple[str, NDArray[np.uint8], NDArray[np.float64]]:
+    """Search the best plan of a space on every variant of a grid of machines.
+
+    The JSON text of what is asked holds `grid` (`devices`, and `axes` of a `constant` and its
+    `steps`), `budget`, `objective`, `top`, `front` and `method`. Returns the answer, what became of
+    each variant, and a variants x measures array.
     """
 
 def estimate_many(

@@ -1,7 +1,7 @@
 //! What energy and machines cost: joules of a step, dollars of owning or renting.
 
 use crate::hardware::Cluster;
-use crate::units::{Dollars, Joules, Seconds, Watts};
+use crate::units::{Dollars, Joules, Seconds, SquareMillimetres, Watts};
 
 const SECONDS_PER_YEAR: f64 = 365.25 * 86400.0;
 const JOULES_PER_KWH: f64 = 3.6e6;
@@ -40,13 +40,39 @@ pub fn cost(cluster: &Cluster, time: Seconds, energy: Joules) -> Option<Dollars>
     if let Some(rent) = price.rent_per_device_hour {
         return Some(rent * (f64::from(cluster.devices) * time.value() / 3600.0));
     }
-    let per_node = price.node.or_else(|| {
-        cluster
-            .device
-            .price
-            .map(|p| p * f64::from(cluster.system.devices_per_node))
-    })?;
+    let per_node = node_price(cluster)?;
     let owned = time.value() / (price.lifetime_years * SECONDS_PER_YEAR);
     let energy = price.energy_per_kwh * (energy.value() / JOULES_PER_KWH);
     Some(per_node * nodes(cluster) * owned + energy)
+}
+
+/// Dollars that a node costs to buy, or its devices alone where no more is known.
+pub fn node_price(cluster: &Cluster) -> Option<Dollars> {
+    let devices = f64::from(cluster.system.devices_per_node);
+    let price = cluster.system.price.node;
+    price.or_else(|| cluster.device.price.map(|price| price * devices))
+}
+
+/// Dollars that the nodes cost to buy, the last one whole; `None` where no price is known.
+pub fn capital(cluster: &Cluster) -> Option<Dollars> {
+    node_price(cluster).map(|price| price * nodes(cluster))
+}
+
+/// What the facility draws while every device runs at its limit, which no step exceeds.
+///
+/// `P = PUE * (devices * peak + nodes * overhead)`, the power of `energy` with all devices busy.
+pub fn peak_power(cluster: &Cluster) -> Watts {
+    let devices = cluster.device.power.peak * f64::from(cluster.devices);
+    (devices + overhead(cluster)) * cluster.system.power_usage_effectiveness
+}
+
+/// Silicon of the compute dies of all devices; `None` where the area of a die is not known.
+pub fn silicon(cluster: &Cluster) -> Option<SquareMillimetres> {
+    let area = cluster.device.die_area?;
+    Some(area * f64::from(cluster.devices))
+}
+
+/// Hours over which a purchase is written off.
+pub fn lifetime_hours(cluster: &Cluster) -> f64 {
+    cluster.system.price.lifetime_years * SECONDS_PER_YEAR / 3600.0
 }

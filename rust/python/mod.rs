@@ -4,6 +4,7 @@ mod algorithm;
 mod assign;
 mod caches;
 mod calls;
+mod codesigning;
 mod compression;
 mod controllers;
 mod enter;
@@ -41,6 +42,8 @@ mod _engine {
     use super::calls::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,
     };
+    #[pymodule_export]
+    use super::codesigning::codesign;
     #[pymodule_export]
     use super::compression::exchange;
     #[pymodule_export]

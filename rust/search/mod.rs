@@ -1,6 +1,8 @@
 //! Which plan is best, and is that proven: every legal plan of a space is priced or excluded by a bound.
 
+pub mod codesign;
 mod cut;
+mod grid;
 mod keep;
 mod limits;
 mod lists;
@@ -10,13 +12,16 @@ mod report;
 pub mod robust;
 mod rows;
 pub mod sensitivity;
+
 mod space;
 mod uncertainty;
 mod unit;
 pub mod unlike;
+mod variants;
 mod walk;
 mod whole;
 
+pub use grid::{Axis, Grid, MOST_VARIANTS, Step, Varied};
 pub use keep::Found;
 pub use limits::{Limits, Method, Objective, Offload};
 pub use offload::OffloadCounts;
@@ -25,4 +30,5 @@ pub use report::{FrontPoint, Outcome, Rejected, SearchReport};
 pub use rows::Rows;
 pub use space::Space;
 pub use uncertainty::{Uncertain, Uncertainty};
+pub use variants::{Fate, Row};
 pub use whole::{Search, search};

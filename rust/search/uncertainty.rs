@@ -144,7 +144,7 @@ fn nearest<'a>(names: impl Iterator<Item = (&'a str, f64)>, constant: &str) -> O
 }
 
 /// How many parts of a constant's name a given name has, and how many of them are no `*`.
-fn matched(name: &str, constant: &str) -> Option<(usize, usize)> {
+pub(super) fn matched(name: &str, constant: &str) -> Option<(usize, usize)> {
     let mut parts = constant.split('.');
     let mut found = (0, 0);
     for part in name.split('.') {

@@ -25,11 +25,11 @@ const MOST_UNITS: usize = 1 << 22;
 /// A search that can be run in parts, here or elsewhere, and put together again.
 #[derive(Debug)]
 pub struct Search {
-    job: Arc<Job>,
-    space: Space,
-    limits: Limits,
-    lists: Lists,
-    units: Vec<Unit>,
+    pub(super) job: Arc<Job>,
+    pub(super) space: Space,
+    pub(super) limits: Limits,
+    pub(super) lists: Lists,
+    pub(super) units: Vec<Unit>,
 }
 
 impl Search {

@@ -11,6 +11,7 @@ from typing import cast
 from scalewright.cli import (
     calibrate,
     catalog,
+    codesign,
     collective,
     compare,
     controller,
@@ -36,6 +37,7 @@ _VERBS = (
     compare,
     why_not,
     sensitivity,
+    codesign,
     collective,
     schedule,
     rematerialise,

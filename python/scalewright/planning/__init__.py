@@ -27,6 +27,7 @@ from scalewright.planning.cache_uses import (
     neuron_cache,
 )
 from scalewright.planning.caching import CacheHits, CacheRun, cache_hits, lru_curve, simulate_cache
+from scalewright.planning.codesigning import FATES, MEASURES, Codesign, codesign, codesign_job
 from scalewright.planning.collectives import (
     Collective,
     Crossover,
@@ -116,7 +117,9 @@ from scalewright.planning.why_not import WhyNot, why_not, why_not_job
 
 __all__ = [
     "CATEGORIES",
+    "FATES",
     "FRONT",
+    "MEASURES",
     "SCHEMA_VERSION",
     "Assignment",
     "BlockChoices",
@@ -124,6 +127,7 @@ __all__ = [
     "CacheHits",
     "CacheRun",
     "CacheTime",
+    "Codesign",
     "Collective",
     "CollectiveOnLinks",
     "Comparison",
@@ -186,6 +190,8 @@ __all__ = [
     "averaging",
     "cache_hits",
     "cache_time",
+    "codesign",
+    "codesign_job",
     "collective",
     "collective_on_links",
     "compare",

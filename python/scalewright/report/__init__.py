@@ -2,6 +2,7 @@
 
 from scalewright.report.calibration import show_calibration
 from scalewright.report.catalog import show_entry, show_names
+from scalewright.report.codesign import show_codesign
 from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.controller import show_controllers
@@ -21,6 +22,7 @@ from scalewright.report.why_not import show_why_not
 __all__ = [
     "console",
     "show_calibration",
+    "show_codesign",
     "show_collective",
     "show_comparison",
     "show_controllers",

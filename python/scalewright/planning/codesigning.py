@@ -1,0 +1,241 @@
+"""Which machines suit a job best: the best plan on every variant of a grid, under a budget?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from scalewright import _engine
+from scalewright.catalog import load_device
+from scalewright.config import json_text, need, need_count, space
+from scalewright.errors import InvalidError
+from scalewright.planning.inputs import System
+from scalewright.planning.inputs import system as read_system
+from scalewright.planning.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from scalewright.config import Training
+    from scalewright.planning.inputs import Model
+
+MEASURES = ("time", "memory", "energy", "dollars", "devices", "watts", "capital", "mm2")
+"""What a variant is judged by: of a step and its fullest rank, then of the machines."""
+FATES = ("planned", "unfit", "over budget", "excluded by a bound")
+"""What becomes of a variant."""
+
+Value: TypeAlias = "float | str | Mapping[str, object]"
+"""A factor, a value with its unit, or one of them with what it costs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codesign:
+    """The best variants of a grid of machines, the front over them, and what became of all."""
+
+    job: Job
+    values: Mapping[str, Any]
+    """Every field that the engine gives, as in `to_dict`."""
+    axes: tuple[tuple[str, tuple[str, ...]], ...]
+    """What varies: names and values as text, the slowest first."""
+    fates: NDArray[np.uint8]
+    """What became of each variant, a place in `FATES`, in the order of the axes."""
+    measures: NDArray[np.float64]
+    """A row for each variant, a column for each of `MEASURES`; infinite where not known."""
+
+    @property
+    def best(self) -> list[dict[str, Any]]:
+        """Return the best variants with their plans, best first."""
+        return self.values["best"]
+
+    @property
+    def front(self) -> list[dict[str, Any]]:
+        """Return the variants that no other beats in all measures of the front."""
+        return self.values["front"]
+
+    @property
+    def feasible(self) -> bool:
+        """Say whether any variant within the budget has a plan that fits."""
+        return bool(self.values["best"])
+
+    def column(self, measure: str) -> NDArray[np.float64]:
+        """Return one of `MEASURES` for every variant, an axis for each of `axes`.
+
+        Raises:
+            InvalidError: There is no such measure.
+        """
+        if measure not in MEASURES:
+            message = f"measure: got {measure!r:.60}; allowed: {', '.join(MEASURES)}"
+            raise InvalidError(message)
+        shape = tuple(len(labels) for _, labels in self.axes)
+        return self.measures[:, MEASURES.index(measure)].reshape(shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the stamped answer, ready for JSON."""
+        axes = [{"name": name, "values": list(labels)} for name, labels in self.axes]
+        return {**self.job.stamp(), "axes": axes, **self.values}
+
+
+def codesign(
+    model: Model,
+    system: System,
+    training: Training,
+    *,
+    devices: Sequence[int] = (),
+    systems: Sequence[System | str] = (),
+    chips: Sequence[str] = (),
+    constants: Mapping[str, Sequence[Value]] | None = None,
+    budget: Mapping[str, object] | None = None,
+    objective: str = "time",
+    top: int = 10,
+    front: Sequence[str] = (),
+    method: str = "exhaustive",
+    fix: Mapping[str, object] | None = None,
+    memory_margin: float = 0.0,
+    progress: Callable[[int, int], object] | None = None,
+) -> Codesign:
+    """Find the best plan on every variant of a grid of machines, and the best variants.
+
+    Args:
+        model: What is trained.
+        system: The machines to start from.
+        training: Batch, sequence, formats, optimizer.
+        devices: Device counts to try; none for the one of `system`.
+        systems: Other systems to try, or their names.
+        chips: Catalog devices to try in the place of the system's own. The node is then priced by
+            its devices alone, where their price is known.
+        constants: Values to try by the name of a constant (`scalewright.constants`), which stands
+            for all that it begins, `*` for any part: a number is a factor, text a value with its
+            unit (`"120 GiB"`; of a rate the sustained one), a table has `factor` or `value` and
+            what a device then has more: `price_usd`, `power_w`, `area_mm2`; `price_factor`
+            multiplies the price of a node. What another value costs is otherwise not known, and
+            prices stay.
+        budget: What the machines may be at most: `capital` (dollars of the nodes), `watts` (devices
+            and nodes at their limits), `mm2` (dies), `devices`; numbers or text with a unit. What
+            is beyond is not searched.
+        objective: What the best plan has least of, and the best variant: `time`, `memory`,
+            `energy`, `dollars` (of a step) or `devices`.
+        top: How many variants to return with their plans.
+        front: What the front over variants trades, of `MEASURES`; each variant stands with its
+            best plan.
+        method: `exhaustive` searches every variant within the budget; `bounds` leaves out those
+            that cannot be among the `top`, and has no front.
+        fix: A value or a list of allowed values by plan field.
+        memory_margin: Share of the device memory that must stay free.
+        progress: Called with the variants done and the variants in all.
+
+    Raises:
+        ScalewrightError: A value is wrong, a name means no constant, the grid is empty or has more
+            than a million variants, or a budget is below what any variant needs.
+    """
+    grid: dict[str, object] = {
+        "devices": devices,
+        "systems": systems,
+        "chips": chips,
+        "constants": {} if constants is None else constants,
+    }
+    asked: dict[str, object] = {
+        "budget": {} if budget is None else budget,
+        "objective": objective,
+        "top": top,
+        "front": front,
+        "method": method,
+    }
+    job = Job(model, system, training, memory_margin)
+    return codesign_job(job, grid, asked, {} if fix is None else fix, progress)
+
+
+def codesign_job(
+    job: Job,
+    grid: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    fix: Mapping[str, object],
+    progress: Callable[[int, int], object] | None = None,
+) -> Codesign:
+    """Search a grid for a job; see `codesign`."""
+    counts = [need_count("devices", count) for count in _listed("devices", grid["devices"])]
+    machines = _machines(job, grid, counts)
+    need("constants", grid["constants"], Mapping, "values by the name of a constant")
+    constants: Mapping[str, object] = grid["constants"]
+    steps = {str(name): _steps(str(name), values) for name, values in constants.items()}
+    need("budget", asked["budget"], Mapping, "limits by name, as watts")
+    wanted: dict[str, object] = {
+        **asked,
+        "budget": dict(asked["budget"]),
+        "front": _listed("front", asked["front"]),
+        "grid": {
+            "devices": counts,
+            "axes": [{"constant": name, "steps": listed} for name, listed in steps.items()],
+        },
+    }
+    texts = json_text("space", space(fix)), json_text("codesign", wanted)
+    clusters = [one.cluster for one in machines]
+    answer, fates, measures = _engine.codesign(job.handle, clusters, *texts, progress=progress)
+    axes = [
+        ("system", tuple(one.name for one in machines)),
+        ("devices", tuple(f"{count:,}" for count in counts or [job.system.devices])),
+        *((name, tuple(_label(step) for step in listed)) for name, listed in steps.items()),
+    ]
+    return Codesign(job, json.loads(answer), tuple(axes), fates, measures)
+
+
+def _machines(job: Job, grid: Mapping[str, Any], counts: Sequence[int]) -> list[System]:
+    """Return the job's own system, with other devices, and other systems."""
+    own = job.system
+    count = counts[0] if counts else own.devices
+    found = [own, *(_with_chip(own, chip) for chip in _listed("chips", grid["chips"]))]
+    for other in _listed("systems", grid["systems"]):
+        need("systems", other, (System, str), "scalewright.system(...), or catalog names")
+        if isinstance(other, str):
+            found.append(read_system(other, count, overrides=own.overrides))
+        else:
+            found.append(cast("System", other))
+    return found
+
+
+def _with_chip(base: System, chip: object) -> System:
+    """Return the system with other devices; what its nodes cost is then not known."""
+    need("chips", chip, str, "catalog names of devices")
+    places: tuple[str | Path, ...] = base.overrides
+    device = load_device(cast("str", chip), places)
+    name = f"{base.name} with {device['name']}"
+    price: dict[str, object] = dict(base.table.get("price", {}))
+    for bought in ("node", "rent_per_device_hour"):
+        price.pop(bought, None)
+    table = {**base.table, "device": device["name"], "name": name, "price": price}
+    return System(name, base.devices, table, device, base.overridden, base.overrides)
+
+
+def _steps(name: str, values: object) -> list[dict[str, object]]:
+    """Return the values of a constant as the engine reads them."""
+    return [_step(name, value) for value in _listed(f"constants.{name}", values)]
+
+
+def _step(name: str, value: object) -> dict[str, object]:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, object]", value))
+    if isinstance(value, str):
+        return {"value": value}
+    allowed = "factors, values with a unit, or tables of one and its costs"
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        message = f"constants.{name}: got {value!r:.60}; allowed: {allowed}"
+        raise InvalidError(message)
+    return {"factor": float(cast("float", value))}
+
+
+def _label(step: Mapping[str, object]) -> str:
+    value = step.get("value")
+    return f"x {step.get('factor'):g}" if value is None else str(value)
+
+
+def _listed(name: str, values: object) -> list[object]:
+    """Return a list; refuse a lone text, which would count letter by letter."""
+    if isinstance(values, (str, Mapping)) or not hasattr(values, "__iter__"):
+        message = f"{name}: got {values!r:.60}; allowed: a list"
+        raise InvalidError(message)
+    return list(cast("Sequence[object]", values))
