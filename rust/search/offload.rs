@@ -17,7 +17,7 @@ use rayon::prelude::*;
 pub(super) const WAVE: usize = 512;
 /// Plans that are placed where nobody asked for more than an answer when nothing fits, and the
 /// operations that each of their ranks may have in flight.
-const AUTO: (u64, usize) = (128, 64);
+const AUTO: (u64, usize) = (64, 64);
 /// Plans that are placed between two looks at the best one.
 const HAND: usize = 16;
 
@@ -77,6 +77,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
         below: best.threshold().unwrap_or(f64::INFINITY),
     };
     let mut counts = OffloadCounts::default();
+    let mut skipped = f64::INFINITY;
     let most = if limits.offload == Offload::Auto {
         AUTO
     } else {
@@ -86,6 +87,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
         let mut waiting = Waiting::new(WAVE);
         for unit in search.spilled(wanted, control) {
             waiting.merge(&unit.waiting);
+            skipped = skipped.min(unit.skipped);
         }
         stop_if_cancelled(control, &counts)?;
         let done = place_wave(job, &waiting, (most, control), (&mut best, &mut counts))?;
@@ -100,6 +102,9 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
             after: last,
             below: best.threshold().unwrap_or(f64::INFINITY),
         };
+    }
+    if skipped.is_finite() && best.admits(skipped, 0) {
+        counts.leave(skipped);
     }
     outcome.best = best.entries().iter().map(|e| e.item.clone()).collect();
     outcome.offload = counts;

@@ -2,7 +2,7 @@
 
 use super::cut::{Cut, CutSums};
 use super::keep::{Found, offer};
-use super::limits::{Limits, MEASURES, Measures, Method, Objective};
+use super::limits::{Limits, MEASURES, Measures, Method, Objective, Offload};
 use super::lists::{Lists, sends_overlap};
 use super::offload::{WAVE, Waiting, Wanted};
 use super::part::{Nearest, Part};
@@ -47,6 +47,9 @@ pub(super) enum Purpose<'a> {
 pub(super) struct Walked {
     pub(super) part: Part,
     pub(super) waiting: Waiting,
+    /// Where plans that do not fit recompute some layers only and are not tried: the transfer-free
+    /// time that none of them is faster than.
+    pub(super) skipped: f64,
     pub(super) rows: Rows,
 }
 
@@ -98,6 +101,7 @@ impl<'a> Walk<'a> {
             found: Walked {
                 part,
                 waiting: Waiting::new(wanted.map_or(0, |_| WAVE)),
+                skipped: f64::INFINITY,
                 rows: Rows::default(),
             },
             wanted,
@@ -478,6 +482,11 @@ impl<'a> Walk<'a> {
         }
         let draft = composer.draft(memory);
         let least = draft.least().time;
+        // near twins of the plans that recompute all layers alike or none
+        if self.ground.limits.offload == Offload::Auto && composer.plan.recompute_layers > 0 {
+            self.found.skipped = self.found.skipped.min(least);
+            return;
+        }
         let waiting = &mut self.found.waiting;
         if least >= wanted.below || !waiting.admits(least, self.index) {
             return;

@@ -104,7 +104,7 @@ def search(
         fix: A value or a list of allowed values by plan field.
         space: The same, or a TOML file with it (`tensor = [4, 8]`); `fix` narrows its lists.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
-            tiers, where `place` puts them: `auto` where no plan fits without, 128 of them at most;
+            tiers, where `place` puts them: `auto` where no plan fits without, 64 of them at most;
             `always` wherever the plan could still be among the best; `never`. Searches for the
             least time alone do.
         memory_margin: Share of the device memory that must stay free.
