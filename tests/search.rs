@@ -7,7 +7,6 @@ mod worlds;
 use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
-use scalewright::error::Error;
 use scalewright::estimate::{
     COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
 };
@@ -583,28 +582,4 @@ fn experts_may_lie_on_context_ranks() {
     );
     let space = Space::from_json(r#"{"context": [8], "expert": [8], "zero": [0]}"#).unwrap();
     assert!(!found(&job, &space, &Limits::default()).best.is_empty());
-}
-
-#[test]
-fn a_cancelled_search_stops_midway() {
-    let training = jobs::training(1536, 2048, "");
-    let job = jobs::job(
-        &jobs::gpt(96, 12288),
-        &worlds::nodes_of_eight(4096),
-        &training,
-    );
-    let control = Control::new();
-    let outcome = std::thread::scope(|scope| {
-        let searching =
-            scope.spawn(|| search(&job, &Space::default(), &Limits::default(), &control));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        control.cancel();
-        searching.join().unwrap()
-    });
-    assert!(
-        matches!(outcome, Err(Error::Cancelled { .. })),
-        "{outcome:?}"
-    );
-    let (done, total) = control.progress();
-    assert!(done < total, "the search went on to its end");
 }
