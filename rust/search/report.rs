@@ -72,6 +72,8 @@ pub struct SearchReport {
     pub plans_legal: u64,
     /// Legal plans that fit and whose exact time was computed.
     pub plans_priced: u64,
+    /// Legal plans that are known not to fit in memory.
+    pub plans_not_fitting: u64,
     /// Legal plans that a lower bound excludes from the best and the front.
     pub plans_excluded_by_bound: u64,
     /// The same, bound by bound.
@@ -115,6 +117,7 @@ impl SearchReport {
         Self {
             plans_legal: counts.legal(),
             plans_priced: counts.priced,
+            plans_not_fitting: counts.not_fitting(),
             plans_excluded_by_bound: counts.excluded(),
             excluded: excluded(counts),
             plans_feasible: whole.then_some(feasible),
@@ -124,7 +127,7 @@ impl SearchReport {
             plans_placed: outcome.offload.placed,
             plans_that_fit_with_offload: outcome.offload.fit,
             untried_with_offload_bound_s: untried,
-            rejected: rejected(outcome),
+            rejected: rejected(outcome, whole),
             best,
             pareto: outcome
                 .front
@@ -193,7 +196,8 @@ fn priced(job: &Job, plan: &Plan) -> Option<Estimate> {
     }
 }
 
-fn rejected(outcome: &Outcome) -> Vec<Rejected> {
+/// Where bounds leave plans unweighed, the plan that lacks least is only known if none fits.
+fn rejected(outcome: &Outcome, whole: bool) -> Vec<Rejected> {
     let counts = &outcome.counts;
     let mut rows: Vec<Rejected> = Rule::FAMILIES
         .iter()
@@ -205,11 +209,16 @@ fn rejected(outcome: &Outcome) -> Vec<Rejected> {
             least_missing_bytes: None,
         })
         .collect();
+    let known = whole || outcome.best.is_empty();
     if counts.not_fitting() > 0 {
         rows.push(Rejected {
             reason: "does not fit in memory",
             count: counts.not_fitting(),
-            least_missing_bytes: outcome.nearest.as_ref().map(|n| n.lacks_bytes),
+            least_missing_bytes: outcome
+                .nearest
+                .as_ref()
+                .filter(|_| known)
+                .map(|n| n.lacks_bytes),
         });
     }
     rows

@@ -463,7 +463,8 @@ impl<'a> Walk<'a> {
         let part = &mut self.found.part;
         part.counts.unfit += 1;
         let held = part.nearest.as_ref();
-        if held.is_none_or(|held| over <= held.lacks_bytes) && part.best.entries().is_empty() {
+        let sought = !self.bounds || part.best.entries().is_empty();
+        if sought && held.is_none_or(|held| over <= held.lacks_bytes) {
             let nearest = Nearest {
                 lacks_bytes: over,
                 index: self.index,

@@ -196,7 +196,8 @@ def test_random_spaces_are_searched_or_refused(space: dict[str, object]) -> None
     text = json.dumps({**SPACE, **space})
     got = attempt(lambda: answer(search(job("gpt2", toy()), text, "{}")))
     if got is not None:
-        assert got["plans_priced"] + got["plans_excluded_by_bound"] <= got["plans_legal"]
+        counted = got["plans_priced"] + got["plans_excluded_by_bound"] + got["plans_not_fitting"]
+        assert counted == got["plans_legal"]
 
 
 @few

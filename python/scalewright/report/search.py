@@ -63,7 +63,7 @@ def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
 def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
     elapsed = values["elapsed_s"]
     rate = values["plans_legal"] / elapsed / 1e6 if elapsed else 0.0
-    unfit = sum(row["count"] for row in values["rejected"] if "least_missing_bytes" in row)
+    unfit = values["plans_not_fitting"]
     screen.print(
         f"{values['plans_legal']:,} legal plans in {q.time(elapsed)} "
         f"({rate:.3g} million a second): {values['plans_priced']:,} priced, "
