@@ -94,6 +94,28 @@ JOBS = (
     ),
 )
 
+SWEEP = {
+    "devices": [768, 1024],
+    "constants": {
+        "device.memory.capacity": [0.5, 0.75, 1, 1.5, 2],
+        "device.memory.bandwidth": [0.7, 1, 1.4, 2, 3],
+        "device.matrix_peak": [0.5, 1, 2, 4],
+        "fabric.hdr-infiniband.bandwidth": [0.5, 1, 2, 4, 8],
+    },
+}
+"""1,000 variants of the machines of `JOBS[1]`, each searched over every plan of the default space."""
+SWEEP_COLUMNS = (
+    "method",
+    "threads",
+    "variants",
+    "with a plan that fits",
+    "excluded by a bound",
+    "legal plans",
+    "plans priced",
+    "seconds",
+    "best step, s",
+)
+
 QUICK = {"tensor": [8], "context": [1], "pipeline": [8], "micro_batch": [1], "interleave": [1]}
 """One mesh, for a run that shows that all of it works."""
 
@@ -185,6 +207,43 @@ def search(job: Job, method: str, front: str, quick: bool) -> dict[str, Any]:
     }
 
 
+def sweep(method: str, quick: bool) -> list[str]:
+    """Search 1,000 variants of hardware in this process and return a row of the table."""
+    job = JOBS[1]
+    model, system = sw.model(job.model), sw.system(job.system, job.devices)
+    training = sw.Training(job.global_batch, job.sequence)
+    start = time.perf_counter()
+    found = sw.codesign(
+        model, system, training, **SWEEP, method=method, top=1, fix=QUICK if quick else None
+    )
+    seconds = time.perf_counter() - start
+    told = found.to_dict()
+    counts = ("variants", "variants_with_plan", "variants_excluded_by_bound", "plans_legal", "plans_priced")
+    return [
+        method,
+        os.environ.get("RAYON_NUM_THREADS", "all"),
+        *(f"{told[name]:,}" for name in counts),
+        f"{seconds:.3f}",
+        f"{found.best[0]['plan']['step_time_s']:.4f}",
+    ]
+
+
+def swept(quick: bool) -> list[list[str]]:
+    """Sweep by each method in a process of its own, on two threads.
+
+    Raises:
+        RuntimeError: The methods found other best variants.
+    """
+    command = [sys.executable, __file__, "--sweep", *(["--quick"] if quick else [])]
+    environment = {**os.environ, "RAYON_NUM_THREADS": "2"}
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    rows: list[list[str]] = json.loads(done.stdout)
+    if len({row[-1] for row in rows}) > 1:
+        message = "co-design: the methods do not agree"
+        raise RuntimeError(message)
+    return rows
+
+
 def measured(number: int, quick: bool) -> list[Row]:
     """Search a job in a process of its own, on the job's threads, by each method and front."""
     job = JOBS[number]
@@ -255,7 +314,7 @@ def jobs_table() -> str:
     return markdown(columns, rows)
 
 
-def page(rows: list[Row], load: float) -> str:
+def page(rows: list[Row], variants: list[list[str]], load: float) -> str:
     """Return the page of the documentation, section by section."""
     grid = next(row for row in rows if row.job.spaces == ("calculon",))
     template = (Path(__file__).parent / "search_spaces.md").read_text(encoding="utf-8")
@@ -263,6 +322,7 @@ def page(rows: list[Row], load: float) -> str:
         "machine": machine(load),
         "jobs": jobs_table(),
         "rates": markdown(COLUMNS, [row.cells() for row in rows]),
+        "sweep": markdown(SWEEP_COLUMNS, variants),
         "best": markdown(("job", "step, s", "best plan"), best_plans(rows)),
         "grid_legal": f"{grid.legal:,}",
         "grid_count": f"{CALCULON_COUNT:,}",
@@ -272,7 +332,7 @@ def page(rows: list[Row], load: float) -> str:
     return template
 
 
-def show(rows: list[Row]) -> None:
+def show(rows: list[Row], variants: list[list[str]]) -> None:
     """Print the tables."""
     screen = Console(width=max(200, Console().width))
     rates = Table(*COLUMNS, title="Searches")
@@ -281,7 +341,10 @@ def show(rows: list[Row]) -> None:
     best = Table("job", "step, s", "best plan", title="Best plans")
     for cells in best_plans(rows):
         best.add_row(*cells)
-    screen.print(rates, best)
+    sweeps = Table(*SWEEP_COLUMNS, title="Sweep of hardware")
+    for cells in variants:
+        sweeps.add_row(*cells)
+    screen.print(rates, best, sweeps)
 
 
 def main() -> None:
@@ -290,7 +353,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one mesh of each job, once")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="write the page of the figures")
     parser.add_argument("--one", type=int, metavar="JOB", help="the searches of one job, as JSON")
+    parser.add_argument("--sweep", action="store_true", help="the sweep of hardware, as JSON")
     asked = parser.parse_args()
+    if asked.sweep:
+        print(json.dumps([sweep(method, asked.quick) for method in METHODS]))
+        return
     if asked.one is not None:
         job, kinds = JOBS[int(asked.one)], product(FRONTS, METHODS)
         print(json.dumps([search(job, method, front, asked.quick) for front, method in kinds]))
@@ -298,9 +365,10 @@ def main() -> None:
     load = os.getloadavg()[0]
     rows = [row for number in range(len(JOBS)) for row in measured(number, asked.quick)]
     same_answers(rows)
-    show(rows)
+    variants = swept(asked.quick)
+    show(rows, variants)
     if asked.write:
-        asked.write.write_text(page(rows, load), encoding="utf-8")
+        asked.write.write_text(page(rows, variants, load), encoding="utf-8")
 
 
 if __name__ == "__main__":

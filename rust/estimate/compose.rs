@@ -8,55 +8,58 @@ use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
 use super::recomputed::{Again, Recomputed, deal};
+use super::siblings::Siblings;
 use super::state::State;
 use super::sums::{Stage, Sums, Virtual};
 use crate::plan::{Plan, Purpose, RecomputePolicy};
-use crate::schedule::{self, Pass, Scratch, Stages};
+use crate::schedule::{self, Scratch, Stages};
+use crate::solve::Lane;
 use crate::units::{Bytes, Joules, Seconds};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
 /// Seconds of a step by part, on the critical path unless named hidden.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct Parts<L = f64> {
     /// First forward to last backward.
-    pub pipeline: f64,
+    pub pipeline: L,
     /// Idle time of the busiest stage within it.
-    pub bubble: f64,
+    pub bubble: L,
     /// Sends between stages on the busiest stage, within `pipeline`.
-    pub send: f64,
+    pub send: L,
     /// ZeRO-3 gathers and scatters that compute does not hide on the busiest stage, within `pipeline`.
-    pub shard_exposed: f64,
+    pub shard_exposed: L,
     /// Gradient reduction after the last backward.
-    pub gradient_exposed: f64,
+    pub gradient_exposed: L,
     /// Gradient reduction under the backward pass.
-    pub gradient_hidden: f64,
+    pub gradient_hidden: L,
     /// Gather of updated weights that nothing hides.
-    pub gather_exposed: f64,
+    pub gather_exposed: L,
     /// Gather of updated weights under the next forward pass.
-    pub gather_hidden: f64,
+    pub gather_hidden: L,
     /// Sum of tied embedding gradients between first and last stage.
-    pub embedding_sync: f64,
+    pub embedding_sync: L,
     /// Optimizer, on the device or on the host.
-    pub optimizer: f64,
+    pub optimizer: L,
     /// Copies of kept activations to the host and back that compute does not hide on the busiest
     /// stage, within `pipeline`.
-    pub offload_exposed: f64,
+    pub offload_exposed: L,
     /// The same under compute.
-    pub offload_hidden: f64,
+    pub offload_hidden: L,
     /// Copies of gradients to the host after the last backward.
-    pub to_host_exposed: f64,
+    pub to_host_exposed: L,
     /// The same under the last backward.
-    pub to_host_hidden: f64,
+    pub to_host_hidden: L,
     /// Copies of updated weights from the host after its update.
-    pub from_host_exposed: f64,
+    pub from_host_exposed: L,
     /// The same under its update.
-    pub from_host_hidden: f64,
+    pub from_host_hidden: L,
 }
 
-impl Parts {
+impl<L: Lane> Parts<L> {
     /// Length of the step.
-    pub fn step(&self) -> f64 {
+    #[inline(always)]
+    pub fn step(&self) -> L {
         self.pipeline
             + self.gradient_exposed
             + self.gather_exposed
@@ -174,54 +177,51 @@ impl Composer<'_> {
         self.draft(self.memory()).finish(scratch)
     }
 
-    /// Bytes in the host memory of a node whose ranks all lie in the stage that fills it most.
-    fn host_memory(&self) -> f64 {
-        if self.offloads() {
-            self.host_bytes().value() * self.node_devices()
-        } else {
-            0.0
-        }
+    /// This plan alone.
+    #[inline]
+    pub(super) fn siblings(&self) -> Siblings<'_, f64> {
+        let percent = f64::from(self.plan.offload_activations);
+        let again = std::slice::from_ref(&self.setting.again);
+        Siblings::new((&self.setting, self.state), again, |_| percent)
     }
 
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
-    #[inline]
     pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
-        let hop = self.state.hop;
-        let virtuals = self.virtuals(hop);
-        let shares = &self.frame.shares;
-        let stages = self.stages(&virtuals, hop);
+        let siblings = self.siblings();
+        let outline = siblings.outline();
+        let (virtuals, shares) = (&outline.virtuals, &self.frame.shares);
         let count = self.frame.micro_batches;
-        let closed = schedule::makespan(self.plan.schedule, &stages, count);
-        let (work, busiest) = self.busiest(&virtuals);
+        let (work, busiest) = self.busiest(virtuals);
         let rounds = f64::from(count);
         let mut parts = Parts {
-            pipeline: closed.time.value(),
-            bubble: (closed.time.value() - work * rounds).max(0.0),
-            send: shares.passes(&virtuals, busiest, |v| v.send) * rounds,
-            shard_exposed: shares.passes(&virtuals, busiest, |v| v.shard_exposed) * rounds,
-            ..Parts::default()
+            bubble: (outline.parts.pipeline - work * rounds).max(0.0),
+            send: shares.passes(virtuals, busiest, |v| v.send) * rounds,
+            shard_exposed: shares.passes(virtuals, busiest, |v| v.shard_exposed) * rounds,
+            ..outline.parts
         };
-        if self.plan.offload_activations > 0 {
-            self.offload_parts((&virtuals, busiest), &mut parts);
-        }
-        if !self.job.training.forward_only {
-            self.after_backward(&virtuals, &mut parts);
+        if siblings.swaps {
+            self.offload_parts((virtuals, busiest), &mut parts);
         }
         Draft {
             kind: self.plan.schedule,
-            stages,
+            stages: outline.stages.at(0),
             count,
             work: work * rounds,
-            exact: closed.exact,
+            exact: outline.exact >= 1.0,
             composed: Composed {
                 time: parts.step(),
                 memory: memory.value(),
-                host: self.host_memory(),
+                host: siblings.host_memory(),
                 fullest,
                 parts,
                 busiest,
             },
         }
+    }
+
+    /// Gradient reduction, optimizer, weight gather, tied embeddings.
+    pub(super) fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
+        self.siblings().after_backward(virtuals, parts);
     }
 
     /// Micro-batches of a step.
@@ -318,72 +318,14 @@ impl Composer<'_> {
         }
     }
 
-    /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
-    #[inline]
-    fn virtuals(&self, hop: f64) -> [Virtual; 3] {
-        let mut virtuals = self.three(|stage| stage.work);
-        for (position, sum) in virtuals.iter_mut().enumerate() {
-            sum.backward += self.again(position).map_or(0.0, |a| a.seconds);
-            if self.frame.splits {
-                sum.backward += sum.under_weight;
-            }
-            if self.plan.zero >= 2 {
-                self.shard_traffic(sum, position);
-            }
-            if self.plan.offload_activations > 0 {
-                self.swap_activations(sum, position);
-            }
-            self.sends(sum, position, hop);
-        }
-        virtuals
-    }
-
     /// A pass of one micro-batch through a virtual stage of a kind (0 first, 1 between, 2 last) with the
     /// traffic that the plan adds to it.
     pub(super) fn pass_seconds(&self, position: usize) -> PassSeconds {
-        let sum = &self.virtuals(self.state.hop)[position];
+        let sum = &self.siblings().virtuals(self.state.hop)[position];
         PassSeconds {
             forward: sum.forward,
             backward: sum.backward,
             weight: sum.weight,
-        }
-    }
-
-    /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
-    /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
-    fn sends(&self, sum: &mut Virtual, position: usize, hop: f64) {
-        // under compute a send still takes its share of the compute units
-        let overlap = self.plan.overlap_pipeline;
-        let share = if overlap { self.state.contention } else { 1.0 };
-        let hop = hop * share;
-        if position < 2 {
-            sum.forward += hop;
-            sum.send += hop;
-        }
-        if position > 0 && !self.job.training.forward_only {
-            sum.backward += hop;
-            sum.send += hop;
-        }
-    }
-
-    fn stages(&self, virtuals: &[Virtual; 3], hop: f64) -> Stages {
-        let (splits, pairs) = (self.frame.splits, self.frame.pairs);
-        let pass = |v: &Virtual| {
-            let weight = if splits { v.weight } else { 0.0 };
-            Pass {
-                forward: Seconds::new(v.forward),
-                backward: Seconds::new(v.backward - weight),
-                weight: Seconds::new(weight),
-                hidden: Seconds::new(if pairs { v.paired } else { 0.0 }),
-            }
-        };
-        Stages {
-            count: self.plan.pipeline,
-            chunks: self.plan.interleave,
-            first: pass(&virtuals[0]),
-            middle: pass(&virtuals[1]),
-            last: pass(&virtuals[2]),
-            hop: Seconds::new(if self.plan.overlap_pipeline { hop } else { 0.0 }),
         }
     }
 

@@ -4,6 +4,7 @@ use super::chunk::Chunks;
 use super::job::Job;
 use crate::plan::Plan;
 use crate::schedule::{Kind, Rule, Shape};
+use crate::solve::Lane;
 
 /// Facts of a schedule on so many stages, chunks and micro-batches. They do not depend on what
 /// ranks hold, so a search asks the schedule once for all of that.
@@ -159,14 +160,15 @@ impl Shares {
     }
 
     /// The same for what a rank runs of one micro-batch.
-    pub(super) fn passes<T>(
+    #[inline(always)]
+    pub(super) fn passes<T, L: Lane>(
         &self,
         virtuals: &[T; 3],
         position: usize,
-        of: impl Fn(&T) -> f64,
-    ) -> f64 {
+        of: impl Fn(&T) -> L,
+    ) -> L {
         let [first, middle, last] = self.runs[position];
-        first * of(&virtuals[0]) + middle * of(&virtuals[1]) + last * of(&virtuals[2])
+        of(&virtuals[0]) * first + of(&virtuals[1]) * middle + of(&virtuals[2]) * last
     }
 
     /// First, middle and last virtual stages that a rank holds.

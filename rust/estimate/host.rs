@@ -2,10 +2,13 @@
 
 use super::chunk::Counts;
 use super::compose::{Composer, Parts, Setting};
+use super::recomputed::Again;
+use super::siblings::Siblings;
 use super::sums::Virtual;
 use super::traffic::uncovered;
 use crate::hardware::Host;
 use crate::memory::host_optimizer_traffic;
+use crate::solve::Lane;
 use crate::workload::BlockRole;
 
 /// Compute that a copy engine takes from kernels beside it: none, it uses no compute units, and 25 to
@@ -14,30 +17,31 @@ const CONTENTION: f64 = 0.0;
 
 /// What the update of one rank's elements on its host depends on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Offload {
+pub(super) struct Offload<L> {
     /// Elements that the rank updates: of its embedding, of its layers, of its head.
     pub(super) elements: [f64; 3],
     /// Layers, each of which travels alone.
     pub(super) layers: f64,
     /// The last backward pass through those, seconds.
-    pub(super) passes: [f64; 3],
+    pub(super) passes: [L; 3],
     /// Reduction of their gradients, seconds, and what is left of it after that pass.
     pub(super) reduce: f64,
-    pub(super) reducing: f64,
+    pub(super) reducing: L,
     /// By how much earlier than the first stage's its last backward pass ends, seconds.
-    pub(super) early: f64,
+    pub(super) early: L,
 }
 
-impl Offload {
+impl<L: Lane> Offload<L> {
     /// What one position's update depends on: `reduce` seconds of reduction stand in the way of its
-    /// last backward pass, which ends `early`. `passes` are `Composer::block_passes`.
+    /// last backward pass, which ends `early`. `passes` are `Siblings::block_passes`.
+    #[inline(always)]
     pub(super) fn new(
-        composer: &Composer,
-        (virtuals, position): (&[Virtual; 3], usize),
-        [reduce, reducing, early]: [f64; 3],
-        passes: &[[f64; 2]; 3],
+        siblings: &Siblings<L>,
+        (virtuals, position): (&[Virtual<L>; 3], usize),
+        (reduce, [reducing, early]): (f64, [L; 2]),
+        passes: &[[L; 2]; 3],
     ) -> Self {
-        let (shares, after) = (&composer.frame.shares, &composer.state.after[position]);
+        let (shares, after) = (&siblings.frame.shares, &siblings.state.after[position]);
         let backward = shares.passes(virtuals, position, |v| v.backward);
         let layers = shares.passes(passes, position, |[layers, _]| *layers);
         let behind = shares.passes(passes, position, |[_, head]| *head);
@@ -56,14 +60,15 @@ impl Offload {
     ///
     /// `max(reduction left + last block's copy, copies left + one block's reduction)`: three machines
     /// in a row; exact for like layers.
-    fn delayed(&self, copies: [f64; 3]) -> f64 {
+    #[inline(always)]
+    fn delayed(&self, copies: [f64; 3]) -> L {
         let count = self.layers.max(1.0);
         let last = if copies[0] > 0.0 {
             copies[0]
         } else {
             copies[1] / count
         };
-        (self.reducing + last).max(self.left(copies) + self.reduce / count)
+        (self.reducing + last).larger(self.left(copies) + self.reduce / count)
     }
 
     /// What is left of copies to the host, `copies` seconds of embedding, layers and head, when the
@@ -71,17 +76,22 @@ impl Offload {
     ///
     /// `max over blocks of (copies from there on - passes behind it)`; of like layers, the first or
     /// the last decides.
-    fn left(&self, [embedding, layers, head]: [f64; 3]) -> f64 {
+    #[inline(always)]
+    fn left(&self, [embedding, layers, head]: [f64; 3]) -> L {
         let [front, middle, _] = self.passes;
         let count = self.layers.max(1.0);
-        let last_layer = layers / count + embedding - front;
-        let first_layer = layers + embedding - front - middle * (1.0 - 1.0 / count);
+        let last_layer = L::splat(layers / count + embedding) - front;
+        let first_layer = L::splat(layers + embedding) - front - middle * (1.0 - 1.0 / count);
         let first = if head > 0.0 {
-            head + layers + embedding - front - middle
+            L::splat(head + layers + embedding) - front - middle
         } else {
-            0.0
+            L::splat(0.0)
         };
-        embedding.max(last_layer).max(first_layer).max(first)
+        let embedding = L::splat(embedding);
+        embedding
+            .larger(last_layer)
+            .larger(first_layer)
+            .larger(first)
     }
 
     /// What is left of copies to the device, `back` seconds for each that the update took, when the
@@ -104,11 +114,6 @@ impl Offload {
 }
 
 impl Setting<'_> {
-    /// True where something of the plan lies in host memory.
-    pub(super) fn offloads(&self) -> bool {
-        self.plan.offload_optimizer || self.plan.offload_activations > 0
-    }
-
     fn host(&self) -> Option<&Host> {
         self.job.cluster.system.host.as_ref()
     }
@@ -121,7 +126,8 @@ impl Setting<'_> {
 
     /// Seconds that bytes take one way: both directions at once, each at the sustained rate of the
     /// slowest that it crosses: link, shared switch, the device's part of the host memory.
-    pub(super) fn host_copy(&self, bytes: f64) -> f64 {
+    #[inline(always)]
+    pub(super) fn host_copy<L: Lane>(&self, bytes: L) -> L {
         bytes * self.job.host_pace
     }
 
@@ -177,16 +183,28 @@ impl Setting<'_> {
     }
 }
 
-impl Composer<'_> {
+impl<L: Lane> Siblings<'_, L> {
+    /// Bytes in the host memory of a node whose ranks all lie in the stage that fills it most.
+    #[inline(always)]
+    pub(super) fn host_memory(&self) -> L {
+        if self.plan.offload_optimizer || self.swaps {
+            self.host_bytes() * self.node_devices()
+        } else {
+            L::splat(0.0)
+        }
+    }
+
     /// Seconds of the backward passes of the layers and of the head of each virtual stage.
-    pub(super) fn block_passes(&self) -> [[f64; 2]; 3] {
-        [0, 1, 2].map(|kind| {
-            let again = self.again(kind).map_or(0.0, |again| again.seconds);
+    #[inline(always)]
+    pub(super) fn block_passes(&self) -> [[L; 2]; 3] {
+        let passes = |kind| {
             let detail = self.stage(kind).map(|stage| &stage.detail);
             let layers = detail.map_or(0.0, |detail| detail.layer_time.backward);
             let head = detail.map_or(0.0, |detail| detail.head_time.backward);
-            [layers + again, head]
-        })
+            [self.repeats(kind).seconds + layers, L::splat(head)]
+        };
+        // written out: the `map` of arrays is not always inlined
+        [passes(0), passes(1), passes(2)]
     }
 
     /// Kept activations leave under the forward pass and come back under the backward pass, which
@@ -196,63 +214,82 @@ impl Composer<'_> {
     /// `u = max(s, n s - (n-1) L)`, a forward pass is longer by `max(0, u - H)`, since the last copies
     /// run under the head, and a backward pass by `u - min(s, H)`, since the head runs first and
     /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) counts to the layers.
-    pub(super) fn swap_activations(&self, sum: &mut Virtual, position: usize) {
-        let (Some(stage), Some(again)) = (self.stage(position), self.again(position)) else {
+    #[inline(always)]
+    pub(super) fn swap_activations(&self, sum: &mut Virtual<L>, again: &Again<L>, position: usize) {
+        let Some(stage) = self.stage(position) else {
             return;
         };
-        let copy = self.host_copy(again.layers * self.offloaded_share());
-        let again = again.seconds;
+        let zero = L::splat(0.0);
+        let copy = self.host_copy(again.layers * self.share);
         let count = self.state.layers[position];
-        let one = copy / count.max(1.0);
-        let late = |cover: f64| uncovered(copy, cover, count, CONTENTION);
+        let one = copy * (1.0 / count.max(1.0));
+        let late = |cover: L| uncovered(copy, cover, count, CONTENTION);
         let (layers, head) = (&stage.detail.layer_time, &stage.detail.head_time);
         let (layer, behind) = if self.frame.splits {
-            (layers.input + again, head.input)
+            (again.seconds + layers.input, head.input)
         } else {
-            (layers.backward + again, head.backward)
+            (again.seconds + layers.backward, head.backward)
         };
         // sharding is all that the forward pass has grown by so far
-        let there = sum.forward - stage.work.forward;
+        let there = sum.forward - L::splat(stage.work.forward);
         let back = sum.shard_exposed - there;
-        let forward = (late(layers.forward + there) - head.forward).max(0.0);
-        let backward = (late(layer + back) - one.min(behind)).max(0.0);
-        sum.forward += forward;
-        sum.backward += backward;
+        let forward = late(there + layers.forward) - L::splat(head.forward);
+        let backward = late(layer + back) - one.smaller(L::splat(behind));
+        let (forward, backward) = (forward.larger(zero), backward.larger(zero));
+        sum.forward = sum.forward + forward;
+        sum.backward = sum.backward + backward;
         sum.offload_exposed = forward + backward;
     }
 
     /// Gradients travel to the host block by block behind their reduction, the host updates block by
     /// block when it has all of them, and weights travel back block by block behind their update.
-    pub(super) fn host_optimizer(&self, offload: &Offload, parts: &mut Parts) {
+    #[inline(always)]
+    pub(super) fn host_optimizer(&self, offload: &Offload<L>, parts: &mut Parts<L>) {
+        let zero = L::splat(0.0);
         let elements: f64 = offload.elements.iter().sum();
         let [gradients, weights] = self.host_swap(elements);
         let left = if self.plan.overlap_grad_reduce {
-            offload.delayed(offload.elements.map(|part| self.host_swap(part)[0]))
+            let [embedding, layers, head] = offload.elements;
+            let copy = |part| self.host_swap(part)[0];
+            offload.delayed([copy(embedding), copy(layers), copy(head)])
         } else {
             offload.reducing + gradients
         };
-        let late = |left: f64| (left - offload.early).max(0.0);
+        let late = |left: L| (left - offload.early).larger(zero);
         let (reduced, left) = (late(offload.reducing), late(left));
+        let to_host = left - reduced;
+        let ours = [
+            reduced,
+            L::splat(offload.reduce) - reduced,
+            to_host,
+            (L::splat(gradients) - to_host).larger(zero),
+        ];
         // the position that ends last
-        if left >= parts.gradient_exposed + parts.to_host_exposed {
-            parts.gradient_exposed = reduced;
-            parts.gradient_hidden = offload.reduce - reduced;
-            parts.to_host_exposed = left - reduced;
-            parts.to_host_hidden = (gradients - parts.to_host_exposed).max(0.0);
+        let most = parts.gradient_exposed + parts.to_host_exposed;
+        let theirs = [
+            &mut parts.gradient_exposed,
+            &mut parts.gradient_hidden,
+            &mut parts.to_host_exposed,
+            &mut parts.to_host_hidden,
+        ];
+        for (theirs, ours) in theirs.into_iter().zip(ours) {
+            *theirs = left.at_least(most, ours, *theirs);
         }
         let update = self.host_update(elements);
-        parts.optimizer = parts.optimizer.max(update);
+        parts.optimizer = parts.optimizer.larger(L::splat(update));
         let left = if update > 0.0 {
             offload.behind(update, weights / update)
         } else {
             weights
         };
-        if left >= parts.from_host_exposed {
-            parts.from_host_exposed = left;
-            parts.from_host_hidden = (weights - left).max(0.0);
-        }
+        let (left, hidden) = (L::splat(left), L::splat((weights - left).max(0.0)));
+        let most = parts.from_host_exposed;
+        parts.from_host_hidden = left.at_least(most, hidden, parts.from_host_hidden);
+        parts.from_host_exposed = left.larger(most);
     }
+}
 
+impl Composer<'_> {
     /// Traffic of a step's passes between device and host, seconds on the busiest rank.
     pub(super) fn offload_parts(
         &self,

@@ -5,19 +5,20 @@ use super::chunk::{Chunks, Counts, MAX_BLOCKS};
 use super::job::Job;
 use super::sums::{Stage, Sums};
 use crate::plan::{ExpertRecompute, Recomputation, RecomputePolicy};
+use crate::solve::Lane;
 use crate::workload::BlockRole;
 
-/// One virtual stage.
+/// One virtual stage, of one plan or of several side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Again {
+pub(super) struct Again<L = f64> {
     /// Seconds that its backward pass computes again.
-    pub(super) seconds: f64,
+    pub(super) seconds: L,
     /// Bytes that its layers keep, per micro-batch.
-    pub(super) layers: f64,
+    pub(super) layers: L,
     /// Bytes that the layer keeps that keeps most.
-    pub(super) largest: f64,
+    pub(super) largest: L,
     /// The largest working set: an operator's, with what comes back of a recomputed layer.
-    pub(super) transient: f64,
+    pub(super) transient: L,
 }
 
 /// What one recomputation means for the virtual stages of a split.
@@ -112,22 +113,36 @@ impl Again {
         sum
     }
 
-    /// The larger of each.
-    pub(super) fn most(&self, other: &Self) -> Self {
-        Self {
-            seconds: self.seconds.max(other.seconds),
-            layers: self.layers.max(other.layers),
-            largest: self.largest.max(other.largest),
-            transient: self.transient.max(other.transient),
-        }
-    }
-
     fn least(&self, other: &Self) -> Self {
         Self {
             seconds: self.seconds.min(other.seconds),
             layers: self.layers.min(other.layers),
             largest: self.largest.min(other.largest),
             transient: self.transient.min(other.transient),
+        }
+    }
+}
+
+impl<L: Lane> Again<L> {
+    /// What each of several plans keeps and repeats on some virtual stage.
+    #[inline(always)]
+    pub(super) fn gather<'a>(of: impl Fn(usize) -> &'a Again) -> Self {
+        Self {
+            seconds: L::gather(|place| of(place).seconds),
+            layers: L::gather(|place| of(place).layers),
+            largest: L::gather(|place| of(place).largest),
+            transient: L::gather(|place| of(place).transient),
+        }
+    }
+
+    /// The larger of each.
+    #[inline(always)]
+    pub(super) fn most(&self, other: &Self) -> Self {
+        Self {
+            seconds: self.seconds.larger(other.seconds),
+            layers: self.layers.larger(other.layers),
+            largest: self.largest.larger(other.largest),
+            transient: self.transient.larger(other.transient),
         }
     }
 }

@@ -3,8 +3,10 @@
 use super::compose::{Composer, Setting};
 use super::frame::{Own, Seat};
 use super::recomputed::Again;
+use super::siblings::Siblings;
 use super::sums::Held;
 use crate::memory::{FRAGMENTATION, Footprint, Holdings, Kept};
+use crate::solve::Lane;
 use crate::units::Bytes;
 
 impl Setting<'_> {
@@ -15,16 +17,6 @@ impl Setting<'_> {
             Own::Last => &sums.ends[1].held,
             Own::Middle(kind) => sums.middle.get(kind).map_or(&sums.most, |s| &s.held),
             Own::Most => &sums.most,
-        }
-    }
-
-    fn again_of(&self, own: Own) -> &Again {
-        let again = self.again;
-        match own {
-            Own::First => &again.ends[0],
-            Own::Last => &again.ends[1],
-            Own::Middle(kind) => again.middle.get(kind).unwrap_or(&again.most),
-            Own::Most => &again.most,
         }
     }
 
@@ -73,37 +65,84 @@ impl Setting<'_> {
         Footprint::new(&holdings, &self.job.training, reserve)
     }
 
-    /// What passes keep on a rank of a stage.
-    pub(super) fn kept(&self, seat: &Seat) -> Kept {
-        let [first, _, last] = seat.held;
-        let [front, back] = &self.sums.ends;
-        let mut most = *self.again_of(seat.own);
-        if self.plan.interleave > 1 {
-            most = most.most(&self.again.most);
-        }
-        if last > 0.0 {
-            most = most.most(&self.again.ends[1]);
-        }
-        let Again {
-            layers,
-            largest,
-            transient,
-            ..
-        } = most;
-        let ends = first * front.held.ends * seat.ends[0] + last * back.held.ends * seat.ends[1];
-        let away = layers * f64::from(seat.in_flight) * self.offloaded_share();
-        // the layer on its way and the one in use
-        let passing = (2.0 * largest * self.offloaded_share()).min(away);
-        Kept {
-            activations: Bytes::new(layers * f64::from(seat.in_flight) - away + passing + ends),
-            offloaded: Bytes::new(away),
-            transient: Bytes::new(transient),
-        }
-    }
-
     /// True where ZeRO cuts weights at all.
     fn shards(&self) -> bool {
         self.links.dense.shards > 1.0 || self.links.expert.shards > 1.0
+    }
+}
+
+/// Of what passes keep: bytes on the device, in host memory, and the largest working set.
+struct Keeps<L> {
+    activations: L,
+    offloaded: L,
+    transient: L,
+}
+
+impl<L: Lane> Siblings<'_, L> {
+    #[inline(always)]
+    fn again_of(&self, own: Own) -> Again<L> {
+        match own {
+            Own::First => self.each(|again| &again.ends[0]),
+            Own::Last => self.each(|again| &again.ends[1]),
+            Own::Middle(kind) => {
+                self.each(move |again| again.middle.get(kind).unwrap_or(&again.most))
+            }
+            Own::Most => self.each(|again| &again.most),
+        }
+    }
+
+    /// What passes keep on a rank of a stage.
+    #[inline(always)]
+    fn keeps(&self, seat: &Seat) -> Keeps<L> {
+        let [first, _, last] = seat.held;
+        let [front, back] = &self.sums.ends;
+        let mut most = self.again_of(seat.own);
+        if self.plan.interleave > 1 {
+            most = most.most(&self.each(|again| &again.most));
+        }
+        if last > 0.0 {
+            most = most.most(&self.each(|again| &again.ends[1]));
+        }
+        let ends = first * front.held.ends * seat.ends[0] + last * back.held.ends * seat.ends[1];
+        let kept = most.layers * f64::from(seat.in_flight);
+        if !self.swaps {
+            return Keeps {
+                activations: kept + ends,
+                offloaded: L::splat(0.0),
+                transient: most.transient,
+            };
+        }
+        let away = kept * self.share;
+        // the layer on its way and the one in use
+        let passing = (most.largest * 2.0 * self.share).smaller(away);
+        Keeps {
+            activations: kept - away + passing + ends,
+            offloaded: away,
+            transient: most.transient,
+        }
+    }
+
+    /// The most bytes that any rank holds in host memory.
+    #[inline(always)]
+    pub(super) fn host_bytes(&self) -> L {
+        let seats = self.frame.seats.iter().zip(&self.state.residents);
+        seats.fold(L::splat(0.0), |most, (seat, state)| {
+            most.larger(self.keeps(seat).offloaded + state.host.value())
+        })
+    }
+
+    /// The most bytes on any rank and the stage where they lie.
+    #[inline(always)]
+    pub fn memory(&self) -> (L, L) {
+        let mut fullest = (L::splat(0.0), L::splat(0.0));
+        for (seat, state) in self.frame.seats.iter().zip(&self.state.residents) {
+            let keeps = self.keeps(seat);
+            let total = state.total_with(keeps.activations, keeps.transient);
+            let stage = L::splat(f64::from(seat.stage));
+            fullest.1 = total.above(fullest.0, stage, fullest.1);
+            fullest.0 = total.larger(fullest.0);
+        }
+        fullest
     }
 }
 
@@ -126,24 +165,27 @@ impl Composer<'_> {
         (left.max(Bytes::new(0.0)) / FRAGMENTATION, seat.in_flight)
     }
 
-    /// The most bytes that any rank holds in host memory.
-    pub(super) fn host_bytes(&self) -> Bytes {
-        let seats = self.frame.seats.iter().zip(&self.state.residents);
-        seats.fold(Bytes::new(0.0), |most, (seat, state)| {
-            most.max(state.with(&self.kept(seat)).host)
-        })
+    /// What passes keep on a rank of a stage.
+    pub(super) fn kept(&self, seat: &Seat) -> Kept {
+        let keeps = self.siblings().keeps(seat);
+        Kept {
+            activations: Bytes::new(keeps.activations),
+            offloaded: Bytes::new(keeps.offloaded),
+            transient: Bytes::new(keeps.transient),
+        }
     }
 
     /// The most bytes on any rank and the stage where they lie.
     pub fn memory(&self) -> (Bytes, u32) {
-        let seats = self.frame.seats.iter().zip(&self.state.residents);
-        seats.fold((Bytes::new(0.0), 0), |fullest, (seat, state)| {
-            let total = state.with(&self.kept(seat)).total();
-            if total > fullest.0 {
-                (total, seat.stage)
-            } else {
-                fullest
-            }
-        })
+        let (memory, stage) = self.siblings().memory();
+        (Bytes::new(memory), self.stage_at(stage))
+    }
+
+    /// The weighed stage of this number.
+    pub fn stage_at(&self, number: f64) -> u32 {
+        let mut stages = self.frame.seats.iter().map(|seat| seat.stage);
+        stages
+            .find(|&stage| f64::from(stage) >= number)
+            .unwrap_or(0)
     }
 }

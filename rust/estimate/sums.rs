@@ -4,13 +4,14 @@ use super::block::{BlockFactor, Factors};
 use super::chunk::{Chunks, Counts};
 use super::job::Job;
 use crate::plan::Purpose;
+use crate::solve::Lane;
 use crate::workload::BlockRole;
 
-/// Work of one virtual stage, per micro-batch.
+/// Work of one virtual stage, per micro-batch, of one plan or several side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Virtual {
-    pub(super) forward: f64,
-    pub(super) backward: f64,
+pub(super) struct Virtual<L = f64> {
+    pub(super) forward: L,
+    pub(super) backward: L,
     /// The part of the backward pass that yields gradients of weights.
     pub(super) weight: f64,
     /// What the backward pass grows by where that part runs apart.
@@ -19,11 +20,28 @@ pub(super) struct Virtual {
     /// one run under the kernels of the other.
     pub(super) paired: f64,
     /// What the plan's sharding of weights and gradients adds (ZeRO-2 and 3).
-    pub(super) shard_exposed: f64,
+    pub(super) shard_exposed: L,
     /// What its sends add.
     pub(super) send: f64,
     /// What copies of kept activations to the host and back add.
-    pub(super) offload_exposed: f64,
+    pub(super) offload_exposed: L,
+}
+
+impl Virtual {
+    /// The same for several plans side by side.
+    #[inline(always)]
+    pub(super) fn splat<L: Lane>(&self) -> Virtual<L> {
+        Virtual {
+            forward: L::splat(self.forward),
+            backward: L::splat(self.backward),
+            weight: self.weight,
+            under_weight: self.under_weight,
+            paired: self.paired,
+            shard_exposed: L::splat(self.shard_exposed),
+            send: self.send,
+            offload_exposed: L::splat(self.offload_exposed),
+        }
+    }
 }
 
 /// Elements of the weights of one virtual stage, and its layers.

@@ -1,94 +1,101 @@
 //! Which traffic of weights and gradients does compute hide, and what follows the last backward pass?
 
-use super::compose::{Composer, Parts, Setting};
+use super::compose::{Parts, Setting};
 use super::host::Offload;
 use super::links::Replicas;
+use super::siblings::Siblings;
 use super::sums::{Params, Virtual};
 use crate::collective::Forms;
+use crate::solve::Lane;
 use crate::units::Bytes;
 use crate::workload::BlockRole;
 
-impl Composer<'_> {
+impl<L: Lane> Siblings<'_, L> {
     /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights, frozen ones too,
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
     /// one layer's share hides as far as compute lasts.
-    pub(super) fn shard_traffic(&self, sum: &mut Virtual, position: usize) {
+    #[inline(always)]
+    pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
         let layers = self.state.layers[position];
         let overlaps = self.plan.overlap_param_gather;
         let forward = self.exposed(gather, sum.forward, layers, overlaps);
         let backward = if self.job.training.forward_only {
-            0.0
+            L::splat(0.0)
         } else {
             self.exposed_backward(gather, scatter, (sum.backward, layers))
         };
-        sum.forward += forward;
-        sum.backward += backward;
+        sum.forward = sum.forward + forward;
+        sum.backward = sum.backward + backward;
         sum.shard_exposed = forward + backward;
     }
 
     /// Gradient reduction, optimizer, weight gather, tied embeddings.
-    pub(super) fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
+    #[inline(always)]
+    pub(super) fn after_backward(&self, virtuals: &[Virtual<L>; 3], parts: &mut Parts<L>) {
         let (plan, shares) = (self.plan, &self.frame.shares);
-        let chunks = f64::from(plan.interleave);
+        let share = shares.copies / f64::from(plan.interleave);
         let passes = if plan.offload_optimizer {
             self.block_passes()
         } else {
-            [[0.0; 2]; 3]
+            [[L::splat(0.0); 2]; 3]
         };
-        let mut ripple = 0.0;
+        let mut ripple = L::splat(0.0);
         for position in 0..3 {
             if !self.exists(position) {
                 continue;
             }
             let after = &self.state.after[position];
             let backward = shares.passes(virtuals, position, |v| v.backward);
-            let (reduce, mut reducing) = (after.reduce, 0.0);
+            let (reduce, mut reducing) = (after.reduce, L::splat(0.0));
             if plan.zero < 2 {
                 let left = self.exposed(reduce, backward, after.layers, plan.overlap_grad_reduce);
                 reducing = left;
-                // later stages end their last backward earlier, by the passes still to come
-                let late = (left - ripple).max(0.0);
-                if late >= parts.gradient_exposed && !plan.offload_optimizer {
-                    parts.gradient_exposed = late;
-                    parts.gradient_hidden = reduce - late;
+                if !plan.offload_optimizer {
+                    // later stages end their last backward earlier, by the passes still to come
+                    let late = (left - ripple).larger(L::splat(0.0));
+                    let (most, hidden) = (parts.gradient_exposed, L::splat(reduce) - late);
+                    parts.gradient_hidden = late.at_least(most, hidden, parts.gradient_hidden);
+                    parts.gradient_exposed = late.larger(most);
                 }
             }
             if plan.zero == 1 || plan.zero == 2 {
                 let forward = shares.passes(virtuals, position, |v| v.forward);
                 let overlaps = plan.overlap_param_gather;
                 let left = self.exposed(after.gather, forward, after.layers, overlaps);
-                if left >= parts.gather_exposed {
-                    parts.gather_exposed = left;
-                    parts.gather_hidden = after.gather - left;
-                }
+                let (most, hidden) = (parts.gather_exposed, L::splat(after.gather) - left);
+                parts.gather_hidden = left.at_least(most, hidden, parts.gather_hidden);
+                parts.gather_exposed = left.larger(most);
             }
             if plan.offload_optimizer {
-                let delays = [reduce, reducing, ripple];
+                let delays = (reduce, [reducing, ripple]);
                 let offload = Offload::new(self, (virtuals, position), delays, &passes);
                 self.host_optimizer(&offload, parts);
             } else {
-                parts.optimizer = parts.optimizer.max(after.update);
+                parts.optimizer = parts.optimizer.larger(L::splat(after.update));
             }
-            ripple += backward * shares.copies / chunks;
+            ripple = ripple + backward * share;
         }
-        parts.embedding_sync = self.state.embedding_sync;
+        parts.embedding_sync = L::splat(self.state.embedding_sync);
     }
 
     /// Gathers and reductions that the backward pass does not hide: those that may run under it
     /// share it, the others stand alone.
-    fn exposed_backward(&self, gather: f64, scatter: f64, (cover, layers): (f64, f64)) -> f64 {
+    #[inline(always)]
+    fn exposed_backward(&self, gather: f64, scatter: f64, (cover, layers): (L, f64)) -> L {
         let under = |traffic: f64, overlaps: bool| if overlaps { traffic } else { 0.0 };
         let hidden = under(gather, self.plan.overlap_param_gather)
             + under(scatter, self.plan.overlap_grad_reduce);
         let alone = gather + scatter - hidden;
-        alone + self.exposed(hidden, cover, layers, true)
+        self.exposed(hidden, cover, layers, true) + alone
     }
 
     /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
     /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
-    fn exposed(&self, traffic: f64, cover: f64, pieces: f64, overlap: bool) -> f64 {
+    #[inline(always)]
+    fn exposed(&self, traffic: f64, cover: L, pieces: f64, overlap: bool) -> L {
+        let traffic = L::splat(traffic);
         if !overlap {
             return traffic;
         }
@@ -182,12 +189,13 @@ impl Setting<'_> {
 
 /// What `cover` does not hide of `traffic` that comes in `pieces`, one of which has no neighbour to
 /// run under, and which takes the share `contention` of compute meanwhile.
-pub(super) fn uncovered(traffic: f64, cover: f64, pieces: f64, contention: f64) -> f64 {
+#[inline(always)]
+pub(super) fn uncovered<L: Lane>(traffic: L, cover: L, pieces: f64, contention: f64) -> L {
     let share = 1.0 / pieces.max(1.0);
     let one = traffic * share;
     let slowed = traffic * contention;
     let rest = traffic - cover * (1.0 - share);
-    one.max(slowed).max(rest)
+    one.larger(slowed).larger(rest)
 }
 
 fn seconds(forms: &Forms, bytes: f64) -> f64 {

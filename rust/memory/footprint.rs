@@ -1,5 +1,6 @@
 //! The bytes of one rank at its fullest moment, by tensor class.
 
+use crate::solve::Lane;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{Optimizer, Precision, Training};
 
@@ -199,6 +200,16 @@ impl Footprint {
             host: kept.offloaded + self.host,
             ..*self
         }
+    }
+
+    /// What `with` and `total` give for so many bytes of kept activations and working set, of one
+    /// plan or several side by side.
+    #[inline(always)]
+    pub fn total_with<L: Lane>(&self, activations: L, transient: L) -> L {
+        let state = (self.weights + self.gradients + self.optimizer).value();
+        let workspace = transient + self.workspace.value();
+        let fragmentation = (activations + workspace) * (FRAGMENTATION - 1.0);
+        activations + state + workspace + fragmentation + self.reserve.value()
     }
 
     /// All classes on the device together.

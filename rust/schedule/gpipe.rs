@@ -1,39 +1,34 @@
 //! When does a `GPipe` step end: all forwards, a turn at the last stage, all backwards (Huang et al. 2019)?
 
 use super::bound;
+use super::closed::Closed;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::rule::Rule;
-use super::stages::{Makespan, Scratch, Shape, Stages};
-use crate::units::Seconds;
+use super::stages::{Makespan, Pass, Scratch, Shape, Stages};
+use crate::solve::Lane;
 
 /// Closed form, exact for every input of this class.
 ///
 /// `T = sum f_i + (m - 1) max f_i + sum b_i + (m - 1) max b_i + 2 (p - 1) hop`, seconds, for `p` stages
 /// and `m` micro-batches: each half is a permutation flow shop whose jobs are all alike, so its
 /// longest path runs along the slowest stage (Pinedo 2016, section 6.1).
-pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
-    let count = u64::from(stages.count);
+#[inline(always)]
+pub(super) fn closed_form<L: Lane>(stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
     let again = f64::from(micro_batches - 1);
-    let slowest = |of: fn(&super::Pass) -> Seconds| {
-        let end = if count > 1 {
-            of(&stages.last)
-        } else {
-            Seconds::ZERO
-        };
-        let inner = if count > 2 {
-            of(&stages.middle)
-        } else {
-            Seconds::ZERO
-        };
-        of(&stages.first).max(end).max(inner).value()
+    let slowest = |of: fn(&Pass<L>) -> L| {
+        let mut most = of(&stages.first);
+        if stages.count > 1 {
+            most = most.larger(of(&stages.last));
+        }
+        if stages.count > 2 {
+            most = most.larger(of(&stages.middle));
+        }
+        most
     };
     let hops = 2.0 * f64::from(stages.count - 1) * stages.hop.value();
-    let repeated = again * (slowest(|pass| pass.forward) + slowest(|pass| pass.backward));
-    Makespan {
-        time: Seconds::new(stages.work_before(count) + repeated + hops),
-        exact: true,
-    }
+    let repeated = (slowest(|pass| pass.forward) + slowest(|pass| pass.backward)) * again;
+    Closed::exactly(stages.all_work() + repeated + hops)
 }
 
 /// The closed form over any stage times: `O(p)`.

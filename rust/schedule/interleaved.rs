@@ -7,12 +7,14 @@
 //! backward in turn, then the backwards that are left.
 
 use super::bound;
+use super::closed::Closed;
 use super::one_forward_one_backward::OneForwardOneBackward;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::rule::Rule;
 use super::stages::{Makespan, Pass, Scratch, Shape, Stages};
 use crate::error::Result;
+use crate::solve::Lane;
 use crate::units::Seconds;
 
 /// Closed form, exact where `last_rules` holds.
@@ -25,52 +27,52 @@ use crate::units::Seconds;
 /// slow by more than the hops is repeated before the descent, as is its backward at the end.
 /// Derivation: longest path in the schedule's precedence graph; elsewhere the longer of this path,
 /// the one that loops on an inner stage, and the busiest stage's work bounds from below.
-pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
-    let executed = whole_rounds(stages.shape(), micro_batches);
+#[inline(always)]
+pub(super) fn closed_form<L: Lane>(stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
+    let executed = whole_rounds(Shape::new(stages.count, stages.chunks), micro_batches);
     let rounds = f64::from(executed);
-    let busiest = stages.busiest().value() * rounds;
+    let busiest = stages.busiest_work() * rounds;
     if stages.count == 1 {
-        return Makespan {
-            time: Seconds::new(busiest),
-            exact: true,
-        };
+        return Closed::exactly(busiest);
     }
-    let (first, middle, last) = (stages.first, stages.middle, stages.last);
+    let (first, middle, last) = (&stages.first, &stages.middle, &stages.last);
     let (count, chunks) = (f64::from(stages.count), f64::from(stages.chunks));
     let hop = stages.hop.value();
-    let again = |of: fn(&Pass) -> Seconds| {
-        let slower = (of(&first) - of(&middle)).value();
-        ((count - 1.0) * slower - count * hop).max(0.0)
+    let again = |of: fn(&Pass<L>) -> L| {
+        let slower = of(first) - of(middle);
+        (slower * (count - 1.0) - L::splat(count * hop)).larger(L::splat(0.0))
     };
-    let ends = first.both() + again(|pass| pass.forward) + again(|pass| pass.backward);
+    let ends = first.work() + again(|pass| pass.forward) + again(|pass| pass.backward);
     let inner = (count * chunks - 2.0) + (chunks - 1.0) * (rounds - count);
-    let over_last =
-        inner * middle.both() + rounds * last.both() + 2.0 * (count * chunks - 1.0) * hop;
-    let over_inner = if stages.count > 2 {
-        (rounds * chunks + count - 3.0) * middle.both() + 2.0 * (count * chunks - 2.0) * hop
-    } else {
-        0.0
-    };
-    Makespan {
-        time: Seconds::new((ends + over_last.max(over_inner)).max(busiest)),
+    let over_last = middle.work() * inner + last.work() * rounds;
+    let mut over = over_last + 2.0 * (count * chunks - 1.0) * hop;
+    if stages.count > 2 {
+        let over_inner = middle.work() * (rounds * chunks + count - 3.0);
+        over = over.larger(over_inner + 2.0 * (count * chunks - 2.0) * hop);
+    }
+    Closed {
+        time: (ends + over).larger(busiest),
         exact: last_rules(stages),
     }
 }
 
-/// True where the longest path loops on the last stage.
+/// 1 where the longest path loops on the last stage, 0 elsewhere.
 ///
 /// No hop may be longer than a middle pass, and one of three must hold, passes compared one by one
 /// and work as their sum: (1) `middle <= last` and `first <= last`; (2) `middle <= last`,
 /// `middle <= first` and the first's work is at most the last's; (3) `first <= middle` and the
 /// middle's work is at most the last's.
-fn last_rules(stages: &Stages) -> bool {
-    let (first, middle, last) = (stages.first, stages.middle, stages.last);
-    let ruled = if last.covers(middle) {
-        last.covers(first) || first.covers(middle) && first.both() <= last.both()
-    } else {
-        middle.covers(first) && middle.both() <= last.both()
-    };
-    ruled && stages.hop <= middle.forward.min(middle.backward)
+#[inline(always)]
+fn last_rules<L: Lane>(stages: &Stages<L>) -> L {
+    let (first, middle, last) = (&stages.first, &stages.middle, &stages.last);
+    let busier = last.work().reaches(first.work());
+    let slow_first = first.reaches(middle).smaller(busier);
+    let slow_last = last.reaches(first).larger(slow_first);
+    let busier = last.work().reaches(middle.work());
+    let slow_middle = middle.reaches(first).smaller(busier);
+    let ruled = last.reaches(middle).pick(slow_last, slow_middle);
+    let shortest = middle.forward.smaller(middle.backward);
+    ruled.smaller(shortest.reaches(L::splat(stages.hop.value())))
 }
 
 /// Exact for any stage times, in `O(p v m)`.

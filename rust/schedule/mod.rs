@@ -6,6 +6,7 @@ mod bound;
 mod breadth_first;
 mod brought;
 mod chimera;
+mod closed;
 pub mod controller;
 mod direct_feedback;
 mod dual_pipe;
@@ -38,6 +39,7 @@ mod zero_bubble_h2;
 mod zero_bubble_v;
 
 pub use answer::Answer;
+pub use closed::{Closed, closed_forms};
 pub use measures::{Bubble, Device, held};
 pub use operation::{Gradient, Operation, Work};
 pub use pipeline::{Hops, Passes, Pipeline, Sends, Size};
@@ -74,11 +76,13 @@ pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
         return Makespan::at_least(work.value());
     }
     match kind {
-        Kind::Interleaved if stages.chunks > 1 => interleaved::makespan(&stages, micro_batches),
+        Kind::Interleaved if stages.chunks > 1 => {
+            interleaved::closed_form(&stages.plain(), micro_batches).into()
+        }
         // one slice per micro-batch: the same order
-        Kind::GPipe | Kind::TeraPipe => gpipe::makespan(&stages, micro_batches),
+        Kind::GPipe | Kind::TeraPipe => gpipe::closed_form(&stages.plain(), micro_batches).into(),
         Kind::OneForwardOneBackward | Kind::Interleaved | Kind::PipeDream | Kind::PipeDream2Bw => {
-            one_forward_one_backward::makespan(&stages, micro_batches)
+            one_forward_one_backward::closed_form(&stages.plain(), micro_batches).into()
         }
         _ => bound(kind, &stages.pipeline(), micro_batches),
     }

@@ -4,10 +4,12 @@
 //! then the backwards that are left.
 
 use super::bound;
+use super::closed::Closed;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::rule::Rule;
 use super::stages::{Makespan, Pass, Scratch, Shape, Stages};
+use crate::solve::Lane;
 use crate::units::Seconds;
 
 /// Closed form, exact for every input of this class when `hop` is zero; with hops, when neither pass
@@ -23,62 +25,63 @@ use crate::units::Seconds;
 /// hops a path may also run down and up again and again (`Paths::zigzag`).
 /// Where no stage is slower than the last in either pass and hops are zero, this is
 /// `G(0,p) + (m - 1) g_(p-1)`. Derivation: longest path in the schedule's precedence graph.
-pub(super) fn makespan(stages: &Stages, micro_batches: u32) -> Makespan {
+#[inline(always)]
+pub(super) fn closed_form<L: Lane>(stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
     let inner = stages.count > 2;
-    let last_rules =
-        stages.last.covers(stages.first) && (!inner || stages.last.covers(stages.middle));
-    if stages.count > 1 && last_rules && stages.hop == Seconds::ZERO {
-        let once = stages.work_before(u64::from(stages.count));
-        let again = f64::from(micro_batches - 1) * stages.last.both();
-        return Makespan {
-            time: Seconds::new(once + again),
-            exact: true,
-        };
+    let mut last_rules = stages.last.reaches(&stages.first);
+    if inner {
+        last_rules = last_rules.smaller(stages.last.reaches(&stages.middle));
+    }
+    let simple = stages.count > 1 && stages.hop == Seconds::ZERO;
+    let short = stages.all_work() + stages.last.work() * f64::from(micro_batches - 1);
+    if simple && last_rules.all_reach(1.0) {
+        return Closed::exactly(short);
     }
     let paths = Paths::new(stages, micro_batches);
-    let back = paths.count - 1.0;
-    let first = (paths.count - paths.micro_batches).max(0.0);
-    // work is linear in a turning point between the ends, so only the corners can be longest
-    let longest = [first, (first + 1.0).min(back), back]
-        .into_iter()
-        .map(|stage| paths.through(stage, first))
-        .fold(0.0, f64::max);
-    if stages.count == 1 || stages.hop == Seconds::ZERO {
-        return Makespan {
-            time: Seconds::new(longest),
-            exact: true,
-        };
+    let longest = paths.longest();
+    if simple {
+        return Closed::exactly(last_rules.pick(short, longest));
     }
-    let covers = |end: Pass| stages.count == 2 || end.covers(stages.middle);
-    Makespan {
-        time: Seconds::new(longest.max(paths.zigzag())),
-        exact: covers(stages.first) && covers(stages.last),
+    if stages.count == 1 {
+        return Closed::exactly(longest);
+    }
+    let covers = |end: &Pass<L>| {
+        if inner {
+            end.reaches(&stages.middle)
+        } else {
+            L::splat(1.0)
+        }
+    };
+    Closed {
+        time: longest.larger(paths.zigzag()),
+        exact: covers(&stages.first).smaller(covers(&stages.last)),
     }
 }
 
 /// The candidate longest paths of one step; stages and visits are whole numbers, times seconds.
-struct Paths {
+struct Paths<L> {
     count: f64,
     micro_batches: f64,
-    forward: Slowest,
-    backward: Slowest,
+    forward: Slowest<L>,
+    backward: Slowest<L>,
     /// Forward and backward of the first, a middle and the last stage.
-    work: [f64; 3],
+    work: [L; 3],
     /// There and back.
     hops: f64,
 }
 
 /// One pass of the stage that a path waits at.
 #[derive(Clone, Copy)]
-struct Slowest {
+struct Slowest<L> {
     /// On the first stage.
-    alone: f64,
+    alone: L,
     /// On the stages down to an inner one.
-    inner: f64,
+    inner: L,
 }
 
-impl Paths {
-    fn new(stages: &Stages, micro_batches: u32) -> Self {
+impl<L: Lane> Paths<L> {
+    #[inline(always)]
+    fn new(stages: &Stages<L>, micro_batches: u32) -> Self {
         let first = stages.first;
         // a stage that does not exist takes the first's times, so that it can rule no maximum
         let middle = if stages.count > 2 {
@@ -87,73 +90,106 @@ impl Paths {
             first
         };
         let last = if stages.count > 1 { stages.last } else { first };
-        let slowest = |of: fn(&Pass) -> Seconds| Slowest {
-            alone: of(&first).value(),
-            inner: of(&first).max(of(&middle)).value(),
+        let slowest = |of: fn(&Pass<L>) -> L| Slowest {
+            alone: of(&first),
+            inner: of(&first).larger(of(&middle)),
         };
         Self {
             count: f64::from(stages.count),
             micro_batches: f64::from(micro_batches),
             forward: slowest(|pass| pass.forward),
             backward: slowest(|pass| pass.backward),
-            work: [first.both(), middle.both(), last.both()],
+            work: [first.work(), middle.work(), last.work()],
             hops: 2.0 * stages.hop.value(),
         }
     }
 
+    /// Longest path over all stages that it can loop on.
+    #[inline(always)]
+    fn longest(&self) -> L {
+        let back = self.count - 1.0;
+        let first = (self.count - self.micro_batches).max(0.0);
+        let second = (first + 1.0).min(back);
+        // work is linear in a turning point between the ends, so only the corners can be longest
+        let mut longest = self.through(first, first);
+        if second > first {
+            longest = longest.larger(self.through(second, first));
+        }
+        if back > second {
+            longest = longest.larger(self.through(back, first));
+        }
+        longest
+    }
+
     /// Longest path that loops over `stage`; `first` is the shallowest stage a path can turn at.
-    fn through(&self, stage: f64, first: f64) -> f64 {
+    #[inline(always)]
+    fn through(&self, stage: f64, first: f64) -> L {
         let back = self.count - 1.0;
         let near = (first + 1.0).clamp(stage, back);
         let far = (back - 1.0).max(stage);
-        let best = |slowest: Slowest| {
-            let stay = self.dip(stage, stage, slowest);
-            let turn = self.dip(stage, near, slowest);
-            let turn = turn.max(self.dip(stage, far, slowest));
-            (stay, turn.max(self.dip(stage, back, slowest)).max(stay))
-        };
-        let (forward, backward) = (best(self.forward), best(self.backward));
+        let places = [stage, near, far, back];
+        let forward = self.dips(places, &self.forward);
+        let backward = self.dips(places, &self.backward);
         let free = self.micro_batches - self.count + stage;
         let dips = if free > 0.0 {
             forward.1 + backward.1
         } else {
-            (forward.0 + backward.1).max(forward.1 + backward.0)
+            (forward.0 + backward.1).larger(forward.1 + backward.0)
         };
         self.descent(0.0, stage)
-            + (free + 1.0) * self.descent(stage, stage + 1.0)
+            + self.descent(stage, stage + 1.0) * (free + 1.0)
             + self.hops * stage
             + dips
     }
 
+    /// The dip that stays at a stage, and the longest to any of some stages below it, in order.
+    #[inline(always)]
+    fn dips(&self, [stage, near, far, back]: [f64; 4], slowest: &Slowest<L>) -> (L, L) {
+        let stay = self.dip(stage, stage, slowest);
+        let mut turn = stay;
+        if near > stage {
+            turn = turn.larger(self.dip(stage, near, slowest));
+        }
+        if far > near {
+            turn = turn.larger(self.dip(stage, far, slowest));
+        }
+        if back > far {
+            turn = turn.larger(self.dip(stage, back, slowest));
+        }
+        (stay, turn)
+    }
+
     /// Work of going from below `stage` down to `turn` and back, and of waiting there.
-    fn dip(&self, stage: f64, turn: f64, slowest: Slowest) -> f64 {
+    #[inline(always)]
+    fn dip(&self, stage: f64, turn: f64, slowest: &Slowest<L>) -> L {
         let slowest = if turn > 0.0 {
             slowest.inner
         } else {
             slowest.alone
         };
         self.descent(stage + 1.0, turn + 1.0)
-            + (self.count - 1.0 - turn) * slowest
+            + slowest * (self.count - 1.0 - turn)
             + self.hops * (turn - stage)
     }
 
     /// Work of one micro-batch on the stages from `low` up to but without `high`.
-    fn descent(&self, low: f64, high: f64) -> f64 {
+    #[inline(always)]
+    fn descent(&self, low: f64, high: f64) -> L {
         let [first, middle, last] = self.work;
         let mut inner = high - low;
+        let mut ends = L::splat(0.0);
         if inner < 1.0 {
-            return 0.0;
+            return ends;
         }
-        let mut ends = 0.0;
         if low < 1.0 {
-            ends += first;
+            ends = ends + first;
             inner -= 1.0;
         }
         if high >= self.count && inner >= 1.0 {
-            ends += last;
+            ends = ends + last;
             inner -= 1.0;
         }
-        ends + inner * middle
+        ends + middle * inner
     }
 
     /// Longest of the paths that run through all stages as often as they can, for the hops' sake.
@@ -162,18 +198,19 @@ impl Paths {
     /// `r < p`: `r` loops on an end, or a part of a descent at an end. It takes
     /// `z G(0,p) + rest + 2 hop (V - descents)`, where each loop counts as a descent. A rest at the
     /// front must lie between two full descents.
-    fn zigzag(&self) -> f64 {
+    #[inline(always)]
+    fn zigzag(&self) -> L {
         let visits = self.micro_batches + self.count - 1.0;
         let full = (visits / self.count).floor();
         let rest = visits - full * self.count;
         let part = self.hops * (rest - 1.0).max(0.0);
         let back = self.descent(self.count - rest, self.count) + part;
-        let mut end = back.max(rest * self.work[2]);
+        let mut end = back.larger(self.work[2] * rest);
         if full > 1.0 {
             let front = self.descent(0.0, rest) + part;
-            end = end.max(front).max(rest * self.work[0]);
+            end = end.larger(front).larger(self.work[0] * rest);
         }
-        full * (self.descent(0.0, self.count) + self.hops * (self.count - 1.0)) + end
+        (self.descent(0.0, self.count) + self.hops * (self.count - 1.0)) * full + end
     }
 }
 

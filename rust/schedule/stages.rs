@@ -2,6 +2,7 @@
 
 use super::pipeline::{Passes, Pipeline};
 use super::replay::Replay;
+use crate::solve::Lane;
 use crate::units::Seconds;
 
 /// Devices of a pipeline and what each holds.
@@ -17,34 +18,34 @@ pub struct Shape {
     pub slices: u32,
 }
 
-/// Time of one micro-batch on one chunk of one stage.
+/// Time of one micro-batch on one chunk of one stage, or seconds of several plans side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Pass {
+pub struct Pass<T = Seconds> {
     /// Forward pass.
-    pub forward: Seconds,
+    pub forward: T,
     /// Backward pass, the part below left out: gradients of inputs.
-    pub backward: Seconds,
+    pub backward: T,
     /// Gradients of weights, where a schedule may run them apart; part of the backward pass where not.
-    pub weight: Seconds,
+    pub weight: T,
     /// Saved where a forward and a backward pass run together, as far as both allow.
-    pub hidden: Seconds,
+    pub hidden: T,
 }
 
 /// Stage times where only the ends differ: the embedding at the front, head and loss at the back.
 ///
 /// Virtual stages are counted along the model. With a single virtual stage its time is `first`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stages {
+pub struct Stages<T = Seconds> {
     /// Pipeline stages (ranks), 1 or more.
     pub count: u32,
     /// Model chunks per stage, 1 or more.
     pub chunks: u32,
     /// The first virtual stage.
-    pub first: Pass,
+    pub first: Pass<T>,
     /// Every virtual stage between.
-    pub middle: Pass,
+    pub middle: Pass<T>,
     /// The last virtual stage.
-    pub last: Pass,
+    pub last: Pass<T>,
     /// Delay of a tensor between two stages, during which both may compute.
     pub hop: Seconds,
 }
@@ -100,11 +101,6 @@ impl Pass {
     /// True where forward pass, gradients of inputs and gradients of weights take equally long.
     pub(super) fn balanced(self) -> bool {
         self.forward == self.backward && self.backward == self.weight
-    }
-
-    /// True where neither direction is shorter than `other`'s.
-    pub(super) fn covers(self, other: Self) -> bool {
-        self.forward >= other.forward && self.backward >= other.backward
     }
 }
 
@@ -214,19 +210,25 @@ impl Stages {
 
     /// Work of the busiest stage on one micro-batch, all its chunks together.
     pub fn busiest(&self) -> Seconds {
-        let chunks = f64::from(self.chunks);
-        let middle = self.middle.both();
-        let (first, last) = (self.first.both(), self.last.both());
-        let work = match (self.count, self.chunks) {
-            (1, 1) => first,
-            (1, _) => first + (chunks - 2.0) * middle + last,
-            (stages, _) => {
-                let end = first.max(last) + (chunks - 1.0) * middle;
-                let inner = if stages > 2 { chunks * middle } else { 0.0 };
-                end.max(inner)
-            }
+        Seconds::new(self.plain().busiest_work())
+    }
+
+    /// The same as plain numbers, each backward pass whole.
+    pub(super) fn plain(&self) -> Stages<f64> {
+        let plain = |pass: Pass| Pass {
+            forward: pass.forward.value(),
+            backward: pass.whole(),
+            weight: 0.0,
+            hidden: pass.hidden.value(),
         };
-        Seconds::new(work)
+        Stages {
+            count: self.count,
+            chunks: self.chunks,
+            first: plain(self.first),
+            middle: plain(self.middle),
+            last: plain(self.last),
+            hop: self.hop,
+        }
     }
 
     /// The same where one device holds the first and the last virtual stage.
@@ -259,19 +261,101 @@ impl Stages {
             .map(|device| middle.both() * rounds - pairs(device) * middle.hidden.value());
         Seconds::new(inner.fold(ends, f64::max))
     }
+}
 
-    /// Seconds of forward and backward on the virtual stages before `index`, hops left out.
-    pub(super) fn work_before(&self, index: u64) -> f64 {
-        let count = self.virtual_count();
-        if index == 0 {
-            0.0
-        } else if index < count || count == 1 {
-            self.first.both() + (index - 1) as f64 * self.middle.both()
-        } else {
-            self.first.both() + (count - 2) as f64 * self.middle.both() + self.last.both()
+impl<L: Lane> Pass<L> {
+    /// Forward and backward together; the gradients of weights are part of the backward pass.
+    #[inline(always)]
+    pub(super) fn work(&self) -> L {
+        self.forward + self.backward
+    }
+
+    /// 1 where neither direction is shorter than `other`'s, 0 elsewhere.
+    #[inline(always)]
+    pub(super) fn reaches(&self, other: &Self) -> L {
+        let forward = self.forward.reaches(other.forward);
+        forward.smaller(self.backward.reaches(other.backward))
+    }
+
+    #[inline(always)]
+    fn whole_backward(&self) -> Self {
+        Self {
+            backward: self.backward + self.weight,
+            weight: L::splat(0.0),
+            ..*self
         }
     }
 
+    fn at(&self, place: usize) -> Pass {
+        let seconds = |lanes: &L| Seconds::new(lanes.at(place));
+        Pass {
+            forward: seconds(&self.forward),
+            backward: seconds(&self.backward),
+            weight: seconds(&self.weight),
+            hidden: seconds(&self.hidden),
+        }
+    }
+}
+
+/// Stages of one plan or of several side by side; backward passes are whole but in `at`.
+impl<L: Lane> Stages<L> {
+    /// The same with whole backward passes and so many chunks.
+    #[inline(always)]
+    pub(super) fn whole(&self, chunks: u32) -> Self {
+        Self {
+            chunks,
+            first: self.first.whole_backward(),
+            middle: self.middle.whole_backward(),
+            last: self.last.whole_backward(),
+            ..*self
+        }
+    }
+
+    /// Stages of the plan at a place.
+    pub fn at(&self, place: usize) -> Stages {
+        Stages {
+            count: self.count,
+            chunks: self.chunks,
+            first: self.first.at(place),
+            middle: self.middle.at(place),
+            last: self.last.at(place),
+            hop: self.hop,
+        }
+    }
+
+    /// Seconds of forward and backward on all virtual stages, hops left out.
+    #[inline(always)]
+    pub(super) fn all_work(&self) -> L {
+        let count = f64::from(self.count) * f64::from(self.chunks);
+        let first = self.first.work();
+        if count < 2.0 {
+            return first;
+        }
+        first + self.middle.work() * (count - 2.0) + self.last.work()
+    }
+
+    /// Work of the busiest stage on one micro-batch, all its chunks together.
+    #[inline(always)]
+    pub(super) fn busiest_work(&self) -> L {
+        let chunks = f64::from(self.chunks);
+        let middle = self.middle.work();
+        let (first, last) = (self.first.work(), self.last.work());
+        match (self.count, self.chunks) {
+            (1, 1) => first,
+            (1, _) => first + middle * (chunks - 2.0) + last,
+            (stages, _) => {
+                let end = first.larger(last) + middle * (chunks - 1.0);
+                if stages > 2 {
+                    end.larger(middle * chunks)
+                } else {
+                    end
+                }
+            }
+        }
+    }
+}
+
+impl Stages {
     pub(super) fn virtual_count(&self) -> u64 {
         u64::from(self.count) * u64::from(self.chunks)
     }

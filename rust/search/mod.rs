@@ -4,6 +4,7 @@ pub mod codesign;
 mod cut;
 mod grid;
 mod keep;
+mod leaves;
 mod limits;
 mod lists;
 mod offload;

@@ -2,10 +2,10 @@
 
 use super::cut::{Cut, CutSums};
 use super::keep::{Found, offer};
-use super::limits::{Limits, MEASURES, Measures, Method, Objective, Offload};
+use super::limits::{Limits, MEASURES, Measures, Method, Objective};
 use super::lists::{Lists, sends_overlap};
 use super::offload::{WAVE, Waiting, Wanted};
-use super::part::{Nearest, Part};
+use super::part::Part;
 use super::rows::Rows;
 use super::space::{Space, divisors, listed};
 use super::unit::{SAFE, Unit};
@@ -55,24 +55,26 @@ pub(super) struct Walked {
 
 /// A walk through one unit.
 pub(super) struct Walk<'a> {
-    ground: Ground<'a>,
-    job: &'a Job,
+    pub(super) ground: Ground<'a>,
+    pub(super) job: &'a Job,
     /// First index of the unit's plans; indices rise along the walk and break ties.
-    index: u64,
+    pub(super) index: u64,
     pricer: Pricer<'a>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     cuts: BTreeMap<(u64, u64, u64, bool), Rc<Cut>>,
-    found: Walked,
+    pub(super) found: Walked,
     /// Where only plans that do not fit are looked for.
-    wanted: Option<Wanted>,
+    pub(super) wanted: Option<Wanted>,
     /// True where every plan is to be priced, whatever the others cost.
-    all: bool,
-    bounds: bool,
-    energies: bool,
+    pub(super) all: bool,
+    pub(super) bounds: bool,
+    pub(super) energies: bool,
     /// The point of the front that covered the last plan.
     near: usize,
+    /// Memory of a device that plans may fill, bytes.
+    pub(super) capacity: f64,
     /// Host memory of a node that plans may fill, bytes.
-    host: f64,
+    pub(super) host: f64,
     /// True where the unit as a whole is excluded and its plans are only counted.
     excluded: bool,
 }
@@ -109,6 +111,7 @@ impl<'a> Walk<'a> {
             bounds: wanted.is_none() && !all && limits.method == Method::Bounds,
             energies: limits.wants_energy(),
             near: 0,
+            capacity: ground.job.capacity().value(),
             host: ground
                 .job
                 .host_capacity()
@@ -120,7 +123,7 @@ impl<'a> Walk<'a> {
     /// Walks every plan of the unit; stops early where the caller wants it.
     pub(super) fn run(mut self, unit: &Unit, control: &Control) -> Walked {
         let least = self.floor(unit.bound, 0.0);
-        self.excluded = self.bounds && self.hopeless(&least);
+        self.excluded = self.bounds && self.hopeless(&least, self.index);
         for blocks in &unit.blocks {
             if let Err(rule) = &blocks.factors {
                 self.reject(rule);
@@ -329,25 +332,12 @@ impl<'a> Walk<'a> {
     /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
     /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
     fn family(&mut self, setting: Setting, state: &mut State, (cut, sums): (&Cut, &CutSums)) {
-        let lists = self.ground.lists;
-        let mut plan = setting.plan.clone();
-        let leaves = lists.leaves(cut.split);
+        let leaves = self.ground.lists.leaves(cut.split);
         if self.bounds && self.family_excluded(setting, state, (sums, leaves)) {
             self.index += leaves;
             return;
         }
-        let all = sums.all(self.job, setting.factors, cut);
-        for (&choice, again) in cut.choices.iter().zip(all) {
-            let setting = Setting { again, ..setting };
-            if !state.serves(again) {
-                state.refill(&setting);
-            }
-            plan.recomputing(choice);
-            for &share in &lists.host_activations {
-                plan.offload_activations = share;
-                self.leaves(&mut plan, setting, state);
-            }
-        }
+        self.leaves(setting, state, (cut, sums));
     }
 
     /// True where a bound excludes all plans of a family, which are then counted.
@@ -399,110 +389,15 @@ impl<'a> Walk<'a> {
             time = time.min(draft.least().time);
         }
         let least = self.floor(time * SAFE, leanest);
-        let excluded = self.hopeless(&least);
+        let excluded = self.hopeless(&least, self.index);
         if excluded {
             self.found.part.counts.by_group += leaves;
         }
         excluded
     }
 
-    /// Walks the plans that differ in overlaps: their memory is the same.
-    fn leaves(&mut self, plan: &mut Plan, setting: Setting, state: &State) {
-        let weighed = Composer {
-            setting: Setting { plan, ..setting },
-            state,
-        };
-        let memory = weighed.memory();
-        let over = memory.0.value() - self.job.capacity().value();
-        for &(reduce, gather) in &self.ground.lists.overlaps {
-            self.index += 1;
-            plan.overlap_grad_reduce = reduce;
-            plan.overlap_param_gather = gather;
-            let composer = Composer {
-                setting: Setting { plan, ..setting },
-                state,
-            };
-            match self.wanted {
-                Some(wanted) if over > 0.0 => self.wait(&composer, memory, wanted),
-                Some(_) => {}
-                None if over > 0.0 => self.near(over, plan),
-                None => self.price(&composer, memory),
-            }
-        }
-    }
-
-    /// Prices a plan that fits in device memory: a bound on time, then the time itself.
-    fn price(&mut self, composer: &Composer, memory: (Bytes, u32)) {
-        let draft = composer.draft(memory);
-        let over = draft.least().host - self.host;
-        if over > 0.0 {
-            self.near(over, composer.plan);
-            return;
-        }
-        let least = self.measures(composer, draft.least());
-        if !self.all && self.hopeless(&least) {
-            let counts = &mut self.found.part.counts;
-            if draft.exact() {
-                counts.priced += 1;
-            } else {
-                counts.by_form += 1;
-            }
-            return;
-        }
-        self.found.part.counts.priced += 1;
-        let composed = draft.finish(&mut self.scratch);
-        if self.all {
-            self.found.rows.push(composer.plan, &composed);
-        } else {
-            self.keep(composed, composer);
-        }
-    }
-
-    /// Notes a plan that lacks bytes.
-    fn near(&mut self, over: f64, plan: &Plan) {
-        let part = &mut self.found.part;
-        part.counts.unfit += 1;
-        let held = part.nearest.as_ref();
-        let sought = !self.bounds || part.best.entries().is_empty();
-        if sought && held.is_none_or(|held| over <= held.lacks_bytes) {
-            let nearest = Nearest {
-                lacks_bytes: over,
-                index: self.index,
-                plan: plan.clone(),
-            };
-            Nearest::keep(&mut part.nearest, nearest);
-        }
-    }
-
-    /// Lets a plan that does not fit wait for its tensors to be placed, if it may be of use.
-    fn wait(&mut self, composer: &Composer, memory: (Bytes, u32), wanted: Wanted) {
-        let places = &self.job.memories.places[self.job.memories.main()..];
-        let everywhere: f64 = places.iter().map(|place| place.capacity.value()).sum();
-        if memory.0.value() > everywhere {
-            return;
-        }
-        let draft = composer.draft(memory);
-        let least = draft.least().time;
-        // near twins of the plans that recompute all layers alike or none
-        if self.ground.limits.offload == Offload::Auto && composer.plan.recompute_layers > 0 {
-            self.found.skipped = self.found.skipped.min(least);
-            return;
-        }
-        let waiting = &mut self.found.waiting;
-        if least >= wanted.below || !waiting.admits(least, self.index) {
-            return;
-        }
-        let composed = draft.finish(&mut self.scratch);
-        if wanted.takes(composed.time, self.index) {
-            waiting.push(Entry {
-                key: composed.time,
-                index: self.index,
-                item: Found::new(composer.plan, composed),
-            });
-        }
-    }
-
-    fn keep(&mut self, composed: Composed, composer: &Composer) {
+    /// Offers a priced plan to the best and to the front.
+    pub(super) fn keep(&mut self, composed: Composed, composer: &Composer, index: u64) {
         let measures = self.measures(composer, &composed);
         let limits = self.ground.limits;
         let part = &mut self.found.part;
@@ -511,17 +406,17 @@ impl<'a> Walk<'a> {
         }
         let at = limits.coordinates(&measures);
         let key = measures[limits.objective as usize];
-        if !limits.front.is_empty() && !part.front.covers(&at, self.index) {
+        if !limits.front.is_empty() && !part.front.covers(&at, index) {
             part.front.insert(Corner {
                 at,
-                index: self.index,
+                index,
                 item: Found::new(composer.plan, composed),
             });
         }
-        if part.best.admits(key, self.index) {
+        if part.best.admits(key, index) {
             let entry = Entry {
                 key,
-                index: self.index,
+                index,
                 item: Found::new(composer.plan, composed),
             };
             offer(&mut part.best, entry, self.ground.distinct);
@@ -529,7 +424,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What a plan measures, by `Objective`.
-    fn measures(&self, composer: &Composer, composed: &Composed) -> Measures {
+    pub(super) fn measures(&self, composer: &Composer, composed: &Composed) -> Measures {
         let energy = self.energies.then(|| composer.energy(composed));
         self.measured(composed.time, composed.memory, energy)
     }
@@ -542,7 +437,7 @@ impl<'a> Walk<'a> {
         self.measured(time, memory, energy)
     }
 
-    fn measured(&self, time: f64, memory: f64, energy: Option<Joules>) -> Measures {
+    pub(super) fn measured(&self, time: f64, memory: f64, energy: Option<Joules>) -> Measures {
         let cluster = &self.job.cluster;
         let cost = energy.and_then(|energy| economics::cost(cluster, Seconds::new(time), energy));
         let mut measures = [0.0; MEASURES];
@@ -554,11 +449,12 @@ impl<'a> Walk<'a> {
         measures
     }
 
-    /// True where no plan that measures this much or more, from here on, is asked for.
-    fn hopeless(&mut self, least: &Measures) -> bool {
+    /// True where no plan that measures this much or more, with this index or a higher one, is asked
+    /// for.
+    #[inline]
+    pub(super) fn hopeless(&mut self, least: &Measures, first: u64) -> bool {
         let limits = self.ground.limits;
         let part = &self.found.part;
-        let first = self.index;
         let counted = limits
             .ahead_of_s
             .is_some_and(|time| least[Objective::Time as usize] < time);

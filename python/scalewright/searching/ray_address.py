@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _CLIENT = "ray://"
 _ALLOWED = "ray://host:port, host:port, auto or local"
 _ANSWER_S = 5.0
+_TRIES = 3
+_SLOW_START = "Starting Ray client server failed"
 _NO_METHOD = "/scalewright.Hello/Hello"
 _STRANGER = "http2 header with status"
 """How gRPC says that what answered speaks HTTP alone, as the proxy of a network may."""
@@ -59,14 +61,24 @@ def connected(address: str) -> Generator[Any]:
     meant = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
     if meant not in ("auto", "local"):
         _need_answer(meant)
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise _silent(meant, str(error)) from error
+    _connect(ray, address, meant)
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _connect(ray: Any, address: str, meant: str) -> None:  # noqa: ANN401 - as below
+    """Connect, again where a busy head was too slow to start the server of a client."""
+    for left in reversed(range(_TRIES)):
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            if not left or _SLOW_START not in str(error):
+                raise _silent(meant, str(error)) from error
+            ray.shutdown()
+        else:
+            return
 
 
 def _ray() -> Any:  # noqa: ANN401 - a package that is there only with its extra

@@ -1,0 +1,66 @@
+//! When does a step end under the schedules that a search tries first, for one plan or several side by side?
+
+use super::rule::Kind;
+use super::stages::{Makespan, Stages};
+use super::{gpipe, interleaved, makespan, one_forward_one_backward};
+use crate::solve::Lane;
+use crate::units::Seconds;
+
+/// Length of a step in closed form.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Closed<L> {
+    /// From the first forward's start to the last backward's end, seconds.
+    pub time: L,
+    /// 1 where that is exact, 0 where it is only a lower bound.
+    pub exact: L,
+}
+
+impl<L: Lane> Closed<L> {
+    #[inline(always)]
+    pub(super) fn exactly(time: L) -> Self {
+        Self {
+            time,
+            exact: L::splat(1.0),
+        }
+    }
+}
+
+impl From<Closed<f64>> for Makespan {
+    fn from(closed: Closed<f64>) -> Self {
+        Self {
+            time: Seconds::new(closed.time),
+            exact: closed.exact >= 1.0,
+        }
+    }
+}
+
+/// Closed forms of plans of one schedule and one shape whose stage times differ.
+///
+/// `makespan` gives the same bits for each of them alone.
+#[inline(always)]
+pub fn closed_forms<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
+    match kind {
+        Kind::GPipe => gpipe::closed_form(&stages.whole(1), micro_batches),
+        Kind::OneForwardOneBackward => {
+            one_forward_one_backward::closed_form(&stages.whole(1), micro_batches)
+        }
+        Kind::Interleaved if stages.chunks > 1 => {
+            interleaved::closed_form(&stages.whole(stages.chunks), micro_batches)
+        }
+        _ => one_by_one(kind, stages, micro_batches),
+    }
+}
+
+/// The same for schedules whose forms take one plan at a time.
+fn one_by_one<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
+    let closed = |place| makespan(kind, &stages.at(place), micro_batches);
+    let mut exact = L::splat(0.0);
+    let time = L::gather(|place| {
+        let one = closed(place);
+        if one.exact {
+            exact = L::gather(|at| if at == place { 1.0 } else { exact.at(at) });
+        }
+        one.time.value()
+    });
+    Closed { time, exact }
+}

@@ -1,0 +1,348 @@
+//! How are the plans of a family weighed and priced: several side by side, and few of them in full?
+
+use super::cut::{Cut, CutSums};
+use super::limits::{Objective, Offload};
+use super::offload::Wanted;
+use super::part::Nearest;
+use super::walk::Walk;
+use crate::estimate::{Composer, Recomputed, Setting, Siblings, State};
+use crate::plan::{Plan, Recomputation};
+use crate::solve::{Entry, Wide, widest};
+use crate::units::Bytes;
+use std::array::from_fn;
+
+/// Plans side by side: as many as keep their numbers in the registers and the nearest cache.
+const SIDE: usize = 8;
+
+/// Plans of a family that differ in overlaps alone: their memory is the same.
+#[derive(Clone, Copy)]
+struct Leaf<'b> {
+    choice: Recomputation,
+    again: &'b Recomputed,
+    /// Percent of kept activations on the host.
+    share: u32,
+    /// Index of the first of them.
+    index: u64,
+    /// Bytes on the fullest rank, and its stage; once they are weighed.
+    memory: f64,
+    fullest: f64,
+}
+
+/// Leaves that wait until there are enough of them.
+struct Batch<'b> {
+    leaves: [Leaf<'b>; SIDE],
+    len: usize,
+}
+
+impl<'b> Batch<'b> {
+    fn new(blank: Leaf<'b>) -> Self {
+        Self {
+            leaves: [blank; SIDE],
+            len: 0,
+        }
+    }
+
+    /// Takes a leaf; true where the batch is full.
+    fn push(&mut self, leaf: Leaf<'b>) -> bool {
+        self.leaves[self.len] = leaf;
+        self.len += 1;
+        self.len == SIDE
+    }
+
+    /// What each computes again; old ones stand in the places that are not taken.
+    fn again(&self) -> [&'b Recomputed; SIDE] {
+        from_fn(|place| self.leaves[place].again)
+    }
+
+    fn taken(&self) -> &[Leaf<'b>] {
+        &self.leaves[..self.len]
+    }
+}
+
+/// What the leaves of a family share.
+type Shared<'s> = (&'s mut Plan, Setting<'s>, &'s State);
+
+impl Walk<'_> {
+    /// Weighs and prices the plans that differ in recomputation, kept activations on the host and
+    /// overlaps of the traffic between replicas.
+    pub(super) fn leaves(
+        &mut self,
+        setting: Setting,
+        state: &mut State,
+        (cut, sums): (&Cut, &CutSums),
+    ) {
+        let lists = self.ground.lists;
+        let mut plan = setting.plan.clone();
+        let all = sums.all(self.job, setting.factors, cut);
+        let (Some(again), Some(&choice)) = (all.first(), cut.choices.first()) else {
+            return;
+        };
+        let blank = Leaf {
+            choice,
+            again,
+            share: 0,
+            index: 0,
+            memory: 0.0,
+            fullest: 0.0,
+        };
+        let (mut waiting, mut fitting) = (Batch::new(blank), Batch::new(blank));
+        let mut setting = Setting { again, ..setting };
+        for (&choice, again) in cut.choices.iter().zip(all) {
+            if !state.serves(again) {
+                let shared = (&mut plan, setting, &*state);
+                self.finish(shared, &mut waiting, &mut fitting);
+                // leaves that stand in free places must repeat what this state serves
+                let blank = Leaf {
+                    choice,
+                    again,
+                    ..blank
+                };
+                (waiting, fitting) = (Batch::new(blank), Batch::new(blank));
+                setting = Setting { again, ..setting };
+                state.refill(&setting);
+            }
+            for &share in &lists.host_activations {
+                let leaf = Leaf {
+                    choice,
+                    again,
+                    share,
+                    index: self.index + 1,
+                    ..blank
+                };
+                self.index += lists.overlaps.len() as u64;
+                if waiting.push(leaf) {
+                    self.weigh((&mut plan, setting, state), &mut waiting, &mut fitting);
+                }
+            }
+        }
+        self.finish((&mut plan, setting, state), &mut waiting, &mut fitting);
+    }
+
+    /// Weighs and prices what still waits.
+    fn finish<'b>(
+        &mut self,
+        (plan, setting, state): Shared,
+        waiting: &mut Batch<'b>,
+        fitting: &mut Batch<'b>,
+    ) {
+        self.weigh((&mut *plan, setting, state), waiting, fitting);
+        self.price_all((plan, setting, state), fitting);
+    }
+
+    /// Weighs leaves side by side; those that fit wait to be priced.
+    fn weigh<'b>(
+        &mut self,
+        (plan, setting, state): Shared,
+        waiting: &mut Batch<'b>,
+        fitting: &mut Batch<'b>,
+    ) {
+        if waiting.len == 0 {
+            return;
+        }
+        let again = waiting.again();
+        let percent = |place: usize| f64::from(waiting.leaves[place].share);
+        let siblings = Siblings::<Wide<SIDE>>::new((&setting, state), &again, percent);
+        let (memory, fullest) = widest(|| siblings.memory());
+        let memory: [f64; SIDE] = memory.into();
+        let fullest: [f64; SIDE] = fullest.into();
+        for (leaf, (memory, fullest)) in waiting
+            .leaves
+            .iter_mut()
+            .zip(memory.into_iter().zip(fullest))
+        {
+            (leaf.memory, leaf.fullest) = (memory, fullest);
+        }
+        let fits = |leaf: &Leaf| leaf.memory <= self.capacity;
+        if fitting.len == 0 && self.wanted.is_none() && waiting.taken().iter().all(fits) {
+            self.price_all((plan, setting, state), waiting);
+            return;
+        }
+        for leaf in waiting.taken() {
+            let over = leaf.memory - self.capacity;
+            if over > 0.0 {
+                self.unfit(leaf, over, (&mut *plan, setting, state));
+            } else if self.wanted.is_none() && fitting.push(*leaf) {
+                self.price_all((&mut *plan, setting, state), fitting);
+            }
+        }
+        waiting.len = 0;
+    }
+
+    /// Notes leaves that do not fit, or lets them wait for other tiers.
+    fn unfit(&mut self, leaf: &Leaf, over: f64, (plan, setting, state): Shared) {
+        let overlaps = &self.ground.lists.overlaps;
+        let part = &mut self.found.part;
+        let held = part.nearest.as_ref().map(|nearest| nearest.lacks_bytes);
+        let nearer = self.seeks_nearest() && held.is_none_or(|held| over <= held);
+        if self.wanted.is_none() && !nearer {
+            self.found.part.counts.unfit += overlaps.len() as u64;
+            return;
+        }
+        leaf.write(plan);
+        for (index, &(reduce, gather)) in (leaf.index..).zip(overlaps) {
+            plan.overlap_grad_reduce = reduce;
+            plan.overlap_param_gather = gather;
+            let setting = Setting {
+                plan,
+                again: leaf.again,
+                ..setting
+            };
+            match self.wanted {
+                Some(wanted) => self.wait(&Composer { setting, state }, (leaf, index), wanted),
+                None => self.near(over, plan, index),
+            }
+        }
+    }
+
+    /// Prices leaves that fit in device memory, side by side by their closed forms.
+    fn price_all(&mut self, (plan, setting, state): Shared, fitting: &mut Batch) {
+        if fitting.len == 0 {
+            return;
+        }
+        let again = fitting.again();
+        let leaves = fitting.taken();
+        let apart = self.all || self.energies;
+        for (place, &(reduce, gather)) in self.ground.lists.overlaps.iter().enumerate() {
+            plan.overlap_grad_reduce = reduce;
+            plan.overlap_param_gather = gather;
+            if apart {
+                for leaf in leaves {
+                    self.price(leaf, place as u64, (&mut *plan, setting, state));
+                }
+                continue;
+            }
+            let side = Setting { plan, ..setting };
+            let percent = |place: usize| f64::from(fitting.leaves[place].share);
+            let siblings = Siblings::<Wide<SIDE>>::new((&side, state), &again, percent);
+            let least = widest(|| siblings.least());
+            let time: [f64; SIDE] = least.time.into();
+            let exact: [f64; SIDE] = least.exact.into();
+            let host: [f64; SIDE] = least.host.into();
+            for (lane, leaf) in leaves.iter().enumerate() {
+                let fits = host[lane] <= self.host;
+                let slow = time[lane] > self.slowest() || {
+                    let floor = self.measured(time[lane], leaf.memory, None);
+                    self.hopeless(&floor, leaf.index + place as u64)
+                };
+                if fits && slow {
+                    self.count(exact[lane] >= 1.0);
+                } else {
+                    self.price(leaf, place as u64, (&mut *plan, setting, state));
+                }
+            }
+        }
+        fitting.len = 0;
+    }
+
+    /// Seconds of a step above which no plan is of use: known where the quickest alone are asked for.
+    fn slowest(&self) -> f64 {
+        let limits = self.ground.limits;
+        let alone = limits.objective == Objective::Time && limits.front.is_empty();
+        if alone && limits.ahead_of_s.is_none() {
+            self.found.part.best.threshold().unwrap_or(f64::INFINITY)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Counts a plan whose closed form shows that it is of no use.
+    fn count(&mut self, exact: bool) {
+        let counts = &mut self.found.part.counts;
+        if exact {
+            counts.priced += 1;
+        } else {
+            counts.by_form += 1;
+        }
+    }
+
+    /// Prices a plan that fits in device memory: a bound on time, then the time itself.
+    fn price(&mut self, leaf: &Leaf, place: u64, (plan, setting, state): Shared) {
+        let index = leaf.index + place;
+        leaf.write(plan);
+        let setting = Setting {
+            plan,
+            again: leaf.again,
+            ..setting
+        };
+        let composer = Composer { setting, state };
+        let draft = composer.draft(leaf.memory(&composer));
+        let over = draft.least().host - self.host;
+        if over > 0.0 {
+            self.near(over, composer.plan, index);
+            return;
+        }
+        let least = self.measures(&composer, draft.least());
+        if !self.all && self.hopeless(&least, index) {
+            self.count(draft.exact());
+            return;
+        }
+        self.found.part.counts.priced += 1;
+        let composed = draft.finish(&mut self.scratch);
+        if self.all {
+            self.found.rows.push(composer.plan, &composed);
+        } else {
+            self.keep(composed, &composer, index);
+        }
+    }
+
+    /// Notes a plan that lacks bytes.
+    fn near(&mut self, over: f64, plan: &Plan, index: u64) {
+        let sought = self.seeks_nearest();
+        let part = &mut self.found.part;
+        part.counts.unfit += 1;
+        let held = part.nearest.as_ref();
+        if sought && held.is_none_or(|held| over <= held.lacks_bytes) {
+            let nearest = Nearest {
+                lacks_bytes: over,
+                index,
+                plan: plan.clone(),
+            };
+            Nearest::keep(&mut part.nearest, nearest);
+        }
+    }
+
+    /// True where the plan that lacks least is asked for: where nothing fits so far.
+    fn seeks_nearest(&self) -> bool {
+        !self.bounds || self.found.part.best.entries().is_empty()
+    }
+
+    /// Lets a plan that does not fit wait for its tensors to be placed, if it may be of use.
+    fn wait(&mut self, composer: &Composer, (leaf, index): (&Leaf, u64), wanted: Wanted) {
+        let places = &self.job.memories.places[self.job.memories.main()..];
+        let everywhere: f64 = places.iter().map(|place| place.capacity.value()).sum();
+        if leaf.memory > everywhere {
+            return;
+        }
+        let draft = composer.draft(leaf.memory(composer));
+        let least = draft.least().time;
+        // near twins of the plans that recompute all layers alike or none
+        if self.ground.limits.offload == Offload::Auto && composer.plan.recompute_layers > 0 {
+            self.found.skipped = self.found.skipped.min(least);
+            return;
+        }
+        let waiting = &mut self.found.waiting;
+        if least >= wanted.below || !waiting.admits(least, index) {
+            return;
+        }
+        let composed = draft.finish(&mut self.scratch);
+        if wanted.takes(composed.time, index) {
+            waiting.push(Entry {
+                key: composed.time,
+                index,
+                item: super::keep::Found::new(composer.plan, composed),
+            });
+        }
+    }
+}
+
+impl Leaf<'_> {
+    /// Makes a plan of the family the leaf's own.
+    fn write(&self, plan: &mut Plan) {
+        plan.recomputing(self.choice);
+        plan.offload_activations = self.share;
+    }
+
+    fn memory(&self, composer: &Composer) -> (Bytes, u32) {
+        (Bytes::new(self.memory), composer.stage_at(self.fullest))
+    }
+}
