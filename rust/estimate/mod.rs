@@ -42,7 +42,7 @@ pub use offloaded::{Growth, Largest, Offloaded, largest, offload};
 pub use price::Pricer;
 pub use recomputed::Recomputed;
 pub use report::{Estimate, StageMemory, Term};
-pub use siblings::{Least, Siblings};
+pub use siblings::{Least, Outlined, Siblings, Weigh};
 pub use slices::{SliceTimes, slice_times};
 pub use spilled::{Away, Spill, Spilled, spilled};
 pub use stage_price::{StagePricer, StageSeconds};

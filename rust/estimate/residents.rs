@@ -133,7 +133,7 @@ impl<L: Lane> Siblings<'_, L> {
 
     /// The most bytes on any rank and the stage where they lie.
     #[inline(always)]
-    pub fn memory(&self) -> (L, L) {
+    pub(super) fn memory(&self) -> (L, L) {
         let mut fullest = (L::splat(0.0), L::splat(0.0));
         for (seat, state) in self.frame.seats.iter().zip(&self.state.residents) {
             let keeps = self.keeps(seat);

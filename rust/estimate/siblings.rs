@@ -5,7 +5,7 @@ use super::recomputed::{Again, Recomputed};
 use super::state::State;
 use super::sums::Virtual;
 use crate::schedule::{self, Pass, Stages};
-use crate::solve::Lane;
+use crate::solve::{Lane, Work};
 use crate::units::Seconds;
 use std::ops::Deref;
 
@@ -36,6 +36,32 @@ impl<'a, L> Deref for Siblings<'a, L> {
     #[inline(always)]
     fn deref(&self) -> &Self::Target {
         self.setting
+    }
+}
+
+/// Bytes on the fullest rank of each, and its stage.
+#[derive(Debug, Clone, Copy)]
+pub struct Weigh<'s, 'a, L>(pub &'s Siblings<'a, L>);
+
+impl<L: Lane> Work for Weigh<'_, '_, L> {
+    type Output = (L, L);
+
+    #[inline(always)]
+    fn run(self) -> (L, L) {
+        self.0.memory()
+    }
+}
+
+/// The least that each takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlined<'s, 'a, L>(pub &'s Siblings<'a, L>);
+
+impl<L: Lane> Work for Outlined<'_, '_, L> {
+    type Output = Least<L>;
+
+    #[inline(always)]
+    fn run(self) -> Least<L> {
+        self.0.least()
     }
 }
 
@@ -82,7 +108,7 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// The least that each takes.
     #[inline(always)]
-    pub fn least(&self) -> Least<L> {
+    fn least(&self) -> Least<L> {
         let outline = self.outline();
         Least {
             time: outline.parts.step(),

@@ -5,7 +5,7 @@ use super::limits::{Objective, Offload};
 use super::offload::Wanted;
 use super::part::Nearest;
 use super::walk::Walk;
-use crate::estimate::{Composer, Recomputed, Setting, Siblings, State};
+use crate::estimate::{Composer, Outlined, Recomputed, Setting, Siblings, State, Weigh};
 use crate::plan::{Plan, Recomputation};
 use crate::solve::{Entry, Wide, widest};
 use crate::units::Bytes;
@@ -142,7 +142,7 @@ impl Walk<'_> {
         let again = waiting.again();
         let percent = |place: usize| f64::from(waiting.leaves[place].share);
         let siblings = Siblings::<Wide<SIDE>>::new((&setting, state), &again, percent);
-        let (memory, fullest) = widest(|| siblings.memory());
+        let (memory, fullest) = widest(Weigh(&siblings));
         let memory: [f64; SIDE] = memory.into();
         let fullest: [f64; SIDE] = fullest.into();
         for (leaf, (memory, fullest)) in waiting
@@ -214,7 +214,7 @@ impl Walk<'_> {
             let side = Setting { plan, ..setting };
             let percent = |place: usize| f64::from(fitting.leaves[place].share);
             let siblings = Siblings::<Wide<SIDE>>::new((&side, state), &again, percent);
-            let least = widest(|| siblings.least());
+            let least = widest(Outlined(&siblings));
             let time: [f64; SIDE] = least.time.into();
             let exact: [f64; SIDE] = least.exact.into();
             let host: [f64; SIDE] = least.host.into();

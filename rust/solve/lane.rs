@@ -1,6 +1,6 @@
 //! How is the same arithmetic done for one number, or for several side by side?
 
-use pulp::Arch;
+use pulp::{Arch, NullaryFnOnce};
 use std::fmt::Debug;
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -101,12 +101,32 @@ impl Lane for f64 {
     }
 }
 
-/// Runs work over lanes with the widest registers that the machine has.
+/// Work over lanes that may run with wider registers than those that every machine has.
 ///
-/// Only what is inlined into `work` uses them: functions over lanes are `inline(always)`.
-#[inline(always)]
-pub fn widest<R>(work: impl FnOnce() -> R) -> R {
-    Arch::new().dispatch(work)
+/// `run` and all that it calls must be `inline(always)`: what is not stays with the narrow ones.
+pub trait Work {
+    /// What it gives.
+    type Output;
+
+    /// Does it.
+    fn run(self) -> Self::Output;
+}
+
+/// Work in the form in which it is compiled once for each kind of registers.
+struct Compiled<T>(T);
+
+impl<T: Work> NullaryFnOnce for Compiled<T> {
+    type Output = T::Output;
+
+    #[inline(always)]
+    fn call(self) -> T::Output {
+        self.0.run()
+    }
+}
+
+/// Runs work with the widest registers that the machine has.
+pub fn widest<T: Work>(work: T) -> T::Output {
+    Arch::new().dispatch(Compiled(work))
 }
 
 /// `W` numbers side by side, which the compiler puts into vector registers.
