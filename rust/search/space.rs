@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Space {
     /// Tensor-parallel ranks.
     pub tensor: Option<Vec<u32>>,
+    /// Rows of a grid of the tensor ranks; absent: 1, and one more from eight ranks on.
+    pub tensor_rows: Option<Vec<u32>>,
     /// Context-parallel ranks.
     pub context: Option<Vec<u32>>,
     /// Pipeline stages.
@@ -76,8 +78,9 @@ impl Space {
     }
 
     fn check(&self) -> Result<()> {
-        let lists: [(&str, &Option<Vec<u32>>); 14] = [
+        let lists: [(&str, &Option<Vec<u32>>); 15] = [
             ("tensor", &self.tensor),
+            ("tensor_rows", &self.tensor_rows),
             ("context", &self.context),
             ("pipeline", &self.pipeline),
             ("data", &self.data),

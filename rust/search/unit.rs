@@ -54,7 +54,7 @@ fn of_order(job: &Job, space: &Space) -> Vec<Plan> {
     let devices = job.cluster.devices;
     let micro_batches = divisors_of(space.micro_batch.as_ref(), job.training.global_batch);
     let mut all = Vec::new();
-    for tensor in divisors(space.tensor.as_ref(), devices) {
+    for (tensor, tensor_rows) in grids(job, space) {
         for context in divisors(space.context.as_ref(), devices / tensor) {
             // expert ranks are taken from the context ranks too: one stage may hold all devices
             let experts = if job.shape.experts {
@@ -66,6 +66,7 @@ fn of_order(job: &Job, space: &Space) -> Vec<Plan> {
                 for expert_tensor in widths(job, space, tensor) {
                     all.extend(micro_batches.iter().map(|&micro_batch| Plan {
                         tensor,
+                        tensor_rows,
                         context,
                         expert,
                         expert_tensor,
@@ -77,6 +78,40 @@ fn of_order(job: &Job, space: &Space) -> Vec<Plan> {
         }
     }
     all
+}
+
+/// Tensor ranks, each with the rows of the grids that they may form.
+fn grids(job: &Job, space: &Space) -> Vec<(u32, u32)> {
+    let mut all = Vec::new();
+    for tensor in divisors(space.tensor.as_ref(), job.cluster.devices) {
+        let rows = if space.tensor_rows.is_some() {
+            divisors(space.tensor_rows.as_ref(), tensor)
+        } else if job.shape.experts {
+            vec![1]
+        } else {
+            rows(tensor)
+        };
+        all.extend(rows.into_iter().map(|rows| (tensor, rows)));
+    }
+    all
+}
+
+/// Rows that are tried where nothing is said: 1, and those that send least.
+///
+/// A layer of width `h` with `x` rows of `t` ranks moves `4 h / x (1 - x/t)` columns of a token over
+/// its columns, two gathers and two scatters of the stream, and `12 h x / t (1 - 1/x)` over its rows:
+/// three widths and one around attention, four and four around a feed-forward part of `4 h`. The sum is least at
+/// `x = (t/3)^(1/2)`. Below eight ranks none sends less than one row.
+fn rows(tensor: u32) -> Vec<u32> {
+    let sent = |rows: &u32| {
+        let (t, x) = (f64::from(tensor), f64::from(*rows));
+        4.0 / x * (1.0 - x / t) + 12.0 * x / t * (1.0 - 1.0 / x)
+    };
+    let all = divisors(None, tensor);
+    let least = all.into_iter().min_by(|a, b| sent(a).total_cmp(&sent(b)));
+    let mut some = vec![1];
+    some.extend(least.filter(|rows| *rows > 1));
+    some
 }
 
 /// Ranks that split an expert, each meaning once.
