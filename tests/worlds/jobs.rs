@@ -159,8 +159,9 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
     let chunks = prop::sample::select(vec![1_u32, 1, 2, 4, 8, 64]);
     let away = (any::<bool>(), prop::sample::select(vec![0_u32, 0, 30, 100]));
     let again = (0..4_u32, any::<bool>(), 0..4_u32);
-    let chosen = (cuts, more, any::<[bool; 7]>(), chunks, (away, again));
-    chosen.prop_map(move |(mut cuts, more, on, tensor_chunks, (away, again))| {
+    let rows = prop::sample::select(vec![0_u32, 0, 1, 2, 3]);
+    let chosen = (cuts, more, any::<[bool; 7]>(), chunks, (away, again, rows));
+    chosen.prop_map(move |(mut cuts, more, on, tensor_chunks, (away, again, rows))| {
         cuts.sort_unstable();
         let (expert, micro, schedule, zero, recompute, group) = more;
         let tensor = 1 << (cuts[0]).min(4);
@@ -168,8 +169,10 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
         let pipeline = 1 << (cuts[2] - cuts[1]).min(3);
         let data = (1 << exponent) / (tensor * context * pipeline);
         let interleaved = schedule == 2 && pipeline > 1;
+        let tensor_rows = tensor.min(1 << rows);
         Plan {
             tensor,
+            tensor_rows,
             context,
             pipeline,
             data,
@@ -201,12 +204,12 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
                 3 => ExpertRecompute::Full,
                 _ => ExpertRecompute::Same,
             },
-            sequence_parallel: on[1] && tensor > 1,
+            sequence_parallel: on[1] && tensor > tensor_rows,
             overlap_grad_reduce: on[2],
             overlap_param_gather: on[3],
             overlap_tensor: on[4],
             overlap_pipeline: on[5] && interleaved,
-            tensor_chunks,
+            tensor_chunks: if tensor_rows > 1 { 1 } else { tensor_chunks },
             overlap_expert: on[6],
             offload_optimizer: away.0,
             offload_activations: away.1,
@@ -282,6 +285,7 @@ pub fn planned() -> impl Strategy<Value = (Job, Plan)> {
         .prop_map(|(job, plan, placed)| {
             let plan = if job.shape.experts {
                 Plan {
+                    tensor_rows: 1,
                     sequence_parallel: plan.tensor > 1,
                     ..plan
                 }

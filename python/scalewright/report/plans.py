@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _AXES = ("tensor", "pipeline", "data", "context", "expert")
 _RARE = (
+    "tensor_rows",
     *("tensor_chunks", "overlap_expert", "offload_optimizer", "offload_activations"),
     *("axis_order", "first_layers", "last_layers", "collectives"),
 )
@@ -34,6 +35,8 @@ _OVERLAPS = {
 def plan_line(plan: Mapping[str, Any]) -> str:
     """Return a plan as the fields that differ from the plainest plan."""
     parts = [f"{axis} {plan[axis]}" for axis in _AXES if plan[axis] > 1]
+    if plan["tensor_rows"] > 1:
+        parts.insert(1, f"tensor rows {plan['tensor_rows']}")
     parts.append(f"micro-batch {plan['micro_batch']}")
     schedule = plan["schedule"]
     if plan["pipeline"] > 1:
