@@ -1,17 +1,16 @@
 //! Lowers a block under a plan: named dims become local shapes, layout changes become collectives.
 
 use super::choice::Plan;
+use super::edges::{Layouts, Way};
 use super::mesh::{Mesh, Span};
 use super::program::{Activations, BlockProgram, Purpose, Task, Weights};
-use super::edges::{Layouts, Way};
 use super::sharding::{Layout, Sharding, Side, gradients, transition};
 use super::shared::Shared;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{
-    Block, BlockRole, Graph, Operator, OperatorKind, Recompute, Region, Routed,
-    SavedAs, Training,
+    Block, BlockRole, Graph, Operator, OperatorKind, Recompute, Region, Routed, SavedAs, Training,
 };
 
 /// Lowers every operator of a graph's block to what the fullest rank runs for one micro-batch.
