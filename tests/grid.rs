@@ -148,7 +148,11 @@ fn least_is_sent_near_the_root_of_a_third_of_the_ranks() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig {
+        cases: 100,
+        max_global_rejects: 20_000, // most of what is drawn has fewer than two tensor ranks
+        ..ProptestConfig::default()
+    })]
 
     /// A grid holds of every matrix as much as one row does and keeps no more between the passes; only
     /// compressed keys, which belong to no head, stay whole over rows.

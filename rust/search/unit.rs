@@ -12,6 +12,8 @@ pub(super) const SAFE: f64 = 1.0 - 1e-9;
 /// priced blocks.
 #[derive(Debug)]
 pub(super) struct Unit {
+    /// Which of the search's jobs it is of.
+    pub(super) recipe: usize,
     /// Those fields.
     pub(super) plan: Plan,
     /// The only pipeline of the unit's plans, where ranks of a layer lie apart by its stages.
@@ -178,6 +180,7 @@ impl Unit {
             .map(|factors| balanced(job, lists, &plan, factors))
             .fold(f64::INFINITY, f64::min);
         Self {
+            recipe: 0,
             plan,
             pipeline,
             blocks,
