@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.measure import Measurement
 
-from scalewright.config import Plan
+from scalewright.config import DTYPE, Plan
 from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
 
@@ -59,6 +59,12 @@ def plan_line(plan: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def found_line(found: Mapping[str, Any]) -> str:
+    """Return a plan that was found, with its precision recipe where the space lists some."""
+    recipe = f", {found[DTYPE]}" if DTYPE in found else ""
+    return plan_line(found["plan"]) + recipe
+
+
 def _recomputed(plan: Mapping[str, Any]) -> str:
     """Return what is computed again, with the layers that it is for where not for all."""
     layers, rest, experts = (plan[f"recompute_{what}"] for what in ("layers", "rest", "experts"))
@@ -87,12 +93,13 @@ def show_plans(best: Sequence[Estimate], screen: Console) -> None:
     """Print the best plans, a column for each field, or a line where the screen is narrow."""
     heading(screen, "Best plans")
     plans: list[Mapping[str, Any]] = [found.values["plan"] for found in best]
-    wide = _table(best, _fields(plans))
+    recipes = [str(found.values.get(DTYPE, "")) for found in best]
+    wide = _table(best, {**_fields(plans), **({DTYPE: recipes} if any(recipes) else {})})
     unlimited = screen.options.update(max_width=_UNLIMITED)
     if Measurement.get(screen, unlimited, wide).maximum <= screen.width:
         screen.print(wide)
         return
-    narrow = _table(best, {"plan": [plan_line(plan) for plan in plans]})
+    narrow = _table(best, {"plan": [found_line(found.values) for found in best]})
     narrow.columns[-1].justify = "left"
     narrow.columns[-1].no_wrap = False
     screen.print(narrow)
