@@ -131,7 +131,7 @@ fn the_head_sees_the_stream_whole_in_width() {
     assert!(part < at((AllReduce, 1, 4, HIDDEN / 2.0)));
 }
 
-/// What a search tries by itself is what the lowered layers send least with.
+/// What a search tries by itself, from 16 ranks on, is what the lowered layers send least with.
 #[test]
 fn least_is_sent_near_the_root_of_a_third_of_the_ranks() {
     let text = jobs::gpt(4, 4096).replace(r#""heads": 16"#, r#""heads": 64"#);

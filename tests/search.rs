@@ -184,7 +184,7 @@ fn stands_alone(job: &Job, plan: &Plan, space: &Space) -> bool {
     let layers = u64::from(plan.recompute_layers);
     let none = plan.recompute == RecomputePolicy::None;
     let some = layers == 0 || layers < longest(job, plan) && !none;
-    let grid = plan.tensor_rows == 1 || plan.tensor >= 8 || space.tensor_rows.is_some();
+    let grid = plan.tensor_rows == 1 || plan.tensor >= 16 || space.tensor_rows.is_some();
     some && width
         && grid
         && (plan.pipeline > 1 || space.schedule.is_some() || plain)

@@ -201,10 +201,7 @@ impl fmt::Display for Rule {
                 write!(out, "sequence_parallel needs tensor above 1, and {need}")
             }
             Self::Recompute(why) | Self::Grid(why) => out.write_str(why),
-            Self::Rows(rows, tensor) => {
-                let ranks = ("tensor", u64::from(*tensor));
-                undivided(out, "tensor_rows", u64::from(*rows), ranks)
-            }
+            Self::Rows(rows, tensor) => uneven_rows(out, *rows, *tensor),
             Self::ZeroGroup => {
                 out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
             }
@@ -272,6 +269,12 @@ fn ends_left(out: &mut fmt::Formatter, layers: u64, stages: u64, ends: [u32; 2])
         return Ok(());
     }
     write!(out, "; nearest sums of the ends {}", sums.join(", "))
+}
+
+/// Says that rows do not divide the tensor ranks.
+fn uneven_rows(out: &mut fmt::Formatter, rows: u32, tensor: u32) -> fmt::Result {
+    let ranks = ("tensor", u64::from(tensor));
+    undivided(out, "tensor_rows", u64::from(rows), ranks)
 }
 
 /// Says why the ranks of whole experts lie unevenly, and what would help.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Space {
     /// Tensor-parallel ranks.
     pub tensor: Option<Vec<u32>>,
-    /// Rows of a grid of the tensor ranks; absent: 1, and one more from eight ranks on.
+    /// Rows of a grid of the tensor ranks; absent: 1, and from 16 ranks on one more.
     pub tensor_rows: Option<Vec<u32>>,
     /// Context-parallel ranks.
     pub context: Option<Vec<u32>>,
