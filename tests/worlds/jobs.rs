@@ -152,13 +152,21 @@ pub fn jobs() -> impl Strategy<Value = Job> {
         .prop_map(|(text, cluster, training)| job(&text, &cluster, &training))
 }
 
+/// What layers with routed experts may compute again.
+const EXPERTS: [ExpertRecompute; 4] = [
+    ExpertRecompute::Same,
+    ExpertRecompute::None,
+    ExpertRecompute::Selective,
+    ExpertRecompute::Full,
+];
+
 /// Any plan, legal or not, whose axes multiply to 2^`exponent` devices.
 fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
     let cuts = prop::array::uniform3(0..=exponent);
     let more = (0..4_u32, 0..3_u32, 0..3_u32, 0..4_u8, 0..3_u32, 0..2_u32);
     let chunks = prop::sample::select(vec![1_u32, 1, 2, 4, 8, 64]);
     let away = (any::<bool>(), prop::sample::select(vec![0_u32, 0, 30, 100]));
-    let again = (0..4_u32, any::<bool>(), 0..4_u32);
+    let again = (0..4_u32, any::<bool>(), 0..EXPERTS.len());
     let rows = prop::sample::select(vec![0_u32, 0, 1, 2, 3]);
     let chosen = (cuts, more, any::<[bool; 7]>(), chunks, (away, again, rows));
     chosen.prop_map(
@@ -199,12 +207,7 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
                 } else {
                     RecomputePolicy::None
                 },
-                recompute_experts: match again.2 {
-                    1 => ExpertRecompute::None,
-                    2 => ExpertRecompute::Selective,
-                    3 => ExpertRecompute::Full,
-                    _ => ExpertRecompute::Same,
-                },
+                recompute_experts: EXPERTS[again.2],
                 sequence_parallel: on[1] && tensor > tensor_rows,
                 overlap_grad_reduce: on[2],
                 overlap_param_gather: on[3],
