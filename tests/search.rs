@@ -46,6 +46,9 @@ fn meshes(job: &Job, space: &Space) -> Vec<Plan> {
     plans = grown(&plans, &or(space.tensor.as_ref(), &cuts), |p, v| {
         p.tensor = v;
     });
+    plans = grown(&plans, &or(space.tensor_rows.as_ref(), &[1, 2]), |p, v| {
+        p.tensor_rows = v;
+    });
     plans = grown(&plans, &or(space.context.as_ref(), &cuts), |p, v| {
         p.context = v;
     });
@@ -181,7 +184,9 @@ fn stands_alone(job: &Job, plan: &Plan, space: &Space) -> bool {
     let layers = u64::from(plan.recompute_layers);
     let none = plan.recompute == RecomputePolicy::None;
     let some = layers == 0 || layers < longest(job, plan) && !none;
+    let grid = plan.tensor_rows == 1 || plan.tensor >= 16 || space.tensor_rows.is_some();
     some && width
+        && grid
         && (plan.pipeline > 1 || space.schedule.is_some() || plain)
         && (!alone || space.zero.is_some() || plan.zero == 0)
 }
@@ -211,6 +216,7 @@ fn row(plan: &Plan) -> Vec<i64> {
     let flag = i64::from;
     vec![
         plan.tensor.into(),
+        plan.tensor_rows.into(),
         plan.context.into(),
         plan.pipeline.into(),
         plan.data.into(),
@@ -284,7 +290,7 @@ fn spaces() -> impl Strategy<Value = Space> {
         prop::sample::select(choices)
     };
     (
-        list(&["", r#""tensor": [1, 4], "#, r#""tensor": [2], "#]),
+        list(&["", r#""tensor": [1, 4], "#, r#""tensor": [2, 4, 8], "tensor_rows": [4, 1, 2], "#]),
         list(&["", r#""context": [1], "#, r#""context": [2, 1], "#]),
         list(&["", r#""pipeline": [1, 2], "#, r#""data": [1, 2, 4], "#]),
         list(&[

@@ -268,7 +268,7 @@ pub struct Factors {
 }
 
 /// The plan fields that a block's factor depends on.
-pub type FactorKey = (u32, u32, u32, u32, u32, u32, bool, bool, bool);
+pub type FactorKey = (u32, u32, u32, u32, u32, u32, u32, bool, bool, bool);
 
 impl Factors {
     /// Prices all blocks.
@@ -304,6 +304,7 @@ impl Factors {
     pub fn key(plan: &Plan) -> FactorKey {
         (
             plan.tensor,
+            plan.tensor_rows,
             plan.context,
             plan.expert,
             plan.expert_tensor_ranks(),

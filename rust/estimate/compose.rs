@@ -357,7 +357,8 @@ impl Setting<'_> {
         if plan.sequence_parallel {
             send
         } else {
-            send + self.links.rejoin.time(Bytes::new(bytes)).value()
+            let held = bytes / f64::from(plan.tensor_rows);
+            send + self.links.rejoin.time(Bytes::new(held)).value()
         }
     }
 

@@ -44,7 +44,7 @@ const FORMULAS: [(&str, &str, &str); 16] = [
     (
         "tensor_parallel",
         "collectives where layouts differ: least over algorithms of fixed + bytes x per byte, less what weight gradients hide; in k chunks of t beside products of p: max(t + contention (k-1) t, k t - (k-1) p)",
-        "Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, section 4.2.2; Thakur et al. 2005; chunks: Wang et al. 2023 (ASPLOS), section 4",
+        "Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, section 4.2.2; Thakur et al. 2005; chunks: Wang et al. 2023 (ASPLOS), section 4; grids: Pope et al. 2022, section 3.2.2",
     ),
     (
         "context_parallel",

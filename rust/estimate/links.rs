@@ -44,7 +44,7 @@ pub struct Links {
     pub expert: Replicas,
     /// A stage to the next.
     pub stage: Forms,
-    /// Rejoining the parts that tensor ranks received.
+    /// Rejoining the parts that tensor ranks received, among those that hold the same part of the width.
     pub rejoin: Forms,
     /// First and last stage.
     pub ends: Forms,
@@ -60,7 +60,7 @@ impl Links {
             dense: Replicas::new(mesh.replicas, plan.zero_group, sums, pricer),
             expert: Replicas::new(mesh.expert_replicas, expert_group, sums, pricer),
             stage: pricer.hop(mesh.stages),
-            rejoin: pricer.forms(Collective::AllGather, mesh.tensor),
+            rejoin: pricer.forms(Collective::AllGather, mesh.columns),
             ends: pricer.forms(Collective::AllReduce, mesh.ends),
         }
     }

@@ -40,8 +40,9 @@ pub enum Row {
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
 /// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full; orders of axes
 /// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does.
-pub const COLUMNS: [&str; 28] = [
+pub const COLUMNS: [&str; 29] = [
     "tensor",
+    "tensor_rows",
     "context",
     "pipeline",
     "data",
@@ -150,6 +151,7 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
     };
     match COLUMNS[field] {
         "tensor" => plan.tensor = count()?,
+        "tensor_rows" => plan.tensor_rows = count()?,
         "context" => plan.context = count()?,
         "pipeline" => plan.pipeline = count()?,
         "data" => plan.data = count()?,
@@ -218,6 +220,7 @@ fn numbers<T: PartialEq>(mut all: impl Iterator<Item = T>, value: &T) -> u32 {
 pub fn column(plan: &Plan, field: usize) -> u32 {
     match COLUMNS[field] {
         "tensor" => plan.tensor,
+        "tensor_rows" => plan.tensor_rows,
         "context" => plan.context,
         "pipeline" => plan.pipeline,
         "data" => plan.data,

@@ -12,6 +12,10 @@ pub struct Plan {
     /// Ranks that split each layer's matrices.
     #[serde(default = "one")]
     pub tensor: u32,
+    /// Rows of a grid of the tensor ranks (Pope et al. 2022, section 3.2.2): rows split the width of
+    /// the residual stream, columns what it is projected to; 1: no grid.
+    #[serde(default = "one")]
+    pub tensor_rows: u32,
     /// Ranks that split each sequence.
     #[serde(default = "one")]
     pub context: u32,
@@ -103,6 +107,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             tensor: 1,
+            tensor_rows: 1,
             context: 1,
             pipeline: 1,
             data: 1,
@@ -140,6 +145,11 @@ impl Plan {
         [self.tensor, self.context, self.pipeline, self.data]
             .iter()
             .fold(1, |product, &n| product.saturating_mul(u64::from(n)))
+    }
+
+    /// Tensor ranks that split heads and feed-forward width: the columns of the grid.
+    pub fn tensor_columns(&self) -> u32 {
+        self.tensor / self.tensor_rows.max(1)
     }
 
     /// Ranks that split each expert's matrices, the default resolved.

@@ -40,6 +40,7 @@ impl Lowering<'_> {
                 let bytes = self.pass_bytes(operator, width) * forward_passes;
                 let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
                 self.compute(true, operator, memory(bytes, launches));
+                self.sum_statistics(operator, true);
             }
             OperatorKind::Lookup { width, .. } => {
                 let bytes = 2.0 * self.pass_bytes(operator, std::slice::from_ref(width));
@@ -49,7 +50,7 @@ impl Lowering<'_> {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
                 self.compute(true, operator, memory(logits * LOSS_FORWARD_BYTES, 6.0));
                 let bytes = self.tokens(operator) * LOSS_STATISTICS * Dtype::Fp32.bytes();
-                let wire = wire(Purpose::Tensor, Collective::AllReduce, bytes, 0);
+                let wire = self.wire(Purpose::Tensor, Collective::AllReduce, bytes, 0);
                 self.communicate(true, operator, wire);
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, true),
@@ -69,6 +70,7 @@ impl Lowering<'_> {
                 let bytes = self.pass_bytes(operator, width) * backward_passes;
                 let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
                 self.compute(false, operator, memory(bytes, launches));
+                self.sum_statistics(operator, false);
             }
             OperatorKind::Lookup { width, .. } => {
                 // read the gradient, read and write the rows that it is added to
@@ -128,8 +130,8 @@ impl Lowering<'_> {
         else {
             return None;
         };
-        let depth = self.sharding.local(operator.region, contract);
-        let columns = self.sharding.local_sum(operator.region, columns);
+        let depth = self.sharding.local_of(operator, contract);
+        let columns = self.sharding.local_sum(operator, columns);
         Some(match experts {
             Some(routed) => {
                 let batch = self.local_experts(operator, routed);
@@ -208,7 +210,7 @@ impl Lowering<'_> {
 
     /// Bytes of one pass over an operator's width in the activation format.
     fn pass_bytes(&self, operator: &Operator, width: &[Extent]) -> f64 {
-        let columns = self.sharding.local_sum(operator.region, width);
+        let columns = self.sharding.local_sum(operator, width);
         self.tokens_of(operator) * columns * self.activation.bytes()
     }
 
@@ -284,10 +286,10 @@ impl Lowering<'_> {
         let bytes =
             self.batch * self.key_positions(operator, core) * width * self.activation.bytes();
         let under = u32::from(core.flash);
-        let gather = wire(Purpose::Context, Collective::AllGather, bytes, under);
+        let gather = self.wire(Purpose::Context, Collective::AllGather, bytes, under);
         self.communicate(forward, operator, gather);
         if !forward {
-            let scatter = wire(Purpose::Context, Collective::ReduceScatter, bytes, 0);
+            let scatter = self.wire(Purpose::Context, Collective::ReduceScatter, bytes, 0);
             self.communicate(false, operator, scatter);
         }
     }
@@ -353,13 +355,29 @@ impl Lowering<'_> {
         }
     }
 
+    /// A collective of all ranks of a purpose.
+    fn wire(&self, purpose: Purpose, collective: Collective, bytes: f64, under: u32) -> Wire {
+        let span = match purpose {
+            Purpose::Tensor => self.mesh.tensor,
+            Purpose::Context => self.mesh.context,
+            Purpose::Expert => self.mesh.expert,
+        };
+        Wire {
+            purpose,
+            collective,
+            span,
+            bytes,
+            under,
+        }
+    }
+
     /// Sorts tokens by expert and sends them there (or brings them back).
     fn route(&mut self, operator: &Operator, width: &Extent, routed: &Routed, forward: bool) {
         let columns = width.columns();
         let copies = self.routed_tokens(operator, routed);
         let bytes = copies * columns * self.activation.bytes();
         self.compute(forward, operator, memory(2.0 * bytes, 2.0));
-        let wire = wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
+        let wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
         self.communicate(forward, operator, wire);
     }
 }
@@ -368,15 +386,6 @@ fn memory(bytes: f64, launches: f64) -> Kernel {
     Kernel::Memory {
         bytes: Bytes::new(bytes),
         launches,
-    }
-}
-
-fn wire(purpose: Purpose, collective: Collective, bytes: f64, under: u32) -> Wire {
-    Wire {
-        purpose,
-        collective,
-        bytes,
-        under,
     }
 }
 

@@ -71,6 +71,7 @@ impl Shape {
 /// they break: all of `check` that needs neither replicas nor stages.
 pub fn check_blocks(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
     ranges(plan)?;
+    grid(plan, shape)?;
     cuts(plan, shape)?;
     expert_widths(plan, shape)?;
     sequence(plan, shape, training)?;
@@ -80,6 +81,7 @@ pub fn check_blocks(plan: &Plan, shape: &Shape, training: &Training) -> Result<(
 /// Says whether a plan can run a job on `devices`, or the first rule that it breaks.
 pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> Result<Split, Rule> {
     ranges(plan)?;
+    grid(plan, shape)?;
     // before the product of the axes, which the user may not have chosen himself
     cuts(plan, shape)?;
     if plan.devices() != u64::from(devices) {
@@ -133,7 +135,7 @@ fn recompute(plan: &Plan, shape: &Shape, split: Split) -> Result<(), Rule> {
 /// parallelism.
 fn sequence(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
     let parts = if plan.sequence_parallel {
-        plan.context * plan.tensor
+        plan.context * plan.tensor_columns()
     } else {
         plan.context
     };
@@ -250,6 +252,7 @@ fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
 fn ranges(plan: &Plan) -> Result<(), Rule> {
     let fields = [
         ("tensor", plan.tensor),
+        ("tensor_rows", plan.tensor_rows),
         ("context", plan.context),
         ("pipeline", plan.pipeline),
         ("data", plan.data),
@@ -283,6 +286,32 @@ fn expert_widths(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     Ok(())
 }
 
+/// Whether the tensor ranks form a grid, and whether the plan runs on one.
+fn grid(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+    let rows = plan.tensor_rows;
+    if rows == 1 {
+        return Ok(());
+    }
+    if !plan.tensor.is_multiple_of(rows) {
+        return Err(Rule::Rows(rows, plan.tensor));
+    }
+    let columns = u64::from(plan.tensor_columns());
+    let keys = shape.cuts.iter().filter(|cut| cut.1 == Dim::KvHeads);
+    let uneven = |size: u64| !size.is_multiple_of(columns) && !columns.is_multiple_of(size);
+    let why = if shape.experts {
+        "tensor_rows above 1 needs a model without routed experts: tokens travel to them whole in width"
+    } else if plan.tensor_chunks > 1 {
+        "tensor_rows above 1 needs tensor_chunks = 1: only products that are cut one way run in chunks"
+    } else if plan.sequence_parallel && columns == 1 {
+        "sequence_parallel needs tensor above tensor_rows: it splits sequences over the columns"
+    } else if keys.clone().any(|cut| uneven(cut.2)) {
+        "tensor / tensor_rows must divide kv_heads or be a multiple of them"
+    } else {
+        return Ok(());
+    };
+    Err(Rule::Grid(why))
+}
+
 fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     let sharding = super::sharding::Sharding::new(plan);
     for &(region, dim, size) in &shape.cuts {
@@ -295,6 +324,7 @@ fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
             let field = match dim {
                 Dim::Expert => "expert",
                 Dim::ExpertFfn => "expert_tensor",
+                Dim::Hidden => "tensor_rows",
                 _ => "tensor",
             };
             return Err(Rule::Cut {

@@ -1,16 +1,16 @@
 //! Lowers a block under a plan: named dims become local shapes, layout changes become collectives.
 
 use super::choice::Plan;
-use super::mesh::Mesh;
+use super::edges::{Layouts, Way};
+use super::mesh::{Mesh, Span};
 use super::program::{Activations, BlockProgram, Purpose, Task, Weights};
-use super::sharding::{Layout, Sharding, adjoint, transition};
+use super::sharding::{Layout, Sharding, Side, gradients, transition};
 use super::shared::Shared;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{
-    Block, BlockRole, Dim, Extent, Graph, Operator, OperatorKind, Recompute, Region, Routed,
-    SavedAs, Training,
+    Block, BlockRole, Graph, Operator, OperatorKind, Recompute, Region, Routed, SavedAs, Training,
 };
 
 /// Lowers every operator of a graph's block to what the fullest rank runs for one micro-batch.
@@ -55,7 +55,7 @@ pub(super) struct Lowering<'a> {
     shared: Option<Shared>,
     pub(super) forward: Vec<Task>,
     backward: Vec<Task>,
-    gathered: Vec<(Option<usize>, Layout)>,
+    gathered: Vec<(Option<usize>, Layouts)>,
 }
 
 impl<'a> Lowering<'a> {
@@ -156,18 +156,13 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn communicate(&mut self, forward: bool, operator: &Operator, wire: Wire) {
-        let span = match wire.purpose {
-            Purpose::Tensor => self.mesh.tensor,
-            Purpose::Context => self.mesh.context,
-            Purpose::Expert => self.mesh.expert,
-        };
-        if span.size < 2 || wire.bytes <= 0.0 {
+        if wire.span.size < 2 || wire.bytes <= 0.0 {
             return;
         }
         let task = Task::Communicate {
             purpose: wire.purpose,
             collective: wire.collective,
-            span,
+            span: wire.span,
             bytes: Bytes::new(wire.bytes),
             under: wire.under,
             recompute: operator.recompute,
@@ -213,18 +208,19 @@ impl<'a> Lowering<'a> {
     pub(super) fn forward(&mut self, index: usize) {
         let block = self.block;
         let operator = &block.operators[index];
-        let (wanted, _) = self.sharding.layouts(operator);
-        if let Some(collective) = transition(self.produced(operator), wanted)
-            && !self.gathered.contains(&(operator.input, wanted))
-        {
+        let (wanted, _) = self.layouts(operator);
+        let wires = self.travel(operator, (self.produced(operator), wanted), 0);
+        if !wires.is_empty() && !self.gathered.contains(&(operator.input, wanted)) {
             self.gathered.push((operator.input, wanted));
-            let wire = Wire::tensor(collective, self.edge_bytes(operator), 0);
-            if collective == Collective::AllGather && self.gather_by_chunks(operator, &wire) {
-                return;
-            }
-            let producer = operator.input.map(|input| &block.operators[input]);
-            if !producer.is_some_and(|producer| self.reduce_by_chunks(producer, &wire)) {
-                self.communicate(true, operator, wire);
+            for wire in wires {
+                let gathers = wire.collective == Collective::AllGather;
+                if gathers && self.gather_by_chunks(operator, &wire) {
+                    return;
+                }
+                let producer = operator.input.map(|input| &block.operators[input]);
+                if !producer.is_some_and(|producer| self.reduce_by_chunks(producer, &wire)) {
+                    self.communicate(true, operator, wire);
+                }
             }
         }
         self.forward_kernels(operator);
@@ -233,26 +229,27 @@ impl<'a> Lowering<'a> {
     pub(super) fn backward(&mut self, index: usize) {
         let block = self.block;
         let operator = &block.operators[index];
-        let (wanted, output) = self.sharding.layouts(operator);
+        let (wanted, output) = self.layouts(operator);
         let produced = self.produced(operator);
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
-        // A sharded input is kept sharded, so the weight gradient gathers it again.
-        if weight_gradient.is_some() && transition(produced, wanted) == Some(Collective::AllGather)
-        {
+        if weight_gradient.is_some() {
             let under = u32::from(self.overlap_tensor && input_gradient.is_some());
-            let wire = Wire::tensor(Collective::AllGather, self.edge_bytes(operator), under);
-            self.communicate(false, operator, wire);
+            for wire in self.travel(operator, gathered_again(produced, wanted), under) {
+                self.communicate(false, operator, wire);
+            }
         }
         if let Some(kernel) = input_gradient {
             self.compute(false, operator, kernel);
         }
-        if let Some(collective) = adjoint(produced, wanted, output)
-            && self.first_consumer(index, wanted)
+        if self.first_consumer(index, wanted)
             && !matches!(operator.kind, OperatorKind::Lookup { .. })
         {
             let under = u32::from(self.overlap_tensor && weight_gradient.is_some());
-            let wire = Wire::tensor(collective, self.edge_bytes(operator), under);
-            self.communicate(false, operator, wire);
+            let sides = [0, 1].map(|at| gradients(produced[at], wanted[at], output[at]));
+            let way = (sides.map(|side| side.0), sides.map(|side| side.1));
+            for wire in self.travel(operator, way, under) {
+                self.communicate(false, operator, wire);
+            }
         }
         if let Some(kernel) = weight_gradient {
             self.compute_weight(operator, kernel);
@@ -261,41 +258,19 @@ impl<'a> Lowering<'a> {
     }
 
     /// How the input of `operator` lies when its producer leaves it.
-    fn produced(&self, operator: &Operator) -> Layout {
-        operator.input.map_or(self.sharding.residual(), |p| {
-            self.sharding.layouts(&self.block.operators[p]).1
+    fn produced(&self, operator: &Operator) -> Layouts {
+        operator.input.map_or(self.residual(), |p| {
+            self.layouts(&self.block.operators[p]).1
         })
     }
 
     /// Gradients of several consumers of one tensor are added before they travel: the first
     /// consumer, which the backward pass reaches last, sends the sum.
-    fn first_consumer(&self, index: usize, wanted: Layout) -> bool {
+    fn first_consumer(&self, index: usize, wanted: Layouts) -> bool {
         let operators = &self.block.operators;
         !operators[..index]
             .iter()
-            .any(|o| o.input == operators[index].input && self.sharding.layouts(o).0 == wanted)
-    }
-
-    /// Bytes of the full tensor on an operator's input edge, before any cut over tensor ranks.
-    fn edge_bytes(&self, operator: &Operator) -> f64 {
-        let columns = match &operator.kind {
-            OperatorKind::Matmul {
-                contract, experts, ..
-            } => contract.columns() * experts.as_ref().map_or(1.0, |r| self.copies(r)),
-            OperatorKind::Route {
-                width,
-                routed,
-                back,
-            } => width.columns() * if *back { self.copies(routed) } else { 1.0 },
-            _ => operator.input.map_or(0.0, |p| {
-                self.block.operators[p]
-                    .output()
-                    .iter()
-                    .map(Extent::columns)
-                    .sum()
-            }),
-        };
-        self.tokens(operator) * columns * self.activation.bytes()
+            .any(|o| o.input == operators[index].input && self.layouts(o).0 == wanted)
     }
 
     /// Ranks that together hold every expert of a layer once.
@@ -303,7 +278,7 @@ impl<'a> Lowering<'a> {
         f64::from(self.expert_ranks) * f64::from(self.expert_tensor)
     }
 
-    fn copies(&self, routed: &Routed) -> f64 {
+    pub(super) fn copies(&self, routed: &Routed) -> f64 {
         routed.top_k as f64 * routed.most_loaded(u64::from(self.expert_ranks))
     }
 
@@ -317,10 +292,7 @@ impl<'a> Lowering<'a> {
 
     fn activations(&self) -> Activations {
         let mut sum = Activations::default();
-        let residual = f64::from(match self.sharding.residual() {
-            Layout::Sharded(_) => self.mesh.tensor.size,
-            _ => 1,
-        });
+        let residual = self.parts(self.residual());
         let tokens = self.block.operators.first().map_or(0.0, |o| self.tokens(o));
         sum.input = Bytes::new(tokens * self.input_width * self.activation.bytes() / residual);
         for operator in &self.block.operators {
@@ -339,8 +311,8 @@ impl<'a> Lowering<'a> {
     }
 
     fn saved_bytes(&self, operator: &Operator, saved: &crate::workload::Saved) -> f64 {
-        let cut = match (saved.region, self.sharding.residual()) {
-            (Region::Residual, Layout::Sharded(_)) => f64::from(self.mesh.tensor.size),
+        let cut = match (saved.region, self.sharding.residual(Side::Columns)) {
+            (Region::Residual, Layout::Sharded(_)) => f64::from(self.mesh.columns.size),
             _ => 1.0,
         };
         let element = match saved.stored {
@@ -355,13 +327,7 @@ impl<'a> Lowering<'a> {
 
     /// An operator's output and its gradient, which live beside what is kept.
     fn transient(&self, operator: &Operator) -> Bytes {
-        let (_, layout) = self.sharding.layouts(operator);
-        let columns = match layout {
-            Layout::Sharded(Dim::Sequence) | Layout::Replicated | Layout::Partial => {
-                operator.output().iter().map(Extent::columns).sum()
-            }
-            Layout::Sharded(_) => self.sharding.local_sum(operator.region, &operator.output()),
-        };
+        let columns = self.sharding.local_sum(operator, &operator.output());
         Bytes::new(2.0 * self.tokens_of(operator) * columns * self.activation.bytes())
     }
 }
@@ -371,18 +337,19 @@ impl<'a> Lowering<'a> {
 pub(super) struct Wire {
     pub(super) purpose: Purpose,
     pub(super) collective: Collective,
+    /// Who takes part.
+    pub(super) span: Span,
     pub(super) bytes: f64,
     /// Kernels behind it that run meanwhile.
     pub(super) under: u32,
 }
 
-impl Wire {
-    fn tensor(collective: Collective, bytes: f64, under: u32) -> Self {
-        Self {
-            purpose: Purpose::Tensor,
-            collective,
-            bytes,
-            under,
-        }
-    }
+/// The way of a kept input to the gradient of a weight: what was gathered is kept in parts, so it is
+/// gathered again.
+fn gathered_again(produced: Layouts, wanted: Layouts) -> Way {
+    let from = [0, 1].map(|at| match transition(produced[at], wanted[at]) {
+        Some(Collective::AllGather) => produced[at],
+        _ => wanted[at],
+    });
+    (from, wanted)
 }

@@ -53,6 +53,10 @@ impl Span {
 pub struct Mesh {
     /// Ranks that split a layer's matrices.
     pub tensor: Span,
+    /// Of those, ranks that hold the same part of the residual stream's width: neighbours.
+    pub columns: Span,
+    /// Of those, ranks that hold the same heads and the same part of a feed-forward layer's width.
+    pub rows: Span,
     /// Ranks that split a sequence.
     pub context: Span,
     /// Ranks that hold different experts of a layer.
@@ -94,9 +98,12 @@ impl Mesh {
             size: plan.context.saturating_mul(plan.data),
         };
         let cut = || replicas.cut(plan.expert);
+        let (columns, rows) = tensor.cut(plan.tensor_columns());
         let (expert, expert_replicas) = experts(plan, tensor, replicas).unwrap_or_else(cut);
         Self {
             tensor,
+            columns,
+            rows,
             context,
             expert,
             replicas,

@@ -19,10 +19,10 @@ impl Lowering<'_> {
                     (self.local_experts(operator, r), r.experts as f64)
                 });
                 let full_columns: f64 = columns.iter().map(Extent::columns).sum();
-                let local_columns = self.sharding.local_sum(region, columns);
+                let local_columns = self.sharding.local_sum(operator, columns);
                 let bias = f64::from(u8::from(*bias));
                 let local =
-                    copies.0 * local_columns * (self.sharding.local(region, contract) + bias);
+                    copies.0 * local_columns * (self.sharding.local_of(operator, contract) + bias);
                 let full = copies.1 * full_columns * (contract.columns() + bias);
                 self.add(operator, operator.trained, (local, full), sum);
             }
@@ -42,7 +42,7 @@ impl Lowering<'_> {
                 width,
                 owns_table,
             } => {
-                let local = self.sharding.local(region, rows) * width.columns();
+                let local = self.sharding.local_product(region, &[*rows, *width]);
                 if *owns_table {
                     let full = rows.columns() * width.columns();
                     self.add(operator, operator.trained, (local, full), sum);

@@ -80,6 +80,10 @@ pub enum Rule {
     SequenceParallel,
     /// The ZeRO group does not divide the replicas.
     ZeroGroup,
+    /// The rows of a grid of the tensor ranks do not divide them: rows and ranks.
+    Rows(u32, u32),
+    /// Something that a grid of tensor ranks cannot do.
+    Grid(&'static str),
     /// The chunks of tensor-parallel products are too many or do not divide a micro-batch.
     Chunks {
         /// `tensor_chunks`.
@@ -104,7 +108,7 @@ pub const MOST_CHUNKS: u32 = 64;
 
 impl Rule {
     /// Families by which rejected plans are counted.
-    pub const FAMILIES: [&'static str; 15] = [
+    pub const FAMILIES: [&'static str; 16] = [
         "field out of range",
         "axes do not multiply to the devices",
         "a dim does not divide",
@@ -120,6 +124,7 @@ impl Rule {
         "stages lie between the ranks of experts",
         "the algorithm cannot run on the replicas",
         "the fields of recomputation contradict one another or the layers",
+        "no grid of tensor ranks with these rows",
     ];
 
     /// Index into `FAMILIES`.
@@ -140,6 +145,7 @@ impl Rule {
             Self::AxisOrder(..) => 12,
             Self::Collectives(..) => 13,
             Self::Recompute(_) => 14,
+            Self::Rows(..) | Self::Grid(_) => 15,
         }
     }
 }
@@ -194,7 +200,8 @@ impl fmt::Display for Rule {
                 let need = "experts with tensor above 1 need it";
                 write!(out, "sequence_parallel needs tensor above 1, and {need}")
             }
-            Self::Recompute(why) => out.write_str(why),
+            Self::Recompute(why) | Self::Grid(why) => out.write_str(why),
+            Self::Rows(rows, tensor) => uneven_rows(out, *rows, *tensor),
             Self::ZeroGroup => {
                 out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
             }
@@ -262,6 +269,12 @@ fn ends_left(out: &mut fmt::Formatter, layers: u64, stages: u64, ends: [u32; 2])
         return Ok(());
     }
     write!(out, "; nearest sums of the ends {}", sums.join(", "))
+}
+
+/// Says that rows do not divide the tensor ranks.
+fn uneven_rows(out: &mut fmt::Formatter, rows: u32, tensor: u32) -> fmt::Result {
+    let ranks = ("tensor", u64::from(tensor));
+    undivided(out, "tensor_rows", u64::from(rows), ranks)
 }
 
 /// Says why the ranks of whole experts lie unevenly, and what would help.

@@ -1,6 +1,10 @@
 //! Which ranks split which dim in which region? The one sharding rule.
 //!
 //! It also says which collective follows where one operator's output lies unlike the next operator's input.
+//! Tensor ranks may form a grid, and the rule then holds on each side of it: a projection from or to the
+//! residual stream has the stream's width cut over the rows and its other width over the columns
+//! (two-dimensional weight-stationary sharding: Pope et al. 2022, section 3.2.2); everything between
+//! projections is cut over both.
 
 use super::choice::Plan;
 use crate::collective::Collective;
@@ -17,10 +21,26 @@ pub enum Layout {
     Partial,
 }
 
+/// A side of the grid of tensor ranks. Without a grid all of them are columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Side {
+    /// Ranks that split heads, feed-forward width and vocabulary.
+    Columns,
+    /// Ranks that split the residual stream's width.
+    Rows,
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Columns, Self::Rows];
+}
+
 /// A plan's split of named dims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sharding {
     tensor: u32,
+    rows: u32,
     expert: u32,
     expert_tensor: u32,
     sequence_parallel: bool,
@@ -31,29 +51,64 @@ impl Sharding {
     pub fn new(plan: &Plan) -> Self {
         Self {
             tensor: plan.tensor,
+            rows: plan.tensor_rows.max(1),
             expert: plan.expert,
             expert_tensor: plan.expert_tensor_ranks(),
             sequence_parallel: plan.sequence_parallel,
         }
     }
 
-    /// Into how many parts a dim is cut inside a region.
+    /// Into how many parts a dim is cut inside a region, between its projections.
     pub fn degree(&self, region: Region, dim: Dim) -> u32 {
         match (region, dim) {
             (Region::Attention, Dim::Heads | Dim::KvHeads)
             | (Region::Mlp, Dim::Ffn)
             | (Region::Vocabulary, Dim::Vocab) => self.tensor,
+            (Region::Residual | Region::Attention | Region::Mlp, Dim::Hidden) => self.rows,
             (Region::Experts, Dim::ExpertFfn) => self.expert_tensor,
             (Region::Experts, Dim::Expert) => self.expert,
             _ => 1,
         }
     }
 
-    /// Columns of an extent that the fullest rank holds. A dim with fewer entries than ranks is
-    /// replicated, one that does not divide is padded: both show as more than an even share.
+    /// Into how many parts a dim of an operator is cut.
+    pub fn degree_of(&self, operator: &Operator, dim: Dim) -> u32 {
+        let degree = self.degree(operator.region, dim);
+        if dim != Dim::Hidden && self.is_grid(operator) {
+            (degree / self.rows).max(1)
+        } else {
+            degree
+        }
+    }
+
+    /// True for a projection whose weight is cut along both sides of the grid.
+    fn is_grid(&self, operator: &Operator) -> bool {
+        let OperatorKind::Matmul {
+            contract, columns, ..
+        } = &operator.kind
+        else {
+            return false;
+        };
+        let hidden = |extent: &Extent| extent.dim == Dim::Hidden;
+        let rows = self.degree(operator.region, Dim::Hidden) > 1;
+        rows && (hidden(contract) || columns.iter().any(hidden))
+    }
+
+    /// Columns of an extent that lies in a region, between its projections, on the fullest rank. A
+    /// dim with fewer entries than ranks is replicated, one that does not divide is padded: both show
+    /// as more than an even share.
     pub fn local(&self, region: Region, extent: &Extent) -> f64 {
-        let degree = u64::from(self.degree(region, extent.dim));
-        extent.size.div_ceil(degree.max(1)) as f64 * extent.times
+        held(extent, self.degree(region, extent.dim))
+    }
+
+    /// Columns of an extent of an operator on the fullest rank.
+    pub fn local_of(&self, operator: &Operator, extent: &Extent) -> f64 {
+        held(extent, self.degree_of(operator, extent.dim))
+    }
+
+    /// Columns of an extent over all ranks that split it, copies and padding included.
+    pub fn whole(&self, region: Region, extent: &Extent) -> f64 {
+        self.local(region, extent) * f64::from(self.degree(region, extent.dim).max(1))
     }
 
     /// Local columns of a product: extents on unlike dims multiply.
@@ -61,64 +116,85 @@ impl Sharding {
         shape.iter().map(|e| self.local(region, e)).product()
     }
 
-    /// Local columns of a sum of parts that lie side by side.
-    pub fn local_sum(&self, region: Region, parts: &[Extent]) -> f64 {
-        parts.iter().map(|e| self.local(region, e)).sum()
+    /// Local columns of a sum of parts of an operator that lie side by side.
+    pub fn local_sum(&self, operator: &Operator, parts: &[Extent]) -> f64 {
+        parts.iter().map(|e| self.local_of(operator, e)).sum()
     }
 
-    /// How the residual stream lies over the tensor ranks.
-    pub fn residual(&self) -> Layout {
-        if self.sequence_parallel && self.tensor > 1 {
-            Layout::Sharded(Dim::Sequence)
-        } else {
-            Layout::Replicated
+    /// How the residual stream lies over one side of the tensor ranks.
+    pub fn residual(&self, side: Side) -> Layout {
+        match side {
+            Side::Columns if self.sequence_parallel && self.tensor > self.rows => {
+                Layout::Sharded(Dim::Sequence)
+            }
+            Side::Rows if self.rows > 1 => Layout::Sharded(Dim::Hidden),
+            _ => Layout::Replicated,
         }
     }
 
-    fn cut(&self, region: Region, extents: &[Extent]) -> Option<Dim> {
-        extents
-            .iter()
-            .find(|e| e.dim != Dim::Expert && self.degree(region, e.dim) > 1)
-            .map(|e| e.dim)
+    /// The dim of some extents of an operator that is cut over one side.
+    fn cut(&self, operator: &Operator, extents: &[Extent], side: Side) -> Option<Dim> {
+        let grid = self.is_grid(operator);
+        let along = |dim: Dim| match side {
+            Side::Columns => dim != Dim::Hidden,
+            Side::Rows => self.rows > 1 && (dim == Dim::Hidden || !grid),
+        };
+        let mut dims = extents.iter().map(|e| e.dim);
+        dims.find(|&dim| dim != Dim::Expert && along(dim) && self.degree_of(operator, dim) > 1)
     }
 
-    /// How an operator wants its input and leaves its output.
-    pub fn layouts(&self, operator: &Operator) -> (Layout, Layout) {
-        let residual = (self.residual(), self.residual());
-        let region = operator.region;
+    /// How an operator wants its input and leaves its output, over one side of the tensor ranks.
+    pub fn layouts(&self, operator: &Operator, side: Side) -> (Layout, Layout) {
+        let ranks = match side {
+            Side::Columns => self.tensor,
+            Side::Rows => self.rows,
+        };
+        // what no side cuts follows the tokens of the residual stream, whole in width
+        let uncut = match side {
+            Side::Columns => self.residual(side),
+            Side::Rows => Layout::Replicated,
+        };
+        let uncut = (uncut, uncut);
         match &operator.kind {
             OperatorKind::Matmul {
                 contract, columns, ..
             } => {
-                if let Some(dim) = self.cut(region, std::slice::from_ref(contract)) {
+                if let Some(dim) = self.cut(operator, std::slice::from_ref(contract), side) {
                     (Layout::Sharded(dim), Layout::Partial)
-                } else if let Some(dim) = self.cut(region, columns) {
+                } else if let Some(dim) = self.cut(operator, columns, side) {
                     (Layout::Replicated, Layout::Sharded(dim))
                 } else {
-                    residual
+                    uncut
                 }
             }
             OperatorKind::Elementwise { width, .. } => self
-                .cut(region, width)
-                .map_or(residual, |dim| (Layout::Sharded(dim), Layout::Sharded(dim))),
-            OperatorKind::Attention(_) if self.tensor > 1 => {
+                .cut(operator, width, side)
+                .map_or(uncut, |dim| (Layout::Sharded(dim), Layout::Sharded(dim))),
+            OperatorKind::Attention(_) if ranks > 1 => {
                 (Layout::Sharded(Dim::Heads), Layout::Sharded(Dim::Heads))
             }
-            OperatorKind::Lookup { .. } if self.tensor > 1 => (Layout::Replicated, Layout::Partial),
-            OperatorKind::Loss { .. } if self.tensor > 1 => {
+            OperatorKind::Lookup { .. } if ranks > 1 => (Layout::Replicated, Layout::Partial),
+            OperatorKind::Loss { .. } if ranks > 1 => {
                 (Layout::Sharded(Dim::Vocab), Layout::Replicated)
             }
-            _ => residual,
+            _ => uncut,
         }
     }
 
     /// The ranks over which an operator's token-wise work is split beside data and context.
     pub fn token_degree(&self, operator: &Operator) -> u32 {
-        match self.layouts(operator) {
-            (Layout::Sharded(Dim::Sequence), Layout::Sharded(Dim::Sequence)) => self.tensor,
+        match self.layouts(operator, Side::Columns) {
+            (Layout::Sharded(Dim::Sequence), Layout::Sharded(Dim::Sequence)) => {
+                self.tensor / self.rows
+            }
             _ => 1,
         }
     }
+}
+
+/// Columns of an extent that the fullest of `degree` ranks holds.
+fn held(extent: &Extent, degree: u32) -> f64 {
+    extent.size.div_ceil(u64::from(degree).max(1)) as f64 * extent.times
 }
 
 /// The collective that turns one layout into another.
@@ -144,6 +220,12 @@ fn same_cut(a: Dim, b: Dim) -> bool {
 /// producer of a sum wants the same gradient on every rank (Shoeybi et al. 2019, section 3,
 /// operators f and g; Korthikanti et al. 2022, section 4.2.2, g and g-bar).
 pub fn adjoint(from: Layout, to: Layout, consumer_output: Layout) -> Option<Collective> {
+    let (gradient, wanted) = gradients(from, to, consumer_output);
+    transition(gradient, wanted)
+}
+
+/// How the gradient on an edge lies where its consumer leaves it, and how its producer wants it.
+pub(super) fn gradients(from: Layout, to: Layout, consumer_output: Layout) -> (Layout, Layout) {
     let gradient = match (to, consumer_output) {
         (Layout::Replicated, Layout::Sharded(_)) => Layout::Partial,
         _ => to,
@@ -152,7 +234,7 @@ pub fn adjoint(from: Layout, to: Layout, consumer_output: Layout) -> Option<Coll
         Layout::Partial => Layout::Replicated,
         other => other,
     };
-    transition(gradient, wanted)
+    (gradient, wanted)
 }
 
 #[cfg(test)]

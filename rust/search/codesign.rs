@@ -262,6 +262,7 @@ pub fn codesign(
     asked: &Asked,
     control: &Control,
 ) -> Result<Codesign> {
+    space.one_recipe()?;
     let machines = Machines::new(clusters, &asked.grid)?;
     asked.check(&machines)?;
     let searched = Searched {

@@ -3,6 +3,7 @@
 use crate::estimate::{Composed, Spilled, column};
 use crate::plan::Plan;
 use crate::solve;
+use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
 
 /// A plan and its price.
@@ -12,6 +13,9 @@ pub struct Found {
     pub plan: Plan,
     /// Its price.
     pub composed: Composed,
+    /// Its precision recipe, where the space lists some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Precision>,
     /// What lies outside device memory, where the plan fits in no other way. Parts of a search hold
     /// none: plans are placed when all parts have come together.
     #[serde(skip)]
@@ -24,6 +28,7 @@ impl Found {
         Self {
             plan: plan.clone(),
             composed,
+            dtype: None,
             offloaded: None,
         }
     }

@@ -296,6 +296,7 @@ impl Walk<'_> {
                 lacks_bytes: over,
                 index,
                 plan: plan.clone(),
+                dtype: self.ground.dtype(),
             };
             Nearest::keep(&mut part.nearest, nearest);
         }
@@ -329,7 +330,7 @@ impl Walk<'_> {
             waiting.push(Entry {
                 key: composed.time,
                 index,
-                item: super::keep::Found::new(composer.plan, composed),
+                item: self.ground.found(composer.plan, composed),
             });
         }
     }

@@ -27,7 +27,7 @@ pub use keep::Found;
 pub use limits::{Limits, Method, Objective, Offload};
 pub use offload::OffloadCounts;
 pub use part::{Counts, Nearest, Part};
-pub use report::{FrontPoint, Outcome, Rejected, SearchReport};
+pub use report::{FrontPoint, Outcome, Rejected, SearchReport, Told};
 pub use rows::Rows;
 pub use space::Space;
 pub use uncertainty::{Uncertain, Uncertainty};

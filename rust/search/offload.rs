@@ -9,7 +9,7 @@ use super::report::Outcome;
 use super::whole::Search;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Job, Spill, spilled};
+use crate::estimate::{Spill, spilled};
 use crate::solve::{Best as Least, Entry};
 use rayon::prelude::*;
 
@@ -63,7 +63,7 @@ impl OffloadCounts {
 
 /// Adds plans that fit with offload to what a search found.
 pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> Result<()> {
-    let (job, limits) = (search.job(), search.limits());
+    let limits = search.limits();
     let mut best = Best::new(limits.top);
     for (index, found) in (0..).zip(&outcome.best) {
         best.push(Entry {
@@ -90,7 +90,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
             skipped = skipped.min(unit.skipped);
         }
         stop_if_cancelled(control, &counts)?;
-        let done = place_wave(job, &waiting, (most, control), (&mut best, &mut counts))?;
+        let done = place_wave(search, &waiting, (most, control), (&mut best, &mut counts))?;
         let last = waiting
             .entries()
             .last()
@@ -113,7 +113,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
 
 /// Places waiting plans in order; true where no plan behind them can be of use.
 fn place_wave(
-    job: &Job,
+    search: &Search,
     waiting: &Waiting,
     ((most, operations), control): ((u64, usize), &Control),
     (best, counts): (&mut Best, &mut OffloadCounts),
@@ -134,7 +134,10 @@ fn place_wave(
             .collect();
         let placed: Result<Vec<Spill>> = admitted
             .par_iter()
-            .map(|entry| spilled(job, &entry.item.plan, operations, control))
+            .map(|entry| {
+                let job = search.job_in(entry.item.dtype);
+                spilled(job, &entry.item.plan, operations, control)
+            })
             .collect();
         stop_if_cancelled(control, counts)?;
         counts.placed += admitted.len() as u64;

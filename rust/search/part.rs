@@ -3,6 +3,7 @@
 use super::keep::{Best, Front, join};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Rule};
+use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
 
 /// How often each thing happened to a legal plan. They add up to the legal plans.
@@ -69,6 +70,9 @@ pub struct Nearest {
     pub index: u64,
     /// The plan.
     pub plan: Plan,
+    /// Its precision recipe, where the space lists some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Precision>,
 }
 
 impl Nearest {

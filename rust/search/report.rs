@@ -7,6 +7,7 @@ use super::part::{Counts, Nearest};
 use super::whole::Search;
 use crate::estimate::{Estimate, Job, Verdict, estimate};
 use crate::plan::{Plan, Rule};
+use crate::workload::Precision;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -39,6 +40,17 @@ pub struct Rejected {
     pub least_missing_bytes: Option<f64>,
 }
 
+/// A plan in full.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Told {
+    /// What it costs.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// Its precision recipe, where the space lists some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Precision>,
+}
+
 /// A point of the front.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FrontPoint {
@@ -54,6 +66,9 @@ pub struct FrontPoint {
     pub cost_usd_per_step: Option<f64>,
     /// Devices.
     pub devices: u32,
+    /// Its precision recipe, where the space lists some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Precision>,
 }
 
 /// Legal plans that one bound excludes.
@@ -97,19 +112,19 @@ pub struct SearchReport {
     /// Why others were turned down.
     pub rejected: Vec<Rejected>,
     /// The best plans, best first.
-    pub best: Vec<Estimate>,
+    pub best: Vec<Told>,
     /// Plans that no other beats in all measures of the front, by rising first one.
     pub pareto: Vec<FrontPoint>,
     /// Where nothing fits: the plan that lacks least.
-    pub nearest: Option<Estimate>,
+    pub nearest: Option<Told>,
 }
 
 impl SearchReport {
     /// Prices the found plans in full.
     pub fn new(search: &Search, outcome: &Outcome) -> Self {
-        let (job, counts) = (search.job(), &outcome.counts);
+        let counts = &outcome.counts;
         let best = outcome.best.iter();
-        let best: Vec<Estimate> = best.filter_map(|found| in_full(job, found)).collect();
+        let best: Vec<Told> = best.filter_map(|found| in_full(search, found)).collect();
         let nearest = outcome.nearest.as_ref().filter(|_| best.is_empty());
         let whole = search.limits().method == Method::Exhaustive;
         let feasible = counts.priced + counts.by_form;
@@ -123,7 +138,11 @@ impl SearchReport {
             plans_feasible: whole.then_some(feasible),
             plans_ahead: search.limits().ahead_of_s.map(|_| counts.ahead),
             proven: untried.is_none() && outcome.unwalked.is_none(),
-            bound: bound(search.limits().objective, best.first(), outcome),
+            bound: bound(
+                search.limits().objective,
+                best.first().map(|told| &told.estimate),
+                outcome,
+            ),
             plans_placed: outcome.offload.placed,
             plans_that_fit_with_offload: outcome.offload.fit,
             untried_with_offload_bound_s: untried,
@@ -132,9 +151,15 @@ impl SearchReport {
             pareto: outcome
                 .front
                 .iter()
-                .filter_map(|found| point(job, found))
+                .filter_map(|found| point(search, found))
                 .collect(),
-            nearest: nearest.and_then(|nearest| priced(job, &nearest.plan)),
+            nearest: nearest.and_then(|nearest| {
+                let estimate = priced(search.job_in(nearest.dtype), &nearest.plan)?;
+                Some(Told {
+                    estimate,
+                    dtype: nearest.dtype,
+                })
+            }),
         }
     }
 }
@@ -181,11 +206,16 @@ fn bound(
         .collect()
 }
 
-fn in_full(job: &Job, found: &Found) -> Option<Estimate> {
+fn in_full(search: &Search, found: &Found) -> Option<Told> {
+    let job = search.job_in(found.dtype);
     let estimate = priced(job, &found.plan)?;
-    Some(match &found.offloaded {
+    let estimate = match &found.offloaded {
         Some(offloaded) => estimate.with_offload(job, offloaded.clone()),
         None => estimate,
+    };
+    Some(Told {
+        estimate,
+        dtype: found.dtype,
     })
 }
 
@@ -224,7 +254,8 @@ fn rejected(outcome: &Outcome, whole: bool) -> Vec<Rejected> {
     rows
 }
 
-fn point(job: &Job, found: &Found) -> Option<FrontPoint> {
+fn point(search: &Search, found: &Found) -> Option<FrontPoint> {
+    let job = search.job_in(found.dtype);
     let estimate = priced(job, &found.plan)?;
     Some(FrontPoint {
         plan: found.plan.clone(),
@@ -233,5 +264,6 @@ fn point(job: &Job, found: &Found) -> Option<FrontPoint> {
         energy_j_per_step: estimate.energy_j_per_step,
         cost_usd_per_step: estimate.cost_usd_per_step,
         devices: job.cluster.devices,
+        dtype: found.dtype,
     })
 }

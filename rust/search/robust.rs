@@ -120,6 +120,7 @@ pub struct Robust {
 /// Searches the best plans, prices them under draws of the constants, and says how each fares.
 pub fn robust(job: &Job, space: &Space, asked: &Asked, control: &Control) -> Result<Robust> {
     asked.check()?;
+    space.one_recipe()?;
     let uncertainty = Uncertainty::new(&job.cluster, &asked.uncertainty)?;
     let limits = Limits {
         top: asked.pool,

@@ -118,6 +118,7 @@ pub fn sensitivity(
     control: &Control,
 ) -> Result<Sensitivity> {
     asked.check()?;
+    space.one_recipe()?;
     let cost = cost(job, plan)?;
     let best = if asked.search {
         best_plan(job, space, None, control)?

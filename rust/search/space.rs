@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::{AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule};
+use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
 
 /// Allowed values by plan field; an absent list allows every legal value.
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub struct Space {
     /// Tensor-parallel ranks.
     pub tensor: Option<Vec<u32>>,
+    /// Rows of a grid of the tensor ranks; absent: 1, and from 16 ranks on one more.
+    pub tensor_rows: Option<Vec<u32>>,
     /// Context-parallel ranks.
     pub context: Option<Vec<u32>>,
     /// Pipeline stages.
@@ -65,6 +68,9 @@ pub struct Space {
     pub last_layers: Option<Vec<u32>>,
     /// Algorithms of the all-reduces between replicas; absent: the library's choice.
     pub collectives: Option<Vec<Collectives>>,
+    /// Precision recipes of the job, of which each plan found names its own; absent: the job's. No
+    /// field of a plan: what is learned in one is not what is learned in another.
+    pub dtype: Option<Vec<Precision>>,
 }
 
 impl Space {
@@ -75,9 +81,20 @@ impl Space {
         Ok(space)
     }
 
+    /// Refuses a list of precision recipes where a question is about one job.
+    pub(super) fn one_recipe(&self) -> Result<()> {
+        let Some(listed) = &self.dtype else {
+            return Ok(());
+        };
+        let allowed = "none here: set the precision of the training";
+        let got = format!("{} recipes", listed.len());
+        Err(Error::invalid("space.dtype", got, allowed))
+    }
+
     fn check(&self) -> Result<()> {
-        let lists: [(&str, &Option<Vec<u32>>); 14] = [
+        let lists: [(&str, &Option<Vec<u32>>); 15] = [
             ("tensor", &self.tensor),
+            ("tensor_rows", &self.tensor_rows),
             ("context", &self.context),
             ("pipeline", &self.pipeline),
             ("data", &self.data),
@@ -114,6 +131,10 @@ impl Space {
                     "one or more of 1 to 2^24",
                 ));
             }
+        }
+        if self.dtype.as_ref().is_some_and(Vec::is_empty) {
+            let allowed = "one or more precision recipes";
+            return Err(Error::invalid("space.dtype", "an empty list", allowed));
         }
         match self.zero.as_ref().and_then(|z| z.iter().find(|v| **v > 3)) {
             Some(stage) => Err(Error::invalid("space.zero", stage, "0, 1, 2 or 3")),

@@ -430,7 +430,7 @@ impl Searched<'_> {
             .collect();
         units.sort_by(|a, b| a.bound.total_cmp(&b.bound)); // stable, as in every search
         let search = Search {
-            job: Arc::clone(job),
+            jobs: vec![Arc::clone(job)],
             space: self.space.clone(),
             limits: self.limits.clone(),
             lists,

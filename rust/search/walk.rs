@@ -16,6 +16,7 @@ use crate::plan::{Collectives, Plan, Rule, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
 use crate::units::{Bytes, Dollars, Joules, Seconds};
+use crate::workload::Precision;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -31,6 +32,21 @@ pub(super) struct Ground<'a> {
     pub(super) lists: &'a Lists,
     /// The column by which the best plans differ.
     pub(super) distinct: Option<usize>,
+}
+
+impl Ground<'_> {
+    /// The precision recipe of the job, where the space lists some.
+    pub(super) fn dtype(&self) -> Option<Precision> {
+        let listed = self.space.dtype.as_ref();
+        listed.map(|_| self.job.training.precision)
+    }
+
+    pub(super) fn found(&self, plan: &Plan, composed: Composed) -> Found {
+        Found {
+            dtype: self.dtype(),
+            ..Found::new(plan, composed)
+        }
+    }
 }
 
 /// What a walk is for.
@@ -410,14 +426,14 @@ impl<'a> Walk<'a> {
             part.front.insert(Corner {
                 at,
                 index,
-                item: Found::new(composer.plan, composed),
+                item: self.ground.found(composer.plan, composed),
             });
         }
         if part.best.admits(key, index) {
             let entry = Entry {
                 key,
                 index,
-                item: Found::new(composer.plan, composed),
+                item: self.ground.found(composer.plan, composed),
             };
             offer(&mut part.best, entry, self.ground.distinct);
         }

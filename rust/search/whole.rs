@@ -6,14 +6,16 @@ use super::offload::{OffloadCounts, Wanted};
 use super::part::Part;
 use super::report::Outcome;
 use super::rows::Rows;
-use super::space::Space;
+use super::space::{Space, listed};
 use super::unit::{Unit, combinations};
 use super::walk::{Ground, Purpose, Walk, Walked};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
 use crate::estimate::Job;
+use crate::plan::Plan;
 use crate::units::{Dollars, Seconds};
+use crate::workload::{Precision, Training};
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -25,7 +27,8 @@ const MOST_UNITS: usize = 1 << 22;
 /// A search that can be run in parts, here or elsewhere, and put together again.
 #[derive(Debug)]
 pub struct Search {
-    pub(super) job: Arc<Job>,
+    /// The job in each precision recipe that the space lists; it alone where that lists none.
+    pub(super) jobs: Vec<Arc<Job>>,
     pub(super) space: Space,
     pub(super) limits: Limits,
     pub(super) lists: Lists,
@@ -36,8 +39,12 @@ impl Search {
     /// Lists the units of a space, prices their blocks and puts them in the order of their bounds.
     pub fn new(job: Arc<Job>, space: Space, limits: Limits) -> Result<Self> {
         limits.check(&job)?;
-        let lists = Lists::new(&space, &job);
-        let all = combinations(&job, &space);
+        let lists = Lists::new(&space, &job); // no list depends on a recipe
+        let jobs = recipes(job, &space)?;
+        let one = |recipe: usize| combinations(&jobs[recipe], &space).into_iter();
+        let all: Vec<(usize, (Plan, Option<u32>))> = (0..jobs.len())
+            .flat_map(|recipe| one(recipe).map(move |fields| (recipe, fields)))
+            .collect();
         if all.len() > MOST_UNITS {
             let got = format!(
                 "{} combinations of tensor, context, expert and micro_batch",
@@ -47,11 +54,14 @@ impl Search {
         }
         let mut units: Vec<Unit> = all
             .into_par_iter()
-            .map(|plan| Unit::new(&job, &space, &lists, plan))
+            .map(|(recipe, fields)| Unit {
+                recipe,
+                ..Unit::new(&jobs[recipe], &space, &lists, fields)
+            })
             .collect();
         units.sort_by(|a, b| a.bound.total_cmp(&b.bound)); // stable: equal bounds keep their order
         Ok(Self {
-            job,
+            jobs,
             space,
             limits,
             lists,
@@ -83,7 +93,7 @@ impl Search {
             return f64::INFINITY;
         };
         let time = Seconds::new(unit.bound);
-        let cluster = &self.job.cluster;
+        let cluster = &self.job().cluster;
         let energy = economics::energy(cluster, time, Seconds::ZERO);
         match self.limits.objective {
             Objective::Time => unit.bound,
@@ -196,9 +206,15 @@ impl Search {
             .collect()
     }
 
-    /// The job.
+    /// The job, in the first of its recipes.
     pub fn job(&self) -> &Job {
-        &self.job
+        &self.jobs[0]
+    }
+
+    /// The job in the recipe of a plan that was found.
+    pub fn job_in(&self, dtype: Option<Precision>) -> &Job {
+        let in_it = |job: &&Arc<Job>| dtype == Some(job.training.precision);
+        self.jobs.iter().find(in_it).unwrap_or(&self.jobs[0])
     }
 
     /// What is looked for.
@@ -208,7 +224,7 @@ impl Search {
 
     fn walk(&self, unit: u32, purpose: &Purpose, control: &Control) -> Walked {
         let ground = Ground {
-            job: &self.job,
+            job: &self.jobs[self.units[unit as usize].recipe],
             space: &self.space,
             limits: &self.limits,
             lists: &self.lists,
@@ -229,6 +245,22 @@ impl Search {
         let what = format!("search after {done} of {} units", self.units());
         Err(Error::Cancelled { what })
     }
+}
+
+/// The job in each precision recipe that a space lists, each once.
+fn recipes(job: Arc<Job>, space: &Space) -> Result<Vec<Arc<Job>>> {
+    if space.dtype.as_ref().is_none_or(Vec::is_empty) {
+        return Ok(vec![job]);
+    }
+    let all = listed(space.dtype.as_ref(), &[]);
+    let of = |precision: Precision| {
+        let training = Training {
+            precision,
+            ..job.training.clone()
+        };
+        Job::new(&job.model, &job.cluster, &training, job.memory_margin).map(Arc::new)
+    };
+    all.into_iter().map(of).collect()
 }
 
 /// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.

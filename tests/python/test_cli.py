@@ -24,7 +24,8 @@ COUNTS_AND_RATIOS = {
     *("plans_placed", "plans_that_fit_with_offload"),
     *("mfu", "hfu", "micro_batches", "run_steps", "stage", "stages", "devices", "parameters"),
     *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
-    *("tensor", "context", "pipeline", "data", "expert", "expert_tensor", "micro_batch"),
+    *("tensor", "tensor_rows", "context", "pipeline", "data", "expert", "expert_tensor"),
+    "micro_batch",
     *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations"),
     *("first_layers", "last_layers", "recompute_layers"),
 }

@@ -313,6 +313,7 @@ def test_torchtitan_says_what_differs_from_the_plan() -> None:
     ("fields", "job", "field"),
     [
         ({"tensor": 2, "data": 4}, {}, "plan.sequence_parallel"),
+        ({"tensor": 4, "tensor_rows": 2, "data": 2}, {}, "plan.tensor_rows"),
         ({"tensor": 2, "data": 4, "sequence_parallel": True}, {}, "plan.zero"),
         ({"context": 4, "data": 4, "zero": 3, "zero_group": 2}, {}, "plan.zero_group"),
         ({"data": 2, "pipeline": 2, "zero": 3, "axis_order": INSIDE}, {}, "plan.axis_order"),

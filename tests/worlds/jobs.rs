@@ -152,67 +152,75 @@ pub fn jobs() -> impl Strategy<Value = Job> {
         .prop_map(|(text, cluster, training)| job(&text, &cluster, &training))
 }
 
+/// What layers with routed experts may compute again.
+const EXPERTS: [ExpertRecompute; 4] = [
+    ExpertRecompute::Same,
+    ExpertRecompute::None,
+    ExpertRecompute::Selective,
+    ExpertRecompute::Full,
+];
+
 /// Any plan, legal or not, whose axes multiply to 2^`exponent` devices.
 fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
     let cuts = prop::array::uniform3(0..=exponent);
     let more = (0..4_u32, 0..3_u32, 0..3_u32, 0..4_u8, 0..3_u32, 0..2_u32);
     let chunks = prop::sample::select(vec![1_u32, 1, 2, 4, 8, 64]);
     let away = (any::<bool>(), prop::sample::select(vec![0_u32, 0, 30, 100]));
-    let again = (0..4_u32, any::<bool>(), 0..4_u32);
-    let chosen = (cuts, more, any::<[bool; 7]>(), chunks, (away, again));
-    chosen.prop_map(move |(mut cuts, more, on, tensor_chunks, (away, again))| {
-        cuts.sort_unstable();
-        let (expert, micro, schedule, zero, recompute, group) = more;
-        let tensor = 1 << (cuts[0]).min(4);
-        let context = 1 << ((cuts[1] - cuts[0]) / 2);
-        let pipeline = 1 << (cuts[2] - cuts[1]).min(3);
-        let data = (1 << exponent) / (tensor * context * pipeline);
-        let interleaved = schedule == 2 && pipeline > 1;
-        Plan {
-            tensor,
-            context,
-            pipeline,
-            data,
-            expert: 1 << expert,
-            expert_tensor: u32::from(on[0]),
-            micro_batch: 1 << micro,
-            interleave: if interleaved { 2 } else { 1 },
-            schedule: match schedule {
-                0 => Schedule::GPipe,
-                2 if interleaved => Schedule::Interleaved,
-                _ => Schedule::OneForwardOneBackward,
-            },
-            zero,
-            zero_group: if group == 0 { 0 } else { context * data },
-            recompute: match recompute {
-                0 => RecomputePolicy::None,
-                1 => RecomputePolicy::Selective,
-                _ => RecomputePolicy::Full,
-            },
-            recompute_layers: again.0,
-            recompute_rest: if again.0 > 0 && again.1 {
-                RecomputePolicy::Selective
-            } else {
-                RecomputePolicy::None
-            },
-            recompute_experts: match again.2 {
-                1 => ExpertRecompute::None,
-                2 => ExpertRecompute::Selective,
-                3 => ExpertRecompute::Full,
-                _ => ExpertRecompute::Same,
-            },
-            sequence_parallel: on[1] && tensor > 1,
-            overlap_grad_reduce: on[2],
-            overlap_param_gather: on[3],
-            overlap_tensor: on[4],
-            overlap_pipeline: on[5] && interleaved,
-            tensor_chunks,
-            overlap_expert: on[6],
-            offload_optimizer: away.0,
-            offload_activations: away.1,
-            ..Plan::default()
-        }
-    })
+    let again = (0..4_u32, any::<bool>(), 0..EXPERTS.len());
+    let rows = prop::sample::select(vec![0_u32, 0, 1, 2, 3]);
+    let chosen = (cuts, more, any::<[bool; 7]>(), chunks, (away, again, rows));
+    chosen.prop_map(
+        move |(mut cuts, more, on, tensor_chunks, (away, again, rows))| {
+            cuts.sort_unstable();
+            let (expert, micro, schedule, zero, recompute, group) = more;
+            let tensor = 1 << (cuts[0]).min(4);
+            let context = 1 << ((cuts[1] - cuts[0]) / 2);
+            let pipeline = 1 << (cuts[2] - cuts[1]).min(3);
+            let data = (1 << exponent) / (tensor * context * pipeline);
+            let interleaved = schedule == 2 && pipeline > 1;
+            let tensor_rows = tensor.min(1 << rows);
+            Plan {
+                tensor,
+                tensor_rows,
+                context,
+                pipeline,
+                data,
+                expert: 1 << expert,
+                expert_tensor: u32::from(on[0]),
+                micro_batch: 1 << micro,
+                interleave: if interleaved { 2 } else { 1 },
+                schedule: match schedule {
+                    0 => Schedule::GPipe,
+                    2 if interleaved => Schedule::Interleaved,
+                    _ => Schedule::OneForwardOneBackward,
+                },
+                zero,
+                zero_group: if group == 0 { 0 } else { context * data },
+                recompute: match recompute {
+                    0 => RecomputePolicy::None,
+                    1 => RecomputePolicy::Selective,
+                    _ => RecomputePolicy::Full,
+                },
+                recompute_layers: again.0,
+                recompute_rest: if again.0 > 0 && again.1 {
+                    RecomputePolicy::Selective
+                } else {
+                    RecomputePolicy::None
+                },
+                recompute_experts: EXPERTS[again.2],
+                sequence_parallel: on[1] && tensor > tensor_rows,
+                overlap_grad_reduce: on[2],
+                overlap_param_gather: on[3],
+                overlap_tensor: on[4],
+                overlap_pipeline: on[5] && interleaved,
+                tensor_chunks: if tensor_rows > 1 { 1 } else { tensor_chunks },
+                overlap_expert: on[6],
+                offload_optimizer: away.0,
+                offload_activations: away.1,
+                ..Plan::default()
+            }
+        },
+    )
 }
 
 /// Where the ranks of a plan lie, how many layers its ends hold, and how replicas sum.
@@ -282,6 +290,7 @@ pub fn planned() -> impl Strategy<Value = (Job, Plan)> {
         .prop_map(|(job, plan, placed)| {
             let plan = if job.shape.experts {
                 Plan {
+                    tensor_rows: 1,
                     sequence_parallel: plan.tensor > 1,
                     ..plan
                 }

@@ -17,6 +17,7 @@ REST = ("none", "selective")
 EXPERTS = ("same", *RECOMPUTE)
 COUNTS = {
     "tensor": "ranks that split each layer's matrices (1)",
+    "tensor-rows": "rows of a grid of the tensor ranks (1)",
     "pipeline": "pipeline stages (1)",
     "data": "replicas that split the batch (all devices left)",
     "context": "ranks that split each sequence (1)",

@@ -49,6 +49,11 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         help="TOML file with lists of values, as tensor = [4, 8]; --fix narrows them",
     )
     search.add_argument(
+        "--dtypes",
+        metavar="D1,D2",
+        help="precision recipes to choose from, as bf16,fp8 (the job's own)",
+    )
+    search.add_argument(
         "--distinct", metavar="FIELD", help="of all plans with one value of it show only the best"
     )
     search.add_argument(
@@ -114,7 +119,8 @@ def run(options: argparse.Namespace) -> int:
     from scalewright.planning import allowed_values, search_job
     from scalewright.searching import Means
 
-    fix = allowed_values(pinned_fields(options.fix), options.space)
+    recipes = [] if options.dtypes is None else [f"dtype={options.dtypes}"]
+    fix = allowed_values(pinned_fields([*options.fix, *recipes]), options.space)
     job = job_of(options)
     limits = _limits(options)
     means = Means(options.checkpoint, options.all_plans, ray_address=options.ray)

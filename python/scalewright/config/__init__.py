@@ -4,10 +4,11 @@ from scalewright.config.json_text import json_text
 from scalewright.config.kinds import need, need_count, need_places
 from scalewright.config.plan import FIELDS, Plan, completed, plan_fields
 from scalewright.config.sizes import buffer_sizes
-from scalewright.config.space import pinned_fields, space
+from scalewright.config.space import DTYPE, pinned_fields, space
 from scalewright.config.training import Training
 
 __all__ = [
+    "DTYPE",
     "FIELDS",
     "Plan",
     "Training",

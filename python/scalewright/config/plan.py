@@ -20,6 +20,8 @@ class Plan:
 
     tensor: int = 1
     """Ranks that split each layer's matrices."""
+    tensor_rows: int = 1
+    """Rows of a grid of the tensor ranks, which split the residual stream's width; 1: no grid."""
     context: int = 1
     """Ranks that split each sequence."""
     pipeline: int = 1

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.config.choices import field_name, one_value
 from scalewright.config.kinds import need
-from scalewright.config.plan import FIELDS
+from scalewright.config.plan import FIELDS as PLAN_FIELDS
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ALLOWED = "a value or a list of values by plan field"
+DTYPE = "dtype"
+"""The field of a space, none of a plan, that lists precision recipes of the job."""
+FIELDS = {**PLAN_FIELDS, DTYPE: "str"}
 
 
 def pinned_fields(texts: Iterable[str]) -> dict[str, list[int | bool | str]]:

@@ -52,6 +52,7 @@ def write(
 def _unwritten(plan: Mapping[str, Any]) -> list[tuple[bool, str, object, str]]:
     """Return the rules for fields that no format writes yet."""
     plainest = {
+        "tensor_rows": 1,
         "tensor_chunks": 1,
         "overlap_expert": False,
         "offload_optimizer": False,

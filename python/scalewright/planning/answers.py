@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from scalewright.config import Plan
+from scalewright.config import DTYPE, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,13 @@ class Search:
     @property
     def best(self) -> tuple[Estimate, ...]:
         """Return the best plans, best first; empty where none fits."""
-        return tuple(Estimate(self.job, found) for found in self.values["best"])
+        return tuple(Estimate(self._job_of(found), found) for found in self.values["best"])
+
+    def _job_of(self, found: Mapping[str, Any]) -> Job:
+        """Return the job in the precision recipe of a plan, where the space lists some."""
+        if DTYPE not in found:
+            return self.job
+        return replace(self.job, training=replace(self.job.training, precision=found[DTYPE]))
 
     @property
     def feasible(self) -> bool:
@@ -133,8 +139,11 @@ class Comparison:
         ]
 
     def plan_differences(self) -> dict[str, tuple[Any, Any]]:
-        """Return the fields in which the plans differ, with both values."""
-        ours, theirs = self.first.values["plan"], self.second.values["plan"]
+        """Return the fields in which the plans differ, with both values; `dtype` where jobs do."""
+        ours, theirs = (
+            {**one.values["plan"], DTYPE: one.job.training.precision}
+            for one in (self.first, self.second)
+        )
         return {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]}
 
     def to_dict(self) -> dict[str, Any]:

@@ -101,7 +101,8 @@ def search(
             other beats in all of them. Empty for no front.
         method: `bounds` prices what no bound excludes; `exhaustive` weighs every legal plan and
             prices every one that fits. Both give the same answer.
-        fix: A value or a list of allowed values by plan field.
+        fix: A value or a list of allowed values by plan field; `dtype` lists precision recipes, of
+            which the job of each plan in the answer has its own.
         space: The same, or a TOML file with it (`tensor = [4, 8]`); `fix` narrows its lists.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
             tiers, where `place` puts them: `auto` where no plan fits without, 64 of them at most;

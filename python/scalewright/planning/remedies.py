@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
-from scalewright.config import completed, json_text
+from scalewright.config import DTYPE, completed, json_text
 from scalewright.errors import ScalewrightError
 from scalewright.planning.conflicts import conflict
 
@@ -53,7 +53,7 @@ def _rule(job: Job, allowed: Mapping[str, list[Any]]) -> str | None:
     An axis that is left open takes the devices that remain, so that they break no rule themselves
     where they can be used up.
     """
-    first = {name: values[0] for name, values in allowed.items()}
+    first = {name: values[0] for name, values in allowed.items() if name != DTYPE}
     plan = completed(first, job.system.devices)
     found = ((axis, plan.get(axis, 1)) for axis in _AXES)
     ranks = {axis: count for axis, count in found if isinstance(count, int)}

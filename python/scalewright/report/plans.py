@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.measure import Measurement
 
-from scalewright.config import Plan
+from scalewright.config import DTYPE, Plan
 from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _AXES = ("tensor", "pipeline", "data", "context", "expert")
 _RARE = (
+    "tensor_rows",
     *("tensor_chunks", "overlap_expert", "offload_optimizer", "offload_activations"),
     *("axis_order", "first_layers", "last_layers", "collectives"),
 )
@@ -34,6 +35,8 @@ _OVERLAPS = {
 def plan_line(plan: Mapping[str, Any]) -> str:
     """Return a plan as the fields that differ from the plainest plan."""
     parts = [f"{axis} {plan[axis]}" for axis in _AXES if plan[axis] > 1]
+    if plan["tensor_rows"] > 1:
+        parts.insert(1, f"tensor rows {plan['tensor_rows']}")
     parts.append(f"micro-batch {plan['micro_batch']}")
     schedule = plan["schedule"]
     if plan["pipeline"] > 1:
@@ -54,6 +57,12 @@ def plan_line(plan: Mapping[str, Any]) -> str:
     parts += _placed(plan)
     parts += [f"no {name.replace('_', ' ')}" for name, on in _OVERLAPS.items() if plan[name] != on]
     return ", ".join(parts)
+
+
+def found_line(found: Mapping[str, Any]) -> str:
+    """Return a plan that was found, with its precision recipe where the space lists some."""
+    recipe = f", {found[DTYPE]}" if DTYPE in found else ""
+    return plan_line(found["plan"]) + recipe
 
 
 def _recomputed(plan: Mapping[str, Any]) -> str:
@@ -84,12 +93,13 @@ def show_plans(best: Sequence[Estimate], screen: Console) -> None:
     """Print the best plans, a column for each field, or a line where the screen is narrow."""
     heading(screen, "Best plans")
     plans: list[Mapping[str, Any]] = [found.values["plan"] for found in best]
-    wide = _table(best, _fields(plans))
+    recipes = [str(found.values.get(DTYPE, "")) for found in best]
+    wide = _table(best, {**_fields(plans), **({DTYPE: recipes} if any(recipes) else {})})
     unlimited = screen.options.update(max_width=_UNLIMITED)
     if Measurement.get(screen, unlimited, wide).maximum <= screen.width:
         screen.print(wide)
         return
-    narrow = _table(best, {"plan": [plan_line(plan) for plan in plans]})
+    narrow = _table(best, {"plan": [found_line(found.values) for found in best]})
     narrow.columns[-1].justify = "left"
     narrow.columns[-1].no_wrap = False
     screen.print(narrow)

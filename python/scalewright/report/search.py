@@ -15,7 +15,7 @@ from scalewright.report.breakdown import (
 )
 from scalewright.report.comparison import show_differences
 from scalewright.report.job import show_job, show_stamp
-from scalewright.report.plans import plan_line, show_plans
+from scalewright.report.plans import found_line, show_plans
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _show_found(found: Search, screen: Console, stages: str) -> None:
     show_plans(best, screen)
     winner = best[0]
     screen.print()
-    screen.print(f"The winner: {plan_line(winner.values['plan'])}", style="bold")
+    screen.print(f"The winner: {found_line(winner.values)}", style="bold")
     show_speed(winner, screen)
     show_time(winner, screen)
     show_memory(winner, screen, stages)
@@ -163,7 +163,7 @@ def _show_front(values: Mapping[str, Any], screen: Console) -> None:
     chosen = sorted({round(i * (len(points) - 1) / (most - 1)) for i in range(most)})
     for point in (points[index] for index in chosen):
         measured = (_MEASURES[name][1](point) for name in columns)
-        rows.add_row(*measured, plan_line(point["plan"]))
+        rows.add_row(*measured, found_line(point))
     screen.print(rows)
 
 
@@ -186,7 +186,7 @@ def show_verdict(values: Mapping[str, Any], screen: Console) -> None:
     verdict = values["infeasible"]
     heading(screen, f"Infeasible: {verdict['verdict']}")
     if (nearest := values["nearest"]) is not None:
-        screen.print(f"nearest plan: {plan_line(nearest['plan'])}")
+        screen.print(f"nearest plan: {found_line(nearest)}")
         show_missing(nearest["shortfall"], nearest["plan"]["pipeline"], screen)
     elif verdict["broken_rule"]:
         screen.print(f"for instance: {verdict['broken_rule']}")

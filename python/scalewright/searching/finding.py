@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from scalewright.config import DTYPE
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.searching.checkpoint import Checkpoint, Standing
 from scalewright.searching.ray_address import connected, ray_address
@@ -60,6 +61,9 @@ def find(question: Question, means: Means, progress: Progress | None = None) -> 
     """
     address = means.check()
     table = None if means.rows is None else Table(means.rows)
+    if table is not None and DTYPE in json.loads(question.space):
+        message = "rows: got it with dtype; allowed: one precision, that of the training"
+        raise InvalidError(message)
     start = perf_counter()
     search = question.search()
     kept = None if means.checkpoint is None else Checkpoint(means.checkpoint, question, search)

@@ -98,7 +98,9 @@ fn joined(job: &Job, level: &Level) -> Result<(Forms, Forms)> {
 
 /// Refuses fields that plans on unlike groups do not take.
 pub(super) fn check(space: &Space) -> Result<()> {
+    space.one_recipe()?;
     let ones = [
+        ("tensor_rows", &space.tensor_rows),
         ("context", &space.context),
         ("interleave", &space.interleave),
         ("zero_group", &space.zero_group),

@@ -1,0 +1,152 @@
+//! Which collectives take an activation, or its gradient, from how one operator leaves it to how
+//! another wants it, and which ranks take part?
+
+use super::lower::{Lowering, Wire};
+use super::program::Purpose;
+use super::sharding::{Layout, Side, transition};
+use crate::collective::Collective;
+use crate::units::Dtype;
+use crate::workload::{Dim, Extent, Operator, OperatorClass, OperatorKind};
+
+/// Layouts over both sides of the tensor ranks.
+pub(super) type Layouts = [Layout; 2];
+
+/// What becomes of an activation on its way: where it starts and ends.
+pub(super) type Way = (Layouts, Layouts);
+
+impl Lowering<'_> {
+    /// How an operator wants its input and leaves its output.
+    pub(super) fn layouts(&self, operator: &Operator) -> (Layouts, Layouts) {
+        let sides = Side::ALL.map(|side| self.sharding.layouts(operator, side));
+        (sides.map(|side| side.0), sides.map(|side| side.1))
+    }
+
+    /// How the residual stream lies.
+    pub(super) fn residual(&self) -> Layouts {
+        Side::ALL.map(|side| self.sharding.residual(side))
+    }
+
+    /// Parts into which layouts cut a tensor.
+    pub(super) fn parts(&self, layouts: Layouts) -> f64 {
+        self.parts_along(layouts[0], Side::Columns) * self.parts_along(layouts[1], Side::Rows)
+    }
+
+    fn parts_along(&self, layout: Layout, side: Side) -> f64 {
+        match (layout, side) {
+            (Layout::Sharded(_), Side::Columns) => f64::from(self.mesh.columns.size),
+            (Layout::Sharded(_), Side::Rows) => f64::from(self.mesh.rows.size),
+            _ => 1.0,
+        }
+    }
+
+    /// The collectives of a tensor's way, of which the last may run under so many kernels behind it.
+    ///
+    /// Sides that want the same collective make one of all tensor ranks. Else what makes the tensor
+    /// smaller comes first and what makes it larger last, and each moves the part that the other
+    /// side leaves.
+    pub(super) fn travel(&self, operator: &Operator, (from, to): Way, under: u32) -> Vec<Wire> {
+        let bytes = self.edge_bytes(operator);
+        let wire = |collective, span, bytes, under| Wire {
+            purpose: Purpose::Tensor,
+            collective,
+            span,
+            bytes,
+            under,
+        };
+        let [columns, rows] = [0, 1].map(|side| transition(from[side], to[side]));
+        let columns = columns.map(|collective| (collective, Side::Columns));
+        let rows = rows.map(|collective| (collective, Side::Rows));
+        match (columns, rows) {
+            (None, None) => Vec::new(),
+            (Some((collective, _)), Some((other, _))) if collective == other => {
+                vec![wire(collective, self.mesh.tensor, bytes, under)]
+            }
+            (Some(one), Some(other)) => {
+                let (first, last) = if rank(one.0) <= rank(other.0) {
+                    (one, other)
+                } else {
+                    (other, one)
+                };
+                // the other side is as it was during the first, as it will be during the last
+                vec![
+                    self.along(first, from, bytes, 0),
+                    self.along(last, to, bytes, under),
+                ]
+            }
+            (Some(one), None) | (None, Some(one)) => vec![self.along(one, to, bytes, under)],
+        }
+    }
+
+    /// A collective over one side, while the other lies as `layouts` say.
+    fn along(
+        &self,
+        (collective, side): (Collective, Side),
+        layouts: Layouts,
+        bytes: f64,
+        under: u32,
+    ) -> Wire {
+        let (span, parts) = match side {
+            Side::Columns => (self.mesh.columns, self.parts_along(layouts[1], Side::Rows)),
+            Side::Rows => (self.mesh.rows, self.parts_along(layouts[0], Side::Columns)),
+        };
+        Wire {
+            purpose: Purpose::Tensor,
+            collective,
+            span,
+            bytes: bytes / parts,
+            under,
+        }
+    }
+
+    /// Bytes of the full tensor on an operator's input edge, before any cut over tensor ranks.
+    fn edge_bytes(&self, operator: &Operator) -> f64 {
+        let columns = match &operator.kind {
+            OperatorKind::Matmul {
+                contract, experts, ..
+            } => contract.columns() * experts.as_ref().map_or(1.0, |r| self.copies(r)),
+            OperatorKind::Route {
+                width,
+                routed,
+                back,
+            } => width.columns() * if *back { self.copies(routed) } else { 1.0 },
+            // key heads that are fewer than the ranks travel once for each rank that wants them
+            _ => operator.input.map_or(0.0, |p| {
+                let output = self.block.operators[p].output();
+                let whole = |e: &Extent| self.sharding.whole(operator.region, e);
+                output.iter().map(whole).sum()
+            }),
+        };
+        self.tokens(operator) * columns * self.activation.bytes()
+    }
+
+    /// Adds the sums of a norm over a width that is cut: in each pass two numbers per token, or one
+    /// where the mean is not taken off, in fp32 (Xu et al. 2021, Optimus, section 3.2.2).
+    pub(super) fn sum_statistics(&mut self, operator: &Operator, forward: bool) {
+        let OperatorKind::Elementwise { width, vectors, .. } = &operator.kind else {
+            return;
+        };
+        let cut = width.iter().any(|e| e.dim == Dim::Hidden);
+        if operator.class != OperatorClass::Normalization || !cut || self.mesh.rows.size < 2 {
+            return;
+        }
+        // a norm that takes the mean off has a bias beside its gains
+        let bytes = self.tokens_of(operator) * vectors.len() as f64 * Dtype::Fp32.bytes();
+        let wire = Wire {
+            purpose: Purpose::Tensor,
+            collective: Collective::AllReduce,
+            span: self.mesh.rows,
+            bytes,
+            under: 0,
+        };
+        self.communicate(forward, operator, wire);
+    }
+}
+
+/// Where a collective stands among those of one tensor: reductions to parts, sums, then gathers.
+const fn rank(collective: Collective) -> u8 {
+    match collective {
+        Collective::ReduceScatter => 0,
+        Collective::AllGather => 2,
+        _ => 1,
+    }
+}
