@@ -4,5 +4,7 @@ mod attention;
 mod kernel;
 mod matmul;
 mod memory;
+mod timed;
 
 pub use kernel::{Kernel, KernelCost};
+pub use timed::{Timed, TimedMatmul};
