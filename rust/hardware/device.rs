@@ -1,5 +1,6 @@
 //! A device: compute engines by number format, memory tiers, launch overhead, power, area, price.
 
+use super::serving::{DecodeModel, ExpertModel, PrefillModel};
 use super::tier::{MemoryTier, TierKind};
 use crate::error::{Error, Result};
 use crate::units::{Bytes, Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
@@ -38,6 +39,15 @@ pub struct Device {
     /// How fused attention kernels use the matrix engine.
     #[serde(default)]
     pub attention: AttentionModel,
+    /// How prefill attention of inference runs, by format of the queries.
+    #[serde(default)]
+    pub prefill: BTreeMap<Dtype, PrefillModel>,
+    /// How decode attention runs, by format of the cache.
+    #[serde(default)]
+    pub decode: BTreeMap<Dtype, DecodeModel>,
+    /// How the experts of a mixture run in inference, by the format that their products read.
+    #[serde(default)]
+    pub experts: BTreeMap<Dtype, ExpertModel>,
     /// Compute units that collectives occupy while they run beside kernels (NCCL channels);
     /// 0 where the network moves data by itself.
     #[serde(default)]
@@ -111,8 +121,12 @@ pub struct AttentionModel {
     pub backward_efficiency: f64,
     /// Cost of the exponential of one score, as the head width whose products take as long in bf16.
     pub score_overhead: f64,
-    /// Keys that starting, masking and finishing a block of 128 queries costs.
+    /// Keys that starting and finishing a block of 128 queries costs.
     pub key_overhead: f64,
+    /// Share of the longest block that the last units wait for.
+    pub tail: f64,
+    /// What products of heads wider than 192 take, over what their flops say.
+    pub wide: f64,
 }
 
 impl Default for AttentionModel {
@@ -122,6 +136,8 @@ impl Default for AttentionModel {
             backward_efficiency: 0.5,
             score_overhead: 10.0,
             key_overhead: 128.0,
+            tail: 0.5,
+            wide: 1.0,
         }
     }
 }
@@ -267,7 +283,17 @@ impl Device {
             ));
         }
         self.matmul.check(&at("matmul"))?;
-        self.attention.check(&at("attention"))
+        self.attention.check(&at("attention"))?;
+        for (dtype, model) in &self.prefill {
+            model.check(&at(&format!("prefill.{}", dtype.name())))?;
+        }
+        for (dtype, model) in &self.decode {
+            model.check(&at(&format!("decode.{}", dtype.name())))?;
+        }
+        for (dtype, model) in &self.experts {
+            model.check(&at(&format!("experts.{}", dtype.name())))?;
+        }
+        Ok(())
     }
 }
 
@@ -288,12 +314,14 @@ impl MatmulModel {
 }
 
 impl AttentionModel {
-    fn check(&self, path: &str) -> Result<()> {
+    pub(super) fn check(&self, path: &str) -> Result<()> {
         let at = |field: &str| format!("{path}.{field}");
         share(&at("forward_efficiency"), self.forward_efficiency)?;
         share(&at("backward_efficiency"), self.backward_efficiency)?;
         not_negative(&at("score_overhead"), self.score_overhead)?;
-        not_negative(&at("key_overhead"), self.key_overhead)
+        not_negative(&at("key_overhead"), self.key_overhead)?;
+        not_negative(&at("tail"), self.tail)?;
+        positive(&at("wide"), self.wide)
     }
 }
 
@@ -322,7 +350,7 @@ fn default_reserve() -> Bytes {
 }
 
 /// Refuses anything but a number of at least zero whose products stay finite.
-fn not_negative(field: &str, value: f64) -> Result<()> {
+pub(super) fn not_negative(field: &str, value: f64) -> Result<()> {
     if (0.0..=1e9).contains(&value) {
         Ok(())
     } else {

@@ -104,6 +104,7 @@ impl Kernel {
                     queries,
                     visible,
                     keys,
+                    longest: keys.min(2.0 * visible),
                     query_dim,
                     value_dim,
                     dtype,

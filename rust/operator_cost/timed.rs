@@ -1,6 +1,9 @@
 //! What does a kernel cost as a benchmark times it, with the passes that are timed with it?
 
+use super::decode::TimedDecode;
 use super::kernel::{Kernel, KernelCost};
+use super::moe::TimedExperts;
+use super::prefill::TimedPrefill;
 use crate::error::{Error, Result};
 use crate::hardware::Device;
 use crate::units::{Bytes, Dtype};
@@ -15,6 +18,12 @@ const MOST: f64 = 1e12;
 pub enum Timed {
     /// A matrix product, perhaps with the cast of its left operand before it.
     Matmul(TimedMatmul),
+    /// Attention of a prompt, with the pass that writes the cache.
+    Prefill(TimedPrefill),
+    /// Attention of one new token for each sequence.
+    Decode(TimedDecode),
+    /// The experts of a mixture.
+    Experts(TimedExperts),
 }
 
 /// A matrix product as linear layers run it.
@@ -38,6 +47,9 @@ impl Timed {
     pub const fn columns(&self) -> &'static [(&'static str, Option<f64>)] {
         match self {
             Self::Matmul(_) => &[("batch", Some(1.0)), ("m", None), ("n", None), ("k", None)],
+            Self::Prefill(_) => TimedPrefill::COLUMNS,
+            Self::Decode(_) => TimedDecode::COLUMNS,
+            Self::Experts(_) => TimedExperts::COLUMNS,
         }
     }
 
@@ -50,21 +62,25 @@ impl Timed {
                 return Err(Error::invalid(*name, number, "a number from 0 to 1e12"));
             }
         }
-        match (self, shape) {
-            (Self::Matmul(product), &[batch, m, n, k]) => {
-                Ok(product.cost([batch, m, n, k], device))
-            }
-            _ => Err(Error::invalid(
-                "shape",
-                format!("{} numbers", shape.len()),
-                format!("{} numbers", self.columns().len()),
-            )),
+        match self {
+            Self::Matmul(product) => Ok(product.cost(sized(shape)?, device)),
+            Self::Prefill(prompt) => Ok(prompt.cost(sized(shape)?, device)),
+            Self::Decode(token) => Ok(token.cost(sized(shape)?, device)),
+            Self::Experts(experts) => experts.cost(sized(shape)?, device),
         }
     }
 }
 
+/// The numbers of a shape that has as many as wanted.
+fn sized<const COUNT: usize>(shape: &[f64]) -> Result<[f64; COUNT]> {
+    shape.try_into().map_err(|_| {
+        let got = format!("{} numbers", shape.len());
+        Error::invalid("shape", got, format!("{COUNT} numbers"))
+    })
+}
+
 impl TimedMatmul {
-    fn cost(&self, [batch, m, n, k]: [f64; 4], device: &Device) -> KernelCost {
+    fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> KernelCost {
         let product = Kernel::Matmul {
             batch,
             m,
