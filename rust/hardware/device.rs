@@ -1,5 +1,6 @@
 //! A device: compute engines by number format, memory tiers, launch overhead, power, area, price.
 
+use super::matmul_model::MatmulModel;
 use super::serving::{DecodeModel, ExpertModel, PrefillModel};
 use super::tier::{MemoryTier, TierKind};
 use crate::error::{Error, Result};
@@ -72,45 +73,6 @@ pub struct Device {
     pub sources: BTreeMap<String, String>,
 }
 
-/// Constants of the tiled matrix-product model (see `operator_cost`).
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MatmulModel {
-    /// Units (SMs, cores) over which output tiles are spread in waves.
-    pub units: u32,
-    /// Share of the dense peak that full waves of the largest tile sustain, by number format.
-    pub efficiency: BTreeMap<Dtype, f64>,
-    /// Efficiency for formats that `efficiency` does not list.
-    pub default_efficiency: f64,
-    /// Tile edge, in elements, at which moving operands on chip costs as much as the products:
-    /// a tile of `rows` by `columns` is slowed by `1 + tile_overhead (1/rows + 1/columns)`.
-    pub tile_overhead: f64,
-    /// Depth, in elements, that filling and draining one tile costs.
-    pub depth_overhead: f64,
-    /// Share by which kernels far longer than 1 ms are slower, at the power limit, than short ones.
-    pub throttle: f64,
-    /// Length of a kernel that feels half of the throttling; held at 1 ms in the fits.
-    pub throttle_time: Seconds,
-    /// What a product whose depth is split takes beside its parts and their sums: 2 us, held fixed in
-    /// the fits.
-    pub split_overhead: Seconds,
-}
-
-impl Default for MatmulModel {
-    fn default() -> Self {
-        Self {
-            units: 1,
-            efficiency: BTreeMap::new(),
-            default_efficiency: 0.8,
-            tile_overhead: 10.0,
-            depth_overhead: 128.0,
-            throttle: 0.0,
-            throttle_time: Seconds::new(1.0e-3),
-            split_overhead: Seconds::new(2.0e-6),
-        }
-    }
-}
-
 /// Constants of the fused-attention model (see `operator_cost`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -176,19 +138,6 @@ impl Device {
         self.matrix_peak(dtype).unwrap_or(self.vector)
     }
 
-    /// Share of the peak that matrix products in `dtype` sustain.
-    pub fn matmul_efficiency(&self, dtype: Dtype) -> f64 {
-        let model = &self.matmul;
-        let own = model.efficiency.get(&dtype);
-        let ran = || {
-            self.engine_format(dtype)
-                .and_then(|d| model.efficiency.get(&d))
-        };
-        own.or_else(ran)
-            .copied()
-            .unwrap_or(model.default_efficiency)
-    }
-
     /// The format in which the matrix engine runs products in `dtype`.
     pub(super) fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
         let fallbacks: &[Dtype] = match dtype {
@@ -201,6 +150,7 @@ impl Device {
             Dtype::Fp8 => &[Dtype::Fp8],
             Dtype::Int8 => &[Dtype::Int8],
             Dtype::Nvfp4 => &[Dtype::Nvfp4],
+            Dtype::Int4 => &[Dtype::Int4],
         };
         fallbacks
             .iter()
@@ -294,22 +244,6 @@ impl Device {
             model.check(&at(&format!("experts.{}", dtype.name())))?;
         }
         Ok(())
-    }
-}
-
-impl MatmulModel {
-    fn check(&self, path: &str) -> Result<()> {
-        let at = |field: &str| format!("{path}.{field}");
-        positive(&at("units"), f64::from(self.units))?;
-        share(&at("default_efficiency"), self.default_efficiency)?;
-        for (dtype, value) in &self.efficiency {
-            share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
-        }
-        not_negative(&at("tile_overhead"), self.tile_overhead)?;
-        not_negative(&at("depth_overhead"), self.depth_overhead)?;
-        not_negative(&at("throttle"), self.throttle)?;
-        positive(&at("throttle_time"), self.throttle_time.value())?;
-        not_negative(&at("split_overhead"), self.split_overhead.value())
     }
 }
 

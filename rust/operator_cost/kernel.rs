@@ -83,7 +83,10 @@ impl Kernel {
                     n,
                     k,
                     dtype,
+                    weights: dtype,
                     output_bytes,
+                    copies: matmul::WEIGHT_COPIES,
+                    beside: Bytes::ZERO,
                 };
                 matmul::cost(product, device)
             }

@@ -1,7 +1,8 @@
 //! What does a kernel cost as a benchmark times it, with the passes that are timed with it?
 
 use super::decode::TimedDecode;
-use super::kernel::{Kernel, KernelCost};
+use super::kernel::KernelCost;
+use super::matmul::{self, Product, Supply};
 use super::moe::TimedExperts;
 use super::prefill::TimedPrefill;
 use crate::error::{Error, Result};
@@ -63,7 +64,7 @@ impl Timed {
             }
         }
         match self {
-            Self::Matmul(product) => Ok(product.cost(sized(shape)?, device)),
+            Self::Matmul(product) => product.cost(sized(shape)?, device),
             Self::Prefill(prompt) => Ok(prompt.cost(sized(shape)?, device)),
             Self::Decode(token) => Ok(token.cost(sized(shape)?, device)),
             Self::Experts(experts) => experts.cost(sized(shape)?, device),
@@ -80,30 +81,58 @@ fn sized<const COUNT: usize>(shape: &[f64]) -> Result<[f64; COUNT]> {
 }
 
 impl TimedMatmul {
-    fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> KernelCost {
-        let product = Kernel::Matmul {
+    /// The cast of the left operand, where there is one, then the product.
+    ///
+    /// ```text
+    /// time   = t_product + t_launch + o + (S + A) t(S + A + B + C) r_main / (r_pin e)
+    /// copies = B_cache / B, rounded up, 1 to 5
+    /// ```
+    ///
+    /// S, A: bytes of the left operand before and after the cast; o: `cast_overhead`, s; e:
+    /// `cast_efficiency`; `r_pin`: pin rate of main memory, bytes/s; the rest as in `matmul`. A benchmark
+    /// that does not want warm weights goes round as many copies as fill the cache, but no more than
+    /// a few (the collector of the rows in the catalog: five).
+    fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> Result<KernelCost> {
+        for (field, dtype) in [
+            ("a", self.a),
+            ("cast_from", self.cast_from.unwrap_or(self.a)),
+        ] {
+            if device.matrix_peak(dtype).is_none() {
+                let have = device.matrix.keys().map(|d| d.name()).collect::<Vec<_>>();
+                let allowed = format!("formats of {}: {}", device.name, have.join(", "));
+                return Err(Error::invalid(field, dtype.name(), allowed));
+            }
+        }
+        let source = self.cast_from.map_or(0.0, Dtype::bytes) * batch * m * k;
+        let weights = batch * n * k * self.b.bytes();
+        let cache = device.cache().map_or(0.0, |c| c.capacity.value());
+        let product = Product {
             batch,
             m,
             n,
             k,
             dtype: self.a,
+            weights: self.b,
             output_bytes: self.output.bytes(),
+            copies: (cache / weights).ceil().clamp(1.0, matmul::WEIGHT_COPIES),
+            beside: Bytes::new(source),
         };
-        let product = product.cost(device);
-        let Some(from) = self.cast_from else {
-            return product;
-        };
-        // read wide, written narrow
-        let bytes = batch * m * k * (from.bytes() + self.a.bytes());
-        let cast = Kernel::Memory {
-            bytes: Bytes::new(bytes),
-            launches: 1.0,
-        };
-        let cast = cast.cost(device);
-        KernelCost {
-            time: product.time + cast.time,
-            flops: product.flops,
-            traffic: product.traffic + cast.traffic,
+        let price = matmul::cost(product, device);
+        if source <= 0.0 {
+            return Ok(price);
         }
+        let model = device.product_model(self.a, self.b);
+        let cast = batch * m * k * self.a.bytes();
+        let result = batch * m * n * self.output.bytes();
+        let between = Bytes::new(source + cast + weights + result);
+        let moved = Supply::new(&model, device).moved(Bytes::new(source + cast), between);
+        let main = device.main_memory();
+        let reached = model.memory_efficiency.unwrap_or(main.efficiency);
+        let slower = reached / model.cast_efficiency;
+        Ok(KernelCost {
+            time: price.time + moved.time * slower + device.launch_overhead + model.cast_overhead,
+            flops: price.flops,
+            traffic: price.traffic + moved.traffic,
+        })
     }
 }

@@ -9,6 +9,7 @@ from scalewright.report.controller import show_controllers
 from scalewright.report.estimate import show_estimate, show_explanation
 from scalewright.report.offload import show_largest, show_offload
 from scalewright.report.placement import show_placement
+from scalewright.report.product_calibration import show_product_calibration
 from scalewright.report.rematerialise import show_rematerialisation
 from scalewright.report.robustness import show_robust, show_sensitivity
 from scalewright.report.schedule import show_rules, show_schedules
@@ -33,6 +34,7 @@ __all__ = [
     "show_names",
     "show_offload",
     "show_placement",
+    "show_product_calibration",
     "show_rematerialisation",
     "show_robust",
     "show_rules",

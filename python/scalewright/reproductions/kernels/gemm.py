@@ -21,6 +21,11 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "fp8": {"a": "fp8", "b": "fp8", "output": "bf16", "cast_from": "bf16"},
     "fp8_block": {"a": "mxfp8", "b": "mxfp8", "output": "bf16", "cast_from": "bf16"},
     "nvfp4": {"a": "nvfp4", "b": "nvfp4", "output": "bf16", "cast_from": "bf16"},
+    # weights alone are stored in integers; a product in 16 bits unpacks them
+    "int8_wo": {"a": "bf16", "b": "int8", "output": "bf16"},
+    "int4_wo": {"a": "bf16", "b": "int4", "output": "bf16"},
+    # both sides in integers, activations by the kernel before (Xiao et al. 2023, SmoothQuant)
+    "sq": {"a": "int8", "b": "int8", "output": "bf16"},
 }
 
 
