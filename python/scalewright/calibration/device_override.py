@@ -10,12 +10,33 @@ if TYPE_CHECKING:
 
     Path = tuple[str, ...]
 
-_SECONDS = {
-    "launch_overhead": ("us", 1e6),
-    "split_overhead": ("us", 1e6),
-    "overhead": ("us", 1e6),
-    "cast_overhead": ("us", 1e6),
-    "depth_time": ("ns", 1e9),
+_MICRO = ("us", 1e6)
+_NANO = ("ns", 1e9)
+_PICO = ("ps", 1e12)
+_UNITS = {
+    "launch_overhead": _MICRO,
+    "split_overhead": _MICRO,
+    "overhead": _MICRO,
+    "cast_overhead": _MICRO,
+    "depth_time": _NANO,
+    "launch": _MICRO,
+    "window": _MICRO,
+    "cast_window": _MICRO,
+    "narrow": _MICRO,
+    "tiled_launch": _MICRO,
+    "vector_launch": _MICRO,
+    "tiled_block": _MICRO,
+    "vector_block": _MICRO,
+    "split": _MICRO,
+    "head": _NANO,
+    "expert": _NANO,
+    "element": _PICO,
+    "tiled_key": _PICO,
+    "tiled_row": _PICO,
+    "vector_key": _PICO,
+    "routing": _PICO,
+    "choice": _PICO,
+    "unit_bandwidth": ("GB/s", 1e-9),
 }
 
 
@@ -56,7 +77,7 @@ def _places(values: Mapping[Path, float]) -> Iterator[str]:
 
 
 def _value(path: Path, value: float) -> str:
-    unit = _SECONDS.get(path[-1])
+    unit = _UNITS.get(path[-1])
     if unit is None:
         return repr(float(f"{value:.6g}"))
     return f'"{float(f"{value * unit[1]:.6g}")} {unit[0]}"'

@@ -1,4 +1,4 @@
-"""Which timed matrix products do a user's files hold, and on which device?"""
+"""Which timed kernels do a user's files hold, and on which device?"""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 _LINES_NAMED = 5
 
 
-def timed_products(
+def timed_kernels(
     paths: Sequence[str],
     device: str | None = None,
     *,
+    kinds: Sequence[str] = (GEMM.name,),
     only: str | None = None,
     overrides: Sequence[str | Path] = (),
 ) -> tuple[list[KernelRow], Mapping[str, Any], list[str]]:
     """Return the rows, the fields of their device, and what is wrong with lines left out.
 
     Args:
-        paths: CSV files with `m`, `n`, `k`, `dtype` and `latency_us`, and perhaps `system`.
+        paths: CSV files with `latency_us`, the columns of a kind, and perhaps `system`.
         device: The device, or a system of it; may be left out where all rows say the same one.
+        kinds: The kinds that are wanted.
         only: Take only the rows whose `system` contains this.
         overrides: User files or directories that add to the catalog or change it.
 
@@ -42,8 +44,8 @@ def timed_products(
                 continue
             if not isinstance(row, KernelRow):
                 wrong.append(f"{path}, line {row.line}: {row.reason}")
-            elif row.kind != GEMM.name:
-                message = f"{path}: got rows of {row.kind}; allowed: matrix products"
+            elif row.kind not in kinds:
+                message = f"{path}: got rows of {row.kind}; allowed: {', '.join(kinds)}"
                 raise InvalidError(message)
             else:
                 found.append(row)

@@ -9,6 +9,12 @@ if TYPE_CHECKING:
 
     from scalewright.cli.verb import Verbs
 
+_KINDS = {
+    "gemm": ("gemm",),
+    "attention": ("attention_prefill", "attention_decode"),
+    "moe": ("moe",),
+}
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
@@ -17,19 +23,20 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "what",
-        choices=("nccl", "gemm"),
-        help="what was measured: collectives by nccl-tests, or matrix products",
+        choices=("nccl", "gemm", "attention", "moe"),
+        help="what was measured: collectives by nccl-tests, matrix products, attention of prompts "
+        "and of new tokens, or experts of a mixture",
     )
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
-        help="what nccl-tests or rccl-tests printed, or CSV (gemm: m, n, k, dtype, latency_us)",
+        help="what nccl-tests or rccl-tests printed, or CSV of timed kernels",
     )
     parser.add_argument(
         "--system",
         metavar="NAME|FILE",
-        help="catalog name or TOML file; of gemm also a device, where the rows do not say it",
+        help="catalog name or TOML file; of kernels also a device, where the rows do not say it",
     )
     parser.add_argument(
         "--level", metavar="NAME", help="level to fit (the outermost that the rows cross)"
@@ -60,7 +67,7 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read the files, fit, write the override and show what was found."""
-    return _products(options) if options.what == "gemm" else _collectives(options)
+    return _collectives(options) if options.what == "nccl" else _kernels(options)
 
 
 def _collectives(options: argparse.Namespace) -> int:
@@ -107,10 +114,10 @@ def _collectives(options: argparse.Namespace) -> int:
     return 0
 
 
-def _products(options: argparse.Namespace) -> int:
+def _kernels(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from scalewright.calibration import calibrate_products, timed_products
+    from scalewright.calibration import calibrate_products, calibrate_serving, timed_kernels
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.planning import stamp
@@ -119,11 +126,16 @@ def _products(options: argparse.Namespace) -> int:
         if getattr(options, name):
             message = f"--{name.replace('_', '-')}: got one; allowed: only of collectives"
             raise InvalidError(message)
-    rows, device, wrong = timed_products(
-        options.files, options.system, only=options.only, overrides=options.catalog
+    rows, device, wrong = timed_kernels(
+        options.files,
+        options.system,
+        kinds=_KINDS[options.what],
+        only=options.only,
+        overrides=options.catalog,
     )
+    fit = calibrate_products if options.what == "gemm" else calibrate_serving
     with progress_bar("fitting") as progress:
-        found = calibrate_products(rows, device, progress)
+        found = fit(rows, device, progress)
     if options.out:
         Path(options.out).write_text(found.override, encoding="utf-8")
     answer = found.to_dict()
@@ -132,10 +144,11 @@ def _products(options: argparse.Namespace) -> int:
 
         show_json({**stamp(options.catalog), **answer, "left_out": wrong})
         return 0
-    from scalewright.report import console, show_product_calibration
+    from scalewright.report import console, show_product_calibration, show_serving_calibration
 
     screen = console()
-    show_product_calibration(answer, wrong, screen)
+    show = show_product_calibration if options.what == "gemm" else show_serving_calibration
+    show(answer, wrong, screen)
     screen.print()
     if options.out:
         screen.print(f"written: {options.out}; take it with --catalog {options.out}")

@@ -16,6 +16,7 @@ from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
 from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
+from scalewright.report.serving_calibration import show_serving_calibration
 from scalewright.report.step import show_simulated_step
 from scalewright.report.unlike import show_unlike
 from scalewright.report.why_not import show_why_not
@@ -42,6 +43,7 @@ __all__ = [
     "show_search",
     "show_sensitivity",
     "show_serving",
+    "show_serving_calibration",
     "show_simulated_step",
     "show_unlike",
     "show_why_not",

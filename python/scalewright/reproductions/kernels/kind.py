@@ -27,6 +27,8 @@ class Shape:
     """The shape."""
     work: float
     """What orders rows by size before every third is held out."""
+    kind: str | None = None
+    """As the book shows it, where one header holds rows of several kinds."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Kind:
     """A header with all of these columns and a time holds rows of the kind."""
     shape: Callable[[Mapping[str, str]], Shape]
     """Reads a row's cells by column; raises InvalidError where one cannot be."""
+    files: tuple[str, ...] = ()
+    """Names of its files of rows, where that is not its own."""
 
 
 def count(field: str, cells: Mapping[str, str], usual: float | None = None) -> float:

@@ -84,7 +84,12 @@ def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | Unread]:
     folder = built_in_root()
     for part in FOLDER:
         folder = folder / part
-    return [row for kind in kinds for row in _rows(folder / f"{kind.name}.csv")]
+    return [
+        row
+        for kind in kinds
+        for name in kind.files or (kind.name,)
+        for row in _rows(folder / f"{name}.csv")
+    ]
 
 
 def read(path: str | Path) -> list[KernelRow | Unread]:
@@ -151,12 +156,13 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
 
 
 def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
+    shape = kind.shape(cells)
     return KernelRow(
         file=file,
         line=line,
-        kind=kind.name,
+        kind=shape.kind or kind.name,
         system=cells.get("system", ""),
-        shape=kind.shape(cells),
+        shape=shape,
         time_s=number("latency_us", cells.get("time_us", "")) * _MICRO,
         source=cells.get("source", ""),
     )
