@@ -308,6 +308,8 @@ impl Walk<'_> {
             ("backward_efficiency", &mut model.backward_efficiency, SHARE),
             ("score_overhead", &mut model.score_overhead, ELEMENTS),
             ("key_overhead", &mut model.key_overhead, ELEMENTS),
+            ("tail", &mut model.tail, PART),
+            ("wide", &mut model.wide, PART),
         ] {
             self.number(format_args!("device.attention.{name}"), number, sort);
         }

@@ -97,7 +97,7 @@ impl Default for AttentionModel {
             forward_efficiency: 0.6,
             backward_efficiency: 0.5,
             score_overhead: 10.0,
-            key_overhead: 128.0,
+            key_overhead: 64.0,
             tail: 0.5,
             wide: 1.0,
         }

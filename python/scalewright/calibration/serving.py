@@ -138,7 +138,7 @@ def _fitted(
     import numpy as np
 
     rows = sorted(rows, key=lambda row: (row.shape.work, row.line))
-    bounds = constants(path)
+    bounds = constants(path, [row.shape for row in rows])
     held = np.array([(row.file, row.line) in apart for row in rows], dtype=np.bool_)
     places = np.flatnonzero(~held)
     least = _ROWS_A_CONSTANT * len(bounds)
@@ -157,7 +157,7 @@ def _fitted(
         ends = np.log([(low, high) for _, low, high in bounds.values()])
         return Search(bench.errors, ends[:, 0], ends[:, 1]).best(first, more)
 
-    first = [np.log([start[place] for place in bounds]) for start in starts(path)]
+    first = [np.log([start[place] for place in bounds]) for start in starts(path, bounds)]
     values = searched(~held, first, more=2)
     rounded = np.array([float(f"{value:.{_DIGITS}g}") for value in np.exp(values).tolist()])
     everything = _Bench(rows, device, list(bounds))

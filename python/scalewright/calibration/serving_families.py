@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from scalewright.reproductions.kernels.kind import Shape
 
     Path = tuple[str, ...]
     Bounds = tuple[float, float, float]
@@ -68,6 +70,7 @@ _OTHER_STARTS: dict[str, tuple[dict[str, float], ...]] = {
     ),
     "experts": ({"tile_overhead": 10.0, "launch": 4e-5}, {"efficiency": 0.3}),
 }
+_NARROW, _WIDE = 64.0, 192.0
 _NARROWER = ("fp8", "int8", "nvfp4", "mxfp8")
 
 
@@ -80,8 +83,38 @@ def table(request: Mapping[str, Any]) -> Path:
     return (kernel, "fp8" if stored in _NARROWER else "bf16")
 
 
-def constants(path: Path) -> dict[Path, Bounds]:
-    """List the constants of a table: start, least and most by path."""
+def constants(path: Path, shapes: Sequence[Shape]) -> dict[Path, Bounds]:
+    """List the constants of a table that some shapes tell: start, least and most by path."""
+    untold = _untold(shapes) if path[0] == "prefill" else set[str]()
+    return {place: bounds for place, bounds in _all(path).items() if place[-1] not in untold}
+
+
+def _untold(shapes: Sequence[Shape]) -> set[str]:
+    """Name the constants of prefill that have no rows, or none without them beside."""
+    widths = {shape.numbers["head_dim"] for shape in shapes}
+    windows = {
+        _cast(shape.request)
+        for shape in shapes
+        if 0.0 < shape.numbers["window"] < shape.numbers["queries"] + shape.numbers["cached"]
+    }
+    told = {
+        # the exponential's part shows where widths differ
+        "score_overhead": len(widths) > 1,
+        "wide": min(widths) <= _WIDE < max(widths),
+        "narrow": min(widths) <= _NARROW < max(widths),
+        "window": False in windows,
+        "cast_window": True in windows,
+        "cast": len({_cast(shape.request) for shape in shapes}) > 1,
+    }
+    return {name for name, some in told.items() if not some}
+
+
+def _cast(request: Mapping[str, Any]) -> bool:
+    """Say whether keys are kept in a narrower format than queries."""
+    return request["cache"] in _NARROWER and request["queries"] not in _NARROWER
+
+
+def _all(path: Path) -> dict[Path, Bounds]:
     kernel, family = path
     if kernel == "prefill":
         # the products of bf16 are those of training
@@ -93,9 +126,8 @@ def constants(path: Path) -> dict[Path, Bounds]:
     return {(*path, name): bounds for name, bounds in own.items()}
 
 
-def starts(path: Path) -> list[dict[Path, float]]:
-    """List where fits of a table start."""
-    bounds = constants(path)
+def starts(path: Path, bounds: Mapping[Path, Bounds]) -> list[dict[Path, float]]:
+    """List where fits of some constants of a table start."""
     first = {place: start for place, (start, _, _) in bounds.items()}
     return [
         first,

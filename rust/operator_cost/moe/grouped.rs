@@ -77,7 +77,11 @@ impl TimedExperts {
             return Ok(KernelCost::default());
         }
         let usual = ExpertModel::default();
-        let model = device.experts.get(&self.rows).unwrap_or(&usual);
+        let family = match self.rows {
+            Dtype::Fp16 => Dtype::Bf16,
+            other => other,
+        };
+        let model = device.experts.get(&family).unwrap_or(&usual);
         let routing = Routing {
             tokens: tokens.ceil(),
             topk,

@@ -2,9 +2,7 @@
 
 /// Rows of the tiles that a grouped product may take.
 pub(super) const TILE_ROWS: [f64; 5] = [8.0, 16.0, 32.0, 64.0, 128.0];
-/// Draws whose figures are averaged: a skewed load is random, its price should not be.
-const DRAWS: u32 = 4;
-/// Multiplier and increment of the generator (Knuth, MMIX), and its first state.
+/// Multiplier and increment of the shuffle's generator (Knuth, MMIX), and its first state.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
 const INCREMENT: u64 = 1_442_695_040_888_963_407;
 const SEED: u64 = 12_345;
@@ -50,26 +48,21 @@ impl Loads {
     /// Loads drawn from a truncated power law, on the device that gets most.
     ///
     /// ```text
-    /// x = ((b^(1-s) - a^(1-s)) u + a^(1-s))^(1/(1-s)),  u uniform on 0..1
+    /// x = ((b^(1-s) - a^(1-s)) u + a^(1-s))^(1/(1-s)),  u = (i + 1/2) / E,  i = 0 .. E-1
     /// ```
     ///
     /// s: `skew`; a, b: 1 and 0.8 of the tokens, or 0.01 and 2 where there are fewer choices than
     /// experts. The draws are scaled to all choices, rounded, held to the tokens there are, and what is left
     /// goes device by device to the expert with least (or comes from the one with most). This is how
-    /// aiconfigurator 0.12.0 (Apache-2.0), `collector/helper.py`, draws the loads of its rows; here the
-    /// draws come from a fixed sequence, so that equal questions have equal answers.
+    /// aiconfigurator 0.12.0 (Apache-2.0), `collector/helper.py`, draws the loads of its rows, u at random;
+    /// here u are the middles of equal shares, dealt to experts by a fixed shuffle, so that equal
+    /// questions have equal answers.
     pub(super) fn skewed(routing: Routing, skew: f64) -> Self {
-        let mut state = SEED;
-        let mut sum = Self::default();
-        for _ in 0..DRAWS {
-            let loads = draw(routing, skew, &mut state);
-            let mut one = Self::default();
-            for load in loads {
-                one.add(load, 1.0);
-            }
-            sum = sum.plus(one);
+        let mut loads = Self::default();
+        for load in drawn(routing, skew) {
+            loads.add(load, 1.0);
         }
-        sum.scaled(1.0 / f64::from(DRAWS))
+        loads
     }
 
     /// Adds `count` experts of `load` rows each.
@@ -82,37 +75,22 @@ impl Loads {
             *tiles += (load / rows).ceil() * count;
         }
     }
-
-    fn plus(mut self, other: Self) -> Self {
-        self.rows += other.rows;
-        self.hit += other.hit;
-        for (tiles, more) in self.tiles.iter_mut().zip(other.tiles) {
-            *tiles += more;
-        }
-        self
-    }
-
-    fn scaled(mut self, factor: f64) -> Self {
-        self.rows *= factor;
-        self.hit *= factor;
-        for tiles in &mut self.tiles {
-            *tiles *= factor;
-        }
-        self
-    }
 }
 
-/// One draw: the rows of each expert on the device that gets most.
-fn draw(routing: Routing, skew: f64, state: &mut u64) -> Vec<f64> {
+/// The rows of each expert on the device that gets most.
+fn drawn(routing: Routing, skew: f64) -> Vec<f64> {
     let choices = routing.tokens * routing.topk;
     let (least, most) = if choices > routing.experts {
         (1.0, (routing.tokens * LARGEST_SHARE).max(1.0))
     } else {
         FEW_LIMITS
     };
+    // one draw in each of as many equal shares of the law, dealt to experts by chance
     let mut loads: Vec<f64> = (0..whole(routing.experts))
-        .map(|_| power_law(uniform(state), skew, least, most))
+        .map(|place| (f64::from(place) + 0.5) / routing.experts)
+        .map(|share| power_law(share, skew, least, most))
         .collect();
+    shuffle(&mut loads);
     let scale = choices / loads.iter().sum::<f64>();
     for load in &mut loads {
         *load = (*load * scale).round().min(routing.tokens);
@@ -141,10 +119,15 @@ fn whole(count: f64) -> u16 {
         .unwrap_or(u16::MAX)
 }
 
-/// The next number of the sequence, from 0 up to 1.
-fn uniform(state: &mut u64) -> f64 {
-    *state = state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
-    (*state >> 11) as f64 / (1_u64 << 53) as f64
+/// Deals numbers to places, always in the same way (Fisher and Yates).
+fn shuffle(loads: &mut [f64]) {
+    let mut state = SEED;
+    for place in (1..loads.len()).rev() {
+        state = state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+        // the high bits are the ones that look random
+        let chosen = (state >> 33) % (place as u64 + 1);
+        loads.swap(place, usize::try_from(chosen).unwrap_or(place));
+    }
 }
 
 fn power_law(share: f64, skew: f64, least: f64, most: f64) -> f64 {
@@ -240,14 +223,8 @@ mod tests {
             experts: 8.0,
             ranks: 2.0,
         };
-        let mut state = SEED;
-        for _ in 0..20 {
-            let loads = draw(routing, 1.2, &mut state);
-            assert!(
-                loads.iter().all(|&l| (0.0..=10.0).contains(&l)),
-                "{loads:?}"
-            );
-        }
+        let loads = drawn(routing, 1.2);
+        assert!(loads.iter().all(|&l| (0.0..=10.0).contains(&l)));
     }
 
     #[test]

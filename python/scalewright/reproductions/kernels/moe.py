@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _FILE = ("published", "kernels", "moe_models.csv")
 _SKEWED = "power_law_"
 _MOST_SKEW = 4.0
+_MOST_EXPERTS = 4096
 # format of the rows that the products read and bytes of a weight, block scales included: 4 bits
 # with 8 of scale for 32 (OCP MX 1.0) or 16 (NVFP4), 16 for 128 (AWQ)
 _FORMATS: dict[str, dict[str, Any]] = {
@@ -48,6 +49,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         raise InvalidError(message)
     numbers = {name: count(field, cells) for name, field in _COUNTS.items()}
     numbers |= {name: count(field, cells, 1.0) for name, field in _PARALLEL.items()}
+    _check(numbers)
     numbers["skew"] = _skew(cells.get("distribution", ""))
     request = {
         "kernel": "experts",
@@ -58,6 +60,24 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     work = numbers["tokens"] * numbers["topk"] * numbers["hidden"] * numbers["intermediate"]
     work /= numbers["tensor_parallel"] * numbers["expert_parallel"]
     return Shape(spelt, request, numbers, work)
+
+
+def _check(numbers: Mapping[str, float]) -> None:
+    """Refuse what the engine would, so that other rows still run."""
+    experts = numbers["experts"]
+    for name, field, allowed, fits in (
+        ("experts", "num_experts", f"up to {_MOST_EXPERTS}", experts <= _MOST_EXPERTS),
+        ("topk", "topk", "at most num_experts", numbers["topk"] <= experts),
+        (
+            "expert_parallel",
+            "moe_ep_size",
+            "a divisor of num_experts",
+            experts % numbers["expert_parallel"] == 0.0,
+        ),
+    ):
+        if not fits:
+            message = f"{field}: got {numbers[name]:.0f}; allowed: {allowed}"
+            raise InvalidError(message)
 
 
 def _skew(text: str) -> float:
