@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from scalewright.calibration.constants import Constant
+    from scalewright.calibration.fitting import Problem
 
     Vector = NDArray[float64]
     Flags = NDArray[bool_]
@@ -39,9 +40,9 @@ class ProductCalibration:
     device: str
     files: tuple[str, ...]
     families: tuple[dict[str, Any], ...]
-    """By family: `table`, `dtypes`, `rows` (fitted, held_out), `constants` (name, before, after) and
-    `errors`: `held_out`, `fitted` and `cross_validation`, each row of the fitted ones predicted with
-    constants that are fitted to the others' folds."""
+    """By family: `table`, `dtypes`, `rows` (fitted, held_out), `constants` (name, before, after)
+    and `errors`: `held_out`, `fitted` and `cross_validation`: each fold of the fitted rows with
+    constants that are fitted to the others."""
     override: str
     """The TOML text of the override."""
 
@@ -197,21 +198,26 @@ def _trial(
     chosen: Flags,
     fixed: Values,
 ) -> tuple[float, Values, Vector]:
+    import numpy as np
+
     from scalewright.calibration.fitting import best
 
     problem = _problem(rows, with_values(device, fixed), kind, chosen)
-    values = best(problem, [problem.start], lambda _done, _total: None)
+    starts = [np.log(start) for start in kind.starts]
+    values = best(problem, starts, lambda _done, _total: None)
     return problem.loss(values), fixed, values
 
 
-def _problem(rows: Sequence[KernelRow], device: dict[str, Any], kind: Family, chosen: Flags) -> Any:
+def _problem(
+    rows: Sequence[KernelRow], device: dict[str, Any], kind: Family, chosen: Flags
+) -> Problem:
     import numpy as np
 
     from scalewright.calibration.fitting import Problem
 
     bench = _Bench([row for row, fits in zip(rows, chosen, strict=True) if fits], device, kind)
     bounds = _bounds(kind.constants)
-    return Problem(bench.errors, np.log(kind.start), bounds)
+    return Problem(bench.errors, np.log(kind.starts[0]), bounds)
 
 
 def _bounds(constants: Sequence[Constant]) -> tuple[Vector, Vector]:
@@ -266,11 +272,11 @@ def _errors(ratios: Vector, measured: Vector) -> dict[str, Any]:
     }
 
 
-def _before(device: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+def _before(device: Mapping[str, Any], path: tuple[str, ...]) -> object:
     value: Any = device
     for key in path:
-        value = value.get(key) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return value  # pyright: ignore[reportUnknownVariableType]
+        value = value.get(key, {})
+    return None if value == {} else value
 
 
 def _source(line: Mapping[str, Any], files: Sequence[str]) -> str:
