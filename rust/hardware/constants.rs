@@ -68,12 +68,13 @@ type Sort = (&'static str, Kind);
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
 
 /// The formats of products that a step may run, as `workload::Precision` names them.
-const MULTIPLIED: [Dtype; 5] = [
+const MULTIPLIED: [Dtype; 6] = [
     Dtype::Fp32,
     Dtype::Bf16,
     Dtype::Fp16,
     Dtype::Fp8,
     Dtype::Mxfp8,
+    Dtype::Nvfp4,
 ];
 
 const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
