@@ -68,12 +68,13 @@ type Sort = (&'static str, Kind);
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
 
 /// The formats of products that a step may run, as `workload::Precision` names them.
-const MULTIPLIED: [Dtype; 5] = [
+const MULTIPLIED: [Dtype; 6] = [
     Dtype::Fp32,
     Dtype::Bf16,
     Dtype::Fp16,
     Dtype::Fp8,
     Dtype::Mxfp8,
+    Dtype::Nvfp4,
 ];
 
 const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
@@ -268,20 +269,19 @@ impl Walk<'_> {
             let name = format_args!("device.matmul.efficiency.other");
             self.number(name, &mut model.default_efficiency, SHARE);
         }
-        let base = [model.tile_overhead, model.depth_overhead, model.throttle];
-        let names = [
-            ("tile_overhead", ELEMENTS),
-            ("depth_overhead", ELEMENTS),
-            ("throttle", PART),
+        let plain = [
+            ("tile_overhead", model.tile_overhead, ELEMENTS),
+            ("depth_overhead", model.depth_overhead, ELEMENTS),
+            ("throttle", model.throttle, PART),
+            ("store_cost", model.store_cost, PART),
         ];
         let times = [
             ("throttle_time", model.throttle_time, GRACE),
             ("split_overhead", model.split_overhead, SECONDS),
             ("depth_time", model.depth_time, SECONDS),
         ];
-        let [tile, depth, throttle] = [0, 1, 2].map(|at| {
-            let (name, sort) = names[at];
-            self.factor(format_args!("device.matmul.{name}"), base[at], sort)
+        let [tile, depth, throttle, store] = plain.map(|(name, value, sort)| {
+            self.factor(format_args!("device.matmul.{name}"), value, sort)
         });
         let [grace, split, depth_time] = times.map(|(name, time, sort)| {
             self.factor(format_args!("device.matmul.{name}"), time.value(), sort)
@@ -289,6 +289,7 @@ impl Walk<'_> {
         model.tile_overhead *= tile;
         model.depth_overhead *= depth;
         model.throttle *= throttle;
+        model.store_cost *= store;
         scale(&mut model.throttle_time, grace);
         scale(&mut model.split_overhead, split);
         scale(&mut model.depth_time, depth_time);
@@ -296,6 +297,7 @@ impl Walk<'_> {
             family.tile_overhead *= tile;
             family.depth_overhead *= depth;
             family.throttle *= throttle;
+            family.store_cost *= store;
             scale(&mut family.throttle_time, grace);
             scale(&mut family.split_overhead, split);
             scale(&mut family.depth_time, depth_time);

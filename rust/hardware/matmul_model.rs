@@ -32,7 +32,11 @@ pub struct MatmulModel {
     /// Share of the pin rate of main memory that operands of products reach; absent: as streaming
     /// kernels, the tier's own.
     pub memory_efficiency: Option<f64>,
-    /// Share of the cache that holds operands which the kernel before has touched.
+    /// How many times its bytes a result costs to write: the units write it when they are done with a
+    /// tile, and memory turns from reads to writes.
+    pub store_cost: f64,
+    /// Share of the cache that holds operands which the kernel before has touched; held fixed in the
+    /// fits.
     pub cache_share: f64,
     /// Share of the cache's rate that operands of products reach; absent: the tier's own.
     pub cache_efficiency: Option<f64>,
@@ -64,6 +68,8 @@ pub struct ProductModel {
     /// See `MatmulModel`.
     pub memory_efficiency: Option<f64>,
     /// See `MatmulModel`.
+    pub store_cost: f64,
+    /// See `MatmulModel`.
     pub cache_share: f64,
     /// See `MatmulModel`.
     pub cache_efficiency: Option<f64>,
@@ -92,6 +98,7 @@ impl Default for MatmulModel {
             throttle_time: usual.throttle_time,
             split_overhead: usual.split_overhead,
             memory_efficiency: None,
+            store_cost: usual.store_cost,
             cache_share: usual.cache_share,
             cache_efficiency: None,
             families: BTreeMap::new(),
@@ -111,7 +118,8 @@ impl Default for ProductModel {
             throttle_time: Seconds::new(1.0e-3),
             split_overhead: Seconds::new(2.0e-6),
             memory_efficiency: None,
-            cache_share: 0.5,
+            store_cost: 1.0,
+            cache_share: 0.6,
             cache_efficiency: None,
             least_rows: 64.0,
             overhead: Seconds::ZERO,
@@ -169,6 +177,7 @@ impl MatmulModel {
             throttle_time: self.throttle_time,
             split_overhead: self.split_overhead,
             memory_efficiency: self.memory_efficiency,
+            store_cost: self.store_cost,
             cache_share: self.cache_share,
             cache_efficiency: self.cache_efficiency,
             ..ProductModel::default()
@@ -223,6 +232,13 @@ impl ProductModel {
                 at("least_rows"),
                 self.least_rows,
                 "16 to 64",
+            ));
+        }
+        if !(1.0..=100.0).contains(&self.store_cost) {
+            return Err(Error::invalid(
+                at("store_cost"),
+                self.store_cost,
+                "1 to 100",
             ));
         }
         positive(&at("throttle_time"), self.throttle_time.value())

@@ -79,7 +79,7 @@ struct Engine {
 /// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and 1 if it is less
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
-/// t_memory = (A + C) t(A + B + C) + B t(A + c B + C)
+/// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C)
 /// t(S)   = x / r_main + (1 - x) / r_cache,   x = (S - R) / R between 0 and 1
 /// ```
 ///
@@ -87,7 +87,7 @@ struct Engine {
 /// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
 /// grow as 1/tm + 1/tn); `t_k`: `depth_time`, s; d: `throttle`; `t_d`: `throttle_time`, s; o: `overhead`, s.
 /// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
-/// pass before it is used again; r: rates that operands reach, bytes/s. A set that fits stays from one
+/// pass before it is used again; v: `store_cost`; r: rates that operands reach, bytes/s. A set that fits stays from one
 /// kernel to the next; one of twice the size has been evicted when it is read again.
 /// Compute and traffic overlap, but not perfectly: they add in squares. A split adds its partial sums
 /// and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
@@ -105,15 +105,16 @@ pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
     let right = Bytes::new(batch * k * n * product.weights.bytes());
     let result = Bytes::new(outputs * product.output_bytes);
     let supply = Supply::new(&model, device);
-    let often = supply.moved(left + result, left + right + result + product.beside);
     let rest = left + result + product.beside;
-    let rarely = supply.moved(right, rest + right * product.copies);
-    let memory = often.time + rarely.time;
+    let read = supply.moved(left, rest + right);
+    let weights = supply.moved(right, rest + right * product.copies);
+    let stored = supply.moved(result, rest + right);
+    let memory = read.time + weights.time + stored.time * model.store_cost;
     let engine = Engine::new(product, model, device).time();
     KernelCost {
         time: Seconds::new(engine.hypot(memory.value())) + device.launch_overhead + model.overhead,
         flops,
-        traffic: often.traffic + rarely.traffic,
+        traffic: read.traffic + weights.traffic + stored.traffic,
     }
 }
 

@@ -1,7 +1,8 @@
 """Which constants of a device do timed matrix products in one family of formats tell?
 
-`throttle_time` stays at 1 ms: no kernel of a table tells it apart from `throttle`. Rows of formats
-that the catalog lists as no family share the constants of `matmul` itself, and tell the launch.
+Rows of formats that the catalog lists as no family share the constants of `matmul` itself, and tell
+what a launch takes. Two stay as they are: `throttle_time`, which no table tells apart from
+`throttle`, and `cache_share`.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ _NARROW, _WIDE = 16.0, 64.0
 _COMMON: dict[str, tuple[float, float, float]] = {
     "tile_overhead": (8.0, 0.1, 400.0),
     "depth_overhead": (200.0, 1.0, 4000.0),
-    "depth_time": (3e-10, 1e-12, 1e-8),
+    "depth_time": (1e-9, 1e-12, 1e-8),
     "split_overhead": (3e-6, 1e-7, 1e-3),
     "throttle": (0.1, 1e-4, 2.0),
     "memory_efficiency": (0.85, 0.3, 1.0),
-    "cache_share": (0.5, 0.01, 1.0),
+    "store_cost": (1.2, 1.0, 5.0),
     "cache_efficiency": (0.4, 0.05, 1.0),
 }
+_WHOLE = {"split_overhead": 5e-5, "depth_time": 1.5e-9}
 _SECONDS = {"depth_time", "split_overhead", "overhead", "cast_overhead", "launch_overhead"}
 _EFFICIENCY = (0.8, 0.05, 1.0)
 _LAUNCH = (3e-6, 5e-7, 3e-5)
@@ -42,7 +44,7 @@ class Family:
     name: str
     """The table of the device that holds them, as `matmul.families.fp8`."""
     constants: tuple[Constant, ...]
-    start: tuple[float, ...]
+    starts: tuple[tuple[float, ...], ...]
     fixed: tuple[tuple[Constant, tuple[float, ...]], ...]
     """Constants that are no numbers to descend on, with the values to be tried."""
 
@@ -74,7 +76,11 @@ def family(requests: Sequence[Mapping[str, Any]]) -> Family:
         rows = Constant((*path, "least_rows"), _NARROW, _WIDE)
         fixed = ((rows, (_WIDE, _NARROW)),)
     every = [*shares, *found, *extra]
-    return Family(".".join(path), tuple(c for c, _ in every), tuple(s for _, s in every), fixed)
+    constants = tuple(constant for constant, _ in every)
+    usual = tuple(start for _, start in every)
+    # a library that splits no depth looks unlike one that does so at a small cost
+    whole = tuple(_WHOLE.get(c.path[-1], start) for c, start in every)
+    return Family(".".join(path), constants, (usual, whole), fixed)
 
 
 def table(request: Mapping[str, Any]) -> tuple[str, ...]:

@@ -52,6 +52,9 @@ def add(verbs: Verbs) -> None:
         metavar="DIR|FILE",
         help="your own entries, where rows are collectives or kernels",
     )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the held-out errors of kernels as Markdown"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
 
@@ -63,9 +66,12 @@ def run(options: argparse.Namespace) -> int:
 
     if options.pattern == _KERNELS or (options.rows is not None and holds_kernels(options.rows)):
         return _kernels(options)
-    if options.within is not None:
+    if options.markdown or options.within is not None:
         from scalewright.errors import InvalidError
 
+        if options.markdown:
+            message = "--markdown: got it; allowed: only of kernels"
+            raise InvalidError(message)
         message = f"pattern: got a second one, '{options.within}'; allowed: only after 'kernels'"
         raise InvalidError(message)
     if options.rows is None and options.pattern in {_SCHEDULES, _PLACEMENT}:
@@ -107,6 +113,7 @@ def _collectives(options: argparse.Namespace) -> int:
 
 def _kernels(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar
+    from scalewright.reproductions.kernels import markdown
     from scalewright.reproductions.kernels import run as reproduced
 
     pattern = options.within if options.pattern == _KERNELS else options.pattern
@@ -114,6 +121,9 @@ def _kernels(options: argparse.Namespace) -> int:
         result = reproduced(
             pattern, options.rows, options.system, overrides=options.catalog, progress=progress
         )
+    if options.markdown:
+        print(markdown(result))
+        return 0
     return _shown(result, options)
 
 

@@ -2,6 +2,6 @@
 
 from scalewright.reproductions.kernels.comparing import run, summary
 from scalewright.reproductions.kernels.rows import holds_kernels
-from scalewright.reproductions.kernels.showing import show
+from scalewright.reproductions.kernels.showing import markdown, show
 
-__all__ = ["holds_kernels", "run", "show", "summary"]
+__all__ = ["holds_kernels", "markdown", "run", "show", "summary"]

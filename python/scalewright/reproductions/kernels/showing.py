@@ -70,3 +70,18 @@ def _cells(figures: Result) -> list[str]:
         str(figures["brief_rows"] or ""),
         share("brief_share_within_1_5"),
     ]
+
+
+def markdown(result: Result) -> str:
+    """Return the errors on held-out rows as a Markdown table."""
+    lines = [
+        f"| {' | '.join(('kind', 'device', 'format', *_FIGURES))} |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    summary = result["summary"]
+    held_out = [line for line in summary["by_kernel"] if line["part"] == "held_out"]
+    every = {"kind": "all", "device": "", "dtype": "", **summary["by_part"]["held_out"]}
+    for line in [*held_out, every]:
+        names = (line["kind"], line["device"], line["dtype"])
+        lines.append(f"| {' | '.join([*names, *_cells(line)])} |")
+    return "\n".join(lines)
