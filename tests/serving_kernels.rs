@@ -2,18 +2,22 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the lints' own exemption ends at test functions
 
-mod worlds;
-
 use proptest::prelude::*;
 use scalewright::hardware::Device;
 use scalewright::operator_cost::{KernelCost, Timed, TimedDecode, TimedExperts, TimedPrefill};
 use scalewright::units::Dtype;
 
+/// A device of the catalog.
+fn catalog(name: &str) -> Device {
+    let path = format!("python/scalewright/catalog/devices/{name}.toml");
+    toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
 fn devices() -> impl Strategy<Value = Device> {
     prop_oneof![
-        Just(worlds::a100()),
-        Just(worlds::h100()),
-        Just(worlds::b200()),
+        Just(catalog("a100-sxm-80gb")),
+        Just(catalog("h100-sxm")),
+        Just(catalog("b200-sxm")),
         // the library may take a slower kernel where few blocks run: laws hold within one kernel
     ]
     .prop_map(|mut device| {
@@ -216,7 +220,7 @@ fn experts_that_cannot_be_are_refused_by_name() {
         gated: true,
         warm: false,
     });
-    let device = worlds::h100();
+    let device = catalog("h100-sxm");
     for (at, wrong, named) in [
         (3, 300.0, "topk"),
         (4, 0.0, "experts"),
@@ -234,7 +238,7 @@ fn experts_that_cannot_be_are_refused_by_name() {
 
 #[test]
 fn a_device_without_tables_of_its_own_gets_the_usual_ones() {
-    let mut device = worlds::h100();
+    let mut device = catalog("h100-sxm");
     device.decode.clear();
     device.prefill.clear();
     device.experts.clear();

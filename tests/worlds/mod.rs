@@ -89,8 +89,9 @@ pub fn a100() -> Device {
                    "depth_overhead": 170.9, "depth_time": "1.0 ns", "throttle": 0.07688,
                    "split_overhead": "2.145 us", "memory_efficiency": 0.8667, "store_cost": 1.0,
                    "cache_efficiency": 0.294},
-        "attention": {"forward_efficiency": 0.481, "backward_efficiency": 0.41,
-                      "score_overhead": 0, "key_overhead": 42}}"#,
+        "attention": {"forward_efficiency": 0.575, "backward_efficiency": 0.449,
+                      "score_overhead": 20.0, "key_overhead": 32.6,
+                      "tail": 0.505}}"#,
     )
 }
 
@@ -110,8 +111,9 @@ pub fn h100() -> Device {
                    "depth_overhead": 133.1, "depth_time": "1.0 ns", "throttle": 0.1765,
                    "split_overhead": "2.602 us", "memory_efficiency": 0.8467, "store_cost": 1.0,
                    "cache_efficiency": 0.6674},
-        "attention": {"forward_efficiency": 0.76, "backward_efficiency": 0.65,
-                      "score_overhead": 40, "key_overhead": 319}}"#,
+        "attention": {"forward_efficiency": 0.991, "backward_efficiency": 0.705,
+                      "score_overhead": 81.8, "key_overhead": 92.6,
+                      "tail": 0.595, "wide": 1.11}}"#,
     )
 }
 
@@ -131,8 +133,9 @@ pub fn b200() -> Device {
                    "depth_overhead": 8.868, "depth_time": "1.002 ns", "throttle": 0.2959,
                    "split_overhead": "2.518 us", "memory_efficiency": 0.7936, "store_cost": 1.169,
                    "cache_efficiency": 0.3194},
-        "attention": {"forward_efficiency": 0.877, "backward_efficiency": 0.69,
-                      "score_overhead": 80, "key_overhead": 460}}"#,
+        "attention": {"forward_efficiency": 1.0, "backward_efficiency": 0.724,
+                      "score_overhead": 100.0, "key_overhead": 346.0,
+                      "tail": 1.21, "wide": 0.764}}"#,
     )
 }
 
@@ -152,7 +155,8 @@ pub fn gb300() -> Device {
                    "depth_overhead": 12.77, "depth_time": "0.9075 ns", "throttle": 0.07712,
                    "split_overhead": "3.013 us", "memory_efficiency": 0.7999, "store_cost": 1.089,
                    "cache_efficiency": 0.3467},
-        "attention": {"forward_efficiency": 0.987, "backward_efficiency": 0.69,
-                      "score_overhead": 60, "key_overhead": 459}}"#,
+        "attention": {"forward_efficiency": 1.0, "backward_efficiency": 0.721,
+                      "score_overhead": 76.9, "key_overhead": 231.0,
+                      "tail": 0.809, "wide": 0.817}}"#,
     )
 }
