@@ -298,20 +298,3 @@ fn products_match_held_out_measurements() {
     assert!(mean(&large) < 0.06, "large {}", mean(&large));
     assert!(mean(&all) < 0.10, "all {}", mean(&all));
 }
-
-/// Prefill kernels also rotate queries and keys and write the key cache: three passes over them.
-#[test]
-fn prefill_matches_held_out_measurements() {
-    let mut errors = Vec::new();
-    for (system, numbers, latency) in rows(include_str!("data/attention-measured.csv")) {
-        let [batch, sequence, heads, kv_heads, width] = numbers[..] else {
-            panic!("five numbers in {numbers:?}")
-        };
-        let device = named(system);
-        let fused = attention(batch * heads, batch * kv_heads, sequence, width, false);
-        let rows = batch * sequence * (heads + 2.0 * kv_heads) * width;
-        let time = seconds(fused, &device) + seconds(pass(3.0 * 2.0 * rows, 2.0), &device);
-        errors.push((time / latency - 1.0).abs());
-    }
-    assert!(mean(&errors) < 0.07, "{}", mean(&errors));
-}

@@ -28,6 +28,7 @@ __all__ = [
     "expert_buffering",
     "explain",
     "frozen_layers",
+    "kernel_times",
     "largest_model",
     "layer_relay",
     "lru_curve",
@@ -240,6 +241,14 @@ def estimate_many(
 
     Returns step times in seconds, bytes on the fullest rank, and a status by plan: 0 fits,
     1 does not fit, 2 breaks a rule (time and bytes are then infinite).
+    """
+
+def kernel_times(
+    device: str, request: str, columns: dict[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Times in seconds of kernels of one kind on one device, an element for each shape.
+
+    The JSON request holds `kernel` and its formats; one number in a column stands for all shapes.
     """
 
 def collective_times(

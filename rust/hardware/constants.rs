@@ -1,9 +1,10 @@
 //! Which numbers of a cluster does pricing read, by what name, and what is the cluster with some of them scaled?
 
 use super::cluster::Cluster;
-use super::device::{AttentionModel, Device, MatmulModel};
+use super::device::{AttentionModel, Device};
 use super::level::Level;
 use super::library::Library;
+use super::matmul_model::MatmulModel;
 use super::path::Path;
 use super::system::Host;
 use super::tier::MemoryTier;
@@ -67,12 +68,13 @@ type Sort = (&'static str, Kind);
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
 
 /// The formats of products that a step may run, as `workload::Precision` names them.
-const MULTIPLIED: [Dtype; 5] = [
+const MULTIPLIED: [Dtype; 6] = [
     Dtype::Fp32,
     Dtype::Bf16,
     Dtype::Fp16,
     Dtype::Fp8,
     Dtype::Mxfp8,
+    Dtype::Nvfp4,
 ];
 
 const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
@@ -93,7 +95,8 @@ impl Cluster {
     /// Two that act as their product alone are one constant: a bandwidth stands for bandwidth times
     /// efficiency (over oversubscription), read and written. So are those that belong together: a
     /// link's bandwidth and what channels drive of it, the start-up times of a library's protocols, a
-    /// latency and the steps that are multiples of it, latency and round trip of a wide area, window and
+    /// latency and the steps that are multiples of it, a constant of products and that of each family of
+    /// formats, latency and round trip of a wide area, window and
     /// segment of its flows. Numbers that are 0 are left out, and so are counts that are known (devices,
     /// units, channels), energy and prices, formats in which no step multiplies, and tiers and paths
     /// behind the host: plans are priced without them.
@@ -266,21 +269,39 @@ impl Walk<'_> {
             let name = format_args!("device.matmul.efficiency.other");
             self.number(name, &mut model.default_efficiency, SHARE);
         }
-        let tile = &mut model.tile_overhead;
-        self.number(format_args!("device.matmul.tile_overhead"), tile, ELEMENTS);
-        let depth = &mut model.depth_overhead;
-        let name = format_args!("device.matmul.depth_overhead");
-        self.number(name, depth, ELEMENTS);
-        let throttle = &mut model.throttle;
-        self.number(format_args!("device.matmul.throttle"), throttle, PART);
-        let time = model.throttle_time.value();
-        let name = format_args!("device.matmul.throttle_time");
-        let factor = self.factor(name, time, GRACE);
-        scale(&mut model.throttle_time, factor);
-        let split = model.split_overhead.value();
-        let name = format_args!("device.matmul.split_overhead");
-        let factor = self.factor(name, split, SECONDS);
-        scale(&mut model.split_overhead, factor);
+        let plain = [
+            ("tile_overhead", model.tile_overhead, ELEMENTS),
+            ("depth_overhead", model.depth_overhead, ELEMENTS),
+            ("throttle", model.throttle, PART),
+            ("store_cost", model.store_cost, PART),
+        ];
+        let times = [
+            ("throttle_time", model.throttle_time, GRACE),
+            ("split_overhead", model.split_overhead, SECONDS),
+            ("depth_time", model.depth_time, SECONDS),
+        ];
+        let [tile, depth, throttle, store] = plain.map(|(name, value, sort)| {
+            self.factor(format_args!("device.matmul.{name}"), value, sort)
+        });
+        let [grace, split, depth_time] = times.map(|(name, time, sort)| {
+            self.factor(format_args!("device.matmul.{name}"), time.value(), sort)
+        });
+        model.tile_overhead *= tile;
+        model.depth_overhead *= depth;
+        model.throttle *= throttle;
+        model.store_cost *= store;
+        scale(&mut model.throttle_time, grace);
+        scale(&mut model.split_overhead, split);
+        scale(&mut model.depth_time, depth_time);
+        for family in model.families.values_mut() {
+            family.tile_overhead *= tile;
+            family.depth_overhead *= depth;
+            family.throttle *= throttle;
+            family.store_cost *= store;
+            scale(&mut family.throttle_time, grace);
+            scale(&mut family.split_overhead, split);
+            scale(&mut family.depth_time, depth_time);
+        }
     }
 
     fn attention(&mut self, model: &mut AttentionModel) {
@@ -289,6 +310,8 @@ impl Walk<'_> {
             ("backward_efficiency", &mut model.backward_efficiency, SHARE),
             ("score_overhead", &mut model.score_overhead, ELEMENTS),
             ("key_overhead", &mut model.key_overhead, ELEMENTS),
+            ("tail", &mut model.tail, PART),
+            ("wide", &mut model.wide, PART),
         ] {
             self.number(format_args!("device.attention.{name}"), number, sort);
         }

@@ -1,5 +1,7 @@
 //! A device: compute engines by number format, memory tiers, launch overhead, power, area, price.
 
+use super::matmul_model::MatmulModel;
+use super::serving::{DecodeModel, ExpertModel, PrefillModel};
 use super::tier::{MemoryTier, TierKind};
 use crate::error::{Error, Result};
 use crate::units::{Bytes, Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
@@ -38,6 +40,15 @@ pub struct Device {
     /// How fused attention kernels use the matrix engine.
     #[serde(default)]
     pub attention: AttentionModel,
+    /// How prefill attention of inference runs, by format of the queries.
+    #[serde(default)]
+    pub prefill: BTreeMap<Dtype, PrefillModel>,
+    /// How decode attention runs, by format of the cache.
+    #[serde(default)]
+    pub decode: BTreeMap<Dtype, DecodeModel>,
+    /// How the experts of a mixture run in inference, by the format that their products read.
+    #[serde(default)]
+    pub experts: BTreeMap<Dtype, ExpertModel>,
     /// Compute units that collectives occupy while they run beside kernels (NCCL channels);
     /// 0 where the network moves data by itself.
     #[serde(default)]
@@ -62,45 +73,6 @@ pub struct Device {
     pub sources: BTreeMap<String, String>,
 }
 
-/// Constants of the tiled matrix-product model (see `operator_cost`).
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MatmulModel {
-    /// Units (SMs, cores) over which output tiles are spread in waves.
-    pub units: u32,
-    /// Share of the dense peak that full waves of the largest tile sustain, by number format.
-    pub efficiency: BTreeMap<Dtype, f64>,
-    /// Efficiency for formats that `efficiency` does not list.
-    pub default_efficiency: f64,
-    /// Tile edge, in elements, at which moving operands on chip costs as much as the products:
-    /// a tile of `rows` by `columns` is slowed by `1 + tile_overhead (1/rows + 1/columns)`.
-    pub tile_overhead: f64,
-    /// Depth, in elements, that filling and draining one tile costs.
-    pub depth_overhead: f64,
-    /// Share by which kernels far longer than 1 ms are slower, at the power limit, than short ones.
-    pub throttle: f64,
-    /// Length of a kernel that feels half of the throttling; held at 1 ms in the fits.
-    pub throttle_time: Seconds,
-    /// What a product whose depth is split takes beside its parts and their sums: 2 us, held fixed in
-    /// the fits.
-    pub split_overhead: Seconds,
-}
-
-impl Default for MatmulModel {
-    fn default() -> Self {
-        Self {
-            units: 1,
-            efficiency: BTreeMap::new(),
-            default_efficiency: 0.8,
-            tile_overhead: 10.0,
-            depth_overhead: 128.0,
-            throttle: 0.0,
-            throttle_time: Seconds::new(1.0e-3),
-            split_overhead: Seconds::new(2.0e-6),
-        }
-    }
-}
-
 /// Constants of the fused-attention model (see `operator_cost`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -111,8 +83,12 @@ pub struct AttentionModel {
     pub backward_efficiency: f64,
     /// Cost of the exponential of one score, as the head width whose products take as long in bf16.
     pub score_overhead: f64,
-    /// Keys that starting, masking and finishing a block of 128 queries costs.
+    /// Keys that starting and finishing a block of 128 queries costs.
     pub key_overhead: f64,
+    /// Share of the longest block that the last units wait for.
+    pub tail: f64,
+    /// What products of heads wider than 192 take, over what their flops say.
+    pub wide: f64,
 }
 
 impl Default for AttentionModel {
@@ -121,7 +97,9 @@ impl Default for AttentionModel {
             forward_efficiency: 0.6,
             backward_efficiency: 0.5,
             score_overhead: 10.0,
-            key_overhead: 128.0,
+            key_overhead: 64.0,
+            tail: 0.5,
+            wide: 1.0,
         }
     }
 }
@@ -160,19 +138,6 @@ impl Device {
         self.matrix_peak(dtype).unwrap_or(self.vector)
     }
 
-    /// Share of the peak that matrix products in `dtype` sustain.
-    pub fn matmul_efficiency(&self, dtype: Dtype) -> f64 {
-        let model = &self.matmul;
-        let own = model.efficiency.get(&dtype);
-        let ran = || {
-            self.engine_format(dtype)
-                .and_then(|d| model.efficiency.get(&d))
-        };
-        own.or_else(ran)
-            .copied()
-            .unwrap_or(model.default_efficiency)
-    }
-
     /// The format in which the matrix engine runs products in `dtype`.
     pub(super) fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
         let fallbacks: &[Dtype] = match dtype {
@@ -185,6 +150,7 @@ impl Device {
             Dtype::Fp8 => &[Dtype::Fp8],
             Dtype::Int8 => &[Dtype::Int8],
             Dtype::Nvfp4 => &[Dtype::Nvfp4],
+            Dtype::Int4 => &[Dtype::Int4],
         };
         fallbacks
             .iter()
@@ -267,33 +233,29 @@ impl Device {
             ));
         }
         self.matmul.check(&at("matmul"))?;
-        self.attention.check(&at("attention"))
-    }
-}
-
-impl MatmulModel {
-    fn check(&self, path: &str) -> Result<()> {
-        let at = |field: &str| format!("{path}.{field}");
-        positive(&at("units"), f64::from(self.units))?;
-        share(&at("default_efficiency"), self.default_efficiency)?;
-        for (dtype, value) in &self.efficiency {
-            share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
+        self.attention.check(&at("attention"))?;
+        for (dtype, model) in &self.prefill {
+            model.check(&at(&format!("prefill.{}", dtype.name())))?;
         }
-        not_negative(&at("tile_overhead"), self.tile_overhead)?;
-        not_negative(&at("depth_overhead"), self.depth_overhead)?;
-        not_negative(&at("throttle"), self.throttle)?;
-        positive(&at("throttle_time"), self.throttle_time.value())?;
-        not_negative(&at("split_overhead"), self.split_overhead.value())
+        for (dtype, model) in &self.decode {
+            model.check(&at(&format!("decode.{}", dtype.name())))?;
+        }
+        for (dtype, model) in &self.experts {
+            model.check(&at(&format!("experts.{}", dtype.name())))?;
+        }
+        Ok(())
     }
 }
 
 impl AttentionModel {
-    fn check(&self, path: &str) -> Result<()> {
+    pub(super) fn check(&self, path: &str) -> Result<()> {
         let at = |field: &str| format!("{path}.{field}");
         share(&at("forward_efficiency"), self.forward_efficiency)?;
         share(&at("backward_efficiency"), self.backward_efficiency)?;
         not_negative(&at("score_overhead"), self.score_overhead)?;
-        not_negative(&at("key_overhead"), self.key_overhead)
+        not_negative(&at("key_overhead"), self.key_overhead)?;
+        not_negative(&at("tail"), self.tail)?;
+        positive(&at("wide"), self.wide)
     }
 }
 
@@ -322,7 +284,7 @@ fn default_reserve() -> Bytes {
 }
 
 /// Refuses anything but a number of at least zero whose products stay finite.
-fn not_negative(field: &str, value: f64) -> Result<()> {
+pub(super) fn not_negative(field: &str, value: f64) -> Result<()> {
     if (0.0..=1e9).contains(&value) {
         Ok(())
     } else {

@@ -2,13 +2,15 @@
 
 use super::kernel::KernelCost;
 use super::memory::transfer;
-use crate::hardware::Device;
+use crate::hardware::{AttentionModel, Device};
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 
 /// Queries that one unit handles at a time.
-const QUERY_BLOCK: f64 = 128.0;
-/// Share of the longest block that the last units wait for.
-const TAIL: f64 = 0.5;
+pub(super) const QUERY_BLOCK: f64 = 128.0;
+/// Keys that a block computes on average and then masks: half of a square block on the diagonal.
+const MASKED: f64 = 64.0;
+/// Widest heads whose tiles fit the unit's registers and shared memory at full depth.
+const WIDEST: f64 = 192.0;
 /// Bytes of the row statistic (log-sum-exp) that the forward pass leaves for the backward one.
 const STATISTIC_BYTES: f64 = 4.0;
 /// Products of one (query, key) pair over the query width and over the value width.
@@ -26,6 +28,8 @@ pub(super) struct Pass {
     pub queries: f64,
     pub visible: f64,
     pub keys: f64,
+    /// Keys that the longest block of queries sees.
+    pub longest: f64,
     pub query_dim: f64,
     pub value_dim: f64,
     pub dtype: Dtype,
@@ -36,19 +40,21 @@ pub(super) struct Pass {
 ///
 /// ```text
 /// time    = sqrt(t_engine^2 + t_memory^2) + t_launch
-/// t_engine = blocks t_block(visible) / units + t_block(longest) / 2
-/// t_block(v) = 128 (v + k0) t_pair units,   longest = min(keys, 2 visible)
-/// t_pair  = (2 (a dq + b dv) / P + 4 x / P16) / e
+/// t_engine = max(blocks t_block(v) / units + c t_block(longest), t_block(longest))
+/// t_block(v) = 128 (v + k0) t_pair units + t_extra,   v = visible + min(64, keys - visible)
+/// t_pair  = (2 (a dq + b dv) w / P + 4 x / P16) / e
 /// ```
 ///
-/// blocks: heads times blocks of 128 queries; k0: `key_overhead`, keys; dq, dv: widths; a, b:
-/// products per pair, 1 and 1 forward, 3 and 2 backward (scores again and four gradients: 2.5 times
-/// the forward flops); P: peak of the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential
-/// of one score in equivalents of head width; e: forward or backward efficiency. The longest block
-/// is the last query block of a causal mask, which sees twice the average. Sources: Dao 2023
-/// (FlashAttention-2) sections 3.1 and 3.2; Shah et al. 2024 (FlashAttention-3) section 3.1 on the
-/// cost of exponentials. Forward constants are fitted to TensorRT-LLM prefill kernels, backward
-/// efficiencies rest on the `FlashAttention` papers: each device says which.
+/// blocks: heads times blocks of 128 queries; v: keys that a block computes, with those on the
+/// diagonal that it masks; k0: `key_overhead`, keys; dq, dv: widths; a, b: products per pair, 1 and 1
+/// forward, 3 and 2 backward (scores again and four gradients: 2.5 times the forward flops); P: peak of
+/// the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential of one score in equivalents of
+/// head width; e: forward or backward efficiency; w: `wide` for heads wider than 192, else 1; c: `tail`;
+/// `t_extra`: what inference pays in special cases, s. The longest block is the last query block of a
+/// causal mask, which sees twice the average. Sources: Dao 2023 (FlashAttention-2) sections 3.1 and 3.2;
+/// Shah et al. 2024 (FlashAttention-3) section 3.1 on the cost of exponentials. Forward constants are
+/// fitted to TensorRT-LLM prefill kernels, backward efficiencies rest on the `FlashAttention` papers: each
+/// device says which.
 pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
     let (score, value) = pass.products();
     let pairs = pass.batch_heads * pass.queries * pass.visible;
@@ -58,7 +64,7 @@ pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
         return KernelCost::default();
     }
     let moved = transfer(pass.bytes(), device);
-    let engine = pass.engine_time(per_pair, device);
+    let engine = pass.engine_time(&device.attention, 0.0, device);
     KernelCost {
         time: Seconds::new(engine.hypot(moved.time.value())) + device.launch_overhead,
         flops,
@@ -75,23 +81,29 @@ impl Pass {
         }
     }
 
-    fn engine_time(&self, flops_per_pair: f64, device: &Device) -> f64 {
-        let model = &device.attention;
+    /// Seconds on the matrix engine, where every block of queries takes `extra` seconds more.
+    pub(super) fn engine_time(&self, model: &AttentionModel, extra: f64, device: &Device) -> f64 {
         let efficiency = if self.backward {
             model.backward_efficiency
         } else {
             model.forward_efficiency
         };
-        let peak = device.engine_peak(self.dtype).value();
-        let exponent_peak = device.engine_peak(Dtype::Bf16).value();
-        let products = flops_per_pair / peak;
-        let exponentials = 4.0 * model.score_overhead / exponent_peak;
+        let wide = if self.query_dim > WIDEST {
+            model.wide
+        } else {
+            1.0
+        };
+        let (score, value) = self.products();
+        let flops = 2.0 * (score * self.query_dim + value * self.value_dim) * wide;
+        let products = flops / device.engine_peak(self.dtype).value();
+        let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
         let pair = (products + exponentials) / efficiency;
-        let block = |visible: f64| QUERY_BLOCK * (visible + model.key_overhead) * pair;
-        let blocks = self.batch_heads * (self.queries / QUERY_BLOCK).ceil();
-        let longest = self.keys.min(2.0 * self.visible);
         let units = f64::from(device.matmul.units);
-        blocks * block(self.visible) + TAIL * block(longest) * units
+        let block = |keys: f64| QUERY_BLOCK * (keys + model.key_overhead) * pair * units + extra;
+        let blocks = self.batch_heads * (self.queries / QUERY_BLOCK).ceil();
+        let computed = self.visible + MASKED.min(self.keys - self.visible).max(0.0);
+        let longest = block(self.longest);
+        (blocks * block(computed) / units + model.tail * longest).max(longest)
     }
 
     /// Queries, keys, values and output once; backward also their gradients and the output again.

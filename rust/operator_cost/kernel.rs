@@ -83,7 +83,10 @@ impl Kernel {
                     n,
                     k,
                     dtype,
+                    weights: dtype,
                     output_bytes,
+                    copies: matmul::WEIGHT_COPIES,
+                    beside: Bytes::ZERO,
                 };
                 matmul::cost(product, device)
             }
@@ -104,6 +107,7 @@ impl Kernel {
                     queries,
                     visible,
                     keys,
+                    longest: keys.min(2.0 * visible),
                     query_dim,
                     value_dim,
                     dtype,

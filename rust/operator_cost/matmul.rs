@@ -1,12 +1,13 @@
 //! How long does a matrix product take: tiles in waves, memory traffic, launch?
 
 use super::kernel::KernelCost;
-use super::memory::transfer;
-use crate::hardware::{Device, MatmulModel};
-use crate::units::{Bytes, Dtype, Flops, Seconds};
+use super::memory::Transfer;
+use crate::hardware::{Device, ProductModel};
+use crate::units::{Bytes, BytesPerSecond, Dtype, Flops, Seconds};
 
-/// Output tiles (rows, columns) that vendor libraries choose from, the most efficient first.
-const TILES: [(f64, f64); 8] = [
+/// Output tiles (rows, columns) that vendor libraries choose from, the most efficient first; those of
+/// fewer than 64 rows serve families that have kernels for few tokens (`least_rows`).
+const TILES: [(f64, f64); 10] = [
     (256.0, 128.0),
     (128.0, 256.0),
     (128.0, 128.0),
@@ -15,6 +16,8 @@ const TILES: [(f64, f64); 8] = [
     (128.0, 64.0),
     (64.0, 128.0),
     (64.0, 64.0),
+    (16.0, 256.0),
+    (16.0, 128.0),
 ];
 /// Depth of one pass of the matrix engine, elements: depths are padded to it.
 const DEPTH_STEP: f64 = 32.0;
@@ -27,6 +30,11 @@ const PARTIAL_SUM_BYTES: f64 = 8.0;
 /// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
 
+/// Copies of its right operand that a product leaves room for: other weights come between two uses
+/// of one, where results and the next kernel's operands follow at once. Timings that go round as many
+/// copies show the same.
+pub(super) const WEIGHT_COPIES: f64 = 5.0;
+
 /// `batch` products of (`m` x `k`) by (`k` x `n`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
@@ -34,14 +42,28 @@ pub(super) struct Product {
     pub m: f64,
     pub n: f64,
     pub k: f64,
+    /// Format in which the engine multiplies and the left operand lies.
     pub dtype: Dtype,
+    /// Format in which the right operand lies.
+    pub weights: Dtype,
     pub output_bytes: f64,
+    /// Copies of the right operand that pass before one is used again.
+    pub copies: f64,
+    /// Bytes touched between two runs besides operands and result.
+    pub beside: Bytes,
+}
+
+/// Rates at which operands of products arrive, and how much of them lies in the cache.
+pub(super) struct Supply {
+    main: BytesPerSecond,
+    cache: BytesPerSecond,
+    room: Bytes,
 }
 
 /// Seconds that the matrix engine and the sums of a split need at full speed.
-struct Engine<'a> {
+struct Engine {
     product: Product,
-    model: &'a MatmulModel,
+    model: ProductModel,
     units: f64,
     /// Rate of one unit in full waves of the largest tile, flop/s.
     unit_rate: f64,
@@ -52,20 +74,25 @@ struct Engine<'a> {
 /// Prices a matrix product.
 ///
 /// ```text
-/// time   = sqrt(t_engine^2 + t_memory^2) + t_launch
+/// time   = sqrt(t_engine^2 + t_memory^2) + t_launch + o
 /// t_engine = t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
-/// t_tile = 2 tm tn (k / s + k0) / (u e g),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
+/// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and 1 if it is less
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
+/// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C)
+/// t(S)   = x / r_main + (1 - x) / r_cache,   x = (S - R) / R between 0 and 1
 /// ```
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
 /// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
-/// grow as 1/tm + 1/tn); d: `throttle`; `t_d`: `throttle_time`, s. Compute and traffic overlap, but not
-/// perfectly: they add in squares. A split adds its partial sums and `split_overhead`, s. Sources: tile
-/// and wave quantisation, NVIDIA Matrix Multiplication Background User's Guide (2023), sections 3 and 4;
-/// roofline, Williams et al. 2009. The constants of a device are fitted to the rows that its calibration
-/// names.
+/// grow as 1/tm + 1/tn); `t_k`: `depth_time`, s; d: `throttle`; `t_d`: `throttle_time`, s; o: `overhead`, s.
+/// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
+/// pass before it is used again; v: `store_cost`; r: rates that operands reach, bytes/s. A set that fits stays from one
+/// kernel to the next; one of twice the size has been evicted when it is read again.
+/// Compute and traffic overlap, but not perfectly: they add in squares. A split adds its partial sums
+/// and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
+/// User's Guide (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
+/// fitted to the rows that its calibration names.
 pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
     let Product { batch, m, n, k, .. } = product;
     let outputs = batch * m * n;
@@ -73,24 +100,59 @@ pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
     if flops.value() <= 0.0 {
         return KernelCost::default();
     }
-    let operands = batch * k * (m + n) * product.dtype.bytes();
-    let moved = transfer(
-        Bytes::new(operands + outputs * product.output_bytes),
-        device,
-    );
-    let engine = Engine::new(product, device).time();
+    let model = device.product_model(product.dtype, product.weights);
+    let left = Bytes::new(batch * m * k * product.dtype.bytes());
+    let right = Bytes::new(batch * k * n * product.weights.bytes());
+    let result = Bytes::new(outputs * product.output_bytes);
+    let supply = Supply::new(&model, device);
+    let rest = left + result + product.beside;
+    let read = supply.moved(left, rest + right);
+    let weights = supply.moved(right, rest + right * product.copies);
+    let stored = supply.moved(result, rest + right);
+    let memory = read.time + weights.time + stored.time * model.store_cost;
+    let engine = Engine::new(product, model, device).time();
     KernelCost {
-        time: Seconds::new(engine.hypot(moved.time.value())) + device.launch_overhead,
+        time: Seconds::new(engine.hypot(memory.value())) + device.launch_overhead + model.overhead,
         flops,
-        traffic: moved.traffic,
+        traffic: read.traffic + weights.traffic + stored.traffic,
     }
 }
 
-impl<'a> Engine<'a> {
-    fn new(product: Product, device: &'a Device) -> Self {
-        let model = &device.matmul;
-        let units = f64::from(model.units);
+impl Supply {
+    pub(super) fn new(model: &ProductModel, device: &Device) -> Self {
+        let tier = device.main_memory();
+        let main = tier.bandwidth * model.memory_efficiency.unwrap_or(tier.efficiency);
+        let cache = device.cache().map_or(main, |cache| {
+            cache.bandwidth * model.cache_efficiency.unwrap_or(cache.efficiency)
+        });
+        let room = device.cache().map_or(Bytes::ZERO, |cache| cache.capacity);
+        Self {
+            main,
+            cache: cache.max(main),
+            room: room * model.cache_share,
+        }
+    }
+
+    /// Moves `bytes` that are used again after `between` bytes of all kinds.
+    pub(super) fn moved(&self, bytes: Bytes, between: Bytes) -> Transfer {
+        let cold = if self.room > Bytes::ZERO {
+            ((between - self.room).value() / self.room.value()).clamp(0.0, 1.0)
+        } else {
+            1.0
+        };
+        let traffic = bytes * cold;
+        Transfer {
+            time: traffic / self.main + bytes * (1.0 - cold) / self.cache,
+            traffic,
+        }
+    }
+}
+
+impl Engine {
+    fn new(product: Product, model: ProductModel, device: &Device) -> Self {
+        let units = f64::from(device.matmul.units);
         let peak = device.engine_peak(product.dtype).value();
+        let efficiency = model.efficiency.unwrap_or(1.0);
         let store = device
             .cache()
             .unwrap_or_else(|| device.main_memory())
@@ -99,14 +161,16 @@ impl<'a> Engine<'a> {
             product,
             model,
             units,
-            unit_rate: peak * device.matmul_efficiency(product.dtype) / units,
+            unit_rate: peak * efficiency / units,
             per_partial_byte: 1.0 / store.value(),
         }
     }
 
     /// The best tile and split, slowed down where the chip cannot hold its clock.
     fn time(&self) -> f64 {
-        let best = TILES.iter().fold(f64::INFINITY, |best, &(rows, columns)| {
+        let fits = |tile: &&(f64, f64)| tile.0 >= self.model.least_rows;
+        let tiles = TILES.iter().filter(fits);
+        let best = tiles.fold(f64::INFINITY, |best, &(rows, columns)| {
             best.min(self.tiled(rows, columns, best))
         });
         let half = self.model.throttle_time.value();
@@ -122,6 +186,7 @@ impl<'a> Engine<'a> {
         let slowing = (1.0 + overhead * (1.0 / rows + 1.0 / columns))
             / (1.0 + overhead * (1.0 / largest_rows + 1.0 / largest_columns));
         let per_depth = 2.0 * rows * columns * slowing / self.unit_rate;
+        let per_depth = per_depth.max(self.model.depth_time.value());
         if tiles * per_depth * k >= best * self.units {
             return f64::INFINITY;
         }

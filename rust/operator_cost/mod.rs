@@ -1,8 +1,16 @@
 //! What one kernel costs on one device: time, traffic, energy. Blind to plans and models.
 
 mod attention;
+mod decode;
 mod kernel;
 mod matmul;
 mod memory;
+mod moe;
+mod prefill;
+mod timed;
 
+pub use decode::TimedDecode;
 pub use kernel::{Kernel, KernelCost};
+pub use moe::TimedExperts;
+pub use prefill::TimedPrefill;
+pub use timed::{Timed, TimedMatmul};

@@ -10,6 +10,7 @@ mod controllers;
 mod enter;
 mod error;
 mod input;
+mod kernels;
 mod offload;
 mod pairs;
 mod placements;
@@ -50,6 +51,8 @@ mod _engine {
     use super::controllers::controllers;
     #[pymodule_export]
     use super::input::{Cluster, Workload};
+    #[pymodule_export]
+    use super::kernels::kernel_times;
     #[pymodule_export]
     use super::offload::{largest_model, offload, offload_efficiency};
     #[pymodule_export]

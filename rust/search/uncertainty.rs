@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What constants may be off by where nobody says, as the share `u` of `Uncertainty`; see `Uncertainty::new`.
 ///
 /// - Products and attention: the mean errors of held-out kernels on measured devices, 6% and 7%
-///   (`tests/operator_cost.rs`); efficiency of devices without measurements is a guess, which B200 steps
+///   (`tests/operator_cost.rs`, `docs/attention-kernels.md`); efficiency of devices without measurements is a guess, which B200 steps
 ///   show to be off by a quarter (`SimuMax` rows of `scalewright reproduce`).
 /// - Memory: streaming kernels reach 0.85 to 0.92 of the pin rate of HBM. Caches and launches differ
 ///   with the kernel and the host's clock: stated, not measured.

@@ -24,11 +24,13 @@ pub enum Dtype {
     Int8,
     /// 4-bit float with an 8-bit scale per block of 16.
     Nvfp4,
+    /// 4-bit integer with a 16-bit scale per group of 128.
+    Int4,
 }
 
 impl Dtype {
     /// Every format, widest first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Fp64,
         Self::Fp32,
         Self::Tf32,
@@ -38,6 +40,7 @@ impl Dtype {
         Self::Mxfp8,
         Self::Int8,
         Self::Nvfp4,
+        Self::Int4,
     ];
 
     /// Bytes that one element takes in memory, its share of block scales included.
@@ -49,6 +52,7 @@ impl Dtype {
             Self::Fp8 | Self::Int8 => 1.0,
             Self::Mxfp8 => 1.0 + 1.0 / 32.0,
             Self::Nvfp4 => 0.5 + 1.0 / 16.0,
+            Self::Int4 => 0.5 + 2.0 / 128.0,
         }
     }
 
@@ -64,6 +68,7 @@ impl Dtype {
             Self::Mxfp8 => "mxfp8",
             Self::Int8 => "int8",
             Self::Nvfp4 => "nvfp4",
+            Self::Int4 => "int4",
         }
     }
 }

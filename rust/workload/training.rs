@@ -52,6 +52,9 @@ pub enum Precision {
     Fp8,
     /// Linear layers in mxfp8, the rest in bf16.
     Mxfp8,
+    /// Linear layers in nvfp4, forward and backward, the rest in bf16 (NVIDIA 2025, arXiv 2509.25149,
+    /// which keeps a few layers in bf16 as well: those are priced as the others).
+    Nvfp4,
 }
 
 /// An optimizer, by the state it keeps.
@@ -68,14 +71,21 @@ pub enum Optimizer {
 
 impl Precision {
     /// Every recipe, the widest first.
-    pub const ALL: [Self; 5] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Fp8, Self::Mxfp8];
+    pub const ALL: [Self; 6] = [
+        Self::Fp32,
+        Self::Fp16,
+        Self::Bf16,
+        Self::Fp8,
+        Self::Mxfp8,
+        Self::Nvfp4,
+    ];
 
     /// Format of activations and of the weights used in compute.
     pub const fn activation(self) -> Dtype {
         match self {
             Self::Fp32 => Dtype::Fp32,
             Self::Fp16 => Dtype::Fp16,
-            Self::Bf16 | Self::Fp8 | Self::Mxfp8 => Dtype::Bf16,
+            Self::Bf16 | Self::Fp8 | Self::Mxfp8 | Self::Nvfp4 => Dtype::Bf16,
         }
     }
 
@@ -87,6 +97,7 @@ impl Precision {
             Self::Bf16 => Dtype::Bf16,
             Self::Fp8 => Dtype::Fp8,
             Self::Mxfp8 => Dtype::Mxfp8,
+            Self::Nvfp4 => Dtype::Nvfp4,
         }
     }
 }

@@ -84,11 +84,14 @@ pub fn a100() -> Device {
              "efficiency": 0.7},
             {"name": "hbm", "kind": "hbm", "capacity": "80 GiB", "bandwidth": "2.039 TB/s",
              "efficiency": 0.87}],
-        "launch_overhead": "3.2 us", "power": {"peak": 400, "idle": 60},
-        "matmul": {"units": 108, "efficiency": {"bf16": 0.912}, "tile_overhead": 15,
-                   "depth_overhead": 178, "throttle": 0.022},
-        "attention": {"forward_efficiency": 0.481, "backward_efficiency": 0.41,
-                      "score_overhead": 0, "key_overhead": 42}}"#,
+        "launch_overhead": "2.709 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 108, "efficiency": {"bf16": 0.9562}, "tile_overhead": 57.39,
+                   "depth_overhead": 170.9, "depth_time": "1.0 ns", "throttle": 0.07688,
+                   "split_overhead": "2.145 us", "memory_efficiency": 0.8667, "store_cost": 1.0,
+                   "cache_efficiency": 0.294},
+        "attention": {"forward_efficiency": 0.575, "backward_efficiency": 0.449,
+                      "score_overhead": 20.0, "key_overhead": 32.6,
+                      "tail": 0.505}}"#,
     )
 }
 
@@ -103,11 +106,14 @@ pub fn h100() -> Device {
              "efficiency": 0.7},
             {"name": "hbm", "kind": "hbm", "capacity": "80 GiB", "bandwidth": "3.35 TB/s",
              "efficiency": 0.9}],
-        "launch_overhead": "2.6 us", "power": {"peak": 400, "idle": 60},
-        "matmul": {"units": 132, "efficiency": {"bf16": 0.878, "fp8": 0.804}, "tile_overhead": 5,
-                   "depth_overhead": 132, "throttle": 0.06},
-        "attention": {"forward_efficiency": 0.76, "backward_efficiency": 0.65,
-                      "score_overhead": 40, "key_overhead": 319}}"#,
+        "launch_overhead": "2.596 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 132, "efficiency": {"bf16": 0.9151, "fp8": 0.8295}, "tile_overhead": 2.349,
+                   "depth_overhead": 133.1, "depth_time": "1.0 ns", "throttle": 0.1765,
+                   "split_overhead": "2.602 us", "memory_efficiency": 0.8467, "store_cost": 1.0,
+                   "cache_efficiency": 0.6674},
+        "attention": {"forward_efficiency": 0.991, "backward_efficiency": 0.705,
+                      "score_overhead": 81.8, "key_overhead": 92.6,
+                      "tail": 0.595, "wide": 1.11}}"#,
     )
 }
 
@@ -122,11 +128,14 @@ pub fn b200() -> Device {
              "efficiency": 0.7},
             {"name": "hbm", "kind": "hbm", "capacity": "180 GiB", "bandwidth": "8 TB/s",
              "efficiency": 0.87}],
-        "launch_overhead": "2.2 us", "power": {"peak": 400, "idle": 60},
-        "matmul": {"units": 148, "efficiency": {"bf16": 0.781}, "tile_overhead": 15,
-                   "depth_overhead": 157, "throttle": 0.26},
-        "attention": {"forward_efficiency": 0.877, "backward_efficiency": 0.69,
-                      "score_overhead": 80, "key_overhead": 460}}"#,
+        "launch_overhead": "2.114 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 148, "efficiency": {"bf16": 0.7484}, "tile_overhead": 2.281,
+                   "depth_overhead": 8.868, "depth_time": "1.002 ns", "throttle": 0.2959,
+                   "split_overhead": "2.518 us", "memory_efficiency": 0.7936, "store_cost": 1.169,
+                   "cache_efficiency": 0.3194},
+        "attention": {"forward_efficiency": 1.0, "backward_efficiency": 0.724,
+                      "score_overhead": 100.0, "key_overhead": 346.0,
+                      "tail": 1.21, "wide": 0.764}}"#,
     )
 }
 
@@ -141,10 +150,13 @@ pub fn gb300() -> Device {
              "efficiency": 0.7},
             {"name": "hbm", "kind": "hbm", "capacity": "279 GiB", "bandwidth": "8 TB/s",
              "efficiency": 0.87}],
-        "launch_overhead": "2.3 us", "power": {"peak": 400, "idle": 60},
-        "matmul": {"units": 152, "efficiency": {"bf16": 0.892}, "tile_overhead": 15,
-                   "depth_overhead": 116, "throttle": 0.17},
-        "attention": {"forward_efficiency": 0.987, "backward_efficiency": 0.69,
-                      "score_overhead": 60, "key_overhead": 459}}"#,
+        "launch_overhead": "2.13 us", "power": {"peak": 400, "idle": 60},
+        "matmul": {"units": 152, "efficiency": {"bf16": 0.8492}, "tile_overhead": 4.649,
+                   "depth_overhead": 12.77, "depth_time": "0.9075 ns", "throttle": 0.07712,
+                   "split_overhead": "3.013 us", "memory_efficiency": 0.7999, "store_cost": 1.089,
+                   "cache_efficiency": 0.3467},
+        "attention": {"forward_efficiency": 1.0, "backward_efficiency": 0.721,
+                      "score_overhead": 76.9, "key_overhead": 231.0,
+                      "tail": 0.809, "wide": 0.817}}"#,
     )
 }

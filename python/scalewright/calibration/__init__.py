@@ -1,7 +1,20 @@
-"""Which constants of a fabric do measured collectives give?"""
+"""Which constants of fabrics and devices do a user's own measurements give?"""
 
 from scalewright.calibration.calibrating import Calibration, calibrate
 from scalewright.calibration.files import read_files
 from scalewright.calibration.measured import Measured
+from scalewright.calibration.products import ProductCalibration, calibrate_products
+from scalewright.calibration.serving import ServingCalibration, calibrate_serving
+from scalewright.calibration.timed_files import timed_kernels
 
-__all__ = ["Calibration", "Measured", "calibrate", "read_files"]
+__all__ = [
+    "Calibration",
+    "Measured",
+    "ProductCalibration",
+    "ServingCalibration",
+    "calibrate",
+    "calibrate_products",
+    "calibrate_serving",
+    "read_files",
+    "timed_kernels",
+]

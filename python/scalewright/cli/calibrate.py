@@ -1,4 +1,4 @@
-"""`scalewright calibrate nccl`: which constants do my own measurements give a system?"""
+"""`scalewright calibrate`: which constants do my own measurements give a system or a device?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,34 @@ if TYPE_CHECKING:
 
     from scalewright.cli.verb import Verbs
 
+_KINDS = {
+    "gemm": ("gemm",),
+    "attention": ("attention_prefill", "attention_decode"),
+    "moe": ("moe",),
+}
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser(
-        "calibrate", help="fit the constants of a fabric to measured collectives"
-    )
-    parser.add_argument("what", choices=("nccl",), help="what was measured with: nccl-tests")
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="what nccl-tests or rccl-tests printed, or CSV"
+        "calibrate", help="fit the constants of a fabric or a device to your own measurements"
     )
     parser.add_argument(
-        "--system", required=True, metavar="NAME|FILE", help="catalog name or TOML file"
+        "what",
+        choices=("nccl", "gemm", "attention", "moe"),
+        help="what was measured: collectives by nccl-tests, matrix products, attention of prompts "
+        "and of new tokens, or experts of a mixture",
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="what nccl-tests or rccl-tests printed, or CSV of timed kernels",
+    )
+    parser.add_argument(
+        "--system",
+        metavar="NAME|FILE",
+        help="catalog name or TOML file; of kernels also a device, where the rows do not say it",
     )
     parser.add_argument(
         "--level", metavar="NAME", help="level to fit (the outermost that the rows cross)"
@@ -51,13 +67,21 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read the files, fit, write the override and show what was found."""
+    return _collectives(options) if options.what == "nccl" else _kernels(options)
+
+
+def _collectives(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from scalewright.calibration import calibrate, read_files
     from scalewright.cli.output import progress_bar
     from scalewright.config import need_count
+    from scalewright.errors import InvalidError
     from scalewright.planning import stamp, system
 
+    if options.system is None:
+        message = "--system: got nothing; allowed: catalog name or TOML file of a system"
+        raise InvalidError(message)
     if options.ranks is not None:
         need_count("ranks", options.ranks, least=2)
     machines = system(options.system, 1, overrides=options.catalog)
@@ -85,6 +109,49 @@ def run(options: argparse.Namespace) -> int:
         own = [options.system] if options.system.endswith(".toml") else []
         places = " ".join(f"--catalog {place}" for place in [*options.catalog, *own, options.out])
         screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
+    else:
+        screen.print("--out FILE.toml writes the constants as an entry for --catalog")
+    return 0
+
+
+def _kernels(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from scalewright.calibration import calibrate_products, calibrate_serving, timed_kernels
+    from scalewright.cli.output import progress_bar
+    from scalewright.errors import InvalidError
+    from scalewright.planning import stamp
+
+    for name in ("level", "ranks", "collective", "in_place"):
+        if getattr(options, name):
+            message = f"--{name.replace('_', '-')}: got one; allowed: only of collectives"
+            raise InvalidError(message)
+    rows, device, wrong = timed_kernels(
+        options.files,
+        options.system,
+        kinds=_KINDS[options.what],
+        only=options.only,
+        overrides=options.catalog,
+    )
+    fit = calibrate_products if options.what == "gemm" else calibrate_serving
+    with progress_bar("fitting") as progress:
+        found = fit(rows, device, progress)
+    if options.out:
+        Path(options.out).write_text(found.override, encoding="utf-8")
+    answer = found.to_dict()
+    if options.json:
+        from scalewright.cli.output import show_json
+
+        show_json({**stamp(options.catalog), **answer, "left_out": wrong})
+        return 0
+    from scalewright.report import console, show_product_calibration, show_serving_calibration
+
+    screen = console()
+    show = show_product_calibration if options.what == "gemm" else show_serving_calibration
+    show(answer, wrong, screen)
+    screen.print()
+    if options.out:
+        screen.print(f"written: {options.out}; take it with --catalog {options.out}")
     else:
         screen.print("--out FILE.toml writes the constants as an entry for --catalog")
     return 0

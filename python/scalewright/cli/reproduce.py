@@ -13,6 +13,7 @@ _COLLECTIVES = "collectives"
 _SCHEDULES = "schedules"
 _CONTROLLERS = "controllers"
 _PLACEMENT = "placement"
+_KERNELS = "kernels"
 
 
 def add(verbs: Verbs) -> None:
@@ -25,20 +26,34 @@ def add(verbs: Verbs) -> None:
         help="only papers or tables that contain this; 'collectives': measured collectives; "
         "'schedules': results of pipeline schedules; "
         "'controllers': who dispatches computations; "
-        "'placement': data over tiers of memory",
+        "'placement': data over tiers of memory; "
+        "'kernels': timed kernels",
     )
     parser.add_argument(
-        "--rows", metavar="FILE.csv", help="results of your own: training runs or collectives"
+        "within",
+        nargs="?",
+        metavar="PATTERN",
+        help="only kernels whose kind, device or format has it",
     )
     parser.add_argument(
-        "--system", metavar="NAME", help="catalog system of all rows, where rows are collectives"
+        "--rows",
+        metavar="FILE.csv",
+        help="results of your own: training runs, collectives or kernels",
+    )
+    parser.add_argument(
+        "--system",
+        metavar="NAME",
+        help="system (or device) of all rows, where rows are collectives or kernels",
     )
     parser.add_argument(
         "--catalog",
         action="append",
         default=[],
         metavar="DIR|FILE",
-        help="your own entries, where rows are collectives",
+        help="your own entries, where rows are collectives or kernels",
+    )
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the held-out errors of kernels as Markdown"
     )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
@@ -47,7 +62,18 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> int:
     """Reproduce the rows and show them."""
     from scalewright.reproductions.collectives import holds_collectives
+    from scalewright.reproductions.kernels import holds_kernels
 
+    if options.pattern == _KERNELS or (options.rows is not None and holds_kernels(options.rows)):
+        return _kernels(options)
+    if options.markdown or options.within is not None:
+        from scalewright.errors import InvalidError
+
+        if options.markdown:
+            message = "--markdown: got it; allowed: only of kernels"
+            raise InvalidError(message)
+        message = f"pattern: got a second one, '{options.within}'; allowed: only after 'kernels'"
+        raise InvalidError(message)
     if options.rows is None and options.pattern in {_SCHEDULES, _PLACEMENT}:
         return _claims(options)
     if options.rows is None and options.pattern == _CONTROLLERS:
@@ -82,6 +108,22 @@ def _collectives(options: argparse.Namespace) -> int:
         result = reproduced(
             options.rows, options.system, overrides=options.catalog, progress=progress
         )
+    return _shown(result, options)
+
+
+def _kernels(options: argparse.Namespace) -> int:
+    from scalewright.cli.output import progress_bar
+    from scalewright.reproductions.kernels import markdown
+    from scalewright.reproductions.kernels import run as reproduced
+
+    pattern = options.within if options.pattern == _KERNELS else options.pattern
+    with progress_bar("reproducing kernels") as progress:
+        result = reproduced(
+            pattern, options.rows, options.system, overrides=options.catalog, progress=progress
+        )
+    if options.markdown:
+        print(markdown(result))
+        return 0
     return _shown(result, options)
 
 
@@ -129,9 +171,10 @@ def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
         show_json({**stamp(), **result})
         return 0
     from scalewright.report import console
-    from scalewright.reproductions import collectives, placement, schedules, show
+    from scalewright.reproductions import collectives, kernels, placement, schedules, show
 
     shows = {
+        "by_kernel": kernels.show,
         "by_part": collectives.show,
         "by_table": schedules.show,
         "by_placement": placement.show,

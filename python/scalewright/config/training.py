@@ -14,7 +14,7 @@ class Training:
     sequence: int
     """Tokens per sequence."""
     precision: str = "bf16"
-    """`fp32`, `fp16`, `bf16`, `fp8` or `mxfp8`."""
+    """`fp32`, `fp16`, `bf16`, `fp8`, `mxfp8` or `nvfp4`."""
     gradient: str = "fp32"
     """Format in which gradients are summed and reduced."""
     fused_gradients: bool = True

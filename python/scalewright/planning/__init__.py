@@ -48,6 +48,7 @@ from scalewright.planning.freezing import (
 from scalewright.planning.highs import assign_with_highs
 from scalewright.planning.inputs import Model, System, model, system
 from scalewright.planning.job import Job
+from scalewright.planning.kernels import kernel_times
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.offloading import (
@@ -207,6 +208,7 @@ __all__ = [
     "explain",
     "frozen_layers",
     "joined",
+    "kernel_times",
     "largest_model",
     "layer_relay",
     "lru_curve",

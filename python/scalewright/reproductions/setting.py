@@ -82,7 +82,7 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
     if text := row.text("dtype"):
         precision = spelt("dtypes", text)
         if precision is None:
-            message = f"dtype: got '{text}'; allowed: fp32, fp16, bf16, fp8, mxfp8"
+            message = f"dtype: got '{text}'; allowed: fp32, fp16, bf16, fp8, mxfp8, nvfp4"
             raise InvalidError(message)
         training["precision"] = precision
     return training

@@ -1,0 +1,173 @@
+"""How long do matrix products and attention kernels take on this GPU, as CSV for `calibrate`?
+
+`python -m scalewright.calibration.timing gemm --out gemm.csv` needs PyTorch (the extra `torch`)
+and a GPU. Each shape runs under CUDA events after a warm-up; unless `--warm` is given, as many
+copies of the weights as fill the cache take turns, up to five, so that weights come from main
+memory as in a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError, ScalewrightError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_GEMM_COLUMNS = ("system", "gemm_dtype", "m", "n", "k", "latency_us")
+_ATTENTION_COLUMNS = (
+    "system",
+    "batch_size",
+    "isl",
+    "num_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "window_size",
+    "attn_dtype",
+    "kv_cache_dtype",
+    "step",
+    "latency_us",
+)
+_ROWS = (1, 16, 64, 256, 1024, 2048, 4096, 8192)
+_EDGES = (128, 512, 1024, 2048, 4096, 7168, 8192, 12288, 16384)
+_SEQUENCES = (128, 512, 1024, 2048, 4096, 8192, 16384)
+_HEADS = ((8, 8, 64), (16, 2, 128), (32, 8, 128), (32, 32, 128), (64, 8, 128))
+_BATCHES = (1, 4, 16)
+_DTYPES = {"bfloat16": "bfloat16", "float16": "float16"}
+_MOST_ELEMENTS = 2**30
+_MOST_COPIES = 5
+_WARM_UP, _REPEATS = 3, 10
+_MICRO = 1e3
+"""Microseconds in a millisecond, the unit of events."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Time kernels and write the file; returns 0, or 2 with a message where that cannot be."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scalewright.calibration.timing",
+        description="time kernels on this GPU as CSV for `scalewright calibrate`",
+    )
+    parser.add_argument("what", choices=("gemm", "attention"), help="what to time")
+    parser.add_argument("--out", required=True, metavar="FILE.csv", help="file to write")
+    parser.add_argument("--dtype", choices=tuple(_DTYPES), default="bfloat16", help="format")
+    parser.add_argument(
+        "--system", default="", metavar="NAME", help="name of the device in the file"
+    )
+    parser.add_argument("--warm", action="store_true", help="leave weights in the cache")
+    parser.add_argument("--shapes", type=int, metavar="N", help="only the first N shapes")
+    options = parser.parse_args(arguments)
+    try:
+        torch = _torch()
+        timed = _gemm(torch, options) if options.what == "gemm" else _attention(torch, options)
+        columns = _GEMM_COLUMNS if options.what == "gemm" else _ATTENTION_COLUMNS
+        with Path(options.out).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            for row in timed:
+                writer.writerow(row)
+                file.flush()
+    except ScalewrightError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _torch() -> Any:  # noqa: ANN401 - PyTorch is an optional extra without types here
+    try:
+        torch: Any = import_module("torch")
+    except ImportError as error:
+        message = (
+            "torch: cannot be imported; allowed: an installation of PyTorch (scalewright[torch])"
+        )
+        raise InvalidError(message) from error
+    if not torch.cuda.is_available():
+        message = "torch: got no GPU; allowed: a machine with one"
+        raise InvalidError(message)
+    return torch
+
+
+def shapes() -> list[tuple[int, int, int]]:
+    """List rows, columns and depths of the products to time, the cheapest first."""
+    found = [
+        (m, n, k)
+        for m in _ROWS
+        for n in _EDGES
+        for k in _EDGES
+        if max(m * n, m * k, n * k) <= _MOST_ELEMENTS
+    ]
+    return sorted(found, key=math.prod)
+
+
+def copies(weight_bytes: float, cache_bytes: float, *, warm: bool) -> int:
+    """Return how many copies of its weights a timed product goes round."""
+    return 1 if warm else max(1, min(_MOST_COPIES, math.ceil(cache_bytes / weight_bytes)))
+
+
+def _gemm(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
+    system, cache = _device(torch, options)
+    dtype = getattr(torch, _DTYPES[options.dtype])
+    for m, n, k in shapes()[: options.shapes]:
+        left = torch.randn((m, k), dtype=dtype, device="cuda")
+        count = copies(2.0 * n * k, cache, warm=options.warm)
+        weights = [torch.randn((n, k), dtype=dtype, device="cuda") for _ in range(count)]
+
+        def products(left: Any = left, weights: Any = weights) -> None:  # noqa: ANN401
+            for weight in weights:
+                torch.nn.functional.linear(left, weight)
+
+        yield system, options.dtype, m, n, k, f"{_microseconds(torch, products) / count:.4f}"
+
+
+def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
+    system, _ = _device(torch, options)
+    dtype = getattr(torch, _DTYPES[options.dtype])
+    settings = [(b, s, h) for b in _BATCHES for s in _SEQUENCES for h in _HEADS]
+    for batch, sequence, (heads, kv_heads, width) in settings[: options.shapes]:
+        shape = (sequence, width)
+        query = torch.randn((batch, heads, *shape), dtype=dtype, device="cuda")
+        keys, values = torch.randn((2, batch, kv_heads, *shape), dtype=dtype, device="cuda")
+
+        def attend(query: Any = query, keys: Any = keys, values: Any = values) -> None:  # noqa: ANN401
+            torch.nn.functional.scaled_dot_product_attention(
+                query, keys, values, is_causal=True, enable_gqa=True
+            )
+
+        time = _microseconds(torch, attend)
+        names = (options.dtype, options.dtype)
+        yield system, batch, sequence, heads, kv_heads, width, 0, *names, 0, f"{time:.4f}"
+
+
+def _device(torch: Any, options: argparse.Namespace) -> tuple[str, float]:  # noqa: ANN401
+    """Return the name of the device in the file and the bytes of its cache."""
+    properties = torch.cuda.get_device_properties(0)
+    return options.system or str(properties.name), float(getattr(properties, "L2_cache_size", 0))
+
+
+def _microseconds(torch: Any, run: Callable[[], None]) -> float:  # noqa: ANN401
+    """Return the median time of a run, captured once so that launches do not limit it."""
+    for _ in range(_WARM_UP):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    times: list[float] = []
+    for _ in range(_REPEATS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(float(start.elapsed_time(end)) * _MICRO)
+    return sorted(times)[len(times) // 2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Which constants did timed matrix products give, and how far off are predictions with them?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.report.screen import heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import Console
+
+_LINES_NAMED = 5
+_PARTS = {
+    "held_out": "held out",
+    "cross_validation": "cross-validated",
+    "fitted": "fitted",
+}
+
+
+def show_product_calibration(
+    found: Mapping[str, Any], wrong: Sequence[str], screen: Console
+) -> None:
+    """Print the constants before and after, and the errors of each family.
+
+    Args:
+        found: What was found, as `ProductCalibration.to_dict` gives it.
+        wrong: Lines that were left out, with the reason.
+        screen: Where to print.
+    """
+    from rich.text import Text
+
+    screen.print(Text(f"{found['device']}: {', '.join(found['files'])}", style="bold"))
+    screen.print(f"{found['split']}; {found['folds']} folds")
+    for line in wrong[:_LINES_NAMED]:
+        screen.print(Text(f"left out: {line}"))
+    if len(wrong) > _LINES_NAMED:
+        screen.print(f"and {len(wrong) - _LINES_NAMED} lines more")
+    for family in found["families"]:
+        heading(screen, f"{family['table']} ({', '.join(family['dtypes'])})")
+        constants = table("constant", "catalog", "fitted")
+        for line in family["constants"]:
+            constants.add_row(line["name"], _value(line["before"]), _value(line["after"]))
+        screen.print(constants)
+        errors = table("rows", "20 us and more", "median", "90th", "with sign", "brief", "in 1.5x")
+        for part, title in _PARTS.items():
+            errors.add_row(title, *_errors(family["errors"][part]))
+        screen.print(errors)
+
+
+def _errors(figures: Mapping[str, Any]) -> list[str]:
+    def share(key: str, form: str = ".1%") -> str:
+        return "" if figures[key] is None else format(figures[key], form)
+
+    return [
+        str(figures["long_rows"]),
+        share("median_abs_error"),
+        share("p90_abs_error"),
+        share("median_error", "+.1%"),
+        str(figures["brief_rows"]),
+        share("brief_share_within_1_5", ".0%"),
+    ]
+
+
+def _value(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,97 @@
+"""What does a row of measured attention say: a prompt (prefill) or one new token (decode)?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FORMATS = {
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "fp16": "fp16",
+    "half": "fp16",
+    "fp8": "fp8",
+}
+_FAMILIES = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8"}
+PREFILL = "attention_prefill"
+DECODE = "attention_decode"
+# release 1.0.0 of the collector decodes from a cache of keys alone, values being read from the same
+# pages: its fastest rows would read more than memory can give; rows of 1.3 do not
+_ONE_COPY = re.compile(r"attention[-/](trtllm/)?1\.0\.0[-/]generation")
+
+
+def _shape(cells: Mapping[str, str]) -> Shape:
+    queries = _format("attn_dtype", cells)
+    cache = _format("kv_cache_dtype", cells)
+    new = count("isl", cells)
+    held = _whole("step", cells)
+    numbers = {
+        "batch": count("batch_size", cells),
+        "heads": count("num_heads", cells),
+        "kv_heads": count("num_key_value_heads", cells),
+        "head_dim": count("head_dim", cells),
+        "window": _whole("window_size", cells),
+    }
+    if numbers["heads"] % numbers["kv_heads"]:
+        message = f"num_key_value_heads: got {numbers['kv_heads']:.0f}; allowed: divisors of heads"
+        raise InvalidError(message)
+    seen = min(new + held, numbers["window"] or new + held)
+    rows = numbers["batch"] * numbers["heads"] * numbers["head_dim"]
+    if new == 1.0 and held > 0.0:
+        shared = _ONE_COPY.search(cells.get("source", "")) is not None
+        request = {"kernel": "decode", "cache": cache, "shared_values": shared, "warm": True}
+        numbers["keys"] = new + held
+        return Shape(_FAMILIES[cache], request, numbers, rows * seen, DECODE)
+    request = {"kernel": "prefill", "queries": queries, "cache": cache, "warm": True}
+    numbers |= {"queries": new, "cached": held}
+    return Shape(_FAMILIES[queries], request, numbers, rows * new * seen, PREFILL)
+
+
+def _format(field: str, cells: Mapping[str, str]) -> str:
+    spelt = cells.get(field, "").casefold()
+    if spelt not in _FORMATS:
+        message = f"{field}: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
+        raise InvalidError(message)
+    return _FORMATS[spelt]
+
+
+def _whole(field: str, cells: Mapping[str, str]) -> float:
+    """Return a cell as a whole number, where 0 and nothing mean none."""
+    return 0.0 if re.fullmatch(r"0*(\.0*)?", cells.get(field, "")) else count(field, cells)
+
+
+ATTENTION = Kind(
+    name="attention",
+    spellings={
+        "attn_dtype": ("attn_dtype",),
+        "kv_cache_dtype": ("kv_cache_dtype",),
+        "batch_size": ("batch_size", "batch"),
+        "isl": ("isl", "queries"),
+        "step": ("step", "cached"),
+        "num_heads": ("num_heads", "heads"),
+        "num_key_value_heads": ("num_key_value_heads", "kv_heads"),
+        "head_dim": ("head_dim",),
+        "window_size": ("window_size", "window"),
+    },
+    needed=frozenset(
+        {
+            "attn_dtype",
+            "kv_cache_dtype",
+            "batch_size",
+            "isl",
+            "num_heads",
+            "num_key_value_heads",
+            "head_dim",
+        }
+    ),
+    shape=_shape,
+    files=(PREFILL, DECODE),
+)
+"""Attention over a cache: `isl` new positions of a sequence after `step` that the cache holds."""

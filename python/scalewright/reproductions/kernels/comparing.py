@@ -1,0 +1,209 @@
+"""How do predicted kernels compare with measured ones, row by row and by device and format?"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.planning import kernel_times
+from scalewright.reproductions.kernels.devices import Devices
+from scalewright.reproductions.kernels.kinds import KINDS
+from scalewright.reproductions.kernels.rows import (
+    SPLIT,
+    KernelRow,
+    Unread,
+    held_out,
+    read,
+    shipped,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from scalewright.reproductions.kernels.devices import Meant
+
+Result = dict[str, Any]
+LONG_S = 20e-6
+"""Kernels from here on are judged by their error, shorter ones by their factor."""
+PARTS = ("held_out", "not_calibrated", "fitted")
+_NEAR = 1.5
+
+
+def run(
+    pattern: str | None = None,
+    rows_path: str | Path | None = None,
+    only_device: str | None = None,
+    *,
+    overrides: Sequence[str | Path] = (),
+    progress: Callable[[int, int], object] | None = None,
+) -> Result:
+    """Predict timed kernels and compare.
+
+    A row is `fitted` where the constants of its device may have been fitted to it, `held_out` where
+    they were fitted to others of the same table, `not_calibrated` where to none.
+
+    Args:
+        pattern: Only rows whose kind, device or format contains this.
+        rows_path: A CSV file of timings; absent: the ones that come with the package.
+        only_device: Device on which all rows ran; absent: as each row says.
+        overrides: User files or directories that add to the catalog or change it.
+        progress: Called with rows done and rows in all.
+
+    Returns:
+        `rows` with a status each (priced or skipped) and `summary`. An error is predicted over
+        measured time, less one.
+
+    Raises:
+        ScalewrightError: The file cannot be read, or no row has the pattern.
+    """
+    own = shipped()
+    apart = held_out(row for row in own if isinstance(row, KernelRow))
+    fitted = {
+        row.key for row in own if isinstance(row, KernelRow) and (row.file, row.line) not in apart
+    }
+    devices = Devices(only_device, overrides)
+    found = own if rows_path is None else read(rows_path)
+    results = [_result(row, devices, fitted) for row in found]
+    if pattern is not None:
+        results = _chosen(results, pattern)
+    _price(results, progress)
+    for result in results:
+        del result["shape"], result["meant"]
+    return {"rows": results, "summary": summary(results)}
+
+
+def summary(results: Iterable[Result]) -> Result:
+    """Sum up errors by part, and by kind, device and format within it."""
+    rows = [row for row in results if row["error"] is not None]
+    skipped: dict[str, list[str]] = {}
+    for row in results:
+        if row["error"] is None:
+            skipped.setdefault(row["reason"], []).append(f"{row['file']}:{row['line']}")
+    groups: dict[tuple[str, str, str, str], list[Result]] = {}
+    for row in rows:
+        key = (row["part"], row["kind"], row["device"], row["dtype"])
+        groups.setdefault(key, []).append(row)
+    return {
+        "error_definition": "predicted time / measured time - 1, as a share",
+        "split": SPLIT,
+        "long_from_s": LONG_S,
+        "by_part": {part: _figures([r for r in rows if r["part"] == part]) for part in PARTS},
+        "by_kernel": [
+            {"part": part, "kind": kind, "device": device, "dtype": dtype, **_figures(members)}
+            for (part, kind, device, dtype), members in sorted(groups.items())
+        ],
+        "skipped": skipped,
+    }
+
+
+def _chosen(results: list[Result], pattern: str) -> list[Result]:
+    wanted = pattern.casefold()
+    fields = ("kind", "system", "device", "dtype", "file")
+    chosen = [
+        result
+        for result in results
+        if any(wanted in str(result[field]).casefold() for field in fields)
+    ]
+    if not chosen:
+        kinds = ", ".join(kind.name for kind in KINDS)
+        message = f"pattern: got '{pattern}'; allowed: part of a kind ({kinds}), device or format"
+        raise InvalidError(message)
+    return chosen
+
+
+def _result(row: KernelRow | Unread, devices: Devices, fitted: set[tuple[object, ...]]) -> Result:
+    result: Result = {
+        "file": row.file,
+        "line": row.line,
+        "kind": row.kind,
+        "system": row.system,
+        "device": None,
+        "dtype": None,
+        "numbers": None,
+        "measured_s": None,
+        "predicted_s": None,
+        "error": None,
+        "part": None,
+        "reason": None,
+        "shape": None,
+        "meant": None,
+    }
+    if isinstance(row, Unread):
+        return result | {"reason": row.reason}
+    result |= {
+        "dtype": row.shape.dtype,
+        "numbers": dict(row.shape.numbers),
+        "measured_s": row.time_s,
+    }
+    try:
+        meant = devices.meant(row.system)
+    except ScalewrightError as error:
+        return result | {"reason": str(error)}
+    part = "fitted" if row.key in fitted else "held_out"
+    return result | {
+        "device": meant.name,
+        "part": part if row.kind in meant.calibrated else "not_calibrated",
+        "shape": row.shape,
+        "meant": meant,
+    }
+
+
+def _price(results: list[Result], progress: Callable[[int, int], object] | None) -> None:
+    """Fill in predictions, one call of the engine for all rows of a device and a request."""
+    groups: dict[tuple[str, str], list[Result]] = {}
+    for result in results:
+        if result["meant"] is not None:
+            request = json.dumps(result["shape"].request, sort_keys=True)
+            groups.setdefault((result["device"], request), []).append(result)
+    total, done = sum(map(len, groups.values())), 0
+    for members in groups.values():
+        try:
+            times = _times(members[0]["meant"], members)
+        except ScalewrightError as error:
+            for result in members:
+                result["reason"] = str(error)
+        else:
+            for result, time in zip(members, times, strict=True):
+                result["predicted_s"] = time
+                result["error"] = time / result["measured_s"] - 1.0
+        done += len(members)
+        if progress is not None:
+            progress(done, total)
+
+
+def _times(meant: Meant, members: list[Result]) -> list[float]:
+    first = members[0]["shape"]
+    shapes = {name: [m["shape"].numbers[name] for m in members] for name in first.numbers}
+    return kernel_times(first.request, meant.table, shapes).tolist()
+
+
+def _figures(rows: list[Result]) -> Result:
+    long: list[float] = [row["error"] for row in rows if row["measured_s"] >= LONG_S]
+    brief: list[float] = [row["error"] for row in rows if row["measured_s"] < LONG_S]
+    sizes = [abs(error) for error in long]
+    near = [1.0 / _NEAR <= 1.0 + error <= _NEAR for error in brief]
+    return {
+        "rows": len(rows),
+        "long_rows": len(long),
+        "median_abs_error": statistics.median(sizes) if sizes else None,
+        "p90_abs_error": _quantile(sizes, 0.9),
+        "worst_error": max(long, key=abs) if long else None,
+        "median_error": statistics.median(long) if long else None,
+        "brief_rows": len(brief),
+        "brief_share_within_1_5": sum(near) / len(near) if near else None,
+        "brief_median_error": statistics.median(brief) if brief else None,
+    }
+
+
+def _quantile(values: list[float], share: float) -> float | None:
+    """Return the value below which this share lies, linear between the two nearest."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -1,0 +1,80 @@
+"""Which device does a row of timed kernels mean, and were its constants fitted to such rows?"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog import load_device, load_system, with_costs
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.loading import normalised
+from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.kernels.rows import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_FILE = "devices.csv"
+
+
+@dataclass(frozen=True)
+class Meant:
+    """The device that a spelling means."""
+
+    name: str
+    table: Mapping[str, Any]
+    """Its fields."""
+    calibrated: frozenset[str]
+    """Kinds of kernels to whose rows of this spelling its constants were fitted."""
+
+
+class Devices:
+    """Finds the device that a row means; remembers those that it has loaded."""
+
+    def __init__(self, only: str | None = None, overrides: Sequence[str | Path] = ()) -> None:
+        """Take every row for a run on `only`, a device or a system, where one is given."""
+        self._only = only
+        self._overrides = overrides
+        self._known: dict[str, Meant] = {}
+
+    def meant(self, spelling: str) -> Meant:
+        """Return the device of a row.
+
+        Raises:
+            ScalewrightError: The spelling is not known.
+        """
+        wanted = self._only or spelling
+        if not wanted:
+            message = "system: got nothing; allowed: a device, or --system NAME for all rows"
+            raise InvalidError(message)
+        if wanted not in self._known:
+            self._known[wanted] = self._found(wanted)
+        return self._known[wanted]
+
+    def _found(self, wanted: str) -> Meant:
+        name, calibrated = _table().get(normalised(wanted), (wanted, frozenset[str]()))
+        try:
+            table = load_device(name, self._overrides)
+        except UnknownNameError as unknown:
+            try:
+                system = load_system(name, self._overrides)
+            except UnknownNameError:
+                raise unknown from None
+            table = load_device(str(system["device"]), self._overrides)
+        return Meant(str(table["name"]), with_costs(table), calibrated)
+
+
+@cache
+def _table() -> dict[str, tuple[str, frozenset[str]]]:
+    place = built_in_root()
+    for part in (*FOLDER, _FILE):
+        place = place / part
+    rows = csv.DictReader(io.StringIO(place.read_text(encoding="utf-8"), newline=""))
+    return {
+        normalised(row["spelling"]): (row["device"], frozenset(row["calibrated"].split()))
+        for row in rows
+    }

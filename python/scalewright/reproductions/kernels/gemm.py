@@ -1,0 +1,56 @@
+"""What does a row of measured matrix products say?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_BF16 = {"a": "bf16", "b": "bf16", "output": "bf16"}
+# formats by the spelling of a source; `cast_from`: the timed call quantises its activations itself
+_FORMATS: dict[str, dict[str, Any]] = {
+    "bfloat16": _BF16,
+    "bf16": _BF16,
+    "float16": {"a": "fp16", "b": "fp16", "output": "fp16"},
+    "fp16": {"a": "fp16", "b": "fp16", "output": "fp16"},
+    "half": {"a": "fp16", "b": "fp16", "output": "fp16"},
+    "fp8": {"a": "fp8", "b": "fp8", "output": "bf16", "cast_from": "bf16"},
+    "fp8_block": {"a": "mxfp8", "b": "mxfp8", "output": "bf16", "cast_from": "bf16"},
+    "nvfp4": {"a": "nvfp4", "b": "nvfp4", "output": "bf16", "cast_from": "bf16"},
+    # weights alone are stored in integers; a product in 16 bits unpacks them
+    "int8_wo": {"a": "bf16", "b": "int8", "output": "bf16"},
+    "int4_wo": {"a": "bf16", "b": "int4", "output": "bf16"},
+    # both sides in integers, activations by the kernel before (Xiao et al. 2023, SmoothQuant)
+    "sq": {"a": "int8", "b": "int8", "output": "bf16"},
+}
+
+
+def _shape(cells: Mapping[str, str]) -> Shape:
+    spelt = cells.get("dtype", "").casefold()
+    if spelt not in _FORMATS:
+        message = f"dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
+        raise InvalidError(message)
+    numbers = {name: count(name, cells) for name in ("m", "n", "k")}
+    numbers["batch"] = count("batch", cells, 1.0)
+    work = numbers["batch"] * numbers["m"] * numbers["n"] * numbers["k"]
+    dtype = "bfloat16" if spelt == "bf16" else spelt
+    return Shape(dtype, {"kernel": "matmul", **_FORMATS[spelt]}, numbers, work)
+
+
+GEMM = Kind(
+    name="gemm",
+    spellings={
+        "dtype": ("gemm_dtype", "dtype"),
+        "batch": ("batch",),
+        "m": ("m",),
+        "n": ("n",),
+        "k": ("k",),
+    },
+    needed=frozenset({"dtype", "m", "n", "k"}),
+    shape=_shape,
+)
+"""Matrix products; `a` is what a layer reads, `b` its weights."""

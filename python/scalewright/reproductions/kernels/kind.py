@@ -1,0 +1,81 @@
+"""What does the book need to know of a kind of kernel to read and price its rows?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_LONGEST = 40
+_MOST = 1e12
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one row timed, as the engine takes it."""
+
+    dtype: str
+    """Family of formats, as the book shows it: one set of constants each."""
+    request: Mapping[str, Any]
+    """Kind and formats; rows of one request are priced in one call."""
+    numbers: Mapping[str, float]
+    """The shape."""
+    work: float
+    """What orders rows by size before every third is held out."""
+    kind: str | None = None
+    """As the book shows it, where one header holds rows of several kinds."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of kernel."""
+
+    name: str
+    """As the book shows it, and the name of its file of rows."""
+    spellings: Mapping[str, tuple[str, ...]]
+    """How headers spell the columns."""
+    needed: frozenset[str]
+    """A header with all of these columns and a time holds rows of the kind."""
+    shape: Callable[[Mapping[str, str]], Shape]
+    """Reads a row's cells by column; raises InvalidError where one cannot be."""
+    files: tuple[str, ...] = ()
+    """Names of its files of rows, where that is not its own."""
+
+
+def count(field: str, cells: Mapping[str, str], usual: float | None = None) -> float:
+    """Return a cell as a whole number above zero; `usual` stands for an empty one.
+
+    Raises:
+        InvalidError: It is something else.
+    """
+    text = cells.get(field, "")
+    if not text and usual is not None:
+        return usual
+    if re.fullmatch(r"[0-9]{1,12}(\.0*)?", text) and float(text) >= 1.0:
+        return float(text)
+    message = f"{field}: got '{short(text)}'; allowed: one whole number from 1"
+    raise InvalidError(message)
+
+
+def number(field: str, text: str) -> float:
+    """Return text as a number above zero.
+
+    Raises:
+        InvalidError: It is something else.
+    """
+    if re.fullmatch(r"[0-9]*\.?[0-9]+\.?(e[+-]?[0-9]{1,2})?", text, re.IGNORECASE):
+        value = float(text)
+        if 0.0 < value < _MOST:
+            return value
+    message = f"{field}: got '{short(text)}'; allowed: one number above 0, below 1e12"
+    raise InvalidError(message)
+
+
+def short(text: str) -> str:
+    """Return text, its end left out where it is long."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

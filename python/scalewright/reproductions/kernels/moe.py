@@ -1,0 +1,128 @@
+"""What does a row of measured experts of a mixture say?"""
+
+from __future__ import annotations
+
+import csv
+import io
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog.layers import built_in_root
+from scalewright.errors import InvalidError
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, number, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FILE = ("published", "kernels", "moe_models.csv")
+_SKEWED = "power_law_"
+_MOST_SKEW = 4.0
+_MOST_EXPERTS = 4096
+# format of the rows that the products read and bytes of a weight, block scales included: 4 bits
+# with 8 of scale for 32 (OCP MX 1.0) or 16 (NVFP4), 16 for 128 (AWQ)
+_FORMATS: dict[str, dict[str, Any]] = {
+    "bfloat16": {"rows": "bf16", "weight_bytes": 2.0},
+    "bf16": {"rows": "bf16", "weight_bytes": 2.0},
+    "float16": {"rows": "fp16", "weight_bytes": 2.0},
+    "fp8": {"rows": "fp8", "weight_bytes": 1.0},
+    "fp8_block": {"rows": "fp8", "weight_bytes": 1.0},
+    "nvfp4": {"rows": "nvfp4", "weight_bytes": 0.5625},
+    "int4_wo": {"rows": "bf16", "weight_bytes": 0.515625},
+    "w4a16_mxfp4": {"rows": "bf16", "weight_bytes": 0.53125},
+    "w4a8_mxfp4_mxfp8": {"rows": "mxfp8", "weight_bytes": 0.53125},
+}
+_COUNTS = {
+    "tokens": "num_tokens",
+    "hidden": "hidden_size",
+    "intermediate": "inter_size",
+    "topk": "topk",
+    "experts": "num_experts",
+}
+_PARALLEL = {"tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size"}
+_GATED = {"": None, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def _shape(cells: Mapping[str, str]) -> Shape:
+    spelt = cells.get("moe_dtype", "").casefold()
+    if spelt not in _FORMATS:
+        message = f"moe_dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
+        raise InvalidError(message)
+    numbers = {name: count(field, cells) for name, field in _COUNTS.items()}
+    numbers |= {name: count(field, cells, 1.0) for name, field in _PARALLEL.items()}
+    _check(numbers)
+    numbers["skew"] = _skew(cells.get("distribution", ""))
+    request = {
+        "kernel": "experts",
+        **_FORMATS[spelt],
+        "gated": _gated(cells, numbers),
+        "warm": True,
+    }
+    work = numbers["tokens"] * numbers["topk"] * numbers["hidden"] * numbers["intermediate"]
+    work /= numbers["tensor_parallel"] * numbers["expert_parallel"]
+    return Shape(spelt, request, numbers, work)
+
+
+def _check(numbers: Mapping[str, float]) -> None:
+    """Refuse what the engine would, so that other rows still run."""
+    experts = numbers["experts"]
+    for name, field, allowed, fits in (
+        ("experts", "num_experts", f"up to {_MOST_EXPERTS}", experts <= _MOST_EXPERTS),
+        ("topk", "topk", "at most num_experts", numbers["topk"] <= experts),
+        (
+            "expert_parallel",
+            "moe_ep_size",
+            "a divisor of num_experts",
+            experts % numbers["expert_parallel"] == 0.0,
+        ),
+    ):
+        if not fits:
+            message = f"{field}: got {numbers[name]:.0f}; allowed: {allowed}"
+            raise InvalidError(message)
+
+
+def _skew(text: str) -> float:
+    """Return the exponent of the load's power law; 0 for none."""
+    if text.casefold() in ("", "balanced"):
+        return 0.0
+    if text.startswith(_SKEWED):
+        skew = number("distribution", text.removeprefix(_SKEWED))
+        if skew <= _MOST_SKEW:
+            return skew
+    message = f"distribution: got '{short(text)}'; allowed: balanced, power_law_X, X from 0 to 4"
+    raise InvalidError(message)
+
+
+def _gated(cells: Mapping[str, str], numbers: Mapping[str, float]) -> bool:
+    """Return whether experts have a gate: as the row says, or the model of this shape, or yes."""
+    text = cells.get("gated", "").casefold()
+    if text not in _GATED:
+        message = f"gated: got '{short(text)}'; allowed: yes, no, or nothing"
+        raise InvalidError(message)
+    told = _GATED[text]
+    if told is not None:
+        return told
+    return _models().get(tuple(numbers[name] for name in _COUNTS if name != "tokens"), True)
+
+
+@cache
+def _models() -> dict[tuple[float, ...], bool]:
+    place = built_in_root()
+    for part in _FILE:
+        place = place / part
+    rows = csv.DictReader(io.StringIO(place.read_text(encoding="utf-8"), newline=""))
+    fields = [field for name, field in _COUNTS.items() if name != "tokens"]
+    return {tuple(float(row[field]) for field in fields): row["gated"] == "yes" for row in rows}
+
+
+MOE = Kind(
+    name="moe",
+    spellings={
+        "moe_dtype": ("moe_dtype",),
+        **{field: (field,) for field in (*_COUNTS.values(), *_PARALLEL.values())},
+        "distribution": ("distribution",),
+        "gated": ("gated",),
+    },
+    needed=frozenset({"moe_dtype", *_COUNTS.values()}),
+    shape=_shape,
+)
+"""The experts of a mixture as one call: routing, two grouped products, activation, weighted sum."""

@@ -1,0 +1,168 @@
+"""Which measured kernels does a CSV file hold, one by line?"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalewright.catalog.layers import built_in_root
+from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.kernels.kind import Shape, number
+from scalewright.reproductions.kernels.kinds import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from importlib.resources.abc import Traversable
+
+    from scalewright.reproductions.kernels.kind import Kind
+
+FOLDER = ("published", "kernels")
+"""Where the rows of the package lie in the catalog."""
+_COMMON: dict[str, tuple[str, ...]] = {
+    "system": ("system", "device", "hardware"),
+    "time_us": ("latency_us", "time_us"),
+    "source": ("source",),
+}
+_MICRO = 1e-6
+_HELD_OUT_EVERY = 3
+_HELD_OUT = 1
+SPLIT = (
+    "of the rows of a device and format, ordered by work, every third from the second is held out"
+)
+"""How rows are parted into those that may fit constants and those that judge them."""
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """One timed kernel."""
+
+    file: str
+    line: int
+    kind: str
+    system: str
+    """The device, as the source spells it; empty where the file does not say."""
+    shape: Shape
+    time_s: float
+    source: str
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Tell rows of one spelling, kind, family and shape from others."""
+        numbers = tuple(sorted(self.shape.numbers.items()))
+        request = tuple(sorted((k, str(v)) for k, v in self.shape.request.items()))
+        return (self.kind, self.system.casefold(), request, numbers)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A line that holds no usable figure, and why."""
+
+    file: str
+    line: int
+    kind: str
+    system: str
+    reason: str
+
+
+def holds_kernels(path: str | Path) -> bool:
+    """Say whether the header of a file is that of timed kernels; False where it cannot be read."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            for cells in csv.reader(line for line in file if not line.startswith("#")):
+                return _kind(cells) is not None
+    except (OSError, csv.Error):
+        return False
+    return False
+
+
+def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | Unread]:
+    """Return the rows that come with the package, kind by kind."""
+    folder = built_in_root()
+    for part in FOLDER:
+        folder = folder / part
+    return [
+        row
+        for kind in kinds
+        for name in kind.files or (kind.name,)
+        for row in _rows(folder / f"{name}.csv")
+    ]
+
+
+def read(path: str | Path) -> list[KernelRow | Unread]:
+    """Return the rows of a user's file.
+
+    Raises:
+        InvalidError: The file cannot be read, or lacks the columns that every row needs.
+    """
+    return list(_rows(Path(path)))
+
+
+def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
+    """Return file and line of the rows that fit no constant: see `SPLIT`."""
+    groups: dict[tuple[str, ...], list[KernelRow]] = {}
+    for row in rows:
+        key = (row.file, row.kind, row.system.casefold(), row.shape.dtype)
+        groups.setdefault(key, []).append(row)
+    return {
+        (row.file, row.line)
+        for members in groups.values()
+        for place, row in enumerate(sorted(members, key=lambda r: (r.shape.work, r.line)))
+        if place % _HELD_OUT_EVERY == _HELD_OUT
+    }
+
+
+def _kind(cells: Sequence[str]) -> Kind | None:
+    """Return the kind of kernel whose columns a header has."""
+    if not any(plain(cell) in _COMMON["time_us"] for cell in cells):
+        return None
+    return next((kind for kind in KINDS if kind.needed <= set(_columns(kind, cells))), None)
+
+
+def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
+    spelt = {text: name for name, texts in {**_COMMON, **kind.spellings}.items() for text in texts}
+    return [spelt.get(plain(cell)) for cell in cells]
+
+
+def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
+    try:
+        text = file.read_bytes().decode("utf-8-sig").replace("\0", "")
+        reader = csv.reader(io.StringIO(text, newline=""))
+        records = [(reader.line_num, cells) for cells in reader if any(c.strip() for c in cells)]
+    except (OSError, ValueError, csv.Error) as error:
+        message = f"{file}: cannot be read as CSV: {error}"
+        raise InvalidError(message) from error
+    records = [(line, cells) for line, cells in records if not cells[0].startswith("#")]
+    kind = _kind(records[0][1]) if records else None
+    if kind is None:
+        allowed = "; or ".join(
+            ", ".join(["system", *texts, "latency_us"])
+            for texts in (
+                [kind.spellings[name][0] for name in sorted(kind.needed)] for kind in KINDS
+            )
+        )
+        message = f"{file}: header: got no columns of timed kernels; allowed: {allowed}"
+        raise InvalidError(message)
+    columns = _columns(kind, records[0][1])
+    for line, cells in records[1:]:
+        found = {c: t.strip() for c, t in zip(columns, cells, strict=False) if c is not None}
+        try:
+            yield _row(file.name, line, kind, found)
+        except ScalewrightError as error:
+            yield Unread(file.name, line, kind.name, found.get("system", ""), str(error))
+
+
+def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
+    shape = kind.shape(cells)
+    return KernelRow(
+        file=file,
+        line=line,
+        kind=shape.kind or kind.name,
+        system=cells.get("system", ""),
+        shape=shape,
+        time_s=number("latency_us", cells.get("time_us", "")) * _MICRO,
+        source=cells.get("source", ""),
+    )

@@ -1,0 +1,87 @@
+"""How does a person read the comparison of kernels: by device, format and kind?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Result = dict[str, Any]
+_TITLES = {
+    "held_out": "Held out: constants fitted to other rows of the same table",
+    "not_calibrated": "Not calibrated: constants fitted to none of these rows",
+    "fitted": "Fitted: these rows may have set the constants, so they prove nothing",
+}
+_FIGURES = ("rows", "median", "90th", "worst", "with sign", "brief", "within 1.5x")
+_LINES_NAMED = 5
+
+
+def show(result: Result, console: Console) -> None:
+    """Print a comparison made by `run`."""
+    from rich.text import Text
+
+    summary = result["summary"]
+    for part, title in _TITLES.items():
+        lines = [line for line in summary["by_kernel"] if line["part"] == part]
+        if not lines:
+            continue
+        console.print(Text(title, style="bold"))
+        table = _table()
+        for line in lines:
+            names = (Text(line[name]) for name in ("kind", "device", "dtype"))
+            table.add_row(*names, *_cells(line))
+        table.add_row(Text("all"), "", "", *_cells(summary["by_part"][part]))
+        console.print(table)
+        console.print()
+    console.print(
+        "error = predicted time / measured time - 1; rows, median, 90th, worst, with sign (median "
+        "with its sign): kernels of 20 us and more; brief, within 1.5x: the others"
+    )
+    console.print(f"split: {summary['split']}")
+    for reason, places in summary["skipped"].items():
+        named = ", ".join(places[:_LINES_NAMED])
+        more = f" and {len(places) - _LINES_NAMED} more" if len(places) > _LINES_NAMED else ""
+        console.print(Text(f"skipped {len(places)} ({named}{more}): {reason}"))
+
+
+def _table() -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("kind", "device", "dtype"):
+        table.add_column(name, overflow="fold")
+    for figure in _FIGURES:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
+
+
+def _cells(figures: Result) -> list[str]:
+    def share(key: str, form: str = ".1%") -> str:
+        return "" if figures[key] is None else format(figures[key], form)
+
+    return [
+        str(figures["long_rows"] or ""),
+        share("median_abs_error"),
+        share("p90_abs_error"),
+        share("worst_error", "+.0%"),
+        share("median_error", "+.1%"),
+        str(figures["brief_rows"] or ""),
+        share("brief_share_within_1_5"),
+    ]
+
+
+def markdown(result: Result) -> str:
+    """Return the errors on held-out rows as a Markdown table."""
+    lines = [
+        f"| {' | '.join(('kind', 'device', 'format', *_FIGURES))} |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    summary = result["summary"]
+    held_out = [line for line in summary["by_kernel"] if line["part"] == "held_out"]
+    every = {"kind": "all", "device": "", "dtype": "", **summary["by_part"]["held_out"]}
+    for line in [*held_out, every]:
+        names = (line["kind"], line["device"], line["dtype"])
+        lines.append(f"| {' | '.join([*names, *_cells(line)])} |")
+    return "\n".join(lines)

@@ -1,0 +1,246 @@
+//! Which constants say how matrix products of one family of formats use a device?
+
+use super::device::{Device, not_negative, positive, share};
+use crate::error::{Error, Result};
+use crate::units::{Dtype, Seconds};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Constants of the tiled matrix-product model (see `operator_cost`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MatmulModel {
+    /// Units (SMs, cores) over which output tiles are spread in waves.
+    pub units: u32,
+    /// Share of the dense peak that full waves of the largest tile sustain, by number format.
+    pub efficiency: BTreeMap<Dtype, f64>,
+    /// Efficiency for formats that `efficiency` does not list.
+    pub default_efficiency: f64,
+    /// Tile edge, in elements, at which moving operands on chip costs as much as the products:
+    /// a tile of `rows` by `columns` is slowed by `1 + tile_overhead (1/rows + 1/columns)`.
+    pub tile_overhead: f64,
+    /// Depth, in elements, that filling and draining one tile costs.
+    pub depth_overhead: f64,
+    /// Least time of one element of depth of any tile: what loads and the pipeline of a unit take.
+    pub depth_time: Seconds,
+    /// Share by which kernels far longer than 1 ms are slower, at the power limit, than short ones.
+    pub throttle: f64,
+    /// Length of a kernel that feels half of the throttling; held at 1 ms in the fits.
+    pub throttle_time: Seconds,
+    /// What a product whose depth is split takes beside its parts and their sums.
+    pub split_overhead: Seconds,
+    /// Share of the pin rate of main memory that operands of products reach; absent: as streaming
+    /// kernels, the tier's own.
+    pub memory_efficiency: Option<f64>,
+    /// How many times its bytes a result costs to write: the units write it when they are done with a
+    /// tile, and memory turns from reads to writes.
+    pub store_cost: f64,
+    /// Share of the cache that holds operands which the kernel before has touched; held fixed in the
+    /// fits.
+    pub cache_share: f64,
+    /// Share of the cache's rate that operands of products reach; absent: the tier's own.
+    pub cache_efficiency: Option<f64>,
+    /// Constants of products in formats that differ in more than their efficiency.
+    pub families: BTreeMap<Dtype, ProductModel>,
+    /// Constants of products whose right operand is stored in this format and multiplied in a
+    /// wider one.
+    pub weight_only: BTreeMap<Dtype, ProductModel>,
+}
+
+/// Constants of one family of products: the fields of `MatmulModel`, and the passes around one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProductModel {
+    /// Share of the dense peak; absent: what `MatmulModel::efficiency` says of the format.
+    pub efficiency: Option<f64>,
+    /// See `MatmulModel`.
+    pub tile_overhead: f64,
+    /// See `MatmulModel`.
+    pub depth_overhead: f64,
+    /// See `MatmulModel`.
+    pub depth_time: Seconds,
+    /// See `MatmulModel`.
+    pub throttle: f64,
+    /// See `MatmulModel`.
+    pub throttle_time: Seconds,
+    /// See `MatmulModel`.
+    pub split_overhead: Seconds,
+    /// See `MatmulModel`.
+    pub memory_efficiency: Option<f64>,
+    /// See `MatmulModel`.
+    pub store_cost: f64,
+    /// See `MatmulModel`.
+    pub cache_share: f64,
+    /// See `MatmulModel`.
+    pub cache_efficiency: Option<f64>,
+    /// Rows of the narrowest tile: 64, or 16 where kernels for few tokens multiply such tiles.
+    pub least_rows: f64,
+    /// What a product takes beside a launch: unpacking of weights, kernels without a fast start.
+    pub overhead: Seconds,
+    /// Share of the pin rate that the pass which casts the left operand reaches: its scale needs a
+    /// reading of its own.
+    pub cast_efficiency: f64,
+    /// What that pass takes beside a launch.
+    pub cast_overhead: Seconds,
+}
+
+impl Default for MatmulModel {
+    fn default() -> Self {
+        let usual = ProductModel::default();
+        Self {
+            units: 1,
+            efficiency: BTreeMap::new(),
+            default_efficiency: 0.8,
+            tile_overhead: usual.tile_overhead,
+            depth_overhead: usual.depth_overhead,
+            depth_time: usual.depth_time,
+            throttle: usual.throttle,
+            throttle_time: usual.throttle_time,
+            split_overhead: usual.split_overhead,
+            memory_efficiency: None,
+            store_cost: usual.store_cost,
+            cache_share: usual.cache_share,
+            cache_efficiency: None,
+            families: BTreeMap::new(),
+            weight_only: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for ProductModel {
+    fn default() -> Self {
+        Self {
+            efficiency: None,
+            tile_overhead: 10.0,
+            depth_overhead: 128.0,
+            depth_time: Seconds::ZERO,
+            throttle: 0.0,
+            throttle_time: Seconds::new(1.0e-3),
+            split_overhead: Seconds::new(2.0e-6),
+            memory_efficiency: None,
+            store_cost: 1.0,
+            cache_share: 0.6,
+            cache_efficiency: None,
+            least_rows: 64.0,
+            overhead: Seconds::ZERO,
+            cast_efficiency: 0.4,
+            cast_overhead: Seconds::ZERO,
+        }
+    }
+}
+
+impl Device {
+    /// Share of the peak that matrix products in `dtype` sustain.
+    pub fn matmul_efficiency(&self, dtype: Dtype) -> f64 {
+        let model = &self.matmul;
+        let own = model.efficiency.get(&dtype);
+        let ran = || {
+            self.engine_format(dtype)
+                .and_then(|d| model.efficiency.get(&d))
+        };
+        own.or_else(ran)
+            .copied()
+            .unwrap_or(model.default_efficiency)
+    }
+
+    /// Constants of products that run in `dtype` and read a right operand stored in `weights`; the
+    /// efficiency is always there.
+    pub fn product_model(&self, dtype: Dtype, weights: Dtype) -> ProductModel {
+        let model = &self.matmul;
+        let ran = || {
+            let engine = self.engine_format(dtype)?;
+            model.families.get(&engine)
+        };
+        let stored = (weights != dtype).then(|| model.weight_only.get(&weights));
+        let own = stored.flatten().or_else(|| model.families.get(&dtype));
+        let found = own
+            .or_else(ran)
+            .copied()
+            .unwrap_or_else(|| model.of_all_others());
+        ProductModel {
+            efficiency: found
+                .efficiency
+                .or_else(|| Some(self.matmul_efficiency(dtype))),
+            ..found
+        }
+    }
+}
+
+impl MatmulModel {
+    /// Constants of the formats that are no family.
+    fn of_all_others(&self) -> ProductModel {
+        ProductModel {
+            tile_overhead: self.tile_overhead,
+            depth_overhead: self.depth_overhead,
+            depth_time: self.depth_time,
+            throttle: self.throttle,
+            throttle_time: self.throttle_time,
+            split_overhead: self.split_overhead,
+            memory_efficiency: self.memory_efficiency,
+            store_cost: self.store_cost,
+            cache_share: self.cache_share,
+            cache_efficiency: self.cache_efficiency,
+            ..ProductModel::default()
+        }
+    }
+
+    /// Refuses constants that no device can have.
+    pub(super) fn check(&self, path: &str) -> Result<()> {
+        let at = |field: &str| format!("{path}.{field}");
+        positive(&at("units"), f64::from(self.units))?;
+        share(&at("default_efficiency"), self.default_efficiency)?;
+        for (dtype, value) in &self.efficiency {
+            share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
+        }
+        self.of_all_others().check(path)?;
+        for (dtype, family) in &self.families {
+            family.check(&at(&format!("families.{}", dtype.name())))?;
+        }
+        for (dtype, family) in &self.weight_only {
+            family.check(&at(&format!("weight_only.{}", dtype.name())))?;
+        }
+        Ok(())
+    }
+}
+
+impl ProductModel {
+    fn check(&self, path: &str) -> Result<()> {
+        let at = |field: &str| format!("{path}.{field}");
+        let shares = [
+            ("efficiency", self.efficiency),
+            ("memory_efficiency", self.memory_efficiency),
+            ("cache_share", Some(self.cache_share)),
+            ("cache_efficiency", self.cache_efficiency),
+            ("cast_efficiency", Some(self.cast_efficiency)),
+        ];
+        for (field, value) in shares {
+            value.map_or(Ok(()), |value| share(&at(field), value))?;
+        }
+        for (field, value) in [
+            ("tile_overhead", self.tile_overhead),
+            ("depth_overhead", self.depth_overhead),
+            ("depth_time", self.depth_time.value()),
+            ("throttle", self.throttle),
+            ("split_overhead", self.split_overhead.value()),
+            ("overhead", self.overhead.value()),
+            ("cast_overhead", self.cast_overhead.value()),
+        ] {
+            not_negative(&at(field), value)?;
+        }
+        if !(16.0..=64.0).contains(&self.least_rows) {
+            return Err(Error::invalid(
+                at("least_rows"),
+                self.least_rows,
+                "16 to 64",
+            ));
+        }
+        if !(1.0..=100.0).contains(&self.store_cost) {
+            return Err(Error::invalid(
+                at("store_cost"),
+                self.store_cost,
+                "1 to 100",
+            ));
+        }
+        positive(&at("throttle_time"), self.throttle_time.value())
+    }
+}

@@ -1,0 +1,175 @@
+//! How long does attention of one new token for each sequence take, keys and values read from a cache?
+
+use super::kernel::KernelCost;
+use super::memory::reading;
+use crate::hardware::{DecodeModel, Device};
+use crate::units::{Bytes, Dtype, Flops, Seconds};
+use serde::Deserialize;
+
+/// Fewest keys of a part where keys are split over blocks.
+const LEAST_PART: f64 = 128.0;
+/// Parts into which the kernel on the vector engine splits the keys at most.
+const VECTOR_SPLITS: f64 = 64.0;
+/// Most queries to a key that a block on the matrix engine takes.
+const MOST_ROWS: f64 = 32.0;
+/// Queries to a key come in groups of so many: the rows of one matrix instruction.
+const ROW_STEP: f64 = 8.0;
+/// Keys of a block when the library counts the blocks that it could fill.
+const COUNTED_KEYS: f64 = 256.0;
+/// Bytes of an element of new queries and outputs, in bf16 or fp16.
+const LAYER_BYTES: f64 = 2.0;
+/// Widest heads of full tiles: heads between 128 and 256 are padded to 256 on the matrix engine.
+const PADDED: [f64; 3] = [64.0, 128.0, 256.0];
+
+/// Decode attention with a cache of one format.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimedDecode {
+    /// Format of the cache.
+    pub cache: Dtype,
+    /// True where values are the bytes of the keys, as in a latent cache: a kernel that reads both
+    /// together moves them once.
+    #[serde(default)]
+    pub shared_values: bool,
+    /// True where the cache may still lie on chip, as in a benchmark that repeats a kernel.
+    #[serde(default)]
+    pub warm: bool,
+}
+
+/// One kernel: its blocks and what each takes.
+struct Blocks {
+    /// Blocks where no keys are split.
+    count: f64,
+    /// Keys that each query sees.
+    keys: f64,
+    /// Seconds before the first key, and for each key.
+    start: f64,
+    key: f64,
+    most_splits: f64,
+    bytes: f64,
+}
+
+impl TimedDecode {
+    /// The numbers that make a shape, and what stands for one that is left out.
+    pub(super) const COLUMNS: &'static [(&'static str, Option<f64>)] = &[
+        ("batch", Some(1.0)),
+        ("keys", None),
+        ("heads", None),
+        ("kv_heads", None),
+        ("head_dim", None),
+        ("window", Some(0.0)),
+    ];
+
+    /// Prices one shape, in the order of `COLUMNS`; a window of 0 is none.
+    ///
+    /// ```text
+    /// time = t_launch + min(whole, split) + x t_element
+    /// whole = sqrt((ceil(n / units) (t0 + k t_key))^2 + (B / r(n))^2)
+    /// split = sqrt((t0 + p t_key)^2 + (B / r(n k / p))^2) + t_split,  p = max(k / s, min(k, 128))
+    /// r(n) = min(r_tier, min(n, units) r_unit),  s = max(1, min(units / n, most))
+    /// t_key = d' (t_tiled + 8 ceil(g / 8) t_row)  or  d t_vector
+    /// ```
+    ///
+    /// n: blocks, one for each key head on the matrix engine, for each query head on the vector engine;
+    /// k: keys in sight; B: cache in sight, queries and outputs, bytes; `r_tier`: rate of the tier that holds
+    /// them; `r_unit`: what one unit draws, bytes/s; g: queries to a key; d: width, d' padded; x: elements
+    /// of new queries, keys and values. The library takes the matrix engine from `tiled_from` to 32 queries
+    /// to a key, where blocks of 256 keys fill `least_occupancy` of the units. Sources: splitting keys over
+    /// blocks, Dao et al. 2023 (Flash-Decoding); which kernel and when, TensorRT-LLM's choice between XQA
+    /// and masked multi-head attention (`DecoderXQARunner`); latency-bound rates, Little's law.
+    pub(super) fn cost(self, shape: [f64; 6], device: &Device) -> KernelCost {
+        let [batch, keys, heads, kv_heads, width, window] = shape;
+        let seen = if window > 0.0 { keys.min(window) } else { keys };
+        let flops = Flops::new(4.0 * batch * heads * seen * width);
+        if flops.value() <= 0.0 || kv_heads <= 0.0 {
+            return KernelCost::default();
+        }
+        let usual = DecodeModel::default();
+        let family = if self.cache.bytes() < LAYER_BYTES {
+            Dtype::Fp8
+        } else {
+            Dtype::Bf16
+        };
+        let model = device.decode.get(&family).unwrap_or(&usual);
+        let units = f64::from(device.matmul.units);
+        let rows = heads / kv_heads;
+        let counted = batch * kv_heads * (seen / COUNTED_KEYS).floor().max(1.0);
+        let tiled = rows >= model.tiled_from
+            && rows <= MOST_ROWS
+            && counted >= model.least_occupancy * units;
+        let (launch, blocks) = if tiled {
+            (model.tiled_launch, self.tiled(model, shape, seen))
+        } else {
+            (model.vector_launch, self.vector(model, shape, seen))
+        };
+        let moved = reading(Bytes::new(blocks.bytes), self.warm, device);
+        // the share of this kernel instead of that of the tier, where the tier is main memory
+        let main = device.main_memory();
+        let sustained = main.bandwidth.value() * model.bandwidth_share;
+        let rate = if moved.traffic > Bytes::ZERO {
+            sustained
+        } else {
+            sustained.max(blocks.bytes / moved.time.value())
+        };
+        let kernel = blocks.time(model, units, rate);
+        let elements = batch * (heads + 2.0 * kv_heads) * width;
+        KernelCost {
+            time: launch + Seconds::new(kernel) + model.element * elements,
+            flops,
+            traffic: moved.traffic,
+        }
+    }
+
+    /// The kernel on the matrix engine: a block takes all queries of a key head.
+    fn tiled(self, model: &DecodeModel, shape: [f64; 6], seen: f64) -> Blocks {
+        let [batch, _, heads, kv_heads, width, _] = shape;
+        let rows = (heads / kv_heads / ROW_STEP).ceil() * ROW_STEP;
+        let padded = PADDED.into_iter().find(|&p| width <= p).unwrap_or(width);
+        Blocks {
+            count: batch * kv_heads,
+            keys: seen,
+            start: model.tiled_block.value(),
+            key: padded * (model.tiled_key.value() + rows * model.tiled_row.value()),
+            most_splits: model.most_splits,
+            bytes: self.bytes(shape, seen, self.shared_values),
+        }
+    }
+
+    /// The kernel on the vector engine: a block for each query head.
+    fn vector(self, model: &DecodeModel, shape: [f64; 6], seen: f64) -> Blocks {
+        let [batch, _, heads, _, width, _] = shape;
+        Blocks {
+            count: batch * heads,
+            keys: seen,
+            start: model.vector_block.value(),
+            key: width * model.vector_key.value(),
+            most_splits: VECTOR_SPLITS,
+            bytes: self.bytes(shape, seen, false),
+        }
+    }
+
+    /// Cache in sight, queries and outputs.
+    fn bytes(self, shape: [f64; 6], seen: f64, once: bool) -> f64 {
+        let [batch, _, heads, kv_heads, width, _] = shape;
+        let tensors = if once { 1.0 } else { 2.0 };
+        batch * width * (tensors * kv_heads * seen * self.cache.bytes() + 2.0 * heads * LAYER_BYTES)
+    }
+}
+
+impl Blocks {
+    /// Seconds of the kernel: whole or with its keys split, whichever is shorter.
+    fn time(&self, model: &DecodeModel, units: f64, rate: f64) -> f64 {
+        let moving = |blocks: f64| {
+            let drawn = blocks.min(units) * model.unit_bandwidth.value();
+            self.bytes / rate.min(drawn)
+        };
+        let waves = (self.count / units).ceil();
+        let whole = waves * (self.start + self.keys * self.key);
+        let whole = whole.hypot(moving(self.count));
+        let splits = (units / self.count).min(self.most_splits).max(1.0);
+        let part = (self.keys / splits).max(self.keys.min(LEAST_PART));
+        let split = waves * (self.start + part * self.key);
+        let split = split.hypot(moving(self.count * self.keys / part)) + model.split.value();
+        whole.min(split)
+    }
+}

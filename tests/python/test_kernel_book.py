@@ -1,0 +1,170 @@
+"""How near are predicted kernels to timed ones that no constant was fitted to?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scalewright as sw
+from scalewright import InvalidError, ScalewrightError, UnknownNameError
+from scalewright.catalog import load_device
+from scalewright.cli import main
+from scalewright.reproductions.kernels import holds_kernels, markdown, run
+from scalewright.reproductions.kernels.rows import KernelRow, held_out, read, shipped
+
+ROOT = Path(__file__).parents[2]
+HEADER = "system,gemm_dtype,m,n,k,kernel_source,latency_us,source\n"
+MATMUL = {"kernel": "matmul", "a": "bf16", "b": "bf16", "output": "bf16"}
+# median and 90th percentile of held-out errors, from 20 us on
+FLOATING = {"bfloat16", "fp8", "nvfp4"}
+BANDS = {True: (0.07, 0.19), False: (0.10, 0.30)}
+
+
+@pytest.fixture(scope="module")
+def book() -> dict[str, Any]:
+    return run("gemm")
+
+
+def products(system: str, dtype: str) -> list[KernelRow]:
+    return [
+        row
+        for row in shipped()
+        if isinstance(row, KernelRow) and (row.system, row.shape.dtype) == (system, dtype)
+    ]
+
+
+def test_held_out_products_are_close_on_every_device_and_format(book: dict[str, Any]) -> None:
+    lines = [line for line in book["summary"]["by_kernel"] if line["part"] == "held_out"]
+    assert len(lines) == 25
+    for line in lines:
+        median, most = BANDS[line["dtype"] in FLOATING]
+        assert line["median_abs_error"] <= median, line
+        assert line["p90_abs_error"] <= most, line
+        assert line["brief_share_within_1_5"] >= 0.80, line
+
+
+def test_held_out_products_are_close_in_all(book: dict[str, Any]) -> None:
+    every = book["summary"]["by_part"]["held_out"]
+    assert every["long_rows"] > 1300
+    assert every["median_abs_error"] <= 0.05
+    assert every["p90_abs_error"] <= 0.16
+    assert abs(every["median_error"]) <= 0.01
+    assert every["brief_share_within_1_5"] >= 0.95
+
+
+def test_a_third_of_the_rows_is_held_out_across_all_sizes() -> None:
+    rows = products("h100_sxm", "fp8")
+    apart = held_out(rows)
+    ordered = sorted(rows, key=lambda row: (row.shape.work, row.line))
+    places = [at for at, row in enumerate(ordered) if (row.file, row.line) in apart]
+    assert places == list(range(1, len(rows), 3))
+
+
+def test_the_table_of_the_documentation_is_what_the_command_prints(book: dict[str, Any]) -> None:
+    assert markdown(run()) in (ROOT / "docs" / "kernels.md").read_text()
+    assert {row["kind"] for row in book["rows"]} == {"gemm"}
+
+
+def test_a_users_file_is_known_by_its_columns_and_bad_lines_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "timed.csv"
+    file.write_text(
+        HEADER
+        + "h100_sxm,bfloat16,4096,4096,4096,x,200.5,y\n"
+        + "h100_sxm,bf61,4096,4096,4096,x,200.5,y\n"
+        + "h100_sxm,bfloat16,4096,-1,4096,x,200.5,y\n"
+        + "h101_sxm,bfloat16,4096,4096,4096,x,200.5,y\n"
+        + "a100_sxm,fp8,4096,4096,4096,x,200.5,y\n"
+        + "h100_sxm,bfloat16,4096,4096,4096,x,nan,y\n"
+    )
+    assert holds_kernels(file)
+    assert main(["reproduce", "--rows", str(file), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["line"] for row in rows] == [2, 3, 4, 5, 6, 7]
+    assert abs(rows[0]["error"]) < 0.2
+    assert rows[0]["part"] == "held_out"
+    reasons = ["dtype: got 'bf61'", "n: got '-1'", "'h101_sxm'", "a: got fp8", "latency_us: got"]
+    for row, reason in zip(rows[1:], reasons, strict=True):
+        assert row["error"] is None
+        assert reason in row["reason"]
+
+
+def test_rows_without_a_system_take_the_one_that_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "timed.csv"
+    file.write_text("m,n,k,dtype,latency_us\n4096,4096,4096,bfloat16,200\n")
+    assert run(rows_path=file)["rows"][0]["reason"].startswith("system: got nothing")
+    for name in ("h100-sxm", "dgx-h100"):
+        assert run(rows_path=file, only_device=name)["rows"][0]["device"] == "h100-sxm"
+
+
+def test_a_pattern_that_nothing_has_says_what_there_is() -> None:
+    with pytest.raises(InvalidError, match="pattern: got 'tpu'; allowed: part of a kind"):
+        run("tpu")
+
+
+def test_many_kernels_are_priced_as_each_of_them() -> None:
+    rows = np.array([[1.0, 64.0], [4096.0, 5000.0]])
+    many = sw.kernel_times(MATMUL, "h100-sxm", {"m": rows, "n": 4096, "k": [512, 8192]})
+    assert many.shape == (2, 2)
+    for place in np.ndindex(2, 2):
+        shape = {"m": rows[place], "n": 4096.0, "k": (512, 8192)[place[1]]}
+        assert many[place] == sw.kernel_times(MATMUL, "h100-sxm", shape)
+
+
+def test_narrower_weights_are_never_slower_to_read() -> None:
+    shape = {"m": 1.0, "n": np.geomspace(1024, 65536, 9), "k": 16384.0}
+    plain = {**load_device("a100-sxm-80gb")}
+    plain["matmul"] = {**plain["matmul"], "weight_only": {}}
+    times = [sw.kernel_times({**MATMUL, "b": b}, plain, shape) for b in ("bf16", "int8", "int4")]
+    assert np.all(times[1] <= times[0])
+    assert np.all(times[2] <= times[1])
+
+
+def test_a_cast_is_paid_beside_the_product() -> None:
+    fp8 = {"kernel": "matmul", "a": "fp8", "b": "fp8", "output": "bf16"}
+    shape = {"m": np.geomspace(1, 65536, 12).round(), "n": 4096, "k": 4096}
+    bare = sw.kernel_times(fp8, "h100-sxm", shape)
+    cast = sw.kernel_times({**fp8, "cast_from": "bf16"}, "h100-sxm", shape)
+    moved = shape["m"] * 4096 * 3 / 3.35e12
+    assert np.all(cast - bare > moved)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shapes", "message"),
+    [
+        ({**MATMUL, "a": "bf17"}, {"m": 1, "n": 1, "k": 1}, "bf17"),
+        ({**MATMUL, "a": "fp8"}, {"m": 1, "n": 1, "k": 1}, "a: got fp8; allowed: formats of"),
+        (MATMUL, {"m": 1, "n": 1}, "k: got nothing"),
+        (MATMUL, {"m": 1, "n": 1, "k": 1, "l": 1}, "shapes: unknown name 'l'"),
+        (MATMUL, {"m": -1, "n": 1, "k": 1}, "m: got -1"),
+        (MATMUL, {"m": float("nan"), "n": 1, "k": 1}, "m: got NaN"),
+        (MATMUL, {"m": [1, 2], "n": [1, 2, 3], "k": 1}, "arrays of one shape"),
+        ({"kernel": "convolution"}, {"m": 1}, "convolution"),
+    ],
+)
+def test_a_wrong_kernel_is_named(
+    kernel: dict[str, Any], shapes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScalewrightError, match=message):
+        sw.kernel_times(kernel, "a100-sxm-80gb", shapes)
+
+
+def test_a_device_that_is_not_known_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="h100-sxn"):
+        sw.kernel_times(MATMUL, "h100-sxn", {"m": 1, "n": 1, "k": 1})
+
+
+def test_every_row_has_a_document() -> None:
+    folder = ROOT / "python" / "scalewright" / "catalog" / "published" / "kernels"
+    rows = csv.DictReader(io.StringIO((folder / "sources.csv").read_text()))
+    documents = {row["source"] for row in rows}
+    found = [row for file in folder.glob("gemm.csv") for row in read(file)]
+    assert len(found) > 7000
+    assert all(isinstance(row, KernelRow) and row.source in documents for row in found)
