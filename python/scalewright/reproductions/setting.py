@@ -90,7 +90,8 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
 
 def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
     """Join the row's own plan, what the software had, and what follows from both."""
-    space = dict(conventions.space)
+    # where a source says `full` it means every layer
+    space = {"recompute_layers": [0], **conventions.space}
     for column in (*_AXES, "micro_batch", "interleave"):
         if (value := row.count(column)) is not None:
             space[column] = [value]
@@ -134,8 +135,8 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     if re.fullmatch(r"(zero[- ]?)?[0-3]", folded):
         return [int(folded[-1])], None
     if "not resharded" in folded:
-        # weights stay gathered: optimizer state alone is shared, or gradients too
-        return [1, 2], None
+        # weights stay gathered and gradients are summed over micro-batches before they are reduced
+        return [1], None
     if "within slice" in folded:
         slices = re.match(r"(\d{1,4})x ", row.text("hardware"))
         count = int(slices[1]) if slices else 1
