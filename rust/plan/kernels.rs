@@ -7,12 +7,6 @@ use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
 
-/// Bytes per logit that a vocabulary-parallel cross-entropy moves forward: cast to fp32 (2 + 4),
-/// row maximum (4), shift (4 + 4), exponential (4 + 4), row sum (4), normalisation (4 + 4): the
-/// separate passes of Megatron-LM's `vocab_parallel_cross_entropy`.
-const LOSS_FORWARD_BYTES: f64 = 38.0;
-/// Bytes per logit backward: the fp32 softmax is scaled in place (4 + 4) and cast (4 + 2).
-const LOSS_BACKWARD_BYTES: f64 = 14.0;
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
 
@@ -47,7 +41,7 @@ impl Lowering<'_> {
             }
             OperatorKind::Loss { vocab } => {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                self.compute(true, operator, memory(logits * LOSS_FORWARD_BYTES, 6.0));
+                self.compute(true, operator, memory(logits * self.training.software.loss[0], 6.0));
                 let bytes = self.tokens(operator) * LOSS_STATISTICS * Dtype::Fp32.bytes();
                 let wire = wire(Purpose::Tensor, Collective::AllReduce, bytes, 0);
                 self.communicate(true, operator, wire);
@@ -79,7 +73,7 @@ impl Lowering<'_> {
             }
             OperatorKind::Loss { vocab } => {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                self.compute(false, operator, memory(logits * LOSS_BACKWARD_BYTES, 2.0));
+                self.compute(false, operator, memory(logits * self.training.software.loss[1], 2.0));
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
         }

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.machine import Machine, machine_of
@@ -53,6 +54,9 @@ def setting_of(row: Row) -> Setting:
     machine = machine_of(row)
     model, notes = model_of(row)
     training = _training(row, conventions)
+    device = machine.device
+    if conventions.software is not None:
+        training, device = with_software(conventions.software, training, device)
     space = _space(row, conventions, machine)
     if model.get("experts") is None:
         space["expert"] = [1]
@@ -63,7 +67,7 @@ def setting_of(row: Row) -> Setting:
     return Setting(
         json.dumps(model),
         machine.system,
-        machine.device,
+        device,
         machine.devices,
         training,
         batches,
@@ -104,7 +108,9 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     if text := row.text("zero"):
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
-    if text := row.text("recompute"):
+    # where an entry says which layers recompute, it spells out what the row's word stands for
+    text = row.text("recompute")
+    if text and "recompute_layers" not in conventions.space:
         policies = spelt("recompute", text)
         if policies is None:
             message = f"recompute: got '{text}'; allowed: none, selective, full"
