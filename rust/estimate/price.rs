@@ -32,15 +32,14 @@ impl<'a> Pricer<'a> {
     }
 
     /// Price of a kernel on the slowest device: matrix work slows with its clock, traffic does not.
-    /// Products slow down once more where the device cannot hold, hour after hour, the rate that they
-    /// reach in a short test.
+    /// It slows down once more where the device cannot hold, hour after hour, the rate that products
+    /// reach in a short test: power management acts over many kernels, so fused attention shares it.
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
         let cost = kernel.cost(&self.cluster.device);
         let slowdown = match kernel {
-            Kernel::Matmul { dtype, .. } => {
+            Kernel::Matmul { dtype, .. } | Kernel::Attention { dtype, .. } => {
                 self.slowest * self.hot.get(dtype).copied().unwrap_or(1.0)
             }
-            Kernel::Attention { .. } => self.slowest,
             Kernel::Memory { .. } => 1.0,
         };
         KernelCost {

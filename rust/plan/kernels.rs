@@ -5,7 +5,7 @@ use super::program::Purpose;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
-use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
+use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed, Software};
 
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
@@ -310,7 +310,8 @@ impl Lowering<'_> {
             output_bytes: dtype.bytes(),
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
-        // fused scale, mask and softmax: read and write; dropout: read, write, one-byte mask
+        let [over_forward, over_backward] = self.score_passes(core);
+        // dropout: read, write, one-byte mask
         let dropout = if core.dropout {
             2.0 * element + 1.0
         } else {
@@ -321,7 +322,7 @@ impl Lowering<'_> {
             self.compute(
                 true,
                 operator,
-                memory(scores * (2.0 * element + dropout), 2.0),
+                memory(scores * (over_forward * element + dropout), 2.0),
             );
             self.compute(true, operator, product(queries, value, keys));
             // the context goes back to token order: read and write
@@ -335,16 +336,25 @@ impl Lowering<'_> {
             ] {
                 self.compute(false, operator, product(m, n, k));
             }
-            // softmax backward reads its output and gradient and writes
             self.compute(
                 false,
                 operator,
-                memory(scores * (3.0 * element + dropout), 2.0),
+                memory(scores * (over_backward * element + dropout), 2.0),
             );
             // the context's gradient changes order, those of queries, keys and values are joined
             let joined = copy(value) + copy(2.0 * width + value);
             self.compute(false, operator, memory(joined, 2.0));
         }
+    }
+
+    /// Passes over all scores. A fused kernel of a causal mask writes all of them and reads half.
+    fn score_passes(&self, core: &Attention) -> [f64; 2] {
+        let fused = Software::default().scores;
+        let passes = self.training.software.scores;
+        if core.causal && passes == fused {
+            return [fused[0] - 0.5, fused[1] - 1.0];
+        }
+        passes
     }
 
     /// Sorts tokens by expert and sends them there (or brings them back).

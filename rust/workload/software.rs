@@ -27,6 +27,10 @@ pub struct Software {
     /// Passes of a gated activation over its output width. Fused: reads two halves, writes one; reads
     /// gradient and two halves, writes two gradients.
     pub gated_activation: [f64; 2],
+    /// Passes over the scores of unfused attention between its products, dropout left out. Fused scale,
+    /// mask and softmax: reads and writes; backward reads output and gradient and writes. Under a
+    /// causal mask the kernel reads the lower triangle only.
+    pub scores: [f64; 2],
     /// Passes by which an addition to the residual stream exceeds one fused kernel.
     pub addition: [f64; 2],
     /// Bytes per logit that the cross-entropy moves. The default is Megatron-LM's separate passes of
@@ -36,7 +40,7 @@ pub struct Software {
     pub loss: [f64; 2],
     /// Collectives into which ZeRO-3 cuts the gather of one layer's weights: 1 where they are flat.
     pub gathers_per_layer: f64,
-    /// Time that the host takes to launch one kernel.
+    /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
 }
 
@@ -48,6 +52,7 @@ impl Default for Software {
             rotary: [2.0, 2.0],
             activation: [2.0, 3.0],
             gated_activation: [3.0, 5.0],
+            scores: [2.0, 3.0],
             addition: [0.0, 0.0],
             loss: [38.0, 14.0],
             gathers_per_layer: 1.0,
@@ -64,6 +69,7 @@ impl Software {
             ("rotary", self.rotary),
             ("activation", self.activation),
             ("gated_activation", self.gated_activation),
+            ("scores", self.scores),
             ("addition", self.addition),
             ("loss", self.loss),
         ];

@@ -94,8 +94,7 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
 
 def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
     """Join the row's own plan, what the software had, and what follows from both."""
-    # where a source says `full` it means every layer
-    space = {"recompute_layers": [0], **conventions.space}
+    space = dict(conventions.space)
     for column in (*_AXES, "micro_batch", "interleave"):
         if (value := row.count(column)) is not None:
             space[column] = [value]
@@ -115,7 +114,8 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
         if policies is None:
             message = f"recompute: got '{text}'; allowed: none, selective, full"
             raise InvalidError(message)
-        space["recompute"] = policies
+        # where a source says `full` it means every layer
+        space |= {"recompute": policies, "recompute_layers": [0]}
     if text := row.text("sequence_parallel").casefold():
         space["sequence_parallel"] = [text in {"yes", "true", "1", "on", "y"}]
     return _narrowed(space)
