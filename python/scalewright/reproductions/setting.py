@@ -109,7 +109,7 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
     # where an entry says which layers recompute, it spells out what the row's word stands for
     text = row.text("recompute")
-    if text and "recompute_layers" not in conventions.space:
+    if text and conventions.space.get("recompute_layers", [0]) == [0]:
         policies = spelt("recompute", text)
         if policies is None:
             message = f"recompute: got '{text}'; allowed: none, selective, full"
