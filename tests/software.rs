@@ -107,7 +107,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
     for (field, value) in [
         ("norm", "[-1.0, 5.0]"),
         ("loss", "[38.0, 1e9]"),
-        ("host_time", "-1.0"),
+        ("host_time", "2.0"),
         ("gathers_per_layer", "0.5"),
     ] {
         let more = format!(r#", "software": {{"{field}": {value}}}"#);
