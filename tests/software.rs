@@ -39,7 +39,11 @@ fn the_default_profile_is_not_written_and_changes_nothing() {
     let text = serde_json::to_string(&training).unwrap();
     assert!(!text.contains("software"));
     let plain = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
-    let named = jobs::training(8, 2048, r#", "software": {"name": "own", "host_time": 0.0}"#);
+    let named = jobs::training(
+        8,
+        2048,
+        r#", "software": {"name": "own", "host_time": 0.0}"#,
+    );
     let named = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &named);
     assert_eq!(seconds(&plain, &plan()), seconds(&named, &plan()));
 }
@@ -47,7 +51,14 @@ fn the_default_profile_is_not_written_and_changes_nothing() {
 #[test]
 fn every_pass_that_is_added_makes_the_step_longer() {
     let fused = seconds(&job("{}", 1), &plan());
-    for field in ["norm", "rotary", "gated_activation", "addition", "scores", "loss"] {
+    for field in [
+        "norm",
+        "rotary",
+        "gated_activation",
+        "addition",
+        "scores",
+        "loss",
+    ] {
         let more = seconds(&job(&format!(r#"{{"{field}": [60.0, 60.0]}}"#), 1), &plan());
         assert!(more > fused, "{field}: {more} after {fused}");
     }

@@ -41,7 +41,11 @@ impl Lowering<'_> {
             }
             OperatorKind::Loss { vocab } => {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                self.compute(true, operator, memory(logits * self.training.software.loss[0], 6.0));
+                self.compute(
+                    true,
+                    operator,
+                    memory(logits * self.training.software.loss[0], 6.0),
+                );
                 let bytes = self.tokens(operator) * LOSS_STATISTICS * Dtype::Fp32.bytes();
                 let wire = wire(Purpose::Tensor, Collective::AllReduce, bytes, 0);
                 self.communicate(true, operator, wire);
@@ -73,7 +77,11 @@ impl Lowering<'_> {
             }
             OperatorKind::Loss { vocab } => {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                self.compute(false, operator, memory(logits * self.training.software.loss[1], 2.0));
+                self.compute(
+                    false,
+                    operator,
+                    memory(logits * self.training.software.loss[1], 2.0),
+                );
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
         }
