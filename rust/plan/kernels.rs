@@ -5,7 +5,7 @@ use super::program::Purpose;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
-use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed, Software};
+use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
 
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
@@ -355,14 +355,16 @@ impl Lowering<'_> {
         }
     }
 
-    /// Passes over all scores. A fused kernel of a causal mask writes all of them and reads half.
+    /// Passes over all scores, less what a causal mask spares.
     fn score_passes(&self, core: &Attention) -> [f64; 2] {
-        let fused = Software::default().scores;
-        let passes = self.training.software.scores;
-        if core.causal && passes == fused {
-            return [fused[0] - 0.5, fused[1] - 1.0];
+        let software = &self.training.software;
+        let [forward, backward] = software.scores;
+        let [spared, spared_backward] = software.scores_spared;
+        if core.causal {
+            let left = [forward - spared, backward - spared_backward];
+            return left.map(|passes| passes.max(0.0));
         }
-        passes
+        [forward, backward]
     }
 
     /// Sorts tokens by expert and sends them there (or brings them back).

@@ -28,9 +28,10 @@ pub struct Software {
     /// gradient and two halves, writes two gradients.
     pub gated_activation: [f64; 2],
     /// Passes over the scores of unfused attention between its products, dropout left out. Fused scale,
-    /// mask and softmax: reads and writes; backward reads output and gradient and writes. Under a
-    /// causal mask the kernel reads the lower triangle only.
+    /// mask and softmax: reads and writes; backward reads output and gradient and writes.
     pub scores: [f64; 2],
+    /// Those that a causal mask spares: a kernel that knows it reads the lower triangle only.
+    pub scores_spared: [f64; 2],
     /// Passes by which an addition to the residual stream exceeds one fused kernel.
     pub addition: [f64; 2],
     /// Bytes per logit that the cross-entropy moves. The default is Megatron-LM's separate passes of
@@ -53,6 +54,7 @@ impl Default for Software {
             activation: [2.0, 3.0],
             gated_activation: [3.0, 5.0],
             scores: [2.0, 3.0],
+            scores_spared: [0.5, 1.0],
             addition: [0.0, 0.0],
             loss: [38.0, 14.0],
             gathers_per_layer: 1.0,
@@ -70,6 +72,7 @@ impl Software {
             ("activation", self.activation),
             ("gated_activation", self.gated_activation),
             ("scores", self.scores),
+            ("scores_spared", self.scores_spared),
             ("addition", self.addition),
             ("loss", self.loss),
         ];
