@@ -2,14 +2,17 @@
 
 use super::job::Job;
 use super::price::Pricer;
+use crate::operator_cost::Kernel;
 use crate::plan::{
     Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
     lower_slice, repeats,
 };
 use crate::workload::{BlockRole, Graph, OperatorClass, Recompute, Training};
 
-/// Operator classes of a breakdown.
-pub const CLASSES: usize = 9;
+/// Operator classes of a breakdown, and last what the device waits for launches.
+pub const CLASSES: usize = 10;
+/// The line of those waits.
+const LAUNCHES: usize = CLASSES - 1;
 /// Purposes of communication inside a block.
 pub(super) const PURPOSES: usize = 3;
 
@@ -70,7 +73,9 @@ pub struct BlockFactor {
 
 impl BlockFactor {
     /// Prices what one block became.
-    fn new(program: &BlockProgram, layer: bool, pricer: &mut Pricer) -> Self {
+    ///
+    /// A pass takes at least as long as the host needs to launch its kernels, `launch` seconds each.
+    fn new(program: &BlockProgram, layer: bool, launch: f64, pricer: &mut Pricer) -> Self {
         let mut factor = Self {
             weights: program.weights,
             activations: program.activations,
@@ -104,6 +109,7 @@ impl BlockFactor {
                 factor.under_weight[*purpose as usize] += more;
             }
         }
+        factor.wait(program, launch);
         factor.totals = [
             factor.forward.total(),
             factor.backward.total(),
@@ -111,6 +117,30 @@ impl BlockFactor {
             factor.full.total(),
         ];
         factor
+    }
+
+    /// Adds what each pass waits for the launches of its kernels.
+    fn wait(&mut self, program: &BlockProgram, launch: f64) {
+        if launch <= 0.0 {
+            return;
+        }
+        let kernels = |tasks: &[Task], counts: fn(&Task) -> bool| {
+            let counted = tasks.iter().filter(|task| counts(task));
+            counted.map(launches).sum::<f64>() * launch
+        };
+        let selective = |task: &Task| task.recompute() == Recompute::Selective;
+        let (forward, backward) = (&program.forward, &program.backward);
+        for (lines, host) in [
+            (&mut self.forward, kernels(forward, |_| true)),
+            (&mut self.backward, kernels(backward, |_| true)),
+            (&mut self.selective, kernels(forward, selective)),
+            (&mut self.full, kernels(forward, |_| true)),
+        ] {
+            let device = lines.total();
+            if device > 0.0 {
+                lines.compute[LAUNCHES] += (host - device).max(0.0);
+            }
+        }
     }
 
     /// Trained dense elements; stages of a pipeline hold copies of borrowed tables.
@@ -194,6 +224,18 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
     under.map_or(time, |under| beside(time, under, pricer.contention()))
 }
 
+/// Kernels that a task launches.
+fn launches(task: &Task) -> f64 {
+    match task {
+        Task::Compute { kernel, .. } => match kernel {
+            Kernel::Memory { launches, .. } => *launches,
+            _ => 1.0,
+        },
+        Task::Communicate { .. } => 1.0,
+        Task::Chunked { chunks, .. } => 2.0 * f64::from(*chunks),
+    }
+}
+
 /// What was added to lines.
 fn added(before: &[f64], after: &[f64]) -> f64 {
     after.iter().zip(before).map(|(a, b)| a - b).sum()
@@ -275,7 +317,7 @@ impl Factors {
     pub fn new(job: &Job, plan: &Plan, pricer: &mut Pricer) -> Self {
         let graph = &job.graph;
         let program = |block| lower(graph, block, &job.training, plan);
-        Self::of(graph, program, pricer)
+        Self::of(graph, program, &job.training, pricer)
     }
 
     /// Prices all blocks for a slice of each sequence, behind `before` tokens of the same sequence.
@@ -287,13 +329,19 @@ impl Factors {
         pricer: &mut Pricer,
     ) -> Self {
         let program = |block| lower_slice(graph, block, training, plan, before);
-        Self::of(graph, program, pricer)
+        Self::of(graph, program, training, pricer)
     }
 
-    fn of(graph: &Graph, program: impl Fn(usize) -> BlockProgram, pricer: &mut Pricer) -> Self {
+    fn of(
+        graph: &Graph,
+        program: impl Fn(usize) -> BlockProgram,
+        training: &Training,
+        pricer: &mut Pricer,
+    ) -> Self {
+        let launch = training.software.host_time.value();
         let priced = graph.blocks.iter().enumerate().map(|(index, block)| {
             let layer = block.role == BlockRole::Layer;
-            BlockFactor::new(&program(index), layer, pricer)
+            BlockFactor::new(&program(index), layer, launch, pricer)
         });
         Self {
             blocks: priced.collect(),
@@ -337,6 +385,7 @@ pub(super) const fn class_name(index: usize) -> &'static str {
         i if i == OperatorClass::Embedding as usize => "embedding",
         i if i == OperatorClass::Head as usize => "head",
         i if i == OperatorClass::Loss as usize => "loss",
+        LAUNCHES => "launches",
         _ => "routing",
     }
 }

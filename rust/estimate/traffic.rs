@@ -111,9 +111,10 @@ impl Setting<'_> {
         let weight = training.precision.activation().bytes();
         let pieces = params.layers.max(1.0);
         let gather = if self.plan.zero == 3 {
-            let dense = (params.dense + params.frozen) * weight / pieces;
-            let expert = (params.expert + params.frozen_expert) * weight / pieces;
-            pieces
+            let gathers = pieces * training.software.gathers_per_layer;
+            let dense = (params.dense + params.frozen) * weight / gathers;
+            let expert = (params.expert + params.frozen_expert) * weight / gathers;
+            gathers
                 * (seconds(&self.links.dense.all_gather, dense)
                     + seconds(&self.links.expert.all_gather, expert))
         } else {

@@ -236,6 +236,15 @@ impl Walk<'_> {
             let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
             scale(&mut device.vector, factor);
         }
+        for (dtype, rate) in &mut device.sustained {
+            if !reads.peaks.contains(dtype) {
+                continue;
+            }
+            let name = dtype.name();
+            let name = format_args!("device.sustained.{name}");
+            let factor = self.factor(name, rate.value(), ARITHMETIC);
+            scale(rate, factor);
+        }
         self.matmul(&mut device.matmul, &reads);
         self.attention(&mut device.attention);
         let launch = device.launch_overhead.value();

@@ -34,6 +34,10 @@ pub struct Device {
     pub reserved_memory: Bytes,
     /// What one kernel launch adds at least.
     pub launch_overhead: Seconds,
+    /// Rate that large products hold hour after hour at the power limit, by number format, where it is
+    /// known to be below what they reach in a short test.
+    #[serde(default)]
+    pub sustained: BTreeMap<Dtype, FlopsPerSecond>,
     /// How matrix products use the matrix engine.
     #[serde(default)]
     pub matmul: MatmulModel,
@@ -212,6 +216,9 @@ impl Device {
         }
         for (dtype, peak) in &self.matrix {
             positive(&at(&format!("matrix.{}", dtype.name())), peak.value())?;
+        }
+        for (dtype, rate) in &self.sustained {
+            positive(&at(&format!("sustained.{}", dtype.name())), rate.value())?;
         }
         positive(&at("vector"), self.vector.value())?;
         if !(0.0..0.5).contains(&self.speed_spread) {

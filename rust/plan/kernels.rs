@@ -7,12 +7,6 @@ use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
 
-/// Bytes per logit that a vocabulary-parallel cross-entropy moves forward: cast to fp32 (2 + 4),
-/// row maximum (4), shift (4 + 4), exponential (4 + 4), row sum (4), normalisation (4 + 4): the
-/// separate passes of Megatron-LM's `vocab_parallel_cross_entropy`.
-const LOSS_FORWARD_BYTES: f64 = 38.0;
-/// Bytes per logit backward: the fp32 softmax is scaled in place (4 + 4) and cast (4 + 2).
-const LOSS_BACKWARD_BYTES: f64 = 14.0;
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
 
@@ -48,7 +42,11 @@ impl Lowering<'_> {
             }
             OperatorKind::Loss { vocab } => {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                self.compute(true, operator, memory(logits * LOSS_FORWARD_BYTES, 6.0));
+                self.compute(
+                    true,
+                    operator,
+                    memory(logits * self.training.software.loss[0], 6.0),
+                );
                 let bytes = self.tokens(operator) * LOSS_STATISTICS * Dtype::Fp32.bytes();
                 let wire = self.wire(Purpose::Tensor, Collective::AllReduce, bytes, 0);
                 self.communicate(true, operator, wire);
@@ -81,7 +79,11 @@ impl Lowering<'_> {
             }
             OperatorKind::Loss { vocab } => {
                 let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                self.compute(false, operator, memory(logits * LOSS_BACKWARD_BYTES, 2.0));
+                self.compute(
+                    false,
+                    operator,
+                    memory(logits * self.training.software.loss[1], 2.0),
+                );
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
         }
@@ -318,7 +320,8 @@ impl Lowering<'_> {
             output_bytes: dtype.bytes(),
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
-        // fused scale, mask and softmax: read and write; dropout: read, write, one-byte mask
+        let [over_forward, over_backward] = self.score_passes(core);
+        // dropout: read, write, one-byte mask
         let dropout = if core.dropout {
             2.0 * element + 1.0
         } else {
@@ -329,7 +332,7 @@ impl Lowering<'_> {
             self.compute(
                 true,
                 operator,
-                memory(scores * (2.0 * element + dropout), 2.0),
+                memory(scores * (over_forward * element + dropout), 2.0),
             );
             self.compute(true, operator, product(queries, value, keys));
             // the context goes back to token order: read and write
@@ -343,11 +346,10 @@ impl Lowering<'_> {
             ] {
                 self.compute(false, operator, product(m, n, k));
             }
-            // softmax backward reads its output and gradient and writes
             self.compute(
                 false,
                 operator,
-                memory(scores * (3.0 * element + dropout), 2.0),
+                memory(scores * (over_backward * element + dropout), 2.0),
             );
             // the context's gradient changes order, those of queries, keys and values are joined
             let joined = copy(value) + copy(2.0 * width + value);
@@ -369,6 +371,18 @@ impl Lowering<'_> {
             bytes,
             under,
         }
+    }
+
+    /// Passes over all scores, less what a causal mask spares.
+    fn score_passes(&self, core: &Attention) -> [f64; 2] {
+        let software = &self.training.software;
+        let [forward, backward] = software.scores;
+        let [spared, spared_backward] = software.scores_spared;
+        if core.causal {
+            let left = [forward - spared, backward - spared_backward];
+            return left.map(|passes| passes.max(0.0));
+        }
+        [forward, backward]
     }
 
     /// Sorts tokens by expert and sends them there (or brings them back).

@@ -5,6 +5,7 @@ mod dim;
 mod flops;
 mod graph;
 mod operator;
+mod software;
 mod training;
 pub mod transformer;
 
@@ -16,5 +17,6 @@ pub use operator::{
     Attention, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed, Saved, SavedAs,
     Weight,
 };
+pub use software::Software;
 pub use training::{Optimizer, Precision, Training};
 pub use transformer::Transformer;

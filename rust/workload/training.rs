@@ -1,5 +1,6 @@
 //! The training job: batch, sequence, number formats, optimizer.
 
+use super::software::Software;
 use crate::error::{Error, Result};
 use crate::units::Dtype;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct Training {
     /// Only the forward pass: no gradients, no optimizer.
     #[serde(default)]
     pub forward_only: bool,
+    /// What the software does beside the products.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub software: Software,
     /// Length of the whole run in tokens, for run energy and price.
     #[serde(default)]
     pub run_tokens: Option<f64>,
@@ -115,6 +119,7 @@ impl Training {
                 return Err(Error::invalid(field, value, format!("1 to {limit}")));
             }
         }
+        self.software.check()?;
         match self.run_tokens {
             Some(tokens) if !(tokens.is_finite() && tokens > 0.0) => Err(Error::invalid(
                 "training.run_tokens",
@@ -124,6 +129,10 @@ impl Training {
             _ => Ok(()),
         }
     }
+}
+
+fn is_default(software: &Software) -> bool {
+    *software == Software::default()
 }
 
 fn default_precision() -> Precision {

@@ -10,6 +10,7 @@ from scalewright.catalog.loading import (
     names,
 )
 from scalewright.catalog.model_spelling import ModelSpelling, model_spellings
+from scalewright.catalog.software_profiles import software_names, with_software
 from scalewright.catalog.spelling import Spelling, spellings
 from scalewright.catalog.technologies import technologies, with_costs
 
@@ -24,7 +25,9 @@ __all__ = [
     "load_system",
     "model_spellings",
     "names",
+    "software_names",
     "spellings",
     "technologies",
     "with_costs",
+    "with_software",
 ]

@@ -29,6 +29,8 @@ class Conventions:
     training: dict[str, Any] = field(default_factory=dict[str, Any])
     space: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     columns: dict[str, str] = field(default_factory=dict[str, str])
+    software: str | None = None
+    """The software profile of the catalog, where the source says what ran."""
     batches_per_device: tuple[int, ...] = ()
     """Sequences a device that are tried where the paper does not say its batch."""
 
@@ -45,10 +47,12 @@ def conventions_of(row: Row) -> Conventions:
                 flops = other if matches(table, [pattern]) else flops
             columns: dict[str, str] = dict(entry.get("columns", {}))
             space: dict[str, list[Any]] = dict(entry["space"])
+            software: str | None = entry.get("software")
             for run in entry.get("runs", ()):
                 if all(matches(row.text(cell), [text]) for cell, text in run["where"].items()):
                     columns |= run.get("columns", {})
                     space |= run.get("space", {})
+                    software = run.get("software", software)
             return Conventions(
                 known=True,
                 flops=flops,
@@ -56,6 +60,7 @@ def conventions_of(row: Row) -> Conventions:
                 training=entry["training"],
                 space=space,
                 columns=columns,
+                software=software,
                 batches_per_device=tuple(entry.get("batches_per_device", ())),
             )
     return Conventions(known=False, space=common)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.machine import Machine, machine_of
@@ -53,6 +54,9 @@ def setting_of(row: Row) -> Setting:
     machine = machine_of(row)
     model, notes = model_of(row)
     training = _training(row, conventions)
+    device = machine.device
+    if conventions.software is not None:
+        training, device = with_software(conventions.software, training, device)
     space = _space(row, conventions, machine)
     if model.get("experts") is None:
         space["expert"] = [1]
@@ -63,7 +67,7 @@ def setting_of(row: Row) -> Setting:
     return Setting(
         json.dumps(model),
         machine.system,
-        machine.device,
+        device,
         machine.devices,
         training,
         batches,
@@ -103,12 +107,15 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     if text := row.text("zero"):
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
-    if text := row.text("recompute"):
+    # where an entry says which layers recompute, it spells out what the row's word stands for
+    text = row.text("recompute")
+    if text and conventions.space.get("recompute_layers", [0]) == [0]:
         policies = spelt("recompute", text)
         if policies is None:
             message = f"recompute: got '{text}'; allowed: none, selective, full"
             raise InvalidError(message)
-        space["recompute"] = policies
+        # where a source says `full` it means every layer
+        space |= {"recompute": policies, "recompute_layers": [0]}
     if text := row.text("sequence_parallel").casefold():
         space["sequence_parallel"] = [text in {"yes", "true", "1", "on", "y"}]
     return _narrowed(space)
@@ -135,8 +142,8 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     if re.fullmatch(r"(zero[- ]?)?[0-3]", folded):
         return [int(folded[-1])], None
     if "not resharded" in folded:
-        # weights stay gathered: optimizer state alone is shared, or gradients too
-        return [1, 2], None
+        # weights stay gathered and gradients are summed over micro-batches before they are reduced
+        return [1], None
     if "within slice" in folded:
         slices = re.match(r"(\d{1,4})x ", row.text("hardware"))
         count = int(slices[1]) if slices else 1

@@ -47,12 +47,11 @@ impl BlockBuilder<'_> {
 
     fn query_key_norm(&mut self, input: usize, queries: Extent, keys: Extent) -> usize {
         let gain = self.vector(Extent::new(Dim::HeadDim, self.model.head_width()));
+        let [forward_passes, backward_passes] = self.training.software.norm;
         let operation = OperatorKind::Elementwise {
             width: vec![queries, keys],
-            // reads and writes
-            forward_passes: 2.0,
-            // reads gradient and input, writes gradient; reads both again for the gains
-            backward_passes: 5.0,
+            forward_passes,
+            backward_passes,
             vectors: vec![gain.clone(), gain],
         };
         let class = OperatorClass::Normalization;
@@ -62,12 +61,13 @@ impl BlockBuilder<'_> {
         index
     }
 
-    /// Rotation of queries and keys: linear, so nothing is kept; reads and writes each way.
+    /// Rotation of queries and keys: linear, so nothing is kept.
     pub(super) fn rotary(&mut self, input: usize, width: Vec<Extent>) -> usize {
+        let [forward_passes, backward_passes] = self.training.software.rotary;
         let kind = OperatorKind::Elementwise {
             width,
-            forward_passes: 2.0,
-            backward_passes: 2.0,
+            forward_passes,
+            backward_passes,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

@@ -228,13 +228,11 @@ impl<'a> BlockBuilder<'a> {
             (Norm::Layernorm, Dim::Hidden) => 2,
             _ => 1,
         };
+        let [forward_passes, backward_passes] = self.training.software.norm;
         let kind = OperatorKind::Elementwise {
             width: vec![width],
-            // reads input, writes output
-            forward_passes: 2.0,
-            // input gradient: reads output gradient and input, writes; gains' gradient: reads both
-            // again, because it sums over tokens and not over columns (a kernel of its own)
-            backward_passes: 5.0,
+            forward_passes,
+            backward_passes,
             vectors: vec![self.vector(width); count],
         };
         let index = self.push(name, OperatorClass::Normalization, region, input, kind);
@@ -247,14 +245,15 @@ impl<'a> BlockBuilder<'a> {
     pub(super) fn add(&mut self, input: usize, branches: f64) -> usize {
         let hidden = self.hidden();
         let mask = if self.training.dropout { 0.5 } else { 0.0 };
+        let [more_forward, more_backward] = self.training.software.addition;
         // dropout backward reads gradient and mask and writes: 2.5
         let dropped = if self.training.dropout { 2.5 } else { 0.0 };
         let kind = OperatorKind::Elementwise {
             width: vec![hidden],
             // reads each branch and the stream, writes the stream, and the one-byte mask
-            forward_passes: branches + 2.0 + mask,
+            forward_passes: branches + 2.0 + mask + more_forward,
             // the stream's gradient and the branch's meet: two reads, one write
-            backward_passes: 3.0 + dropped,
+            backward_passes: 3.0 + dropped + more_backward,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

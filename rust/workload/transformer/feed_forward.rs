@@ -78,13 +78,12 @@ impl BlockBuilder<'_> {
         input: usize,
         width: Extent,
     ) -> usize {
-        let (forward_passes, backward_passes, kept) = match self.model.activation {
-            // reads, writes; reads gradient and input, writes gradient
-            Activation::Gelu => (2.0, 3.0, 1.0),
+        let software = &self.training.software;
+        let ([forward_passes, backward_passes], kept) = match self.model.activation {
+            Activation::Gelu => (software.activation, 1.0),
             // the sign of the output suffices, and the output projection keeps the output
-            Activation::Relu => (2.0, 3.0, 0.0),
-            // reads two halves, writes one; reads gradient and two halves, writes two gradients
-            Activation::Swiglu | Activation::Geglu => (3.0, 5.0, 2.0),
+            Activation::Relu => (software.activation, 0.0),
+            Activation::Swiglu | Activation::Geglu => (software.gated_activation, 2.0),
         };
         let kind = OperatorKind::Elementwise {
             width: vec![width],

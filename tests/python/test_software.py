@@ -1,0 +1,80 @@
+"""Does every software profile say its sources, fit the engine, and change only what it names?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from scalewright import catalog
+from scalewright._engine import Cluster, Job, Workload, estimate
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.toml_file import read_table
+from scalewright.errors import InvalidError, UnknownNameError
+
+NAMES = catalog.software_names()
+PLAN = {"micro_batch": 2, "data": 8, "recompute": "none"}
+
+
+def step_seconds(training: dict[str, Any], device: dict[str, Any]) -> float:
+    """Price GPT-3 1.3B on eight devices."""
+    system = catalog.load_system("dgx-h100")
+    cluster = Cluster(json.dumps({"system": system, "device": device, "devices": 8}))
+    model = json.dumps(catalog.load_model("gpt3-1.3b"))
+    job = Job(Workload(model), cluster, json.dumps(training))
+    return json.loads(estimate(job, json.dumps(PLAN)))["estimate"]["step_time_s"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profile_names_a_source_for_every_figure(name: str) -> None:
+    profile = read_table(built_in_root() / "software" / f"{name}.toml")
+    figures = {key for key in profile["software"] if key != "name"}
+    sources = profile["sources"]
+    assert profile["name"] == profile["software"]["name"] == name
+    assert figures <= set(sources)
+    assert not profile.get("attention") or any(key.startswith("attention") for key in sources)
+    assert all(len(text) > 20 for text in sources.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profile_never_makes_a_step_shorter_than_fused_kernels(name: str) -> None:
+    device = catalog.load_device("h100-sxm")
+    training = {"global_batch": 16, "sequence": 2048}
+    changed, own = catalog.with_software(name, training, device)
+    assert changed["software"]["name"] == name
+    assert step_seconds(changed, own) >= step_seconds(training, device) * 0.98
+
+
+def test_a_profile_leaves_the_job_and_the_device_it_was_given() -> None:
+    device = catalog.load_device("h100-sxm")
+    before, training = json.dumps(device), {"global_batch": 16, "sequence": 2048}
+    _, changed = catalog.with_software("torchtitan-eager", training, device)
+    assert json.dumps(device) == before
+    assert "software" not in training
+    assert changed["attention"] != device["attention"]
+    assert {k: v for k, v in changed.items() if k != "attention"} == {
+        k: v for k, v in device.items() if k != "attention"
+    }
+
+
+def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"software: unknown name 'nemo'; known: .*torchtitan"
+    ):
+        catalog.with_software("nemo", {}, {"name": "toy"})
+
+
+def test_a_figure_that_no_program_has_is_refused_by_name() -> None:
+    device = catalog.load_device("h100-sxm")
+    software = {"norm": [2.0, -1.0]}
+    with pytest.raises(InvalidError, match=r"software\.norm"):
+        step_seconds({"global_batch": 16, "sequence": 2048, "software": software}, device)
+
+
+def test_every_profile_that_a_paper_names_is_in_the_catalog() -> None:
+    book = read_table(built_in_root() / "conventions.toml")
+    entries = [*book["papers"], *(run for paper in book["papers"] for run in paper.get("runs", ()))]
+    named = {entry["software"] for entry in entries if "software" in entry}
+    assert named <= set(NAMES)
+    assert named
