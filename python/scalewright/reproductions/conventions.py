@@ -31,6 +31,8 @@ class Conventions:
     columns: dict[str, str] = field(default_factory=dict[str, str])
     batches_per_device: tuple[int, ...] = ()
     """Sequences a device that are tried where the paper does not say its batch."""
+    source: tuple[str, ...] = ()
+    """What the conventions rest on, line by line."""
 
 
 def conventions_of(row: Row) -> Conventions:
@@ -57,6 +59,7 @@ def conventions_of(row: Row) -> Conventions:
                 space=space,
                 columns=columns,
                 batches_per_device=tuple(entry.get("batches_per_device", ())),
+                source=tuple(entry.get("source", ())),
             )
     return Conventions(known=False, space=common)
 
