@@ -40,6 +40,12 @@ def add(verbs: Verbs) -> None:
         metavar="DIR|FILE",
         help="your own entries, where rows are collectives",
     )
+    parser.add_argument(
+        "--picture", metavar="FILE", help="draw predicted over measured steps to .png, .svg or .pdf"
+    )
+    parser.add_argument(
+        "--page", metavar="FILE.html", help="write a page with every row, its assumptions and terms"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
 
@@ -48,29 +54,52 @@ def run(options: argparse.Namespace) -> int:
     """Reproduce the rows and show them."""
     from scalewright.reproductions.collectives import holds_collectives
 
-    if options.rows is None and options.pattern in {_SCHEDULES, _PLACEMENT}:
-        return _claims(options)
-    if options.rows is None and options.pattern == _CONTROLLERS:
-        return _controllers(options)
+    others = {
+        _SCHEDULES: _claims,
+        _PLACEMENT: _claims,
+        _CONTROLLERS: _controllers,
+        _COLLECTIVES: _collectives,
+    }
+    answer = _training
     if options.rows is None:
-        collectives = options.pattern == _COLLECTIVES
-    else:
-        collectives = holds_collectives(options.rows)
-    if collectives:
-        return _collectives(options)
-    return _training(options)
+        answer = others.get(options.pattern or "", _training)
+    elif holds_collectives(options.rows):
+        answer = _collectives
+    if answer is not _training:
+        _refuse_training_options(options)
+    return answer(options)
+
+
+def _refuse_training_options(options: argparse.Namespace) -> None:
+    """Refuse what only results of training runs can be turned into."""
+    from scalewright.errors import InvalidError
+
+    for name, given in (("--picture", options.picture), ("--page", options.page)):
+        if given is not None:
+            message = f"{name}: got '{given}'; allowed: only where rows are training runs"
+            raise InvalidError(message)
 
 
 def _training(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.reproductions import run as reproduced
+    from scalewright.reproductions.page import check_page, write_page
+    from scalewright.reproductions.parity import check_picture, draw_parity
 
     if options.system is not None:
         message = f"--system: got '{options.system}'; allowed: only where rows are collectives"
         raise InvalidError(message)
+    for path, check in ((options.picture, check_picture), (options.page, check_page)):
+        if path is not None:
+            check(path)
     with progress_bar("reproducing rows") as progress:
-        result = reproduced(options.pattern, options.rows, progress)
+        detail = options.page is not None
+        result = reproduced(options.pattern, options.rows, progress, detail=detail)
+    if options.picture is not None:
+        draw_parity(result["rows"], options.picture)
+    if options.page is not None:
+        write_page(result, options.page)
     return _shown(result, options)
 
 
