@@ -46,6 +46,14 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--page", metavar="FILE.html", help="write a page with every row, its assumptions and terms"
     )
+    parser.add_argument(
+        "--ablation",
+        action="store_true",
+        help="price runs again without each term of the cost model, instead of comparing",
+    )
+    parser.add_argument(
+        "--write", metavar="FILE.md", help="write what docs/evidence.md tells, of these rows"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
 
@@ -74,7 +82,9 @@ def _refuse_training_options(options: argparse.Namespace) -> None:
     """Refuse what only results of training runs can be turned into."""
     from scalewright.errors import InvalidError
 
-    for name, given in (("--picture", options.picture), ("--page", options.page)):
+    asked = {"--picture": options.picture, "--page": options.page, "--write": options.write}
+    asked["--ablation"] = options.ablation or None
+    for name, given in asked.items():
         if given is not None:
             message = f"{name}: got '{given}'; allowed: only where rows are training runs"
             raise InvalidError(message)
@@ -84,12 +94,15 @@ def _training(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.reproductions import run as reproduced
+    from scalewright.reproductions.evidence import write_page_of
     from scalewright.reproductions.page import check_page, write_page
     from scalewright.reproductions.parity import check_picture, draw_parity
 
     if options.system is not None:
         message = f"--system: got '{options.system}'; allowed: only where rows are collectives"
         raise InvalidError(message)
+    if options.ablation:
+        return _ablation(options)
     for path, check in ((options.picture, check_picture), (options.page, check_page)):
         if path is not None:
             check(path)
@@ -100,7 +113,25 @@ def _training(options: argparse.Namespace) -> int:
         draw_parity(result["rows"], options.picture)
     if options.page is not None:
         write_page(result, options.page)
+    if options.write is not None:
+        write_page_of(result["rows"], options.write)
     return _shown(result, options)
+
+
+def _ablation(options: argparse.Namespace) -> int:
+    from scalewright.cli.output import progress_bar, show_json
+    from scalewright.planning import stamp
+    from scalewright.report import console
+    from scalewright.reproductions.ablation import ablation
+    from scalewright.reproductions.showing import show_ablation
+
+    with progress_bar("pricing without terms") as progress:
+        found = ablation(options.pattern, options.rows, progress)
+    if options.json:
+        show_json({**stamp(), **found})
+    else:
+        show_ablation(found, console())
+    return 0
 
 
 def _collectives(options: argparse.Namespace) -> int:

@@ -190,7 +190,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         if speedup:
             predicted = _speedup(row, priced, book)
         else:
-            predicted = metric(priced.job, priced.estimate, _request(row, setting, published))
+            predicted = metric(priced.job, priced.estimate, request_of(row, setting, published))
     except ScalewrightError as error:
         return result | {"reason": str(error)}
     error = predicted / published - 1.0
@@ -244,7 +244,7 @@ def _speedup(row: Row, priced: Priced, book: Book) -> float:
     return priced.fields()["tokens_per_s"] / other.fields()["tokens_per_s"]
 
 
-def _request(row: Row, setting: Setting, published: float) -> str:
+def request_of(row: Row, setting: Setting, published: float) -> str:
     """Say what the paper prints: metric, unit, conventions."""
     name, unit = row.text("metric"), row.text("unit")
     meant = spelt("metrics", plain(name)) or name

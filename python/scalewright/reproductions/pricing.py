@@ -40,6 +40,8 @@ class Priced:
     """True where the source leaves a field open."""
     notes: tuple[str, ...]
     parameters: int
+    batch: int
+    """Sequences a step."""
 
     def fields(self) -> dict[str, Any]:
         """Return the estimate's fields."""
@@ -111,11 +113,11 @@ class Pricing:
             if "illegal" in verdict:
                 message = f"plan: {verdict['illegal']}"
                 raise ScalewrightError(message)
-            return self._noted(setting, job, verdict["estimate"], searched=False)
+            return self._noted(setting, batch, verdict["estimate"], searched=False)
         space = json.dumps(setting.space)
         report = json.loads(search(job, space, json.dumps({"top": 1})))
         if report["best"]:
-            return self._noted(setting, job, report["best"][0], searched=True)
+            return self._noted(setting, batch, report["best"][0], searched=True)
         # the run happened, so the plan that comes nearest to fitting stands for it
         roomy = self._job(setting, batch, ample=True)
         limits = json.dumps({"top": 1, "objective": "memory"})
@@ -125,7 +127,7 @@ class Pricing:
             message = f"plan: no legal plan: {reasons}"
             raise ScalewrightError(message)
         nearest = json.loads(estimate(job, json.dumps(report["best"][0]["plan"])))
-        return self._noted(setting, job, nearest["estimate"], searched=True)
+        return self._noted(setting, batch, nearest["estimate"], searched=True)
 
     def _job(self, setting: Setting, batch: int, *, ample: bool) -> Job:
         training = {**setting.training, "global_batch": batch}
@@ -146,14 +148,15 @@ class Pricing:
         return self._models[text]
 
     def _noted(
-        self, setting: Setting, job: Job, found: dict[str, Any], *, searched: bool
+        self, setting: Setting, batch: int, found: dict[str, Any], *, searched: bool
     ) -> Priced:
         notes: tuple[str, ...] = ()
         if not found["fits"]:
             lacking = found["shortfall"]["missing_bytes"] if found["shortfall"] else 0.0
             notes = (f"does not fit by {lacking / 2**30:.1f} GiB in our memory model",)
         parameters = self._model(setting.model).parameters()["total"]
-        return Priced(job, json.dumps(found), searched, notes, parameters)
+        job = self._job(setting, batch, ample=False)
+        return Priced(job, json.dumps(found), searched, notes, parameters, batch)
 
 
 def _single(space: dict[str, list[Any]]) -> dict[str, Any] | None:

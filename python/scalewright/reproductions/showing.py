@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scalewright.reproductions.ablation import sides
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -36,6 +38,37 @@ def show(result: Result, console: Console, *, skipped: bool = False) -> None:
     _show_findings(result["rows"], console)
     unused = [row for row in result["rows"] if row["status"] == "skipped"]
     _show_skipped(unused, console, listed=skipped)
+
+
+def show_ablation(found: Result, console: Console) -> None:
+    """Print what `ablation` found: each term's worth over papers, then by paper."""
+    from rich.text import Text
+
+    base = found["base"]
+    headers = ("runs with it", "mean", "change", "median", "papers better", "worse")
+    table = _grid("without", *headers, right=headers)
+    plain = (f"{base['mean_abs_error']:.1%}", "", f"{base['median_abs_error']:.1%}")
+    table.add_row("(nothing)", str(found["runs"]), *plain, "", "")
+    for term in sorted(found["terms"], key=lambda term: -term["mean_abs_error"]):
+        if not term["runs"]:
+            continue
+        better, worse = sides(base, term)
+        cells = (
+            str(term["runs"]),
+            f"{term['mean_abs_error']:.1%}",
+            f"{term['mean_abs_error'] - base['mean_abs_error']:+.1%}",
+            f"{term['median_abs_error']:.1%}",
+            str(better),
+            str(worse),
+        )
+        table.add_row(Text(term["term"]), *cells)
+    console.print(table)
+    console.print(
+        Text(
+            f"{found['runs']} runs, at most twelve of a paper, each paper counted once; errors by "
+            "paper: --json"
+        )
+    )
 
 
 def plan_in_short(plan: Result | None) -> str:
