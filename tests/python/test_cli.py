@@ -27,6 +27,8 @@ COUNTS_AND_RATIOS = {
     *("tensor", "context", "pipeline", "data", "expert", "expert_tensor", "micro_batch"),
     *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations"),
     *("first_layers", "last_layers", "recompute_layers"),
+    # of a band of error
+    *("low_factor", "high_factor", "share", "runs", "same_device"),
 }
 
 

@@ -125,7 +125,7 @@ def test_every_answer_carries_its_band():
     priced = sw.estimate(model, system, "tensor=8", training)
     found = sw.search(model, system, training, top=1, fix={"tensor": 8, "pipeline": 1})
     for band in (priced.to_dict()["error_band"], found.to_dict()["error_band"]):
-        assert 0.2 < band["low"] < band["high"] < 5.0
+        assert 0.2 < band["low_factor"] < band["high_factor"] < 5.0
         assert band["share"] == 0.8
         assert band["runs"] == 60
         assert len(band["papers"]) >= 3

@@ -95,7 +95,7 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         searched: Whether the plan was searched, as against given.
 
     Returns:
-        `low` and `high` over the predicted time, `share` of runs between them, `runs` and `papers`
+        `low_factor` and `high_factor` of the predicted time, `share` of runs between them, `runs` and `papers`
         they rest on, `same_device` of them; none where the catalog holds no residuals.
     """
     residuals, widened = recorded()
@@ -114,8 +114,8 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
     band = band_of(traits, residuals).widened(widened)
     return {
         "share": SHARE,
-        "low": math.exp(band.low),
-        "high": math.exp(band.high),
+        "low_factor": math.exp(band.low),
+        "high_factor": math.exp(band.high),
         "runs": len(band.runs),
         "papers": sorted({run.paper for run in band.runs}),
         "same_device": sum(run.traits.device == traits.device for run in band.runs),

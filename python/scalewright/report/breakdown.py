@@ -170,7 +170,7 @@ def show_band(band: Mapping[str, Any] | None, screen: Console) -> None:
     if band is None:
         return
     screen.print(
-        f"measured runs like this one lie between x{band['low']:.2f} and x{band['high']:.2f} "
+        f"measured runs like this one lie between x{band['low_factor']:.2f} and x{band['high_factor']:.2f} "
         f"of the predicted step ({band['share']:.0%} of them; from {band['runs']} runs of "
         f"{len(band['papers'])} papers, {band['same_device']} of them on this device)"
     )

@@ -221,14 +221,16 @@ def _far(rows: list[Result]) -> str:
         if row["finding"] is not None:
             groups.setdefault((row["finding"], row["paper"]), []).append(row["error"])
     count = sum(map(len, groups.values()))
-    open_rows = sum(len(own) for (said, _), own in groups.items() if said == UNEXPLAINED)
+    open_rows = sum(len(own) for (said, _), own in groups.items() if said.startswith(UNEXPLAINED))
     lines = [
         f"## Rows off by more than {FAR:.0%}\n",
         f"{count:,} rows, of which {open_rows:,} are not explained.\n",
         "| paper | rows | from | to | finding |",
         "|---|---|---|---|---|",
     ]
-    ordered = sorted(groups.items(), key=lambda item: (item[0][0] == UNEXPLAINED, -len(item[1])))
+    ordered = sorted(
+        groups.items(), key=lambda item: (item[0][0].startswith(UNEXPLAINED), -len(item[1]))
+    )
     for (said, paper), own in ordered:
         ends = f"{min(own):+.0%} | {max(own):+.0%}"
         lines.append(f"| {_cell(paper)} | {len(own)} | {ends} | {_cell(said)} |")

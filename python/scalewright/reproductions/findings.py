@@ -26,7 +26,7 @@ class Finding:
 
     paper: str
     where: tuple[tuple[str, str], ...]
-    """Patterns by column; all of them hold of a row that is meant."""
+    """Patterns by column, `|` between those of which one holds; all columns hold of a row."""
     side: str
     """`high` or `low` where only predictions above or below the figure are meant."""
     finding: str
@@ -36,10 +36,7 @@ class Finding:
         if self.side and (self.side == "high") != (error > 0.0):
             return False
         cells = (("paper", self.paper), *self.where)
-        return all(
-            fnmatchcase(row.text(column).casefold(), pattern.casefold())
-            for column, pattern in cells
-        )
+        return all(_like(row.text(column), patterns) for column, patterns in cells)
 
 
 def finding_of(row: Row, error: float) -> str | None:
@@ -63,3 +60,8 @@ def findings() -> tuple[Finding, ...]:
 def _conditions(text: str) -> tuple[tuple[str, str], ...]:
     parts = (part.partition("=") for part in text.split(";") if part.strip())
     return tuple((column.strip(), pattern.strip()) for column, _, pattern in parts)
+
+
+def _like(text: str, patterns: str) -> bool:
+    folded = text.casefold()
+    return any(fnmatchcase(folded, one.strip().casefold()) for one in patterns.split("|"))
