@@ -95,8 +95,9 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         searched: Whether the plan was searched, as against given.
 
     Returns:
-        `low_factor` and `high_factor` of the predicted time, `share` of runs between them, `runs` and `papers`
-        they rest on, `same_device` of them; none where the catalog holds no residuals.
+        `low_factor` and `high_factor` of the predicted time, the `share` of runs between them, on
+        which `runs` and `papers` they rest, how many of those are of the `same_device`; none where
+        the catalog holds no residuals.
     """
     residuals, widened = recorded()
     if not residuals:
