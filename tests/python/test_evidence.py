@@ -23,7 +23,7 @@ from scalewright.reproductions.evidence import (
     write_page_of,
 )
 from scalewright.reproductions.findings import FAR, UNEXPLAINED, findings
-from scalewright.reproductions.ratchet import as_text, errors_of, grown
+from scalewright.reproductions.ratchet import as_text, errors_of, grown, tightened
 from scalewright.reproductions.reading import read_rows, shipped_rows
 from scalewright.reproductions.residuals import coverage, widening
 
@@ -80,6 +80,12 @@ def test_the_ratchet_tells_what_grew_shrank_or_went_away():
     assert "was 10.0%, is 11.2%" in grown({**before, "a": (20, 0.112)}, records)[0]
     assert "had 20 priced rows, has 19" in grown({**before, "a": (19, 0.1)}, records)[0]
     assert "has none" in grown({"a": (20, 0.1), "b": (3, 0.2)}, records)[0]
+
+
+def test_the_ratchet_goes_one_way():
+    records = list(csv.DictReader(as_text({"a": (20, 0.10), "b": (9, 0.2)}).splitlines()))
+    now = {"a": (21, 0.08), "b": (9, 0.21), "new": (1, 0.5)}
+    assert tightened(now, records) == {"a": (21, 0.08), "b": (9, 0.2), "new": (1, 0.5)}
 
 
 def drawn(paper: str, shift: float, seed: int, **changes) -> list[Residual]:

@@ -35,7 +35,7 @@ class Switch:
     part: str
     """`device`, `level` for every fabric level, or `training`."""
     values: tuple[tuple[str, Any], ...]
-    """Values by dotted field; a field that the entry lacks stays absent unless it has a default."""
+    """Values by dotted field, none to take it away; a field that is absent stays so."""
 
 
 _PROTOCOLS = ("low_latency", "low_latency_128", "simple", "in_network")
@@ -46,6 +46,7 @@ SWITCHES = (
     Switch("edges of tiles", "device", (("matmul.tile_overhead", 0.0),)),
     Switch("fill and drain of tiles", "device", (("matmul.depth_overhead", 0.0),)),
     Switch("throttling in long products", "device", (("matmul.throttle", 0.0),)),
+    Switch("rates that last at the power limit", "device", (("sustained", None),)),
     Switch("sum of split products", "device", (("matmul.split_overhead", "0 s"),)),
     Switch("pace of the slowest device", "device", (("speed_spread", 0.0),)),
     Switch("compute units that collectives take", "device", (("communication_units", 0.0),)),
@@ -67,6 +68,9 @@ SWITCHES = (
         "level",
         (("latency", "0 s"), *((f"library.{name}.base", "0 s") for name in _PROTOCOLS)),
     ),
+    Switch("host's issue of kernels", "training", (("software.host_time", "0 s"),)),
+    Switch("gathers cut by layer", "training", (("software.gathers_per_layer", 1.0),)),
+    Switch("the software's profile", "training", (("software", None),)),
     Switch("scores that go through memory", "training", (("flash_attention", True),)),
     Switch("dropout", "training", (("dropout", False),)),
     Switch("gradients added after the product", "training", (("fused_gradients", True),)),
@@ -83,6 +87,7 @@ _LINES = (
     ("weight gathers", ("weight_gather", "sharded_weights")),
     ("stage to stage traffic", ("stage_to_stage",)),
     ("tied embedding sum", ("tied_embedding_sum",)),
+    ("waits for the host", ("launches",)),
     ("bubble", ("bubble",)),
     ("optimizer", ("optimizer",)),
 )
@@ -261,5 +266,7 @@ def _set(part: Any, path: list[str], value: Any) -> None:  # noqa: ANN401
         part["tiers"] = part["tiers"][value:]
     elif rest and name in part:
         _set(part[name], rest, value)
+    elif not rest and name in part and value is None:
+        del part[name]
     elif not rest and name in part:
         part[name] = value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ from scalewright.planning.error_band import FILE, recorded
 from scalewright.reproductions.ablation import sides
 from scalewright.reproductions.comparing import summary
 from scalewright.reproductions.findings import FAR, UNEXPLAINED
+from scalewright.reproductions.parity import short
 from scalewright.reproductions.residuals import (
     coverage,
     read_results,
     residual_table,
     widening,
 )
+from scalewright.reproductions.runs import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 _START, _END = "<!-- evidence: made by `make evidence` -->", "<!-- end of evidence -->"
 _BOOK = "training.csv"
+_FEWEST_ROWS, _FEWEST_RUNS = 5, 3
+_HEADER_LINES = 4
 
 
 def write_residuals(results: Iterable[Result]) -> None:
@@ -94,6 +99,7 @@ def evidence_page(rows: list[Result], ablation: str) -> str:
         _head(told),
         _papers(told),
         _book(rows),
+        _tables(rows),
         _kinds(rows),
         _far(rows),
         _bands(),
@@ -197,6 +203,28 @@ def _book(rows: list[Result]) -> str:
     )
 
 
+def _tables(rows: list[Result]) -> str:
+    lines = [
+        "## Tables of five rows and more\n",
+        "Errors of single figures in their own metric: predicted / published - 1.\n",
+        "| paper | table | rows | mean | median | worst | signed mean | signed median |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if counts(row) and row["kind"] != "memory":
+            groups.setdefault((short(row["paper"]), row["table"]), []).append(row["error"])
+    for (paper, table), errors in groups.items():
+        if len(errors) < _FEWEST_ROWS:
+            continue
+        sizes = [abs(error) for error in errors]
+        told = (statistics.fmean(sizes), statistics.median(sizes), max(sizes))
+        signed = (statistics.fmean(errors), statistics.median(errors))
+        cells = [f"{size:.1%}" for size in told] + [f"{size:+.1%}" for size in signed]
+        lines.append(f"| {_cell(paper)} | {_cell(table)} | {len(errors)} | {' | '.join(cells)} |")
+    return "\n".join(lines) if len(lines) > _HEADER_LINES else ""
+
+
 def _kinds(rows: list[Result]) -> str:
     lines = [
         "## Memory and layers\n",
@@ -273,8 +301,8 @@ def _skipped(rows: list[Result]) -> str:
 
 
 def _largest(told: Result) -> list[tuple[str, Result]]:
-    """Return the papers with runs, the one with most first."""
-    papers = [item for item in told["by_paper"].items() if item[1]["runs"]["runs"]]
+    """Return the papers with a few runs at least, the one with most first."""
+    papers = [i for i in told["by_paper"].items() if i[1]["runs"]["runs"] >= _FEWEST_RUNS]
     return sorted(papers, key=lambda item: -item[1]["runs"]["runs"])
 
 

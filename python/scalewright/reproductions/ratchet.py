@@ -34,6 +34,19 @@ def as_text(errors: Mapping[str, tuple[int, float]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def tightened(
+    errors: Mapping[str, tuple[int, float]], recorded: Iterable[Mapping[str, str]]
+) -> dict[str, tuple[int, float]]:
+    """Return the errors to record: of what was recorded and what is now, the better."""
+    before = {r["paper"]: (int(r["rows"]), float(r["mean_abs_error"])) for r in recorded}
+    return {
+        paper: (max(rows, before[paper][0]), min(error, before[paper][1]))
+        if paper in before
+        else (rows, error)
+        for paper, (rows, error) in errors.items()
+    }
+
+
 def grown(
     errors: Mapping[str, tuple[int, float]], recorded: Iterable[Mapping[str, str]]
 ) -> list[str]:
