@@ -28,6 +28,8 @@ COUNTS_AND_RATIOS = {
     "micro_batch",
     *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations"),
     *("first_layers", "last_layers", "recompute_layers"),
+    # of a band of error
+    *("low_factor", "high_factor", "share", "runs", "same_device"),
 }
 
 

@@ -55,6 +55,20 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--markdown", action="store_true", help="print the held-out errors of kernels as Markdown"
     )
+    parser.add_argument(
+        "--picture", metavar="FILE", help="draw predicted over measured steps to .png, .svg or .pdf"
+    )
+    parser.add_argument(
+        "--page", metavar="FILE.html", help="write a page with every row, its assumptions and terms"
+    )
+    parser.add_argument(
+        "--ablation",
+        action="store_true",
+        help="price runs again without each term of the cost model, instead of comparing",
+    )
+    parser.add_argument(
+        "--write", metavar="FILE.md", help="write what docs/evidence.md tells, of these rows"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
 
@@ -64,40 +78,93 @@ def run(options: argparse.Namespace) -> int:
     from scalewright.reproductions.collectives import holds_collectives
     from scalewright.reproductions.kernels import holds_kernels
 
-    if options.pattern == _KERNELS or (options.rows is not None and holds_kernels(options.rows)):
-        return _kernels(options)
-    if options.markdown or options.within is not None:
-        from scalewright.errors import InvalidError
+    others = {
+        _SCHEDULES: _claims,
+        _PLACEMENT: _claims,
+        _CONTROLLERS: _controllers,
+        _COLLECTIVES: _collectives,
+        _KERNELS: _kernels,
+    }
+    answer = _training
+    if options.rows is None:
+        answer = others.get(options.pattern or "", _training)
+    elif holds_collectives(options.rows):
+        answer = _collectives
+    elif options.pattern == _KERNELS or holds_kernels(options.rows):
+        answer = _kernels
+    if answer is not _kernels:
+        _refuse_kernel_options(options)
+    if answer is not _training:
+        _refuse_training_options(options)
+    return answer(options)
 
-        if options.markdown:
-            message = "--markdown: got it; allowed: only of kernels"
-            raise InvalidError(message)
+
+def _refuse_kernel_options(options: argparse.Namespace) -> None:
+    """Refuse what only kernels have."""
+    from scalewright.errors import InvalidError
+
+    if options.markdown:
+        message = "--markdown: got it; allowed: only of kernels"
+        raise InvalidError(message)
+    if options.within is not None:
         message = f"pattern: got a second one, '{options.within}'; allowed: only after 'kernels'"
         raise InvalidError(message)
-    if options.rows is None and options.pattern in {_SCHEDULES, _PLACEMENT}:
-        return _claims(options)
-    if options.rows is None and options.pattern == _CONTROLLERS:
-        return _controllers(options)
-    if options.rows is None:
-        collectives = options.pattern == _COLLECTIVES
-    else:
-        collectives = holds_collectives(options.rows)
-    if collectives:
-        return _collectives(options)
-    return _training(options)
+
+
+def _refuse_training_options(options: argparse.Namespace) -> None:
+    """Refuse what only results of training runs can be turned into."""
+    from scalewright.errors import InvalidError
+
+    asked = {"--picture": options.picture, "--page": options.page, "--write": options.write}
+    asked["--ablation"] = options.ablation or None
+    for name, given in asked.items():
+        if given is not None:
+            message = f"{name}: got '{given}'; allowed: only where rows are training runs"
+            raise InvalidError(message)
 
 
 def _training(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.reproductions import run as reproduced
+    from scalewright.reproductions.evidence import write_page_of
+    from scalewright.reproductions.page import check_page, write_page
+    from scalewright.reproductions.parity import check_picture, draw_parity
 
     if options.system is not None:
         message = f"--system: got '{options.system}'; allowed: only where rows are collectives"
         raise InvalidError(message)
+    if options.ablation:
+        return _ablation(options)
+    for path, check in ((options.picture, check_picture), (options.page, check_page)):
+        if path is not None:
+            check(path)
     with progress_bar("reproducing rows") as progress:
-        result = reproduced(options.pattern, options.rows, progress)
+        detail = options.page is not None
+        result = reproduced(options.pattern, options.rows, progress, detail=detail)
+    if options.picture is not None:
+        draw_parity(result["rows"], options.picture)
+    if options.page is not None:
+        write_page(result, options.page)
+    if options.write is not None:
+        write_page_of(result["rows"], options.write)
     return _shown(result, options)
+
+
+def _ablation(options: argparse.Namespace) -> int:
+    from scalewright.cli.output import progress_bar, show_json
+    from scalewright.planning import stamp
+    from scalewright.report import console
+    from scalewright.reproductions.ablation import ablation
+    from scalewright.reproductions.showing import show_ablation
+
+    with progress_bar("pricing without terms") as progress:
+        found = ablation(options.pattern, options.rows, progress)
+    if options.json:
+        show_json({**stamp(), **found})
+    else:
+        show_ablation(found, console())
+    return 0
 
 
 def _collectives(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright.config import DTYPE, Plan
+from scalewright.planning.error_band import error_band
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +52,14 @@ class Estimate:
         """Return the tokens per second of the whole job."""
         return self.values["tokens_per_s"]
 
+    @property
+    def error_band(self) -> dict[str, Any] | None:
+        """Return between which multiples of the step time measured runs like this one lie."""
+        return error_band(self.job, searched=False)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""
-        return {**self.job.stamp(), **self.values}
+        return {**self.job.stamp(), **self.values, "error_band": self.error_band}
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,11 @@ class Search:
         """Return the step time that no plan beats, tried or not; none where it is not known."""
         return self.values["bound"].get("step_time_s")
 
+    @property
+    def error_band(self) -> dict[str, Any] | None:
+        """Return between which multiples of a plan's step time measured runs like it lie."""
+        return error_band(self.job, searched=True)
+
     def __len__(self) -> int:
         """Return how many plans were kept."""
         return len(self.values["best"])
@@ -105,7 +116,7 @@ class Search:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""
-        return {**self.job.stamp(), **self.values}
+        return {**self.job.stamp(), **self.values, "error_band": self.error_band}
 
 
 @dataclass(frozen=True)

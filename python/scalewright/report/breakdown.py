@@ -8,7 +8,7 @@ from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -162,4 +162,16 @@ def show_speed(priced: Estimate, screen: Console) -> None:
     screen.print(
         "model FLOPs = 3 x the forward pass's matrix arithmetic, attention in full: "
         "72 B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
+    )
+
+
+def show_band(band: Mapping[str, Any] | None, screen: Console) -> None:
+    """Print between which times measured runs like this one lie."""
+    if band is None:
+        return
+    ends = f"x{band['low_factor']:.2f} and x{band['high_factor']:.2f}"
+    screen.print(
+        f"measured runs like this one lie between {ends} of the predicted step "
+        f"({band['share']:.0%} of them; from {band['runs']} runs of "
+        f"{len(band['papers'])} papers, {band['same_device']} of them on this device)"
     )

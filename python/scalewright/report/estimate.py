@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.report import quantities as q
-from scalewright.report.breakdown import show_memory, show_price, show_speed, show_time
+from scalewright.report.breakdown import show_band, show_memory, show_price, show_speed, show_time
 from scalewright.report.job import show_job, show_stamp
 from scalewright.report.plans import plan_line
 from scalewright.report.screen import heading
@@ -28,6 +28,7 @@ def show_estimate(priced: Estimate, screen: Console, stages: str = "ends") -> No
         heading(screen, "Infeasible: the plan does not fit")
         show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)
     show_speed(priced, screen)
+    show_band(priced.error_band, screen)
     show_time(priced, screen)
     show_memory(priced, screen, stages)
     show_price(priced, screen)

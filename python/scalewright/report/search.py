@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.planning import Comparison
 from scalewright.report import quantities as q
 from scalewright.report.breakdown import (
+    show_band,
     show_memory,
     show_offload,
     show_price,
@@ -134,6 +135,7 @@ def _show_found(found: Search, screen: Console, stages: str) -> None:
     screen.print()
     screen.print(f"The winner: {found_line(winner.values)}", style="bold")
     show_speed(winner, screen)
+    show_band(found.error_band, screen)
     show_time(winner, screen)
     show_memory(winner, screen, stages)
     show_offload(winner, screen)

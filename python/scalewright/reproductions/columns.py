@@ -38,7 +38,15 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "metric": ("metric",),
     "value": ("value", "published", "measured"),
     "unit": ("unit", "units"),
+    "use": ("use",),
+    "seen": ("source_kind", "seen"),
+    "label": ("label", "run", "id"),
+    "against": ("against", "baseline"),
 }
+BESIDE = frozenset({"table", "metric", "value", "unit", "use", "seen", "label", "against"})
+"""Columns that say what was printed of a run and how; the others say which run it is."""
+USES = ("validate", "calibrate")
+SEEN = ("read", "recalled", "derived")
 _BY_SPELLING = {
     spelling: column for column, spellings in _SPELLINGS.items() for spelling in spellings
 }

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
-from scalewright.errors import ScalewrightError
-from scalewright.reproductions.columns import plain
+from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import skip_reason, spelt
+from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
+from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
+from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
 
 if TYPE_CHECKING:
@@ -20,12 +24,60 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Result = dict[str, Any]
+_KINDS = ("time", "rate", "layer", "memory", "speedup")
+_TIMES_MORE = {"", "x", "times"}
+
+
+@dataclass
+class Book:
+    """Prices rows that may speak of one another."""
+
+    rows: list[Row]
+    pricing: Pricing = field(default_factory=Pricing)
+    _runs: dict[object, int] = field(default_factory=dict[object, int])
+    _printed: dict[object, int] = field(default_factory=dict[object, int])
+
+    def run_number(self, row: Row) -> int:
+        """Return the number of the row's run, the same for all rows on it.
+
+        A table that prints the same metric of the same settings twice speaks of two runs.
+        """
+        key = run_key(row)
+        printed = (*key, row.text("table"), row.text("metric"), row.text("unit"))
+        before = self._printed.get(printed, 0)
+        self._printed[printed] = before + 1
+        return self._runs.setdefault((*key, before), len(self._runs) + 1)
+
+    def price(self, row: Row) -> tuple[Setting, Priced]:
+        """Price the run that a row is about.
+
+        Raises:
+            ScalewrightError: The row lacks what a job needs, or no plan is legal.
+        """
+        setting = setting_of(row)
+        return setting, self.pricing.price(setting)
+
+    def labelled(self, row: Row) -> Row:
+        """Return the row that this one is a speed-up against.
+
+        Raises:
+            InvalidError: No row of the file has that label.
+        """
+        wanted = row.text("against")
+        same = (other for other in self.rows if other.file == row.file)
+        labels = {other.text("label"): other for other in same if other.text("label")}
+        if wanted in labels:
+            return labels[wanted]
+        message = f"against: got '{wanted:.40}'; allowed: the label of another row: "
+        raise InvalidError(message + (", ".join(list(labels)[:6]) or "there is none"))
 
 
 def run(
     pattern: str | None = None,
     rows_path: str | Path | None = None,
     progress: Callable[[int, int], object] | None = None,
+    *,
+    detail: bool = False,
 ) -> Result:
     """Predict published figures and compare.
 
@@ -33,6 +85,7 @@ def run(
         pattern: Part of a paper's or table's name, or a glob; capitals do not count.
         rows_path: A CSV file of results; absent: the ones that come with the package.
         progress: Called with rows done and rows in all.
+        detail: Keep the terms of each row's time.
 
     Returns:
         `rows` with a status each (priced, searched or skipped) and `summary`. An error is
@@ -42,53 +95,75 @@ def run(
         ScalewrightError: The file cannot be read, or the pattern matches no row.
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
-    rows = [row for row in found if _meant(row, pattern)]
-    if pattern and not rows:
-        papers = sorted({row.text("paper") for row in found})
-        message = f"pattern: '{pattern}' matches no paper or table; papers: {'; '.join(papers)}"
-        raise ScalewrightError(message)
-    pricing = Pricing()
+    rows = matching(found, pattern)
+    book = Book(found)
     results: list[Result] = []
     for done, row in enumerate(rows):
         if progress is not None:
             progress(done, len(rows))
-        results.append(_compared(row, pricing))
+        results.append(compared(row, book, detail=detail))
     if progress is not None:
         progress(len(rows), len(rows))
     return {"rows": results, "summary": summary(results)}
 
 
+def matching(found: list[Row], pattern: str | None) -> list[Row]:
+    """Return the rows whose paper or table a pattern means.
+
+    Raises:
+        ScalewrightError: There is none.
+    """
+    rows = [row for row in found if _meant(row, pattern)]
+    if pattern and not rows:
+        papers = sorted({row.text("paper") for row in found})
+        message = f"pattern: '{pattern}' matches no paper or table; papers: {'; '.join(papers)}"
+        raise ScalewrightError(message)
+    return rows
+
+
 def summary(results: Iterable[Result]) -> Result:
-    """Sum up errors over all rows and by paper, priced and searched rows also apart."""
+    """Sum up errors over all rows and by paper, by kind of figure, and over runs."""
     rows = list(results)
-    papers = dict.fromkeys(row["paper"] for row in rows)
-    by_paper = {paper: _errors(r for r in rows if r["paper"] == paper) for paper in papers}
+    by_paper: dict[str, Result] = {}
+    for paper in dict.fromkeys(row["paper"] for row in rows):
+        own = [row for row in rows if row["paper"] == paper]
+        by_paper[paper] = {**_errors(own), "runs": spread(runs_of(own))}
     by_status = {
         status: _errors(r for r in rows if r["status"] == status)
         for status in ("priced", "searched")
     }
+    joined = runs_of(rows)
     return {
         "error_definition": "predicted / published - 1, as a share",
         **_errors(rows),
         "by_status": by_status,
+        "by_kind": {kind: _errors(r for r in rows if r["kind"] == kind) for kind in _KINDS},
+        "runs": {
+            **spread(joined),
+            "macro": macro(joined),
+            "macro_by_status": {
+                status: macro([run for run in joined if run["status"] == status])
+                for status in ("priced", "searched")
+            },
+        },
         "by_paper": by_paper,
     }
 
 
 def _errors(rows: Iterable[Result]) -> Result:
     listed = list(rows)
-    counts = {
+    numbers = {
         f"rows_{status}": sum(row["status"] == status for row in listed)
         for status in ("priced", "searched", "skipped")
     }
-    errors = [row["error"] for row in listed if row["error"] is not None]
+    errors = [row["error"] for row in listed if counts(row)]
     sizes = [abs(error) for error in errors]
     return {
         "mean_abs_error": statistics.fmean(sizes) if sizes else None,
         "median_abs_error": statistics.median(sizes) if sizes else None,
         "worst_abs_error": max(sizes, default=None),
         "mean_error": statistics.fmean(errors) if errors else None,
-        **counts,
+        **numbers,
     }
 
 
@@ -101,8 +176,39 @@ def _meant(row: Row, pattern: str | None) -> bool:
     return any(wanted in text or fnmatchcase(text, wanted) for text in texts)
 
 
-def _compared(row: Row, pricing: Pricing) -> Result:
-    result: Result = {
+def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
+    """Predict a row's figure; one that cannot be predicted keeps its place and says why."""
+    result = _said(row)
+    try:
+        result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
+        result["published"] = published = row.number("value")
+        result["run"] = book.run_number(row)
+        speedup = result["kind"] == "speedup" and bool(row.text("against"))
+        if not speedup and (reason := skip_reason(row)):
+            return result | {"reason": reason}
+        setting, priced = book.price(row)
+        if speedup:
+            predicted = _speedup(row, priced, book)
+        else:
+            predicted = metric(priced.job, priced.estimate, request_of(row, setting, published))
+    except ScalewrightError as error:
+        return result | {"reason": str(error)}
+    error = predicted / published - 1.0
+    return result | {
+        "predicted": predicted,
+        "error": error,
+        "time_ratio": ratio_of(result["kind"], published, predicted),
+        "finding": finding_of(row, error),
+        "status": "searched" if priced.searched else "priced",
+        "note": "; ".join((*setting.notes, *priced.notes)) or None,
+        **_shown(setting, priced, detail=detail),
+    }
+
+
+def _said(row: Row) -> Result:
+    """Return what a row says, before anything is predicted."""
+    name = row.text("metric")
+    return {
         "file": row.file,
         "line": row.line,
         "paper": row.text("paper"),
@@ -110,35 +216,35 @@ def _compared(row: Row, pricing: Pricing) -> Result:
         "hardware": row.text("hardware"),
         "devices": row.text("devices"),
         "model": row.text("model"),
-        "metric": row.text("metric"),
+        "metric": name,
         "unit": row.text("unit"),
+        "kind": kind_of(str(spelt("metrics", plain(name)) or plain(name))),
+        "use": None,
+        "seen": None,
+        "run": None,
         "published": None,
         "predicted": None,
         "error": None,
+        "time_ratio": None,
+        "finding": None,
         "status": "skipped",
         "reason": None,
         "note": None,
         "plan": None,
     }
-    try:
-        result["published"] = published = row.number("value")
-        if reason := skip_reason(row):
-            return result | {"reason": reason}
-        setting = setting_of(row)
-        priced = pricing.price(setting)
-        predicted = metric(priced.job, priced.estimate, _request(row, setting, published))
-    except ScalewrightError as error:
-        return result | {"reason": str(error)}
-    return result | {
-        "predicted": predicted,
-        "error": predicted / published - 1.0,
-        "status": "searched" if priced.searched else "priced",
-        "note": "; ".join((*setting.notes, *priced.notes)) or None,
-        **_shown(priced),
-    }
 
 
-def _request(row: Row, setting: Setting, published: float) -> str:
+def _speedup(row: Row, priced: Priced, book: Book) -> float:
+    """Return how many times the tokens a second of the row that is named."""
+    unit = row.text("unit").casefold()
+    if unit not in _TIMES_MORE:
+        message = f"unit: unknown name '{unit:.40}'; known: x, times"
+        raise InvalidError(message)
+    _, other = book.price(book.labelled(row))
+    return priced.fields()["tokens_per_s"] / other.fields()["tokens_per_s"]
+
+
+def request_of(row: Row, setting: Setting, published: float) -> str:
     """Say what the paper prints: metric, unit, conventions."""
     name, unit = row.text("metric"), row.text("unit")
     meant = spelt("metrics", plain(name)) or name
@@ -154,11 +260,21 @@ def _request(row: Row, setting: Setting, published: float) -> str:
     return json.dumps(request)
 
 
-def _shown(priced: Priced) -> Result:
+def _shown(setting: Setting, priced: Priced, *, detail: bool) -> Result:
     fields = priced.fields()
-    return {
+    shown: Result = {
         "plan": fields["plan"],
         "step_time_s": fields["step_time_s"],
         "fits": fields["fits"],
         "calibrated": fields["calibrated"],
+        "device": setting.device["name"],
+        "system": setting.system["name"],
+        "dtype": setting.training.get("precision", "bf16"),
+        "device_count": setting.devices,
+        "parameters": priced.parameters,
     }
+    if detail:
+        shown["terms"] = [term for term in fields["time"] if term["time_s"] > 0.0]
+        shown["training"] = setting.training
+        shown["sources"] = list(setting.conventions.source)
+    return shown

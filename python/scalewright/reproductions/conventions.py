@@ -33,6 +33,8 @@ class Conventions:
     """The software profile of the catalog, where the source says what ran."""
     batches_per_device: tuple[int, ...] = ()
     """Sequences a device that are tried where the paper does not say its batch."""
+    source: tuple[str, ...] = ()
+    """What the conventions rest on, line by line."""
 
 
 def conventions_of(row: Row) -> Conventions:
@@ -62,6 +64,7 @@ def conventions_of(row: Row) -> Conventions:
                 columns=columns,
                 software=software,
                 batches_per_device=tuple(entry.get("batches_per_device", ())),
+                source=tuple(entry.get("source", ())),
             )
     return Conventions(known=False, space=common)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import Cluster, Job, Workload, estimate, search
@@ -39,6 +39,9 @@ class Priced:
     searched: bool
     """True where the source leaves a field open."""
     notes: tuple[str, ...]
+    parameters: int
+    batch: int
+    """Sequences a step."""
 
     def fields(self) -> dict[str, Any]:
         """Return the estimate's fields."""
@@ -53,6 +56,7 @@ class Pricing:
         default_factory=dict[str, "Priced | ScalewrightError"]
     )
     _jobs: dict[str, Job] = field(default_factory=dict[str, Job])
+    _models: dict[str, Workload] = field(default_factory=dict[str, Workload])
 
     def price(self, setting: Setting) -> Priced:
         """Price a setting.
@@ -99,7 +103,7 @@ class Pricing:
         if len(setting.batches) == 1:
             return best
         note = f"global batch of {best_batch} taken: the fastest of those that fit"
-        return Priced(best.job, best.estimate, searched=True, notes=(*best.notes, note))
+        return replace(best, searched=True, notes=(*best.notes, note))
 
     def _one_batch(self, setting: Setting, batch: int) -> Priced:
         job = self._job(setting, batch, ample=False)
@@ -109,11 +113,11 @@ class Pricing:
             if "illegal" in verdict:
                 message = f"plan: {verdict['illegal']}"
                 raise ScalewrightError(message)
-            return _noted(job, verdict["estimate"], searched=False)
+            return self._noted(setting, batch, verdict["estimate"], searched=False)
         space = json.dumps(setting.space)
         report = json.loads(search(job, space, json.dumps({"top": 1})))
         if report["best"]:
-            return _noted(job, report["best"][0], searched=True)
+            return self._noted(setting, batch, report["best"][0], searched=True)
         # the run happened, so the plan that comes nearest to fitting stands for it
         roomy = self._job(setting, batch, ample=True)
         limits = json.dumps({"top": 1, "objective": "memory"})
@@ -123,7 +127,7 @@ class Pricing:
             message = f"plan: no legal plan: {reasons}"
             raise ScalewrightError(message)
         nearest = json.loads(estimate(job, json.dumps(report["best"][0]["plan"])))
-        return _noted(job, nearest["estimate"], searched=True)
+        return self._noted(setting, batch, nearest["estimate"], searched=True)
 
     def _job(self, setting: Setting, batch: int, *, ample: bool) -> Job:
         training = {**setting.training, "global_batch": batch}
@@ -135,8 +139,24 @@ class Pricing:
         texts = (setting.model, json.dumps(cluster), json.dumps(training))
         key = "\0".join(texts)
         if key not in self._jobs:
-            self._jobs[key] = Job(Workload(texts[0]), Cluster(texts[1]), texts[2])
+            self._jobs[key] = Job(self._model(texts[0]), Cluster(texts[1]), texts[2])
         return self._jobs[key]
+
+    def _model(self, text: str) -> Workload:
+        if text not in self._models:
+            self._models[text] = Workload(text)
+        return self._models[text]
+
+    def _noted(
+        self, setting: Setting, batch: int, found: dict[str, Any], *, searched: bool
+    ) -> Priced:
+        notes: tuple[str, ...] = ()
+        if not found["fits"]:
+            lacking = found["shortfall"]["missing_bytes"] if found["shortfall"] else 0.0
+            notes = (f"does not fit by {lacking / 2**30:.1f} GiB in our memory model",)
+        parameters = self._model(setting.model).parameters()["total"]
+        job = self._job(setting, batch, ample=False)
+        return Priced(job, json.dumps(found), searched, notes, parameters, batch)
 
 
 def _single(space: dict[str, list[Any]]) -> dict[str, Any] | None:
@@ -148,14 +168,6 @@ def _single(space: dict[str, list[Any]]) -> dict[str, Any] | None:
     plan = {name: values[0] for name, values in space.items()}
     plan.setdefault("overlap_pipeline", plan["schedule"] == "interleaved")
     return plan
-
-
-def _noted(job: Job, found: dict[str, Any], *, searched: bool) -> Priced:
-    notes: tuple[str, ...] = ()
-    if not found["fits"]:
-        lacking = found["shortfall"]["missing_bytes"] if found["shortfall"] else 0.0
-        notes = (f"does not fit by {lacking / 2**30:.1f} GiB in our memory model",)
-    return Priced(job, json.dumps(found), searched, notes)
 
 
 def _rank(priced: Priced) -> tuple[bool, float]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _FOLDER = "published"
+_BESIDE_RESULTS = {"findings.csv", "residuals.csv"}
 _MOST_COUNT = 2**32
 _FEWEST_COLUMNS = 4
 _LONGEST = 40
@@ -52,6 +53,18 @@ class Row:
         message = f"{column}: got '{_short(text)}'; allowed: one whole number from 1 to 2^32"
         raise InvalidError(message)
 
+    def word(self, column: str, allowed: tuple[str, ...]) -> str:
+        """Return one of the allowed words, the first where the cell is blank.
+
+        Raises:
+            InvalidError: The cell holds something else.
+        """
+        text = self.text(column).casefold() or allowed[0]
+        if text in allowed:
+            return text
+        message = f"{column}: got '{_short(text)}'; allowed: {', '.join(allowed)}"
+        raise InvalidError(message)
+
     def number(self, column: str) -> float:
         """Return a number above zero.
 
@@ -72,7 +85,8 @@ class Row:
 def shipped_rows() -> list[Row]:
     """Return the rows that come with the package, file by file."""
     folder = built_in_root() / _FOLDER
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".csv")), key=lambda f: f.name)
+    tables = (f for f in folder.iterdir() if f.name.endswith(".csv"))
+    files = sorted((f for f in tables if f.name not in _BESIDE_RESULTS), key=lambda f: f.name)
     return [row for file in files for row in _rows(file)]
 
 
@@ -99,7 +113,7 @@ def _rows(file: Traversable) -> list[Row]:
         message = f"{file}: header: got no column of figures; allowed: value, iteration time (ms)"
         raise InvalidError(message)
     stem = file.name.rpartition(".")[0] or file.name
-    said = {"table": stem, "paper": stem if "hardware" in columns else _VTRAIN}
+    said = {"table": stem, "paper": stem if "hardware" in columns else f"{_VTRAIN}, {stem}"}
     found: list[Row] = []
     for line, cells in records[start + 1 :]:
         row = {c: t.strip() for c, t in zip(columns, cells, strict=False) if c is not None}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scalewright.reproductions.ablation import sides
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -31,8 +33,42 @@ def show(result: Result, console: Console, *, skipped: bool = False) -> None:
     """
     _show_rows(result["rows"], console)
     _show_papers(result["summary"], console)
+    _show_runs(result["summary"], console)
+    _show_memory(result["rows"], console)
+    _show_findings(result["rows"], console)
     unused = [row for row in result["rows"] if row["status"] == "skipped"]
     _show_skipped(unused, console, listed=skipped)
+
+
+def show_ablation(found: Result, console: Console) -> None:
+    """Print what `ablation` found: each term's worth over papers, then by paper."""
+    from rich.text import Text
+
+    base = found["base"]
+    headers = ("runs with it", "mean", "change", "median", "papers better", "worse")
+    table = _grid("without", *headers, right=headers)
+    plain = (f"{base['mean_abs_error']:.1%}", "", f"{base['median_abs_error']:.1%}")
+    table.add_row("(nothing)", str(found["runs"]), *plain, "", "")
+    for term in sorted(found["terms"], key=lambda term: -term["mean_abs_error"]):
+        if not term["runs"]:
+            continue
+        better, worse = sides(base, term)
+        cells = (
+            str(term["runs"]),
+            f"{term['mean_abs_error']:.1%}",
+            f"{term['mean_abs_error'] - base['mean_abs_error']:+.1%}",
+            f"{term['median_abs_error']:.1%}",
+            str(better),
+            str(worse),
+        )
+        table.add_row(Text(term["term"]), *cells)
+    console.print(table)
+    console.print(
+        Text(
+            f"{found['runs']} runs, at most twelve of a paper, each paper counted once; errors by "
+            "paper: --json"
+        )
+    )
 
 
 def plan_in_short(plan: Result | None) -> str:
@@ -109,6 +145,85 @@ def _show_papers(summary: Result, console: Console) -> None:
         if place == len(lines) - 3:
             table.add_row()
         table.add_row(Text(name), *_error_cells(errors))
+    console.print(table)
+
+
+def _show_runs(summary: Result, console: Console) -> None:
+    """Print what counts runs: MFU, TFLOP/s and tokens/s of one run are one."""
+    from rich.text import Text
+
+    runs = summary["runs"]
+    if not runs["runs"]:
+        return
+    headers = ("runs", "median", "90th pct", "signed median", "too quick", "too slow", "p")
+    table = _grid("speed of a step, by run", *headers, right=headers)
+    for name, errors in summary["by_paper"].items():
+        if errors["runs"]["runs"]:
+            table.add_row(Text(name), *_run_cells(errors["runs"]))
+    table.add_row()
+    table.add_row(Text("all"), *_run_cells(runs))
+    for name, mean in _macros(runs):
+        sizes = (f"{mean[key]:.1%}" for key in ("median_abs_error", "p90_abs_error"))
+        table.add_row(Text(f"{name}: mean of {mean['papers']} papers"), "", *sizes)
+    console.print()
+    console.print(table)
+    told = (
+        f"{runs['runs']:,} runs on {len(runs['devices'])} kinds of devices; signed: of the time of "
+        "a step, below zero where the prediction is too quick; p: two-sided sign test"
+    )
+    console.print(Text(told))
+
+
+def _macros(runs: Result) -> list[tuple[str, Result]]:
+    means = [("each paper once", runs["macro"])]
+    means += [(f"{name} alone", mean) for name, mean in runs["macro_by_status"].items()]
+    return [(name, mean) for name, mean in means if mean["papers"]]
+
+
+def _run_cells(runs: Result) -> list[str]:
+    return [
+        str(runs["runs"]),
+        f"{runs['median_abs_error']:.1%}",
+        f"{runs['p90_abs_error']:.1%}",
+        f"{runs['median_time_error']:+.1%}",
+        str(runs["too_quick"]),
+        str(runs["too_slow"]),
+        f"{runs['sign_test_p']:.2g}",
+    ]
+
+
+def _show_memory(rows: list[Result], console: Console) -> None:
+    from rich.text import Text
+
+    papers: dict[str, list[float]] = {}
+    for row in rows:
+        if row["kind"] == "memory" and row["error"] is not None:
+            papers.setdefault(f"{row['paper']}: {row['metric']}", []).append(abs(row["error"]))
+    if not papers:
+        return
+    headers = ("rows", "mean", "worst")
+    table = _grid("memory", *headers, right=headers)
+    for name, sizes in papers.items():
+        mean = sum(sizes) / len(sizes)
+        cells = (str(len(sizes)), f"{mean:.1%}", f"{max(sizes):.1%}")
+        table.add_row(Text(name.replace("_", " ")), *cells)
+    console.print()
+    console.print(table)
+
+
+def _show_findings(rows: list[Result], console: Console) -> None:
+    from rich.text import Text
+
+    lines: dict[str, list[Result]] = {}
+    for row in rows:
+        if row["finding"] is not None:
+            lines.setdefault(row["finding"], []).append(row)
+    if not lines:
+        return
+    table = _grid("rows", "off by more than 15%, because", right=("rows",))
+    for finding, found in sorted(lines.items(), key=lambda item: -len(item[1])):
+        table.add_row(Text(str(len(found))), Text(finding))
+    console.print()
     console.print(table)
 
 

@@ -1,0 +1,180 @@
+"""Between which times do measured runs lie where an answer is like theirs?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog.layers import built_in_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from scalewright.planning.job import Job
+
+FILE = "residuals.csv"
+SHARE = 0.8
+"""Share of measured runs that a band is to hold."""
+NEAREST, OF_ONE_PAPER = 60, 20
+_WIDENED = "widened by"
+# what makes runs unlike, in the distance's own unit
+_OTHER_VENDOR, _OTHER_DEVICE, _YEAR, _OTHER_FORMAT, _SEARCHED = 1.0, 1.0, 0.5, 0.5, 0.5
+_DOUBLING = 0.5
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What says how like two runs are."""
+
+    device: str
+    vendor: str
+    year: int
+    dtype: str
+    devices: float
+    """Base-2 logarithm of the devices."""
+    parameters: float
+    """Base-2 logarithm of the model's parameters."""
+    searched: bool
+    """True where fields of the plan were searched."""
+
+    def distance(self, other: Traits) -> float:
+        """Return how unlike two runs are.
+
+        1 for another maker, 1 for another device, a half a year between the devices, a half for
+        another number format, a half a doubling of devices and of parameters, a half where the plan
+        of one alone was searched.
+        """
+        return (
+            _OTHER_VENDOR * (self.vendor != other.vendor)
+            + _OTHER_DEVICE * (self.device != other.device)
+            + _YEAR * abs(self.year - other.year)
+            + _OTHER_FORMAT * (self.dtype != other.dtype)
+            + _DOUBLING * abs(self.devices - other.devices)
+            + _DOUBLING * abs(self.parameters - other.parameters)
+            + _SEARCHED * (self.searched != other.searched)
+        )
+
+
+@dataclass(frozen=True)
+class Residual:
+    """A published run and how its measured time compares with the predicted one."""
+
+    paper: str
+    traits: Traits
+    log_ratio: float
+    """Natural logarithm of measured over predicted time."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Between which times runs like one lie, as logarithms of measured over predicted time."""
+
+    low: float
+    high: float
+    runs: tuple[Residual, ...]
+
+    def widened(self, by: float) -> Band:
+        """Return the band with both ends moved out."""
+        return Band(self.low - by, self.high + by, self.runs)
+
+    def misses(self, residual: Residual) -> float:
+        """Return by how much a run lies outside; below zero where it lies inside."""
+        return max(self.low - residual.log_ratio, residual.log_ratio - self.high)
+
+
+def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
+    """Return between which multiples of a predicted step time measured runs like it lie.
+
+    Args:
+        job: What is asked.
+        searched: Whether the plan was searched, as against given.
+
+    Returns:
+        `low_factor` and `high_factor` of the predicted time, the `share` of runs between them, on
+        which `runs` and `papers` they rest, how many of those are of the `same_device`; none where
+        the catalog holds no residuals.
+    """
+    residuals, widened = recorded()
+    if not residuals:
+        return None
+    device = job.system.device
+    traits = Traits(
+        device["name"],
+        device.get("vendor", ""),
+        device.get("year", 0),
+        job.training.precision,
+        math.log2(job.system.devices),
+        math.log2(max(job.model.parameters()["total"], 1)),
+        searched,
+    )
+    band = band_of(traits, residuals).widened(widened)
+    return {
+        "share": SHARE,
+        "low_factor": math.exp(band.low),
+        "high_factor": math.exp(band.high),
+        "runs": len(band.runs),
+        "papers": sorted({run.paper for run in band.runs}),
+        "same_device": sum(run.traits.device == traits.device for run in band.runs),
+    }
+
+
+def band_of(traits: Traits, residuals: Iterable[Residual]) -> Band:
+    """Return the middle share of the nearest runs, of which no paper gives more than a third."""
+    ordered = sorted(residuals, key=lambda run: traits.distance(run.traits))
+    chosen: list[Residual] = []
+    given: Counter[str] = Counter()
+    for run in ordered:
+        if len(chosen) == NEAREST:
+            break
+        if given[run.paper] < OF_ONE_PAPER:
+            given[run.paper] += 1
+            chosen.append(run)
+    ratios = sorted(run.log_ratio for run in chosen)
+    left = (1.0 - SHARE) / 2.0
+    return Band(_quantile(ratios, left), _quantile(ratios, 1.0 - left), tuple(chosen))
+
+
+def recorded() -> tuple[tuple[Residual, ...], float]:
+    """Return the recorded runs and by how much their bands are widened."""
+    text = (built_in_root() / "published" / FILE).read_text(encoding="utf-8")
+    return _read(text)
+
+
+@cache
+def _read(text: str) -> tuple[tuple[Residual, ...], float]:
+    remark, _, table = text.partition("\n")
+    widened = float(remark.rpartition(_WIDENED)[2].split(";")[0] or 0.0)
+    rows = csv.DictReader(io.StringIO(table, newline=""))
+    groups: dict[str, list[Mapping[str, str]]] = {}
+    for row in rows:
+        if row["kind"] in {"time", "rate"} and row["use"] == "validate" and row["time_ratio"]:
+            groups.setdefault(row["run"], []).append(row)
+    return tuple(_residual(group) for group in groups.values()), widened
+
+
+def _residual(rows: Sequence[Mapping[str, str]]) -> Residual:
+    row = rows[0]
+    traits = Traits(
+        row["device"],
+        row["vendor"],
+        int(row["year"]),
+        row["dtype"],
+        math.log2(int(row["devices"])),
+        math.log2(int(row["parameters"])),
+        row["status"] == "searched",
+    )
+    logs = [math.log(float(row["time_ratio"])) for row in rows]
+    return Residual(row["paper"], traits, -sum(logs) / len(logs))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Return a quantile of an ordered list, between neighbours by a straight line."""
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

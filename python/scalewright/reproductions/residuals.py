@@ -1,0 +1,132 @@
+"""How far off is each published result, as a file, and how wide must bands of error be?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog import load_device
+from scalewright.planning.error_band import SHARE, Band, Residual, Traits, band_of
+from scalewright.reproductions.findings import finding_of
+from scalewright.reproductions.parity import short
+from scalewright.reproductions.reading import Row, shipped_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Result = dict[str, Any]
+_TRAITS = ("device", "vendor", "year", "dtype", "devices", "parameters")
+_NAMES = ("file", "line", "paper", "run", "kind", "use", "status", *_TRAITS)
+_NUMBERS = ("published", "predicted", "error", "time_ratio")
+_COLUMNS: tuple[str, ...] = (*_NAMES, *_NUMBERS, "reason")
+_DIGITS = 6
+
+
+def residual_table(results: Iterable[Result]) -> str:
+    """Return the rows of a comparison as a CSV text, without the remark above it."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_recorded(row) for row in results)
+    return text.getvalue()
+
+
+def read_results(table: str) -> list[Result]:
+    """Return the rows of a residual file, with what the published files say of them."""
+    rows = {(row.file, row.line): row for row in shipped_rows()}
+    records = csv.DictReader(io.StringIO(table, newline=""))
+    return [_result(record, rows[record["file"], int(record["line"])]) for record in records]
+
+
+def widening(residuals: Sequence[Residual]) -> float:
+    """Return by how much bands are widened so that they hold their share of runs of other papers.
+
+    Each run is set against the band of the runs of all other papers; what bands miss is a
+    conformity score, of which the share's quantile is taken (conformalised quantile regression,
+    Romano et al. 2019). Half of the weight is shared by the runs, half by the papers.
+    """
+    return _widening(_misses(residuals))
+
+
+def coverage(residuals: Sequence[Residual]) -> Result:
+    """Return what share of the runs of a paper lies in bands that rest on other papers alone.
+
+    The widening, too, is found without the paper.
+    """
+    misses = _misses(residuals)
+    inside: dict[str, list[bool]] = {}
+    for paper in dict.fromkeys(name for name, _, _ in misses):
+        others = _widening([miss for miss in misses if miss[0] != paper])
+        inside[paper] = [miss <= others for name, miss, _ in misses if name == paper]
+    listed = [held for own in inside.values() for held in own]
+    widened = _widening(misses)
+    return {
+        "runs": len(listed),
+        "papers": len(inside),
+        "of_runs": statistics.fmean(listed),
+        "of_papers": statistics.fmean(statistics.fmean(own) for own in inside.values()),
+        "median_width": statistics.median(width + 2.0 * widened for _, _, width in misses),
+    }
+
+
+def _misses(residuals: Sequence[Residual]) -> list[tuple[str, float, float]]:
+    """Return paper, miss and width of the band of each run, from the runs of other papers."""
+    found: list[tuple[str, float, float]] = []
+    for paper in dict.fromkeys(run.paper for run in residuals):
+        others = [run for run in residuals if run.paper != paper]
+        bands: dict[Traits, Band] = {}
+        for run in residuals:
+            if run.paper != paper:
+                continue
+            if run.traits not in bands:
+                bands[run.traits] = band_of(run.traits, others)
+            band = bands[run.traits]
+            found.append((paper, band.misses(run), band.high - band.low))
+    return found
+
+
+def _widening(misses: Sequence[tuple[str, float, float]]) -> float:
+    rows = Counter(paper for paper, _, _ in misses)
+    weights = {paper: 0.5 / len(misses) + 0.5 / (len(rows) * n) for paper, n in rows.items()}
+    weighed = sorted((miss, weights[paper]) for paper, miss, _ in misses)
+    wanted = SHARE
+    reached = 0.0
+    for miss, weight in weighed:
+        reached += weight
+        if reached >= wanted:
+            return miss
+    return weighed[-1][0]
+
+
+def _recorded(row: Result) -> dict[str, object]:
+    record: dict[str, object] = {name: row.get(name) or "" for name in (*_NAMES, "reason")}
+    record["paper"] = short(row["paper"])
+    if row["error"] is None:
+        return {**record, **dict.fromkeys((*_TRAITS, *_NUMBERS), "")}
+    device = load_device(row["device"])
+    return {
+        **record,
+        "vendor": device["vendor"],
+        "year": device["year"],
+        "devices": row["device_count"],
+        **{name: f"{row[name]:.{_DIGITS}g}" for name in _NUMBERS},
+    }
+
+
+def _result(record: dict[str, str], row: Row) -> Result:
+    numbers = {name: float(record[name]) if record[name] else None for name in _NUMBERS}
+    error = numbers["error"]
+    return {
+        **record,
+        **numbers,
+        "line": row.line,
+        "run": int(record["run"]) if record["run"] else None,
+        "paper": row.text("paper"),
+        "table": row.text("table"),
+        "metric": row.text("metric"),
+        "finding": None if error is None else finding_of(row, error),
+        "reason": record["reason"] or None,
+    }
