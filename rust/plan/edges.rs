@@ -1,5 +1,6 @@
-//! Which collectives take an activation, or its gradient, from how one operator leaves it to how
-//! another wants it, and which ranks take part?
+//! Which collectives take an activation from how one operator leaves it to how the next wants it?
+//!
+//! The same for its gradient, the other way; and which ranks take part.
 
 use super::lower::{Lowering, Wire};
 use super::program::Purpose;
