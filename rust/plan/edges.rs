@@ -1,5 +1,6 @@
-//! Which collectives take an activation, or its gradient, from how one operator leaves it to how
-//! another wants it, and which ranks take part?
+//! Which collectives take an activation from how one operator leaves it to how the next wants it?
+//!
+//! The same for its gradient, the other way; and which ranks take part.
 
 use super::lower::{Lowering, Wire};
 use super::program::Purpose;
@@ -120,7 +121,7 @@ impl Lowering<'_> {
     }
 
     /// Adds the sums of a norm over a width that is cut: in each pass two numbers per token, or one
-    /// where the mean is not taken off, in fp32 (Xu et al. 2021, Optimus, section 3.2.2).
+    /// where the mean is not taken off, in fp32 (Xu et al. 2021, Optimus, arXiv 2104.05343).
     pub(super) fn sum_statistics(&mut self, operator: &Operator, forward: bool) {
         let OperatorKind::Elementwise { width, vectors, .. } = &operator.kind else {
             return;
