@@ -74,7 +74,7 @@ impl TimedMatmul {
     /// `cast_efficiency`; `r_pin`: pin rate of main memory, bytes/s; the rest as in `matmul`. A benchmark
     /// that does not want warm weights goes round as many copies as fill the cache, but no more than
     /// a few (the collector of the rows in the catalog: five).
-    fn cost(&self, [batch, m, n, k]: [f64; 4], device: &Device) -> Result<KernelCost> {
+    fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> Result<KernelCost> {
         for (field, dtype) in [
             ("a", self.a),
             ("cast_from", self.cast_from.unwrap_or(self.a)),
