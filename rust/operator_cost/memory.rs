@@ -5,8 +5,7 @@ use crate::hardware::Device;
 use crate::units::{Bytes, Flops, Seconds};
 
 /// Share of the cache that a kernel finds its operands in: the rest holds what the kernels around
-/// it use. Held fixed in the fits of the matrix products; halving or doubling it changes their
-/// held-out error by less than a percentage point on devices with HBM, by three on the L40S.
+/// it use. Of streaming and attention kernels; products have constants of their own.
 const CACHE_SHARE: f64 = 0.1;
 
 /// What moving a working set costs.

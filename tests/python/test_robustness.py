@@ -32,6 +32,7 @@ JOBS: list[tuple[str, str, int, str, dict[str, Any]]] = [
     ("gpt2", "dgx-h100", 16, "tensor=2,zero=1", {"precision": "fp8"}),
     ("gpt2", "dgx-b200", 16, "tensor=2,zero=1", {"precision": "fp8"}),
     ("gpt2", "dgx-b200", 16, "tensor=2,zero=1", {"precision": "mxfp8"}),
+    ("gpt2", "dgx-b200", 16, "tensor=2,zero=1", {"precision": "nvfp4"}),
     ("gpt2", "dgx-h100", 16, "tensor=2,zero=1", {"precision": "fp16"}),
     ("gpt2", "dgx-h100", 16, "tensor=2,zero=1", {"precision": "fp32"}),
     ("gpt2", "piz-daint", 16, "zero=1", {"precision": "fp32"}),
