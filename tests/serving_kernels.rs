@@ -21,8 +21,8 @@ fn devices() -> impl Strategy<Value = Device> {
         // the library may take a slower kernel where few blocks run: laws hold within one kernel
     ]
     .prop_map(|mut device| {
-        for model in device.decode.values_mut() {
-            model.least_occupancy = 0.0;
+        for cache in [Dtype::Bf16, Dtype::Fp8] {
+            device.decode.entry(cache).or_default().least_occupancy = 0.0;
         }
         device
     })

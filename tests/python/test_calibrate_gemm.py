@@ -25,7 +25,8 @@ def rows_of(system: str, dtype: str) -> list[KernelRow]:
     return [
         row
         for row in shipped()
-        if isinstance(row, KernelRow) and (row.system, row.shape.dtype) == (system, dtype)
+        if isinstance(row, KernelRow)
+        and (row.kind, row.system, row.shape.dtype) == ("gemm", system, dtype)
     ]
 
 

@@ -1,10 +1,10 @@
 //! How long do the experts of a mixture take: two grouped products, activation, permuting and sum?
 
-use super::super::kernel::KernelCost;
-use super::super::memory::reading;
 use super::loads::{Loads, Routing, TILE_ROWS};
 use crate::error::{Error, Result};
 use crate::hardware::{Device, ExpertModel};
+use crate::operator_cost::kernel::KernelCost;
+use crate::operator_cost::memory::reading;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ struct Grouped<'a> {
 
 impl TimedExperts {
     /// The numbers that make a shape, and what stands for one that is left out.
-    pub(in super::super) const COLUMNS: &'static [(&'static str, Option<f64>)] = &[
+    pub(in crate::operator_cost) const COLUMNS: &'static [(&'static str, Option<f64>)] = &[
         ("tokens", None),
         ("hidden", None),
         ("intermediate", None),
@@ -70,7 +70,11 @@ impl TimedExperts {
     /// the average expert takes the power of two from `T k / E_l`, as if all choices fell on this device.
     /// Sources: grouped products, Gale et al. 2023 (`MegaBlocks`) section 5; tile and wave quantisation as
     /// for matrix products.
-    pub(in super::super) fn cost(self, shape: [f64; 8], device: &Device) -> Result<KernelCost> {
+    pub(in crate::operator_cost) fn cost(
+        self,
+        shape: [f64; 8],
+        device: &Device,
+    ) -> Result<KernelCost> {
         let [tokens, hidden, inter, topk, experts, tensor, ranks, skew] = shape;
         self.check(shape)?;
         if tokens * hidden * inter * topk <= 0.0 {
