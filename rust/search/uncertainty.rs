@@ -15,13 +15,15 @@ use std::collections::BTreeMap;
 ///   with the kernel and the host's clock: stated, not measured.
 /// - Fabric: 12% is the median error of large messages on systems without a calibrating row, and
 ///   two thirds of the small ones lie within a factor of 1.5 (`docs/collectives.md`).
+/// - Rates that last: public figures of one board differ by a tenth (720 and 795 TFLOP/s on H100).
 /// - Host: STREAM triads of server processors reach 75% to 85% of their channels' peak, pinned copies
 ///   as much of a link's.
 ///
 /// What is not named is taken as known: peaks and sizes of data sheets, and what was fitted together
 /// with an efficiency, whose error holds theirs.
-const DEFAULTS: [(&str, f64); 11] = [
+const DEFAULTS: [(&str, f64); 12] = [
     ("device.matmul.efficiency", 0.06),
+    ("device.sustained", 0.1),
     ("device.attention.forward_efficiency", 0.07),
     ("device.attention.backward_efficiency", 0.07),
     ("device.memory.bandwidth", 0.05),
