@@ -5,6 +5,7 @@ import math
 import pytest
 
 from scalewright import reproductions
+from scalewright.cli import main
 from scalewright.reproductions.reading import shipped_rows
 from scalewright.reproductions.runs import kind_of, macro, quantile, sign_test, spread
 from test_reproductions import FIXED, HEADER, written
@@ -60,6 +61,15 @@ def test_a_wrong_row_says_why_and_the_others_run(tmp_path, change, reason):
     rows = run(tmp_path, change, {})["rows"]
     assert reason in rows[0]["reason"]
     assert rows[1]["status"] == "priced"
+
+
+def test_wrong_rows_of_ones_own_file_are_told_by_line(tmp_path, capsys):
+    file = written(tmp_path, [FIXED, FIXED | {"unit": "furlong"}, FIXED | {"model": "x"}], MORE)
+    assert main(["reproduce", "--rows", str(file)]) == 0
+    told = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line]
+    reasons = {words[0]: words[1] for words in told if len(words) > 1}
+    assert "furlong" in reasons["3"]
+    assert "priced" in reasons["2"]
 
 
 def test_a_speedup_is_the_ratio_of_two_rows(tmp_path):

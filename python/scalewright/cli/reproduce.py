@@ -246,6 +246,10 @@ def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
         "by_table": schedules.show,
         "by_placement": placement.show,
     }
-    chosen = next((shows[key] for key in shows if key in result["summary"]), show)
-    chosen(result, console())
+    chosen = next((shows[key] for key in shows if key in result["summary"]), None)
+    if chosen is None:
+        # of rows of one's own each line that is wrong counts
+        show(result, console(), skipped=options.rows is not None)
+    else:
+        chosen(result, console())
     return 0

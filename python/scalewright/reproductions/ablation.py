@@ -152,7 +152,7 @@ def sides(base: Result, term: Result) -> tuple[int, int]:
 
 def without(setting: Setting, batch: int, switch: Switch) -> Job | None:
     """Return the job of a setting with a term left out; none where that changes nothing."""
-    training = {**setting.training, "global_batch": batch}
+    training = {**copy.deepcopy(setting.training), "global_batch": batch}
     system, device = copy.deepcopy(setting.system), copy.deepcopy(setting.device)
     parts: list[Any] = {
         "device": [device],

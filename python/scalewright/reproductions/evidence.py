@@ -12,6 +12,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.planning.error_band import FILE, recorded
 from scalewright.reproductions.ablation import sides
+from scalewright.reproductions.columns import SEEN
 from scalewright.reproductions.comparing import summary
 from scalewright.reproductions.findings import FAR, UNEXPLAINED
 from scalewright.reproductions.parity import short
@@ -196,10 +197,17 @@ def _book(rows: list[Result]) -> str:
     if not runs["runs"]:
         return ""
     macro = runs["macro"]
+    recalled = [abs(row["error"]) for row in rows if counts(row) and row["seen"] != SEEN[0]]
+    more = ""
+    if recalled:
+        more = (
+            f" {len(recalled)} rows among all were recalled and not read in their source: mean "
+            f"error {statistics.fmean(recalled):.1%}."
+        )
     return (
         f"Of `{_BOOK}` alone, {runs['runs']} runs on {len(runs['devices'])} kinds of devices: each "
         f"paper once, a median of {macro['median_abs_error']:.1%} and a 90th percentile of "
-        f"{macro['p90_abs_error']:.1%}."
+        f"{macro['p90_abs_error']:.1%}.{more}"
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import load_device
 from scalewright.planning.error_band import SHARE, Band, Residual, Traits, band_of
+from scalewright.reproductions.columns import SEEN
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.parity import short
 from scalewright.reproductions.reading import Row, shipped_rows
@@ -127,6 +128,7 @@ def _result(record: dict[str, str], row: Row) -> Result:
         "paper": row.text("paper"),
         "table": row.text("table"),
         "metric": row.text("metric"),
+        "seen": row.text("seen").casefold() or SEEN[0],
         "finding": None if error is None else finding_of(row, error),
         "reason": record["reason"] or None,
     }
