@@ -157,7 +157,7 @@ def test_each_term_left_out_changes_the_job_or_is_not_there():
     row = next(row for row in rows if "Korthikanti" in row.text("paper"))
     setting, priced = Book(rows).price(row)
     changed = [s.name for s in SWITCHES if without(setting, priced.batch, s) is not None]
-    assert {"start of kernels", "waves of tiles", "dropout", "sustained share of links"} <= {
+    assert {"start of kernels", "edges of tiles", "dropout", "sustained share of links"} <= {
         *changed
     }
     assert without(setting, priced.batch, SWITCHES[0]) is not None

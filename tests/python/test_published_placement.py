@@ -57,7 +57,7 @@ def test_model_switching_comes_out_from_stated_rates(found: dict[str, Any]) -> N
     assert all(abs(row["error"]) < 0.16 for row in counts)
     # missed: decoding on SN40L is predicted too slow
     for row in some(found, "sn40l", " 200 tokens"):
-        assert -0.4 < row["error"] < -0.3, row
+        assert -0.45 < row["error"] < -0.3, row
     [row] = some(found, "sn40l", "Llama3.1-8B on 16 sockets")
     assert -0.5 < row["error"] < -0.4
 

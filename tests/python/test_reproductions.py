@@ -95,7 +95,7 @@ def errors(*patterns: str) -> list[float]:
 def test_megatron_table_1_and_korthikanti_table_5_come_near():
     sizes = errors("Narayanan*Table 1", "Korthikanti*Table 5")
     assert len(sizes) == 30 + 16
-    assert sum(sizes) / len(sizes) <= 0.065
+    assert sum(sizes) / len(sizes) <= 0.06
     assert max(sizes) <= 0.15
 
 

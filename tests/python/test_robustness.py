@@ -40,6 +40,7 @@ JOBS: list[tuple[str, str, int, str, dict[str, Any]]] = [
     ("gpt2", "wan-500mbit", 16, "pipeline=4", {}),
     ("gpt2", "ramp", 16, "zero=1", {}),
     ("gpt2", "tpu-v4", 64, "tensor=4", {}),
+    ("gemma-7b", "dgx-h100", 16, "tensor=2,zero=1", {}),
     ("mixtral-8x7b", "dgx-a100-80gb", 64, "expert=8,zero=3", {}),
     ("mixtral-8x7b", "topoopt-a100", 8, "expert=8,zero=3", {}),
     ("opt-30b", "dgx-1-v100-32gb", 8, "tensor=8,offload_optimizer=true,recompute=full", {}),

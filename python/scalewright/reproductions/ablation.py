@@ -42,7 +42,20 @@ _PROTOCOLS = ("low_latency", "low_latency_128", "simple", "in_network")
 SWITCHES = (
     Switch("start of kernels", "device", (("launch_overhead", "0 s"),)),
     Switch("sustained share of the matrix peak", "device", (("matmul.efficiency.*", 1.0),)),
-    Switch("waves of tiles", "device", (("matmul.units", 1),)),
+    Switch(
+        "waves of tiles, least time of a step of depth",
+        "device",
+        (
+            ("matmul.units", 1),
+            ("matmul.depth_time", "0 s"),
+            ("matmul.families.*.depth_time", "0 s"),
+        ),
+    ),
+    Switch(
+        "least time of a step of depth",
+        "device",
+        (("matmul.depth_time", "0 s"), ("matmul.families.*.depth_time", "0 s")),
+    ),
     Switch("edges of tiles", "device", (("matmul.tile_overhead", 0.0),)),
     Switch("fill and drain of tiles", "device", (("matmul.depth_overhead", 0.0),)),
     Switch("throttling in long products", "device", (("matmul.throttle", 0.0),)),
@@ -261,7 +274,7 @@ def _set(part: Any, path: list[str], value: Any) -> None:  # noqa: ANN401
         _set(part[int(name)], rest, value)
     elif name == "*":
         for key in part:
-            part[key] = value
+            _set(part, [key, *rest], value)
     elif name == "tiers" and not rest:
         part["tiers"] = part["tiers"][value:]
     elif rest and name in part:
