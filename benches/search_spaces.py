@@ -103,7 +103,7 @@ SWEEP = {
         "fabric.hdr-infiniband.bandwidth": [0.5, 1, 2, 4, 8],
     },
 }
-"""1,000 variants of the machines of `JOBS[1]`, each searched over every plan of the default space."""
+"""1,000 variants of the machines of `JOBS[1]`, each searched over the default space."""
 SWEEP_COLUMNS = (
     "method",
     "threads",
@@ -220,7 +220,13 @@ def sweep(method: str, quick: bool) -> list[str]:
     )
     seconds = time.perf_counter() - start
     told = found.to_dict()
-    counts = ("variants", "variants_with_plan", "variants_excluded_by_bound", "plans_legal", "plans_priced")
+    counts = (
+        "variants",
+        "variants_with_plan",
+        "variants_excluded_by_bound",
+        "plans_legal",
+        "plans_priced",
+    )
     return [
         method,
         os.environ.get("RAYON_NUM_THREADS", "all"),

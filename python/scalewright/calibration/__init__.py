@@ -2,16 +2,16 @@
 
 from scalewright.calibration.calibrating import Calibration, calibrate
 from scalewright.calibration.files import read_files
+from scalewright.calibration.kernels import KernelCalibration
 from scalewright.calibration.measured import Measured
-from scalewright.calibration.products import ProductCalibration, calibrate_products
-from scalewright.calibration.serving import ServingCalibration, calibrate_serving
+from scalewright.calibration.products import calibrate_products
+from scalewright.calibration.serving import calibrate_serving
 from scalewright.calibration.timed_files import timed_kernels
 
 __all__ = [
     "Calibration",
+    "KernelCalibration",
     "Measured",
-    "ProductCalibration",
-    "ServingCalibration",
     "calibrate",
     "calibrate_products",
     "calibrate_serving",

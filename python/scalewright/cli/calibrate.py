@@ -144,11 +144,10 @@ def _kernels(options: argparse.Namespace) -> int:
 
         show_json({**stamp(options.catalog), **answer, "left_out": wrong})
         return 0
-    from scalewright.report import console, show_product_calibration, show_serving_calibration
+    from scalewright.report import console, show_kernel_calibration
 
     screen = console()
-    show = show_product_calibration if options.what == "gemm" else show_serving_calibration
-    show(answer, wrong, screen)
+    show_kernel_calibration(answer, wrong, screen)
     screen.print()
     if options.out:
         screen.print(f"written: {options.out}; take it with --catalog {options.out}")

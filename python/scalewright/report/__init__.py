@@ -7,16 +7,15 @@ from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.controller import show_controllers
 from scalewright.report.estimate import show_estimate, show_explanation
+from scalewright.report.kernel_calibration import show_kernel_calibration
 from scalewright.report.offload import show_largest, show_offload
 from scalewright.report.placement import show_placement
-from scalewright.report.product_calibration import show_product_calibration
 from scalewright.report.rematerialise import show_rematerialisation
 from scalewright.report.robustness import show_robust, show_sensitivity
 from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
 from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
-from scalewright.report.serving_calibration import show_serving_calibration
 from scalewright.report.step import show_simulated_step
 from scalewright.report.unlike import show_unlike
 from scalewright.report.why_not import show_why_not
@@ -31,11 +30,11 @@ __all__ = [
     "show_entry",
     "show_estimate",
     "show_explanation",
+    "show_kernel_calibration",
     "show_largest",
     "show_names",
     "show_offload",
     "show_placement",
-    "show_product_calibration",
     "show_rematerialisation",
     "show_robust",
     "show_rules",
@@ -43,7 +42,6 @@ __all__ = [
     "show_search",
     "show_sensitivity",
     "show_serving",
-    "show_serving_calibration",
     "show_simulated_step",
     "show_unlike",
     "show_why_not",

@@ -1,4 +1,4 @@
-"""Which constants did timed attention or experts give, and how far off are predictions?"""
+"""Which constants did timed kernels give, and how far off are predictions with them?"""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LINES_NAMED = 5
-_PARTS = {"held_out": "held out", "cross_validation": "cross-validated", "fitted": "fitted"}
+_PARTS = {
+    "held_out": "held out",
+    "cross_validation": "cross-validated",
+    "fitted": "fitted",
+}
 
 
-def show_serving_calibration(
+def show_kernel_calibration(
     found: Mapping[str, Any], wrong: Sequence[str], screen: Console
 ) -> None:
     """Print the constants before and after, and the errors of each family.
 
     Args:
-        found: What was found, as `ServingCalibration.to_dict` gives it.
+        found: What was found, as `KernelCalibration.to_dict` gives it.
         wrong: Lines that were left out, with the reason.
         screen: Where to print.
     """
@@ -39,17 +43,23 @@ def show_serving_calibration(
         for line in family["constants"]:
             constants.add_row(line["name"], _value(line["before"]), _value(line["after"]))
         screen.print(constants)
-        errors = table("rows", "count", "median", "90th", "with sign")
+        errors = table("rows", "20 us and more", "median", "90th", "with sign", "brief", "in 1.5x")
         for part, title in _PARTS.items():
             errors.add_row(title, *_errors(family["errors"][part]))
         screen.print(errors)
 
 
 def _errors(figures: Mapping[str, Any]) -> list[str]:
-    shown = [("median_abs_error", ".1%"), ("p90_abs_error", ".1%"), ("median_error", "+.1%")]
+    def share(key: str, form: str = ".1%") -> str:
+        return "" if figures[key] is None else format(figures[key], form)
+
     return [
-        str(figures["rows"]),
-        *("" if figures[key] is None else format(figures[key], form) for key, form in shown),
+        str(figures["long_rows"]),
+        share("median_abs_error"),
+        share("p90_abs_error"),
+        share("median_error", "+.1%"),
+        str(figures["brief_rows"]),
+        share("brief_share_within_1_5", ".0%"),
     ]
 
 
