@@ -18,7 +18,7 @@ _CLIENT = "ray://"
 _ALLOWED = "ray://host:port, host:port, auto or local"
 _ANSWER_S = 5.0
 _TRIES = 3
-_SLOW_START = "Starting Ray client server failed"
+_SLOW_START = "Initialization failure from server"
 _NO_METHOD = "/scalewright.Hello/Hello"
 _STRANGER = "http2 header with status"
 """How gRPC says that what answered speaks HTTP alone, as the proxy of a network may."""
@@ -69,7 +69,7 @@ def connected(address: str) -> Generator[Any]:
 
 
 def _connect(ray: Any, address: str, meant: str) -> None:  # noqa: ANN401 - as below
-    """Connect, again where a busy head was too slow to start the server of a client."""
+    """Connect, again where the head did not get the server of a client started."""
     for left in reversed(range(_TRIES)):
         try:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
