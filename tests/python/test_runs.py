@@ -81,6 +81,35 @@ def test_a_speedup_is_the_ratio_of_two_rows(tmp_path):
     assert rows[2]["predicted"] > 1.0
 
 
+def test_a_gain_whose_other_run_the_paper_describes_is_the_ratio_of_both(tmp_path):
+    paper = {"paper": "Korthikanti et al. 2022"}
+    slow = paper | {"recompute": "full", "seq_parallel": "no"}
+    quick = paper | {"recompute": "selective", "seq_parallel": "yes"}
+    gain = {"recompute": "selective vs full", "metric": "throughput_increase", "unit": "%"}
+    rows = run(tmp_path, slow, quick, quick | gain | {"value": "30"})["rows"]
+    times = [row["step_time_s"] for row in rows[:2]]
+    assert rows[2]["predicted"] == pytest.approx((times[0] / times[1] - 1.0) * 100.0)
+    assert rows[2]["error"] == pytest.approx(times[0] / times[1] / 1.3 - 1.0)
+    assert rows[2]["kind"] == "speedup"
+
+
+def test_a_share_of_a_described_run_is_of_its_own_figure(tmp_path):
+    paper = {"paper": "Korthikanti et al. 2022", "value": "50"}
+    share = {"metric": "activation_memory_vs_tp_baseline", "unit": "% of the baseline"}
+    bare = {"recompute": "none", "seq_parallel": "no"}
+    kept = {"metric": "activation_memory_per_gpu", "unit": "GiB"}
+    rows = run(
+        tmp_path,
+        paper | share | bare,
+        paper | share | {"recompute": "selective", "seq_parallel": "yes"},
+        paper | kept | bare,
+        paper | kept | {"recompute": "selective", "seq_parallel": "yes"},
+    )["rows"]
+    figures = [row["predicted"] for row in rows]
+    assert figures[0] == pytest.approx(100.0)
+    assert figures[1] == pytest.approx(figures[3] / figures[2] * 100.0)
+
+
 def test_the_sign_test_is_the_binomial_one():
     assert sign_test(0, 5) == pytest.approx(2 / 32)
     assert sign_test(5, 5) == sign_test(0, 5)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
-from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import skip_reason, spelt
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.pricing import Priced, Pricing
+from scalewright.reproductions.ratios import Ratio, ratio_in
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
-_TIMES_MORE = {"", "x", "times"}
 
 
 @dataclass
@@ -57,19 +57,26 @@ class Book:
         setting = setting_of(row)
         return setting, self.pricing.price(setting)
 
-    def labelled(self, row: Row) -> Row:
-        """Return the row that this one is a speed-up against.
+    def predict(self, row: Row, priced: Priced, published: float) -> tuple[float, float]:
+        """Return the row's figure as predicted, and its error; a ratio prices its other run.
 
         Raises:
-            InvalidError: No row of the file has that label.
+            ScalewrightError: The engine does not know the metric, or refuses the other run.
         """
-        wanted = row.text("against")
-        same = (other for other in self.rows if other.file == row.file)
-        labels = {other.text("label"): other for other in same if other.text("label")}
-        if wanted in labels:
-            return labels[wanted]
-        message = f"against: got '{wanted:.40}'; allowed: the label of another row: "
-        raise InvalidError(message + (", ".join(list(labels)[:6]) or "there is none"))
+        ratio = ratio_in(row, self.rows)
+        if ratio is None:
+            predicted = _figure(row, setting_of(row), priced, published)
+            return predicted, predicted / published - 1.0
+        figures = [self._part(ratio, part) for part in (ratio.above, ratio.below)]
+        predicted = ratio.as_printed(figures[0] / figures[1])
+        return predicted, ratio.error(predicted, published)
+
+    def _part(self, ratio: Ratio, row: Row) -> float:
+        setting, priced = self.price(row)
+        if ratio.of is None:
+            return priced.fields()["tokens_per_s"]
+        plain_row = replace(row, cells=row.cells | {"metric": ratio.of, "unit": ""})
+        return _figure(plain_row, setting, priced, 1.0)
 
 
 def run(
@@ -183,17 +190,13 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
         result["run"] = book.run_number(row)
-        speedup = result["kind"] == "speedup" and bool(row.text("against"))
-        if not speedup and (reason := skip_reason(row)):
+        ratio = ratio_in(row, book.rows)
+        if ratio is None and (reason := skip_reason(row)):
             return result | {"reason": reason}
-        setting, priced = book.price(row)
-        if speedup:
-            predicted = _speedup(row, priced, book)
-        else:
-            predicted = metric(priced.job, priced.estimate, request_of(row, setting, published))
-    except ScalewrightError as error:
-        return result | {"reason": str(error)}
-    error = predicted / published - 1.0
+        setting, priced = book.price(row if ratio is None else ratio.above)
+        predicted, error = book.predict(row, priced, published)
+    except ScalewrightError as refused:
+        return result | {"reason": str(refused)}
     return result | {
         "predicted": predicted,
         "error": error,
@@ -234,14 +237,8 @@ def _said(row: Row) -> Result:
     }
 
 
-def _speedup(row: Row, priced: Priced, book: Book) -> float:
-    """Return how many times the tokens a second of the row that is named."""
-    unit = row.text("unit").casefold()
-    if unit not in _TIMES_MORE:
-        message = f"unit: unknown name '{unit:.40}'; known: x, times"
-        raise InvalidError(message)
-    _, other = book.price(book.labelled(row))
-    return priced.fields()["tokens_per_s"] / other.fields()["tokens_per_s"]
+def _figure(row: Row, setting: Setting, priced: Priced, published: float) -> float:
+    return metric(priced.job, priced.estimate, request_of(row, setting, published))
 
 
 def request_of(row: Row, setting: Setting, published: float) -> str:

@@ -79,6 +79,11 @@ def skip_reason(row: Row) -> str | None:
     return None
 
 
+def printed_ratios() -> list[Table]:
+    """Return the metrics that are a ratio of two runs, with what makes the other run."""
+    return _book()["ratios"]
+
+
 def spelt(kind: str, text: str) -> Any | None:  # noqa: ANN401
     """Return what a spelling of a `dtypes`, `recompute` or `metrics` value means."""
     meanings = _book()[kind]
