@@ -311,3 +311,35 @@ fn names_of_choices_are_read_as_written() {
     }
     assert!(plan(r#"{"axis_order": "tensor-data-pipeline-context"}"#).is_err());
 }
+
+/// Nodes of eight whose network has so many adapters for all of a node.
+fn shared_adapters(adapters: u32) -> Cluster {
+    let levels = format!(
+        r#"[{{"name": "switch", "kind": "switch", "devices": 8, "bandwidth": "300 GB/s",
+             "latency": "3 us"}},
+            {{"name": "network", "kind": "fat-tree", "bandwidth": "1 GB/s", "latency": "10 us",
+             "adapters": {adapters}}}]"#
+    );
+    worlds::cluster(&levels, 64)
+}
+
+/// Seconds of a byte between stages of `tensor` ranks, which lie one after another.
+fn seconds_per_byte(cluster: &Cluster, tensor: u32) -> f64 {
+    let chain = Span {
+        stride: tensor,
+        size: 64 / tensor,
+    };
+    let hop = Pricer::new(cluster).hop(chain);
+    (hop.time(Bytes::new(2e9)) - hop.time(Bytes::new(1e9))).value() / 1e9
+}
+
+#[test]
+fn the_few_that_send_share_all_adapters_of_their_node() {
+    let own = seconds_per_byte(&shared_adapters(8), 1);
+    for tensor in [1, 2, 4, 8] {
+        let one = seconds_per_byte(&shared_adapters(1), tensor);
+        let four = seconds_per_byte(&shared_adapters(4), tensor);
+        assert!((one - own * f64::from(tensor) / 8.0).abs() < 1e-9 * own);
+        assert!((four - own * f64::from(tensor.max(4)) / 8.0).abs() < 1e-9 * own);
+    }
+}

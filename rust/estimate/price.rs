@@ -84,19 +84,37 @@ impl<'a> Pricer<'a> {
 
     /// Closed forms of a message from one rank of a chain to the next, where the chain crosses the
     /// outermost level of the fabric that it reaches: the slowest hop sets the pace of a pipeline.
+    /// As many ranks send there as lie between the two; adapters that a unit shares serve them alone.
     pub fn hop(&mut self, chain: Span) -> Forms {
         let whole = self.cluster.group(chain.stride, chain.size);
         let outermost = whole.outermost();
         let levels = &self.cluster.system.levels;
-        let unit = outermost
+        let below = outermost
             .checked_sub(1)
             .and_then(|below| levels.get(below)?.devices);
         let along = chain.stride.saturating_mul(whole.covered(outermost));
         let pair = Span {
-            stride: unit.map_or(chain.stride, |devices| along.max(devices)),
+            stride: below.map_or(chain.stride, |devices| along.max(devices)),
             size: chain.size.min(2),
         };
+        let alone = match (levels.get(outermost), below) {
+            (Some(level), Some(devices)) => level.alone(chain.stride.min(devices), devices),
+            _ => 1.0,
+        };
+        if alone > 1.0 {
+            return self.quicker(pair, outermost, alone);
+        }
         self.forms(Collective::SendReceive, pair)
+    }
+
+    /// Closed forms of a message between two ranks, were level `outermost` so many times as quick.
+    fn quicker(&self, pair: Span, outermost: usize, times: f64) -> Forms {
+        let mut cluster = self.cluster.clone();
+        if let Some(level) = cluster.system.levels.get_mut(outermost) {
+            level.bandwidth = level.bandwidth * times;
+        }
+        let group = cluster.group(pair.stride, pair.size);
+        Forms::new(Collective::SendReceive, &group, &cluster)
     }
 }
 

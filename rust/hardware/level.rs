@@ -225,6 +225,10 @@ pub struct Level {
     /// Downlink over uplink rate above a node (1 = non-blocking).
     #[serde(default = "one")]
     pub oversubscription: f64,
+    /// Adapters into this level that the devices of a unit below share; absent: each has its part.
+    /// `bandwidth` stays the part of one device where all send; fewer senders share all adapters.
+    #[serde(default)]
+    pub adapters: Option<u32>,
     /// Shape of a torus or wafer mesh; empty for the other kinds.
     #[serde(default)]
     pub dims: Vec<u32>,
@@ -280,6 +284,15 @@ impl Level {
         BytesPerSecond::new(rate.min(flows))
     }
 
+    /// How many times its part a sender gets where only `senders` of the `below` devices of a unit send:
+    /// `below / max(senders, adapters)`, at least 1.
+    pub fn alone(&self, senders: u32, below: u32) -> f64 {
+        let used = self
+            .adapters
+            .map_or(below, |adapters| adapters.max(senders));
+        (f64::from(below) / f64::from(used.max(1))).max(1.0)
+    }
+
     /// How the collective library drives this level: its own table, else that of its kind.
     #[inline]
     pub fn driven_by(&self) -> &Library {
@@ -312,6 +325,14 @@ impl Level {
         {
             let allowed = format!("a multiple of the {inner} devices of the level inside it");
             return Err(Error::invalid(format!("{path}.devices"), devices, allowed));
+        }
+        if self
+            .adapters
+            .is_some_and(|count| count == 0 || count > inner)
+        {
+            let got = self.adapters.unwrap_or_default();
+            let allowed = format!("1 to the {inner} devices of a unit of the level inside it");
+            return Err(Error::invalid(format!("{path}.adapters"), got, allowed));
         }
         let seconds = self.latency.value();
         if !(seconds.is_finite() && seconds >= 0.0) {
