@@ -2,6 +2,7 @@
 
 use super::kernel::KernelCost;
 use super::memory::transfer;
+use super::pace::Pace;
 use crate::hardware::{AttentionModel, Device};
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 
@@ -39,13 +40,13 @@ pub(super) struct Pass {
 /// Prices a fused attention pass.
 ///
 /// ```text
-/// time    = sqrt(t_engine^2 + t_memory^2) + t_launch
+/// time    = sqrt((p t_engine)^2 + t_memory^2) + t_launch
 /// t_engine = max(blocks t_block(v) / units + c t_block(longest), t_block(longest))
 /// t_block(v) = 128 (v + k0) t_pair units + t_extra,   v = visible + min(64, keys - visible)
 /// t_pair  = (2 (a dq + b dv) w / P + 4 x / P16) / e
 /// ```
 ///
-/// blocks: heads times blocks of 128 queries; v: keys that a block computes, with those on the
+/// p: slowdown of the `pace`; blocks: heads times blocks of 128 queries; v: keys that a block computes, with those on the
 /// diagonal that it masks; k0: `key_overhead`, keys; dq, dv: widths; a, b: products per pair, 1 and 1
 /// forward, 3 and 2 backward (scores again and four gradients: 2.5 times the forward flops); P: peak of
 /// the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential of one score in equivalents of
@@ -55,7 +56,7 @@ pub(super) struct Pass {
 /// Shah et al. 2024 (FlashAttention-3) section 3.1 on the cost of exponentials. Forward constants are
 /// fitted to TensorRT-LLM prefill kernels, backward efficiencies rest on the `FlashAttention` papers: each
 /// device says which.
-pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
+pub(super) fn cost(pass: &Pass, device: &Device, pace: Pace) -> KernelCost {
     let (score, value) = pass.products();
     let pairs = pass.batch_heads * pass.queries * pass.visible;
     let per_pair = 2.0 * (score * pass.query_dim + value * pass.value_dim);
@@ -64,7 +65,7 @@ pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
         return KernelCost::default();
     }
     let moved = transfer(pass.bytes(), device);
-    let engine = pass.engine_time(&device.attention, 0.0, device);
+    let engine = pass.engine_time(&device.attention, 0.0, device) * pace.slowdown;
     KernelCost {
         time: Seconds::new(engine.hypot(moved.time.value())) + device.launch_overhead,
         flops,

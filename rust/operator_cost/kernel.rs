@@ -1,5 +1,6 @@
 //! Kernels with local shapes, as one rank runs them, and their price.
 
+use super::pace::Pace;
 use super::{attention, matmul, memory};
 use crate::hardware::Device;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
@@ -66,8 +67,13 @@ pub struct KernelCost {
 }
 
 impl Kernel {
-    /// Prices the kernel on `device`.
+    /// Prices the kernel on `device`, timed alone.
     pub fn cost(&self, device: &Device) -> KernelCost {
+        self.cost_at(Pace::ALONE, device)
+    }
+
+    /// Prices the kernel on `device` while its matrix engines run at `pace`.
+    pub fn cost_at(&self, pace: Pace, device: &Device) -> KernelCost {
         match *self {
             Self::Matmul {
                 batch,
@@ -88,7 +94,7 @@ impl Kernel {
                     copies: matmul::WEIGHT_COPIES,
                     beside: Bytes::ZERO,
                 };
-                matmul::cost(product, device)
+                matmul::cost(product, device, pace)
             }
             Self::Attention {
                 batch_heads,
@@ -113,7 +119,7 @@ impl Kernel {
                     dtype,
                     backward,
                 };
-                attention::cost(&pass, device)
+                attention::cost(&pass, device, pace)
             }
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
         }
