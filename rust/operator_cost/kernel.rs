@@ -9,7 +9,7 @@ use crate::units::{Bytes, Dtype, Flops, Seconds};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kernel {
     /// `batch` independent products of (`m` x `k`) by (`k` x `n`), operands in `dtype`,
-    /// `output_bytes` moved per result element.
+    /// `output_bytes` moved per result element. The right operand comes from main memory.
     Matmul {
         /// Independent products of one launch (1 for a linear layer; experts, heads).
         batch: f64,
@@ -91,7 +91,7 @@ impl Kernel {
                     dtype,
                     weights: dtype,
                     output_bytes,
-                    copies: matmul::WEIGHT_COPIES,
+                    copies: matmul::ALL_LAYERS,
                     beside: Bytes::ZERO,
                 };
                 matmul::cost(product, device, pace)
@@ -113,6 +113,7 @@ impl Kernel {
                     queries,
                     visible,
                     keys,
+                    block: attention::QUERY_BLOCK,
                     longest: keys.min(2.0 * visible),
                     query_dim,
                     value_dim,

@@ -31,9 +31,11 @@ const PARTIAL_SUM_BYTES: f64 = 8.0;
 /// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
 
-/// Copies of its right operand that a product leaves room for: other weights come between two uses
-/// of one, where results and the next kernel's operands follow at once. Timings that go round as many
-/// copies show the same.
+/// Copies of its right operand that come between two uses of one in a step: those of all other layers and
+/// what these leave behind, more than any cache holds. Of a weight gradient, one operand was kept since
+/// the forward pass: it stands on the right.
+pub(super) const ALL_LAYERS: f64 = f64::INFINITY;
+/// Most copies that a benchmark goes round: as many as fill the cache, but no more than these.
 pub(super) const WEIGHT_COPIES: f64 = 5.0;
 
 /// Bytes between two uses beyond those at which eviction begins that evict everything, as a share of

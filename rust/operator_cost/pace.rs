@@ -75,7 +75,7 @@ impl Lasting {
             dtype,
             weights: dtype,
             output_bytes: dtype.bytes().max(2.0),
-            copies: matmul::WEIGHT_COPIES,
+            copies: matmul::ALL_LAYERS,
             beside: Bytes::ZERO,
         };
         let parts = matmul::parts(product, device);
