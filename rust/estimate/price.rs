@@ -3,7 +3,7 @@
 use crate::collective::{Collective, Forms};
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Device};
-use crate::operator_cost::{Kernel, KernelCost};
+use crate::operator_cost::{Kernel, KernelCost, Lasting, Pace};
 use crate::plan::{Collectives, Span};
 use crate::units::Dtype;
 use crate::workload::{Precision, Training};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Pricer<'a> {
     cluster: &'a Cluster,
     slowest: f64,
-    hot: BTreeMap<Dtype, f64>,
+    lasting: BTreeMap<Dtype, Lasting>,
     forms: BTreeMap<(u8, Span), Forms>,
     sums: BTreeMap<(Collectives, Span), Forms>,
 }
@@ -25,27 +25,28 @@ impl<'a> Pricer<'a> {
         Self {
             cluster,
             slowest: cluster.device.slowest_of(cluster.devices),
-            hot: hot(&cluster.device),
+            lasting: lasting(&cluster.device),
             forms: BTreeMap::new(),
             sums: BTreeMap::new(),
         }
     }
 
-    /// Price of a kernel on the slowest device: matrix work slows with its clock, traffic does not.
-    /// It slows down once more where the device cannot hold, hour after hour, the rate that products
-    /// reach in a short test: power management acts over many kernels, so fused attention shares it.
+    /// Price of a kernel on the slowest device, at the pace that lasts: matrix work slows with its
+    /// clock, traffic does not.
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
-        let cost = kernel.cost(&self.cluster.device);
-        let slowdown = match kernel {
-            Kernel::Matmul { dtype, .. } | Kernel::Attention { dtype, .. } => {
-                self.slowest * self.hot.get(dtype).copied().unwrap_or(1.0)
-            }
-            Kernel::Memory { .. } => 1.0,
+        let pace = match kernel {
+            Kernel::Matmul { dtype, .. } => self.pace(*dtype).products,
+            Kernel::Attention { dtype, .. } => self.pace(*dtype).attention,
+            Kernel::Memory { .. } => Pace::ALONE,
         };
-        KernelCost {
-            time: cost.time * slowdown,
-            ..cost
-        }
+        kernel.cost_at(pace.slower(self.slowest), &self.cluster.device)
+    }
+
+    fn pace(&self, dtype: Dtype) -> Lasting {
+        self.lasting
+            .get(&dtype)
+            .copied()
+            .unwrap_or(Lasting::UNKNOWN)
     }
 
     /// Share of compute that a running collective takes from kernels beside it.
@@ -118,26 +119,10 @@ impl<'a> Pricer<'a> {
     }
 }
 
-/// Edge of the square product by which short and lasting rates are compared, as in public tests.
-const TESTED: f64 = 8192.0;
-
-/// By how much longer products take in a long run than in a short test, by format:
-/// `max(1, r_test / r_sustained)`, rates of a product of 8,192 x 8,192 x 8,192 in flop/s.
-fn hot(device: &Device) -> BTreeMap<Dtype, f64> {
-    let slowed = device.sustained.iter().map(|(&dtype, sustained)| {
-        let product = Kernel::Matmul {
-            batch: 1.0,
-            m: TESTED,
-            n: TESTED,
-            k: TESTED,
-            dtype,
-            output_bytes: 2.0,
-        };
-        let cost = product.cost(device);
-        let tested = cost.flops.value() / cost.time.value();
-        (dtype, (tested / sustained.value()).max(1.0))
-    });
-    slowed.collect()
+/// Paces of long runs by format, where the device says what rate lasts.
+fn lasting(device: &Device) -> BTreeMap<Dtype, Lasting> {
+    let formats = device.sustained.keys();
+    formats.map(|&d| (d, Lasting::of(device, d))).collect()
 }
 
 /// Refuses number formats that the device cannot multiply.

@@ -35,8 +35,8 @@ pub struct MatmulModel {
     /// How many times its bytes a result costs to write: the units write it when they are done with a
     /// tile, and memory turns from reads to writes.
     pub store_cost: f64,
-    /// Share of the cache that holds operands which the kernel before has touched; held fixed in the
-    /// fits.
+    /// Share of the cache that the bytes between two uses of an operand may fill: of more, it has been
+    /// evicted. Less than 1 where parts of the cache keep copies of each other's lines.
     pub cache_share: f64,
     /// Share of the cache's rate that operands of products reach; absent: the tier's own.
     pub cache_efficiency: Option<f64>,
@@ -69,12 +69,17 @@ pub struct ProductModel {
     pub memory_efficiency: Option<f64>,
     /// See `MatmulModel`.
     pub store_cost: f64,
-    /// See `MatmulModel`.
-    pub cache_share: f64,
+    /// Absent: what `MatmulModel` says.
+    pub cache_share: Option<f64>,
     /// See `MatmulModel`.
     pub cache_efficiency: Option<f64>,
     /// Rows of the narrowest tile: 64, or 16 where kernels for few tokens multiply such tiles.
     pub least_rows: f64,
+    /// Most rows that the library gives to its matrix-vector kernel, which runs beside the matrix engine;
+    /// 0: it has none.
+    pub thin_rows: f64,
+    /// Least time of one element of depth in that kernel.
+    pub thin_depth_time: Seconds,
     /// What a product takes beside a launch: unpacking of weights, kernels without a fast start.
     pub overhead: Seconds,
     /// Share of the pin rate that the pass which casts the left operand reaches: its scale needs a
@@ -99,7 +104,7 @@ impl Default for MatmulModel {
             split_overhead: usual.split_overhead,
             memory_efficiency: None,
             store_cost: usual.store_cost,
-            cache_share: usual.cache_share,
+            cache_share: 0.8,
             cache_efficiency: None,
             families: BTreeMap::new(),
             weight_only: BTreeMap::new(),
@@ -119,9 +124,11 @@ impl Default for ProductModel {
             split_overhead: Seconds::new(2.0e-6),
             memory_efficiency: None,
             store_cost: 1.0,
-            cache_share: 0.6,
+            cache_share: None,
             cache_efficiency: None,
             least_rows: 64.0,
+            thin_rows: 0.0,
+            thin_depth_time: Seconds::ZERO,
             overhead: Seconds::ZERO,
             cast_efficiency: 0.4,
             cast_overhead: Seconds::ZERO,
@@ -144,7 +151,7 @@ impl Device {
     }
 
     /// Constants of products that run in `dtype` and read a right operand stored in `weights`; the
-    /// efficiency is always there.
+    /// efficiency and the share of the cache are always there.
     pub fn product_model(&self, dtype: Dtype, weights: Dtype) -> ProductModel {
         let model = &self.matmul;
         let ran = || {
@@ -161,6 +168,7 @@ impl Device {
             efficiency: found
                 .efficiency
                 .or_else(|| Some(self.matmul_efficiency(dtype))),
+            cache_share: found.cache_share.or(Some(model.cache_share)),
             ..found
         }
     }
@@ -178,7 +186,7 @@ impl MatmulModel {
             split_overhead: self.split_overhead,
             memory_efficiency: self.memory_efficiency,
             store_cost: self.store_cost,
-            cache_share: self.cache_share,
+            cache_share: Some(self.cache_share),
             cache_efficiency: self.cache_efficiency,
             ..ProductModel::default()
         }
@@ -209,7 +217,7 @@ impl ProductModel {
         let shares = [
             ("efficiency", self.efficiency),
             ("memory_efficiency", self.memory_efficiency),
-            ("cache_share", Some(self.cache_share)),
+            ("cache_share", self.cache_share),
             ("cache_efficiency", self.cache_efficiency),
             ("cast_efficiency", Some(self.cast_efficiency)),
         ];
@@ -222,6 +230,8 @@ impl ProductModel {
             ("depth_time", self.depth_time.value()),
             ("throttle", self.throttle),
             ("split_overhead", self.split_overhead.value()),
+            ("thin_rows", self.thin_rows),
+            ("thin_depth_time", self.thin_depth_time.value()),
             ("overhead", self.overhead.value()),
             ("cast_overhead", self.cast_overhead.value()),
         ] {

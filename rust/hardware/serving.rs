@@ -17,6 +17,9 @@ pub struct PrefillModel {
     pub element: Seconds,
     /// What it takes for a query head of a sequence whose width is 128; in proportion for others.
     pub head: Seconds,
+    /// Queries of a block where heads are wider than 64: a choice of the library, by the registers and the
+    /// shared memory that a unit has. Narrower heads come in blocks of 128.
+    pub block: f64,
     /// What a block of queries takes more under a sliding window.
     pub window: Seconds,
     /// The same where keys are kept in a narrower format than queries.
@@ -36,6 +39,7 @@ impl Default for PrefillModel {
             launch: Seconds::new(11.0e-6),
             element: Seconds::new(1.4e-12),
             head: Seconds::ZERO,
+            block: 128.0,
             window: Seconds::ZERO,
             cast_window: Seconds::ZERO,
             narrow: Seconds::ZERO,
@@ -155,6 +159,7 @@ impl Default for ExpertModel {
 impl PrefillModel {
     pub(super) fn check(&self, path: &str) -> Result<()> {
         positive(&format!("{path}.cast"), self.cast)?;
+        positive(&format!("{path}.block"), self.block)?;
         if let Some(attention) = &self.attention {
             attention.check(&format!("{path}.attention"))?;
         }

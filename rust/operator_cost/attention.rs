@@ -2,13 +2,15 @@
 
 use super::kernel::KernelCost;
 use super::memory::transfer;
+use super::pace::Pace;
 use crate::hardware::{AttentionModel, Device};
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 
-/// Queries that one unit handles at a time.
+/// Queries that one unit handles at a time, but where a library says otherwise.
 pub(super) const QUERY_BLOCK: f64 = 128.0;
-/// Keys that a block computes on average and then masks: half of a square block on the diagonal.
-const MASKED: f64 = 64.0;
+/// Keys that a block computes on average and then masks, over its queries: half of a square block on the
+/// diagonal.
+const MASKED: f64 = 0.5;
 /// Widest heads whose tiles fit the unit's registers and shared memory at full depth.
 const WIDEST: f64 = 192.0;
 /// Bytes of the row statistic (log-sum-exp) that the forward pass leaves for the backward one.
@@ -28,6 +30,8 @@ pub(super) struct Pass {
     pub queries: f64,
     pub visible: f64,
     pub keys: f64,
+    /// Queries that one unit handles at a time.
+    pub block: f64,
     /// Keys that the longest block of queries sees.
     pub longest: f64,
     pub query_dim: f64,
@@ -39,13 +43,14 @@ pub(super) struct Pass {
 /// Prices a fused attention pass.
 ///
 /// ```text
-/// time    = sqrt(t_engine^2 + t_memory^2) + t_launch
+/// time    = sqrt((p t_engine)^2 + t_memory^2) + t_launch
 /// t_engine = max(blocks t_block(v) / units + c t_block(longest), t_block(longest))
-/// t_block(v) = 128 (v + k0) t_pair units + t_extra,   v = visible + min(64, keys - visible)
+/// t_block(v) = b (v + k0) t_pair units + t_extra,   v = visible + min(b / 2, keys - visible)
 /// t_pair  = (2 (a dq + b dv) w / P + 4 x / P16) / e
 /// ```
 ///
-/// blocks: heads times blocks of 128 queries; v: keys that a block computes, with those on the
+/// p: slowdown of the `pace`; b: queries of a block, 128; blocks: heads times
+/// blocks; v: keys that a block computes, with those on the
 /// diagonal that it masks; k0: `key_overhead`, keys; dq, dv: widths; a, b: products per pair, 1 and 1
 /// forward, 3 and 2 backward (scores again and four gradients: 2.5 times the forward flops); P: peak of
 /// the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential of one score in equivalents of
@@ -55,7 +60,7 @@ pub(super) struct Pass {
 /// Shah et al. 2024 (FlashAttention-3) section 3.1 on the cost of exponentials. Forward constants are
 /// fitted to TensorRT-LLM prefill kernels, backward efficiencies rest on the `FlashAttention` papers: each
 /// device says which.
-pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
+pub(super) fn cost(pass: &Pass, device: &Device, pace: Pace) -> KernelCost {
     let (score, value) = pass.products();
     let pairs = pass.batch_heads * pass.queries * pass.visible;
     let per_pair = 2.0 * (score * pass.query_dim + value * pass.value_dim);
@@ -64,7 +69,7 @@ pub(super) fn cost(pass: &Pass, device: &Device) -> KernelCost {
         return KernelCost::default();
     }
     let moved = transfer(pass.bytes(), device);
-    let engine = pass.engine_time(&device.attention, 0.0, device);
+    let engine = pass.engine_time(&device.attention, 0.0, device) * pace.slowdown;
     KernelCost {
         time: Seconds::new(engine.hypot(moved.time.value())) + device.launch_overhead,
         flops,
@@ -99,9 +104,10 @@ impl Pass {
         let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
         let pair = (products + exponentials) / efficiency;
         let units = f64::from(device.matmul.units);
-        let block = |keys: f64| QUERY_BLOCK * (keys + model.key_overhead) * pair * units + extra;
-        let blocks = self.batch_heads * (self.queries / QUERY_BLOCK).ceil();
-        let computed = self.visible + MASKED.min(self.keys - self.visible).max(0.0);
+        let block = |keys: f64| self.block * (keys + model.key_overhead) * pair * units + extra;
+        let blocks = self.batch_heads * (self.queries / self.block).ceil();
+        let masked = MASKED * self.block;
+        let computed = self.visible + masked.min(self.keys - self.visible).max(0.0);
         let longest = block(self.longest);
         (blocks * block(computed) / units + model.tail * longest).max(longest)
     }

@@ -1,5 +1,6 @@
 //! Kernels with local shapes, as one rank runs them, and their price.
 
+use super::pace::Pace;
 use super::{attention, matmul, memory};
 use crate::hardware::Device;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
@@ -8,7 +9,7 @@ use crate::units::{Bytes, Dtype, Flops, Seconds};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kernel {
     /// `batch` independent products of (`m` x `k`) by (`k` x `n`), operands in `dtype`,
-    /// `output_bytes` moved per result element.
+    /// `output_bytes` moved per result element. The right operand comes from main memory.
     Matmul {
         /// Independent products of one launch (1 for a linear layer; experts, heads).
         batch: f64,
@@ -66,8 +67,13 @@ pub struct KernelCost {
 }
 
 impl Kernel {
-    /// Prices the kernel on `device`.
+    /// Prices the kernel on `device`, timed alone.
     pub fn cost(&self, device: &Device) -> KernelCost {
+        self.cost_at(Pace::ALONE, device)
+    }
+
+    /// Prices the kernel on `device` while its matrix engines run at `pace`.
+    pub fn cost_at(&self, pace: Pace, device: &Device) -> KernelCost {
         match *self {
             Self::Matmul {
                 batch,
@@ -85,10 +91,10 @@ impl Kernel {
                     dtype,
                     weights: dtype,
                     output_bytes,
-                    copies: matmul::WEIGHT_COPIES,
+                    copies: matmul::ALL_LAYERS,
                     beside: Bytes::ZERO,
                 };
-                matmul::cost(product, device)
+                matmul::cost(product, device, pace)
             }
             Self::Attention {
                 batch_heads,
@@ -107,13 +113,14 @@ impl Kernel {
                     queries,
                     visible,
                     keys,
+                    block: attention::QUERY_BLOCK,
                     longest: keys.min(2.0 * visible),
                     query_dim,
                     value_dim,
                     dtype,
                     backward,
                 };
-                attention::cost(&pass, device)
+                attention::cost(&pass, device, pace)
             }
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
         }

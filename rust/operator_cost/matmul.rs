@@ -2,6 +2,7 @@
 
 use super::kernel::KernelCost;
 use super::memory::Transfer;
+use super::pace::Pace;
 use crate::hardware::{Device, ProductModel};
 use crate::units::{Bytes, BytesPerSecond, Dtype, Flops, Seconds};
 
@@ -30,10 +31,17 @@ const PARTIAL_SUM_BYTES: f64 = 8.0;
 /// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
 
-/// Copies of its right operand that a product leaves room for: other weights come between two uses
-/// of one, where results and the next kernel's operands follow at once. Timings that go round as many
-/// copies show the same.
+/// Copies of its right operand that come between two uses of one in a step: those of all other layers and
+/// what these leave behind, more than any cache holds. Of a weight gradient, one operand was kept since
+/// the forward pass: it stands on the right.
+pub(super) const ALL_LAYERS: f64 = f64::INFINITY;
+/// Most copies that a benchmark goes round: as many as fill the cache, but no more than these.
 pub(super) const WEIGHT_COPIES: f64 = 5.0;
+
+/// Bytes between two uses beyond those at which eviction begins that evict everything, as a share of
+/// them. What comes round in order is evicted just before it is used again, so the end is sudden; it is
+/// not a step, since addresses are spread over the cache by a hash.
+const EVICTION: f64 = 0.1;
 
 /// `batch` products of (`m` x `k`) by (`k` x `n`).
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +68,18 @@ pub(super) struct Supply {
     room: Bytes,
 }
 
+/// What the time of a product is made of.
+pub(super) struct Parts {
+    /// On the matrix engine, at the clock of short kernels.
+    pub engine: Seconds,
+    pub memory: Seconds,
+    /// The launch, and what the product takes beside it.
+    pub launch: Seconds,
+    pub flops: Flops,
+    pub traffic: Bytes,
+    model: ProductModel,
+}
+
 /// Seconds that the matrix engine and the sums of a split need at full speed.
 struct Engine {
     product: Product,
@@ -75,32 +95,49 @@ struct Engine {
 ///
 /// ```text
 /// time   = sqrt(t_engine^2 + t_memory^2) + t_launch + o
-/// t_engine = t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
+/// t_engine = p t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
 /// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and 1 if it is less
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
 /// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C)
-/// t(S)   = x / r_main + (1 - x) / r_cache,   x = (S - R) / R between 0 and 1
+/// t(S)   = x / r_main + (1 - x) / r_cache,   x = (S - R) / (0.1 R) between 0 and 1
+/// t      = k t_thin                          if m <= `thin_rows`
 /// ```
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
 /// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
-/// grow as 1/tm + 1/tn); `t_k`: `depth_time`, s; d: `throttle`; `t_d`: `throttle_time`, s; o: `overhead`, s.
+/// grow as 1/tm + 1/tn); `t_k`: `depth_time`, s; p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`,
+/// s; o: `overhead`, s.
 /// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
 /// pass before it is used again; v: `store_cost`; r: rates that operands reach, bytes/s. A set that fits stays from one
-/// kernel to the next; one of twice the size has been evicted when it is read again.
+/// kernel to the next; a larger one that comes round in order has been evicted when it is read again.
+/// `t_thin`: `thin_depth_time`, s: a matrix-vector kernel deals a few columns to each block, whose threads
+/// share the depth.
 /// Compute and traffic overlap, but not perfectly: they add in squares. A split adds its partial sums
 /// and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
 /// User's Guide (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
 /// fitted to the rows that its calibration names.
-pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
+pub(super) fn cost(product: Product, device: &Device, pace: Pace) -> KernelCost {
+    let parts = parts(product, device);
+    if parts.flops <= Flops::ZERO {
+        return KernelCost::default();
+    }
+    KernelCost {
+        time: parts.time(pace),
+        flops: parts.flops,
+        traffic: parts.traffic,
+    }
+}
+
+/// What the time of a product is made of; `cost` has the formula.
+pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let Product { batch, m, n, k, .. } = product;
     let outputs = batch * m * n;
     let flops = Flops::new(2.0 * outputs * k);
-    if flops.value() <= 0.0 {
-        return KernelCost::default();
-    }
     let model = device.product_model(product.dtype, product.weights);
+    if flops.value() <= 0.0 {
+        return Parts::nothing(model);
+    }
     let left = Bytes::new(batch * m * k * product.dtype.bytes());
     let right = Bytes::new(batch * k * n * product.weights.bytes());
     let result = Bytes::new(outputs * product.output_bytes);
@@ -109,12 +146,39 @@ pub(super) fn cost(product: Product, device: &Device) -> KernelCost {
     let read = supply.moved(left, rest + right);
     let weights = supply.moved(right, rest + right * product.copies);
     let stored = supply.moved(result, rest + right);
-    let memory = read.time + weights.time + stored.time * model.store_cost;
-    let engine = Engine::new(product, model, device).time();
-    KernelCost {
-        time: Seconds::new(engine.hypot(memory.value())) + device.launch_overhead + model.overhead,
+    Parts {
+        engine: Seconds::new(Engine::new(product, model, device).time()),
+        memory: read.time + weights.time + stored.time * model.store_cost,
+        launch: device.launch_overhead + model.overhead,
         flops,
         traffic: read.traffic + weights.traffic + stored.traffic,
+        model,
+    }
+}
+
+impl Parts {
+    fn nothing(model: ProductModel) -> Self {
+        Self {
+            engine: Seconds::ZERO,
+            memory: Seconds::ZERO,
+            launch: Seconds::ZERO,
+            flops: Flops::ZERO,
+            traffic: Bytes::ZERO,
+            model,
+        }
+    }
+
+    /// Time of the product at a pace: slowed down where the chip cannot hold its clock.
+    pub(super) fn time(&self, pace: Pace) -> Seconds {
+        let engine = self.engine.value();
+        let half = self.model.throttle_time.value();
+        let throttled = if pace.settled {
+            1.0
+        } else {
+            1.0 + self.model.throttle * engine / (engine + half)
+        };
+        let engine = engine * throttled * pace.slowdown;
+        Seconds::new(engine.hypot(self.memory.value())) + self.launch
     }
 }
 
@@ -129,14 +193,14 @@ impl Supply {
         Self {
             main,
             cache: cache.max(main),
-            room: room * model.cache_share,
+            room: room * model.cache_share.unwrap_or(1.0),
         }
     }
 
     /// Moves `bytes` that are used again after `between` bytes of all kinds.
     pub(super) fn moved(&self, bytes: Bytes, between: Bytes) -> Transfer {
         let cold = if self.room > Bytes::ZERO {
-            ((between - self.room).value() / self.room.value()).clamp(0.0, 1.0)
+            ((between - self.room).value() / (EVICTION * self.room.value())).clamp(0.0, 1.0)
         } else {
             1.0
         };
@@ -166,15 +230,16 @@ impl Engine {
         }
     }
 
-    /// The best tile and split, slowed down where the chip cannot hold its clock.
+    /// The best tile and split, at the clock of short kernels.
     fn time(&self) -> f64 {
+        if self.product.m <= self.model.thin_rows {
+            return self.product.k * self.model.thin_depth_time.value();
+        }
         let fits = |tile: &&(f64, f64)| tile.0 >= self.model.least_rows;
         let tiles = TILES.iter().filter(fits);
-        let best = tiles.fold(f64::INFINITY, |best, &(rows, columns)| {
+        tiles.fold(f64::INFINITY, |best, &(rows, columns)| {
             best.min(self.tiled(rows, columns, best))
-        });
-        let half = self.model.throttle_time.value();
-        best * (1.0 + self.model.throttle * best / (best + half))
+        })
     }
 
     /// The best split of the depth for one tile; infinite where even full units lose to `best`.

@@ -6,11 +6,13 @@ mod kernel;
 mod matmul;
 mod memory;
 mod moe;
+mod pace;
 mod prefill;
 mod timed;
 
 pub use decode::TimedDecode;
 pub use kernel::{Kernel, KernelCost};
 pub use moe::TimedExperts;
+pub use pace::{Lasting, Pace};
 pub use prefill::TimedPrefill;
 pub use timed::{Timed, TimedMatmul};

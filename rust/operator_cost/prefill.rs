@@ -62,7 +62,6 @@ impl TimedPrefill {
     /// for `attention`; the pass that writes the cache is part of a call in TensorRT-LLM (its attention
     /// plugin's preprocessing kernel).
     pub(super) fn cost(self, shape: [f64; 7], device: &Device) -> KernelCost {
-        let call = self.call(shape);
         let usual = PrefillModel::default();
         let family = if self.queries.bytes() < LAYER_BYTES {
             Dtype::Fp8
@@ -70,6 +69,7 @@ impl TimedPrefill {
             Dtype::Bf16
         };
         let model = device.prefill.get(&family).unwrap_or(&usual);
+        let call = self.call(shape, model);
         let pass = &call.pass;
         let pairs = pass.batch_heads * pass.queries * pass.visible;
         let flops = Flops::new(4.0 * pairs * pass.query_dim);
@@ -101,7 +101,13 @@ impl TimedPrefill {
         }
     }
 
-    fn call(self, [batch, queries, cached, heads, kv_heads, width, window]: [f64; 7]) -> Call {
+    fn call(self, shape: [f64; 7], model: &PrefillModel) -> Call {
+        let [batch, queries, cached, heads, kv_heads, width, window] = shape;
+        let block = if width > NARROW {
+            model.block
+        } else {
+            QUERY_BLOCK
+        };
         let keys = cached + queries;
         let windowed = window > 0.0 && window < keys;
         let span = if windowed { window } else { keys };
@@ -109,7 +115,7 @@ impl TimedPrefill {
         let growing = (span - cached).clamp(0.0, queries);
         let seen = growing * cached + growing * (growing + 1.0) / 2.0 + (queries - growing) * span;
         let longest = if windowed {
-            keys.min(span + QUERY_BLOCK)
+            keys.min(span + block)
         } else {
             keys
         };
@@ -120,6 +126,7 @@ impl TimedPrefill {
                 queries,
                 visible: seen / queries.max(1.0),
                 keys,
+                block,
                 longest,
                 query_dim: width,
                 value_dim: width,

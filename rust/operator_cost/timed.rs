@@ -4,6 +4,7 @@ use super::decode::TimedDecode;
 use super::kernel::KernelCost;
 use super::matmul::{self, Product, Supply};
 use super::moe::TimedExperts;
+use super::pace::Pace;
 use super::prefill::TimedPrefill;
 use crate::error::{Error, Result};
 use crate::hardware::Device;
@@ -117,7 +118,7 @@ impl TimedMatmul {
             copies: (cache / weights).ceil().clamp(1.0, matmul::WEIGHT_COPIES),
             beside: Bytes::new(source),
         };
-        let price = matmul::cost(product, device);
+        let price = matmul::cost(product, device, Pace::ALONE);
         if source <= 0.0 {
             return Ok(price);
         }

@@ -19,6 +19,7 @@ _UNITS = {
     "overhead": _MICRO,
     "cast_overhead": _MICRO,
     "depth_time": _NANO,
+    "thin_depth_time": _NANO,
     "launch": _MICRO,
     "window": _MICRO,
     "cast_window": _MICRO,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 _PLAIN = ("bf16", "fp16")
 _NARROW, _WIDE = 16.0, 64.0
+# TensorRT-LLM gives products of up to four rows to matrix-vector kernels: its plugins
+# weightOnlyQuantMatmul (SMALL_M_FAST_PATH) and smoothQuantGemm (int8_sq_launcher)
+_THIN_ROWS = 4.0
+_THIN_DEPTH_TIME = (5e-10, 1e-12, 1e-7)
 # start, least, most; the start is no device's, so that a fit depends on its rows alone
 _COMMON: dict[str, tuple[float, float, float]] = {
     "tile_overhead": (8.0, 0.1, 400.0),
@@ -30,7 +34,14 @@ _COMMON: dict[str, tuple[float, float, float]] = {
     "cache_efficiency": (0.4, 0.05, 1.0),
 }
 _WHOLE = {"split_overhead": 5e-5, "depth_time": 1.5e-9}
-_SECONDS = {"depth_time", "split_overhead", "overhead", "cast_overhead", "launch_overhead"}
+_SECONDS = {
+    "depth_time",
+    "split_overhead",
+    "thin_depth_time",
+    "overhead",
+    "cast_overhead",
+    "launch_overhead",
+}
 _EFFICIENCY = (0.8, 0.05, 1.0)
 _LAUNCH = (3e-6, 5e-7, 3e-5)
 _OVERHEAD = (2e-6, 1e-9, 5e-5)
@@ -61,7 +72,7 @@ def family(requests: Sequence[Mapping[str, Any]]) -> Family:
     if path == ("matmul",):
         shares = [_constant(("matmul", "efficiency", name), *_EFFICIENCY) for name in formats]
         extra = [_constant(("launch_overhead",), *_LAUNCH)]
-        fixed: tuple[tuple[Constant, tuple[float, ...]], ...] = ()
+        fixed: list[tuple[Constant, tuple[float, ...]]] = []
     else:
         own = path if path[1] == "weight_only" else None
         place = (*own, "efficiency") if own else ("matmul", "efficiency", str(first["a"]))
@@ -74,13 +85,17 @@ def family(requests: Sequence[Mapping[str, Any]]) -> Family:
         else:
             extra = [_constant((*path, "overhead"), *_OVERHEAD)]
         rows = Constant((*path, "least_rows"), _NARROW, _WIDE)
-        fixed = ((rows, (_WIDE, _NARROW)),)
+        fixed = [(rows, (_WIDE, _NARROW))]
+        if own or first["a"] == "int8":
+            thin = Constant((*path, "thin_rows"), _THIN_ROWS, _THIN_ROWS)
+            fixed.append((thin, (_THIN_ROWS,)))
+            extra.append(_constant((*path, "thin_depth_time"), *_THIN_DEPTH_TIME))
     every = [*shares, *found, *extra]
     constants = tuple(constant for constant, _ in every)
     usual = tuple(start for _, start in every)
     # a library that splits no depth looks unlike one that does so at a small cost
     whole = tuple(_WHOLE.get(c.path[-1], start) for c, start in every)
-    return Family(".".join(path), constants, (usual, whole), fixed)
+    return Family(".".join(path), constants, (usual, whole), tuple(fixed))
 
 
 def table(request: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,0 +1,96 @@
+//! At which pace do matrix engines run while kernels follow one another, hour after hour?
+
+use super::matmul::{self, Product};
+use crate::hardware::Device;
+use crate::units::{Bytes, Dtype, Seconds};
+
+/// Edge of the square product by which short and lasting rates are compared, as in public tests.
+const TESTED: f64 = 8192.0;
+
+/// What power management does to the matrix work of a kernel. Traffic keeps its rates: the clock of
+/// memory is another one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Seconds that matrix work takes over those that the device's constants say.
+    pub slowdown: f64,
+    /// True where `slowdown` has all that power does: products do not slow down by their length, too.
+    pub settled: bool,
+}
+
+/// Paces of the kernels of a long run, in one format.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lasting {
+    /// Of matrix products.
+    pub products: Pace,
+    /// Of fused attention.
+    pub attention: Pace,
+}
+
+impl Pace {
+    /// That of a kernel which is timed alone.
+    pub const ALONE: Self = Self {
+        slowdown: 1.0,
+        settled: false,
+    };
+
+    /// The same on a device that is `factor` times slower.
+    #[must_use]
+    pub fn slower(self, factor: f64) -> Self {
+        Self {
+            slowdown: self.slowdown * factor,
+            ..self
+        }
+    }
+}
+
+impl Lasting {
+    /// Paces of a run whose kernels have nothing but their own length to slow them.
+    pub const UNKNOWN: Self = Self {
+        products: Pace::ALONE,
+        attention: Pace::ALONE,
+    };
+
+    /// Paces of a long run on `device` in `dtype`.
+    ///
+    /// ```text
+    /// products  = max(1, sqrt((F / r - t_launch)^2 - t_memory^2) / t_engine), whatever their length
+    /// attention = max(1, t_alone r / F)
+    /// ```
+    ///
+    /// r: the device's `sustained` rate, flop/s; F: flops of a product of 8,192 x 8,192 x 8,192; `t_engine`:
+    /// its time on the engine without `throttle`, s; `t_memory`, `t_launch`: what `matmul` says beside, s;
+    /// `t_alone`: its time in a test, `throttle` included, s. So that product runs at r. Power management
+    /// acts over milliseconds, which are many kernels: in a run the clock follows from all of them, a
+    /// long product does not lower it once more and a short one does not escape it. Constants of
+    /// attention are those of tests and hold their throttling. Without `sustained`, kernels run as alone.
+    pub fn of(device: &Device, dtype: Dtype) -> Self {
+        let Some(rate) = device.sustained.get(&dtype) else {
+            return Self::UNKNOWN;
+        };
+        let product = Product {
+            batch: 1.0,
+            m: TESTED,
+            n: TESTED,
+            k: TESTED,
+            dtype,
+            weights: dtype,
+            output_bytes: dtype.bytes().max(2.0),
+            copies: matmul::ALL_LAYERS,
+            beside: Bytes::ZERO,
+        };
+        let parts = matmul::parts(product, device);
+        let lasting = parts.flops / *rate;
+        let left = (lasting - parts.launch).max(Seconds::ZERO).value();
+        let engine = (left.powi(2) - parts.memory.value().powi(2))
+            .max(0.0)
+            .sqrt();
+        let alone = parts.time(Pace::ALONE);
+        Self {
+            products: Pace {
+                slowdown: (engine / parts.engine.value()).max(1.0),
+                settled: true,
+            },
+            attention: Pace::ALONE.slower((lasting.value() / alone.value()).max(1.0)),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Does matrix work in a step run at the rate that lasts, and traffic at its own?
+
+#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+
+mod worlds;
+
+use proptest::prelude::*;
+use scalewright::estimate::Pricer;
+use scalewright::hardware::{Cluster, Device};
+use scalewright::operator_cost::{Kernel, Lasting, Pace};
+use scalewright::units::{Dtype, FlopsPerSecond};
+
+/// Devices of the catalog whose lasting rate is known.
+const KNOWN: [&str; 7] = [
+    "a100-sxm-80gb",
+    "a100-sxm-40gb",
+    "h100-sxm",
+    "h200-sxm",
+    "h800-sxm",
+    "b200-sxm",
+    "gb300",
+];
+
+fn catalog(name: &str) -> Device {
+    let path = format!("python/scalewright/catalog/devices/{name}.toml");
+    toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// A run of one such device: no slower one holds it up.
+fn run(device: Device) -> Cluster {
+    let mut cluster = worlds::nodes_of_eight(1);
+    cluster.device = device;
+    cluster
+}
+
+fn product(m: f64, n: f64, k: f64) -> Kernel {
+    Kernel::Matmul {
+        batch: 1.0,
+        m,
+        n,
+        k,
+        dtype: Dtype::Bf16,
+        output_bytes: 2.0,
+    }
+}
+
+/// Rate of a product in a step of one device, flop/s.
+fn rate(cluster: &Cluster, kernel: &Kernel) -> f64 {
+    let cost = Pricer::new(cluster).kernel(kernel);
+    cost.flops.value() / cost.time.value()
+}
+
+fn alone(device: &Device, kernel: &Kernel) -> f64 {
+    let cost = kernel.cost(device);
+    cost.flops.value() / cost.time.value()
+}
+
+#[test]
+fn a_large_product_of_a_step_runs_at_the_lasting_rate() {
+    let large = product(8192.0, 8192.0, 8192.0);
+    for name in KNOWN {
+        let device = catalog(name);
+        let lasting = device.sustained[&Dtype::Bf16].value();
+        let cool = Pace {
+            slowdown: 1.0,
+            settled: true,
+        };
+        let cost = large.cost_at(cool, &device);
+        let reached = rate(&run(device), &large);
+        let most = cost.flops.value() / cost.time.value();
+        let expected = lasting.min(most);
+        assert!((reached / expected - 1.0).abs() < 1e-9, "{name}: {reached}");
+    }
+}
+
+#[test]
+fn power_slows_a_longer_product_no_more_than_a_large_one() {
+    for name in KNOWN {
+        let cluster = run(catalog(name));
+        let large = rate(&cluster, &product(8192.0, 8192.0, 8192.0));
+        for times in [2.0, 8.0, 64.0] {
+            let longer = rate(&cluster, &product(8192.0, 8192.0, 8192.0 * times));
+            assert!(longer >= large, "{name}: {longer} after {large}");
+        }
+    }
+}
+
+#[test]
+fn a_short_product_of_a_hot_run_does_not_escape_its_clock() {
+    let mut device = catalog("h100-sxm");
+    let short = product(1024.0, 4096.0, 4096.0);
+    let tested = alone(&device, &product(8192.0, 8192.0, 8192.0));
+    device
+        .sustained
+        .insert(Dtype::Bf16, FlopsPerSecond::new(0.5 * tested));
+    let hot = rate(&run(device.clone()), &short);
+    assert!(hot < 0.6 * alone(&device, &short));
+}
+
+#[test]
+fn without_a_lasting_rate_kernels_run_as_alone() {
+    let device = catalog("l40s");
+    assert_eq!(Lasting::of(&device, Dtype::Bf16), Lasting::UNKNOWN);
+    let long = product(8192.0, 8192.0, 65536.0);
+    let mut device = device;
+    device.speed_spread = 0.0;
+    let expected = long.cost(&device).time;
+    let cluster = run(device);
+    assert_eq!(Pricer::new(&cluster).kernel(&long).time, expected);
+}
+
+proptest! {
+    #[test]
+    fn a_lower_lasting_rate_is_never_quicker(
+        m in 1.0..20_000.0_f64, n in 1.0..20_000.0_f64, k in 1.0..20_000.0_f64,
+        share in 0.1..1.0_f64, less in 0.1..1.0_f64,
+    ) {
+        let kernel = product(m.round(), n.round(), k.round());
+        let mut device = worlds::h100();
+        let peak = device.engine_peak(Dtype::Bf16).value();
+        device.sustained.insert(Dtype::Bf16, FlopsPerSecond::new(share * peak));
+        let now = rate(&run(device.clone()), &kernel);
+        device.sustained.insert(Dtype::Bf16, FlopsPerSecond::new(share * less * peak));
+        prop_assert!(rate(&run(device), &kernel) <= now * (1.0 + 1e-12));
+    }
+
+    /// The clock of memory is another one: a slower engine lengthens what it works on, not the wait for bytes.
+    #[test]
+    fn traffic_keeps_its_rate(bytes in 1e8..1e11_f64, slowdown in 1.0..3.0_f64) {
+        let device = worlds::h100();
+        let pace = Pace { slowdown, settled: true };
+        let moved = Kernel::Memory {
+            bytes: scalewright::units::Bytes::new(bytes),
+            launches: 1.0,
+        };
+        prop_assert_eq!(moved.cost_at(pace, &device), moved.cost(&device));
+        let thin = product(1.0, bytes.sqrt().round(), bytes.sqrt().round());
+        let longer = thin.cost_at(pace, &device).time.value() / thin.cost(&device).time.value();
+        prop_assert!(longer <= 1.0 + 0.2 * (slowdown - 1.0), "{} times", longer);
+    }
+
+    #[test]
+    fn weights_come_from_main_memory(n in 1.0..4096.0_f64, k in 1.0..4096.0_f64) {
+        let (n, k) = (n.round(), k.round());
+        let cost = product(1.0, n, k).cost(&worlds::h100());
+        prop_assert!(cost.traffic.value() >= 2.0 * n * k * (1.0 - 1e-12));
+    }
+}
