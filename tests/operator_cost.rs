@@ -18,6 +18,7 @@ fn matmul(batch: f64, m: f64, n: f64, k: f64) -> Kernel {
         k,
         dtype: Dtype::Bf16,
         output_bytes: 2.0,
+        transposed: false,
     }
 }
 
@@ -150,7 +151,7 @@ proptest! {
         dtype in prop::sample::select(Dtype::ALL.to_vec()),
     ) {
         let [batch, m, n, k] = extents;
-        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes() };
+        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes(), transposed: false };
         for device in [worlds::a100(), worlds::gb300(), two_cores(), wafer()] {
             let cost = kernel.cost(&device);
             prop_assert!(cost.time.value().is_finite() && cost.time.value() >= 0.0);

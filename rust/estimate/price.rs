@@ -114,6 +114,7 @@ fn hot(device: &Device) -> BTreeMap<Dtype, f64> {
             k: TESTED,
             dtype,
             output_bytes: 2.0,
+            transposed: false,
         };
         let cost = product.cost(device);
         let tested = cost.flops.value() / cost.time.value();

@@ -23,6 +23,9 @@ pub enum Kernel {
         /// Bytes moved per result element: written once, or read and written where the product is
         /// added to a sum.
         output_bytes: f64,
+        /// True where the left operand lies column by column, as in gradients of weights: its rows,
+        /// not the depth, are contiguous.
+        transposed: bool,
     },
     /// A fused attention pass.
     Attention {
@@ -76,6 +79,7 @@ impl Kernel {
                 k,
                 dtype,
                 output_bytes,
+                transposed,
             } => {
                 let product = matmul::Product {
                     batch,
@@ -85,6 +89,7 @@ impl Kernel {
                     dtype,
                     weights: dtype,
                     output_bytes,
+                    transposed,
                     copies: matmul::WEIGHT_COPIES,
                     beside: Bytes::ZERO,
                 };

@@ -107,6 +107,7 @@ impl Lowering<'_> {
             } else {
                 self.activation.bytes()
             },
+            transposed: true,
         };
         (Some(input), operator.trained.then_some(weight))
     }
@@ -119,6 +120,7 @@ impl Lowering<'_> {
             k,
             dtype,
             output_bytes: self.activation.bytes(),
+            transposed: false,
         }
     }
 
@@ -318,6 +320,7 @@ impl Lowering<'_> {
             k,
             dtype,
             output_bytes: dtype.bytes(),
+            transposed: false,
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
         let [over_forward, over_backward] = self.score_passes(core);
