@@ -18,6 +18,7 @@ fn matmul(batch: f64, m: f64, n: f64, k: f64) -> Kernel {
         k,
         dtype: Dtype::Bf16,
         output_bytes: 2.0,
+        transposed: false,
     }
 }
 
@@ -150,13 +151,50 @@ proptest! {
         dtype in prop::sample::select(Dtype::ALL.to_vec()),
     ) {
         let [batch, m, n, k] = extents;
-        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes() };
+        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes(), transposed: false };
         for device in [worlds::a100(), worlds::gb300(), two_cores(), wafer()] {
             let cost = kernel.cost(&device);
             prop_assert!(cost.time.value().is_finite() && cost.time.value() >= 0.0);
             prop_assert!(cost.traffic.value().is_finite() && cost.traffic.value() >= 0.0);
         }
     }
+}
+
+#[test]
+fn products_are_slow_where_contiguous_sides_are_no_multiple_of_four_bytes() {
+    let mut device = worlds::a100();
+    let plain = |kernel: Kernel| seconds(kernel, &worlds::a100());
+    device.matmul.unaligned = 3.0;
+    let (aligned, odd, even) = (50304.0, 50257.0, 50258.0);
+    // columns, depth: contiguous; rows are not
+    for kernel in [
+        matmul(1.0, 4096.0, odd, 2048.0),
+        matmul(1.0, 4096.0, 2048.0, odd),
+    ] {
+        let slowed = seconds(kernel, &device) / plain(kernel);
+        assert!((2.5..=3.0).contains(&slowed), "{slowed}");
+    }
+    for kernel in [
+        matmul(1.0, 4096.0, aligned, 2048.0),
+        matmul(1.0, 4096.0, even, 2048.0),
+        matmul(1.0, odd, 2048.0, 2048.0),
+        matmul(1.0, 4096.0, 2048.0, 1000.5),
+    ] {
+        assert!((seconds(kernel, &device) / plain(kernel) - 1.0).abs() < 1e-12);
+    }
+    // the gradient of a weight: rows and columns are contiguous, tokens are not
+    let gradient = |m: f64, n: f64, k: f64| Kernel::Matmul {
+        batch: 1.0,
+        m,
+        n,
+        k,
+        dtype: Dtype::Bf16,
+        output_bytes: 2.0,
+        transposed: true,
+    };
+    let slowed = |kernel: Kernel| seconds(kernel, &device) / plain(kernel);
+    assert!(slowed(gradient(odd, 2048.0, 4096.0)) > 2.5);
+    assert!((slowed(gradient(2048.0, 8192.0, 4095.0)) - 1.0).abs() < 1e-12);
 }
 
 #[test]

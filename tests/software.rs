@@ -58,6 +58,7 @@ fn every_pass_that_is_added_makes_the_step_longer() {
         "addition",
         "scores",
         "loss",
+        "bias",
     ] {
         let more = seconds(&job(&format!(r#"{{"{field}": [60.0, 60.0]}}"#), 1), &plan());
         assert!(more > fused, "{field}: {more} after {fused}");
@@ -113,12 +114,95 @@ fn gathers_by_tensor_are_never_shorter_than_flat_ones() {
     assert!(cut > flat, "{cut} after {flat}");
 }
 
+/// Seconds of a step of eight ranks that share weights, without overlap.
+fn gathered(software: &str, data: u32, recompute: RecomputePolicy) -> f64 {
+    let sharded = Plan {
+        data,
+        zero: 3,
+        overlap_param_gather: false,
+        recompute,
+        ..plan()
+    };
+    let training = jobs::training(
+        16,
+        2048,
+        &format!(r#", "flash_attention": false, "software": {software}"#),
+    );
+    let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(data), &training);
+    seconds(&job, &sharded)
+}
+
+#[test]
+fn what_a_host_does_for_each_rank_of_a_gather_grows_with_the_ranks() {
+    let waits = |data| {
+        let with = r#"{"gathers_per_layer": 4.0, "gather_rank_time": 1e-4}"#;
+        let without = r#"{"gathers_per_layer": 4.0}"#;
+        let none = RecomputePolicy::None;
+        gathered(with, data, none) - gathered(without, data, none)
+    };
+    // 16 sequences: 16 / (2 data) micro-batches, each with two passes over 4 layers of 4 gathers
+    let of = |data: u32| f64::from(16 / (2 * data)) * 2.0 * 4.0 * 4.0 * f64::from(data) * 1e-4;
+    for data in [4, 8] {
+        let (waited, meant) = (waits(data), of(data));
+        assert!((waited / meant - 1.0).abs() < 1e-6, "{waited} of {meant}");
+    }
+}
+
+#[test]
+fn weights_are_gathered_again_only_for_what_is_computed_again() {
+    let (once, twice) = (r#"{"gathers_again": false}"#, r#"{"gathers_again": true}"#);
+    let none = RecomputePolicy::None;
+    assert_eq!(gathered(once, 8, none), gathered(twice, 8, none));
+    let full = RecomputePolicy::Full;
+    assert!(gathered(twice, 8, full) > gathered(once, 8, full));
+}
+
+#[test]
+fn a_host_that_waits_for_each_kernel_hides_none_of_its_work() {
+    let launches = |software: &str| {
+        let estimate = jobs::priced(&job(software, 1), &plan());
+        let lines = estimate.time.iter();
+        lines
+            .filter(|line| line.term.starts_with("launches"))
+            .map(|line| line.time_s)
+            .sum::<f64>()
+    };
+    let host = 1e-6;
+    let ahead = launches(&format!(r#"{{"host_time": {host}}}"#));
+    let blocking = launches(&format!(r#"{{"host_time": {host}, "blocking": true}}"#));
+    let twice = launches(&format!(
+        r#"{{"host_time": {}, "blocking": true}}"#,
+        2.0 * host
+    ));
+    assert!(blocking > ahead && blocking > 0.0);
+    assert!(
+        (twice / blocking - 2.0).abs() < 1e-9,
+        "{twice} and {blocking}"
+    );
+}
+
+#[test]
+fn a_copy_of_gradients_lengthens_only_sums_of_their_own() {
+    let step = |software: &str, fused: bool| {
+        let more = format!(r#", "fused_gradients": {fused}, "software": {software}"#);
+        let training = jobs::training(8, 2048, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
+        seconds(&job, &plan())
+    };
+    let (plain, copied) = ("{}", r#"{"accumulation": 8.0}"#);
+    assert_eq!(step(plain, true), step(copied, true));
+    assert!(step(copied, false) > step(plain, false));
+}
+
 #[test]
 fn figures_that_no_program_has_are_refused_by_name() {
     for (field, value) in [
         ("norm", "[-1.0, 5.0]"),
         ("loss", "[38.0, 1e9]"),
         ("host_time", "2.0"),
+        ("bias", "[-1.0, 0.0]"),
+        ("accumulation", "1e9"),
+        ("gather_rank_time", "2.0"),
         ("gathers_per_layer", "0.5"),
     ] {
         let more = format!(r#", "software": {{"{field}": {value}}}"#);

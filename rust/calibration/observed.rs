@@ -87,14 +87,23 @@ impl Priced {
 
     /// The largest of the stages' values of `amount`.
     pub(super) fn most(&self, amount: impl Fn(&Stage) -> Bytes) -> Bytes {
-        self.memory
-            .iter()
-            .map(amount)
-            .fold(
-                Bytes::new(0.0),
-                |a, b| {
-                    if b.value() > a.value() { b } else { a }
-                },
-            )
+        largest(&self.memory, amount)
     }
+
+    /// The same of stages between the ends, where there are such.
+    pub(super) fn inner_most(&self, amount: impl Fn(&Stage) -> Bytes) -> Bytes {
+        match &self.memory[..] {
+            [_, inner @ .., _] if !inner.is_empty() => largest(inner, amount),
+            all => largest(all, amount),
+        }
+    }
+}
+
+fn largest(stages: &[Stage], amount: impl Fn(&Stage) -> Bytes) -> Bytes {
+    stages.iter().map(amount).fold(
+        Bytes::new(0.0),
+        |a, b| {
+            if b.value() > a.value() { b } else { a }
+        },
+    )
 }

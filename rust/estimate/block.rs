@@ -7,7 +7,7 @@ use crate::plan::{
     Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
     lower_slice, repeats,
 };
-use crate::workload::{BlockRole, Graph, OperatorClass, Recompute, Training};
+use crate::workload::{BlockRole, Graph, OperatorClass, Recompute, Software, Training};
 
 /// Operator classes of a breakdown, and last what the device waits for launches.
 pub const CLASSES: usize = 10;
@@ -74,8 +74,8 @@ pub struct BlockFactor {
 impl BlockFactor {
     /// Prices what one block became.
     ///
-    /// A pass takes at least as long as the host needs to launch its kernels, `launch` seconds each.
-    fn new(program: &BlockProgram, layer: bool, launch: f64, pricer: &mut Pricer) -> Self {
+    /// A pass takes at least as long as the host needs to launch its kernels.
+    fn new(program: &BlockProgram, layer: bool, software: &Software, pricer: &mut Pricer) -> Self {
         let mut factor = Self {
             weights: program.weights,
             activations: program.activations,
@@ -109,7 +109,7 @@ impl BlockFactor {
                 factor.under_weight[*purpose as usize] += more;
             }
         }
-        factor.wait(program, launch);
+        factor.wait(program, software);
         factor.totals = [
             factor.forward.total(),
             factor.backward.total(),
@@ -119,8 +119,10 @@ impl BlockFactor {
         factor
     }
 
-    /// Adds what each pass waits for the launches of its kernels.
-    fn wait(&mut self, program: &BlockProgram, launch: f64) {
+    /// Adds what each pass waits for the launches of its kernels: those that the device does not
+    /// cover, or all of them where the host waits for the device in turn.
+    fn wait(&mut self, program: &BlockProgram, software: &Software) {
+        let launch = software.host_time.value();
         if launch <= 0.0 {
             return;
         }
@@ -138,7 +140,8 @@ impl BlockFactor {
         ] {
             let device = lines.total();
             if device > 0.0 {
-                lines.compute[LAUNCHES] += (host - device).max(0.0);
+                let covered = if software.blocking { 0.0 } else { device };
+                lines.compute[LAUNCHES] += (host - covered).max(0.0);
             }
         }
     }
@@ -338,10 +341,9 @@ impl Factors {
         training: &Training,
         pricer: &mut Pricer,
     ) -> Self {
-        let launch = training.software.host_time.value();
         let priced = graph.blocks.iter().enumerate().map(|(index, block)| {
             let layer = block.role == BlockRole::Layer;
-            BlockFactor::new(&program(index), layer, launch, pricer)
+            BlockFactor::new(&program(index), layer, &training.software, pricer)
         });
         Self {
             blocks: priced.collect(),

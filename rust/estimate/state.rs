@@ -16,6 +16,8 @@ pub struct State {
     pub(super) residents: Vec<Footprint>,
     /// Gathers of weights for one pass of a virtual stage, by kind.
     pub(super) gathers: [f64; 3],
+    /// What the device waits for the host to prepare those, by kind, seconds.
+    pub(super) issues: [f64; 3],
     /// Layers of a virtual stage, by kind.
     pub(super) layers: [f64; 3],
     /// Reductions of its gradients.
@@ -53,6 +55,7 @@ impl State {
             middle: 0,
             residents: Vec::new(),
             gathers: [0.0; 3],
+            issues: [0.0; 3],
             layers: [0.0; 3],
             scatters: [0.0; 3],
             after: [After::default(); 3],
@@ -90,6 +93,7 @@ impl State {
             } else {
                 [0.0; 2]
             };
+            self.issues[position] = setting.gather_issue(params);
         }
         self.embedding_sync = 0.0;
         if setting.job.training.forward_only {

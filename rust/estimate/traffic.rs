@@ -14,17 +14,22 @@ impl<L: Lane> Siblings<'_, L> {
     /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights, frozen ones too,
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
-    /// one layer's share hides as far as compute lasts.
+    /// one layer's share hides as far as compute lasts. What the host prepares for a gather hides
+    /// nowhere.
     #[inline(always)]
     pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
         let layers = self.state.layers[position];
         let overlaps = self.plan.overlap_param_gather;
-        let forward = self.exposed(gather, sum.forward, layers, overlaps);
+        let issue = self.state.issues[position];
+        let forward = self.exposed(L::splat(gather), sum.forward, layers, overlaps);
+        let forward = forward + L::splat(issue);
+        let gathers = self.backward_gathers(position);
         let backward = if self.job.training.forward_only {
             L::splat(0.0)
         } else {
-            self.exposed_backward(gather, scatter, (sum.backward, layers))
+            self.exposed_backward(gathers * gather, scatter, (sum.backward, layers))
+                + gathers * issue
         };
         sum.forward = sum.forward + forward;
         sum.backward = sum.backward + backward;
@@ -50,7 +55,12 @@ impl<L: Lane> Siblings<'_, L> {
             let backward = shares.passes(virtuals, position, |v| v.backward);
             let (reduce, mut reducing) = (after.reduce, L::splat(0.0));
             if plan.zero < 2 {
-                let left = self.exposed(reduce, backward, after.layers, plan.overlap_grad_reduce);
+                let left = self.exposed(
+                    L::splat(reduce),
+                    backward,
+                    after.layers,
+                    plan.overlap_grad_reduce,
+                );
                 reducing = left;
                 if !plan.offload_optimizer {
                     // later stages end their last backward earlier, by the passes still to come
@@ -63,7 +73,8 @@ impl<L: Lane> Siblings<'_, L> {
             if plan.zero == 1 || plan.zero == 2 {
                 let forward = shares.passes(virtuals, position, |v| v.forward);
                 let overlaps = plan.overlap_param_gather;
-                let left = self.exposed(after.gather, forward, after.layers, overlaps);
+                let gather = L::splat(after.gather);
+                let left = self.exposed(gather, forward, after.layers, overlaps);
                 let (most, hidden) = (parts.gather_exposed, L::splat(after.gather) - left);
                 parts.gather_hidden = left.at_least(most, hidden, parts.gather_hidden);
                 parts.gather_exposed = left.larger(most);
@@ -80,11 +91,25 @@ impl<L: Lane> Siblings<'_, L> {
         parts.embedding_sync = L::splat(self.state.embedding_sync);
     }
 
+    /// How often a backward pass gathers each weight: once, and once more for what it computes again
+    /// where the software does.
+    #[inline(always)]
+    fn backward_gathers(&self, position: usize) -> L {
+        let one = L::splat(1.0);
+        if self.job.training.software.gathers_again {
+            let again = self.repeats(position).seconds;
+            again.at_least(L::splat(f64::MIN_POSITIVE), one + one, one)
+        } else {
+            one
+        }
+    }
+
     /// Gathers and reductions that the backward pass does not hide: those that may run under it
     /// share it, the others stand alone.
     #[inline(always)]
-    fn exposed_backward(&self, gather: f64, scatter: f64, (cover, layers): (L, f64)) -> L {
-        let under = |traffic: f64, overlaps: bool| if overlaps { traffic } else { 0.0 };
+    fn exposed_backward(&self, gather: L, scatter: f64, (cover, layers): (L, f64)) -> L {
+        let (none, scatter) = (L::splat(0.0), L::splat(scatter));
+        let under = |traffic: L, overlaps: bool| if overlaps { traffic } else { none };
         let hidden = under(gather, self.plan.overlap_param_gather)
             + under(scatter, self.plan.overlap_grad_reduce);
         let alone = gather + scatter - hidden;
@@ -94,8 +119,7 @@ impl<L: Lane> Siblings<'_, L> {
     /// The part of `traffic` that `cover` does not hide, when the work comes in `pieces` of which
     /// one has no neighbour to hide under. Hidden traffic still takes its share of compute.
     #[inline(always)]
-    fn exposed(&self, traffic: f64, cover: L, pieces: f64, overlap: bool) -> L {
-        let traffic = L::splat(traffic);
+    fn exposed(&self, traffic: L, cover: L, pieces: f64, overlap: bool) -> L {
         if !overlap {
             return traffic;
         }
@@ -126,6 +150,24 @@ impl Setting<'_> {
             pieces * self.reduce_time(params.dense / pieces, params.expert / pieces)
         };
         [gather, scatter]
+    }
+
+    /// What the device waits in one pass for the host to prepare gathers of weights: `gathers * ranks * t`,
+    /// t the software's time for one rank of a gather.
+    pub(super) fn gather_issue(&self, params: &Params) -> f64 {
+        let software = &self.job.training.software;
+        let rank_time = software.gather_rank_time.value();
+        if self.plan.zero < 3 || rank_time <= 0.0 {
+            return 0.0;
+        }
+        let gathers = params.layers.max(1.0) * software.gathers_per_layer;
+        let ranks = |elements: f64, shards: f64| if elements > 0.0 { shards } else { 0.0 };
+        let dense = ranks(params.dense + params.frozen, self.links.dense.shards);
+        let expert = ranks(
+            params.expert + params.frozen_expert,
+            self.links.expert.shards,
+        );
+        gathers * (dense + expert) * rank_time
     }
 
     /// Gather of dense and expert weights over their shards.

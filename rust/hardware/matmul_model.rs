@@ -40,6 +40,10 @@ pub struct MatmulModel {
     pub cache_share: f64,
     /// Share of the cache's rate that operands of products reach; absent: the tier's own.
     pub cache_efficiency: Option<f64>,
+    /// How many times as long the engine takes where contiguous sides are no multiple of 4 bytes, so
+    /// that operands cannot be copied past the registers; 1 where a compiler pads arrays or nothing
+    /// is known.
+    pub unaligned: f64,
     /// Constants of products in formats that differ in more than their efficiency.
     pub families: BTreeMap<Dtype, ProductModel>,
     /// Constants of products whose right operand is stored in this format and multiplied in a
@@ -106,6 +110,7 @@ impl Default for MatmulModel {
             store_cost: usual.store_cost,
             cache_share: 0.8,
             cache_efficiency: None,
+            unaligned: 1.0,
             families: BTreeMap::new(),
             weight_only: BTreeMap::new(),
         }
@@ -199,6 +204,9 @@ impl MatmulModel {
         share(&at("default_efficiency"), self.default_efficiency)?;
         for (dtype, value) in &self.efficiency {
             share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
+        }
+        if !(1.0..=100.0).contains(&self.unaligned) {
+            return Err(Error::invalid(at("unaligned"), self.unaligned, "1 to 100"));
         }
         self.of_all_others().check(path)?;
         for (dtype, family) in &self.families {

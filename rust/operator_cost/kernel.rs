@@ -24,6 +24,9 @@ pub enum Kernel {
         /// Bytes moved per result element: written once, or read and written where the product is
         /// added to a sum.
         output_bytes: f64,
+        /// True where the left operand lies column by column, as in gradients of weights: its rows,
+        /// not the depth, are contiguous.
+        transposed: bool,
     },
     /// A fused attention pass.
     Attention {
@@ -82,6 +85,7 @@ impl Kernel {
                 k,
                 dtype,
                 output_bytes,
+                transposed,
             } => {
                 let product = matmul::Product {
                     batch,
@@ -91,6 +95,7 @@ impl Kernel {
                     dtype,
                     weights: dtype,
                     output_bytes,
+                    transposed,
                     copies: matmul::ALL_LAYERS,
                     beside: Bytes::ZERO,
                 };

@@ -27,6 +27,10 @@ const MOST_SPLITS: f64 = 16.0;
 const LEAST_SPLIT_DEPTH: f64 = 128.0;
 /// Bytes per output element and part that a split moves: a partial sum in fp32, written and read.
 const PARTIAL_SUM_BYTES: f64 = 8.0;
+/// Bytes to which rows of operands must begin for copies past the registers into a unit's memory: the
+/// least size of `cp.async` (PTX ISA, section on asynchronous copies), below which kernels load
+/// element by element.
+const COPY_BYTES: f64 = 4.0;
 /// Share of a full wave that the last one costs at least. A partial wave runs faster than a full
 /// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
@@ -55,6 +59,8 @@ pub(super) struct Product {
     /// Format in which the right operand lies.
     pub weights: Dtype,
     pub output_bytes: f64,
+    /// True where the rows of the left operand, not its depth, are contiguous.
+    pub transposed: bool,
     /// Copies of the right operand that pass before one is used again.
     pub copies: f64,
     /// Bytes touched between two runs besides operands and result.
@@ -95,7 +101,7 @@ struct Engine {
 ///
 /// ```text
 /// time   = sqrt(t_engine^2 + t_memory^2) + t_launch + o
-/// t_engine = p t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
+/// t_engine = a p t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
 /// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and 1 if it is less
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
@@ -106,8 +112,8 @@ struct Engine {
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
 /// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
-/// grow as 1/tm + 1/tn); `t_k`: `depth_time`, s; p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`,
-/// s; o: `overhead`, s.
+/// grow as 1/tm + 1/tn); a: `unaligned` where sides are off the grid of copies, else 1; `t_k`: `depth_time`, s;
+/// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
 /// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
 /// pass before it is used again; v: `store_cost`; r: rates that operands reach, bytes/s. A set that fits stays from one
 /// kernel to the next; a larger one that comes round in order has been evicted when it is read again.
@@ -147,7 +153,7 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let weights = supply.moved(right, rest + right * product.copies);
     let stored = supply.moved(result, rest + right);
     Parts {
-        engine: Seconds::new(Engine::new(product, model, device).time()),
+        engine: Seconds::new(Engine::new(product, model, device).time() * product.slowdown(device)),
         memory: read.time + weights.time + stored.time * model.store_cost,
         launch: device.launch_overhead + model.overhead,
         flops,
@@ -179,6 +185,23 @@ impl Parts {
         };
         let engine = engine * throttled * pace.slowdown;
         Seconds::new(engine.hypot(self.memory.value())) + self.launch
+    }
+}
+
+impl Product {
+    /// How many times as long the engine takes for its operands' alignment: `a`, the device's
+    /// `unaligned`, where a contiguous side of an operand or of the result is a whole number of
+    /// elements that is no multiple of 4 bytes, and 1 elsewhere.
+    fn slowdown(&self, device: &Device) -> f64 {
+        let left = if self.transposed { self.m } else { self.k };
+        let off = |side: f64, dtype: Dtype| {
+            side.fract() == 0.0 && (side * dtype.bytes()) % COPY_BYTES != 0.0
+        };
+        if off(left, self.dtype) || off(self.n, self.weights) {
+            device.matmul.unaligned
+        } else {
+            1.0
+        }
     }
 }
 

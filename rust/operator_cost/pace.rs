@@ -75,6 +75,7 @@ impl Lasting {
             dtype,
             weights: dtype,
             output_bytes: dtype.bytes().max(2.0),
+            transposed: false,
             copies: matmul::ALL_LAYERS,
             beside: Bytes::ZERO,
         };

@@ -115,6 +115,7 @@ impl TimedMatmul {
             dtype: self.a,
             weights: self.b,
             output_bytes: self.output.bytes(),
+            transposed: false,
             copies: (cache / weights).ceil().clamp(1.0, matmul::WEIGHT_COPIES),
             beside: Bytes::new(source),
         };

@@ -61,6 +61,7 @@ impl Lowering<'_> {
                 k,
                 dtype,
                 output_bytes,
+                transposed,
             } => Kernel::Matmul {
                 batch,
                 m: m / count,
@@ -68,6 +69,7 @@ impl Lowering<'_> {
                 k,
                 dtype,
                 output_bytes,
+                transposed,
             },
             other => other,
         };

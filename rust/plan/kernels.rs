@@ -107,6 +107,7 @@ impl Lowering<'_> {
             } else {
                 self.activation.bytes()
             },
+            transposed: true,
         };
         (Some(input), operator.trained.then_some(weight))
     }
@@ -119,6 +120,7 @@ impl Lowering<'_> {
             k,
             dtype,
             output_bytes: self.activation.bytes(),
+            transposed: false,
         }
     }
 
@@ -166,6 +168,17 @@ impl Lowering<'_> {
         if let Some(kernel) = self.forward_product(operator) {
             self.compute(true, operator, kernel);
         }
+        self.bias_pass(operator, true);
+    }
+
+    /// Adds the pass over a product's output in which its bias is added, where the product does not.
+    fn bias_pass(&mut self, operator: &Operator, forward: bool) {
+        let passes = self.training.software.bias[usize::from(!forward)];
+        let biased = self.product(operator).filter(|p| p.bias && passes > 0.0);
+        if let Some(p) = biased {
+            let bytes = p.batch * p.rows * p.columns * self.activation.bytes();
+            self.compute(forward, operator, memory(bytes * passes, 1.0));
+        }
     }
 
     /// The forward product of a matrix operator.
@@ -198,13 +211,16 @@ impl Lowering<'_> {
             return;
         };
         self.quantize(false, operator, p.batch * p.rows * p.columns, 0.0);
+        self.bias_pass(operator, false);
         if operator.trained && p.bias {
             // a bias gradient sums the output gradient over tokens
             let bytes = p.batch * p.rows * p.columns * self.activation.bytes();
             self.compute_weight(operator, memory(bytes, 1.0));
         }
         if operator.trained && !self.training.fused_gradients {
-            let element = self.activation.bytes() + 2.0 * self.training.gradient.bytes();
+            let element = self.activation.bytes()
+                + 2.0 * self.training.gradient.bytes()
+                + self.training.software.accumulation;
             let bytes = p.batch * p.depth * p.columns * element;
             self.compute_weight(operator, memory(bytes, 1.0));
         }
@@ -318,6 +334,7 @@ impl Lowering<'_> {
             k,
             dtype,
             output_bytes: dtype.bytes(),
+            transposed: false,
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
         let [over_forward, over_backward] = self.score_passes(core);

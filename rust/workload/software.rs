@@ -34,6 +34,11 @@ pub struct Software {
     pub scores_spared: [f64; 2],
     /// Passes by which an addition to the residual stream exceeds one fused kernel.
     pub addition: [f64; 2],
+    /// Passes over a product's output by which its bias is added outside of the product.
+    pub bias: [f64; 2],
+    /// Bytes of a gradient's element by which adding it to its sum exceeds one pass that reads both and
+    /// writes the sum.
+    pub accumulation: f64,
     /// Bytes per logit that the cross-entropy moves. The default is Megatron-LM's separate passes of
     /// `vocab_parallel_cross_entropy`: cast to fp32 (2 + 4), row maximum (4), shift (4 + 4),
     /// exponential (4 + 4), row sum (4), normalisation (4 + 4); backward the fp32 softmax is scaled in
@@ -41,6 +46,13 @@ pub struct Software {
     pub loss: [f64; 2],
     /// Collectives into which ZeRO-3 cuts the gather of one layer's weights: 1 where they are flat.
     pub gathers_per_layer: f64,
+    /// True where weights are gathered once more for what the backward pass computes again.
+    pub gathers_again: bool,
+    /// Time that the host takes for each rank of such a gather while the device waits: a list of as
+    /// many views, into which as many copies go.
+    pub gather_rank_time: Seconds,
+    /// True where the host waits for each kernel before it issues the next one.
+    pub blocking: bool,
     /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
 }
@@ -56,8 +68,13 @@ impl Default for Software {
             scores: [2.0, 3.0],
             scores_spared: [0.5, 1.0],
             addition: [0.0, 0.0],
+            bias: [0.0, 0.0],
+            accumulation: 0.0,
             loss: [38.0, 14.0],
             gathers_per_layer: 1.0,
+            gathers_again: false,
+            gather_rank_time: Seconds::ZERO,
+            blocking: false,
             host_time: Seconds::ZERO,
         }
     }
@@ -74,6 +91,7 @@ impl Software {
             ("scores", self.scores),
             ("scores_spared", self.scores_spared),
             ("addition", self.addition),
+            ("bias", self.bias),
             ("loss", self.loss),
         ];
         for (field, pair) in pairs {
@@ -82,6 +100,8 @@ impl Software {
             }
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
+        within("accumulation", self.accumulation, 0.0, MOST)?;
+        within("gather_rank_time", self.gather_rank_time.value(), 0.0, 1.0)?;
         within("host_time", self.host_time.value(), 0.0, 1.0)
     }
 }
