@@ -16,6 +16,8 @@ pub struct State {
     pub(super) residents: Vec<Footprint>,
     /// Gathers of weights for one pass of a virtual stage, by kind.
     pub(super) gathers: [f64; 3],
+    /// Copies on the device beside the gathers of a pass and beside the reductions, by kind.
+    pub(super) copies: [[f64; 2]; 3],
     /// Layers of a virtual stage, by kind.
     pub(super) layers: [f64; 3],
     /// Reductions of its gradients.
@@ -53,6 +55,7 @@ impl State {
             middle: 0,
             residents: Vec::new(),
             gathers: [0.0; 3],
+            copies: [[0.0; 2]; 3],
             layers: [0.0; 3],
             scatters: [0.0; 3],
             after: [After::default(); 3],
@@ -85,7 +88,9 @@ impl State {
         let params = setting.three(|stage| stage.params);
         self.layers = params.map(|params| params.layers);
         for (position, params) in params.iter().enumerate() {
+            self.copies[position] = [0.0; 2];
             [self.gathers[position], self.scatters[position]] = if setting.plan.zero >= 2 {
+                self.copies[position] = setting.shard_copies(params);
                 setting.shard_seconds(params)
             } else {
                 [0.0; 2]
