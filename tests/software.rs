@@ -145,7 +145,7 @@ fn an_update_takes_as_long_as_the_bytes_that_it_moves() {
     let optimizer = |bytes: f64| {
         let job = job(&format!(r#"{{"update": {bytes}}}"#), 1);
         let estimate = jobs::priced(&job, &plan());
-        let lines = estimate.time.iter().filter(|line| line.name == "optimizer");
+        let lines = estimate.time.iter().filter(|line| line.term == "optimizer");
         lines.map(|line| line.time_s).sum::<f64>()
     };
     let (half, whole) = (optimizer(40.0), optimizer(80.0));
