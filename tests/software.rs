@@ -9,6 +9,7 @@ use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
 use scalewright::units::{Dtype, FlopsPerSecond};
+use scalewright::workload::Recompute;
 use worlds::fabrics;
 use worlds::jobs;
 
@@ -114,6 +115,93 @@ fn gathers_by_tensor_are_never_shorter_than_flat_ones() {
     assert!(cut > flat, "{cut} after {flat}");
 }
 
+/// Seconds of a plan beyond those of the same plan under the default profile.
+fn beyond(software: &str, devices: u32, plan: &Plan) -> f64 {
+    seconds(&job(software, devices), plan) - seconds(&job("{}", devices), plan)
+}
+
+#[test]
+fn copies_count_once_for_each_gather_and_reduction_of_a_sharded_layer() {
+    let sharded = |zero| Plan {
+        data: 8,
+        zero,
+        overlap_param_gather: false,
+        ..plan()
+    };
+    let (gathers, reductions) = (r#"{"gather_copy": 4.0}"#, r#"{"reduce_copy": 4.0}"#);
+    let twice = beyond(gathers, 8, &sharded(3));
+    let once = beyond(reductions, 8, &sharded(3));
+    assert!(once > 0.0);
+    assert!((twice / once - 2.0).abs() < 1e-6, "{twice} and {once}");
+    let again = beyond(reductions, 8, &sharded(2));
+    assert!((again / once - 1.0).abs() < 1e-6, "{again} and {once}");
+    assert_eq!(beyond(gathers, 8, &sharded(2)), 0.0);
+    for zero in [0, 1] {
+        assert_eq!(beyond(reductions, 8, &sharded(zero)), 0.0, "stage {zero}");
+    }
+}
+
+#[test]
+fn an_update_takes_as_long_as_the_bytes_that_it_moves() {
+    let optimizer = |bytes: f64| {
+        let job = job(&format!(r#"{{"update": {bytes}}}"#), 1);
+        let estimate = jobs::priced(&job, &plan());
+        let lines = estimate.time.iter().filter(|line| line.term == "optimizer");
+        lines.map(|line| line.time_s).sum::<f64>()
+    };
+    let (half, whole) = (optimizer(40.0), optimizer(80.0));
+    assert!(half > 0.0);
+    assert!((whole / half - 2.0).abs() < 1e-9, "{whole} after {half}");
+}
+
+/// Names of the operators of a layer that full recomputation leaves out.
+fn spared(more: &str) -> Vec<&'static str> {
+    let more = format!(r#", "software": {{"stops_early": true}}{more}"#);
+    let training = jobs::training(8, 2048, &more);
+    let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
+    let layers = job.graph.blocks.iter();
+    let layer = layers.max_by_key(|block| block.operators.len()).unwrap();
+    let left = layer.operators.iter();
+    let left = left.filter(|operator| operator.recompute == Recompute::Never);
+    left.map(|operator| operator.name).collect()
+}
+
+#[test]
+fn recomputation_that_stops_early_leaves_out_what_follows_the_last_kept_tensor() {
+    assert_eq!(spared(""), ["down", "add"]);
+    // the mask of a dropout is made after the product
+    assert!(spared(r#", "dropout": true"#).is_empty());
+}
+
+#[test]
+fn stopping_early_shortens_full_recomputation_alone() {
+    let early = r#"{"stops_early": true}"#;
+    let again = |recompute| Plan {
+        recompute,
+        ..plan()
+    };
+    assert!(beyond(early, 1, &again(RecomputePolicy::Full)) < 0.0);
+    for policy in [RecomputePolicy::None, RecomputePolicy::Selective] {
+        assert_eq!(beyond(early, 1, &again(policy)), 0.0);
+    }
+}
+
+#[test]
+fn joined_gradients_of_fused_attention_lengthen_the_backward_pass() {
+    let flash = |software: &str| {
+        let more = format!(r#", "flash_attention": true, "software": {software}"#);
+        let training = jobs::training(8, 2048, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
+        seconds(&job, &plan())
+    };
+    let (apart, two, four) = (
+        flash("{}"),
+        flash(r#"{"joined": 20.0}"#),
+        flash(r#"{"joined": 40.0}"#),
+    );
+    assert!(apart < two && two < four, "{apart}, {two}, {four}");
+}
+
 /// Seconds of a step of eight ranks that share weights, without overlap.
 fn gathered(software: &str, data: u32, recompute: RecomputePolicy) -> f64 {
     let sharded = Plan {
@@ -204,6 +292,10 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("accumulation", "1e9"),
         ("gather_rank_time", "2.0"),
         ("gathers_per_layer", "0.5"),
+        ("joined", "-1.0"),
+        ("gather_copy", "1e9"),
+        ("reduce_copy", "-2.0"),
+        ("update", "1e9"),
     ] {
         let more = format!(r#", "software": {{"{field}": {value}}}"#);
         let training = jobs::training(8, 2048, &more);

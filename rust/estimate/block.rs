@@ -96,7 +96,9 @@ impl BlockFactor {
             if again == Recompute::Selective {
                 price(&program.forward, index, pricer, &mut factor.selective);
             }
-            price(&program.forward, index, pricer, &mut factor.full);
+            if repeats(RecomputePolicy::Full, again) {
+                price(&program.forward, index, pricer, &mut factor.full);
+            }
         }
         for (index, task) in program.backward.iter().enumerate() {
             let (hidden, compute) = (factor.backward.hidden, factor.backward.compute);
@@ -131,12 +133,13 @@ impl BlockFactor {
             counted.map(launches).sum::<f64>() * launch
         };
         let selective = |task: &Task| task.recompute() == Recompute::Selective;
+        let full = |task: &Task| repeats(RecomputePolicy::Full, task.recompute());
         let (forward, backward) = (&program.forward, &program.backward);
         for (lines, host) in [
             (&mut self.forward, kernels(forward, |_| true)),
             (&mut self.backward, kernels(backward, |_| true)),
             (&mut self.selective, kernels(forward, selective)),
-            (&mut self.full, kernels(forward, |_| true)),
+            (&mut self.full, kernels(forward, full)),
         ] {
             let device = lines.total();
             if device > 0.0 {

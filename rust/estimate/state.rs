@@ -18,6 +18,8 @@ pub struct State {
     pub(super) gathers: [f64; 3],
     /// What the device waits for the host to prepare those, by kind, seconds.
     pub(super) issues: [f64; 3],
+    /// Copies on the device beside the gathers of a pass and beside the reductions, by kind.
+    pub(super) copies: [[f64; 2]; 3],
     /// Layers of a virtual stage, by kind.
     pub(super) layers: [f64; 3],
     /// Reductions of its gradients.
@@ -56,6 +58,7 @@ impl State {
             residents: Vec::new(),
             gathers: [0.0; 3],
             issues: [0.0; 3],
+            copies: [[0.0; 2]; 3],
             layers: [0.0; 3],
             scatters: [0.0; 3],
             after: [After::default(); 3],
@@ -88,7 +91,9 @@ impl State {
         let params = setting.three(|stage| stage.params);
         self.layers = params.map(|params| params.layers);
         for (position, params) in params.iter().enumerate() {
+            self.copies[position] = [0.0; 2];
             [self.gathers[position], self.scatters[position]] = if setting.plan.zero >= 2 {
+                self.copies[position] = setting.shard_copies(params);
                 setting.shard_seconds(params)
             } else {
                 [0.0; 2]

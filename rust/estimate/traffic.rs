@@ -15,21 +15,23 @@ impl<L: Lane> Siblings<'_, L> {
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
     /// one layer's share hides as far as compute lasts. What the host prepares for a gather hides
-    /// nowhere.
+    /// nowhere. Copies beside them need the device's memory and units themselves, so they count in full.
     #[inline(always)]
     pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
+        let [spread, joined] = self.state.copies[position].map(L::splat);
         let layers = self.state.layers[position];
         let overlaps = self.plan.overlap_param_gather;
-        let issue = self.state.issues[position];
-        let forward = self.exposed(L::splat(gather), sum.forward, layers, overlaps);
-        let forward = forward + L::splat(issue);
+        let issue = L::splat(self.state.issues[position]);
+        let forward =
+            self.exposed(L::splat(gather), sum.forward, layers, overlaps) + issue + spread;
         let gathers = self.backward_gathers(position);
         let backward = if self.job.training.forward_only {
             L::splat(0.0)
         } else {
             self.exposed_backward(gathers * gather, scatter, (sum.backward, layers))
-                + gathers * issue
+                + gathers * (issue + spread)
+                + joined
         };
         sum.forward = sum.forward + forward;
         sum.backward = sum.backward + backward;
@@ -168,6 +170,30 @@ impl Setting<'_> {
             self.links.expert.shards,
         );
         gathers * (dense + expert) * rank_time
+    }
+
+    /// Copies on the device beside the gathers of one pass (ZeRO stage 3) and beside the reductions.
+    ///
+    /// `t = elements * bytes / r`: bytes per element of the software (`Software::gather_copy`,
+    /// `Software::reduce_copy`), r the sustained rate of main memory.
+    pub(super) fn shard_copies(&self, params: &Params) -> [f64; 2] {
+        let training = &self.job.training;
+        let (software, rate) = (
+            &training.software,
+            self.job.cluster.device.main_memory().sustained(),
+        );
+        let trained = params.dense + params.expert;
+        let gathered = if self.plan.zero == 3 {
+            trained + params.frozen + params.frozen_expert
+        } else {
+            0.0
+        };
+        let reduced = if training.forward_only { 0.0 } else { trained };
+        [
+            gathered * software.gather_copy,
+            reduced * software.reduce_copy,
+        ]
+        .map(|bytes| (Bytes::new(bytes) / rate).value())
     }
 
     /// Gather of dense and expert weights over their shards.

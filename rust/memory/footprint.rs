@@ -108,8 +108,11 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
 /// cleared (5 passes), and with loss scaling read and written once more to be unscaled; master
 /// weights and state are read and written; the compute copy is made in a pass of its own, which
 /// reads the master weights (fp32 weights are read and written instead). These are the separate kernels of Megatron-LM's mixed-precision
-/// optimizers.
+/// optimizers; a software profile may say how much another program's Adam moves (`Software::update`).
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
+    if let (Optimizer::Adam, Some(bytes)) = (training.optimizer, training.software.update) {
+        return bytes;
+    }
     let passes = if training.precision == Precision::Fp16 {
         7.0
     } else {

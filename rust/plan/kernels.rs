@@ -240,6 +240,9 @@ impl Lowering<'_> {
         if core.flash {
             let kernel = self.flash(operator, core, !forward);
             self.compute(forward, operator, kernel);
+            if !forward {
+                self.join_gradients(operator, core, (heads, kv_heads));
+            }
         } else {
             self.plain_attention(operator, core, heads * self.batch, keys, forward);
         }
@@ -249,6 +252,17 @@ impl Lowering<'_> {
             let columns = kv_heads * (core.query_dim + core.value_dim) as f64;
             let bytes = self.batch * in_front * columns * self.activation.bytes();
             self.compute(false, operator, memory(3.0 * bytes, 2.0));
+        }
+    }
+
+    /// Puts the gradients of queries, keys and values side by side where the software does so.
+    fn join_gradients(&mut self, operator: &Operator, core: &Attention, heads: (f64, f64)) {
+        let passes = self.training.software.joined;
+        if passes > 0.0 && core.memory_sequence.is_none() {
+            let values = heads.1 * (core.query_dim + core.value_dim) as f64;
+            let columns = heads.0 * core.query_dim as f64 + values;
+            let bytes = self.batch * self.positions(operator) * columns * self.activation.bytes();
+            self.compute(false, operator, memory(passes * bytes, 1.0));
         }
     }
 
@@ -426,6 +440,6 @@ pub fn repeats(policy: super::choice::RecomputePolicy, tag: Recompute) -> bool {
     match policy {
         None => false,
         Selective => tag == Recompute::Selective,
-        Full => true,
+        Full => tag != Recompute::Never,
     }
 }

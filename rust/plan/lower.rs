@@ -302,7 +302,7 @@ impl<'a> Lowering<'a> {
                 .map(|s| self.saved_bytes(operator, s))
                 .sum();
             sum.kept += Bytes::new(bytes);
-            if operator.recompute == Recompute::Full {
+            if operator.recompute != Recompute::Selective {
                 sum.kept_selective += Bytes::new(bytes);
             }
             sum.transient = sum.transient.max(self.transient(operator));

@@ -73,6 +73,8 @@ pub enum Recompute {
     Full,
     /// Selective recomputation too: the attention core of Korthikanti et al. 2022, section 5.
     Selective,
+    /// None: nothing that the backward pass reads comes after it, and the software stops there.
+    Never,
 }
 
 /// In which number format a kept tensor is stored.

@@ -53,6 +53,23 @@ pub struct Software {
     pub gather_rank_time: Seconds,
     /// True where the host waits for each kernel before it issues the next one.
     pub blocking: bool,
+    /// Backward passes over queries, keys and values by which their gradients become one tensor, where
+    /// one product made all three and another program's fused attention takes them apart.
+    pub joined: f64,
+    /// Bytes that a device moves per gathered weight beside a ZeRO-3 gather, which delivers one flat
+    /// piece of each rank: 0 where weights are views of what the collective writes.
+    pub gather_copy: f64,
+    /// Bytes that a device moves per gradient before ZeRO stages 2 and 3 reduce it: gradients are put
+    /// side by side, cast and divided.
+    pub reduce_copy: f64,
+    /// Bytes that clipping and update of Adam move per trained element; absent: those of the separate
+    /// kernels of Megatron-LM (`memory::optimizer_traffic`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<f64>,
+    /// Full recomputation of a layer ends with the last tensor that its backward pass reads, so what
+    /// follows is not run again: the last product of a feed-forward part and the addition behind it
+    /// (PyTorch 2.1 on, `torch/utils/checkpoint.py`, early stop of the non-reentrant kind).
+    pub stops_early: bool,
     /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
 }
@@ -75,6 +92,11 @@ impl Default for Software {
             gathers_again: false,
             gather_rank_time: Seconds::ZERO,
             blocking: false,
+            joined: 0.0,
+            gather_copy: 0.0,
+            reduce_copy: 0.0,
+            update: None,
+            stops_early: false,
             host_time: Seconds::ZERO,
         }
     }
@@ -98,6 +120,15 @@ impl Software {
             for value in pair {
                 within(field, value, 0.0, MOST)?;
             }
+        }
+        let bytes = [
+            ("joined", self.joined),
+            ("gather_copy", self.gather_copy),
+            ("reduce_copy", self.reduce_copy),
+            ("update", self.update.unwrap_or(0.0)),
+        ];
+        for (field, value) in bytes {
+            within(field, value, 0.0, MOST)?;
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
         within("accumulation", self.accumulation, 0.0, MOST)?;

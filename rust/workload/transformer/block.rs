@@ -58,12 +58,30 @@ impl<'a> BlockBuilder<'a> {
     }
 
     /// The finished block.
-    pub(super) fn finish(self, name: impl Into<String>, role: BlockRole) -> Block {
+    pub(super) fn finish(mut self, name: impl Into<String>, role: BlockRole) -> Block {
+        if self.training.software.stops_early && role == BlockRole::Layer {
+            self.spare_the_end();
+        }
         Block {
             name: name.into(),
             role,
             operators: self.operators,
             backward: self.backward,
+        }
+    }
+
+    /// Leaves out of recomputation what comes after the last kept tensor. An operator that keeps its
+    /// input has done so before its kernel runs, so it is spared too; one that keeps what it makes
+    /// (masks, statistics) is not.
+    fn spare_the_end(&mut self) {
+        let makes = |saved: &Saved| matches!(saved.stored, SavedAs::Mask | SavedAs::Fp32);
+        let keeps = |operator: &Operator| !operator.saved.is_empty();
+        let Some(last) = self.operators.iter().rposition(keeps) else {
+            return;
+        };
+        let runs = self.operators[last].saved.iter().any(makes);
+        for operator in &mut self.operators[last + usize::from(runs)..] {
+            operator.recompute = Recompute::Never;
         }
     }
 
