@@ -113,6 +113,66 @@ fn gathers_by_tensor_are_never_shorter_than_flat_ones() {
     assert!(cut > flat, "{cut} after {flat}");
 }
 
+/// Hardware FLOPs and peak memory of a job under a policy.
+fn repeated(text: &str, software: &str, recompute: RecomputePolicy) -> [f64; 2] {
+    let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+    let job = jobs::job(text, &cluster(1), &training);
+    let plan = Plan {
+        recompute,
+        ..plan()
+    };
+    let estimate = jobs::priced(&job, &plan);
+    [estimate.hardware_flops_per_step, estimate.peak_memory_bytes]
+}
+
+#[test]
+fn a_program_that_drops_what_no_gradient_reads_repeats_all_but_the_last_product() {
+    let llama = jobs::llama(4, 1024, 4);
+    let compiled = r#"{"repeat_unread": false}"#;
+    let down = 4.0 * 2.0 * (8.0 * 2048.0) * 1024.0 * 3072.0;
+    let whole = repeated(&llama, "{}", RecomputePolicy::Full);
+    let part = repeated(&llama, compiled, RecomputePolicy::Full);
+    assert!(((whole[0] - part[0]) / down - 1.0).abs() < 1e-9);
+    assert_eq!(whole[1], part[1]);
+    for other in [RecomputePolicy::None, RecomputePolicy::Selective] {
+        let whole = repeated(&llama, "{}", other);
+        assert_eq!(whole, repeated(&llama, compiled, other));
+    }
+}
+
+#[test]
+fn keeping_narrow_products_alone_repeats_the_wide_ones_and_keeps_less() {
+    let llama = jobs::llama(4, 1024, 4);
+    let narrow = r#"{"repeat_unread": false, "selective_feed_forward": true}"#;
+    let wide = 4.0 * 2.0 * (8.0 * 2048.0) * 1024.0 * 2.0 * 3072.0;
+    let core = repeated(&llama, "{}", RecomputePolicy::Selective);
+    let more = repeated(&llama, narrow, RecomputePolicy::Selective);
+    assert!(((more[0] - core[0]) / wide - 1.0).abs() < 1e-9);
+    assert!(more[1] < core[1]);
+    let full = repeated(&llama, narrow, RecomputePolicy::Full);
+    assert!(full[0] > more[0] && full[1] < more[1]);
+    let none = RecomputePolicy::None;
+    assert_eq!(repeated(&llama, narrow, none), repeated(&llama, "{}", none));
+}
+
+#[test]
+fn tokens_moved_by_products_cost_two_products_forward_and_three_backward() {
+    let mixture =
+        jobs::mixture(3, 1024).replace(r#""top_k": 2"#, r#""top_k": 2, "capacity_factor": 1.0"#);
+    let products = r#"{"dispatch_products": true, "repeat_unread": false}"#;
+    let none = RecomputePolicy::None;
+    // two sparse layers, slots for two copies of each of a sequence's tokens
+    let one = 2.0 * 2.0 * (8.0 * 2048.0) * (2.0 * 2048.0) * 1024.0;
+    let sorted = repeated(&mixture, "{}", none)[0];
+    let moved = repeated(&mixture, products, none)[0];
+    assert!(((moved - sorted) / one - 5.0).abs() < 1e-9);
+    // of the two forward products the one that brings tokens to experts runs again
+    let full = RecomputePolicy::Full;
+    let compiled = repeated(&mixture, r#"{"repeat_unread": false}"#, full)[0];
+    let again = repeated(&mixture, products, full)[0];
+    assert!(((again - compiled) / one - 6.0).abs() < 1e-9);
+}
+
 #[test]
 fn figures_that_no_program_has_are_refused_by_name() {
     for (field, value) in [

@@ -7,7 +7,7 @@ use crate::plan::{
     Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
     lower_slice, repeats,
 };
-use crate::workload::{BlockRole, Graph, OperatorClass, Recompute, Training};
+use crate::workload::{BlockRole, Graph, OperatorClass, Training};
 
 /// Operator classes of a breakdown, and last what the device waits for launches.
 pub const CLASSES: usize = 10;
@@ -93,10 +93,12 @@ impl BlockFactor {
                     factor.flops[slot] += flops;
                 }
             }
-            if again == Recompute::Selective {
+            if again.by_selective() {
                 price(&program.forward, index, pricer, &mut factor.selective);
             }
-            price(&program.forward, index, pricer, &mut factor.full);
+            if again.by_full() {
+                price(&program.forward, index, pricer, &mut factor.full);
+            }
         }
         for (index, task) in program.backward.iter().enumerate() {
             let (hidden, compute) = (factor.backward.hidden, factor.backward.compute);
@@ -128,13 +130,14 @@ impl BlockFactor {
             let counted = tasks.iter().filter(|task| counts(task));
             counted.map(launches).sum::<f64>() * launch
         };
-        let selective = |task: &Task| task.recompute() == Recompute::Selective;
+        let selective = |task: &Task| task.recompute().by_selective();
+        let full = |task: &Task| task.recompute().by_full();
         let (forward, backward) = (&program.forward, &program.backward);
         for (lines, host) in [
             (&mut self.forward, kernels(forward, |_| true)),
             (&mut self.backward, kernels(backward, |_| true)),
             (&mut self.selective, kernels(forward, selective)),
-            (&mut self.full, kernels(forward, |_| true)),
+            (&mut self.full, kernels(forward, full)),
         ] {
             let device = lines.total();
             if device > 0.0 {

@@ -1,7 +1,7 @@
 //! How much matrix arithmetic one sequence takes in the forward pass, whatever the plan.
 
 use super::graph::{BlockRole, Graph};
-use super::operator::{Operator, OperatorKind, Recompute};
+use super::operator::{Operator, OperatorKind};
 use crate::units::Flops;
 
 /// Forward matrix arithmetic of one sequence.
@@ -48,7 +48,7 @@ impl Graph {
                     _ => &mut sum.head,
                 };
                 *slot += flops;
-                if operator.recompute == Recompute::Selective {
+                if operator.recompute.by_selective() {
                     sum.selective += flops;
                 }
             }

@@ -41,6 +41,15 @@ pub struct Software {
     pub loss: [f64; 2],
     /// Collectives into which ZeRO-3 cuts the gather of one layer's weights: 1 where they are flat.
     pub gathers_per_layer: f64,
+    /// Recomputation repeats products whose output no gradient reads, too: those at the end of a layer.
+    /// A compiler drops them, and so does a checkpoint that stops once it has what it needs.
+    pub repeat_unread: bool,
+    /// Selective recomputation repeats the feed-forward half besides the attention core, so that the
+    /// narrow products alone stay.
+    pub selective_feed_forward: bool,
+    /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
+    /// every expert then computes all slots of its capacity factor.
+    pub dispatch_products: bool,
     /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
 }
@@ -58,6 +67,9 @@ impl Default for Software {
             addition: [0.0, 0.0],
             loss: [38.0, 14.0],
             gathers_per_layer: 1.0,
+            repeat_unread: true,
+            selective_feed_forward: false,
+            dispatch_products: false,
             host_time: Seconds::ZERO,
         }
     }

@@ -111,6 +111,20 @@ impl<'a> BlockBuilder<'a> {
         self.operators[index].recompute = Recompute::Selective;
     }
 
+    /// Marks operator `index`, whose output only sums read, as one that no recomputation needs, where
+    /// the program sees that; after it a norm would read the sum.
+    pub(super) fn unread(&mut self, index: usize) {
+        if self.training.software.repeat_unread || self.model.post_norms {
+            return;
+        }
+        let operator = &mut self.operators[index];
+        operator.recompute = match operator.recompute {
+            Recompute::Full => Recompute::Unread,
+            Recompute::Selective => Recompute::UnreadSelective,
+            unread => unread,
+        };
+    }
+
     /// A trained vector per entry of `extent`.
     pub(super) fn vector(&self, extent: Extent) -> Weight {
         Weight {
