@@ -13,6 +13,8 @@ pub struct Arithmetic {
     pub attention: Flops,
     /// The part of both that selective recomputation repeats.
     pub selective: Flops,
+    /// The part of both that full recomputation repeats.
+    pub full: Flops,
     /// Vocabulary projection.
     pub head: Flops,
 }
@@ -50,6 +52,9 @@ impl Graph {
                 *slot += flops;
                 if operator.recompute.by_selective() {
                     sum.selective += flops;
+                }
+                if block.role == BlockRole::Layer && operator.recompute.by_full() {
+                    sum.full += flops;
                 }
             }
         }
