@@ -258,6 +258,23 @@ fn backward_attention_has_five_products_for_two() {
     assert!((2.0..3.5).contains(&ratio), "{ratio}");
 }
 
+#[test]
+fn a_head_narrower_than_a_systolic_array_takes_as_long_as_one_that_fills_it() {
+    let mut array = worlds::h100();
+    array.attention.width_step = 256.0;
+    for backward in [false, true] {
+        let time = |width| {
+            attention(64.0, 64.0, 16384.0, width, backward)
+                .cost(&array)
+                .time
+        };
+        let ratio = time(128.0).value() / time(256.0).value();
+        assert!((0.99..=1.0).contains(&ratio), "{ratio}");
+        let own = attention(64.0, 64.0, 16384.0, 256.0, backward).cost(&worlds::h100());
+        assert_eq!(own.time, time(256.0));
+    }
+}
+
 /// Shah et al. 2024 (FlashAttention-3), figure 6: backward on an H100 without a mask, width 128,
 /// 16 k tokens of 16 heads: 501 TFLOP/s at 2 k and 561 at 16 k.
 #[test]

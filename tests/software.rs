@@ -9,7 +9,6 @@ use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
 use scalewright::units::{Dtype, FlopsPerSecond};
-use scalewright::workload::Recompute;
 use worlds::fabrics;
 use worlds::jobs;
 
@@ -162,7 +161,7 @@ fn spared(more: &str) -> Vec<&'static str> {
     let layers = job.graph.blocks.iter();
     let layer = layers.max_by_key(|block| block.operators.len()).unwrap();
     let left = layer.operators.iter();
-    let left = left.filter(|operator| operator.recompute == Recompute::Never);
+    let left = left.filter(|operator| !operator.recompute.by_full());
     left.map(|operator| operator.name).collect()
 }
 
@@ -280,6 +279,72 @@ fn a_copy_of_gradients_lengthens_only_sums_of_their_own() {
     let (plain, copied) = ("{}", r#"{"accumulation": 8.0}"#);
     assert_eq!(step(plain, true), step(copied, true));
     assert!(step(copied, false) > step(plain, false));
+}
+
+/// Hardware FLOPs and peak memory of a job under a policy.
+fn repeated(text: &str, software: &str, recompute: RecomputePolicy) -> [f64; 2] {
+    let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+    let job = jobs::job(text, &cluster(1), &training);
+    let plan = Plan {
+        recompute,
+        ..plan()
+    };
+    let estimate = jobs::priced(&job, &plan);
+    [estimate.hardware_flops_per_step, estimate.peak_memory_bytes]
+}
+
+#[test]
+fn a_program_that_drops_what_no_gradient_reads_repeats_all_but_the_last_product() {
+    let llama = jobs::llama(4, 1024, 4);
+    let compiled = r#"{"repeat_unread": false}"#;
+    let down = 4.0 * 2.0 * (8.0 * 2048.0) * 1024.0 * 3072.0;
+    let whole = repeated(&llama, "{}", RecomputePolicy::Full);
+    let part = repeated(&llama, compiled, RecomputePolicy::Full);
+    assert!(((whole[0] - part[0]) / down - 1.0).abs() < 1e-9);
+    assert_eq!(whole[1], part[1]);
+    for other in [RecomputePolicy::None, RecomputePolicy::Selective] {
+        let whole = repeated(&llama, "{}", other);
+        assert_eq!(whole, repeated(&llama, compiled, other));
+    }
+}
+
+#[test]
+fn keeping_narrow_products_alone_repeats_the_wide_ones_and_keeps_less() {
+    let llama = jobs::llama(4, 1024, 4);
+    let narrow = r#"{"repeat_unread": false, "selective_feed_forward": true}"#;
+    let wide = 4.0 * 2.0 * (8.0 * 2048.0) * 1024.0 * 2.0 * 3072.0;
+    let core = repeated(&llama, "{}", RecomputePolicy::Selective);
+    let more = repeated(&llama, narrow, RecomputePolicy::Selective);
+    assert!(((more[0] - core[0]) / wide - 1.0).abs() < 1e-9);
+    assert!(more[1] < core[1]);
+    let full = repeated(&llama, narrow, RecomputePolicy::Full);
+    assert!(full[0] > more[0] && full[1] < more[1]);
+    let none = RecomputePolicy::None;
+    assert_eq!(repeated(&llama, narrow, none), repeated(&llama, "{}", none));
+}
+
+/// FLOPs of the products that a rank runs in the forward and backward passes of all blocks.
+fn run(text: &str, software: &str) -> f64 {
+    let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+    let job = jobs::job(text, &cluster(1), &training);
+    let programs = job.graph.order.iter();
+    let programs = programs.map(|&block| lower(&job.graph, block, &job.training, &plan()));
+    let tasks = programs.flat_map(|program| [program.forward, program.backward].concat());
+    tasks
+        .filter_map(|task| task.kernel())
+        .map(|kernel| kernel.cost(&job.cluster.device).flops.value())
+        .sum()
+}
+
+#[test]
+fn tokens_moved_by_products_cost_two_products_forward_and_three_backward() {
+    let capacity = r#""top_k": 2, "capacity_factor": 1.0"#;
+    let mixture = jobs::mixture(3, 1024).replace(r#""top_k": 2"#, capacity);
+    // two sparse layers, two sequences, as many slots as copies of their tokens
+    let one = 2.0 * 2.0 * 2.0 * 2048.0 * (2.0 * 2048.0) * 1024.0;
+    let sorted = run(&mixture, "{}");
+    let moved = run(&mixture, r#"{"dispatch_products": true}"#);
+    assert!(((moved - sorted) / one - 5.0).abs() < 1e-9);
 }
 
 #[test]

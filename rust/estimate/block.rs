@@ -7,7 +7,7 @@ use crate::plan::{
     Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
     lower_slice, repeats,
 };
-use crate::workload::{BlockRole, Graph, OperatorClass, Recompute, Software, Training};
+use crate::workload::{BlockRole, Graph, OperatorClass, Software, Training};
 
 /// Operator classes of a breakdown, and last what the device waits for launches.
 pub const CLASSES: usize = 10;
@@ -93,10 +93,10 @@ impl BlockFactor {
                     factor.flops[slot] += flops;
                 }
             }
-            if again == Recompute::Selective {
+            if again.by_selective() {
                 price(&program.forward, index, pricer, &mut factor.selective);
             }
-            if repeats(RecomputePolicy::Full, again) {
+            if again.by_full() {
                 price(&program.forward, index, pricer, &mut factor.full);
             }
         }
@@ -132,8 +132,8 @@ impl BlockFactor {
             let counted = tasks.iter().filter(|task| counts(task));
             counted.map(launches).sum::<f64>() * launch
         };
-        let selective = |task: &Task| task.recompute() == Recompute::Selective;
-        let full = |task: &Task| repeats(RecomputePolicy::Full, task.recompute());
+        let selective = |task: &Task| task.recompute().by_selective();
+        let full = |task: &Task| task.recompute().by_full();
         let (forward, backward) = (&program.forward, &program.backward);
         for (lines, host) in [
             (&mut self.forward, kernels(forward, |_| true)),

@@ -205,7 +205,7 @@ fn repeated(forward: &Arithmetic, policy: RecomputePolicy) -> f64 {
     match policy {
         RecomputePolicy::None => 0.0,
         RecomputePolicy::Selective => forward.selective.value(),
-        RecomputePolicy::Full => (forward.layers + forward.attention).value(),
+        RecomputePolicy::Full => forward.full.value(),
     }
 }
 

@@ -93,6 +93,8 @@ pub struct AttentionModel {
     pub tail: f64,
     /// What products of heads wider than 192 take, over what their flops say.
     pub wide: f64,
+    /// Multiple to which head widths are padded: the side of a systolic array, elements.
+    pub width_step: f64,
 }
 
 impl Default for AttentionModel {
@@ -104,6 +106,7 @@ impl Default for AttentionModel {
             key_overhead: 64.0,
             tail: 0.5,
             wide: 1.0,
+            width_step: 1.0,
         }
     }
 }
@@ -262,7 +265,8 @@ impl AttentionModel {
         not_negative(&at("score_overhead"), self.score_overhead)?;
         not_negative(&at("key_overhead"), self.key_overhead)?;
         not_negative(&at("tail"), self.tail)?;
-        positive(&at("wide"), self.wide)
+        positive(&at("wide"), self.wide)?;
+        positive(&at("width_step"), self.width_step)
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Pass {
 /// time    = sqrt((p t_engine)^2 + t_memory^2) + t_launch
 /// t_engine = max(blocks t_block(v) / units + c t_block(longest), t_block(longest))
 /// t_block(v) = b (v + k0) t_pair units + t_extra,   v = visible + min(b / 2, keys - visible)
-/// t_pair  = (2 (a dq + b dv) w / P + 4 x / P16) / e
+/// t_pair  = (2 (a ceil(dq / g) + b ceil(dv / g)) g w / P + 4 x / P16) / e
 /// ```
 ///
 /// p: slowdown of the `pace`; b: queries of a block, 128; blocks: heads times
@@ -54,7 +54,7 @@ pub(super) struct Pass {
 /// diagonal that it masks; k0: `key_overhead`, keys; dq, dv: widths; a, b: products per pair, 1 and 1
 /// forward, 3 and 2 backward (scores again and four gradients: 2.5 times the forward flops); P: peak of
 /// the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential of one score in equivalents of
-/// head width; e: forward or backward efficiency; w: `wide` for heads wider than 192, else 1; c: `tail`;
+/// head width; g: `width_step`; e: forward or backward efficiency; w: `wide` for heads wider than 192, else 1; c: `tail`;
 /// `t_extra`: what inference pays in special cases, s. The longest block is the last query block of a
 /// causal mask, which sees twice the average. Sources: Dao 2023 (FlashAttention-2) sections 3.1 and 3.2;
 /// Shah et al. 2024 (FlashAttention-3) section 3.1 on the cost of exponentials. Forward constants are
@@ -99,7 +99,9 @@ impl Pass {
             1.0
         };
         let (score, value) = self.products();
-        let flops = 2.0 * (score * self.query_dim + value * self.value_dim) * wide;
+        let padded = |width: f64| (width / model.width_step).ceil() * model.width_step;
+        let widths = score * padded(self.query_dim) + value * padded(self.value_dim);
+        let flops = 2.0 * widths * wide;
         let products = flops / device.engine_peak(self.dtype).value();
         let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
         let pair = (products + exponentials) / efficiency;

@@ -416,12 +416,43 @@ impl Lowering<'_> {
         [forward, backward]
     }
 
+    /// Moves tokens to the slots of experts and back by products with a mask of tokens by slots, one
+    /// per sequence (`BSM,BSEC->EBCM` and `EBCM,BSEC->BSM` of Lepikhin et al. 2020, `GShard`, algorithm 2):
+    /// `2 s c h` flops, s tokens, c slots of all experts, h columns. On the way there the mask is a
+    /// constant, on the way back it holds the router's weights and has a gradient.
+    fn route_by_products(&mut self, operator: &Operator, slots: f64, columns: f64, forward: bool) {
+        let back = matches!(operator.kind, OperatorKind::Route { back: true, .. });
+        let batch = self.batch;
+        let (tokens, slots) = (self.tokens_of(operator) / batch, slots / batch);
+        let [rows, depth] = if back {
+            [tokens, slots]
+        } else {
+            [slots, tokens]
+        };
+        let product = |m, n, k| self.matrix(self.activation, [batch, m, n, k]);
+        let moved = product(rows, columns, depth);
+        let gradient = product(depth, columns, rows);
+        let of_mask = product(tokens, slots, columns);
+        if forward {
+            self.compute(true, operator, moved);
+        } else {
+            self.compute(false, operator, gradient);
+            if back {
+                self.compute(false, operator, of_mask);
+            }
+        }
+    }
+
     /// Sorts tokens by expert and sends them there (or brings them back).
     fn route(&mut self, operator: &Operator, width: &Extent, routed: &Routed, forward: bool) {
         let columns = width.columns();
         let copies = self.routed_tokens(operator, routed);
         let bytes = copies * columns * self.activation.bytes();
-        self.compute(forward, operator, memory(2.0 * bytes, 2.0));
+        if self.training.software.dispatch_products {
+            self.route_by_products(operator, copies, columns, forward);
+        } else {
+            self.compute(forward, operator, memory(2.0 * bytes, 2.0));
+        }
         let wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
         self.communicate(forward, operator, wire);
     }
@@ -439,7 +470,7 @@ pub fn repeats(policy: super::choice::RecomputePolicy, tag: Recompute) -> bool {
     use super::choice::RecomputePolicy::{Full, None, Selective};
     match policy {
         None => false,
-        Selective => tag == Recompute::Selective,
-        Full => tag != Recompute::Never,
+        Selective => tag.by_selective(),
+        Full => tag.by_full(),
     }
 }

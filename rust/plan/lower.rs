@@ -10,7 +10,7 @@ use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{
-    Block, BlockRole, Graph, Operator, OperatorKind, Recompute, Region, Routed, SavedAs, Training,
+    Block, BlockRole, Graph, Operator, OperatorKind, Region, Routed, SavedAs, Training,
 };
 
 /// Lowers every operator of a graph's block to what the fullest rank runs for one micro-batch.
@@ -302,7 +302,7 @@ impl<'a> Lowering<'a> {
                 .map(|s| self.saved_bytes(operator, s))
                 .sum();
             sum.kept += Bytes::new(bytes);
-            if operator.recompute != Recompute::Selective {
+            if operator.recompute.kept_by_selective() {
                 sum.kept_selective += Bytes::new(bytes);
             }
             sum.transient = sum.transient.max(self.transient(operator));

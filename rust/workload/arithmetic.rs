@@ -1,7 +1,7 @@
 //! How much matrix arithmetic one sequence takes in the forward pass, whatever the plan.
 
 use super::graph::{BlockRole, Graph};
-use super::operator::{Operator, OperatorKind, Recompute};
+use super::operator::{Operator, OperatorKind};
 use crate::units::Flops;
 
 /// Forward matrix arithmetic of one sequence.
@@ -13,6 +13,8 @@ pub struct Arithmetic {
     pub attention: Flops,
     /// The part of both that selective recomputation repeats.
     pub selective: Flops,
+    /// The part of both that full recomputation repeats.
+    pub full: Flops,
     /// Vocabulary projection.
     pub head: Flops,
 }
@@ -48,8 +50,11 @@ impl Graph {
                     _ => &mut sum.head,
                 };
                 *slot += flops;
-                if operator.recompute == Recompute::Selective {
+                if operator.recompute.by_selective() {
                     sum.selective += flops;
+                }
+                if block.role == BlockRole::Layer && operator.recompute.by_full() {
+                    sum.full += flops;
                 }
             }
         }

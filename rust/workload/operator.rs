@@ -66,15 +66,44 @@ impl Weight {
     }
 }
 
-/// Which recomputation policies run an operator's forward a second time.
+/// Which recomputation policies run an operator's forward a second time, and which keep its tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recompute {
     /// Only full recomputation of the block.
     Full,
-    /// Selective recomputation too: the attention core of Korthikanti et al. 2022, section 5.
+    /// Selective recomputation too, which keeps none of its tensors: the attention core of
+    /// Korthikanti et al. 2022, section 5.
     Selective,
-    /// None: nothing that the backward pass reads comes after it, and the software stops there.
-    Never,
+    /// No policy: no gradient reads its output, and the program knows it.
+    Unread,
+    /// No policy, for the same reason; what it reads comes back in selective recomputation.
+    UnreadSelective,
+}
+
+impl Recompute {
+    /// True where full recomputation runs the operator again.
+    pub const fn by_full(self) -> bool {
+        matches!(self, Self::Full | Self::Selective)
+    }
+
+    /// True where selective recomputation runs it again.
+    pub const fn by_selective(self) -> bool {
+        matches!(self, Self::Selective)
+    }
+
+    /// The same where nobody runs the operator again, because nothing reads what it makes.
+    #[must_use]
+    pub const fn unread(self) -> Self {
+        match self {
+            Self::Full | Self::Unread => Self::Unread,
+            Self::Selective | Self::UnreadSelective => Self::UnreadSelective,
+        }
+    }
+
+    /// True where its tensors stay under selective recomputation.
+    pub const fn kept_by_selective(self) -> bool {
+        matches!(self, Self::Full | Self::Unread)
+    }
 }
 
 /// In which number format a kept tensor is stored.

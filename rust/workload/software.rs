@@ -70,6 +70,15 @@ pub struct Software {
     /// follows is not run again: the last product of a feed-forward part and the addition behind it
     /// (PyTorch 2.1 on, `torch/utils/checkpoint.py`, early stop of the non-reentrant kind).
     pub stops_early: bool,
+    /// Recomputation repeats products whose output no gradient reads, too: those at the end of a layer.
+    /// A compiler drops them, and so does a checkpoint that stops once it has what it needs.
+    pub repeat_unread: bool,
+    /// Selective recomputation repeats the feed-forward half besides the attention core, so that the
+    /// narrow products alone stay.
+    pub selective_feed_forward: bool,
+    /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
+    /// every expert then computes all slots of its capacity factor.
+    pub dispatch_products: bool,
     /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
 }
@@ -97,6 +106,9 @@ impl Default for Software {
             reduce_copy: 0.0,
             update: None,
             stops_early: false,
+            repeat_unread: true,
+            selective_feed_forward: false,
+            dispatch_products: false,
             host_time: Seconds::ZERO,
         }
     }

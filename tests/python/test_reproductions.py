@@ -326,3 +326,28 @@ def test_maxtext_runs_are_set_as_their_scripts_say():
     assert small
     assert {row["plan"]["micro_batch"] for row in small} == {6}
     assert {row["plan"]["recompute"] for row in small} == {"full"}
+
+
+def test_runs_on_tpu_v6e_are_set_as_the_tokens_of_their_logs_say():
+    rows = reproductions.run("*MaxText*Optimized*")["rows"]
+    trillium = [row for row in rows if row["device"] == "tpu-v6e"]
+    lengths = {"Llama 3.1 8B": 8192, "Llama 3.1 70B": 8192}
+    # total_weights in the logs of the recipes: tokens a step
+    logs = {"Llama 2 70B": 2_097_152, "Llama 3.1 8B": 8_388_608, "Llama 3.1 70B": 10_485_760}
+    logs["Mixtral 8x7B"] = 12_582_912
+    for row in trillium:
+        tokens = row["plan"]["micro_batch"] * 256 * lengths.get(row["model"], 4096)
+        assert tokens == logs.get(row["model"], tokens)
+        assert row["plan"]["offload_activations"] == 100
+    assert set(logs) <= {row["model"] for row in trillium}
+
+
+def test_a_column_of_capacity_drops_tokens(tmp_path):
+    header = [*HEADER, "capacity_factor"]
+    changes = {"model": "Mixtral 8x7B", "vocab": "", "dtype": "bf16", "tp": "1", "dp": "8"}
+    row = FIXED | changes | {"global_batch": "8", "micro_batch": "1", "ep": "1"}
+    rows = [row, row | {"capacity_factor": "0.5"}, row | {"capacity_factor": "half"}]
+    whole, half, wrong = reproductions.run(rows_path=written(tmp_path, rows, header))["rows"]
+    assert half["step_time_s"] < whole["step_time_s"]
+    assert wrong["status"] == "skipped"
+    assert "capacity_factor" in wrong["reason"]

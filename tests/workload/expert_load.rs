@@ -27,9 +27,25 @@ fn capacity_drops_what_exceeds_it() {
         "experts": {"experts": 4, "top_k": 1, "expert_ffn": 48, "capacity_factor": 1.25,
             "expert_load": {"histogram": {"weights": [4, 2, 1, 1]}}}}),
     );
-    let routed = model.experts.unwrap().routed();
+    let routed = model.experts.unwrap().routed(false);
     close(routed.imbalance, 1.25);
     close(routed.most_loaded(4), 1.25);
     // loads 1.25, 1, 0.5, 0.5 after dropping
     close(routed.most_loaded(1), 3.25 / 4.0);
+}
+
+#[test]
+fn slots_of_a_fixed_capacity_are_computed_whether_tokens_fill_them_or_not() {
+    let mut experts = recent(
+        &json!({"layers": 1, "hidden": 64, "heads": 4, "ffn": 0, "vocab": 100,
+        "experts": {"experts": 4, "top_k": 1, "expert_ffn": 48, "capacity_factor": 1.25}}),
+    )
+    .experts
+    .unwrap();
+    for ranks in [1, 2, 4] {
+        close(experts.routed(true).most_loaded(ranks), 1.25);
+        close(experts.routed(false).most_loaded(ranks), 1.0);
+    }
+    experts.capacity_factor = None;
+    close(experts.routed(true).imbalance, 1.0);
 }

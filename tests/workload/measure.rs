@@ -1,6 +1,6 @@
 //! How are kept bytes and weights of a graph summed, apart from the engine?
 
-use scalewright::workload::{Block, Extent, Graph, Operator, Recompute, Region, Saved, SavedAs};
+use scalewright::workload::{Block, Extent, Graph, Operator, Region, Saved, SavedAs};
 
 /// Bytes per position of one tensor, its tokens counted for a 16-bit job.
 pub(crate) fn bytes(saved: &Saved) -> f64 {
@@ -16,7 +16,7 @@ pub(crate) fn bytes(saved: &Saved) -> f64 {
 pub(crate) fn kept(block: &Block, selective: bool) -> (f64, f64) {
     let mut sum = (0.0, 0.0);
     for operator in &block.operators {
-        if selective && operator.recompute == Recompute::Selective {
+        if selective && operator.recompute.by_selective() {
             continue;
         }
         for saved in &operator.saved {

@@ -22,6 +22,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "sequence": ("seq", "sequence", "sequence_length", "seq_length", "seq_len"),
     "vocab": ("vocab", "vocab_size", "vocabulary"),
     "experts": ("moe", "experts"),
+    "capacity_factor": ("capacity_factor", "moe_capacity_factor"),
     "dense_layers": ("dense_layers", "first_dense_layers"),
     "global_batch": ("global_batch", "global_batch_size", "batch", "batch_size", "gbs"),
     "micro_batch": ("micro_batch", "micro_batch_size", "microbatch", "mbs"),

@@ -81,7 +81,7 @@ impl<'a> BlockBuilder<'a> {
         };
         let runs = self.operators[last].saved.iter().any(makes);
         for operator in &mut self.operators[last + usize::from(runs)..] {
-            operator.recompute = Recompute::Never;
+            operator.recompute = operator.recompute.unread();
         }
     }
 
@@ -127,6 +127,16 @@ impl<'a> BlockBuilder<'a> {
     /// Marks operator `index` as the core that selective recomputation repeats.
     pub(super) fn recompute_selectively(&mut self, index: usize) {
         self.operators[index].recompute = Recompute::Selective;
+    }
+
+    /// Marks operator `index`, whose output only sums read, as one that no recomputation needs, where
+    /// the program sees that; after it a norm would read the sum.
+    pub(super) fn unread(&mut self, index: usize) {
+        if self.training.software.repeat_unread || self.model.post_norms {
+            return;
+        }
+        let operator = &mut self.operators[index];
+        operator.recompute = operator.recompute.unread();
     }
 
     /// A trained vector per entry of `extent`.

@@ -29,8 +29,17 @@ impl ExpertLoad {
 }
 
 impl MixtureOfExperts {
-    /// How this layer's tokens meet its experts.
-    pub fn routed(&self) -> Routed {
+    /// How this layer's tokens meet its experts. Where `padded`, each expert computes as many slots as
+    /// the capacity factor gives it, whether tokens fill them or not.
+    pub fn routed(&self, padded: bool) -> Routed {
+        if let (true, Some(slots)) = (padded, self.capacity_factor) {
+            return Routed {
+                experts: self.experts,
+                top_k: self.top_k,
+                imbalance: slots,
+                loads: (0..self.experts).map(|_| slots).collect(),
+            };
+        }
         routed(
             self.experts,
             self.top_k,

@@ -50,7 +50,7 @@ impl BlockBuilder<'_> {
         });
         let per_token = Extent::wide(part.inner.dim, part.inner.size, copies);
         let activation = self.activation(part.names[1], part.region, up, per_token);
-        self.matmul(&Projection {
+        let down = self.matmul(&Projection {
             name: part.names[2],
             class: part.class,
             region: part.region,
@@ -59,7 +59,13 @@ impl BlockBuilder<'_> {
             parts: vec![(hidden, "down")],
             experts: part.experts,
             bias: self.model.ffn_bias,
-        })
+        });
+        if self.training.software.selective_feed_forward {
+            for repeated in [up, activation, down] {
+                self.recompute_selectively(repeated);
+            }
+        }
+        down
     }
 
     fn input_parts(&self, inner: Extent) -> Vec<Part> {

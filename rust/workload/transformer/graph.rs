@@ -52,7 +52,10 @@ fn layer(model: &Transformer, training: &Training, kind: LayerKind) -> Block {
     }
     if model.parallel_block {
         let end = block.feed_forward_half(norm, kind);
-        block.add(end, 2.0);
+        let sum = block.add(end, 2.0);
+        for last in [out, end, sum] {
+            block.unread(last);
+        }
         return block.finish(kind.name(), BlockRole::Layer);
     }
     let mut stream = block.add(out, 1.0);
@@ -63,7 +66,10 @@ fn layer(model: &Transformer, training: &Training, kind: LayerKind) -> Block {
     }
     let norm = block.stream_norm("feed_forward_norm", Some(stream));
     let end = block.feed_forward_half(norm, kind);
-    block.add(end, 1.0);
+    let sum = block.add(end, 1.0);
+    for last in [end, sum] {
+        block.unread(last);
+    }
     block.finish(kind.name(), BlockRole::Layer)
 }
 

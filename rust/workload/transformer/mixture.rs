@@ -11,7 +11,7 @@ impl BlockBuilder<'_> {
     /// Widths inside `Region::Experts` are per token before routing: `times` counts its `top_k`
     /// copies. The imbalance is not in them.
     pub(super) fn mixture(&mut self, input: usize, mixture: &MixtureOfExperts) -> usize {
-        let routed = mixture.routed();
+        let routed = mixture.routed(self.training.software.dispatch_products);
         self.router(input, mixture);
         let dispatch = self.route("dispatch", input, &routed, false);
         let down = self.feed_forward(
@@ -25,12 +25,18 @@ impl BlockBuilder<'_> {
             },
         );
         let combine = self.route("combine", down, &routed, true);
+        if self.training.software.selective_feed_forward {
+            for repeated in [dispatch, combine] {
+                self.recompute_selectively(repeated);
+            }
+        }
         // the router's gradient needs what each expert returned
         let returned = Extent::wide(Dim::Hidden, self.model.hidden, routed.top_k as f64);
         self.save(combine, returned, Region::Residual, SavedAs::Activation);
         if mixture.shared_ffn == 0 {
             return combine;
         }
+        self.unread(combine);
         self.shared_experts(input, mixture)
     }
 
@@ -73,6 +79,8 @@ impl BlockBuilder<'_> {
         );
         if mixture.shared_gate {
             self.shared_gate(input);
+        } else {
+            self.unread(down);
         }
         let hidden = self.hidden();
         let kind = OperatorKind::Elementwise {
