@@ -135,9 +135,15 @@ impl Transformer {
             let encoder = layer.own + per_position * memory;
             products += as_f64(self.encoder_layers) * encoder * memory / own;
         }
+        let [hidden, modules] = [self.hidden, self.prediction_layers].map(as_f64);
+        if let Some(last) = self.layers.checked_sub(1) {
+            let positions = self.seen(self.attention_kind(last), own, causal);
+            let layer = self.layer_products(self.is_sparse(last), false).own;
+            products += modules * (layer + per_position * positions + 2.0 * hidden * hidden);
+        }
         Forward {
             layers: 2.0 * products,
-            head: 2.0 * as_f64(self.hidden) * as_f64(self.table_rows()),
+            head: 2.0 * (1.0 + modules) * hidden * as_f64(self.table_rows()),
         }
     }
 

@@ -48,6 +48,8 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         dense = row.count("dense_layers")
         if dense is not None and model.get("experts") is not None:
             model["experts"] = {**model["experts"], "first_dense_layers": dense}
+        if (modules := row.count("prediction_layers")) is not None:
+            model["prediction_layers"] = modules
         # the run had as many positions as its sequences are long
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length
