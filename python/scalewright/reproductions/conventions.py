@@ -50,16 +50,18 @@ def conventions_of(row: Row) -> Conventions:
             columns: dict[str, str] = dict(entry.get("columns", {}))
             space: dict[str, list[Any]] = dict(entry["space"])
             software: str | None = entry.get("software")
+            training: dict[str, Any] = dict(entry["training"])
             for run in entry.get("runs", ()):
                 if all(matches(row.text(cell), [text]) for cell, text in run["where"].items()):
                     columns |= run.get("columns", {})
                     space |= run.get("space", {})
                     software = run.get("software", software)
+                    training |= run.get("training", {})
             return Conventions(
                 known=True,
                 flops=flops,
                 recomputed=entry.get("recomputed", "as_run"),
-                training=entry["training"],
+                training=training,
                 space=space,
                 columns=columns,
                 software=software,
