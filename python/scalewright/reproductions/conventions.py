@@ -56,6 +56,7 @@ def conventions_of(row: Row) -> Conventions:
                     columns |= run.get("columns", {})
                     space |= run.get("space", {})
                     software = run.get("software", software)
+                    flops = run.get("flops", flops)
                     training |= run.get("training", {})
             return Conventions(
                 known=True,
