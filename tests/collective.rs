@@ -350,3 +350,31 @@ fn level_by_level_takes_fewer_steps_and_spares_the_network() {
     let full = 7.0 / 8.0 * (1.0 / 240e9 + 1.0 / 8.0 / 20e9);
     assert!(form.per_byte >= full && form.per_byte < 1.2 * full);
 }
+
+#[test]
+fn tokens_sent_once_cross_as_often_as_they_reach_other_units() {
+    let cluster = nodes_of_eight(32);
+    let group = cluster.group(1, 32);
+    let per_byte = |forms: &Forms| forms.best(Bytes::new(1e9)).unwrap().0.per_byte;
+    let each = per_byte(&Forms::new(Collective::AllToAll, &group, &cluster));
+    assert_eq!(
+        Forms::copied(1, &group, &cluster)
+            .time(Bytes::new(1e9))
+            .value()
+            .to_bits(),
+        Forms::new(Collective::AllToAll, &group, &cluster)
+            .time(Bytes::new(1e9))
+            .value()
+            .to_bits()
+    );
+    let mut before = each;
+    for copies in [2_u16, 4, 8, 16] {
+        let once = per_byte(&Forms::copied(copies, &group, &cluster));
+        // four nodes, of which copies at random reach so many
+        let k = f64::from(copies);
+        let joined = 4.0 * (1.0 - 0.75_f64.powf(k)) / k;
+        assert!(once < before, "{copies}: {once} after {before}");
+        assert!(once >= 0.99 * joined * each && once < 1.3 * joined * each + 0.1 * each);
+        before = once;
+    }
+}

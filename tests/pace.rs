@@ -41,6 +41,7 @@ fn product(m: f64, n: f64, k: f64) -> Kernel {
         k,
         dtype: Dtype::Bf16,
         output_bytes: 2.0,
+        transposed: false,
     }
 }
 

@@ -100,6 +100,57 @@ fn a_host_that_keeps_up_costs_nothing() {
     assert_eq!(quick, seconds(&job("{}", 1), &plan()));
 }
 
+/// Bytes of the passes over memory in a layer's two passes of a mixture, of which experts take biases.
+fn moved(software: &str, precision: &str, plan: &Plan) -> f64 {
+    let mut model: serde_json::Value = serde_json::from_str(&jobs::mixture(4, 1024)).unwrap();
+    model["ffn_bias"] = true.into();
+    let more = format!(r#", "precision": "{precision}", "software": {software}"#);
+    let training = jobs::training(64, 2048, &more);
+    let graph = jobs::model(&model.to_string()).graph(&training);
+    let bytes = |task: &Task| match task.kernel() {
+        Some(scalewright::operator_cost::Kernel::Memory { bytes, .. }) => bytes.value(),
+        _ => 0.0,
+    };
+    let block = graph.blocks.len() - 2;
+    let program = lower(&graph, block, &training, plan);
+    let tasks = [program.forward, program.backward].concat();
+    tasks.iter().map(bytes).sum()
+}
+
+#[test]
+fn experts_whose_tokens_are_biased_and_sorted_apart_move_more() {
+    let spread = Plan {
+        data: 2,
+        expert: 2,
+        ..plan()
+    };
+    let fused = moved("{}", "bf16", &spread);
+    let biased = moved(r#"{"expert_bias": [6.0, 6.0]}"#, "bf16", &spread);
+    let sorted = moved(r#"{"sorts_received": true}"#, "bf16", &spread);
+    assert!(
+        biased > fused && sorted > fused,
+        "{biased} {sorted} {fused}"
+    );
+    // alone, a rank has nobody to receive from
+    let alone = moved(r#"{"sorts_received": true}"#, "bf16", &plan());
+    assert_eq!(alone, moved("{}", "bf16", &plan()));
+}
+
+#[test]
+fn weights_cast_once_a_step_spare_every_micro_batch_their_passes() {
+    let once = r#"{"casts_weights_once": true}"#;
+    for precision in ["fp8", "mxfp8", "nvfp4"] {
+        let (spared, each) = (
+            moved(once, precision, &plan()),
+            moved("{}", precision, &plan()),
+        );
+        assert!(spared < each, "{precision}: {spared} of {each}");
+        // activations are cast for every product all the same
+        assert!(spared > moved("{}", "bf16", &plan()), "{precision}");
+    }
+    assert_eq!(moved(once, "bf16", &plan()), moved("{}", "bf16", &plan()));
+}
+
 #[test]
 fn gathers_by_tensor_are_never_shorter_than_flat_ones() {
     let sharded = Plan {

@@ -102,6 +102,29 @@ impl Forms {
         forms
     }
 
+    /// An all-to-all of tokens of which each leaves in so many copies that cross to a unit as one
+    /// (`pairwise::copied`); where the library does not send pairwise, as `new`.
+    pub fn copied(copies: u16, group: &Group, cluster: &Cluster) -> Self {
+        let all = Self::new(Collective::AllToAll, group, cluster);
+        if copies < 2 || all.count == 0 {
+            return all;
+        }
+        let place = Place::new(group, cluster);
+        let mut forms = Self::FREE;
+        for form in all.all() {
+            let route = Route::new(&place, cluster, form.protocol);
+            let pairwise = form.algorithm == Algorithm::Pairwise;
+            let form = if pairwise {
+                super::pairwise::copied(&route, copies)
+            } else {
+                *form
+            };
+            let room = forms.push(form);
+            debug_assert!(room, "no more lines than before");
+        }
+        forms
+    }
+
     /// The forms that `rules` leave.
     ///
     /// Refuses an algorithm that cannot do the collective, rank count or fabric and says what it needs;

@@ -31,6 +31,30 @@ pub(super) fn form(route: &Route) -> Form {
     }
 }
 
+/// As `form`, where each token leaves in `copies` and those for ranks of one unit cross to it as one, to be
+/// copied on inside.
+///
+/// `share_i = s_i u (1 - (1 - 1/u)^k) / k`,  `share_0 = (p-1)/p`
+///
+/// s: share of `form`; u: units of level `i` that the group covers; k: copies, for ranks at random. Source:
+/// DeepSeek-V3, arXiv 2412.19437, section 3.2.2 (over InfiniBand to the GPU of the same place in each node,
+/// from there over NVLink).
+pub(super) fn copied(route: &Route, copies: u16) -> Form {
+    let ranks = route.ranks();
+    let copies = f64::from(copies);
+    let inner = route.pairwise_rate(route.innermost());
+    let mut slowest = (ranks - 1.0) / (ranks * inner);
+    for i in (route.innermost() + 1)..=route.outermost() {
+        let units = f64::from(route.units(i));
+        let joined = units * (1.0 - (1.0 - 1.0 / units).powf(copies)) / copies;
+        slowest = slowest.max(joined * peers(route, i) / (ranks * route.pairwise_rate(i)));
+    }
+    Form {
+        per_byte: slowest + route.own_part() / (ranks * inner),
+        ..form(route)
+    }
+}
+
 /// Peers with which a device exchanges parts over its share of level `i`'s links: on level 0 those inside
 /// a unit, on a network level those beyond one.
 pub(super) fn peers(route: &Route, i: usize) -> f64 {

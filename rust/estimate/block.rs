@@ -216,12 +216,14 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
         collective,
         span,
         bytes,
+        copies,
         ..
     } = &tasks[index]
     else {
         return 0.0;
     };
-    let time = pricer.forms(*collective, *span).time(*bytes).value();
+    let forms = pricer.carried(*collective, *span, *copies);
+    let time = forms.time(*bytes).value();
     let kernels = cover(tasks, index).filter(|task| there(task));
     let under = kernels
         .filter_map(Task::kernel)
@@ -260,9 +262,11 @@ fn price(tasks: &[Task], index: usize, pricer: &mut Pricer, lines: &mut Lines) -
             collective,
             span,
             bytes,
+            copies,
             ..
         } => {
-            let time = pricer.forms(*collective, *span).time(*bytes).value();
+            let forms = pricer.carried(*collective, *span, *copies);
+            let time = forms.time(*bytes).value();
             let exposed = exposed(tasks, index, pricer, |_| true);
             lines.exposed[*purpose as usize] += exposed;
             lines.hidden[*purpose as usize] += time - exposed;

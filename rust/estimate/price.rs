@@ -16,6 +16,7 @@ pub struct Pricer<'a> {
     slowest: f64,
     lasting: BTreeMap<Dtype, Lasting>,
     forms: BTreeMap<(u8, Span), Forms>,
+    copied: BTreeMap<(u16, Span), Forms>,
     sums: BTreeMap<(Collectives, Span), Forms>,
 }
 
@@ -27,6 +28,7 @@ impl<'a> Pricer<'a> {
             slowest: cluster.device.slowest_of(cluster.devices),
             lasting: lasting(&cluster.device),
             forms: BTreeMap::new(),
+            copied: BTreeMap::new(),
             sums: BTreeMap::new(),
         }
     }
@@ -63,6 +65,17 @@ impl<'a> Pricer<'a> {
             .or_insert_with(|| {
                 Forms::new(collective, &cluster.group(span.stride, span.size), cluster)
             })
+    }
+
+    /// Closed forms of a task's collective, of whose bytes so many copies cross to a unit as one.
+    pub fn carried(&mut self, collective: Collective, span: Span, copies: u16) -> Forms {
+        if copies < 2 || collective != Collective::AllToAll {
+            return self.forms(collective, span);
+        }
+        let cluster = self.cluster;
+        let group = || cluster.group(span.stride, span.size);
+        let known = self.copied.entry((copies, span));
+        *known.or_insert_with(|| Forms::copied(copies, &group(), cluster))
     }
 
     /// Closed forms of an all-reduce that runs as a plan has chosen.

@@ -46,9 +46,11 @@ pub(super) fn traffic_line(tasks: &[Task], index: usize, pricer: &mut Pricer) ->
             span,
             bytes,
             under,
+            copies,
             ..
         } => {
-            let time = pricer.forms(*collective, *span).time(*bytes);
+            let forms = pricer.carried(*collective, *span, *copies);
+            let time = forms.time(*bytes);
             let covers = cover(tasks, index).filter_map(Task::kernel);
             let covers = covers.map(|kernel| pricer.kernel(&kernel).time.value());
             let long = duration(Seconds::new(covers.sum()));

@@ -53,6 +53,7 @@ impl Lowering<'_> {
             span,
             bytes,
             under,
+            copies: 1,
         };
         let [columns, rows] = [0, 1].map(|side| transition(from[side], to[side]));
         let columns = columns.map(|collective| (collective, Side::Columns));
@@ -96,6 +97,7 @@ impl Lowering<'_> {
             span,
             bytes: bytes / parts,
             under,
+            copies: 1,
         }
     }
 
@@ -138,6 +140,7 @@ impl Lowering<'_> {
             span: self.mesh.rows,
             bytes,
             under: 0,
+            copies: 1,
         };
         self.communicate(forward, operator, wire);
     }

@@ -195,13 +195,30 @@ impl Lowering<'_> {
         }
     }
 
-    /// Casts operands that are kept in a wider format than the product reads: read wide, write narrow.
+    /// Casts operands that are kept in a wider format than the product reads.
+    ///
+    /// Activations and gradients are read wide and written narrow, twice where a weight gradient sums over
+    /// tokens: the engine wants its operands, or their block scales, along the dim that is summed. A scale
+    /// of a whole tensor (fp8; nvfp4 has one beside those of blocks) takes a reading of its own. Sources:
+    /// Transformer Engine, `current_scaling`, `mxfp8` and `nvfp4` quantizers; NVIDIA 2026 (Megatron-Core for
+    /// mixtures, arXiv 2603.07685), section 7. Weights are read wide and written narrow.
     fn quantize(&mut self, forward: bool, operator: &Operator, tokens: f64, weights: f64) {
         let format = self.format(operator);
-        if format.bytes() < self.activation.bytes() {
-            let bytes = (tokens + weights) * (self.activation.bytes() + format.bytes());
-            self.compute(forward, operator, memory(bytes, 2.0));
+        let (wide, narrow) = (self.activation.bytes(), format.bytes());
+        if narrow >= wide {
+            return;
         }
+        let trains = operator.trained && !self.training.forward_only;
+        let layouts = if trains { 2.0 } else { 1.0 };
+        let scaled = matches!(format, Dtype::Fp8 | Dtype::Nvfp4);
+        let readings = if scaled { 2.0 } else { 1.0 };
+        let cast = tokens * (readings * wide + layouts * narrow);
+        let (weights, launches) = if self.training.software.casts_weights_once {
+            (0.0, readings)
+        } else {
+            (weights * (wide + narrow), readings + 1.0)
+        };
+        self.compute(forward, operator, memory(cast + weights, launches));
     }
 
     /// Adds a micro-batch's weight gradient to the sum where the product does not do so itself:
@@ -401,6 +418,7 @@ impl Lowering<'_> {
             span,
             bytes,
             under,
+            copies: 1,
         }
     }
 
@@ -451,10 +469,24 @@ impl Lowering<'_> {
         if self.training.software.dispatch_products {
             self.route_by_products(operator, copies, columns, forward);
         } else {
+            if self.sorts_received(operator, routed) {
+                self.compute(forward, operator, memory(2.0 * bytes, 1.0));
+            }
             self.compute(forward, operator, memory(2.0 * bytes, 2.0));
         }
-        let wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
+        let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
+        if self.training.software.sends_once {
+            wire.copies = u16::try_from(routed.top_k).unwrap_or(u16::MAX);
+        }
         self.communicate(forward, operator, wire);
+    }
+}
+
+impl Lowering<'_> {
+    /// True where tokens that arrive by rank are sorted by expert.
+    fn sorts_received(&self, operator: &Operator, routed: &Routed) -> bool {
+        let several = self.local_experts(operator, routed) > 1.0;
+        self.training.software.sorts_received && several && self.mesh.expert.size > 1
     }
 }
 

@@ -165,6 +165,7 @@ impl<'a> Lowering<'a> {
             span: wire.span,
             bytes: Bytes::new(wire.bytes),
             under: wire.under,
+            copies: wire.copies,
             recompute: operator.recompute,
         };
         self.lane(forward).push(task);
@@ -342,6 +343,8 @@ pub(super) struct Wire {
     pub(super) bytes: f64,
     /// Kernels behind it that run meanwhile.
     pub(super) under: u32,
+    /// Copies of each token among the bytes that cross to a unit of the fabric together.
+    pub(super) copies: u16,
 }
 
 /// The way of a kept input to the gradient of a weight: what was gathered is kept in parts, so it is

@@ -53,6 +53,8 @@ pub enum Task {
         bytes: Bytes,
         /// So many of the kernels that follow run meanwhile; what comes behind them waits for both.
         under: u32,
+        /// Copies of each token that cross to a unit of the fabric as one; 1: every copy crosses.
+        copies: u16,
         /// Which recomputation policies run it again (forward tasks).
         recompute: Recompute,
     },

@@ -1,6 +1,6 @@
 //! How many FLOPs one token of training counts for, in each convention that papers use.
 
-use super::transformer::{AttentionKind, Family, Transformer};
+use super::transformer::{Activation, AttentionKind, Family, Transformer};
 use crate::units::Flops;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,9 @@ pub enum FlopConvention {
     Model,
     /// The same with attention over visible positions only.
     ModelCausal,
+    /// As that, of a model without windows and gates: what Megatron-Bridge prints of gated experts whose
+    /// activation is not `SiLU` (gpt-oss).
+    ModelUngated,
     /// Layers run forward twice (Narayanan et al. 2021, section 3.1, full recomputation).
     Hardware,
     /// `6 N + 12 L H Q T` (Chowdhery et al. 2022, appendix B).
@@ -78,11 +81,25 @@ impl Transformer {
                 let forward = self.forward_flops(sequence, true);
                 Flops::new(3.0 * (forward.layers + forward.head))
             }
+            FlopConvention::ModelUngated => {
+                let forward = self.ungated().forward_flops(sequence, true);
+                Flops::new(3.0 * (forward.layers + forward.head))
+            }
             FlopConvention::Hardware => {
                 let forward = self.forward_flops(sequence, false);
                 Flops::new(4.0 * forward.layers + 3.0 * forward.head)
             }
             FlopConvention::Palm => Flops::new(self.palm_flops(length)),
+        }
+    }
+
+    /// The same without windows and gates.
+    fn ungated(&self) -> Self {
+        Self {
+            activation: Activation::Gelu,
+            sliding_window: None,
+            attention_pattern: Vec::new(),
+            ..self.clone()
         }
     }
 
@@ -135,9 +152,15 @@ impl Transformer {
             let encoder = layer.own + per_position * memory;
             products += as_f64(self.encoder_layers) * encoder * memory / own;
         }
+        let [hidden, modules] = [self.hidden, self.prediction_layers].map(as_f64);
+        if let Some(last) = self.layers.checked_sub(1) {
+            let positions = self.seen(self.attention_kind(last), own, causal);
+            let layer = self.layer_products(self.is_sparse(last), false).own;
+            products += modules * (layer + per_position * positions + 2.0 * hidden * hidden);
+        }
         Forward {
             layers: 2.0 * products,
-            head: 2.0 * as_f64(self.hidden) * as_f64(self.table_rows()),
+            head: 2.0 * (1.0 + modules) * hidden * as_f64(self.table_rows()),
         }
     }
 

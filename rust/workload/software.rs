@@ -44,6 +44,17 @@ pub struct Software {
     /// exponential (4 + 4), row sum (4), normalisation (4 + 4); backward the fp32 softmax is scaled in
     /// place (4 + 4) and cast (4 + 2).
     pub loss: [f64; 2],
+    /// Passes over what routed experts return by which their biases are added, forward and backward, where
+    /// the product does not do so itself.
+    pub expert_bias: [f64; 2],
+    /// Tokens are sorted once more between all-to-all and experts, each way, where a rank holds several
+    /// experts (Megatron-Core, `MoEAlltoAllTokenDispatcher`): rows arrive by rank and are wanted by expert.
+    pub sorts_received: bool,
+    /// A token crosses to a unit of the fabric once and is copied there to the ranks of its experts (DeepEP,
+    /// HybridEP: DeepSeek-V3, arXiv 2412.19437, section 3.2.2); else each of its copies crosses.
+    pub sends_once: bool,
+    /// Weights are cast to a narrow format once a step; else for every micro-batch.
+    pub casts_weights_once: bool,
     /// Collectives into which ZeRO-3 cuts the gather of one layer's weights: 1 where they are flat.
     pub gathers_per_layer: f64,
     /// True where weights are gathered once more for what the backward pass computes again.
@@ -97,6 +108,10 @@ impl Default for Software {
             bias: [0.0, 0.0],
             accumulation: 0.0,
             loss: [38.0, 14.0],
+            expert_bias: [0.0, 0.0],
+            sorts_received: false,
+            sends_once: false,
+            casts_weights_once: false,
             gathers_per_layer: 1.0,
             gathers_again: false,
             gather_rank_time: Seconds::ZERO,
@@ -127,6 +142,7 @@ impl Software {
             ("addition", self.addition),
             ("bias", self.bias),
             ("loss", self.loss),
+            ("expert_bias", self.expert_bias),
         ];
         for (field, pair) in pairs {
             for value in pair {

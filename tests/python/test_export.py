@@ -238,6 +238,7 @@ def test_what_megatron_cannot_run_is_refused(fields: dict[str, Any], words: str)
         ({"output_bias": True}, "biases"),
         ({"lora": {"rank": 8, "targets": ["query"]}}, "lora"),
         ({"extra_parameters": {"pooler": 1}}, "extra_parameters"),
+        ({"prediction_layers": 1}, "prediction_layers"),
     ],
 )
 def test_what_megatron_cannot_build_is_refused(change: dict[str, Any], field: str) -> None:

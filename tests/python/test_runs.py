@@ -149,3 +149,15 @@ def test_single_node_measurements_ship_and_are_priced():
     assert all(row["status"] == "priced" for row in some)
     assert all(math.isfinite(row["error"]) for row in some)
     assert {row["plan"]["recompute"] for row in some} == {"full"}
+
+
+def test_predicting_a_further_token_makes_a_step_longer_by_a_layer_and_a_head(tmp_path):
+    fields = [*MORE, "mtp_layers"]
+    steps = []
+    for modules in ("", "1", "2"):
+        file = written(tmp_path, [FIXED | {"mtp_layers": modules}], fields)
+        rows = reproductions.run(rows_path=file)["rows"]
+        steps.append(rows[0]["predicted"])
+    once, twice = steps[1] - steps[0], steps[2] - steps[1]
+    assert once > 0.0
+    assert twice == pytest.approx(once, rel=0.05)

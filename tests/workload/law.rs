@@ -63,6 +63,7 @@ fn any_model() -> impl Strategy<Value = Transformer> {
             ),
             1 => add(json!({"lora": {"rank": 1, "targets": ["key"]}})),
             2 => add(json!({"frozen_layers": frozen.min(layers)})),
+            _ if family == "decoder" => add(json!({"prediction_layers": frozen})),
             _ => {}
         }
         model(&fields.to_string())

@@ -109,6 +109,17 @@ fn sparse_checkpoints_have_their_totals() {
 }
 
 #[test]
+fn a_further_prediction_holds_a_layer_a_projection_of_two_streams_and_three_norms() {
+    let base = json!({"layers": 4, "hidden": 64, "heads": 4, "ffn": 96, "vocab": 100});
+    let deeper = json!({"layers": 5, "hidden": 64, "heads": 4, "ffn": 96, "vocab": 100});
+    let further = json!({"layers": 4, "hidden": 64, "heads": 4, "ffn": 96, "vocab": 100,
+        "prediction_layers": 1});
+    let total = |model: &serde_json::Value| recent(model).parameters().total;
+    assert_eq!(total(&further), total(&deeper) + 2 * 64 * 64 + 3 * 64);
+    assert!(total(&further) > total(&base));
+}
+
+#[test]
 fn papers_have_their_printed_digits() {
     // Narayanan et al. 2021, table 1: padded to 51,200 entries, 2,048 positions
     for (layers, hidden, heads, printed) in [

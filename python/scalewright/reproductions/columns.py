@@ -24,6 +24,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "experts": ("moe", "experts"),
     "capacity_factor": ("capacity_factor", "moe_capacity_factor"),
     "dense_layers": ("dense_layers", "first_dense_layers"),
+    "prediction_layers": ("prediction_layers", "mtp_layers", "mtp_num_layers"),
     "global_batch": ("global_batch", "global_batch_size", "batch", "batch_size", "gbs"),
     "micro_batch": ("micro_batch", "micro_batch_size", "microbatch", "mbs"),
     "tensor": ("tp", "tensor", "tensor_parallel", "tensor_parallelism"),

@@ -57,6 +57,8 @@ def conventions_of(row: Row) -> Conventions:
                     space |= run.get("space", {})
                     training |= run.get("training", {})
                     software = run.get("software", software)
+                    flops = run.get("flops", flops)
+                    training |= run.get("training", {})
             return Conventions(
                 known=True,
                 flops=flops,

@@ -51,6 +51,8 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         if row.text("capacity_factor") and model.get("experts") is not None:
             capacity = row.number("capacity_factor")
             model["experts"] = {**model["experts"], "capacity_factor": capacity}
+        if (modules := row.count("prediction_layers")) is not None:
+            model["prediction_layers"] = modules
         # the run had as many positions as its sequences are long
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length

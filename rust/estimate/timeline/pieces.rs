@@ -190,10 +190,15 @@ impl Writer<'_, '_> {
                 (Purpose::Tensor, collective, span, bytes, Some(chunked))
             }
         };
+        let copies = match task {
+            Task::Communicate { copies, .. } => *copies,
+            _ => 1,
+        };
+        let forms = self.pricer.carried(*collective, *span, copies);
         let name = format!("{} {}", purpose_name(purpose as usize), collective.name());
         Some(Piece {
             resource: Resource::Link(level(self.cluster, *span)),
-            seconds: self.pricer.forms(*collective, *span).time(*bytes).value(),
+            seconds: forms.time(*bytes).value(),
             label: self.labels.of(&name),
             beside,
             chunked,

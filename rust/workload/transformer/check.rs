@@ -12,6 +12,7 @@ const TARGETS: [&str; 7] = ["query", "key", "value", "output", "up", "gate", "do
 const MOST_PARAMETERS: u64 = 1 << 53;
 const MOST_WIDTH: u64 = 1 << 24;
 const MOST_LAYERS: u64 = 1 << 16;
+const MOST_PREDICTIONS: u64 = 16;
 
 /// `value` of `model.FIELD` lies in `least..=most`.
 fn within(field: &str, value: u64, least: u64, most: u64) -> Result<()> {
@@ -117,6 +118,16 @@ impl Transformer {
     }
 
     fn check_stacks(&self) -> Result<()> {
+        within(
+            "prediction_layers",
+            self.prediction_layers,
+            0,
+            MOST_PREDICTIONS,
+        )?;
+        let whole = self.lora.is_none() && self.frozen_layers == 0;
+        let legal = self.prediction_layers == 0 || (whole && self.family == Family::Decoder);
+        let allowed = "0, or a decoder of which all is trained";
+        require(legal, "prediction_layers", self.prediction_layers, allowed)?;
         if self.family == Family::EncoderDecoder {
             within("encoder_layers", self.encoder_layers, 1, MOST_LAYERS)?;
             let positions = self.encoder_sequence.unwrap_or(1);

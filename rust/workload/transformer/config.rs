@@ -219,6 +219,10 @@ pub struct Transformer {
     /// Routed experts.
     #[serde(default)]
     pub experts: Option<MixtureOfExperts>,
+    /// Modules behind the last layer that predict one token further each (DeepSeek-V3, arXiv 2412.19437,
+    /// section 2.2): a projection of stream and next token's embedding, a layer, and the shared head again.
+    #[serde(default)]
+    pub prediction_layers: u64,
     /// Parameters of further trained vectors or heads that take part in no listed operator
     /// (BERT's pooler and prediction heads), by name.
     #[serde(default)]

@@ -49,7 +49,7 @@ impl BlockBuilder<'_> {
         }
     }
 
-    fn lookup(
+    pub(super) fn lookup(
         &mut self,
         name: &'static str,
         region: Region,

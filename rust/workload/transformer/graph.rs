@@ -42,39 +42,41 @@ fn layer(model: &Transformer, training: &Training, kind: LayerKind) -> Block {
     if kind.stack == Stack::Encoder {
         block.positions = Some(model.memory_sequence(training.sequence));
     }
-    let norm = block.stream_norm("attention_norm", None);
-    let mut out = match &model.latent {
-        Some(latent) => block.latent_attention(norm, latent, kind),
-        None => block.self_attention(norm, kind),
-    };
-    if model.post_norms {
-        out = block.stream_norm("attention_post_norm", Some(out));
-    }
-    if model.parallel_block {
-        let end = block.feed_forward_half(norm, kind);
-        let sum = block.add(end, 2.0);
-        for last in [out, end, sum] {
-            block.unread(last);
-        }
-        return block.finish(kind.name(), BlockRole::Layer);
-    }
-    let mut stream = block.add(out, 1.0);
-    if kind.stack == Stack::CrossDecoder {
-        let norm = block.stream_norm("cross_norm", Some(stream));
-        let out = block.cross_attention(norm, kind);
-        stream = block.add(out, 1.0);
-    }
-    let norm = block.stream_norm("feed_forward_norm", Some(stream));
-    let end = block.feed_forward_half(norm, kind);
-    let sum = block.add(end, 1.0);
-    for last in [end, sum] {
+    for last in block.layer_behind(None, kind) {
         block.unread(last);
     }
     block.finish(kind.name(), BlockRole::Layer)
 }
 
 impl BlockBuilder<'_> {
-    fn stream_norm(&mut self, name: &'static str, input: Option<usize>) -> usize {
+    /// The operators of a layer behind `input`; returns those at its end, which only the next layer
+    /// reads: what its halves make, and last the sum that closes it.
+    pub(super) fn layer_behind(&mut self, input: Option<usize>, kind: LayerKind) -> [usize; 3] {
+        let model = self.model;
+        let norm = self.stream_norm("attention_norm", input);
+        let mut out = match &model.latent {
+            Some(latent) => self.latent_attention(norm, latent, kind),
+            None => self.self_attention(norm, kind),
+        };
+        if model.post_norms {
+            out = self.stream_norm("attention_post_norm", Some(out));
+        }
+        if model.parallel_block {
+            let end = self.feed_forward_half(norm, kind);
+            return [out, end, self.add(end, 2.0)];
+        }
+        let mut stream = self.add(out, 1.0);
+        if kind.stack == Stack::CrossDecoder {
+            let norm = self.stream_norm("cross_norm", Some(stream));
+            let out = self.cross_attention(norm, kind);
+            stream = self.add(out, 1.0);
+        }
+        let norm = self.stream_norm("feed_forward_norm", Some(stream));
+        let end = self.feed_forward_half(norm, kind);
+        [end, end, self.add(end, 1.0)]
+    }
+
+    pub(super) fn stream_norm(&mut self, name: &'static str, input: Option<usize>) -> usize {
         let hidden = self.hidden();
         self.norm(name, Region::Residual, input, hidden)
     }

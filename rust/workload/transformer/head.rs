@@ -1,7 +1,8 @@
-//! What leaves the last layer: final norm, vocabulary projection, loss, and listed extra vectors.
+//! What leaves the last layer: final norm, predictions of further tokens, vocabulary, loss, extra vectors?
 
 use super::block::{BlockBuilder, Projection};
 use super::config::{Family, Transformer};
+use super::shape::LayerKind;
 use crate::workload::{
     Block, BlockRole, Dim, Extent, OperatorClass, OperatorKind, Region, SavedAs, Training,
 };
@@ -13,10 +14,19 @@ pub(super) fn head(model: &Transformer, training: &Training) -> Block {
         block.encoder_norm();
     }
     let hidden = block.hidden();
-    let last = model
+    let mut last = model
         .final_norm
         .then(|| block.norm("final_norm", Region::Residual, None, hidden));
+    if let Some(kind) = model.layer_kinds().last() {
+        for _ in 0..model.prediction_layers {
+            last = Some(block.prediction(*kind));
+        }
+    }
+    // every module's stream meets the one table
+    let streams = model.prediction_layers + 1;
+    block.positions = (streams > 1).then_some(training.sequence.saturating_mul(streams));
     block.vocabulary(last);
+    block.positions = None;
     if !model.extra_parameters.is_empty() {
         block.extra();
     }
@@ -24,6 +34,28 @@ pub(super) fn head(model: &Transformer, training: &Training) -> Block {
 }
 
 impl BlockBuilder<'_> {
+    /// A module that predicts one token further: `M [norm(h); norm(e)]`, a layer, a norm (DeepSeek-V3, arXiv
+    /// 2412.19437, equations 21 to 23). The table of `e` is the embedding's.
+    fn prediction(&mut self, kind: LayerKind) -> usize {
+        let rows = Extent::new(Dim::Vocab, self.model.table_rows());
+        let next = self.lookup("next_tokens", Region::Vocabulary, rows, false);
+        self.stream_norm("next_token_norm", Some(next));
+        let stream = self.stream_norm("prediction_norm", None);
+        let hidden = self.hidden();
+        let joined = self.matmul(&Projection {
+            name: "prediction",
+            class: OperatorClass::Matmul,
+            region: Region::Residual,
+            input: Some(stream),
+            contract: Extent::wide(hidden.dim, hidden.size, 2.0),
+            parts: vec![(hidden, "prediction")],
+            experts: None,
+            bias: false,
+        });
+        let [_, _, end] = self.layer_behind(Some(joined), kind);
+        self.stream_norm("prediction_end_norm", Some(end))
+    }
+
     /// The encoder's last norm, laid here so that it is counted once; keeps its output for all
     /// cross-attention layers.
     fn encoder_norm(&mut self) {

@@ -24,6 +24,7 @@ impl BlockBuilder<'_> {
                 experts: Some(routed.clone()),
             },
         );
+        self.expert_bias(down, mixture);
         let combine = self.route("combine", down, &routed, true);
         if self.training.software.selective_feed_forward {
             for repeated in [dispatch, combine] {
@@ -38,6 +39,23 @@ impl BlockBuilder<'_> {
         }
         self.unread(combine);
         self.shared_experts(input, mixture)
+    }
+
+    /// Adds the experts' biases in passes of their own where the software does so.
+    fn expert_bias(&mut self, input: usize, mixture: &MixtureOfExperts) {
+        let [forward_passes, backward_passes] = self.training.software.expert_bias;
+        if !self.model.ffn_bias || forward_passes + backward_passes <= 0.0 {
+            return;
+        }
+        let returned = Extent::wide(Dim::Hidden, self.model.hidden, mixture.top_k as f64);
+        let kind = OperatorKind::Elementwise {
+            width: vec![returned],
+            forward_passes,
+            backward_passes,
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        self.push("expert_bias", class, Region::Experts, Some(input), kind);
     }
 
     fn router(&mut self, input: usize, mixture: &MixtureOfExperts) {

@@ -60,6 +60,9 @@ impl Transformer {
             layers.idle_experts += layer.idle_experts;
             frozen += if kind.frozen { layer.own } else { 0 };
         }
+        let prediction = self.prediction_count();
+        layers.own += prediction.own;
+        layers.idle_experts += prediction.idle_experts;
         let embedding = self.table_count(self.vocab);
         let head = self.head_count(self.vocab);
         let extra = self.extra_parameters.values().map(|&n| u128::from(n)).sum();
@@ -106,6 +109,20 @@ impl Transformer {
             wide(vocab) * wide(self.hidden)
         };
         table + norms * self.norm_count()
+    }
+
+    /// Of each further prediction: a layer, a projection of two streams into one, three norms.
+    fn prediction_count(&self) -> LayerCount {
+        let modules = wide(self.prediction_layers);
+        let kinds = self.layer_kinds();
+        let layer = kinds.last().map(|&kind| self.layer_count(kind));
+        let layer = layer.unwrap_or_default();
+        let joined = 2 * wide(self.hidden) * wide(self.hidden) + 3 * self.norm_count();
+        LayerCount {
+            own: modules * (layer.own + joined),
+            adapters: 0,
+            idle_experts: modules * layer.idle_experts,
+        }
     }
 
     fn norm_count(&self) -> u128 {

@@ -72,6 +72,12 @@ def _refuse_unknown_parts(model: Mapping[str, Any], training: Mapping[str, Any])
         (bool(model.get("lora")), "lora", "adapters", "none (pretrain_gpt.py trains all weights)"),
         (bool(model.get("frozen_layers")), "frozen_layers", model.get("frozen_layers"), "0"),
         (bool(model.get("segments")), "segments", model.get("segments"), "0"),
+        (
+            bool(model.get("prediction_layers")),
+            "prediction_layers",
+            model.get("prediction_layers"),
+            "0",
+        ),
         (not model.get("final_norm", True), "final_norm", False, "true"),
         (
             position == "learned" and rows < sequence,
