@@ -9,12 +9,16 @@ use scalewright::estimate::{Composed, Job, price};
 use scalewright::hardware::{Cluster, Constant, Kind};
 use scalewright::plan::Plan;
 use scalewright::search::Uncertainty;
+use scalewright::units::{Dtype, FlopsPerSecond};
 use scalewright::workload::BlockRole;
 use std::collections::BTreeMap;
 use worlds::{fabrics, jobs};
 
 /// Rounding of sums of many terms.
 const SLACK: f64 = 1e-9;
+
+/// Share of the peak that products hold at the power limit, below what they reach in a short test.
+const LASTING: f64 = 0.4;
 
 fn scaled(job: &Job, factor: impl Fn(&Constant) -> f64) -> Job {
     let factors: Vec<f64> = job.cluster.constants().iter().map(factor).collect();
@@ -41,6 +45,9 @@ fn rich(job: &Job, spread: f64) -> Job {
     cluster.device.matmul.throttle = device.matmul.throttle;
     cluster.device.tiers.insert(0, device.tiers[0].clone());
     cluster.device.speed_spread = spread;
+    let peak = cluster.device.engine_peak(Dtype::Bf16).value();
+    let lasting = FlopsPerSecond::new(LASTING * peak);
+    cluster.device.sustained.insert(Dtype::Bf16, lasting);
     job.on(cluster).unwrap()
 }
 
@@ -120,6 +127,31 @@ proptest! {
             let drawn = time(uncertainty.draw(seed, draw));
             prop_assert!(drawn >= least * (1.0 - SLACK) && drawn <= most * (1.0 + SLACK));
         }
+    }
+}
+
+#[test]
+fn rates_that_last_follow_the_peak_and_stay_the_same_share_of_it() {
+    for share in [LASTING, 2.0] {
+        let mut cluster = worlds::nodes_of_eight(8);
+        let peak = cluster.device.engine_peak(Dtype::Bf16).value();
+        let lasting = FlopsPerSecond::new(share * peak);
+        cluster.device.sustained.insert(Dtype::Bf16, lasting);
+        let named = |name: &str| move |c: &Constant| if c.name == name { 1.5 } else { 1.0 };
+        let scaled = |name: &str| {
+            let factors: Vec<f64> = cluster.constants().iter().map(named(name)).collect();
+            cluster.scaled(&factors)
+        };
+        let unchanged = scaled("").device.sustained[&Dtype::Bf16].value();
+        assert!((unchanged - share * peak).abs() <= 0.0);
+        for name in ["device.matrix_peak.bf16", "device.sustained.bf16"] {
+            let now = scaled(name).device.sustained[&Dtype::Bf16].value();
+            assert!((now / (1.5 * share * peak) - 1.0).abs() < 1e-12, "{name}");
+        }
+        let now = scaled("device.matrix_peak.bf16");
+        let held = now.constants();
+        let held = held.iter().find(|c| c.name == "device.sustained.bf16");
+        assert!((held.unwrap().value / share - 1.0).abs() < 1e-12);
     }
 }
 
