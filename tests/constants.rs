@@ -137,9 +137,9 @@ fn rates_that_last_follow_the_peak_and_stay_the_same_share_of_it() {
         let peak = cluster.device.engine_peak(Dtype::Bf16).value();
         let lasting = FlopsPerSecond::new(share * peak);
         cluster.device.sustained.insert(Dtype::Bf16, lasting);
-        let named = |name: &str| move |c: &Constant| if c.name == name { 1.5 } else { 1.0 };
         let scaled = |name: &str| {
-            let factors: Vec<f64> = cluster.constants().iter().map(named(name)).collect();
+            let factor = |c: &Constant| if c.name == name { 1.5 } else { 1.0 };
+            let factors: Vec<f64> = cluster.constants().iter().map(factor).collect();
             cluster.scaled(&factors)
         };
         let unchanged = scaled("").device.sustained[&Dtype::Bf16].value();
@@ -153,6 +153,36 @@ fn rates_that_last_follow_the_peak_and_stay_the_same_share_of_it() {
         let held = held.iter().find(|c| c.name == "device.sustained.bf16");
         assert!((held.unwrap().value / share - 1.0).abs() < 1e-12);
     }
+}
+
+#[test]
+fn where_a_lasting_rate_binds_a_higher_peak_helps_and_a_better_kernel_does_not() {
+    let toy = jobs::job(
+        &jobs::gpt(4, 4096),
+        &worlds::nodes_of_eight(8),
+        &jobs::training(32, 2048, ""),
+    );
+    let plan = Plan {
+        data: 8,
+        ..Plan::default()
+    };
+    let job = rich(&toy, 0.0);
+    let time = |name: &str, by: f64| {
+        let factor = |c: &Constant| if c.name.starts_with(name) { by } else { 1.0 };
+        cost(&scaled(&job, factor), &plan).time
+    };
+    let now = cost(&job, &plan).time;
+    for by in [0.9, 1.1] {
+        let held = time("device.matmul.efficiency", by);
+        assert!((held / now - 1.0).abs() < SLACK, "{now} {held}");
+    }
+    // beyond what lasts, a worse kernel is slower
+    assert!(time("device.matmul.efficiency", 0.3) > 1.1 * now);
+    for name in ["device.matrix_peak", "device.sustained"] {
+        let (quicker, slower) = (time(name, 1.1), time(name, 0.9));
+        assert!(quicker < 0.97 * now && slower > 1.03 * now, "{name}");
+    }
+    assert!((time("", 1.0) - now).abs() <= 0.0);
 }
 
 /// Toy clusters of every kind of level, with a host.

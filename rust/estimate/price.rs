@@ -1,11 +1,11 @@
 //! Prices tasks on a cluster: kernels by the device's model, collectives by hoisted forms.
 
+use super::lasting::Lasting;
 use crate::collective::{Collective, Forms};
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Device};
+use crate::hardware::Cluster;
 use crate::operator_cost::{Kernel, KernelCost};
 use crate::plan::{Collectives, Span};
-use crate::units::Dtype;
 use crate::workload::{Precision, Training};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Pricer<'a> {
     cluster: &'a Cluster,
     slowest: f64,
-    hot: BTreeMap<Dtype, f64>,
+    lasting: Lasting<'a>,
     forms: BTreeMap<(u8, Span), Forms>,
     sums: BTreeMap<(Collectives, Span), Forms>,
 }
@@ -25,7 +25,7 @@ impl<'a> Pricer<'a> {
         Self {
             cluster,
             slowest: cluster.device.slowest_of(cluster.devices),
-            hot: hot(&cluster.device),
+            lasting: Lasting::new(&cluster.device),
             forms: BTreeMap::new(),
             sums: BTreeMap::new(),
         }
@@ -35,10 +35,10 @@ impl<'a> Pricer<'a> {
     /// It slows down once more where the device cannot hold, hour after hour, the rate that products
     /// reach in a short test: power management acts over many kernels, so fused attention shares it.
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
-        let cost = kernel.cost(&self.cluster.device);
+        let cost = kernel.cost(self.lasting.device());
         let slowdown = match kernel {
             Kernel::Matmul { dtype, .. } | Kernel::Attention { dtype, .. } => {
-                self.slowest * self.hot.get(dtype).copied().unwrap_or(1.0)
+                self.slowest * self.lasting.slowdown(*dtype)
             }
             Kernel::Memory { .. } => 1.0,
         };
@@ -98,28 +98,6 @@ impl<'a> Pricer<'a> {
         };
         self.forms(Collective::SendReceive, pair)
     }
-}
-
-/// Edge of the square product by which short and lasting rates are compared, as in public tests.
-const TESTED: f64 = 8192.0;
-
-/// By how much longer products take in a long run than in a short test, by format:
-/// `max(1, r_test / r_sustained)`, rates of a product of 8,192 x 8,192 x 8,192 in flop/s.
-fn hot(device: &Device) -> BTreeMap<Dtype, f64> {
-    let slowed = device.sustained.iter().map(|(&dtype, sustained)| {
-        let product = Kernel::Matmul {
-            batch: 1.0,
-            m: TESTED,
-            n: TESTED,
-            k: TESTED,
-            dtype,
-            output_bytes: 2.0,
-        };
-        let cost = product.cost(device);
-        let tested = cost.flops.value() / cost.time.value();
-        (dtype, (tested / sustained.value()).max(1.0))
-    });
-    slowed.collect()
 }
 
 /// Refuses number formats that the device cannot multiply.

@@ -12,6 +12,7 @@ use crate::units::{BytesPerSecond, Dtype};
 use serde::Serialize;
 use std::fmt::Arguments;
 use std::ops::Mul;
+use std::sync::Arc;
 
 /// What a larger value of a constant means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -124,6 +125,10 @@ impl Cluster {
     /// without a factor stay.
     pub fn scaled(&self, factors: &[f64]) -> Self {
         let mut scaled = self.clone();
+        let device = &mut scaled.device;
+        if device.unscaled.is_none() && !device.sustained.is_empty() {
+            device.unscaled = Some(Arc::new(self.device.clone()));
+        }
         let mut left = factors.iter().copied();
         Walk {
             visit: &mut |_, _, _| left.next().unwrap_or(1.0),
