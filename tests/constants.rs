@@ -10,8 +10,8 @@ use scalewright::hardware::{Cluster, Constant, Kind};
 use scalewright::plan::Plan;
 use scalewright::search::Uncertainty;
 use scalewright::units::{Dtype, FlopsPerSecond};
-use scalewright::workload::BlockRole;
 use std::collections::BTreeMap;
+use worlds::jobs::alike;
 use worlds::{fabrics, jobs};
 
 /// Rounding of sums of many terms.
@@ -49,13 +49,6 @@ fn rich(job: &Job, spread: f64) -> Job {
     let lasting = FlopsPerSecond::new(LASTING * peak);
     cluster.device.sustained.insert(Dtype::Bf16, lasting);
     job.on(cluster).unwrap()
-}
-
-/// True where one kind of virtual stage stands for all between the ends, whatever the constants: where
-/// layers are unlike, the slowest kind does, and that may come to be one with fewer weights.
-fn alike(job: &Job) -> bool {
-    let layers = job.graph.blocks.iter();
-    layers.filter(|b| b.role == BlockRole::Layer).count() == 1
 }
 
 /// The plan with no choice that a search leaves to the user: no offload, no chunks.
