@@ -110,7 +110,7 @@ def test_a_rate_that_lasts_follows_the_peak_and_holds_what_kernels_gain(
 ) -> None:
     machines = sw.system("dgx-h100", 8)
     model, training = sw.model("llama2-7b"), sw.Training(global_batch=64, sequence=4096)
-    found = sw.sensitivity(model, machines, training, sw.Plan(zero=1))
+    found = sw.sensitivity(model, machines, training, sw.Plan(data=8, zero=1))
     step, effects = found.step_time_s, {effect["name"]: effect for effect in found.effects}
     peak = effects["device.matrix_peak.bf16"]
     assert effects["device.sustained.bf16"]["value"] == pytest.approx(720 / 989.4, rel=1e-3)
