@@ -72,20 +72,18 @@ def _matters(effect: Mapping[str, Any], step: float) -> bool:
 
 def _bound(effects: Sequence[Mapping[str, Any]], step: float) -> str:
     """Say which efficiencies gain nothing, since products run at the rate that lasts."""
-    lasting = [
-        effect["name"]
-        for effect in effects
-        if effect["name"].startswith(_LASTING) and _matters(effect, step)
-    ]
-    formats = {name.removeprefix(_LASTING) for name in lasting} | {"other"}
-    held = [
-        effect["name"]
-        for effect in effects
-        if effect["name"].startswith(_EFFICIENCY)
-        and effect["name"].removeprefix(_EFFICIENCY) in formats
-        and abs(effect["up"]["step_time_s"] / step - 1) < _LEAST
-    ]
-    if not lasting or not held:
+    named = {str(effect["name"]): effect for effect in effects}
+    lasting: list[str] = []
+    held: dict[str, None] = {}
+    for name, effect in named.items():
+        own = name.replace(_LASTING, _EFFICIENCY)
+        kernels = own if own in named else f"{_EFFICIENCY}other"
+        if not (name.startswith(_LASTING) and _matters(effect, step) and kernels in named):
+            continue
+        if abs(named[kernels]["up"]["step_time_s"] / step - 1) < _LEAST:
+            lasting.append(name)
+            held[kernels] = None
+    if not lasting:
         return ""
     return f"bound by {', '.join(lasting)}: a better {', '.join(held)} gains nothing"
 
