@@ -9,12 +9,16 @@ use scalewright::estimate::{Composed, Job, price};
 use scalewright::hardware::{Cluster, Constant, Kind};
 use scalewright::plan::Plan;
 use scalewright::search::Uncertainty;
-use scalewright::workload::BlockRole;
+use scalewright::units::{Dtype, FlopsPerSecond};
 use std::collections::BTreeMap;
+use worlds::jobs::alike;
 use worlds::{fabrics, jobs};
 
 /// Rounding of sums of many terms.
 const SLACK: f64 = 1e-9;
+
+/// Share of the peak that products hold at the power limit, below what they reach in a short test.
+const LASTING: f64 = 0.4;
 
 fn scaled(job: &Job, factor: impl Fn(&Constant) -> f64) -> Job {
     let factors: Vec<f64> = job.cluster.constants().iter().map(factor).collect();
@@ -41,14 +45,10 @@ fn rich(job: &Job, spread: f64) -> Job {
     cluster.device.matmul.throttle = device.matmul.throttle;
     cluster.device.tiers.insert(0, device.tiers[0].clone());
     cluster.device.speed_spread = spread;
+    let peak = cluster.device.engine_peak(Dtype::Bf16).value();
+    let lasting = FlopsPerSecond::new(LASTING * peak);
+    cluster.device.sustained.insert(Dtype::Bf16, lasting);
     job.on(cluster).unwrap()
-}
-
-/// True where one kind of virtual stage stands for all between the ends, whatever the constants: where
-/// layers are unlike, the slowest kind does, and that may come to be one with fewer weights.
-fn alike(job: &Job) -> bool {
-    let layers = job.graph.blocks.iter();
-    layers.filter(|b| b.role == BlockRole::Layer).count() == 1
 }
 
 /// The plan with no choice that a search leaves to the user: no offload, no chunks.
@@ -121,6 +121,61 @@ proptest! {
             prop_assert!(drawn >= least * (1.0 - SLACK) && drawn <= most * (1.0 + SLACK));
         }
     }
+}
+
+#[test]
+fn rates_that_last_follow_the_peak_and_stay_the_same_share_of_it() {
+    for share in [LASTING, 2.0] {
+        let mut cluster = worlds::nodes_of_eight(8);
+        let peak = cluster.device.engine_peak(Dtype::Bf16).value();
+        let lasting = FlopsPerSecond::new(share * peak);
+        cluster.device.sustained.insert(Dtype::Bf16, lasting);
+        let scaled = |name: &str| {
+            let factor = |c: &Constant| if c.name == name { 1.5 } else { 1.0 };
+            let factors: Vec<f64> = cluster.constants().iter().map(factor).collect();
+            cluster.scaled(&factors)
+        };
+        let unchanged = scaled("").device.sustained[&Dtype::Bf16].value();
+        assert!((unchanged - share * peak).abs() <= 0.0);
+        for name in ["device.matrix_peak.bf16", "device.sustained.bf16"] {
+            let now = scaled(name).device.sustained[&Dtype::Bf16].value();
+            assert!((now / (1.5 * share * peak) - 1.0).abs() < 1e-12, "{name}");
+        }
+        let now = scaled("device.matrix_peak.bf16");
+        let held = now.constants();
+        let held = held.iter().find(|c| c.name == "device.sustained.bf16");
+        assert!((held.unwrap().value / share - 1.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn where_a_lasting_rate_binds_a_higher_peak_helps_and_a_better_kernel_does_not() {
+    let toy = jobs::job(
+        &jobs::gpt(4, 4096),
+        &worlds::nodes_of_eight(8),
+        &jobs::training(32, 2048, ""),
+    );
+    let plan = Plan {
+        data: 8,
+        ..Plan::default()
+    };
+    let job = rich(&toy, 0.0);
+    let time = |name: &str, by: f64| {
+        let factor = |c: &Constant| if c.name.starts_with(name) { by } else { 1.0 };
+        cost(&scaled(&job, factor), &plan).time
+    };
+    let now = cost(&job, &plan).time;
+    for by in [0.9, 1.1] {
+        let held = time("device.matmul.efficiency", by);
+        assert!((held / now - 1.0).abs() < SLACK, "{now} {held}");
+    }
+    // beyond what lasts, a worse kernel is slower
+    assert!(time("device.matmul.efficiency", 0.3) > 1.1 * now);
+    for name in ["device.matrix_peak", "device.sustained"] {
+        let (quicker, slower) = (time(name, 1.1), time(name, 0.9));
+        assert!(quicker < 0.97 * now && slower > 1.03 * now, "{name}");
+    }
+    assert!((time("", 1.0) - now).abs() <= 0.0);
 }
 
 /// Toy clusters of every kind of level, with a host.

@@ -9,6 +9,7 @@ mod frame;
 mod host;
 pub mod inventory;
 mod job;
+mod lasting;
 mod layer_ranges;
 mod links;
 mod many;

@@ -1,11 +1,11 @@
 //! Prices tasks on a cluster: kernels by the device's model, collectives by hoisted forms.
 
+use super::lasting::LongRun;
 use crate::collective::{Collective, Forms};
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Device};
-use crate::operator_cost::{Kernel, KernelCost, Lasting, Pace};
+use crate::hardware::Cluster;
+use crate::operator_cost::{Kernel, KernelCost, Pace};
 use crate::plan::{Collectives, Span};
-use crate::units::Dtype;
 use crate::workload::{Precision, Training};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Pricer<'a> {
     cluster: &'a Cluster,
     slowest: f64,
-    lasting: BTreeMap<Dtype, Lasting>,
+    long_run: LongRun<'a>,
     forms: BTreeMap<(u8, Span), Forms>,
     copied: BTreeMap<(u16, Span), Forms>,
     sums: BTreeMap<(Collectives, Span), Forms>,
@@ -26,7 +26,7 @@ impl<'a> Pricer<'a> {
         Self {
             cluster,
             slowest: cluster.device.slowest_of(cluster.devices),
-            lasting: lasting(&cluster.device),
+            long_run: LongRun::new(&cluster.device),
             forms: BTreeMap::new(),
             copied: BTreeMap::new(),
             sums: BTreeMap::new(),
@@ -37,18 +37,11 @@ impl<'a> Pricer<'a> {
     /// clock, traffic does not.
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
         let pace = match kernel {
-            Kernel::Matmul { dtype, .. } => self.pace(*dtype).products,
-            Kernel::Attention { dtype, .. } => self.pace(*dtype).attention,
+            Kernel::Matmul { dtype, .. } => self.long_run.paces(*dtype).products,
+            Kernel::Attention { dtype, .. } => self.long_run.paces(*dtype).attention,
             Kernel::Memory { .. } => Pace::ALONE,
         };
-        kernel.cost_at(pace.slower(self.slowest), &self.cluster.device)
-    }
-
-    fn pace(&self, dtype: Dtype) -> Lasting {
-        self.lasting
-            .get(&dtype)
-            .copied()
-            .unwrap_or(Lasting::UNKNOWN)
+        kernel.cost_at(pace.slower(self.slowest), self.long_run.device())
     }
 
     /// Share of compute that a running collective takes from kernels beside it.
@@ -130,12 +123,6 @@ impl<'a> Pricer<'a> {
         let group = cluster.group(pair.stride, pair.size);
         Forms::new(Collective::SendReceive, &group, &cluster)
     }
-}
-
-/// Paces of long runs by format, where the device says what rate lasts.
-fn lasting(device: &Device) -> BTreeMap<Dtype, Lasting> {
-    let formats = device.sustained.keys();
-    formats.map(|&d| (d, Lasting::of(device, d))).collect()
 }
 
 /// Refuses number formats that the device cannot multiply.

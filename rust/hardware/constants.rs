@@ -12,6 +12,7 @@ use crate::units::{BytesPerSecond, Dtype};
 use serde::Serialize;
 use std::fmt::Arguments;
 use std::ops::Mul;
+use std::sync::Arc;
 
 /// What a larger value of a constant means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -80,6 +81,7 @@ const MULTIPLIED: [Dtype; 6] = [
 const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
 const TRAFFIC: Sort = ("bytes/s", Kind::Rate);
 const RATIO: Sort = ("rate/rate", Kind::Ratio);
+const LASTING: Sort = ("share", Kind::Ratio);
 const SHARE: Sort = ("share", Kind::Share);
 const SECONDS: Sort = ("s", Kind::Time);
 const GRACE: Sort = ("s", Kind::Grace);
@@ -97,7 +99,8 @@ impl Cluster {
     /// link's bandwidth and what channels drive of it, the start-up times of a library's protocols, a
     /// latency and the steps that are multiples of it, a constant of products and that of each family of
     /// formats, latency and round trip of a wide area, window and
-    /// segment of its flows. Numbers that are 0 are left out, and so are counts that are known (devices,
+    /// segment of its flows. A rate that lasts is held as a share of the peak, which it follows.
+    /// Numbers that are 0 are left out, and so are counts that are known (devices,
     /// units, channels), energy and prices, formats in which no step multiplies, and tiers and paths
     /// behind the host: plans are priced without them.
     pub fn constants(&self) -> Vec<Constant> {
@@ -122,6 +125,10 @@ impl Cluster {
     /// without a factor stay.
     pub fn scaled(&self, factors: &[f64]) -> Self {
         let mut scaled = self.clone();
+        let device = &mut scaled.device;
+        if device.unscaled.is_none() && !device.sustained.is_empty() {
+            device.unscaled = Some(Arc::new(self.device.clone()));
+        }
         let mut left = factors.iter().copied();
         Walk {
             visit: &mut |_, _, _| left.next().unwrap_or(1.0),
@@ -219,6 +226,8 @@ impl Walk<'_> {
 
     fn device(&mut self, device: &mut Device) {
         let reads = Reads::of(device);
+        let lasting = device.sustained.keys();
+        let peaks: Vec<f64> = lasting.map(|&d| device.engine_peak(d).value()).collect();
         for (dtype, peak) in &mut device.matrix {
             if !reads.peaks.contains(dtype) {
                 continue;
@@ -236,15 +245,7 @@ impl Walk<'_> {
             let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
             scale(&mut device.vector, factor);
         }
-        for (dtype, rate) in &mut device.sustained {
-            if !reads.peaks.contains(dtype) {
-                continue;
-            }
-            let name = dtype.name();
-            let name = format_args!("device.sustained.{name}");
-            let factor = self.factor(name, rate.value(), ARITHMETIC);
-            scale(rate, factor);
-        }
+        self.sustained(device, &peaks, &reads);
         self.matmul(&mut device.matmul, &reads);
         self.attention(&mut device.attention);
         let launch = device.launch_overhead.value();
@@ -263,6 +264,22 @@ impl Walk<'_> {
         if let Some(cache) = device.cache_mut() {
             self.tier("device.cache", cache);
         }
+    }
+
+    /// Rates that last, as shares of the peaks, which they follow; `peaks` are those before any change.
+    fn sustained(&mut self, device: &mut Device, peaks: &[f64], reads: &Reads) {
+        let mut lasting = std::mem::take(&mut device.sustained);
+        for ((dtype, rate), before) in lasting.iter_mut().zip(peaks) {
+            let grown = device.engine_peak(*dtype).value() / before;
+            let name = format_args!("device.sustained.{}", dtype.name());
+            let own = if reads.peaks.contains(dtype) {
+                self.factor(name, rate.value() / before, LASTING)
+            } else {
+                1.0
+            };
+            scale(rate, grown * own);
+        }
+        device.sustained = lasting;
     }
 
     fn matmul(&mut self, model: &mut MatmulModel, reads: &Reads) {

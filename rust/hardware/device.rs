@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::units::{Bytes, Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One accelerator as the framework sees it (one rank).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,6 +76,10 @@ pub struct Device {
     /// Where each figure comes from, by field path.
     #[serde(default)]
     pub sources: BTreeMap<String, String>,
+    /// The device before `Cluster::scaled` changed it, where rates last: what a short test reaches is
+    /// taken from it, and `sustained` is held against that.
+    #[serde(skip)]
+    pub unscaled: Option<Arc<Device>>,
 }
 
 /// Constants of the fused-attention model (see `operator_cost`).

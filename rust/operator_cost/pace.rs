@@ -2,7 +2,7 @@
 
 use super::matmul::{self, Product};
 use crate::hardware::Device;
-use crate::units::{Bytes, Dtype, Seconds};
+use crate::units::{Bytes, Dtype, FlopsPerSecond, Seconds};
 
 /// Edge of the square product by which short and lasting rates are compared, as in public tests.
 const TESTED: f64 = 8192.0;
@@ -24,6 +24,9 @@ pub struct Lasting {
     pub products: Pace,
     /// Of fused attention.
     pub attention: Pace,
+    /// By how much longer the engine takes for a large product than in a test: below 1 where the rate
+    /// that lasts is not reached.
+    pub over: f64,
 }
 
 impl Pace {
@@ -48,25 +51,23 @@ impl Lasting {
     pub const UNKNOWN: Self = Self {
         products: Pace::ALONE,
         attention: Pace::ALONE,
+        over: 1.0,
     };
 
-    /// Paces of a long run on `device` in `dtype`.
+    /// Paces of a long run on `device` in `dtype`, in which a large product runs at `rate`.
     ///
     /// ```text
     /// products  = max(1, sqrt((F / r - t_launch)^2 - t_memory^2) / t_engine), whatever their length
     /// attention = max(1, t_alone r / F)
     /// ```
     ///
-    /// r: the device's `sustained` rate, flop/s; F: flops of a product of 8,192 x 8,192 x 8,192; `t_engine`:
+    /// r: `rate`, flop/s; F: flops of a product of 8,192 x 8,192 x 8,192; `t_engine`:
     /// its time on the engine without `throttle`, s; `t_memory`, `t_launch`: what `matmul` says beside, s;
     /// `t_alone`: its time in a test, `throttle` included, s. So that product runs at r. Power management
     /// acts over milliseconds, which are many kernels: in a run the clock follows from all of them, a
     /// long product does not lower it once more and a short one does not escape it. Constants of
-    /// attention are those of tests and hold their throttling. Without `sustained`, kernels run as alone.
-    pub fn of(device: &Device, dtype: Dtype) -> Self {
-        let Some(rate) = device.sustained.get(&dtype) else {
-            return Self::UNKNOWN;
-        };
+    /// attention are those of tests and hold their throttling.
+    pub fn of(device: &Device, dtype: Dtype, rate: FlopsPerSecond) -> Self {
         let product = Product {
             batch: 1.0,
             m: TESTED,
@@ -80,17 +81,19 @@ impl Lasting {
             beside: Bytes::ZERO,
         };
         let parts = matmul::parts(product, device);
-        let lasting = parts.flops / *rate;
+        let lasting = parts.flops / rate;
         let left = (lasting - parts.launch).max(Seconds::ZERO).value();
         let engine = (left.powi(2) - parts.memory.value().powi(2))
             .max(0.0)
             .sqrt();
         let alone = parts.time(Pace::ALONE);
+        let over = engine / parts.engine.value();
         Self {
             products: Pace {
-                slowdown: (engine / parts.engine.value()).max(1.0),
+                slowdown: over.max(1.0),
                 settled: true,
             },
+            over,
             attention: Pace::ALONE.slower((lasting.value() / alone.value()).max(1.0)),
         }
     }

@@ -112,10 +112,11 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path) -> None:
     assert len(timed_kernels([str(two)], only="gb2")[0]) == 1
 
 
+@pytest.mark.parametrize("what", ["gemm", "attention", "step"])
 def test_the_timing_script_refuses_a_machine_without_a_gpu(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    assert timing.main(["gemm", "--out", str(tmp_path / "out.csv")]) == 2
+    assert timing.main([what, "--out", str(tmp_path / "out.csv")]) == 2
     assert "torch: " in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
 

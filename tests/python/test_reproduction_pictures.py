@@ -17,7 +17,7 @@ RATE = {"metric": "MFU", "unit": "%", "value": "45"}
 
 
 def reproduced(path, **kwargs):
-    odd = {"model": "</script><b>22B", "layers": "", "metric": "happiness"}
+    odd = {"model": "</script><b>22B<!--<script>", "layers": "", "metric": "happiness"}
     rows = [FIXED, FIXED | RATE, FIXED | {"micro_batch": "", "value": "9"}, FIXED | odd]
     return reproductions.run(rows_path=written(path, rows), **kwargs)
 
@@ -65,9 +65,9 @@ def test_the_page_holds_every_row_with_assumptions_and_terms(tmp_path):
     assert not re.search(r"(src|href)\s*=|https?://|@import", text.replace("http-equiv", ""))
     found = re.search(r'type="application/json">(.*?)</script>', text, re.DOTALL)
     assert found
-    told = json.loads(found[1].replace("<\\/", "</"))
+    told = json.loads(found[1])
     assert len(told["rows"]) == len(result["rows"])
-    assert told["rows"][3]["model"] == "</script><b>22B"
+    assert told["rows"][3]["model"] == "</script><b>22B<!--<script>"
     assert "happiness" in told["rows"][3]["reason"] or "model" in told["rows"][3]["reason"]
     first = told["rows"][0]
     assert sum(time for _, time in first["terms"]) == pytest.approx(

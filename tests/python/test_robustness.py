@@ -105,6 +105,24 @@ def test_a_sensitivity_is_that_of_an_overridden_catalog(tmp_path: Path) -> None:
     assert there.step_time_s < found.step_time_s == found.values["step_time_s"]
 
 
+def test_a_rate_that_lasts_follows_the_peak_and_holds_what_kernels_gain(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    machines = sw.system("dgx-h100", 8)
+    model, training = sw.model("llama2-7b"), sw.Training(global_batch=64, sequence=4096)
+    found = sw.sensitivity(model, machines, training, sw.Plan(data=8, zero=1))
+    step, effects = found.step_time_s, {effect["name"]: effect for effect in found.effects}
+    peak = effects["device.matrix_peak.bf16"]
+    assert effects["device.sustained.bf16"]["value"] == pytest.approx(720 / 989.4, rel=1e-3)
+    assert peak["up"]["step_time_s"] < 0.95 * step < 0.95 * peak["down"]["step_time_s"]
+    better = effects["device.matmul.efficiency.bf16"]["up"]["step_time_s"]
+    assert better == pytest.approx(step, rel=1e-12)
+    job = ["--model", "llama2-7b", "--system", "dgx-h100", "--devices", "8"]
+    assert main(["sensitivity", "zero=1", *job, "--global-batch", "64", "--sequence", "4096"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "bound by device.sustained.bf16: a better device.matmul.efficiency.bf16" in shown
+
+
 def test_the_best_plan_is_taken_where_none_is_given_and_may_change() -> None:
     found = sw.sensitivity(MODEL, SYSTEM, TRAINING, change=0.9, search=True)
     best = sw.search(MODEL, SYSTEM, TRAINING, top=1)[0]

@@ -8,7 +8,7 @@ use scalewright::plan::{
     AxisOrder, Collectives, ExpertRecompute, Plan, RecomputePolicy, Schedule, check,
 };
 use scalewright::units::{Bytes, BytesPerSecond};
-use scalewright::workload::{Training, Transformer};
+use scalewright::workload::{BlockRole, Training, Transformer};
 
 const HEAD: &str = r#"{"name": "toy", "family": "decoder", "position": "rotary""#;
 
@@ -78,6 +78,13 @@ pub fn priced(job: &Job, plan: &Plan) -> Estimate {
         Verdict::Priced(estimate) => *estimate,
         Verdict::Illegal(rule) => panic!("{rule}: {plan:?}"),
     }
+}
+
+/// True where one kind of virtual stage stands for all between the ends, whatever is asked: where
+/// layers are unlike, the slowest kind does, and another constant, or inference, may choose another.
+pub fn alike(job: &Job) -> bool {
+    let layers = job.graph.blocks.iter();
+    layers.filter(|b| b.role == BlockRole::Layer).count() == 1
 }
 
 /// Any of the toy models.

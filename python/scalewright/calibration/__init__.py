@@ -6,15 +6,21 @@ from scalewright.calibration.kernels import KernelCalibration
 from scalewright.calibration.measured import Measured
 from scalewright.calibration.products import calibrate_products
 from scalewright.calibration.serving import calibrate_serving
+from scalewright.calibration.step_rows import StepRun, timed_steps
+from scalewright.calibration.steps import StepCalibration, calibrate_steps
 from scalewright.calibration.timed_files import timed_kernels
 
 __all__ = [
     "Calibration",
     "KernelCalibration",
     "Measured",
+    "StepCalibration",
+    "StepRun",
     "calibrate",
     "calibrate_products",
     "calibrate_serving",
+    "calibrate_steps",
     "read_files",
     "timed_kernels",
+    "timed_steps",
 ]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _MICRO = ("us", 1e6)
 _NANO = ("ns", 1e9)
 _PICO = ("ps", 1e12)
+_TERA = ("TFLOP/s", 1e-12)
 _UNITS = {
     "launch_overhead": _MICRO,
     "split_overhead": _MICRO,
@@ -42,7 +43,10 @@ _UNITS = {
 
 
 def override_text(
-    device: str, changes: Mapping[str, Mapping[Path, float]], sources: Mapping[str, str]
+    device: str,
+    changes: Mapping[str, Mapping[Path, float]],
+    sources: Mapping[str, str],
+    basis: str | None = None,
 ) -> str:
     """Return the TOML text of an override that changes constants of a device.
 
@@ -50,6 +54,8 @@ def override_text(
         device: Its catalog name.
         changes: New values by their paths, by the name of what was fitted.
         sources: Where the values come from, by the same name.
+        basis: What the device's constants rested on before, where that holds on beside these; none
+            where these are all that was measured.
     """
     values = {path: value for found in changes.values() for path, value in found.items()}
     lines = ['kind = "device"', f"base = {_text(device)}"]
@@ -61,8 +67,9 @@ def override_text(
         lines += [
             f"{path[-1]} = {_value(path, v)}" for path, v in values.items() if path[:-1] == table
         ]
-    basis = "; ".join(sources.values())
-    lines += ["", "[calibration]", "measured = true", f"basis = {_text(basis)}", "", "[sources]"]
+    lines += ["", "[calibration]", *(["measured = true"] if basis is None else [])]
+    rests = "; ".join(filter(None, (basis, *sources.values())))
+    lines += [f"basis = {_text(rests)}", "", "[sources]"]
     for name, found in changes.items():
         lines += [f"{_text(place)} = {_text(sources[name])}" for place in _places(found)]
     return "\n".join(lines) + "\n"
@@ -78,7 +85,7 @@ def _places(values: Mapping[Path, float]) -> Iterator[str]:
 
 
 def _value(path: Path, value: float) -> str:
-    unit = _UNITS.get(path[-1])
+    unit = _TERA if path[0] == "sustained" else _UNITS.get(path[-1])
     if unit is None:
         return repr(float(f"{value:.6g}"))
     return f'"{float(f"{value * unit[1]:.6g}")} {unit[0]}"'

@@ -1,9 +1,9 @@
-"""How long do matrix products and attention kernels take on this GPU, as CSV for `calibrate`?
+"""How long do products, attention and training steps take on this GPU, as CSV for `calibrate`?
 
 `python -m scalewright.calibration.timing gemm --out gemm.csv` needs PyTorch (the extra `torch`)
-and a GPU. Each shape runs under CUDA events after a warm-up; unless `--warm` is given, as many
+and a GPU. Each kernel runs under CUDA events after a warm-up; unless `--warm` is given, as many
 copies of the weights as fill the cache take turns, up to five, so that weights come from main
-memory as in a model.
+memory as in a model. `step` times whole training steps instead (`step_timing`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scalewright.calibration.step_timing import COLUMNS as _STEP_COLUMNS
+from scalewright.calibration.step_timing import timed_steps
 from scalewright.errors import InvalidError, ScalewrightError
 
 if TYPE_CHECKING:
@@ -52,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Time kernels and write the file; returns 0, or 2 with a message where that cannot be."""
     parser = argparse.ArgumentParser(
         prog="python -m scalewright.calibration.timing",
-        description="time kernels on this GPU as CSV for `scalewright calibrate`",
+        description="time kernels or steps on this GPU as CSV for `scalewright calibrate`",
     )
-    parser.add_argument("what", choices=("gemm", "attention"), help="what to time")
+    parser.add_argument("what", choices=tuple(_KINDS), help="what to time")
     parser.add_argument("--out", required=True, metavar="FILE.csv", help="file to write")
     parser.add_argument("--dtype", choices=tuple(_DTYPES), default="bfloat16", help="format")
     parser.add_argument(
@@ -65,12 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         torch = _torch()
-        timed = _gemm(torch, options) if options.what == "gemm" else _attention(torch, options)
-        columns = _GEMM_COLUMNS if options.what == "gemm" else _ATTENTION_COLUMNS
+        timed, columns = _KINDS[options.what]
         with Path(options.out).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(columns)
-            for row in timed:
+            for row in timed(torch, options):
                 writer.writerow(row)
                 file.flush()
     except ScalewrightError as error:
@@ -144,6 +145,11 @@ def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object
         yield system, batch, sequence, heads, kv_heads, width, 0, *names, 0, f"{time:.4f}"
 
 
+def _steps(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
+    system, _ = _device(torch, options)
+    return timed_steps(torch, system, options.dtype, options.shapes)
+
+
 def _device(torch: Any, options: argparse.Namespace) -> tuple[str, float]:  # noqa: ANN401
     """Return the name of the device in the file and the bytes of its cache."""
     properties = torch.cuda.get_device_properties(0)
@@ -168,6 +174,12 @@ def _microseconds(torch: Any, run: Callable[[], None]) -> float:  # noqa: ANN401
         times.append(float(start.elapsed_time(end)) * _MICRO)
     return sorted(times)[len(times) // 2]
 
+
+_KINDS = {
+    "gemm": (_gemm, _GEMM_COLUMNS),
+    "attention": (_attention, _ATTENTION_COLUMNS),
+    "step": (_steps, _STEP_COLUMNS),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

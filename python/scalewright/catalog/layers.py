@@ -1,8 +1,8 @@
 """Which catalog files exist, and which of them wins when several describe the same name?
 
-A layer is a directory with the folders `devices`, `systems` and `models`, or one TOML file that
-says its `kind`. Layers stack: the built-in catalog lies at the bottom, then the directories and
-files of the environment variable SCALEWRIGHT_CATALOG, then the ones given in the call.
+A layer is a directory with the folders `devices`, `systems`, `models` and `software`, or one TOML
+file that says its `kind`. Layers stack: the built-in catalog lies at the bottom, then the
+directories and files of the environment variable SCALEWRIGHT_CATALOG, then the ones of the call.
 """
 
 from __future__ import annotations
@@ -20,15 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from importlib.resources.abc import Traversable
 
-Kind = Literal["device", "system", "model"]
-FOLDERS: dict[Kind, str] = {"device": "devices", "system": "systems", "model": "models"}
+Kind = Literal["device", "system", "model", "software"]
+FOLDERS: dict[Kind, str] = {
+    "device": "devices",
+    "system": "systems",
+    "model": "models",
+    "software": "software",
+}
 PUBLISHED_TOTALS = ("checkpoint_parameters", "printed_parameters")
 ENVIRONMENT_VARIABLE = "SCALEWRIGHT_CATALOG"
 
 
 @dataclass(frozen=True)
 class CatalogFile:
-    """A file that describes one device, system or model."""
+    """A file that describes one device, system, model or software profile."""
 
     kind: Kind
     name: str

@@ -1,4 +1,4 @@
-"""Given the name of a device, system or model: which fields does it have?"""
+"""Given the name of a device, system, model or software profile: which fields does it have?"""
 
 from __future__ import annotations
 

@@ -3,48 +3,55 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from scalewright.catalog.layers import built_in_root
-from scalewright.catalog.toml_file import Table, read_table
+from scalewright.catalog.loading import load_entry, names
 from scalewright.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from scalewright.catalog.toml_file import Table
 
 
-def software_names() -> tuple[str, ...]:
-    """Return the names of the software profiles of the catalog."""
-    return tuple(sorted(_profiles()))
+def software_names(overrides: Sequence[str | Path] = ()) -> tuple[str, ...]:
+    """Return the names of the software profiles of the catalog.
+
+    Args:
+        overrides: User files or directories that add to the catalog or change it.
+    """
+    return tuple(names("software", overrides))
 
 
 def with_software(
-    name: str, training: Mapping[str, Any], device: Mapping[str, Any]
+    name: str,
+    training: Mapping[str, Any],
+    device: Mapping[str, Any],
+    overrides: Sequence[str | Path] = (),
 ) -> tuple[Table, Table]:
     """Return a training job and its device as a named program uses them.
 
     The profile's `software` goes into the job; where it names the device, its own attention kernels
     take the place of the device's.
 
+    Args:
+        name: The profile.
+        training: The fields of the job.
+        device: The fields of the device.
+        overrides: User files or directories that add to the catalog or change it.
+
     Raises:
         UnknownNameError: No profile has this name.
     """
-    profile = _profiles().get(name)
-    if profile is None:
-        message = f"software: unknown name '{name}'; known: {', '.join(software_names())}"
+    known = software_names(overrides)
+    if name not in known:
+        message = f"software: unknown name '{name:.60}'; known: {', '.join(known)}"
         raise UnknownNameError(message)
+    profile = load_entry("software", name, overrides).table
     changed = dict(device)
     for kernels in profile.get("attention", ()):
         if any(fnmatchcase(str(device["name"]), pattern) for pattern in kernels["devices"]):
             own = {key: value for key, value in kernels.items() if key != "devices"}
             changed["attention"] = {**device.get("attention", {}), **own}
-    return {**training, "software": profile["software"]}, changed
-
-
-@cache
-def _profiles() -> dict[str, Table]:
-    folder = built_in_root() / "software"
-    entries = (file for file in folder.iterdir() if file.name.endswith(".toml"))
-    tables = (read_table(file) for file in entries)
-    return {table["name"]: table for table in tables}
+    return {**training, "software": {**profile.get("software", {}), "name": name}}, changed

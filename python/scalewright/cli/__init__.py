@@ -53,8 +53,8 @@ _VERBS = (
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 2: bad input, said on standard error; 3: no plan fits, or the given one does not; 130:
-    Ctrl-C ended it, perhaps with an answer that says so.
+    0: done; 1: what was found is not worth writing; 2: bad input, said on standard error; 3: no
+    plan fits, or the given one does not; 130: Ctrl-C ended it, perhaps with an answer that says so.
     """
     parser = _parser()
     options = parser.parse_args(arguments)

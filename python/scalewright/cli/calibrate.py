@@ -23,20 +23,20 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "what",
-        choices=("nccl", "gemm", "attention", "moe"),
+        choices=("nccl", "gemm", "attention", "moe", "step"),
         help="what was measured: collectives by nccl-tests, matrix products, attention of prompts "
-        "and of new tokens, or experts of a mixture",
+        "and of new tokens, experts of a mixture, or whole training steps",
     )
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
-        help="what nccl-tests or rccl-tests printed, or CSV of timed kernels",
+        help="what nccl-tests or rccl-tests printed, or CSV of timed kernels or training runs",
     )
     parser.add_argument(
         "--system",
         metavar="NAME|FILE",
-        help="catalog name or TOML file; of kernels also a device, where the rows do not say it",
+        help="catalog name or TOML file; of kernels and steps also a device, where rows say none",
     )
     parser.add_argument(
         "--level", metavar="NAME", help="level to fit (the outermost that the rows cross)"
@@ -53,6 +53,21 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--in-place", action="store_true", help="fit the times in place, not those out of place"
     )
+    parser.add_argument(
+        "--software", metavar="NAME", help="software profile of training runs that say none"
+    )
+    parser.add_argument(
+        "--fit",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of steps: only this constant, or those whose names begin so; may be repeated",
+    )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="of steps: write constants that predict held-out runs no better",
+    )
     parser.add_argument("--out", metavar="FILE.toml", help="write them as an entry for --catalog")
     parser.add_argument(
         "--catalog",
@@ -67,7 +82,22 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read the files, fit, write the override and show what was found."""
-    return _collectives(options) if options.what == "nccl" else _kernels(options)
+    if options.what != "step":
+        _refuse(options, ("software", "fit", "force"), "steps")
+    if options.what != "nccl":
+        _refuse(options, ("level", "ranks", "collective", "in_place"), "collectives")
+    kinds = {"nccl": _collectives, "step": _steps}
+    return kinds.get(options.what, _kernels)(options)
+
+
+def _refuse(options: argparse.Namespace, names: tuple[str, ...], kind: str) -> None:
+    """Refuse options that only another kind of measurements has."""
+    from scalewright.errors import InvalidError
+
+    for name in names:
+        if getattr(options, name):
+            message = f"--{name.replace('_', '-')}: got one; allowed: only of {kind}"
+            raise InvalidError(message)
 
 
 def _collectives(options: argparse.Namespace) -> int:
@@ -119,13 +149,8 @@ def _kernels(options: argparse.Namespace) -> int:
 
     from scalewright.calibration import calibrate_products, calibrate_serving, timed_kernels
     from scalewright.cli.output import progress_bar
-    from scalewright.errors import InvalidError
     from scalewright.planning import stamp
 
-    for name in ("level", "ranks", "collective", "in_place"):
-        if getattr(options, name):
-            message = f"--{name.replace('_', '-')}: got one; allowed: only of collectives"
-            raise InvalidError(message)
     rows, device, wrong = timed_kernels(
         options.files,
         options.system,
@@ -154,3 +179,58 @@ def _kernels(options: argparse.Namespace) -> int:
     else:
         screen.print("--out FILE.toml writes the constants as an entry for --catalog")
     return 0
+
+
+def _steps(options: argparse.Namespace) -> int:
+    from scalewright.calibration import calibrate_steps, timed_steps
+    from scalewright.cli.output import progress_bar
+    from scalewright.planning import stamp
+
+    runs, wrong = timed_steps(
+        options.files,
+        options.system,
+        only=options.only,
+        software=options.software,
+        overrides=options.catalog,
+    )
+    with progress_bar("fitting") as progress:
+        found = calibrate_steps(runs, only=options.fit, progress=progress)
+    sound = found.better or options.force
+    written = _written(options.out, found.overrides) if options.out and sound else []
+    answer = found.to_dict()
+    code = 0 if sound or not options.out else 1
+    if options.json:
+        from scalewright.cli.output import show_json
+
+        show_json({**stamp(options.catalog), **answer, "left_out": wrong, "written": written})
+        return code
+    from scalewright.report import console, show_step_calibration
+
+    screen = console()
+    show_step_calibration(answer, wrong, screen)
+    screen.print()
+    if not found.overrides:
+        screen.print("no constant was fitted: there is nothing to write")
+    elif not found.better:
+        screen.print("held-out runs are predicted no better than before: keep the constants")
+        if not options.force:
+            screen.print("nothing is written; --force writes them all the same")
+    if written:
+        places = " ".join(f"--catalog {place}" for place in written)
+        screen.print(f"written; take it with {places}")
+    elif sound and found.overrides:
+        screen.print("--out FILE.toml writes the constants as entries for --catalog")
+    return code
+
+
+def _written(out: str, overrides: dict[str, str]) -> list[str]:
+    """Write the overrides: the device's as it is named, the others beside it."""
+    from pathlib import Path
+
+    first = Path(out)
+    written: list[str] = []
+    for kind, text in overrides.items():
+        place = first if kind == "device" else first.with_suffix(f".{kind}.toml")
+        place.write_text(text, encoding="utf-8")
+        written.append(str(place))
+    return written

@@ -50,7 +50,7 @@ def add(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="DIR|FILE",
-        help="your own entries, where rows are collectives or kernels",
+        help="your own entries of the catalog",
     )
     parser.add_argument(
         "--markdown", action="store_true", help="print the held-out errors of kernels as Markdown"
@@ -141,7 +141,9 @@ def _training(options: argparse.Namespace) -> int:
             check(path)
     with progress_bar("reproducing rows") as progress:
         detail = options.page is not None
-        result = reproduced(options.pattern, options.rows, progress, detail=detail)
+        result = reproduced(
+            options.pattern, options.rows, progress, detail=detail, overrides=options.catalog
+        )
     if options.picture is not None:
         draw_parity(result["rows"], options.picture)
     if options.page is not None:

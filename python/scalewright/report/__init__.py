@@ -17,6 +17,7 @@ from scalewright.report.screen import console
 from scalewright.report.search import show_search
 from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
+from scalewright.report.step_calibration import show_step_calibration
 from scalewright.report.unlike import show_unlike
 from scalewright.report.why_not import show_why_not
 
@@ -43,6 +44,7 @@ __all__ = [
     "show_sensitivity",
     "show_serving",
     "show_simulated_step",
+    "show_step_calibration",
     "show_unlike",
     "show_why_not",
 ]

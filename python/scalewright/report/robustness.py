@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LEAST = 5e-5
 """Below this a change of the step time is shown as nothing."""
+_LASTING, _EFFICIENCY = "device.sustained.", "device.matmul.efficiency."
 _SHOWN = 5
 """Plans of each list that are shown."""
 
@@ -51,6 +52,8 @@ def show_sensitivity(found: Sensitivity, screen: Console, most: int = 20) -> Non
     still = len(found.effects) - len(moving)
     more = f"{rest} more move it less; " if rest else ""
     screen.print(f"{more}{still} of {len(found.effects)} constants do not move it")
+    if bound := _bound(found.effects, step):
+        screen.print(bound)
     rooms = [
         f"{effect['name']} {room}" for effect in found.effects if (room := _room(effect, values))
     ]
@@ -65,6 +68,24 @@ def _matters(effect: Mapping[str, Any], step: float) -> bool:
     moved = any(abs(swing["step_time_s"] / step - 1) >= _LEAST for swing in swings)
     other = any(swing["best"] is not None and swing["best"]["changed"] for swing in swings)
     return moved or other
+
+
+def _bound(effects: Sequence[Mapping[str, Any]], step: float) -> str:
+    """Say which efficiencies gain nothing, since products run at the rate that lasts."""
+    named = {str(effect["name"]): effect for effect in effects}
+    lasting: list[str] = []
+    held: dict[str, None] = {}
+    for name, effect in named.items():
+        own = name.replace(_LASTING, _EFFICIENCY)
+        kernels = own if own in named else f"{_EFFICIENCY}other"
+        if not (name.startswith(_LASTING) and _matters(effect, step) and kernels in named):
+            continue
+        if abs(named[kernels]["up"]["step_time_s"] / step - 1) < _LEAST:
+            lasting.append(name)
+            held[kernels] = None
+    if not lasting:
+        return ""
+    return f"bound by {', '.join(lasting)}: a better {', '.join(held)} gains nothing"
 
 
 def _room(effect: Mapping[str, Any], values: Mapping[str, Any]) -> str:

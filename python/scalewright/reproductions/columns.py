@@ -37,6 +37,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "recompute": ("recompute", "activation_checkpointing", "checkpointing", "recomputation"),
     "sequence_parallel": ("seq_parallel", "sequence_parallel", "sp"),
     "dtype": ("dtype", "precision"),
+    "software": ("software_profile",),
     "metric": ("metric",),
     "value": ("value", "published", "measured"),
     "unit": ("unit", "units"),

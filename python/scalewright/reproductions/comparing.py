@@ -21,8 +21,10 @@ from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
+
+    from scalewright.reproductions.machine import Places
 
 Result = dict[str, Any]
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
@@ -33,6 +35,8 @@ class Book:
     """Prices rows that may speak of one another."""
 
     rows: list[Row]
+    overrides: Places = ()
+    """User files or directories that add to the catalog or change it."""
     pricing: Pricing = field(default_factory=Pricing)
     _runs: dict[object, int] = field(default_factory=dict[object, int])
     _printed: dict[object, int] = field(default_factory=dict[object, int])
@@ -54,7 +58,7 @@ class Book:
         Raises:
             ScalewrightError: The row lacks what a job needs, or no plan is legal.
         """
-        setting = setting_of(row)
+        setting = setting_of(row, self.overrides)
         return setting, self.pricing.price(setting)
 
     def predict(self, row: Row, priced: Priced, published: float) -> tuple[float, float]:
@@ -85,6 +89,7 @@ def run(
     progress: Callable[[int, int], object] | None = None,
     *,
     detail: bool = False,
+    overrides: Sequence[str | Path] = (),
 ) -> Result:
     """Predict published figures and compare.
 
@@ -93,6 +98,7 @@ def run(
         rows_path: A CSV file of results; absent: the ones that come with the package.
         progress: Called with rows done and rows in all.
         detail: Keep the terms of each row's time.
+        overrides: User files or directories that add to the catalog or change it.
 
     Returns:
         `rows` with a status each (priced, searched or skipped) and `summary`. An error is
@@ -103,7 +109,7 @@ def run(
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
     rows = matching(found, pattern)
-    book = Book(found)
+    book = Book(found, tuple(overrides))
     results: list[Result] = []
     for done, row in enumerate(rows):
         if progress is not None:

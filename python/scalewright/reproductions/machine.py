@@ -11,7 +11,11 @@ from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from scalewright.reproductions.reading import Row
+
+    Places = tuple[str | Path, ...]
 
 _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
@@ -60,8 +64,12 @@ class Machine:
     notes: tuple[str, ...]
 
 
-def machine_of(row: Row) -> Machine:
+def machine_of(row: Row, overrides: Places = ()) -> Machine:
     """Return the machine of a row.
+
+    Args:
+        row: The row.
+        overrides: User files or directories that add to the catalog or change it.
 
     Raises:
         ScalewrightError: The hardware is not one system of the catalog, or the count is missing.
@@ -70,12 +78,12 @@ def machine_of(row: Row) -> Machine:
     if not text:
         message = "hardware: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
-    name, cores, notes = _system(text)
-    system = load_system(name)
+    name, cores, notes = _system(text, overrides)
+    system = load_system(name, overrides)
     count = _devices(row)
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
-    return Machine(system, load_device(system["device"]), count, notes)
+    return Machine(system, load_device(system["device"], overrides), count, notes)
 
 
 def usual_system(text: str) -> str | None:
@@ -99,7 +107,7 @@ def _devices(row: Row) -> int:
 
 
 @cache
-def _system(text: str) -> tuple[str, bool, tuple[str, ...]]:
+def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
     """Find the system's name, whether devices are cores, and what to mind."""
     wanted = normalised(text)
     for spelling in spellings().values():
@@ -108,11 +116,11 @@ def _system(text: str) -> tuple[str, bool, tuple[str, ...]]:
                 message = f"hardware: '{text}' is not one system of the catalog: {spelling.note}"
                 raise UnknownNameError(message)
             return spelling.system, spelling.note.startswith(_CORES), ()
-    for name in names("system"):
+    for name in names("system", overrides):
         if normalised(name) == wanted:
             return name, False, ()
     try:
-        return load_system(text)["name"], False, ()
+        return load_system(text, overrides)["name"], False, ()
     except UnknownNameError:
         pass
     if (name := usual_system(text)) is not None:

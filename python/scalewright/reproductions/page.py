@@ -135,9 +135,9 @@ def write_page(result: Result, path: str | Path) -> None:
     check_page(path)
     texts: list[list[str]] = []
     rows = [_row(row, texts) for row in result["rows"]]
-    # a text in the data that ends the script's element would end it
+    # a text with `</script` or `<!--` would end the script's element, or keep it from ending
     data = json.dumps({"rows": rows, "sources": texts}, allow_nan=False, separators=(",", ":"))
-    data = data.replace("</", "<\\/")
+    data = data.replace("<", "\\u003c")
     heads = "".join(
         f'<th data-key="{key}" class="{"n" if key in _NUMBERS else ""}">{escape(name)}</th>'
         for key, name in _HEADS

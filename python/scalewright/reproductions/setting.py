@@ -14,6 +14,7 @@ from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.shape import model_of
 
 if TYPE_CHECKING:
+    from scalewright.reproductions.machine import Places
     from scalewright.reproductions.reading import Row
 
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
@@ -39,8 +40,12 @@ class Setting:
     notes: tuple[str, ...]
 
 
-def setting_of(row: Row) -> Setting:
+def setting_of(row: Row, overrides: Places = ()) -> Setting:
     """Understand a row.
+
+    Args:
+        row: The row.
+        overrides: User files or directories that add to the catalog or change it.
 
     Raises:
         ScalewrightError: The row lacks or contradicts what a job needs.
@@ -51,12 +56,13 @@ def setting_of(row: Row) -> Setting:
         # alone, a layer would carry the collectives of embedding and head
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
-    machine = machine_of(row)
+    machine = machine_of(row, overrides)
     model, notes = model_of(row)
     training = _training(row, conventions)
     device = machine.device
-    if conventions.software is not None:
-        training, device = with_software(conventions.software, training, device)
+    software = row.text("software") or conventions.software
+    if software is not None:
+        training, device = with_software(software, training, device, overrides)
     space = _space(row, conventions, machine)
     if model.get("experts") is None:
         space["expert"] = [1]

@@ -1,0 +1,56 @@
+//! At which pace do kernels run in a long run, and what do better constants gain there?
+
+use crate::hardware::Device;
+use crate::operator_cost::Lasting;
+use crate::units::{Dtype, FlopsPerSecond};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// A device on which kernels follow one another, hour after hour.
+///
+/// Where constants of a device are scaled, paces are those from before, the rate that lasts taken
+/// against the peak, so that no constant makes a step shorter where it gets worse. An efficiency b times
+/// as high counts as `min(b h, h / o)` times, `h = max(1, o)`, o: by how much longer the engine takes for a
+/// large product in a long run than in a test. What is better in a test gains nothing beyond the rate
+/// that lasts.
+#[derive(Debug, Clone)]
+pub(super) struct LongRun<'a> {
+    device: Cow<'a, Device>,
+    paces: BTreeMap<Dtype, Lasting>,
+}
+
+impl<'a> LongRun<'a> {
+    /// What lasts on `device`.
+    pub(super) fn new(device: &'a Device) -> Self {
+        let before = device.unscaled.as_deref().unwrap_or(device);
+        let mut found = Self {
+            device: Cow::Borrowed(device),
+            paces: BTreeMap::new(),
+        };
+        for (&dtype, &rate) in &device.sustained {
+            let peaks = device.engine_peak(dtype).value() / before.engine_peak(dtype).value();
+            let paces = Lasting::of(before, dtype, FlopsPerSecond::new(rate.value() / peaks));
+            found.paces.insert(dtype, paces);
+            let efficiency = device.matmul_efficiency(dtype);
+            let better = efficiency / before.matmul_efficiency(dtype);
+            let slowdown = paces.over.max(1.0);
+            let held = (better * slowdown).min(slowdown / paces.over);
+            if (held - better).abs() > 0.0 {
+                let matmul = &mut found.device.to_mut().matmul;
+                matmul.efficiency.insert(dtype, efficiency * held / better);
+            }
+        }
+        found
+    }
+
+    /// The device with its efficiencies as far as they last.
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Paces of kernels in a format.
+    pub(super) fn paces(&self, dtype: Dtype) -> Lasting {
+        let known = self.paces.get(&dtype).copied();
+        known.unwrap_or(Lasting::UNKNOWN)
+    }
+}
