@@ -78,21 +78,21 @@ pub(super) fn cost(bytes: Bytes, launches: f64, device: &Device) -> KernelCost {
     }
 }
 
+/// Share of the cache that a kernel finds its operands in when it is timed again and again alone.
+const WARM_SHARE: f64 = 0.8;
+
 /// Reads a working set once: from the cache where it is `warm` and fits, else as `transfer` does
 /// with nothing left of the kernels before.
 ///
 /// A kernel that a benchmark repeats finds its own operands in the cache; one of a layer of a model
-/// finds those of the layer before. Source: as for `transfer`; the share is
-/// that of the device's matrix products (`cache_share`).
+/// finds those of the layer before. Sources: as for `transfer`; the share is an estimate.
 pub(super) fn reading(working_set: Bytes, warm: bool, device: &Device) -> Transfer {
     let main = device.main_memory().sustained();
     match device.cache() {
-        Some(cache) if warm && working_set <= cache.capacity * device.matmul.cache_share => {
-            Transfer {
-                time: working_set / cache.sustained().max(main),
-                traffic: Bytes::ZERO,
-            }
-        }
+        Some(cache) if warm && working_set <= cache.capacity * WARM_SHARE => Transfer {
+            time: working_set / cache.sustained().max(main),
+            traffic: Bytes::ZERO,
+        },
         _ => Transfer {
             time: working_set / main,
             traffic: working_set,

@@ -47,7 +47,7 @@ def test_held_out_products_are_close_on_every_device_and_format(book: dict[str, 
         median, most = BANDS[line["dtype"] in FLOATING]
         assert line["median_abs_error"] <= median, line
         assert line["p90_abs_error"] <= most, line
-        assert line["brief_share_within_1_5"] >= 0.80, line
+        assert line["brief_share_within_1_5"] >= 0.85, line
 
 
 def test_held_out_products_are_close_in_all(book: dict[str, Any]) -> None:
@@ -126,6 +126,21 @@ def test_narrower_weights_are_never_slower_to_read() -> None:
     times = [sw.kernel_times({**MATMUL, "b": b}, plain, shape) for b in ("bf16", "int8", "int4")]
     assert np.all(times[1] <= times[0])
     assert np.all(times[2] <= times[1])
+
+
+@pytest.mark.parametrize(("left", "depth"), [("int8", 8192.0), ("bf16", 2048.0)])
+def test_few_rows_take_the_matrix_vector_kernel(left: str, depth: float) -> None:
+    request = {**MATMUL, "a": left, "b": "int8"}
+    shape = {"m": [1.0, 4.0, 5.0], "n": 512.0, "k": depth}
+    one, four, five = sw.kernel_times(request, "a100-sxm-80gb", shape)
+    assert one == pytest.approx(four, rel=0.05)
+    assert five > 1.3 * four
+
+
+def test_what_comes_round_in_order_is_evicted_at_once() -> None:
+    # weights of the cache's size, and of a sixth more
+    fits, evicted = sw.kernel_times(MATMUL, "l40s", {"m": 1.0, "n": 4096.0, "k": [12288, 14336]})
+    assert evicted > 2.0 * fits
 
 
 def test_a_cast_is_paid_beside_the_product() -> None:

@@ -58,7 +58,11 @@ SWITCHES = (
     ),
     Switch("edges of tiles", "device", (("matmul.tile_overhead", 0.0),)),
     Switch("fill and drain of tiles", "device", (("matmul.depth_overhead", 0.0),)),
-    Switch("throttling in long products", "device", (("matmul.throttle", 0.0),)),
+    Switch(
+        "throttling in long products",
+        "device",
+        (("matmul.throttle", 0.0), ("matmul.families.*.throttle", 0.0)),
+    ),
     Switch("rates that last at the power limit", "device", (("sustained", None),)),
     Switch("sum of split products", "device", (("matmul.split_overhead", "0 s"),)),
     Switch("pace of the slowest device", "device", (("speed_spread", 0.0),)),
