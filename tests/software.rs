@@ -58,11 +58,26 @@ fn every_pass_that_is_added_makes_the_step_longer() {
         "addition",
         "scores",
         "loss",
-        "bias",
     ] {
         let more = seconds(&job(&format!(r#"{{"{field}": [60.0, 60.0]}}"#), 1), &plan());
         assert!(more > fused, "{field}: {more} after {fused}");
     }
+}
+
+#[test]
+fn passes_for_biases_lengthen_products_that_have_one() {
+    let step = |model: &str, software: &str| {
+        let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+        seconds(&jobs::job(model, &cluster(1), &training), &plan())
+    };
+    let apart = r#"{"bias": [2.0, 0.0]}"#;
+    let plain = jobs::llama(4, 1024, 4);
+    let biased = plain.replace(
+        r#""norm": "rmsnorm""#,
+        r#""norm": "rmsnorm", "qkv_bias": true"#,
+    );
+    assert_eq!(step(&plain, "{}"), step(&plain, apart));
+    assert!(step(&biased, apart) > step(&biased, "{}"));
 }
 
 #[test]

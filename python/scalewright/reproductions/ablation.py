@@ -58,6 +58,7 @@ SWITCHES = (
     ),
     Switch("edges of tiles", "device", (("matmul.tile_overhead", 0.0),)),
     Switch("fill and drain of tiles", "device", (("matmul.depth_overhead", 0.0),)),
+    Switch("sides of products off the grid of copies", "device", (("matmul.unaligned", 1.0),)),
     Switch(
         "throttling in long products",
         "device",
@@ -87,7 +88,15 @@ SWITCHES = (
         (("latency", "0 s"), *((f"library.{name}.base", "0 s") for name in _PROTOCOLS)),
     ),
     Switch("host's issue of kernels", "training", (("software.host_time", "0 s"),)),
-    Switch("gathers cut by layer", "training", (("software.gathers_per_layer", 1.0),)),
+    Switch(
+        "gathers cut by layer, and by rank on the host",
+        "training",
+        (
+            ("software.gathers_per_layer", 1.0),
+            ("software.gathers_again", False),
+            ("software.gather_rank_time", "0 s"),
+        ),
+    ),
     Switch("what compilers do not repeat", "training", (("software.repeat_unread", True),)),
     Switch("tokens moved by products", "training", (("software.dispatch_products", False),)),
     Switch("the software's profile", "training", (("software", None),)),
