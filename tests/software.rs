@@ -202,6 +202,27 @@ fn joined_gradients_of_fused_attention_lengthen_the_backward_pass() {
 }
 
 #[test]
+fn casts_lengthen_steps_in_narrow_formats_alone() {
+    let cluster = Cluster {
+        device: worlds::h100(),
+        ..cluster(1)
+    };
+    let step = |precision: &str, narrow: &str| {
+        let more = format!(r#", "precision": "{precision}", "software": {{"narrow": {narrow}}}"#);
+        let training = jobs::training(8, 2048, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
+        seconds(&job, &plan())
+    };
+    let none = "[0.0, 0.0, 0.0]";
+    let plain = step("fp8", none);
+    for narrow in ["[9.0, 0.0, 0.0]", "[0.0, 9.0, 0.0]", "[0.0, 0.0, 9.0]"] {
+        let longer = step("fp8", narrow);
+        assert!(longer > plain, "{narrow}: {longer} after {plain}");
+    }
+    assert_eq!(step("bf16", "[9.0, 9.0, 9.0]"), step("bf16", none));
+}
+
+#[test]
 fn figures_that_no_program_has_are_refused_by_name() {
     for (field, value) in [
         ("norm", "[-1.0, 5.0]"),
@@ -209,6 +230,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("host_time", "2.0"),
         ("gathers_per_layer", "0.5"),
         ("joined", "-1.0"),
+        ("narrow", "[0.0, 1e9, 0.0]"),
         ("gather_copy", "1e9"),
         ("reduce_copy", "-2.0"),
         ("update", "1e9"),

@@ -20,6 +20,13 @@ struct Product {
     bias: bool,
 }
 
+impl Product {
+    /// Elements that the forward product reads, of tokens and of weights.
+    fn operands(&self) -> f64 {
+        self.batch * self.depth * (self.rows + self.columns)
+    }
+}
+
 impl Lowering<'_> {
     /// Adds the forward kernels of an operator and the collectives inside it.
     pub(super) fn forward_kernels(&mut self, operator: &Operator) {
@@ -177,17 +184,26 @@ impl Lowering<'_> {
     /// Casts what a forward product reads.
     pub(super) fn cast_operands(&mut self, operator: &Operator) {
         if let Some(p) = self.product(operator) {
-            let (tokens, weights) = (p.batch * p.rows * p.depth, p.batch * p.depth * p.columns);
-            self.quantize(true, operator, tokens, weights);
+            let more = self.training.software.narrow[0];
+            self.quantize(true, operator, p.operands(), more);
         }
     }
 
-    /// Casts operands that are kept in a wider format than the product reads: read wide, write narrow.
-    fn quantize(&mut self, forward: bool, operator: &Operator, tokens: f64, weights: f64) {
+    /// Casts operands that are kept in a wider format than the product reads: read wide, write
+    /// narrow, and move as many bytes more as the software does.
+    fn quantize(&mut self, forward: bool, operator: &Operator, elements: f64, more: f64) {
         let format = self.format(operator);
         if format.bytes() < self.activation.bytes() {
-            let bytes = (tokens + weights) * (self.activation.bytes() + format.bytes());
+            let bytes = elements * (self.activation.bytes() + format.bytes() + more);
             self.compute(forward, operator, memory(bytes, 2.0));
+        }
+    }
+
+    /// Lays narrow operands of the forward product out again as the backward products read them.
+    fn turn_operands(&mut self, operator: &Operator, elements: f64) {
+        let bytes = elements * self.training.software.narrow[2];
+        if bytes > 0.0 && self.format(operator).bytes() < self.activation.bytes() {
+            self.compute(false, operator, memory(bytes, 2.0));
         }
     }
 
@@ -197,7 +213,9 @@ impl Lowering<'_> {
         let Some(p) = self.product(operator) else {
             return;
         };
-        self.quantize(false, operator, p.batch * p.rows * p.columns, 0.0);
+        let more = self.training.software.narrow[1];
+        self.quantize(false, operator, p.batch * p.rows * p.columns, more);
+        self.turn_operands(operator, p.operands());
         if operator.trained && p.bias {
             // a bias gradient sums the output gradient over tokens
             let bytes = p.batch * p.rows * p.columns * self.activation.bytes();

@@ -44,6 +44,10 @@ pub struct Software {
     /// Backward passes over queries, keys and values by which their gradients become one tensor, where
     /// one product made all three and another program's fused attention takes them apart.
     pub joined: f64,
+    /// Bytes per element by which casts to a narrower format exceed one read and one write: of what
+    /// forward products read, of output gradients, and of the former again in the backward pass.
+    /// Scales found from the tensor itself read it once more; transposed copies are read and written.
+    pub narrow: [f64; 3],
     /// Bytes that a device moves per gathered weight beside a ZeRO-3 gather, which delivers one flat
     /// piece of each rank: 0 where weights are views of what the collective writes.
     pub gather_copy: f64,
@@ -76,6 +80,7 @@ impl Default for Software {
             loss: [38.0, 14.0],
             gathers_per_layer: 1.0,
             joined: 0.0,
+            narrow: [0.0; 3],
             gather_copy: 0.0,
             reduce_copy: 0.0,
             update: None,
@@ -109,7 +114,8 @@ impl Software {
             ("reduce_copy", self.reduce_copy),
             ("update", self.update.unwrap_or(0.0)),
         ];
-        for (field, value) in bytes {
+        let narrow = self.narrow.map(|value| ("narrow", value));
+        for (field, value) in bytes.into_iter().chain(narrow) {
             within(field, value, 0.0, MOST)?;
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
