@@ -414,6 +414,24 @@ fn tokens_moved_by_products_cost_two_products_forward_and_three_backward() {
 }
 
 #[test]
+fn scales_of_earlier_steps_shorten_steps_in_fp8_alone() {
+    let cluster = Cluster {
+        device: worlds::h100(),
+        ..cluster(1)
+    };
+    let step = |precision: &str, delayed: bool| {
+        let more = format!(
+            r#", "precision": "{precision}", "software": {{"delayed_scaling": {delayed}}}"#
+        );
+        let training = jobs::training(8, 2048, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
+        seconds(&job, &plan())
+    };
+    assert!(step("fp8", true) < step("fp8", false));
+    assert_eq!(step("bf16", true), step("bf16", false));
+}
+
+#[test]
 fn figures_that_no_program_has_are_refused_by_name() {
     for (field, value) in [
         ("norm", "[-1.0, 5.0]"),

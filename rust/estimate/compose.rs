@@ -27,7 +27,8 @@ pub struct Parts<L = f64> {
     pub bubble: L,
     /// Sends between stages on the busiest stage, within `pipeline`.
     pub send: L,
-    /// ZeRO-3 gathers and scatters that compute does not hide on the busiest stage, within `pipeline`.
+    /// ZeRO-3 gathers and scatters that compute does not hide on the busiest stage, and the copies beside
+    /// them, within `pipeline`.
     pub shard_exposed: L,
     /// Gradient reduction after the last backward.
     pub gradient_exposed: L,

@@ -199,7 +199,8 @@ impl Lowering<'_> {
     ///
     /// Activations and gradients are read wide and written narrow, twice where a weight gradient sums over
     /// tokens: the engine wants its operands, or their block scales, along the dim that is summed. A scale
-    /// of a whole tensor (fp8; nvfp4 has one beside those of blocks) takes a reading of its own. Sources:
+    /// of a whole tensor (fp8; nvfp4 has one beside those of blocks) takes a reading of its own, unless it is
+    /// that of an earlier step (`delayed_scaling`). Sources:
     /// Transformer Engine, `current_scaling`, `mxfp8` and `nvfp4` quantizers; NVIDIA 2026 (Megatron-Core for
     /// mixtures, arXiv 2603.07685), section 7. Weights are read wide and written narrow.
     fn quantize(&mut self, forward: bool, operator: &Operator, tokens: f64, weights: f64) {
@@ -210,7 +211,8 @@ impl Lowering<'_> {
         }
         let trains = operator.trained && !self.training.forward_only;
         let layouts = if trains { 2.0 } else { 1.0 };
-        let scaled = matches!(format, Dtype::Fp8 | Dtype::Nvfp4);
+        let scaled =
+            matches!(format, Dtype::Fp8 | Dtype::Nvfp4) && !self.training.software.delayed_scaling;
         let readings = if scaled { 2.0 } else { 1.0 };
         let cast = tokens * (readings * wide + layouts * narrow);
         let (weights, launches) = if self.training.software.casts_weights_once {

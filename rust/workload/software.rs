@@ -67,6 +67,9 @@ pub struct Software {
     /// Backward passes over queries, keys and values by which their gradients become one tensor, where
     /// one product made all three and another program's fused attention takes them apart.
     pub joined: f64,
+    /// Scales of whole tensors in fp8 come from earlier steps; else a tensor is read once more to find its
+    /// own before it is cast.
+    pub delayed_scaling: bool,
     /// Bytes that a device moves per gathered weight beside a ZeRO-3 gather, which delivers one flat
     /// piece of each rank: 0 where weights are views of what the collective writes.
     pub gather_copy: f64,
@@ -117,6 +120,7 @@ impl Default for Software {
             gather_rank_time: Seconds::ZERO,
             blocking: false,
             joined: 0.0,
+            delayed_scaling: false,
             gather_copy: 0.0,
             reduce_copy: 0.0,
             update: None,
