@@ -50,8 +50,8 @@ pub struct Software {
     /// Tokens are sorted once more between all-to-all and experts, each way, where a rank holds several
     /// experts (Megatron-Core, `MoEAlltoAllTokenDispatcher`): rows arrive by rank and are wanted by expert.
     pub sorts_received: bool,
-    /// A token crosses to a unit of the fabric once and is copied there to the ranks of its experts (DeepEP,
-    /// HybridEP: DeepSeek-V3, arXiv 2412.19437, section 3.2.2); else each of its copies crosses.
+    /// A token crosses to a unit of the fabric once and is copied there to the ranks of its experts (`DeepEP`,
+    /// `HybridEP`: DeepSeek-V3, arXiv 2412.19437, section 3.2.2); else each of its copies crosses.
     pub sends_once: bool,
     /// Weights are cast to a narrow format once a step; else for every micro-batch.
     pub casts_weights_once: bool,
