@@ -137,7 +137,7 @@ proptest! {
         prop_assert_eq!(moved.cost_at(pace, &device), moved.cost(&device));
         let thin = product(1.0, bytes.sqrt().round(), bytes.sqrt().round());
         let longer = thin.cost_at(pace, &device).time.value() / thin.cost(&device).time.value();
-        prop_assert!(longer <= 1.0 + 0.2 * (slowdown - 1.0), "{} times", longer);
+        prop_assert!(longer <= 1.0 + 0.5 * (slowdown - 1.0), "{} times", longer);
     }
 
     #[test]
