@@ -15,7 +15,8 @@ fn gates_and_windows_can_be_left_out_of_the_count() {
     for (sequence, printed) in [(4096, 27.16), (8192, 30.78)] {
         let counted = model.flops_per_token(sequence, FlopConvention::ModelUngated);
         let error = counted.value() / (printed * 1e9) - 1.0;
-        assert!(error.abs() < 2e-3, "{sequence}: {counted:?}");
+        // the router, 0.3%, is counted here and not there
+        assert!((0.0..5e-3).contains(&error), "{sequence}: {counted:?}");
         assert!(model.flops_per_token(sequence, FlopConvention::ModelCausal) != counted);
     }
 }
