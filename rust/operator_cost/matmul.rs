@@ -78,6 +78,8 @@ pub(super) struct Supply {
 pub(super) struct Parts {
     /// On the matrix engine, at the clock of short kernels.
     pub engine: Seconds,
+    /// By how much longer it takes there for its operands' alignment.
+    unaligned: f64,
     pub memory: Seconds,
     /// The launch, and what the product takes beside it.
     pub launch: Seconds,
@@ -153,7 +155,8 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let weights = supply.moved(right, rest + right * product.copies);
     let stored = supply.moved(result, rest + right);
     Parts {
-        engine: Seconds::new(Engine::new(product, model, device).time() * product.slowdown(device)),
+        engine: Seconds::new(Engine::new(product, model, device).time()),
+        unaligned: product.slowdown(device),
         memory: read.time + weights.time + stored.time * model.store_cost,
         launch: device.launch_overhead + model.overhead,
         flops,
@@ -166,6 +169,7 @@ impl Parts {
     fn nothing(model: ProductModel) -> Self {
         Self {
             engine: Seconds::ZERO,
+            unaligned: 1.0,
             memory: Seconds::ZERO,
             launch: Seconds::ZERO,
             flops: Flops::ZERO,
@@ -183,7 +187,7 @@ impl Parts {
         } else {
             1.0 + self.model.throttle * engine / (engine + half)
         };
-        let engine = engine * throttled * pace.slowdown;
+        let engine = engine * throttled * self.unaligned * pace.slowdown;
         Seconds::new(engine.hypot(self.memory.value())) + self.launch
     }
 }
