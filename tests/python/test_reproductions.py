@@ -88,13 +88,13 @@ def only(path: Path, **changes: str) -> dict:
 
 def errors(*patterns: str) -> list[float]:
     found = [row for p in patterns for row in reproductions.run(p)["rows"]]
-    assert all(row["error"] is not None for row in found if "increase" not in row["metric"])
-    return [abs(row["error"]) for row in found if row["error"] is not None]
+    assert all(row["error"] is not None for row in found)
+    return [abs(row["error"]) for row in found]
 
 
 def test_megatron_table_1_and_korthikanti_table_5_come_near():
     sizes = errors("Narayanan*Table 1", "Korthikanti*Table 5")
-    assert len(sizes) == 30 + 16
+    assert len(sizes) == 30 + 20
     assert sum(sizes) / len(sizes) <= 0.06
     assert max(sizes) <= 0.15
 

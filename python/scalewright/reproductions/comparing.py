@@ -61,7 +61,9 @@ class Book:
         setting = setting_of(row, self.overrides)
         return setting, self.pricing.price(setting)
 
-    def predict(self, row: Row, priced: Priced, published: float) -> tuple[float, float]:
+    def predict(
+        self, row: Row, setting: Setting, priced: Priced, published: float
+    ) -> tuple[float, float]:
         """Return the row's figure as predicted, and its error; a ratio prices its other run.
 
         Raises:
@@ -69,7 +71,7 @@ class Book:
         """
         ratio = ratio_in(row, self.rows)
         if ratio is None:
-            predicted = _figure(row, setting_of(row), priced, published)
+            predicted = _figure(row, setting, priced, published)
             return predicted, predicted / published - 1.0
         figures = [self._part(ratio, part) for part in (ratio.above, ratio.below)]
         predicted = ratio.as_printed(figures[0] / figures[1])
@@ -200,7 +202,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         if ratio is None and (reason := skip_reason(row)):
             return result | {"reason": reason}
         setting, priced = book.price(row if ratio is None else ratio.above)
-        predicted, error = book.predict(row, priced, published)
+        predicted, error = book.predict(row, setting, priced, published)
     except ScalewrightError as refused:
         return result | {"reason": str(refused)}
     return result | {
