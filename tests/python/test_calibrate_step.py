@@ -170,6 +170,21 @@ def test_the_override_changes_an_estimate_and_bad_lines_are_named(
         assert words in shown
 
 
+def test_a_refusal_for_want_of_runs_names_the_lines_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "steps.csv"
+    planted(file, {RATE: 600e12})
+    lines = file.read_text().splitlines()
+    bad = [line.replace("llama2-7b", "lama2-7b") for line in lines[1:-1]]
+    file.write_text("\n".join([lines[0], *bad, lines[-1]]))
+    assert main(["calibrate", "step", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert "runs to fit 5 constants" in told
+    assert "left out: " in told
+    assert "model: unknown name 'lama2-7b'" in told
+
+
 def test_constants_that_do_not_carry_over_are_not_written_unasked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

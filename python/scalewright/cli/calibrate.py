@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from scalewright.cli.verb import Verbs
 
+_LINES_NAMED = 5
 _KINDS = {
     "gemm": ("gemm",),
     "attention": ("attention_prefill", "attention_decode"),
@@ -184,6 +185,7 @@ def _kernels(options: argparse.Namespace) -> int:
 def _steps(options: argparse.Namespace) -> int:
     from scalewright.calibration import calibrate_steps, timed_steps
     from scalewright.cli.output import progress_bar
+    from scalewright.errors import InvalidError
     from scalewright.planning import stamp
 
     runs, wrong = timed_steps(
@@ -194,7 +196,13 @@ def _steps(options: argparse.Namespace) -> int:
         overrides=options.catalog,
     )
     with progress_bar("fitting") as progress:
-        found = calibrate_steps(runs, only=options.fit, progress=progress)
+        try:
+            found = calibrate_steps(runs, only=options.fit, progress=progress)
+        except InvalidError as error:
+            if not wrong:
+                raise
+            message = f"{error}; left out: {'; '.join(wrong[:_LINES_NAMED])}"
+            raise InvalidError(message) from error
     sound = found.better or options.force
     written = _written(options.out, found.overrides) if options.out and sound else []
     answer = found.to_dict()
