@@ -238,7 +238,8 @@ proptest! {
         prop_assert!(less.memory <= more.memory);
         // with unlike layers, the one that is slowest forward may stand for all of them here, and
         // there another, whose passes are slower together
-        prop_assert!(less.time < more.time || !jobs::alike(&job));
+        let unlike = if jobs::alike(&job) { 1.0 } else { 1.25 };
+        prop_assert!(less.time < more.time * unlike);
     }
 
     #[test]

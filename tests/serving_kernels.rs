@@ -103,9 +103,6 @@ fn fastest(bytes: f64, device: &Device) -> f64 {
     cached.max(main.bandwidth.value())
 }
 
-/// What more keys may save: they make more splits, which share the queries out among more blocks.
-const SPLITS: f64 = 0.995;
-
 proptest! {
     #[test]
     fn decode_is_no_faster_than_reading_its_cache(
@@ -129,7 +126,7 @@ proptest! {
         let kernel = decode(cache, true, false);
         let one = decoded(kernel, heads, keys.floor(), 0.0, &device).time;
         let longer = decoded(kernel, heads, (keys * more).floor(), 0.0, &device).time;
-        prop_assert!(longer >= one * SPLITS, "{longer:?} after {one:?}");
+        prop_assert!(longer >= one);
         let [batch, kv_heads, rows, width] = heads;
         let wider = [(batch * more).ceil(), kv_heads, rows, width];
         prop_assert!(decoded(kernel, wider, keys.floor(), 0.0, &device).time >= one);
@@ -143,7 +140,7 @@ proptest! {
         let (keys, window) = (keys.floor(), window.floor());
         let whole = decoded(decode(cache, true, false), heads, keys, 0.0, &device).time;
         let seen = decoded(decode(cache, true, false), heads, keys, window, &device).time;
-        prop_assert!(seen * SPLITS <= whole, "{seen:?} of {whole:?}");
+        prop_assert!(seen <= whole);
         prop_assert!(window < keys || seen == whole);
         prop_assert!(decoded(decode(cache, true, true), heads, keys, 0.0, &device).time <= whole);
     }

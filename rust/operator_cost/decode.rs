@@ -46,7 +46,9 @@ struct Blocks {
     start: f64,
     key: f64,
     most_splits: f64,
+    /// Queries, outputs and cache in sight, and the cache alone.
     bytes: f64,
+    cache: f64,
 }
 
 impl TimedDecode {
@@ -65,13 +67,13 @@ impl TimedDecode {
     /// ```text
     /// time = t_launch + min(whole, split) + x t_element
     /// whole = sqrt((ceil(n / units) (t0 + k t_key))^2 + (B / r(n))^2)
-    /// split = sqrt((t0 + p t_key)^2 + (B / r(n k / p))^2) + t_split,  p = max(k / s, min(k, 128))
+    /// split = sqrt((t0 + p t_key)^2 + (C / r(n k / p) + (B - C) / r(n s))^2) + t_split,  p = max(k / s, min(k, 128))
     /// r(n) = min(r_tier, min(n, units) r_unit),  s = max(1, min(units / n, most))
     /// t_key = d' (t_tiled + 8 ceil(g / 8) t_row)  or  d t_vector
     /// ```
     ///
     /// n: blocks, one for each key head on the matrix engine, for each query head on the vector engine;
-    /// k: keys in sight; B: cache in sight, queries and outputs, bytes; `r_tier`: rate of the tier that holds
+    /// k: keys in sight; B: cache in sight, queries and outputs, bytes; C: the cache of them; `r_tier`: rate of the tier that holds
     /// them; `r_unit`: what one unit draws, bytes/s; g: queries to a key; d: width, d' padded; x: elements
     /// of new queries, keys and values. The library takes the matrix engine from `tiled_from` to 32 queries
     /// to a key, where blocks of 256 keys fill `least_occupancy` of the units. Sources: splitting keys over
@@ -132,6 +134,7 @@ impl TimedDecode {
             key: padded * (model.tiled_key.value() + rows * model.tiled_row.value()),
             most_splits: model.most_splits,
             bytes: self.bytes(shape, seen, self.shared_values),
+            cache: self.cached(shape, seen, self.shared_values),
         }
     }
 
@@ -145,31 +148,41 @@ impl TimedDecode {
             key: width * model.vector_key.value(),
             most_splits: VECTOR_SPLITS,
             bytes: self.bytes(shape, seen, false),
+            cache: self.cached(shape, seen, false),
         }
     }
 
     /// Cache in sight, queries and outputs.
     fn bytes(self, shape: [f64; 6], seen: f64, once: bool) -> f64 {
-        let [batch, _, heads, kv_heads, width, _] = shape;
+        let [batch, _, heads, _, width, _] = shape;
+        self.cached(shape, seen, once) + batch * width * 2.0 * heads * LAYER_BYTES
+    }
+
+    /// Cache in sight, whose values may be its keys.
+    fn cached(self, shape: [f64; 6], seen: f64, once: bool) -> f64 {
+        let [batch, _, _, kv_heads, width, _] = shape;
         let tensors = if once { 1.0 } else { 2.0 };
-        batch * width * (tensors * kv_heads * seen * self.cache.bytes() + 2.0 * heads * LAYER_BYTES)
+        batch * width * tensors * kv_heads * seen * self.cache.bytes()
     }
 }
 
 impl Blocks {
     /// Seconds of the kernel: whole or with its keys split, whichever is shorter.
     fn time(&self, model: &DecodeModel, units: f64, rate: f64) -> f64 {
-        let moving = |blocks: f64| {
+        let moving = |bytes: f64, blocks: f64| {
             let drawn = blocks.min(units) * model.unit_bandwidth.value();
-            self.bytes / rate.min(drawn)
+            bytes / rate.min(drawn)
         };
         let waves = (self.count / units).ceil();
         let whole = waves * (self.start + self.keys * self.key);
-        let whole = whole.hypot(moving(self.count));
+        let whole = whole.hypot(moving(self.bytes, self.count));
         let splits = (units / self.count).min(self.most_splits).max(1.0);
         let part = (self.keys / splits).max(self.keys.min(LEAST_PART));
         let split = waves * (self.start + part * self.key);
-        let split = split.hypot(moving(self.count * self.keys / part)) + model.split.value();
+        // what no key adds to is read as by all splits that there may be, so that none saves time
+        let moved = moving(self.cache, self.count * self.keys / part)
+            + moving(self.bytes - self.cache, self.count * splits);
+        let split = split.hypot(moved) + model.split.value();
         whole.min(split)
     }
 }

@@ -13,6 +13,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.errors import InvalidError, UnknownNameError
 
+UNFUSED_LOSS = [38.0, 14.0]
 NAMES = catalog.software_names()
 PLAN = {"micro_batch": 2, "data": 8, "recompute": "none"}
 
@@ -43,9 +44,10 @@ def test_a_profile_never_makes_a_step_shorter_than_fused_kernels(name: str) -> N
     training = {"global_batch": 16, "sequence": 2048}
     changed, own = catalog.with_software(name, training, device)
     assert changed["software"]["name"] == name
+    loss = changed["software"].get("loss", UNFUSED_LOSS)
     # the default runs the loss in passes of its own, which some programs fuse
-    changed["software"].pop("loss", None)
-    assert step_seconds(changed, own) >= step_seconds(training, device) * 0.98
+    fused = {"software": {"loss": loss}} if sum(loss) < sum(UNFUSED_LOSS) else {}
+    assert step_seconds(changed, own) >= step_seconds({**training, **fused}, device) * 0.98
 
 
 def test_a_profile_leaves_the_job_and_the_device_it_was_given() -> None:
