@@ -11,7 +11,10 @@ from scalewright import catalog
 from scalewright._engine import Cluster, Job, Workload, estimate
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
+from scalewright.config import Plan, Training
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.planning import Job as Asked
+from scalewright.planning import estimate_job, model, system
 
 UNFUSED_LOSS = [38.0, 14.0]
 NAMES = catalog.software_names()
@@ -62,11 +65,22 @@ def test_a_profile_leaves_the_job_and_the_device_it_was_given() -> None:
     }
 
 
-def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"software: unknown name 'nemo'; known: .*torchtitan"
-    ):
-        catalog.with_software("nemo", {}, {"name": "toy"})
+def test_an_unknown_profile_is_refused_with_the_nearest_ones() -> None:
+    for wrong, hint in (("torch-titan", "nearest: torchtitan-eager"), ("q", "catalog software")):
+        with pytest.raises(UnknownNameError, match=f"software: unknown name '{wrong}'.*{hint}"):
+            catalog.with_software(wrong, {}, {"name": "toy"})
+
+
+def test_a_job_run_by_a_program_costs_what_its_profile_and_device_cost() -> None:
+    machines = system("dgx-h100", 8)
+    job = Asked(model("gpt3-1.3b"), machines, Training(16, 2048))
+    changed = job.with_software("torchtitan-eager")
+    given = job.training.to_dict()
+    training, own = catalog.with_software("torchtitan-eager", given, machines.device)
+    plan = Plan(micro_batch=2, data=8, recompute="none")
+    assert estimate_job(changed, plan).step_time_s == step_seconds(training, own)
+    assert estimate_job(job, plan).step_time_s < step_seconds(training, own)
+    assert json.dumps(changed.to_dict())
 
 
 def test_a_figure_that_no_program_has_is_refused_by_name() -> None:

@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.loading import load_entry, names
-from scalewright.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,22 +35,21 @@ def with_software(
     take the place of the device's.
 
     Args:
-        name: The profile.
+        name: The profile, or the path of a TOML file.
         training: The fields of the job.
         device: The fields of the device.
         overrides: User files or directories that add to the catalog or change it.
 
     Raises:
-        UnknownNameError: No profile has this name.
+        UnknownNameError: No profile has this name; says which come nearest.
     """
-    known = software_names(overrides)
-    if name not in known:
-        message = f"software: unknown name '{name:.60}'; known: {', '.join(known)}"
-        raise UnknownNameError(message)
     profile = load_entry("software", name, overrides).table
     changed = dict(device)
     for kernels in profile.get("attention", ()):
         if any(fnmatchcase(str(device["name"]), pattern) for pattern in kernels["devices"]):
             own = {key: value for key, value in kernels.items() if key != "devices"}
             changed["attention"] = {**device.get("attention", {}), **own}
-    return {**training, "software": {**profile.get("software", {}), "name": name}}, changed
+    return {
+        **training,
+        "software": {**profile.get("software", {}), "name": profile["name"]},
+    }, changed

@@ -11,16 +11,21 @@ if TYPE_CHECKING:
     from scalewright.catalog.layers import Kind
     from scalewright.cli.verb import Verbs
 
-KINDS: dict[str, Kind] = {"devices": "device", "systems": "system", "models": "model"}
+KINDS: dict[str, Kind] = {
+    "devices": "device",
+    "systems": "system",
+    "models": "model",
+    "software": "software",
+}
 
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
-    parser = verbs.add_parser("catalog", help="list devices, systems and models; show one")
+    parser = verbs.add_parser("catalog", help="list devices, systems, models, software; show one")
     parser.add_argument(
         "what",
         nargs="?",
-        metavar="devices|systems|models|NAME",
+        metavar="devices|systems|models|software|NAME",
         help="what to list, or the entry to show (lists everything)",
     )
     parser.add_argument(

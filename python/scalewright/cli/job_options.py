@@ -39,6 +39,9 @@ def add_job_options(
     job.add_argument("--optimizer", choices=OPTIMIZERS, help="optimizer (adam)")
     job.add_argument("--no-flash", action="store_true", help="attention scores go through memory")
     job.add_argument("--dropout", action="store_true", help="dropout on scores and residuals")
+    job.add_argument(
+        "--software", metavar="NAME", help="profile of the training program (docs/software.md)"
+    )
     job.add_argument("--forward-only", action="store_true", help="no gradients, no optimizer")
     job.add_argument(
         "--memory-margin",
@@ -96,12 +99,15 @@ def job_of(options: argparse.Namespace, read: Mapping[str, Any] | None = None) -
             raise InvalidError(message)
     devices = wanted.pop("devices")
     name = given["model"] if options.model is None else options.model
-    return Job(
+    job = Job(
         model(name, overrides=options.catalog),
         system(options.system, devices, overrides=options.catalog),
         Training(**wanted),
         options.memory_margin,
     )
+    if options.software is None:
+        return job
+    return job.with_software(options.software, overrides=options.catalog)
 
 
 def _training(options: argparse.Namespace) -> dict[str, Any]:

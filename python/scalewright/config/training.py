@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,13 @@ class Training:
     """No gradients, no optimizer."""
     run_tokens: float | None = None
     """Length of the whole run, for its time, energy and price."""
+    software: Mapping[str, object] | None = None
+    """What the program does beside the model's products, as `Job.with_software` fills it in from a
+    profile; none: fused kernels launched ahead of the device."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields, as the engine reads them."""
-        return asdict(self)
+        fields = asdict(self)
+        if self.software is None:
+            del fields["software"]
+        return fields

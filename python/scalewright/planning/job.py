@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import Training, json_text, need
+from scalewright.catalog import with_software
+from scalewright.config import Training, json_text, need, need_places
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.stamp import stamp
 from scalewright.searching import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,24 @@ class Job:
         need("model", self.model, Model, "what scalewright.model(...) returns")
         need("system", self.system, System, "what scalewright.system(...) returns")
         need("training", self.training, Training, "a scalewright.Training(...)")
+
+    def with_software(self, name: str, *, overrides: Sequence[str | Path] = ()) -> Job:
+        """Return the same job as a named training program runs it (`docs/software.md`).
+
+        Args:
+            name: A software profile of the catalog, as `torchtitan-eager`.
+            overrides: User files or directories that add profiles or change them.
+
+        Raises:
+            UnknownNameError: No profile has this name; says which come nearest.
+            ScalewrightError: A file or a field is wrong.
+        """
+        need("software", name, str, "the name of a software profile")
+        need_places(overrides)
+        fields = self.training.to_dict()
+        fields, device = with_software(name, fields, self.system.device, overrides)
+        training = Training(**fields)  # pyright: ignore[reportArgumentType]
+        return replace(self, training=training, system=replace(self.system, device=device))
 
     @cached_property
     def handle(self) -> _engine.Job:

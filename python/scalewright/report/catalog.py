@@ -29,6 +29,8 @@ def show_entry(entry: Mapping[str, Any], screen: Console) -> None:
     fields: Mapping[str, Any] = entry["fields"]
     heading(screen, f"{entry['kind']} {entry['name']}: {fields.get('title', '')}".rstrip(": "))
     sources: Mapping[str, str] = fields.get("sources", {})
+    # a profile's sources name its figures without the table that holds them
+    fields = {**{key: value for key, value in fields.items() if key != "software"}, **_own(fields)}
     rows = table("field", "value", "source", left=3)
     for path, value in _leaves(fields):
         rows.add_row(path, str(value), _source(path, sources))
@@ -41,6 +43,11 @@ def show_entry(entry: Mapping[str, Any], screen: Console) -> None:
         screen.print(f"overridden constants: {', '.join(entry['overridden_constants'])}")
 
 
+def _own(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    profile: Mapping[str, Any] = fields.get("software", {})
+    return {key: value for key, value in profile.items() if key != "name"}
+
+
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for key, inner in cast("dict[str, object]", value).items():
@@ -50,14 +57,22 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
         members = cast("list[object]", value)
         if members and isinstance(members[0], dict):
             for member in cast("list[dict[str, object]]", members):
-                named = f"{path}.{member.get('name', '')}"
+                label, told = _label(member)
+                named = f"{path}.{label}"
                 for key, inner in member.items():
-                    if key != "name":
+                    if key != told:
                         yield from _leaves(inner, f"{named}.{key}")
         else:
             yield path, ", ".join(str(member) for member in members)
     else:
         yield path, value
+
+
+def _label(member: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a member of a list is called, and the field that says so."""
+    if isinstance(member.get("devices"), list):
+        return ", ".join(str(name).removesuffix("-*") for name in member["devices"]), "devices"
+    return str(member.get("name", "")), "name"
 
 
 def _source(path: str, sources: Mapping[str, str]) -> str:
@@ -67,4 +82,5 @@ def _source(path: str, sources: Mapping[str, str]) -> str:
         found = sources.get(".".join(parts[:end]))
         if found is not None:
             return found
-    return ""
+    # one source may speak for several devices, named by the first
+    return sources.get(path.split(",")[0], "")

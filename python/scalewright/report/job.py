@@ -22,11 +22,13 @@ def show_job(job: Job, screen: Console) -> None:
         style="bold",
     )
     attention = "" if training.flash_attention else ", plain attention"
+    profile = (training.software or {}).get("name")
     screen.print(
         f"global batch {training.global_batch:,} x {training.sequence:,} tokens, "
         f"{training.precision}, {training.optimizer}{attention}"
         f"{', dropout' if training.dropout else ''}"
         f"{', forward only' if training.forward_only else ''}"
+        f"{f', software {profile}' if profile else ''}"
         f"{f', memory margin {job.memory_margin:.1%}' if job.memory_margin else ''}"
     )
 
