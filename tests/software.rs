@@ -9,6 +9,7 @@ use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
 use scalewright::units::{Dtype, FlopsPerSecond};
+use scalewright::workload::BlockRole;
 use worlds::fabrics;
 use worlds::jobs;
 
@@ -387,6 +388,75 @@ fn keeping_narrow_products_alone_repeats_the_wide_ones_and_keeps_less() {
     assert!(full[0] > more[0] && full[1] < more[1]);
     let none = RecomputePolicy::None;
     assert_eq!(repeated(&llama, narrow, none), repeated(&llama, "{}", none));
+}
+
+/// Activation bytes of a layer, per micro-batch, without recomputation and with the selective one.
+fn layer_bytes(text: &str, software: &str) -> [f64; 2] {
+    let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+    let job = jobs::job(text, &cluster(1), &training);
+    let layer = job
+        .graph
+        .blocks
+        .iter()
+        .position(|b| b.role == BlockRole::Layer);
+    let program = lower(&job.graph, layer.expect("a layer"), &job.training, &plan());
+    let held = program.activations;
+    [held.kept.value(), held.kept_selective.value()]
+}
+
+#[test]
+fn keeping_every_second_product_repeats_the_others_and_keeps_their_outputs() {
+    let llama = jobs::llama(4, 1024, 4);
+    let alternate = r#"{"selective_alternate": true, "products_apart": true}"#;
+    let (tokens, hidden, keys, inner) = (8.0 * 2048.0, 1024.0, 256.0, 3072.0);
+    // keys, attention output and the second input of the activation, in four layers
+    let products = 4.0 * 2.0 * tokens * hidden * (keys + hidden + inner);
+    let none = repeated(&llama, alternate, RecomputePolicy::None);
+    let selective = repeated(&llama, alternate, RecomputePolicy::Selective);
+    assert!(((selective[0] - none[0]) / products - 1.0).abs() < 1e-9);
+    // the layer's input, queries, values, attention with a statistic a head, one input of the
+    // activation, the layer's last product
+    let columns = hidden + hidden + keys + hidden + inner + hidden;
+    let micro_batch = tokens / 8.0 * f64::from(plan().micro_batch);
+    let [kept, outputs] = layer_bytes(&llama, alternate);
+    let expected = micro_batch * (2.0 * columns + 4.0 * 16.0);
+    assert!((outputs / expected - 1.0).abs() < 1e-9);
+    assert!(outputs < kept);
+    let full = repeated(&llama, alternate, RecomputePolicy::Full);
+    assert!(full[0] > selective[0] && full[1] < selective[1]);
+}
+
+#[test]
+fn products_of_their_own_change_neither_work_nor_what_is_kept() {
+    let llama = jobs::llama(4, 1024, 4);
+    let apart = r#"{"products_apart": true}"#;
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    assert!(near(run(&llama, "{}"), run(&llama, apart)));
+    for (one, other) in layer_bytes(&llama, "{}")
+        .iter()
+        .zip(layer_bytes(&llama, apart))
+    {
+        assert!(near(*one, other));
+    }
+    let policy = RecomputePolicy::Full;
+    assert!(near(
+        repeated(&llama, "{}", policy)[0],
+        repeated(&llama, apart, policy)[0]
+    ));
+}
+
+#[test]
+fn bytes_of_a_logit_count_once_where_the_loss_lies() {
+    let llama = jobs::llama(4, 1024, 4);
+    let policy = RecomputePolicy::Full;
+    let peak = |logits: &str| repeated(&llama, &format!(r#"{{"logits": {logits}}}"#), policy)[1];
+    let known = repeated(&llama, "{}", policy)[1];
+    // an fp32 softmax beside logits and gradient in bf16 is what absence means
+    assert!((peak("[4.0, 4.0]") / known - 1.0).abs() < 1e-9);
+    let logits = f64::from(plan().micro_batch) * 2048.0 * 32000.0;
+    let fragments = known - peak("[2.0, 4.0]");
+    assert!(fragments >= 2.0 * logits && fragments < 2.0 * logits * 1.1);
+    assert!(peak("[4.0, 8.0]") - known >= 4.0 * logits);
 }
 
 /// FLOPs of the products that a rank runs in the forward and backward passes of all blocks.

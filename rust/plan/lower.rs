@@ -10,7 +10,8 @@ use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{
-    Block, BlockRole, Graph, Operator, OperatorKind, Region, Routed, SavedAs, Training,
+    Block, BlockRole, Graph, Operator, OperatorClass, OperatorKind, Region, Routed, SavedAs,
+    Training,
 };
 
 /// Lowers every operator of a graph's block to what the fullest rank runs for one micro-batch.
@@ -306,9 +307,27 @@ impl<'a> Lowering<'a> {
             if operator.recompute.kept_by_selective() {
                 sum.kept_selective += Bytes::new(bytes);
             }
+            if operator.recompute.output_kept_by_selective() {
+                sum.kept_selective += self.output_bytes(operator);
+            }
             sum.transient = sum.transient.max(self.transient(operator));
         }
+        // a layer of which selective recomputation keeps outputs starts anew from its input
+        let outputs = |o: &Operator| o.recompute.output_kept_by_selective();
+        if self.block.operators.iter().any(outputs) {
+            sum.kept_selective += sum.input;
+        }
         sum
+    }
+
+    /// What selective recomputation keeps of an operator that it does not repeat: its output, and the
+    /// statistics of a fused attention.
+    fn output_bytes(&self, operator: &Operator) -> Bytes {
+        let columns = self.sharding.local_sum(operator, &operator.output());
+        let output = self.tokens_of(operator) * columns * self.activation.bytes();
+        let statistics = operator.saved.iter().filter(|s| s.stored == SavedAs::Fp32);
+        let statistics: f64 = statistics.map(|s| self.saved_bytes(operator, s)).sum();
+        Bytes::new(output + statistics)
     }
 
     fn saved_bytes(&self, operator: &Operator, saved: &crate::workload::Saved) -> f64 {
@@ -319,15 +338,27 @@ impl<'a> Lowering<'a> {
         let element = match saved.stored {
             SavedAs::Activation => self.activation.bytes(),
             SavedAs::Operand => self.format(operator).bytes(),
-            SavedAs::Mask => 1.0,
+            SavedAs::Byte => 1.0,
             SavedAs::Fp32 => 4.0,
         };
         let copies = self.sharding.local_product(saved.region, &saved.shape);
         self.tokens(operator) / cut * copies * element
     }
 
-    /// An operator's output and its gradient, which live beside what is kept.
+    /// An operator's output and its gradient, which live beside what is kept; of logits, what the
+    /// program says.
     fn transient(&self, operator: &Operator) -> Bytes {
+        if let Some([_, beside]) = self.training.software.logits {
+            match &operator.kind {
+                OperatorKind::Loss { vocab } => {
+                    let logits =
+                        self.tokens(operator) * self.sharding.local(operator.region, vocab);
+                    return Bytes::new(logits * beside);
+                }
+                _ if operator.class == OperatorClass::Head => return Bytes::ZERO,
+                _ => {}
+            }
+        }
         let columns = self.sharding.local_sum(operator, &operator.output());
         Bytes::new(2.0 * self.tokens_of(operator) * columns * self.activation.bytes())
     }

@@ -74,16 +74,20 @@ pub enum Recompute {
     /// Selective recomputation too, which keeps none of its tensors: the attention core of
     /// Korthikanti et al. 2022, section 5.
     Selective,
+    /// Only full recomputation; selective recomputation keeps what it makes, and none of its tensors.
+    Output,
     /// No policy: no gradient reads its output, and the program knows it.
     Unread,
     /// No policy, for the same reason; what it reads comes back in selective recomputation.
     UnreadSelective,
+    /// No policy, for the same reason; selective recomputation keeps what it makes nevertheless.
+    UnreadOutput,
 }
 
 impl Recompute {
     /// True where full recomputation runs the operator again.
     pub const fn by_full(self) -> bool {
-        matches!(self, Self::Full | Self::Selective)
+        matches!(self, Self::Full | Self::Selective | Self::Output)
     }
 
     /// True where selective recomputation runs it again.
@@ -97,12 +101,38 @@ impl Recompute {
         match self {
             Self::Full | Self::Unread => Self::Unread,
             Self::Selective | Self::UnreadSelective => Self::UnreadSelective,
+            Self::Output | Self::UnreadOutput => Self::UnreadOutput,
+        }
+    }
+
+    /// The same where selective recomputation runs the operator again.
+    #[must_use]
+    pub const fn selective(self) -> Self {
+        if self.by_full() {
+            Self::Selective
+        } else {
+            Self::UnreadSelective
+        }
+    }
+
+    /// The same where selective recomputation keeps what the operator makes.
+    #[must_use]
+    pub const fn output(self) -> Self {
+        if self.by_full() {
+            Self::Output
+        } else {
+            Self::UnreadOutput
         }
     }
 
     /// True where its tensors stay under selective recomputation.
     pub const fn kept_by_selective(self) -> bool {
         matches!(self, Self::Full | Self::Unread)
+    }
+
+    /// True where what it makes stays under selective recomputation.
+    pub const fn output_kept_by_selective(self) -> bool {
+        matches!(self, Self::Output | Self::UnreadOutput)
     }
 }
 
@@ -114,7 +144,7 @@ pub enum SavedAs {
     /// The format in which a matrix product reads it: the cast tensor is kept for the weight gradient.
     Operand,
     /// One byte per element (dropout masks).
-    Mask,
+    Byte,
     /// Four bytes per element (statistics, log-sum-exp).
     Fp32,
 }

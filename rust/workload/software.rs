@@ -44,6 +44,10 @@ pub struct Software {
     /// exponential (4 + 4), row sum (4), normalisation (4 + 4); backward the fp32 softmax is scaled in
     /// place (4 + 4) and cast (4 + 2).
     pub loss: [f64; 2],
+    /// Bytes of a logit that the loss keeps for its backward pass, and that lie beside them when most do;
+    /// absent: the fp32 softmax of Megatron-LM, and logits with their gradient.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logits: Option<[f64; 2]>,
     /// Passes over what routed experts return by which their biases are added, forward and backward, where
     /// the product does not do so itself.
     pub expert_bias: [f64; 2],
@@ -90,6 +94,13 @@ pub struct Software {
     /// Selective recomputation repeats the feed-forward half besides the attention core, so that the
     /// narrow products alone stay.
     pub selective_feed_forward: bool,
+    /// Selective recomputation keeps what fused attention and every second dense product of a layer
+    /// make, from the first product on, and its input; it repeats all else (torchtitan,
+    /// `selective_ac_option = op`).
+    pub selective_alternate: bool,
+    /// Queries, keys and values come from products of their own, and so do both inputs of a gated
+    /// activation.
+    pub products_apart: bool,
     /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
     /// every expert then computes all slots of its capacity factor.
     pub dispatch_products: bool,
@@ -111,6 +122,7 @@ impl Default for Software {
             bias: [0.0, 0.0],
             accumulation: 0.0,
             loss: [38.0, 14.0],
+            logits: None,
             expert_bias: [0.0, 0.0],
             sorts_received: false,
             sends_once: false,
@@ -127,6 +139,8 @@ impl Default for Software {
             stops_early: false,
             repeat_unread: true,
             selective_feed_forward: false,
+            selective_alternate: false,
+            products_apart: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,
         }
@@ -146,6 +160,7 @@ impl Software {
             ("addition", self.addition),
             ("bias", self.bias),
             ("loss", self.loss),
+            ("logits", self.logits.unwrap_or_default()),
             ("expert_bias", self.expert_bias),
         ];
         for (field, pair) in pairs {

@@ -6,7 +6,7 @@ use scalewright::workload::{Block, Extent, Graph, Operator, Region, Saved, Saved
 pub(crate) fn bytes(saved: &Saved) -> f64 {
     let size = match saved.stored {
         SavedAs::Activation | SavedAs::Operand => 2.0,
-        SavedAs::Mask => 1.0,
+        SavedAs::Byte => 1.0,
         SavedAs::Fp32 => 4.0,
     };
     size * saved.shape.iter().map(Extent::columns).product::<f64>()

@@ -117,7 +117,7 @@ impl BlockBuilder<'_> {
         } else {
             self.save(index, scores, Region::Attention, SavedAs::Activation);
             if dropout {
-                self.save(index, scores, Region::Attention, SavedAs::Mask);
+                self.save(index, scores, Region::Attention, SavedAs::Byte);
                 self.save(index, scores, Region::Attention, SavedAs::Activation);
             }
         }

@@ -62,6 +62,9 @@ impl<'a> BlockBuilder<'a> {
         if self.training.software.stops_early && role == BlockRole::Layer {
             self.spare_the_end();
         }
+        if self.training.software.selective_alternate && role == BlockRole::Layer {
+            self.keep_every_second();
+        }
         Block {
             name: name.into(),
             role,
@@ -74,7 +77,7 @@ impl<'a> BlockBuilder<'a> {
     /// input has done so before its kernel runs, so it is spared too; one that keeps what it makes
     /// (masks, statistics) is not.
     fn spare_the_end(&mut self) {
-        let makes = |saved: &Saved| matches!(saved.stored, SavedAs::Mask | SavedAs::Fp32);
+        let makes = |saved: &Saved| matches!(saved.stored, SavedAs::Byte | SavedAs::Fp32);
         let keeps = |operator: &Operator| !operator.saved.is_empty();
         let Some(last) = self.operators.iter().rposition(keeps) else {
             return;
@@ -82,6 +85,27 @@ impl<'a> BlockBuilder<'a> {
         let runs = self.operators[last].saved.iter().any(makes);
         for operator in &mut self.operators[last + usize::from(runs)..] {
             operator.recompute = operator.recompute.unread();
+        }
+    }
+
+    /// Selective recomputation keeps the outputs of fused attention and of every second dense product,
+    /// from the first on.
+    fn keep_every_second(&mut self) {
+        let mut products = 0;
+        for operator in &mut self.operators {
+            let kept = match &operator.kind {
+                OperatorKind::Matmul { experts: None, .. } => {
+                    products += 1;
+                    products % 2 == 1
+                }
+                OperatorKind::Attention(core) => core.flash,
+                _ => false,
+            };
+            operator.recompute = if kept {
+                operator.recompute.output()
+            } else {
+                operator.recompute.selective()
+            };
         }
     }
 
@@ -148,8 +172,17 @@ impl<'a> BlockBuilder<'a> {
     }
 
     /// A matrix product with its adapters. Keeps its input once per tensor, and only where a
-    /// weight gradient needs it.
+    /// weight gradient needs it. Parts become products of their own where the program does so.
     pub(super) fn matmul(&mut self, projection: &Projection) -> usize {
+        if self.training.software.products_apart && projection.parts.len() > 1 {
+            let alone = |&part: &Part| Projection {
+                parts: vec![part],
+                experts: projection.experts.clone(),
+                ..*projection
+            };
+            let products: Vec<Projection> = projection.parts.iter().map(alone).collect();
+            return products.iter().fold(0, |_, product| self.matmul(product));
+        }
         let columns = merged(projection.parts.iter().map(|p| p.0));
         let index = self.product(projection, projection.contract, columns, projection.input);
         if self.trained {
@@ -287,7 +320,7 @@ impl<'a> BlockBuilder<'a> {
         let class = OperatorClass::Elementwise;
         let index = self.push("add", class, Region::Residual, Some(input), kind);
         if self.training.dropout {
-            self.save(index, hidden, Region::Residual, SavedAs::Mask);
+            self.save(index, hidden, Region::Residual, SavedAs::Byte);
         }
         index
     }

@@ -78,7 +78,7 @@ impl BlockBuilder<'_> {
         let class = OperatorClass::Elementwise;
         let index = self.push("entry", class, Region::Residual, Some(input), kind);
         if dropout {
-            self.save(index, hidden, Region::Residual, SavedAs::Mask);
+            self.save(index, hidden, Region::Residual, SavedAs::Byte);
         }
         index
     }

@@ -88,7 +88,13 @@ impl BlockBuilder<'_> {
             let kind = OperatorKind::Loss { vocab };
             let class = OperatorClass::Loss;
             let loss = self.push("loss", class, Region::Vocabulary, Some(head), kind);
-            self.save(loss, vocab, Region::Vocabulary, SavedAs::Fp32);
+            match self.training.software.logits {
+                None => self.save(loss, vocab, Region::Vocabulary, SavedAs::Fp32),
+                Some([kept, _]) => {
+                    let bytes = Extent::wide(vocab.dim, vocab.size, kept);
+                    self.save(loss, bytes, Region::Vocabulary, SavedAs::Byte);
+                }
+            }
         }
     }
 
