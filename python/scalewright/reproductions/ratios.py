@@ -49,7 +49,12 @@ def ratio_in(row: Row, rows: list[Row]) -> Ratio | None:
     if metric == "speedup" and row.text("against"):
         return Ratio(None, row, _labelled(row, rows), _speedup_unit(row))
     for entry in printed_ratios():
-        if metric == entry["metric"] and matches(row.text("paper"), entry["match"]):
+        where: dict[str, str] = entry.get("where", {})
+        if (
+            metric == entry["metric"]
+            and matches(row.text("paper"), entry["match"])
+            and all(matches(row.text(cell), [text]) for cell, text in where.items())
+        ):
             above = replace(row, cells=row.cells | entry.get("row", {}))
             below = replace(above, cells=above.cells | entry["base"])
             return Ratio(entry["of"], above, below, entry["printed"])
