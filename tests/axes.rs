@@ -323,23 +323,36 @@ fn shared_adapters(adapters: u32) -> Cluster {
     worlds::cluster(&levels, 64)
 }
 
-/// Seconds of a byte between stages of `tensor` ranks, which lie one after another.
-fn seconds_per_byte(cluster: &Cluster, tensor: u32) -> f64 {
+/// Seconds of a byte between stages of `tensor` ranks, which lie one after another and send at once
+/// or staggered.
+fn seconds_per_byte(cluster: &Cluster, tensor: u32, staggered: bool) -> f64 {
     let chain = Span {
         stride: tensor,
         size: 64 / tensor,
     };
-    let hop = Pricer::new(cluster).hop(chain);
+    let hop = Pricer::new(cluster).hop(chain, staggered);
     (hop.time(Bytes::new(2e9)) - hop.time(Bytes::new(1e9))).value() / 1e9
 }
 
 #[test]
 fn the_few_that_send_share_all_adapters_of_their_node() {
-    let own = seconds_per_byte(&shared_adapters(8), 1);
+    let own = seconds_per_byte(&shared_adapters(8), 1, false);
     for tensor in [1, 2, 4, 8] {
-        let one = seconds_per_byte(&shared_adapters(1), tensor);
-        let four = seconds_per_byte(&shared_adapters(4), tensor);
+        let one = seconds_per_byte(&shared_adapters(1), tensor, false);
+        let four = seconds_per_byte(&shared_adapters(4), tensor, false);
         assert!((one - own * f64::from(tensor) / 8.0).abs() < 1e-9 * own);
         assert!((four - own * f64::from(tensor.max(4)) / 8.0).abs() < 1e-9 * own);
+    }
+}
+
+#[test]
+fn staggered_sends_have_all_adapters_of_their_node_however_many_lie_side_by_side() {
+    for tensor in [1, 2, 4, 8] {
+        for adapters in [1, 4, 8] {
+            let node = shared_adapters(adapters);
+            let alone = seconds_per_byte(&node, 1, false);
+            let staggered = seconds_per_byte(&node, tensor, true);
+            assert!((staggered - alone).abs() < 1e-9 * alone);
+        }
     }
 }

@@ -502,6 +502,48 @@ fn scales_of_earlier_steps_shorten_steps_in_fp8_alone() {
 }
 
 #[test]
+fn keys_gathered_before_attention_wait_in_the_open() {
+    let step = |first: bool, context: u32| {
+        let cluster = cluster(4);
+        let more = format!(r#", "software": {{"gathers_keys_first": {first}}}"#);
+        let training = jobs::training(8, 8192, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
+        let plan = Plan {
+            context,
+            data: 4 / context,
+            ..plan()
+        };
+        seconds(&job, &plan)
+    };
+    assert!(step(true, 4) > step(false, 4));
+    assert_eq!(step(true, 1), step(false, 1));
+}
+
+#[test]
+fn staggered_sends_shorten_a_pipeline_over_shared_adapters_alone() {
+    let step = |adapters: u32, staggers: bool| {
+        let levels = format!(
+            r#"[{{"name": "switch", "kind": "switch", "devices": 4, "bandwidth": "300 GB/s",
+                 "latency": "3 us"}},
+                {{"name": "network", "kind": "fat-tree", "bandwidth": "1 GB/s", "latency": "10 us",
+                 "adapters": {adapters}}}]"#
+        );
+        let more = format!(r#", "software": {{"staggers_sends": {staggers}}}"#);
+        let training = jobs::training(64, 2048, &more);
+        let cluster = worlds::cluster(&levels, 8);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
+        let plan = Plan {
+            pipeline: 2,
+            data: 4,
+            ..plan()
+        };
+        seconds(&job, &plan)
+    };
+    assert!(step(1, true) < step(1, false));
+    assert_eq!(step(4, true), step(4, false));
+}
+
+#[test]
 fn figures_that_no_program_has_are_refused_by_name() {
     for (field, value) in [
         ("norm", "[-1.0, 5.0]"),

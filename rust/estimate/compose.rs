@@ -354,7 +354,12 @@ impl Setting<'_> {
             f64::from(plan.micro_batch) * training.sequence as f64 / f64::from(plan.context);
         let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
         let part = bytes / f64::from(plan.tensor);
-        let send = self.links.stage.time(Bytes::new(part)).value();
+        let link = if training.software.staggers_sends {
+            &self.links.staggered
+        } else {
+            &self.links.stage
+        };
+        let send = link.time(Bytes::new(part)).value();
         if plan.sequence_parallel {
             send
         } else {

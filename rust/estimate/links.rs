@@ -44,6 +44,8 @@ pub struct Links {
     pub expert: Replicas,
     /// A stage to the next.
     pub stage: Forms,
+    /// The same where nobody else in the sender's unit sends meanwhile (`Software::staggers_sends`).
+    pub staggered: Forms,
     /// Rejoining the parts that tensor ranks received, among those that hold the same part of the width.
     pub rejoin: Forms,
     /// First and last stage.
@@ -59,7 +61,8 @@ impl Links {
         Self {
             dense: Replicas::new(mesh.replicas, plan.zero_group, sums, pricer),
             expert: Replicas::new(mesh.expert_replicas, expert_group, sums, pricer),
-            stage: pricer.hop(mesh.stages),
+            stage: pricer.hop(mesh.stages, false),
+            staggered: pricer.hop(mesh.stages, true),
             rejoin: pricer.forms(Collective::AllGather, mesh.columns),
             ends: pricer.forms(Collective::AllReduce, mesh.ends),
         }

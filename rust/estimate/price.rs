@@ -91,8 +91,9 @@ impl<'a> Pricer<'a> {
 
     /// Closed forms of a message from one rank of a chain to the next, where the chain crosses the
     /// outermost level of the fabric that it reaches: the slowest hop sets the pace of a pipeline.
-    /// As many ranks send there as lie between the two; adapters that a unit shares serve them alone.
-    pub fn hop(&mut self, chain: Span) -> Forms {
+    /// As many ranks send there as lie between the two, or one after another where they are staggered;
+    /// adapters that a unit shares serve them alone.
+    pub fn hop(&mut self, chain: Span, staggered: bool) -> Forms {
         let whole = self.cluster.group(chain.stride, chain.size);
         let outermost = whole.outermost();
         let levels = &self.cluster.system.levels;
@@ -104,8 +105,9 @@ impl<'a> Pricer<'a> {
             stride: below.map_or(chain.stride, |devices| along.max(devices)),
             size: chain.size.min(2),
         };
+        let side_by_side = if staggered { 1 } else { chain.stride };
         let alone = match (levels.get(outermost), below) {
-            (Some(level), Some(devices)) => level.alone(chain.stride.min(devices), devices),
+            (Some(level), Some(devices)) => level.alone(side_by_side.min(devices), devices),
             _ => 1.0,
         };
         if alone > 1.0 {

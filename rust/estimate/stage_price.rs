@@ -159,6 +159,7 @@ impl<'a> StagePricer<'a> {
         };
         let links = Links {
             stage: *link,
+            staggered: *link,
             ..self.links
         };
         self.sent(&plan, &links)

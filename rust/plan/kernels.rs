@@ -328,7 +328,8 @@ impl Lowering<'_> {
     }
 
     /// Context parallelism brings all keys and values past each rank; ring attention does so under
-    /// the attention kernel (Liu et al. 2023). The backward pass sends their gradients back as well.
+    /// the attention kernel (Liu et al. 2023), a gather in front of it does not (`gathers_keys_first`).
+    /// The backward pass sends their gradients back as well.
     fn gather_keys(&mut self, operator: &Operator, core: &Attention, kv_heads: f64, forward: bool) {
         if self.mesh.context.size < 2 {
             return;
@@ -336,7 +337,7 @@ impl Lowering<'_> {
         let width = kv_heads * (core.query_dim + core.value_dim) as f64;
         let bytes =
             self.batch * self.key_positions(operator, core) * width * self.activation.bytes();
-        let under = u32::from(core.flash);
+        let under = u32::from(core.flash && !self.training.software.gathers_keys_first);
         let gather = self.wire(Purpose::Context, Collective::AllGather, bytes, under);
         self.communicate(forward, operator, gather);
         if !forward {

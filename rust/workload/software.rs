@@ -91,6 +91,12 @@ pub struct Software {
     /// Recomputation repeats products whose output no gradient reads, too: those at the end of a layer.
     /// A compiler drops them, and so does a checkpoint that stops once it has what it needs.
     pub repeat_unread: bool,
+    /// Keys and values of all context ranks are gathered before attention starts, which then waits for
+    /// them; else each rank attends to what it has while the next part arrives.
+    pub gathers_keys_first: bool,
+    /// Replicas whose devices share the adapters of a unit send to the next stage at unlike times, each
+    /// with all adapters to itself; else those that lie side by side send at once.
+    pub staggers_sends: bool,
     /// Selective recomputation repeats the feed-forward half besides the attention core, so that the
     /// narrow products alone stay.
     pub selective_feed_forward: bool,
@@ -138,6 +144,8 @@ impl Default for Software {
             update: None,
             stops_early: false,
             repeat_unread: true,
+            gathers_keys_first: false,
+            staggers_sends: false,
             selective_feed_forward: false,
             selective_alternate: false,
             products_apart: false,

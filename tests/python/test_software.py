@@ -37,7 +37,8 @@ def test_a_profile_names_a_source_for_every_figure(name: str) -> None:
     sources = profile["sources"]
     assert profile["name"] == profile["software"]["name"] == name
     assert figures <= set(sources)
-    assert not profile.get("attention") or any(key.startswith("attention") for key in sources)
+    for table in ("attention", "overlap"):
+        assert not profile.get(table) or any(key.startswith(table) for key in sources)
     assert all(len(text) > 20 for text in sources.values())
 
 
@@ -60,9 +61,18 @@ def test_a_profile_leaves_the_job_and_the_device_it_was_given() -> None:
     assert json.dumps(device) == before
     assert "software" not in training
     assert changed["attention"] != device["attention"]
-    assert {k: v for k, v in changed.items() if k != "attention"} == {
-        k: v for k, v in device.items() if k != "attention"
+    assert changed["communication_units"] > device["communication_units"]
+    own = {"attention", "communication_units"}
+    assert {k: v for k, v in changed.items() if k not in own} == {
+        k: v for k, v in device.items() if k not in own
     }
+
+
+def test_units_that_kernels_lose_beside_a_collective_are_those_of_named_devices_alone() -> None:
+    for name, changes in (("h100-sxm", True), ("a100-sxm-80gb", False)):
+        device = catalog.load_device(name)
+        _, changed = catalog.with_software("torchtitan-compile", {}, device)
+        assert (changed["communication_units"] != device["communication_units"]) is changes
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_ones() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog.loading import load_entry, names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from scalewright.catalog.toml_file import Table
@@ -32,7 +32,7 @@ def with_software(
     """Return a training job and its device as a named program uses them.
 
     The profile's `software` goes into the job; where it names the device, its own attention kernels
-    take the place of the device's.
+    take the place of the device's, and so do the units that its kernels lose beside a collective.
 
     Args:
         name: The profile, or the path of a TOML file.
@@ -45,11 +45,18 @@ def with_software(
     """
     profile = load_entry("software", name, overrides).table
     changed = dict(device)
-    for kernels in profile.get("attention", ()):
-        if any(fnmatchcase(str(device["name"]), pattern) for pattern in kernels["devices"]):
-            own = {key: value for key, value in kernels.items() if key != "devices"}
-            changed["attention"] = {**device.get("attention", {}), **own}
+    for own in _of_device(profile.get("attention", ()), device):
+        changed["attention"] = {**device.get("attention", {}), **own}
+    for own in _of_device(profile.get("overlap", ()), device):
+        changed["communication_units"] = own["communication_units"]
     return {
         **training,
         "software": {**profile.get("software", {}), "name": profile["name"]},
     }, changed
+
+
+def _of_device(tables: Iterable[Table], device: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield the tables whose patterns name a device, without the patterns."""
+    for table in tables:
+        if any(fnmatchcase(str(device["name"]), pattern) for pattern in table["devices"]):
+            yield {key: value for key, value in table.items() if key != "devices"}
