@@ -389,6 +389,53 @@ fn keeping_narrow_products_alone_repeats_the_wide_ones_and_keeps_less() {
     assert_eq!(repeated(&llama, narrow, none), repeated(&llama, "{}", none));
 }
 
+#[test]
+fn keeping_products_alone_keeps_less_repeats_no_product_and_takes_longer() {
+    let llama = jobs::llama(4, 1024, 4);
+    let products = r#"{"keeps_products": true}"#;
+    let time = |software: &str, recompute| {
+        let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+        let job = jobs::job(&llama, &cluster(1), &training);
+        let plan = Plan {
+            recompute,
+            ..plan()
+        };
+        seconds(&job, &plan)
+    };
+    let selective = RecomputePolicy::Selective;
+    let core = repeated(&llama, "{}", selective);
+    let less = repeated(&llama, products, selective);
+    assert_eq!(less[0], core[0]);
+    assert!(less[1] < core[1]);
+    assert!(time(products, selective) > time("{}", selective));
+    for other in [RecomputePolicy::None, RecomputePolicy::Full] {
+        assert_eq!(
+            repeated(&llama, products, other),
+            repeated(&llama, "{}", other)
+        );
+        assert_eq!(time(products, other), time("{}", other));
+    }
+}
+
+#[test]
+fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
+    let step = |software: &str, tensor: u32, overlap_tensor: bool| {
+        let plan = Plan {
+            tensor,
+            overlap_tensor,
+            sequence_parallel: tensor > 1,
+            ..plan()
+        };
+        seconds(&job(software, 4), &plan)
+    };
+    let (hidden, waits) = ("{}", r#"{"reductions_wait": true}"#);
+    assert_eq!(step(hidden, 1, true), step(waits, 1, true));
+    assert_eq!(step(hidden, 4, false), step(waits, 4, false));
+    // gathers are still hidden
+    assert!(step(hidden, 4, true) < step(waits, 4, true));
+    assert!(step(waits, 4, true) < step(waits, 4, false));
+}
+
 /// FLOPs of the products that a rank runs in the forward and backward passes of all blocks.
 fn run(text: &str, software: &str) -> f64 {
     let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));

@@ -90,6 +90,11 @@ pub struct Software {
     /// Selective recomputation repeats the feed-forward half besides the attention core, so that the
     /// narrow products alone stay.
     pub selective_feed_forward: bool,
+    /// Selective recomputation keeps a layer's input and what products make, alone, and repeats all that
+    /// lies between: norms, rotations, activations (policies of `jax.checkpoint` by names of products).
+    pub keeps_products: bool,
+    /// Reductions among tensor ranks in the backward pass run alone, and the device waits.
+    pub reductions_wait: bool,
     /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
     /// every expert then computes all slots of its capacity factor.
     pub dispatch_products: bool,
@@ -127,6 +132,8 @@ impl Default for Software {
             stops_early: false,
             repeat_unread: true,
             selective_feed_forward: false,
+            keeps_products: false,
+            reductions_wait: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,
         }
