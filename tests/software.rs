@@ -418,6 +418,31 @@ fn keeping_products_alone_keeps_less_repeats_no_product_and_takes_longer() {
 }
 
 #[test]
+fn keeping_the_core_repeats_nothing_of_it_and_keeps_more() {
+    let llama = jobs::llama(4, 1024, 4);
+    let products = r#"{"keeps_products": true}"#;
+    let core = r#"{"keeps_products": true, "keeps_core": true}"#;
+    let selective = RecomputePolicy::Selective;
+    let [again, less] = repeated(&llama, products, selective);
+    let [once, more] = repeated(&llama, core, selective);
+    assert_eq!(once, repeated(&llama, core, RecomputePolicy::None)[0]);
+    assert!(once < again && more > less);
+}
+
+#[test]
+fn rows_picked_by_products_cost_two_products_of_the_head() {
+    let llama = jobs::llama(4, 1024, 4);
+    let time = |software: &str| {
+        let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+        seconds(&jobs::job(&llama, &cluster(1), &training), &plan())
+    };
+    let head = 2.0 * (8.0 * 2048.0) * 1024.0 * 32000.0;
+    let more = run(&llama, r#"{"embedding_product": true}"#) - run(&llama, "{}");
+    assert!((more / (2.0 * head) - 1.0).abs() < 1e-9);
+    assert!(time(r#"{"embedding_product": true}"#) > time("{}"));
+}
+
+#[test]
 fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
     let step = |software: &str, tensor: u32, overlap_tensor: bool| {
         let plan = Plan {

@@ -93,6 +93,12 @@ pub struct Software {
     /// Selective recomputation keeps a layer's input and what products make, alone, and repeats all that
     /// lies between: norms, rotations, activations (policies of `jax.checkpoint` by names of products).
     pub keeps_products: bool,
+    /// Selective recomputation keeps what the attention core makes, too, and does not repeat it (policy
+    /// `minimal_flash` of `MaxText`).
+    pub keeps_core: bool,
+    /// Rows of the embedding are picked by a product of one-hot rows with the table, and their
+    /// gradients added by another (`use_iota_embed` of `MaxText`).
+    pub embedding_product: bool,
     /// Reductions among tensor ranks in the backward pass run alone, and the device waits.
     pub reductions_wait: bool,
     /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
@@ -133,6 +139,8 @@ impl Default for Software {
             repeat_unread: true,
             selective_feed_forward: false,
             keeps_products: false,
+            keeps_core: false,
+            embedding_product: false,
             reductions_wait: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,

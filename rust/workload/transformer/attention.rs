@@ -112,7 +112,9 @@ impl BlockBuilder<'_> {
         let class = OperatorClass::Attention;
         let kind = OperatorKind::Attention(attention);
         let index = self.push("core", class, Region::Attention, Some(input), kind);
-        self.recompute_selectively(index);
+        if !self.training.software.keeps_core {
+            self.recompute_selectively(index);
+        }
         if flash {
             self.save(index, statistics, Region::Attention, SavedAs::Fp32);
             let precision = self.training.precision;
