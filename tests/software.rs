@@ -459,6 +459,78 @@ fn bytes_of_a_logit_count_once_where_the_loss_lies() {
     assert!(peak("[4.0, 8.0]") - known >= 4.0 * logits);
 }
 
+#[test]
+fn keeping_products_alone_keeps_less_repeats_no_product_and_takes_longer() {
+    let llama = jobs::llama(4, 1024, 4);
+    let products = r#"{"keeps_products": true}"#;
+    let time = |software: &str, recompute| {
+        let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+        let job = jobs::job(&llama, &cluster(1), &training);
+        let plan = Plan {
+            recompute,
+            ..plan()
+        };
+        seconds(&job, &plan)
+    };
+    let selective = RecomputePolicy::Selective;
+    let core = repeated(&llama, "{}", selective);
+    let less = repeated(&llama, products, selective);
+    assert_eq!(less[0], core[0]);
+    assert!(less[1] < core[1]);
+    assert!(time(products, selective) > time("{}", selective));
+    for other in [RecomputePolicy::None, RecomputePolicy::Full] {
+        assert_eq!(
+            repeated(&llama, products, other),
+            repeated(&llama, "{}", other)
+        );
+        assert_eq!(time(products, other), time("{}", other));
+    }
+}
+
+#[test]
+fn keeping_the_core_repeats_nothing_of_it_and_keeps_more() {
+    let llama = jobs::llama(4, 1024, 4);
+    let products = r#"{"keeps_products": true}"#;
+    let core = r#"{"keeps_products": true, "keeps_core": true}"#;
+    let selective = RecomputePolicy::Selective;
+    let [again, less] = repeated(&llama, products, selective);
+    let [once, more] = repeated(&llama, core, selective);
+    assert_eq!(once, repeated(&llama, core, RecomputePolicy::None)[0]);
+    assert!(once < again && more > less);
+}
+
+#[test]
+fn rows_picked_by_products_cost_two_products_of_the_head() {
+    let llama = jobs::llama(4, 1024, 4);
+    let time = |software: &str| {
+        let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+        seconds(&jobs::job(&llama, &cluster(1), &training), &plan())
+    };
+    let head = 2.0 * (8.0 * 2048.0) * 1024.0 * 32000.0;
+    let more = run(&llama, r#"{"embedding_product": true}"#) - run(&llama, "{}");
+    assert!((more / (2.0 * head) - 1.0).abs() < 1e-9);
+    assert!(time(r#"{"embedding_product": true}"#) > time("{}"));
+}
+
+#[test]
+fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
+    let step = |software: &str, tensor: u32, overlap_tensor: bool| {
+        let plan = Plan {
+            tensor,
+            overlap_tensor,
+            sequence_parallel: tensor > 1,
+            ..plan()
+        };
+        seconds(&job(software, 4), &plan)
+    };
+    let (hidden, waits) = ("{}", r#"{"reductions_wait": true}"#);
+    assert_eq!(step(hidden, 1, true), step(waits, 1, true));
+    assert_eq!(step(hidden, 4, false), step(waits, 4, false));
+    // gathers are still hidden
+    assert!(step(hidden, 4, true) < step(waits, 4, true));
+    assert!(step(waits, 4, true) < step(waits, 4, false));
+}
+
 /// FLOPs of the products that a rank runs in the forward and backward passes of all blocks.
 fn run(text: &str, software: &str) -> f64 {
     let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));

@@ -5,7 +5,7 @@ use super::program::Purpose;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
-use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Routed};
+use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Region, Routed};
 
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
@@ -35,6 +35,11 @@ impl Lowering<'_> {
                 let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
                 self.compute(true, operator, memory(bytes, launches));
                 self.sum_statistics(operator, true);
+            }
+            OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
+                let [tokens, rows, width] = self.picking(operator, [rows, width]);
+                let kernel = self.matrix(self.activation, [1.0, tokens, width, rows]);
+                self.compute(true, operator, kernel);
             }
             OperatorKind::Lookup { width, .. } => {
                 let bytes = 2.0 * self.pass_bytes(operator, std::slice::from_ref(width));
@@ -70,6 +75,11 @@ impl Lowering<'_> {
                 self.compute(false, operator, memory(bytes, launches));
                 self.sum_statistics(operator, false);
             }
+            OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
+                let [tokens, rows, width] = self.picking(operator, [rows, width]);
+                let kernel = self.matrix(self.activation, [1.0, rows, width, tokens]);
+                self.compute(false, operator, kernel);
+            }
             OperatorKind::Lookup { width, .. } => {
                 // read the gradient, read and write the rows that it is added to
                 let width = std::slice::from_ref(width);
@@ -87,6 +97,20 @@ impl Lowering<'_> {
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
         }
+    }
+
+    /// True for a table of tokens from which the program picks rows by a product with one-hot rows.
+    fn picked_by_product(&self, operator: &Operator) -> bool {
+        self.training.software.embedding_product && operator.region == Region::Vocabulary
+    }
+
+    /// Tokens, rows of the local table and their width.
+    fn picking(&self, operator: &Operator, [rows, width]: [&Extent; 2]) -> [f64; 3] {
+        [
+            self.tokens(operator),
+            self.sharding.local(operator.region, rows),
+            self.sharding.local(operator.region, width),
+        ]
     }
 
     /// Input-gradient and weight-gradient products of a matrix operator.

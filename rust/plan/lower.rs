@@ -249,7 +249,11 @@ impl<'a> Lowering<'a> {
             let under = u32::from(self.overlap_tensor && weight_gradient.is_some());
             let sides = [0, 1].map(|at| gradients(produced[at], wanted[at], output[at]));
             let way = (sides.map(|side| side.0), sides.map(|side| side.1));
-            for wire in self.travel(operator, way, under) {
+            let waits = self.training.software.reductions_wait;
+            for mut wire in self.travel(operator, way, under) {
+                if waits && wire.collective != Collective::AllGather {
+                    wire.under = 0;
+                }
                 self.communicate(false, operator, wire);
             }
         }
@@ -298,14 +302,12 @@ impl<'a> Lowering<'a> {
         let tokens = self.block.operators.first().map_or(0.0, |o| self.tokens(o));
         sum.input = Bytes::new(tokens * self.input_width * self.activation.bytes() / residual);
         for operator in &self.block.operators {
-            let bytes: f64 = operator
-                .saved
-                .iter()
-                .map(|s| self.saved_bytes(operator, s))
-                .sum();
-            sum.kept += Bytes::new(bytes);
-            if operator.recompute.kept_by_selective() {
-                sum.kept_selective += Bytes::new(bytes);
+            for saved in &operator.saved {
+                let bytes = Bytes::new(self.saved_bytes(operator, saved));
+                sum.kept += bytes;
+                if operator.recompute.kept_by_selective() && !saved.repeated {
+                    sum.kept_selective += bytes;
+                }
             }
             if operator.recompute.output_kept_by_selective() {
                 sum.kept_selective += self.output_bytes(operator);

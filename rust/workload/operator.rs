@@ -76,6 +76,8 @@ pub enum Recompute {
     Selective,
     /// Only full recomputation; selective recomputation keeps what it makes, and none of its tensors.
     Output,
+    /// Selective recomputation too, which keeps its tensors: what products made and it reads.
+    Repeated,
     /// No policy: no gradient reads its output, and the program knows it.
     Unread,
     /// No policy, for the same reason; what it reads comes back in selective recomputation.
@@ -87,19 +89,22 @@ pub enum Recompute {
 impl Recompute {
     /// True where full recomputation runs the operator again.
     pub const fn by_full(self) -> bool {
-        matches!(self, Self::Full | Self::Selective | Self::Output)
+        matches!(
+            self,
+            Self::Full | Self::Selective | Self::Output | Self::Repeated
+        )
     }
 
     /// True where selective recomputation runs it again.
     pub const fn by_selective(self) -> bool {
-        matches!(self, Self::Selective)
+        matches!(self, Self::Selective | Self::Repeated)
     }
 
     /// The same where nobody runs the operator again, because nothing reads what it makes.
     #[must_use]
     pub const fn unread(self) -> Self {
         match self {
-            Self::Full | Self::Unread => Self::Unread,
+            Self::Full | Self::Repeated | Self::Unread => Self::Unread,
             Self::Selective | Self::UnreadSelective => Self::UnreadSelective,
             Self::Output | Self::UnreadOutput => Self::UnreadOutput,
         }
@@ -127,7 +132,7 @@ impl Recompute {
 
     /// True where its tensors stay under selective recomputation.
     pub const fn kept_by_selective(self) -> bool {
-        matches!(self, Self::Full | Self::Unread)
+        matches!(self, Self::Full | Self::Repeated | Self::Unread)
     }
 
     /// True where what it makes stays under selective recomputation.
@@ -158,6 +163,8 @@ pub struct Saved {
     pub region: Region,
     /// Storage format.
     pub stored: SavedAs,
+    /// True where selective recomputation makes it again, though not the operator that keeps it.
+    pub repeated: bool,
 }
 
 /// A scaled-dot-product attention core.

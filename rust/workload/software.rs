@@ -107,6 +107,17 @@ pub struct Software {
     /// Queries, keys and values come from products of their own, and so do both inputs of a gated
     /// activation.
     pub products_apart: bool,
+    /// Selective recomputation keeps a layer's input and what products make, alone, and repeats all that
+    /// lies between: norms, rotations, activations (policies of `jax.checkpoint` by names of products).
+    pub keeps_products: bool,
+    /// Selective recomputation keeps what the attention core makes, too, and does not repeat it (policy
+    /// `minimal_flash` of `MaxText`).
+    pub keeps_core: bool,
+    /// Rows of the embedding are picked by a product of one-hot rows with the table, and their
+    /// gradients added by another (`use_iota_embed` of `MaxText`).
+    pub embedding_product: bool,
+    /// Reductions among tensor ranks in the backward pass run alone, and the device waits.
+    pub reductions_wait: bool,
     /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
     /// every expert then computes all slots of its capacity factor.
     pub dispatch_products: bool,
@@ -149,6 +160,10 @@ impl Default for Software {
             selective_feed_forward: false,
             selective_alternate: false,
             products_apart: false,
+            keeps_products: false,
+            keeps_core: false,
+            embedding_product: false,
+            reductions_wait: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,
         }

@@ -58,6 +58,10 @@ impl BlockBuilder<'_> {
         let index = self.push("qk_norm", class, Region::Attention, Some(input), operation);
         self.save(index, queries, Region::Attention, SavedAs::Activation);
         self.save(index, keys, Region::Attention, SavedAs::Activation);
+        if self.training.software.keeps_products {
+            // the product that made them keeps them already
+            self.recompute_selectively(index);
+        }
         index
     }
 
@@ -71,7 +75,9 @@ impl BlockBuilder<'_> {
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;
-        self.push("rotary", class, Region::Attention, Some(input), kind)
+        let index = self.push("rotary", class, Region::Attention, Some(input), kind);
+        self.repeat_between_products(index);
+        index
     }
 
     /// The core of multi-head and grouped-query self-attention.
@@ -106,7 +112,9 @@ impl BlockBuilder<'_> {
         let class = OperatorClass::Attention;
         let kind = OperatorKind::Attention(attention);
         let index = self.push("core", class, Region::Attention, Some(input), kind);
-        self.recompute_selectively(index);
+        if !self.training.software.keeps_core {
+            self.recompute_selectively(index);
+        }
         if flash {
             self.save(index, statistics, Region::Attention, SavedAs::Fp32);
             let precision = self.training.precision;

@@ -144,6 +144,7 @@ impl<'a> BlockBuilder<'a> {
                 shape: vec![extent],
                 region,
                 stored,
+                repeated: false,
             });
         }
     }
@@ -151,6 +152,25 @@ impl<'a> BlockBuilder<'a> {
     /// Marks operator `index` as the core that selective recomputation repeats.
     pub(super) fn recompute_selectively(&mut self, index: usize) {
         self.operators[index].recompute = Recompute::Selective;
+    }
+
+    /// Marks operator `index`, which lies between products, as one that selective recomputation repeats
+    /// from what they made, where the program keeps that alone.
+    pub(super) fn repeat_between_products(&mut self, index: usize) {
+        if self.training.software.keeps_products {
+            self.operators[index].recompute = Recompute::Repeated;
+        }
+    }
+
+    /// True where selective recomputation makes what operator `input` makes again.
+    fn made_again(&self, input: Option<usize>) -> bool {
+        let software = &self.training.software;
+        software.keeps_products
+            && input.is_some_and(|input| {
+                let operator = &self.operators[input];
+                // a plain activation that kept nothing stands for the product before it
+                operator.recompute.by_selective() && !operator.saved.is_empty()
+            })
     }
 
     /// Marks operator `index`, whose output only sums read, as one that no recomputation needs, where
@@ -268,6 +288,10 @@ impl<'a> BlockBuilder<'a> {
         };
         let kept = Extent::wide(c.dim, c.size, c.times * copies);
         self.save(index, kept, region, SavedAs::Operand);
+        let repeated = self.made_again(projection.input);
+        if let Some(saved) = self.operators[index].saved.last_mut() {
+            saved.repeated = repeated;
+        }
     }
 
     /// Leaves the block's input to be kept elsewhere: all decoder layers read one encoder output.
@@ -298,6 +322,7 @@ impl<'a> BlockBuilder<'a> {
         };
         let index = self.push(name, OperatorClass::Normalization, region, input, kind);
         self.save(index, width, region, SavedAs::Activation);
+        self.repeat_between_products(index);
         index
     }
 

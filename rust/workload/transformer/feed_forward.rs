@@ -102,6 +102,7 @@ impl BlockBuilder<'_> {
         if kept > 0.0 {
             let halves = Extent::wide(width.dim, width.size, width.times * kept);
             self.save(index, halves, region, SavedAs::Activation);
+            self.repeat_between_products(index);
         }
         index
     }
