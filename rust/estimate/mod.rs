@@ -8,6 +8,7 @@ mod explain;
 mod frame;
 mod host;
 pub mod inventory;
+mod issue;
 mod job;
 mod lasting;
 mod layer_ranges;

@@ -215,12 +215,26 @@ impl Lowering<'_> {
             matches!(format, Dtype::Fp8 | Dtype::Nvfp4) && !self.training.software.delayed_scaling;
         let readings = if scaled { 2.0 } else { 1.0 };
         let cast = tokens * (readings * wide + layouts * narrow);
+        let kernels = self.cast_kernels(operator, scaled);
         let (weights, launches) = if self.training.software.casts_weights_once {
-            (0.0, readings)
+            (0.0, kernels)
         } else {
-            (weights * (wide + narrow), readings + 1.0)
+            (weights * (wide + narrow), kernels + 1.0)
         };
         self.compute(forward, operator, memory(cast + weights, launches));
+    }
+
+    /// Kernels that cast an operand: one that reads a tensor for its scale, if so, and one that casts; for
+    /// each expert where the software loops over them (Transformer Engine, `multi_tensor_quantize_impl` of
+    /// `csrc/extensions/cast.cpp`: delayed scaling alone has a fused kernel), which then counts the kernel
+    /// that makes the scale of the maximum, too.
+    fn cast_kernels(&self, operator: &Operator, scaled: bool) -> f64 {
+        let one = if scaled { 2.0 } else { 1.0 };
+        let experts = self.product(operator).map_or(1.0, |p| p.batch);
+        if experts > 1.0 && self.training.software.casts_each_expert {
+            return experts * if scaled { one + 1.0 } else { one };
+        }
+        one
     }
 
     /// Adds a micro-batch's weight gradient to the sum where the product does not do so itself:

@@ -95,6 +95,25 @@ pub struct Software {
     pub dispatch_products: bool,
     /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
+    /// Operands of routed experts are cast one expert after another: a kernel for each, and where a scale
+    /// of a whole tensor is sought three, which find the maximum, make the scale of it and cast.
+    pub casts_each_expert: bool,
+    /// Time that the host takes beside `host_time` for each expert of a grouped product, forward and
+    /// backward: views, allocations and launches in loops over experts.
+    pub expert_host_time: [Seconds; 2],
+    /// Time that the host takes beside `host_time` for the routing of a mixture layer, forward and
+    /// backward: counts of tokens, the loss that balances them, copies to the host.
+    pub routing_host_time: [Seconds; 2],
+    /// Dispatch takes token counts that the host reads back first: what follows is issued once the device
+    /// has come that far.
+    pub routing_waits: bool,
+    /// Attention and router are replayed from captured graphs: in a layer with routed experts the host
+    /// issues what lies between dispatch and combine alone.
+    pub replays_attention: bool,
+    /// All-to-alls of one micro-batch run under the opposite pass of another (Megatron-Core,
+    /// `overlap_moe_expert_parallel_comm`). Every pass is taken as paired, those that fill and drain a
+    /// pipeline, too.
+    pub pairs_passes: bool,
 }
 
 impl Default for Software {
@@ -129,6 +148,12 @@ impl Default for Software {
             selective_feed_forward: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,
+            casts_each_expert: false,
+            expert_host_time: [Seconds::ZERO; 2],
+            routing_host_time: [Seconds::ZERO; 2],
+            routing_waits: false,
+            replays_attention: false,
+            pairs_passes: false,
         }
     }
 }
@@ -164,8 +189,18 @@ impl Software {
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
         within("accumulation", self.accumulation, 0.0, MOST)?;
-        within("gather_rank_time", self.gather_rank_time.value(), 0.0, 1.0)?;
-        within("host_time", self.host_time.value(), 0.0, 1.0)
+        let times = [
+            ("gather_rank_time", self.gather_rank_time),
+            ("host_time", self.host_time),
+            ("expert_host_time", self.expert_host_time[0]),
+            ("expert_host_time", self.expert_host_time[1]),
+            ("routing_host_time", self.routing_host_time[0]),
+            ("routing_host_time", self.routing_host_time[1]),
+        ];
+        for (field, time) in times {
+            within(field, time.value(), 0.0, 1.0)?;
+        }
+        Ok(())
     }
 }
 
