@@ -2,6 +2,7 @@
 
 use super::issue::{Host, Pass};
 use super::job::Job;
+use super::paired::{self, Halves};
 use super::price::Pricer;
 use crate::plan::{
     Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
@@ -81,13 +82,14 @@ impl BlockFactor {
             activations: program.activations,
             ..Self::default()
         };
-        let mut spans = Vec::new();
+        let timed = software.routing_waits || software.pairs_passes;
+        let mut spans = [Vec::new(), Vec::new()];
         for (index, task) in program.forward.iter().enumerate() {
             let again = task.recompute();
             let before = factor.forward.total();
             let flops = price(&program.forward, index, pricer, &mut factor.forward);
-            if software.routing_waits {
-                spans.push(factor.forward.total() - before);
+            if timed {
+                spans[0].push(factor.forward.total() - before);
             }
             factor.flops[0] += flops;
             if !layer {
@@ -107,7 +109,11 @@ impl BlockFactor {
         }
         for (index, task) in program.backward.iter().enumerate() {
             let (hidden, compute) = (factor.backward.hidden, factor.backward.compute);
+            let before = factor.backward.total();
             factor.flops[1] += price(&program.backward, index, pricer, &mut factor.backward);
+            if timed {
+                spans[1].push(factor.backward.total() - before);
+            }
             if task.yields_weights() {
                 factor.weight += added(&compute, &factor.backward.compute);
             } else if let Task::Communicate { purpose, .. } = task {
@@ -117,9 +123,9 @@ impl BlockFactor {
             }
         }
         if software.pairs_passes {
-            factor.pair(pricer.contention());
+            factor.pair(program, &mut spans, pricer.contention());
         }
-        factor.wait(&Host::new(program, software), &spans);
+        factor.wait(&Host::new(program, software), &spans[0]);
         factor.totals = [
             factor.forward.total(),
             factor.backward.total(),
@@ -130,18 +136,19 @@ impl BlockFactor {
     }
 
     /// Lets the kernels of each pass hide the expert all-to-alls of the other, that of another micro-batch.
-    fn pair(&mut self, contention: f64) {
+    fn pair(&mut self, program: &BlockProgram, spans: &mut [Vec<f64>; 2], contention: f64) {
         let expert = Purpose::Expert as usize;
-        let kernels = |lines: &Lines| lines.compute.iter().sum::<f64>();
-        let under = [kernels(&self.backward), kernels(&self.forward)];
-        for (lines, under) in [&mut self.forward, &mut self.backward]
-            .into_iter()
-            .zip(under)
-        {
-            let time = lines.exposed[expert];
-            let exposed = beside(time, under, contention);
-            lines.exposed[expert] = exposed;
-            lines.hidden[expert] += time - exposed;
+        let tasks = [&program.forward, &program.backward];
+        let halves = [0, 1].map(|way| Halves::new(tasks[way], &spans[way]));
+        let left = paired::exposed(halves, |time, under| beside(time, under, contention));
+        let lines = [&mut self.forward, &mut self.backward];
+        for (way, lines) in lines.into_iter().enumerate() {
+            let time = halves[way].travel();
+            if time > 0.0 {
+                lines.exposed[expert] -= time - left[way];
+                lines.hidden[expert] += time - left[way];
+                paired::shorten(tasks[way], &mut spans[way], left[way] / time);
+            }
         }
     }
 

@@ -84,6 +84,9 @@ impl<'a> Host<'a> {
             return 0.0;
         }
         let one = self.software.host_time.value();
+        if is_small(task) {
+            return 0.0; // part of `routing_host_time`
+        }
         let Task::Compute {
             class: OperatorClass::Experts,
             kernel,
@@ -119,6 +122,11 @@ fn of_experts(tasks: &[Task]) -> Option<Range<usize>> {
     let first = tasks.iter().position(routed)?;
     let last = tasks.iter().rposition(routed)?;
     Some(first..last + 1)
+}
+
+/// True for kernels that move next to nothing.
+fn is_small(task: &Task) -> bool {
+    matches!(task.kernel(), Some(Kernel::Memory { bytes, .. }) if bytes.value() <= 0.0)
 }
 
 /// Kernels that a task launches.

@@ -15,6 +15,7 @@ mod layer_ranges;
 mod links;
 mod many;
 mod offloaded;
+mod paired;
 mod price;
 mod recomputed;
 mod report;

@@ -490,11 +490,42 @@ impl Lowering<'_> {
             }
             self.compute(forward, operator, memory(2.0 * bytes, 2.0));
         }
+        let dispatch = matches!(operator.kind, OperatorKind::Route { back: false, .. });
+        if dispatch {
+            self.route_weights(operator, copies, forward);
+        }
         let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
         if self.training.software.sends_once {
             wire.copies = u16::try_from(routed.top_k).unwrap_or(u16::MAX);
         }
         self.communicate(forward, operator, wire);
+    }
+
+    /// What goes with a dispatch: kernels that make its maps, and the weights of its tokens.
+    fn route_weights(&mut self, operator: &Operator, copies: f64, forward: bool) {
+        let kernels = self.training.software.routing_kernels[usize::from(!forward)];
+        if kernels > 0.0 {
+            self.compute(forward, operator, memory(0.0, kernels));
+        }
+        if self.training.software.sends_weights {
+            let bytes = copies * Dtype::Fp32.bytes();
+            let wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
+            self.communicate(forward, operator, wire);
+        }
+    }
+
+    /// Runs an up-projection of latent attention once more, for the backward pass of the attention core.
+    pub(super) fn repeat_latent(&mut self, operator: &Operator) {
+        if !self.training.software.repeats_latent || !matches!(operator.name, "query_up" | "kv_up")
+        {
+            return;
+        }
+        if let Some(p) = self.product(operator) {
+            self.quantize(false, operator, p.batch * p.rows * p.depth, 0.0);
+        }
+        if let Some(kernel) = self.forward_product(operator) {
+            self.compute(false, operator, kernel);
+        }
     }
 }
 

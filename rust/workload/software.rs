@@ -114,6 +114,14 @@ pub struct Software {
     /// `overlap_moe_expert_parallel_comm`). Every pass is taken as paired, those that fill and drain a
     /// pipeline, too.
     pub pairs_passes: bool,
+    /// Small kernels of routing beside those that move tokens, forward and backward: counts, maps of rows,
+    /// the loss that balances the load.
+    pub routing_kernels: [f64; 2],
+    /// The router's weights of dispatched tokens, in fp32, cross in an all-to-all of their own.
+    pub sends_weights: bool,
+    /// The up-projections of latent attention run again in the backward pass (Megatron-Core,
+    /// `recompute_modules` with `mla_up_proj`).
+    pub repeats_latent: bool,
 }
 
 impl Default for Software {
@@ -154,6 +162,9 @@ impl Default for Software {
             routing_waits: false,
             replays_attention: false,
             pairs_passes: false,
+            routing_kernels: [0.0, 0.0],
+            sends_weights: false,
+            repeats_latent: false,
         }
     }
 }
@@ -172,6 +183,7 @@ impl Software {
             ("bias", self.bias),
             ("loss", self.loss),
             ("expert_bias", self.expert_bias),
+            ("routing_kernels", self.routing_kernels),
         ];
         for (field, pair) in pairs {
             for value in pair {
