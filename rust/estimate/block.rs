@@ -1,8 +1,9 @@
 //! What does each distinct block cost, tabulated once per combination of the plan fields it depends on?
 
+use super::issue::{Host, Pass};
 use super::job::Job;
+use super::paired::{self, Halves};
 use super::price::Pricer;
-use crate::operator_cost::Kernel;
 use crate::plan::{
     Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
     lower_slice, repeats,
@@ -81,9 +82,15 @@ impl BlockFactor {
             activations: program.activations,
             ..Self::default()
         };
+        let timed = software.routing_waits || software.pairs_passes;
+        let mut spans = [Vec::new(), Vec::new()];
         for (index, task) in program.forward.iter().enumerate() {
             let again = task.recompute();
+            let before = factor.forward.total();
             let flops = price(&program.forward, index, pricer, &mut factor.forward);
+            if timed {
+                spans[0].push(factor.forward.total() - before);
+            }
             factor.flops[0] += flops;
             if !layer {
                 continue; // embedding and head are never repeated
@@ -102,7 +109,11 @@ impl BlockFactor {
         }
         for (index, task) in program.backward.iter().enumerate() {
             let (hidden, compute) = (factor.backward.hidden, factor.backward.compute);
+            let before = factor.backward.total();
             factor.flops[1] += price(&program.backward, index, pricer, &mut factor.backward);
+            if timed {
+                spans[1].push(factor.backward.total() - before);
+            }
             if task.yields_weights() {
                 factor.weight += added(&compute, &factor.backward.compute);
             } else if let Task::Communicate { purpose, .. } = task {
@@ -111,7 +122,10 @@ impl BlockFactor {
                 factor.under_weight[*purpose as usize] += more;
             }
         }
-        factor.wait(program, software);
+        if software.pairs_passes {
+            factor.pair(program, &mut spans, pricer.contention());
+        }
+        factor.wait(&Host::new(program, software), &spans[0]);
         factor.totals = [
             factor.forward.total(),
             factor.backward.total(),
@@ -121,30 +135,34 @@ impl BlockFactor {
         factor
     }
 
-    /// Adds what each pass waits for the launches of its kernels: those that the device does not
-    /// cover, or all of them where the host waits for the device in turn.
-    fn wait(&mut self, program: &BlockProgram, software: &Software) {
-        let launch = software.host_time.value();
-        if launch <= 0.0 {
-            return;
+    /// Lets the kernels of each pass hide the expert all-to-alls of the other, that of another micro-batch.
+    fn pair(&mut self, program: &BlockProgram, spans: &mut [Vec<f64>; 2], contention: f64) {
+        let expert = Purpose::Expert as usize;
+        let tasks = [&program.forward, &program.backward];
+        let halves = [0, 1].map(|way| Halves::new(tasks[way], &spans[way]));
+        let left = paired::exposed(halves, |time, under| beside(time, under, contention));
+        let lines = [&mut self.forward, &mut self.backward];
+        for (way, lines) in lines.into_iter().enumerate() {
+            let time = halves[way].travel();
+            if time > 0.0 {
+                lines.exposed[expert] -= time - left[way];
+                lines.hidden[expert] += time - left[way];
+                paired::shorten(tasks[way], &mut spans[way], left[way] / time);
+            }
         }
-        let kernels = |tasks: &[Task], counts: fn(&Task) -> bool| {
-            let counted = tasks.iter().filter(|task| counts(task));
-            counted.map(launches).sum::<f64>() * launch
-        };
-        let selective = |task: &Task| task.recompute().by_selective();
-        let full = |task: &Task| task.recompute().by_full();
-        let (forward, backward) = (&program.forward, &program.backward);
-        for (lines, host) in [
-            (&mut self.forward, kernels(forward, |_| true)),
-            (&mut self.backward, kernels(backward, |_| true)),
-            (&mut self.selective, kernels(forward, selective)),
-            (&mut self.full, kernels(forward, full)),
+    }
+
+    /// Adds what each pass waits for its host. `spans` are seconds of the forward tasks alone.
+    fn wait(&mut self, host: &Host, spans: &[f64]) {
+        for (lines, pass) in [
+            (&mut self.forward, Pass::Forward),
+            (&mut self.backward, Pass::Backward),
+            (&mut self.selective, Pass::Again(RecomputePolicy::Selective)),
+            (&mut self.full, Pass::Again(RecomputePolicy::Full)),
         ] {
             let device = lines.total();
             if device > 0.0 {
-                let covered = if software.blocking { 0.0 } else { device };
-                lines.compute[LAUNCHES] += (host - covered).max(0.0);
+                lines.compute[LAUNCHES] += host.wait(pass, device, spans);
             }
         }
     }
@@ -230,18 +248,6 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
         .map(|kernel| pricer.kernel(&kernel).time.value())
         .reduce(|sum, more| sum + more);
     under.map_or(time, |under| beside(time, under, pricer.contention()))
-}
-
-/// Kernels that a task launches.
-fn launches(task: &Task) -> f64 {
-    match task {
-        Task::Compute { kernel, .. } => match kernel {
-            Kernel::Memory { launches, .. } => *launches,
-            _ => 1.0,
-        },
-        Task::Communicate { .. } => 1.0,
-        Task::Chunked { chunks, .. } => 2.0 * f64::from(*chunks),
-    }
 }
 
 /// What was added to lines.

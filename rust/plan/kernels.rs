@@ -239,12 +239,26 @@ impl Lowering<'_> {
             matches!(format, Dtype::Fp8 | Dtype::Nvfp4) && !self.training.software.delayed_scaling;
         let readings = if scaled { 2.0 } else { 1.0 };
         let cast = tokens * (readings * wide + layouts * narrow);
+        let kernels = self.cast_kernels(operator, scaled);
         let (weights, launches) = if self.training.software.casts_weights_once {
-            (0.0, readings)
+            (0.0, kernels)
         } else {
-            (weights * (wide + narrow), readings + 1.0)
+            (weights * (wide + narrow), kernels + 1.0)
         };
         self.compute(forward, operator, memory(cast + weights, launches));
+    }
+
+    /// Kernels that cast an operand: one that reads a tensor for its scale, if so, and one that casts; for
+    /// each expert where the software loops over them (Transformer Engine, `multi_tensor_quantize_impl` of
+    /// `csrc/extensions/cast.cpp`: delayed scaling alone has a fused kernel), which then counts the kernel
+    /// that makes the scale of the maximum, too.
+    fn cast_kernels(&self, operator: &Operator, scaled: bool) -> f64 {
+        let one = if scaled { 2.0 } else { 1.0 };
+        let experts = self.product(operator).map_or(1.0, |p| p.batch);
+        if experts > 1.0 && self.training.software.casts_each_expert {
+            return experts * if scaled { one + 1.0 } else { one };
+        }
+        one
     }
 
     /// Adds a micro-batch's weight gradient to the sum where the product does not do so itself:
@@ -501,11 +515,42 @@ impl Lowering<'_> {
             }
             self.compute(forward, operator, memory(2.0 * bytes, 2.0));
         }
+        let dispatch = matches!(operator.kind, OperatorKind::Route { back: false, .. });
+        if dispatch {
+            self.route_weights(operator, copies, forward);
+        }
         let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
         if self.training.software.sends_once {
             wire.copies = u16::try_from(routed.top_k).unwrap_or(u16::MAX);
         }
         self.communicate(forward, operator, wire);
+    }
+
+    /// What goes with a dispatch: kernels that make its maps, and the weights of its tokens.
+    fn route_weights(&mut self, operator: &Operator, copies: f64, forward: bool) {
+        let kernels = self.training.software.routing_kernels[usize::from(!forward)];
+        if kernels > 0.0 {
+            self.compute(forward, operator, memory(0.0, kernels));
+        }
+        if self.training.software.sends_weights {
+            let bytes = copies * Dtype::Fp32.bytes();
+            let wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
+            self.communicate(forward, operator, wire);
+        }
+    }
+
+    /// Runs an up-projection of latent attention once more, for the backward pass of the attention core.
+    pub(super) fn repeat_latent(&mut self, operator: &Operator) {
+        if !self.training.software.repeats_latent || !matches!(operator.name, "query_up" | "kv_up")
+        {
+            return;
+        }
+        if let Some(p) = self.product(operator) {
+            self.quantize(false, operator, p.batch * p.rows * p.depth, 0.0);
+        }
+        if let Some(kernel) = self.forward_product(operator) {
+            self.compute(false, operator, kernel);
+        }
     }
 }
 

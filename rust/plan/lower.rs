@@ -233,6 +233,7 @@ impl<'a> Lowering<'a> {
         let operator = &block.operators[index];
         let (wanted, output) = self.layouts(operator);
         let produced = self.produced(operator);
+        self.repeat_latent(operator);
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
         if weight_gradient.is_some() {
             let under = u32::from(self.overlap_tensor && input_gradient.is_some());

@@ -123,6 +123,33 @@ pub struct Software {
     pub dispatch_products: bool,
     /// Time that the host takes to issue what one kernel of a lowered block stands for.
     pub host_time: Seconds,
+    /// Operands of routed experts are cast one expert after another: a kernel for each, and where a scale
+    /// of a whole tensor is sought three, which find the maximum, make the scale of it and cast.
+    pub casts_each_expert: bool,
+    /// Time that the host takes beside `host_time` for each expert of a grouped product, forward and
+    /// backward: views, allocations and launches in loops over experts.
+    pub expert_host_time: [Seconds; 2],
+    /// Time that the host takes beside `host_time` for the routing of a mixture layer, forward and
+    /// backward: counts of tokens, the loss that balances them, copies to the host.
+    pub routing_host_time: [Seconds; 2],
+    /// Dispatch takes token counts that the host reads back first: what follows is issued once the device
+    /// has come that far.
+    pub routing_waits: bool,
+    /// Attention and router are replayed from captured graphs: in a layer with routed experts the host
+    /// issues what lies between dispatch and combine alone.
+    pub replays_attention: bool,
+    /// All-to-alls of one micro-batch run under the opposite pass of another (Megatron-Core,
+    /// `overlap_moe_expert_parallel_comm`). Every pass is taken as paired, those that fill and drain a
+    /// pipeline, too.
+    pub pairs_passes: bool,
+    /// Small kernels of routing beside those that move tokens, forward and backward: counts, maps of rows,
+    /// the loss that balances the load.
+    pub routing_kernels: [f64; 2],
+    /// The router's weights of dispatched tokens, in fp32, cross in an all-to-all of their own.
+    pub sends_weights: bool,
+    /// The up-projections of latent attention run again in the backward pass (Megatron-Core,
+    /// `recompute_modules` with `mla_up_proj`).
+    pub repeats_latent: bool,
 }
 
 impl Default for Software {
@@ -166,6 +193,15 @@ impl Default for Software {
             reductions_wait: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,
+            casts_each_expert: false,
+            expert_host_time: [Seconds::ZERO; 2],
+            routing_host_time: [Seconds::ZERO; 2],
+            routing_waits: false,
+            replays_attention: false,
+            pairs_passes: false,
+            routing_kernels: [0.0, 0.0],
+            sends_weights: false,
+            repeats_latent: false,
         }
     }
 }
@@ -185,6 +221,7 @@ impl Software {
             ("loss", self.loss),
             ("logits", self.logits.unwrap_or_default()),
             ("expert_bias", self.expert_bias),
+            ("routing_kernels", self.routing_kernels),
         ];
         for (field, pair) in pairs {
             for value in pair {
@@ -202,8 +239,18 @@ impl Software {
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
         within("accumulation", self.accumulation, 0.0, MOST)?;
-        within("gather_rank_time", self.gather_rank_time.value(), 0.0, 1.0)?;
-        within("host_time", self.host_time.value(), 0.0, 1.0)
+        let times = [
+            ("gather_rank_time", self.gather_rank_time),
+            ("host_time", self.host_time),
+            ("expert_host_time", self.expert_host_time[0]),
+            ("expert_host_time", self.expert_host_time[1]),
+            ("routing_host_time", self.routing_host_time[0]),
+            ("routing_host_time", self.routing_host_time[1]),
+        ];
+        for (field, time) in times {
+            within(field, time.value(), 0.0, 1.0)?;
+        }
+        Ok(())
     }
 }
 

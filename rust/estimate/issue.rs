@@ -1,0 +1,142 @@
+//! How long does a device wait until its host has issued the kernels of a pass?
+
+use crate::operator_cost::Kernel;
+use crate::plan::{BlockProgram, Purpose, RecomputePolicy, Task, repeats};
+use crate::workload::{OperatorClass, Software};
+use std::ops::Range;
+
+/// A pass of a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pass {
+    /// Forward.
+    Forward,
+    /// Backward without recomputation.
+    Backward,
+    /// What a policy computes again.
+    Again(RecomputePolicy),
+}
+
+/// The host of one rank, which issues the tasks of a block in their order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Host<'a> {
+    program: &'a BlockProgram,
+    software: &'a Software,
+}
+
+impl<'a> Host<'a> {
+    /// The host that issues `program`.
+    pub(super) fn new(program: &'a BlockProgram, software: &'a Software) -> Self {
+        Self { program, software }
+    }
+
+    /// What a pass waits that takes the device `device` seconds: what the host needs beyond that, or all
+    /// that it needs where it waits for each kernel in turn. `spans`: seconds of the forward tasks.
+    pub(super) fn wait(&self, pass: Pass, device: f64, spans: &[f64]) -> f64 {
+        let (tasks, way) = match pass {
+            Pass::Backward => (&self.program.backward, 1),
+            Pass::Forward | Pass::Again(_) => (&self.program.forward, 0),
+        };
+        let experts = of_experts(tasks);
+        if let (Pass::Forward, true, Some(experts)) = (pass, self.software.routing_waits, &experts)
+        {
+            return self.between_waits(experts, spans) - spans.iter().sum::<f64>();
+        }
+        let runs = |task: &Task| match pass {
+            Pass::Again(policy) => repeats(policy, task.recompute()),
+            Pass::Forward | Pass::Backward => true,
+        };
+        let issued = tasks.iter().enumerate().filter(|(_, task)| runs(task));
+        let mut host: f64 = issued
+            .map(|(index, task)| self.issue(task, way, self.replayed(index, experts.as_ref())))
+            .sum();
+        if experts.is_some() && !matches!(pass, Pass::Again(RecomputePolicy::Selective)) {
+            host += self.software.routing_host_time[way].value();
+        }
+        let covered = if self.software.blocking { 0.0 } else { device };
+        (host - covered).max(0.0)
+    }
+
+    /// Time from one reading of token counts to that of the next layer, which is alike.
+    ///
+    /// Both machines are idle when the host has read: it issues the dispatch and what follows, up to the
+    /// counts of the next layer, `h_i` seconds for task `i`, and the device takes `d_i` for each once it
+    /// is there: `C_i = max(C_(i-1), h_1 + .. + h_i) + d_i` (two machines in a row: Johnson 1954).
+    fn between_waits(&self, experts: &Range<usize>, spans: &[f64]) -> f64 {
+        let tasks = &self.program.forward;
+        let order = (experts.start..tasks.len()).chain(0..experts.start);
+        let (mut issued, mut done) = (0.0_f64, 0.0_f64);
+        for index in order {
+            issued += self.issue(&tasks[index], 0, self.replayed(index, Some(experts)));
+            done = done.max(issued) + spans.get(index).copied().unwrap_or(0.0);
+        }
+        issued += self.software.routing_host_time[0].value();
+        done.max(issued)
+    }
+
+    /// True for a task of a captured graph.
+    fn replayed(&self, index: usize, experts: Option<&Range<usize>>) -> bool {
+        self.software.replays_attention && experts.is_some_and(|range| !range.contains(&index))
+    }
+
+    /// Seconds for which a task keeps the host.
+    fn issue(&self, task: &Task, way: usize, replayed: bool) -> f64 {
+        if replayed {
+            return 0.0;
+        }
+        let one = self.software.host_time.value();
+        if is_small(task) {
+            return 0.0; // part of `routing_host_time`
+        }
+        let Task::Compute {
+            class: OperatorClass::Experts,
+            kernel,
+            ..
+        } = task
+        else {
+            return one * launches(task);
+        };
+        match kernel {
+            Kernel::Matmul { batch, .. } => {
+                one + batch * self.software.expert_host_time[way].value()
+            }
+            _ if self.software.casts_each_expert => one,
+            _ => one * launches(task),
+        }
+    }
+}
+
+/// The tasks from dispatch to combine; none in a block without routed experts.
+fn of_experts(tasks: &[Task]) -> Option<Range<usize>> {
+    let routed = |task: &Task| {
+        matches!(
+            task,
+            Task::Communicate {
+                purpose: Purpose::Expert,
+                ..
+            } | Task::Compute {
+                class: OperatorClass::Experts,
+                ..
+            }
+        )
+    };
+    let first = tasks.iter().position(routed)?;
+    let last = tasks.iter().rposition(routed)?;
+    Some(first..last + 1)
+}
+
+/// True for kernels that move next to nothing.
+fn is_small(task: &Task) -> bool {
+    matches!(task.kernel(), Some(Kernel::Memory { bytes, .. }) if bytes.value() <= 0.0)
+}
+
+/// Kernels that a task launches.
+fn launches(task: &Task) -> f64 {
+    match task {
+        Task::Compute { kernel, .. } => match kernel {
+            Kernel::Memory { launches, .. } => *launches,
+            _ => 1.0,
+        },
+        Task::Communicate { .. } => 1.0,
+        Task::Chunked { chunks, .. } => 2.0 * f64::from(*chunks),
+    }
+}

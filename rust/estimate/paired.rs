@@ -1,0 +1,90 @@
+//! What stays exposed of expert all-to-alls that run under the opposite pass of another micro-batch?
+
+use crate::plan::{Purpose, Task};
+use crate::workload::OperatorClass;
+
+/// A pass of a layer with routed experts, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Halves {
+    /// Kernels before the first all-to-all.
+    before: f64,
+    /// Kernels between the first and the last.
+    inside: f64,
+    /// Kernels behind the last.
+    after: f64,
+    /// All-to-alls before the experts: forward the dispatch, backward that of the combine.
+    to: f64,
+    /// All-to-alls behind the experts.
+    from: f64,
+}
+
+impl Halves {
+    /// The halves of a pass whose tasks take `spans` seconds alone.
+    pub(super) fn new(tasks: &[Task], spans: &[f64]) -> Self {
+        let last = tasks.iter().rposition(travels);
+        let (mut halves, mut travelled, mut computed) = (Self::default(), false, false);
+        for (index, (task, span)) in tasks.iter().zip(spans).enumerate() {
+            computed |= matches!(
+                task,
+                Task::Compute {
+                    class: OperatorClass::Experts,
+                    ..
+                }
+            );
+            let part = match (travels(task), travelled) {
+                (true, _) if computed => &mut halves.from,
+                (true, _) => &mut halves.to,
+                (false, false) => &mut halves.before,
+                (false, true) if last.is_some_and(|last| index < last) => &mut halves.inside,
+                (false, true) => &mut halves.after,
+            };
+            *part += span;
+            travelled |= travels(task);
+        }
+        halves
+    }
+
+    /// Seconds of all-to-alls.
+    pub(super) fn travel(&self) -> f64 {
+        self.to + self.from
+    }
+}
+
+/// Scales the seconds of a pass's expert all-to-alls.
+pub(super) fn shorten(tasks: &[Task], spans: &mut [f64], share: f64) {
+    for (_, span) in tasks.iter().zip(spans).filter(|(task, _)| travels(task)) {
+        *span *= share;
+    }
+}
+
+/// True for an expert all-to-all.
+fn travels(task: &Task) -> bool {
+    matches!(
+        task,
+        Task::Communicate {
+            purpose: Purpose::Expert,
+            ..
+        }
+    )
+}
+
+/// All-to-alls that stay exposed, forward and backward, where passes run in pairs.
+///
+/// Megatron-Core lays the all-to-all of a backward combine beside attention and router of the forward
+/// pass, both dispatches beside the experts of both passes, and the forward combine beside the backward
+/// pass of attention, one after the other (NVIDIA/Megatron-LM, pull request 2719; `combined_1f1b.py`).
+/// `beside(time, under)` is what stays exposed of the former.
+pub(super) fn exposed(
+    [forward, backward]: [Halves; 2],
+    beside: impl Fn(f64, f64) -> f64,
+) -> [f64; 2] {
+    let combine_back = beside(backward.to, forward.before);
+    let both = forward.to + backward.from;
+    let dispatches = beside(both, forward.inside + backward.inside);
+    let combine = beside(forward.from, backward.after);
+    let share = if both > 0.0 { forward.to / both } else { 0.0 };
+    [
+        combine + dispatches * share,
+        combine_back + dispatches * (1.0 - share),
+    ]
+}

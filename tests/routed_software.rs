@@ -1,0 +1,166 @@
+//! What do a host and kernels that work expert by expert add to a step of a mixture?
+
+#![allow(clippy::unwrap_used, clippy::float_cmp)]
+
+mod worlds;
+
+use scalewright::operator_cost::Kernel;
+use scalewright::plan::{Plan, Task, lower};
+use scalewright::workload::OperatorClass;
+use worlds::fabrics;
+use worlds::jobs;
+
+const DEVICES: u32 = 4;
+
+fn spread(expert: u32) -> Plan {
+    Plan {
+        micro_batch: 2,
+        data: DEVICES,
+        expert,
+        ..Plan::default()
+    }
+}
+
+fn seconds_of(model: &str, more: &str, software: &str, expert: u32) -> f64 {
+    let more = format!(r#"{more}, "software": {software}"#);
+    let training = jobs::training(8 * u64::from(DEVICES), 2048, &more);
+    let cluster = fabrics::one_switch(DEVICES);
+    jobs::priced(&jobs::job(model, &cluster, &training), &spread(expert)).step_time_s
+}
+
+/// Step of a mixture of eight experts over four ranks.
+fn mixture(software: &str) -> f64 {
+    seconds_of(&jobs::mixture(4, 1024), "", software, DEVICES)
+}
+
+fn dense(software: &str) -> f64 {
+    seconds_of(&jobs::llama(4, 1024, 4), "", software, 1)
+}
+
+/// Kernels that one layer of a mixture launches for its experts but for their products.
+fn cast_kernels(precision: &str, software: &str, expert: u32) -> f64 {
+    let more = format!(r#", "precision": "{precision}", "software": {software}"#);
+    let training = jobs::training(8 * u64::from(DEVICES), 2048, &more);
+    let graph = jobs::model(&jobs::mixture(4, 1024)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &spread(expert));
+    let launches = |task: &Task| match task {
+        Task::Compute {
+            class: OperatorClass::Experts,
+            kernel: Kernel::Memory { launches, .. },
+            ..
+        } => *launches,
+        _ => 0.0,
+    };
+    let tasks = [program.forward, program.backward].concat();
+    tasks.iter().map(launches).sum()
+}
+
+#[test]
+fn each_expert_is_cast_by_one_kernel_or_by_three_that_seek_a_scale() {
+    let (once, each) = (
+        r#"{"casts_weights_once": true}"#,
+        r#"{"casts_weights_once": true, "casts_each_expert": true}"#,
+    );
+    // two products, whose input is cast forward and whose output gradient is cast backward
+    for (precision, together, apart) in [("fp8", 2.0, 3.0), ("mxfp8", 1.0, 1.0)] {
+        for experts in [2.0, 8.0] {
+            let ranks = if experts > 4.0 { 1 } else { DEVICES };
+            let more = cast_kernels(precision, each, ranks) - cast_kernels(precision, once, ranks);
+            let meant = 4.0 * (experts * apart - together);
+            assert!(
+                (more - meant).abs() < 1e-9,
+                "{precision}: {more} for {meant}"
+            );
+        }
+    }
+    assert_eq!(cast_kernels("bf16", each, 1), cast_kernels("bf16", once, 1));
+}
+
+#[test]
+fn a_host_that_reads_counts_back_hides_no_more_than_one_that_runs_ahead() {
+    let step = |host: f64, waits: bool, blocks: bool| {
+        mixture(&format!(
+            r#"{{"host_time": {host}, "routing_waits": {waits}, "blocking": {blocks}}}"#
+        ))
+    };
+    for host in [1e-6, 1e-5, 5e-5, 2e-4] {
+        let (ahead, waits) = (step(host, false, false), step(host, true, false));
+        assert!(waits >= ahead, "{host}: {waits} and {ahead}");
+        assert!(waits <= step(host, false, true), "{host}");
+    }
+    assert!(step(5e-5, true, false) > step(5e-5, false, false));
+    assert_eq!(step(0.0, true, false), mixture("{}"));
+}
+
+#[test]
+fn a_layer_whose_graph_is_replayed_keeps_its_host_for_the_experts() {
+    let (host, waits) = (r#""host_time": 2e-4"#, r#""routing_waits": true"#);
+    for more in [String::new(), format!(", {waits}")] {
+        let eager = mixture(&format!("{{{host}{more}}}"));
+        let replayed = mixture(&format!(r#"{{{host}{more}, "replays_attention": true}}"#));
+        assert!(
+            replayed < eager && replayed > mixture("{}"),
+            "{replayed} of {eager}"
+        );
+    }
+    // a layer without routed experts has no such graph
+    assert_eq!(
+        dense(&format!("{{{host}}}")),
+        dense(&format!(r#"{{{host}, "replays_attention": true}}"#))
+    );
+}
+
+#[test]
+fn a_host_that_works_for_each_expert_and_for_routing_slows_mixtures_alone() {
+    let base = r#"{"host_time": 1e-4}"#;
+    for field in ["expert_host_time", "routing_host_time"] {
+        let more = format!(r#"{{"host_time": 1e-4, "{field}": [1e-2, 1e-2]}}"#);
+        assert!(mixture(&more) > mixture(base), "{field}");
+        assert_eq!(dense(&more), dense(base), "{field}");
+    }
+    // more experts on a rank take more of it
+    let each = r#"{"host_time": 1e-4, "expert_host_time": [1e-2, 1e-2]}"#;
+    let model = jobs::mixture(4, 1024);
+    let few = seconds_of(&model, "", each, DEVICES);
+    assert!(seconds_of(&model, "", each, 1) > few);
+}
+
+#[test]
+fn passes_in_pairs_hide_all_to_alls_and_nothing_else() {
+    let paired = r#"{"pairs_passes": true}"#;
+    let (plain, hidden) = (mixture("{}"), mixture(paired));
+    assert!(hidden < plain, "{hidden} of {plain}");
+    let model = jobs::mixture(4, 1024);
+    let alone = seconds_of(&model, "", "{}", 1);
+    assert_eq!(seconds_of(&model, "", paired, 1), alone);
+    assert_eq!(dense(paired), dense("{}"));
+    // what they hide is no more than what travels
+    let training = jobs::training(8 * u64::from(DEVICES), 2048, "");
+    let job = jobs::job(&model, &fabrics::one_switch(DEVICES), &training);
+    let lines = jobs::priced(&job, &spread(DEVICES)).time;
+    let travel = lines
+        .iter()
+        .filter(|l| l.term.starts_with("expert_parallel"));
+    let travel: f64 = travel.map(|l| l.time_s).sum();
+    assert!(plain - hidden <= travel * (1.0 + 1e-9));
+}
+
+#[test]
+fn what_goes_with_a_dispatch_slows_mixtures_alone() {
+    for more in [
+        r#"{"routing_kernels": [24.0, 6.0]}"#,
+        r#"{"sends_weights": true}"#,
+    ] {
+        assert!(mixture(more) > mixture("{}"), "{more}");
+        assert_eq!(dense(more), dense("{}"), "{more}");
+    }
+}
+
+#[test]
+fn up_projections_run_again_only_where_attention_is_latent() {
+    let again = r#"{"repeats_latent": true}"#;
+    let latent = jobs::latent(4, 1024);
+    let once = seconds_of(&latent, "", "{}", 1);
+    assert!(seconds_of(&latent, "", again, 1) > once);
+    assert_eq!(mixture(again), mixture("{}"));
+}
