@@ -111,6 +111,9 @@ impl BlockFactor {
                 factor.under_weight[*purpose as usize] += more;
             }
         }
+        for index in 0..program.restored.len() {
+            price(&program.restored, index, pricer, &mut factor.full);
+        }
         factor.wait(program, software);
         factor.totals = [
             factor.forward.total(),
