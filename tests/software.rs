@@ -659,3 +659,123 @@ proptest! {
         prop_assert!(price(&slowed, &plan()).is_ok());
     }
 }
+
+/// Seconds of a plan on four ranks beyond those under the default profile.
+fn staged(software: &str, tensor: u32, pipeline: u32) -> f64 {
+    let plan = Plan {
+        tensor,
+        pipeline,
+        recompute: RecomputePolicy::Full,
+        ..plan()
+    };
+    beyond(software, tensor * pipeline, &plan)
+}
+
+#[test]
+fn stages_that_send_and_receive_in_turn_take_longer_only_where_there_are_several() {
+    let apart = r#"{"sends_apart": true}"#;
+    assert!(staged(apart, 1, 4) > 0.0);
+    assert_eq!(staged(apart, 4, 1), 0.0);
+}
+
+#[test]
+fn gathers_and_copies_of_a_hand_over_are_those_of_tensor_ranks() {
+    for software in [
+        r#"{"handover_gathers": 3.0}"#,
+        r#"{"handover_copies": 8.0}"#,
+    ] {
+        assert!(staged(software, 2, 2) > 0.0, "{software}");
+        assert_eq!(staged(software, 1, 4), 0.0, "{software}");
+        assert_eq!(staged(software, 4, 1), 0.0, "{software}");
+    }
+}
+
+#[test]
+fn each_hand_over_waits_as_long_for_the_host() {
+    let waits = |time: f64| staged(&format!(r#"{{"handover_time": {time}}}"#), 1, 4);
+    let (once, twice) = (waits(1e-3), waits(2e-3));
+    assert!(once > 0.0);
+    assert!((twice / once - 2.0).abs() < 1e-6, "{twice} after {once}");
+}
+
+#[test]
+fn whole_sums_lengthen_the_first_stage_of_zero_alone() {
+    let whole = r#"{"reduces_whole": true}"#;
+    let shared = |zero| Plan {
+        data: 8,
+        zero,
+        overlap_grad_reduce: false,
+        ..plan()
+    };
+    assert!(beyond(whole, 8, &shared(1)) > 0.0);
+    for zero in [0, 2, 3] {
+        assert_eq!(beyond(whole, 8, &shared(zero)), 0.0, "stage {zero}");
+    }
+}
+
+#[test]
+fn tensors_seen_one_by_one_cost_their_layers_a_step_unless_state_is_flat() {
+    let slow = r#"{"layer_update_time": 1e-3}"#;
+    let waited = beyond(slow, 1, &plan());
+    assert!((waited / 4e-3 - 1.0).abs() < 1e-6, "{waited}");
+    let flat = Plan {
+        data: 8,
+        zero: 1,
+        ..plan()
+    };
+    assert_eq!(beyond(slow, 8, &flat), 0.0);
+}
+
+#[test]
+fn copies_of_heads_lengthen_unfused_attention_alone() {
+    let copied = r#"{"heads": [2.0, 2.0]}"#;
+    assert!(beyond(copied, 1, &plan()) > 0.0);
+    let fused = |software: &str| {
+        let more = format!(r#", "flash_attention": true, "software": {software}"#);
+        let training = jobs::training(8, 2048, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
+        seconds(&job, &plan())
+    };
+    assert_eq!(fused(copied), fused("{}"));
+}
+
+#[test]
+fn shared_checkpoints_trade_memory_for_a_gather_where_layers_are_computed_again() {
+    let shared = r#"{"shared_checkpoints": true}"#;
+    let parts = |recompute, sequence_parallel| Plan {
+        tensor: 4,
+        recompute,
+        sequence_parallel,
+        ..plan()
+    };
+    let held =
+        |software: &str, plan: &Plan| jobs::priced(&job(software, 4), plan).peak_memory_bytes;
+    let full = parts(RecomputePolicy::Full, false);
+    assert!(beyond(shared, 4, &full) > 0.0);
+    assert!(held(shared, &full) < held("{}", &full));
+    // one rank, parts of a sequence, or nothing to compute again: as without
+    let others = [
+        (4, parts(RecomputePolicy::None, false)),
+        (4, parts(RecomputePolicy::Full, true)),
+        (1, plan()),
+    ];
+    for (ranks, other) in others {
+        assert_eq!(beyond(shared, ranks, &other), 0.0, "{other:?}");
+    }
+}
+
+#[test]
+fn weights_that_stay_gathered_trade_memory_for_the_gather_of_the_backward_pass() {
+    let stays = r#"{"keeps_gathered": true}"#;
+    let sharded = |zero| Plan {
+        data: 8,
+        zero,
+        overlap_param_gather: false,
+        ..plan()
+    };
+    let held =
+        |software: &str, plan: &Plan| jobs::priced(&job(software, 8), plan).peak_memory_bytes;
+    assert!(beyond(stays, 8, &sharded(3)) < 0.0);
+    assert!(held(stays, &sharded(3)) > held("{}", &sharded(3)));
+    assert_eq!(beyond(stays, 8, &sharded(2)), 0.0);
+}

@@ -125,6 +125,9 @@ impl BlockFactor {
         if software.pairs_passes {
             factor.pair(program, &mut spans, pricer.contention());
         }
+        for index in 0..program.restored.len() {
+            price(&program.restored, index, pricer, &mut factor.full);
+        }
         factor.wait(&Host::new(program, software), &spans[0]);
         factor.totals = [
             factor.forward.total(),

@@ -347,25 +347,38 @@ impl Composer<'_> {
 
 impl Setting<'_> {
     /// Time of a tensor between two stages.
+    ///
+    /// `t = w send + host + g rejoin + c b / r`: of the software w = 2 where it sends and receives in turn
+    /// (`Software::sends_apart`), its host's time, g gathers and c passes over the b bytes that tensor ranks
+    /// rejoin; r the sustained rate of main memory.
     pub(super) fn hop(&self) -> f64 {
         let plan = self.plan;
         let training = &self.job.training;
         let tokens =
             f64::from(plan.micro_batch) * training.sequence as f64 / f64::from(plan.context);
         let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
+        let software = &training.software;
+        let ways = if software.sends_apart { 2.0 } else { 1.0 };
         let part = bytes / f64::from(plan.tensor);
         let link = if training.software.staggers_sends {
             &self.links.staggered
         } else {
             &self.links.stage
         };
-        let send = link.time(Bytes::new(part)).value();
+        let send = ways * link.time(Bytes::new(part)).value();
+        let handled = send + software.handover_time.value();
         if plan.sequence_parallel {
-            send
-        } else {
-            let held = bytes / f64::from(plan.tensor_rows);
-            send + self.links.rejoin.time(Bytes::new(held)).value()
+            return handled;
         }
+        let held = Bytes::new(bytes / f64::from(plan.tensor_rows));
+        let rejoin = self.links.rejoin.time(held).value();
+        let copies = if plan.tensor > 1 {
+            let rate = self.job.cluster.device.main_memory().sustained();
+            software.handover_copies * (held / rate).value()
+        } else {
+            0.0
+        };
+        handled + software.handover_gathers * rejoin + copies
     }
 
     /// What the first virtual stage, the slowest between and the last one are in some respect.

@@ -94,11 +94,13 @@ impl<L: Lane> Siblings<'_, L> {
     }
 
     /// How often a backward pass gathers each weight: once, and once more for what it computes again
-    /// where the software does.
+    /// where the software does; never where weights stay gathered from the forward pass.
     #[inline(always)]
     fn backward_gathers(&self, position: usize) -> L {
         let one = L::splat(1.0);
-        if self.job.training.software.gathers_again {
+        if self.job.training.software.keeps_gathered {
+            L::splat(0.0)
+        } else if self.job.training.software.gathers_again {
             let again = self.repeats(position).seconds;
             again.at_least(L::splat(f64::MIN_POSITIVE), one + one, one)
         } else {
@@ -203,13 +205,14 @@ impl Setting<'_> {
             + seconds(&self.links.expert.all_gather, expert * weight)
     }
 
-    /// Sum of gradients over replicas: an all-reduce, or a reduce-scatter inside the ZeRO group and
-    /// an all-reduce of the shard over the groups.
+    /// Sum of gradients over replicas: an all-reduce (ZeRO stage 0, and 1 where the software does not take
+    /// sums of a part), or a reduce-scatter inside the ZeRO group and an all-reduce of the shard over the groups.
     pub(super) fn reduce_time(&self, dense: f64, expert: f64) -> f64 {
         let gradient = self.job.training.gradient.bytes();
         let one = |replicas: &Replicas, elements: f64| {
             let bytes = elements * gradient;
-            if self.plan.zero == 0 {
+            let whole = self.plan.zero == 1 && self.job.training.software.reduces_whole;
+            if self.plan.zero == 0 || whole {
                 seconds(&replicas.all_reduce, bytes)
             } else {
                 seconds(&replicas.reduce_scatter, bytes)
@@ -239,6 +242,14 @@ impl Setting<'_> {
         let traffic = crate::memory::optimizer_traffic(&self.job.training, hidden);
         let rate = self.job.cluster.device.main_memory().sustained();
         (Bytes::new(elements * traffic) / rate).value()
+    }
+
+    /// What the device waits in a step for the host to see to the tensors of `layers` layers one by one.
+    pub(super) fn update_wait(&self, layers: f64) -> f64 {
+        if self.plan.zero > 0 {
+            return 0.0; // shards are flat
+        }
+        layers * self.job.training.software.layer_update_time.value()
     }
 
     /// First and last stage add up their gradients of the shared table.

@@ -142,8 +142,9 @@ impl Footprint {
     /// Applies number formats and ZeRO's division (Rajbhandari et al. 2020, table 1) to what is held
     /// whatever passes keep.
     pub fn new(holdings: &Holdings, training: &Training, reserve: Bytes) -> Self {
+        let whole = training.software.keeps_gathered;
         let share = |stage: u8, elements: f64, shards: f64| {
-            if holdings.zero >= stage {
+            if holdings.zero >= stage && !(whole && stage == 3) {
                 elements / shards.max(1.0)
             } else {
                 elements
@@ -157,7 +158,7 @@ impl Footprint {
         let element = training.precision.activation().bytes();
         let frozen = share(3, holdings.frozen, holdings.dense_shards)
             + share(3, holdings.frozen_expert, holdings.expert_shards);
-        let gathered = if holdings.zero >= 3 {
+        let gathered = if holdings.zero >= 3 && !whole {
             holdings.gathered
         } else {
             0.0

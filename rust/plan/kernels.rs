@@ -409,6 +409,8 @@ impl Lowering<'_> {
             transposed: false,
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
+        let heads = self.training.software.heads[usize::from(!forward)] / 2.0;
+        let ordered = copy(2.0 * width + value) * heads;
         let [over_forward, over_backward] = self.score_passes(core);
         // dropout: read, write, one-byte mask
         let dropout = if core.dropout {
@@ -416,6 +418,9 @@ impl Lowering<'_> {
         } else {
             0.0
         };
+        if ordered > 0.0 {
+            self.compute(forward, operator, memory(ordered, 3.0));
+        }
         if forward {
             self.compute(true, operator, product(queries, keys, width));
             self.compute(

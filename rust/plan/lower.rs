@@ -96,9 +96,11 @@ impl<'a> Lowering<'a> {
             }
         }
         let (weights, activations) = (self.weights(), self.activations());
+        let restored = self.restored();
         BlockProgram {
             forward: self.forward,
             backward: self.backward,
+            restored,
             weights,
             activations,
         }
@@ -299,9 +301,12 @@ impl<'a> Lowering<'a> {
 
     fn activations(&self) -> Activations {
         let mut sum = Activations::default();
-        let residual = self.parts(self.residual());
-        let tokens = self.block.operators.first().map_or(0.0, |o| self.tokens(o));
-        sum.input = Bytes::new(tokens * self.input_width * self.activation.bytes() / residual);
+        let parts = if self.shares_checkpoint() {
+            f64::from(self.mesh.tensor.size)
+        } else {
+            self.parts(self.residual())
+        };
+        sum.input = Bytes::new(self.input_bytes() / parts);
         for operator in &self.block.operators {
             for saved in &operator.saved {
                 let bytes = Bytes::new(self.saved_bytes(operator, saved));
@@ -331,6 +336,50 @@ impl<'a> Lowering<'a> {
         let statistics = operator.saved.iter().filter(|s| s.stored == SavedAs::Fp32);
         let statistics: f64 = statistics.map(|s| self.saved_bytes(operator, s)).sum();
         Bytes::new(output + statistics)
+    }
+
+    /// Bytes of the block's input that its tensor ranks hold together.
+    fn input_bytes(&self) -> f64 {
+        let tokens = self.block.operators.first().map_or(0.0, |o| self.tokens(o));
+        tokens * self.input_width * self.activation.bytes()
+    }
+
+    /// True where tensor ranks that all hold the input of a layer keep a part of it each.
+    fn shares_checkpoint(&self) -> bool {
+        self.training.software.shared_checkpoints
+            && self.block.role == BlockRole::Layer
+            && self.mesh.tensor.size > 1
+            && self.parts(self.residual()) <= 1.0
+    }
+
+    /// Gathers what tensor ranks kept in parts: `PyTorch` gathers into a buffer of its own and copies the parts
+    /// out of it (`ProcessGroupNCCL::allgather`), a reading and a writing.
+    fn restored(&self) -> Vec<Task> {
+        let first = self.block.operators.first();
+        let Some(operator) = first.filter(|_| self.shares_checkpoint()) else {
+            return Vec::new();
+        };
+        let bytes = Bytes::new(self.input_bytes());
+        let recompute = operator.recompute;
+        let gather = Task::Communicate {
+            purpose: Purpose::Tensor,
+            collective: Collective::AllGather,
+            span: self.mesh.tensor,
+            bytes,
+            under: 0,
+            copies: 1,
+            recompute,
+        };
+        let copy = Task::Compute {
+            class: operator.class,
+            kernel: Kernel::Memory {
+                bytes: bytes * 2.0,
+                launches: 1.0,
+            },
+            recompute,
+            weight: false,
+        };
+        vec![gather, copy]
     }
 
     fn saved_bytes(&self, operator: &Operator, saved: &crate::workload::Saved) -> f64 {

@@ -161,6 +161,8 @@ pub struct BlockProgram {
     pub forward: Vec<Task>,
     /// Backward pass without recomputation.
     pub backward: Vec<Task>,
+    /// What brings the block's input back before all of it is computed again.
+    pub restored: Vec<Task>,
     /// Weights held.
     pub weights: Weights,
     /// Activations held.

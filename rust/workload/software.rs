@@ -32,6 +32,9 @@ pub struct Software {
     pub scores: [f64; 2],
     /// Those that a causal mask spares: a kernel that knows it reads the lower triangle only.
     pub scores_spared: [f64; 2],
+    /// Passes over queries, keys and values around unfused attention beyond those that give the context its
+    /// order back and join the gradients of all three: copies that bring heads side by side, scaling.
+    pub heads: [f64; 2],
     /// Passes by which an addition to the residual stream exceeds one fused kernel.
     pub addition: [f64; 2],
     /// Passes over a product's output by which its bias is added outside of the product.
@@ -63,6 +66,9 @@ pub struct Software {
     pub gathers_per_layer: f64,
     /// True where weights are gathered once more for what the backward pass computes again.
     pub gathers_again: bool,
+    /// Weights that the forward pass gathered (ZeRO stage 3) stay whole until the backward pass has used them
+    /// (`reshard_after_forward = False` of FSDP).
+    pub keeps_gathered: bool,
     /// Time that the host takes for each rank of such a gather while the device waits: a list of as
     /// many views, into which as many copies go.
     pub gather_rank_time: Seconds,
@@ -80,10 +86,28 @@ pub struct Software {
     /// Bytes that a device moves per gradient before ZeRO stages 2 and 3 reduce it: gradients are put
     /// side by side, cast and divided.
     pub reduce_copy: f64,
+    /// Stage 1 of ZeRO sums whole gradients on every rank (an all-reduce), though each updates a part of them;
+    /// else a rank gets the sums of its own part (reduce-scatter).
+    pub reduces_whole: bool,
+    /// A stage of a pipeline sends and receives in turn, as one blocking message follows another; else what goes
+    /// one way and what comes the other way travel together.
+    pub sends_apart: bool,
+    /// Gathers by which tensor ranks rejoin what a stage hands over, mean of forward and backward pass.
+    pub handover_gathers: f64,
+    /// Passes over the rejoined tensor beside them, mean of forward and backward pass.
+    pub handover_copies: f64,
+    /// Time that the host takes a hand-over, which it first waits for, while the device has nothing to do.
+    pub handover_time: Seconds,
+    /// Inputs of layers that are kept for full recomputation are cut over the tensor ranks and gathered before
+    /// a layer is computed again (`distribute-checkpointed-activations` of Megatron-LM).
+    pub shared_checkpoints: bool,
     /// Bytes that clipping and update of Adam move per trained element; absent: those of the separate
     /// kernels of Megatron-LM (`memory::optimizer_traffic`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<f64>,
+    /// Time that the host takes in a step for the tensors of one layer, whose gradients it checks and measures
+    /// one by one while the device waits; without shards of the state (ZeRO stage 0).
+    pub layer_update_time: Seconds,
     /// Full recomputation of a layer ends with the last tensor that its backward pass reads, so what
     /// follows is not run again: the last product of a feed-forward part and the addition behind it
     /// (PyTorch 2.1 on, `torch/utils/checkpoint.py`, early stop of the non-reentrant kind).
@@ -162,6 +186,7 @@ impl Default for Software {
             gated_activation: [3.0, 5.0],
             scores: [2.0, 3.0],
             scores_spared: [0.5, 1.0],
+            heads: [0.0, 0.0],
             addition: [0.0, 0.0],
             bias: [0.0, 0.0],
             accumulation: 0.0,
@@ -173,13 +198,21 @@ impl Default for Software {
             casts_weights_once: false,
             gathers_per_layer: 1.0,
             gathers_again: false,
+            keeps_gathered: false,
             gather_rank_time: Seconds::ZERO,
             blocking: false,
             joined: 0.0,
             delayed_scaling: false,
             gather_copy: 0.0,
             reduce_copy: 0.0,
+            reduces_whole: false,
+            sends_apart: false,
+            handover_gathers: 1.0,
+            handover_copies: 0.0,
+            handover_time: Seconds::ZERO,
+            shared_checkpoints: false,
             update: None,
+            layer_update_time: Seconds::ZERO,
             stops_early: false,
             repeat_unread: true,
             gathers_keys_first: false,
@@ -216,6 +249,7 @@ impl Software {
             ("gated_activation", self.gated_activation),
             ("scores", self.scores),
             ("scores_spared", self.scores_spared),
+            ("heads", self.heads),
             ("addition", self.addition),
             ("bias", self.bias),
             ("loss", self.loss),
@@ -228,19 +262,23 @@ impl Software {
                 within(field, value, 0.0, MOST)?;
             }
         }
-        let bytes = [
+        let single = [
+            ("accumulation", self.accumulation),
+            ("handover_gathers", self.handover_gathers),
+            ("handover_copies", self.handover_copies),
             ("joined", self.joined),
             ("gather_copy", self.gather_copy),
             ("reduce_copy", self.reduce_copy),
             ("update", self.update.unwrap_or(0.0)),
         ];
-        for (field, value) in bytes {
+        for (field, value) in single {
             within(field, value, 0.0, MOST)?;
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
-        within("accumulation", self.accumulation, 0.0, MOST)?;
         let times = [
             ("gather_rank_time", self.gather_rank_time),
+            ("handover_time", self.handover_time),
+            ("layer_update_time", self.layer_update_time),
             ("host_time", self.host_time),
             ("expert_host_time", self.expert_host_time[0]),
             ("expert_host_time", self.expert_host_time[1]),
