@@ -506,7 +506,7 @@ fn rows_picked_by_products_cost_two_products_of_the_head() {
         let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
         seconds(&jobs::job(&llama, &cluster(1), &training), &plan())
     };
-    let head = 2.0 * (8.0 * 2048.0) * 1024.0 * 32000.0;
+    let head = 2.0 * (2.0 * 2048.0) * 1024.0 * 32000.0;
     let more = run(&llama, r#"{"embedding_product": true}"#) - run(&llama, "{}");
     assert!((more / (2.0 * head) - 1.0).abs() < 1e-9);
     assert!(time(r#"{"embedding_product": true}"#) > time("{}"));
@@ -521,7 +521,7 @@ fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
             sequence_parallel: tensor > 1,
             ..plan()
         };
-        seconds(&job(software, 4), &plan)
+        seconds(&job(software, tensor), &plan)
     };
     let (hidden, waits) = ("{}", r#"{"reductions_wait": true}"#);
     assert_eq!(step(hidden, 1, true), step(waits, 1, true));
