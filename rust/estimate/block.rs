@@ -148,8 +148,9 @@ impl BlockFactor {
         for (way, lines) in lines.into_iter().enumerate() {
             let time = halves[way].travel();
             if time > 0.0 {
-                lines.exposed[expert] -= time - left[way];
-                lines.hidden[expert] += time - left[way];
+                let hidden = (time - left[way]).min(lines.exposed[expert]);
+                lines.exposed[expert] -= hidden;
+                lines.hidden[expert] += hidden;
                 paired::shorten(tasks[way], &mut spans[way], left[way] / time);
             }
         }

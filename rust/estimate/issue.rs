@@ -39,7 +39,7 @@ impl<'a> Host<'a> {
         let experts = of_experts(tasks);
         if let (Pass::Forward, true, Some(experts)) = (pass, self.software.routing_waits, &experts)
         {
-            return self.between_waits(experts, spans) - spans.iter().sum::<f64>();
+            return (self.between_waits(experts, spans) - spans.iter().sum::<f64>()).max(0.0);
         }
         let runs = |task: &Task| match pass {
             Pass::Again(policy) => repeats(policy, task.recompute()),

@@ -8,8 +8,10 @@ use crate::workload::OperatorClass;
 pub(super) struct Halves {
     /// Kernels before the first all-to-all.
     before: f64,
-    /// Kernels between the first and the last.
+    /// Kernels between the first and the last, gradients of weights left out.
     inside: f64,
+    /// Those that yield gradients of weights.
+    weights: f64,
     /// Kernels behind the last.
     after: f64,
     /// All-to-alls before the experts: forward the dispatch, backward that of the combine.
@@ -35,8 +37,9 @@ impl Halves {
                 (true, _) if computed => &mut halves.from,
                 (true, _) => &mut halves.to,
                 (false, false) => &mut halves.before,
-                (false, true) if last.is_some_and(|last| index < last) => &mut halves.inside,
-                (false, true) => &mut halves.after,
+                (false, true) if last.is_some_and(|last| index >= last) => &mut halves.after,
+                (false, true) if task.yields_weights() => &mut halves.weights,
+                (false, true) => &mut halves.inside,
             };
             *part += span;
             travelled |= travels(task);
@@ -70,21 +73,18 @@ fn travels(task: &Task) -> bool {
 
 /// All-to-alls that stay exposed, forward and backward, where passes run in pairs.
 ///
-/// Megatron-Core lays the all-to-all of a backward combine beside attention and router of the forward
-/// pass, both dispatches beside the experts of both passes, and the forward combine beside the backward
-/// pass of attention, one after the other (NVIDIA/Megatron-LM, pull request 2719; `combined_1f1b.py`).
+/// Megatron-Core lays them side by side in turn: the backward combine and attention and router of the
+/// forward pass; the forward dispatch and the experts' backward pass; the backward dispatch and the
+/// gradients of their weights with the experts' forward pass; the forward combine and the backward
+/// pass of attention (NVIDIA/Megatron-LM, pull request 2719; `combined_1f1b.py`).
 /// `beside(time, under)` is what stays exposed of the former.
 pub(super) fn exposed(
     [forward, backward]: [Halves; 2],
     beside: impl Fn(f64, f64) -> f64,
 ) -> [f64; 2] {
-    let combine_back = beside(backward.to, forward.before);
-    let both = forward.to + backward.from;
-    let dispatches = beside(both, forward.inside + backward.inside);
+    let dispatch = beside(forward.to, backward.inside);
     let combine = beside(forward.from, backward.after);
-    let share = if both > 0.0 { forward.to / both } else { 0.0 };
-    [
-        combine + dispatches * share,
-        combine_back + dispatches * (1.0 - share),
-    ]
+    let dispatch_back = beside(backward.from, backward.weights + forward.inside);
+    let combine_back = beside(backward.to, forward.before);
+    [dispatch + combine, dispatch_back + combine_back]
 }
