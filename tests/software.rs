@@ -450,6 +450,20 @@ fn keys_gathered_before_attention_wait_in_the_open() {
 }
 
 #[test]
+fn what_the_loss_holds_adds_bytes_by_its_logits() {
+    let held = |bytes: &str| {
+        let more = format!(r#", "software": {{"loss_memory": {bytes}}}"#);
+        let training = jobs::training(8, 2048, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
+        jobs::priced(&job, &plan()).memory[0].workspace_bytes
+    };
+    let logits = 2.0 * 2048.0 * 32_000.0;
+    assert!((held("24.0") - held("16.0") - 8.0 * logits).abs() < 1.0);
+    // never below the head's own output and gradient
+    assert_eq!(held("0.0"), held("null"));
+}
+
+#[test]
 fn staggered_sends_shorten_a_pipeline_over_shared_adapters_alone() {
     let step = |adapters: u32, staggers: bool| {
         let levels = format!(
@@ -487,6 +501,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("gather_copy", "1e9"),
         ("reduce_copy", "-2.0"),
         ("update", "1e9"),
+        ("loss_memory", "-1.0"),
     ] {
         let more = format!(r#", "software": {{"{field}": {value}}}"#);
         let training = jobs::training(8, 2048, &more);

@@ -326,8 +326,15 @@ impl<'a> Lowering<'a> {
         self.tokens(operator) / cut * copies * element
     }
 
-    /// An operator's output and its gradient, which live beside what is kept.
+    /// An operator's output and its gradient, which live beside what is kept; of the cross-entropy what
+    /// the software says.
     fn transient(&self, operator: &Operator) -> Bytes {
+        if let (OperatorKind::Loss { vocab }, Some(bytes)) =
+            (&operator.kind, self.training.software.loss_memory)
+        {
+            let logits = self.tokens(operator) * self.sharding.local(operator.region, vocab);
+            return Bytes::new(logits * bytes);
+        }
         let columns = self.sharding.local_sum(operator, &operator.output());
         Bytes::new(2.0 * self.tokens_of(operator) * columns * self.activation.bytes())
     }

@@ -44,6 +44,10 @@ pub struct Software {
     /// exponential (4 + 4), row sum (4), normalisation (4 + 4); backward the fp32 softmax is scaled in
     /// place (4 + 4) and cast (4 + 2).
     pub loss: [f64; 2],
+    /// Bytes per logit that the cross-entropy holds at most beside what it keeps for its backward pass;
+    /// absent: logits and their gradient in the activation format.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_memory: Option<f64>,
     /// Passes over what routed experts return by which their biases are added, forward and backward, where
     /// the product does not do so itself.
     pub expert_bias: [f64; 2],
@@ -117,6 +121,7 @@ impl Default for Software {
             bias: [0.0, 0.0],
             accumulation: 0.0,
             loss: [38.0, 14.0],
+            loss_memory: None,
             expert_bias: [0.0, 0.0],
             sorts_received: false,
             sends_once: false,
@@ -166,6 +171,7 @@ impl Software {
             ("gather_copy", self.gather_copy),
             ("reduce_copy", self.reduce_copy),
             ("update", self.update.unwrap_or(0.0)),
+            ("loss_memory", self.loss_memory.unwrap_or(0.0)),
         ];
         for (field, value) in bytes {
             within(field, value, 0.0, MOST)?;
