@@ -25,7 +25,7 @@ def kind_of(metric: str) -> str:
         return "layer"
     if any(word in metric for word in _MEMORIES):
         return "memory"
-    if metric == "speedup" or metric.endswith("_increase"):
+    if metric == "speedup" or metric.endswith("_increase") or "efficiency" in metric:
         return "speedup"
     if metric.startswith(_RUN_TIMES) or any(word in metric for word in _TIMES):
         return "time"
