@@ -5,6 +5,7 @@
 mod worlds;
 
 use proptest::prelude::*;
+use scalewright::collective::Collective;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
@@ -180,6 +181,39 @@ fn keys_and_values_of_latent_attention_are_written_out_of_one_product() {
     let [rotated, _] = latent_moved(48, 64);
     // a wider rotary part is copied to every head's key beside what its rotation moves
     assert!(rotated - forward > 2.0 * pass, "{rotated} {forward}");
+}
+
+/// Bytes of gathers and of all other collectives that a layer's forward pass makes over tensor ranks.
+fn exchanged(precision: &str) -> [f64; 2] {
+    let plan = Plan {
+        tensor: 4,
+        sequence_parallel: true,
+        ..plan()
+    };
+    let training = jobs::training(64, 2048, &format!(r#", "precision": "{precision}""#));
+    let graph = jobs::model(&jobs::llama(4, 1024, 4)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &plan);
+    let mut sums = [0.0, 0.0];
+    for task in &program.forward {
+        if let Task::Communicate {
+            collective, bytes, ..
+        } = task
+        {
+            sums[usize::from(*collective != Collective::AllGather)] += bytes.value();
+        }
+    }
+    sums
+}
+
+#[test]
+fn gathers_carry_what_products_read() {
+    let [gathered, reduced] = exchanged("bf16");
+    assert!(gathered > 0.0 && reduced > 0.0);
+    for (precision, dtype) in [("fp8", Dtype::Fp8), ("nvfp4", Dtype::Nvfp4)] {
+        let [narrow, others] = exchanged(precision);
+        assert_eq!(narrow, gathered * dtype.bytes() / 2.0, "{precision}");
+        assert_eq!(others, reduced, "{precision}");
+    }
 }
 
 #[test]
