@@ -5,6 +5,7 @@
 mod worlds;
 
 use proptest::prelude::*;
+use scalewright::collective::Collective;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
@@ -150,6 +151,70 @@ fn experts_whose_tokens_are_biased_and_sorted_apart_move_more() {
     // alone, a rank has nobody to receive from
     let alone = moved(r#"{"sorts_received": true}"#, "bf16", &plan());
     assert_eq!(alone, moved("{}", "bf16", &plan()));
+}
+
+/// Bytes that passes over memory move in a layer of latent attention with keys and values of such widths.
+fn latent_moved(rope: u64, value: u64) -> [f64; 2] {
+    let mut model: serde_json::Value = serde_json::from_str(&jobs::latent(4, 1024)).unwrap();
+    model["latent"]["rope_dim"] = rope.into();
+    model["latent"]["value_dim"] = value.into();
+    let training = jobs::training(64, 2048, r#", "precision": "bf16""#);
+    let graph = jobs::model(&model.to_string()).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &plan());
+    [program.forward, program.backward].map(|tasks| {
+        let kernels = tasks.iter().filter_map(Task::kernel);
+        let bytes = kernels.map(|kernel| match kernel {
+            scalewright::operator_cost::Kernel::Memory { bytes, .. } => bytes.value(),
+            _ => 0.0,
+        });
+        bytes.sum()
+    })
+}
+
+#[test]
+fn keys_and_values_of_latent_attention_are_written_out_of_one_product() {
+    let [forward, backward] = latent_moved(32, 64);
+    let [wider, wider_back] = latent_moved(32, 80);
+    // 4,096 tokens, 16 heads, 16 columns more, read and written, 2 bytes
+    let pass = 4096.0 * 16.0 * 16.0 * 2.0;
+    assert_eq!(wider - forward, 2.0 * pass);
+    assert_eq!(wider_back - backward, 2.0 * pass);
+    let [rotated, _] = latent_moved(48, 64);
+    // a wider rotary part is copied to every head's key beside what its rotation moves
+    assert!(rotated - forward > 2.0 * pass, "{rotated} {forward}");
+}
+
+/// Bytes of gathers and of all other collectives that a layer's forward pass makes over tensor ranks.
+fn exchanged(precision: &str) -> [f64; 2] {
+    let plan = Plan {
+        tensor: 4,
+        sequence_parallel: true,
+        ..plan()
+    };
+    let training = jobs::training(64, 2048, &format!(r#", "precision": "{precision}""#));
+    let graph = jobs::model(&jobs::llama(4, 1024, 4)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &plan);
+    let mut sums = [0.0, 0.0];
+    for task in &program.forward {
+        if let Task::Communicate {
+            collective, bytes, ..
+        } = task
+        {
+            sums[usize::from(*collective != Collective::AllGather)] += bytes.value();
+        }
+    }
+    sums
+}
+
+#[test]
+fn gathers_carry_what_products_read() {
+    let [gathered, reduced] = exchanged("bf16");
+    assert!(gathered > 0.0 && reduced > 0.0);
+    for (precision, dtype) in [("fp8", Dtype::Fp8), ("nvfp4", Dtype::Nvfp4)] {
+        let [narrow, others] = exchanged(precision);
+        assert_eq!(narrow, gathered * dtype.bytes() / 2.0, "{precision}");
+        assert_eq!(others, reduced, "{precision}");
+    }
 }
 
 #[test]

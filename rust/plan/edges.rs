@@ -79,6 +79,20 @@ impl Lowering<'_> {
         }
     }
 
+    /// The collectives on a product's input, of which gathers carry it as the product reads it: it is
+    /// cast in parts, before it is gathered, and so once more for the weight's gradient (Transformer
+    /// Engine, `gather_along_first_dim` of `pytorch/distributed.py`: `_all_gather_fp8`, `_mxfp8`, `_nvfp4`).
+    pub(super) fn gathered_narrow(&self, operator: &Operator, mut wires: Vec<Wire>) -> Vec<Wire> {
+        let share = self.format(operator).bytes() / self.activation.bytes();
+        if share < 1.0 && matches!(operator.kind, OperatorKind::Matmul { .. }) {
+            let gathers = wires
+                .iter_mut()
+                .filter(|wire| wire.collective == Collective::AllGather);
+            gathers.for_each(|wire| wire.bytes *= share);
+        }
+        wires
+    }
+
     /// A collective over one side, while the other lies as `layouts` say.
     fn along(
         &self,

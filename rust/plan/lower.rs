@@ -214,6 +214,7 @@ impl<'a> Lowering<'a> {
         let operator = &block.operators[index];
         let (wanted, _) = self.layouts(operator);
         let wires = self.travel(operator, (self.produced(operator), wanted), 0);
+        let wires = self.gathered_narrow(operator, wires);
         if !wires.is_empty() && !self.gathered.contains(&(operator.input, wanted)) {
             self.gathered.push((operator.input, wanted));
             for wire in wires {
@@ -239,7 +240,8 @@ impl<'a> Lowering<'a> {
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
         if weight_gradient.is_some() {
             let under = u32::from(self.overlap_tensor && input_gradient.is_some());
-            for wire in self.travel(operator, gathered_again(produced, wanted), under) {
+            let wires = self.travel(operator, gathered_again(produced, wanted), under);
+            for wire in self.gathered_narrow(operator, wires) {
                 self.communicate(false, operator, wire);
             }
         }

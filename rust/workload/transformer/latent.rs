@@ -3,7 +3,7 @@
 use super::block::{BlockBuilder, Part, Projection};
 use super::config::LatentAttention;
 use super::shape::LayerKind;
-use crate::workload::{Attention, Dim, Extent, OperatorClass, Region, SavedAs};
+use crate::workload::{Attention, Dim, Extent, OperatorClass, OperatorKind, Region, SavedAs};
 
 impl BlockBuilder<'_> {
     /// Compressed queries and keys with values, expanded to heads, then the core.
@@ -34,6 +34,7 @@ impl BlockBuilder<'_> {
         // keys are kept with the shared rotary part copied to every head
         self.save(up, queries, Region::Attention, SavedAs::Activation);
         self.save(up, values, Region::Attention, SavedAs::Activation);
+        self.join_heads(up, latent);
         let rotary = self.rotary(query, vec![per_head(latent.rope_dim), shared_key]);
         let core = Attention {
             kv_heads: heads,
@@ -43,6 +44,22 @@ impl BlockBuilder<'_> {
         };
         let core = self.core(rotary, core);
         self.attention_output(core, values)
+    }
+
+    /// Writes keys, to each of which the shared rotary part is copied, and values, out of the product that
+    /// makes both: reads a head's width of that product and writes one of a key and a value, and the other
+    /// way round backward (Megatron-Core, `fused_apply_mla_rope_for_kv`).
+    fn join_heads(&mut self, input: usize, latent: &LatentAttention) {
+        let made = latent.nope_dim + latent.value_dim;
+        let moved = (made + made + latent.rope_dim) as f64;
+        let kind = OperatorKind::Elementwise {
+            width: vec![Extent::wide(Dim::Heads, self.model.heads, moved)],
+            forward_passes: 1.0,
+            backward_passes: 1.0,
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        self.push("join_heads", class, Region::Attention, Some(input), kind);
     }
 
     fn latent_query(&mut self, input: usize, latent: &LatentAttention, queries: Extent) -> usize {
