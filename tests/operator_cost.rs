@@ -197,6 +197,46 @@ fn products_are_slow_where_contiguous_sides_are_no_multiple_of_four_bytes() {
     assert!((slowed(gradient(2048.0, 8192.0, 4095.0)) - 1.0).abs() < 1e-12);
 }
 
+/// Where nothing overlaps, a product takes what its arithmetic and its traffic take alone.
+#[test]
+fn without_overlap_traffic_and_arithmetic_add() {
+    let beside = |device: &Device| {
+        let product = matmul(1.0, 512.0, 8192.0, 2048.0);
+        seconds(product, device) - device.launch_overhead.value()
+    };
+    let with = |overlap: f64, memory: f64, peak: f64| {
+        let mut device = with_bandwidth(memory);
+        let rate = device.matrix[&Dtype::Bf16].value() * peak;
+        device.matrix.insert(Dtype::Bf16, FlopsPerSecond::new(rate));
+        device.matmul.depth_time = scalewright::units::Seconds::ZERO;
+        device.matmul.overlap = overlap;
+        beside(&device)
+    };
+    let (engine, traffic) = (with(1.0, 1e12, 1.0), with(1.0, 1.0, 1e12));
+    let (sum, longer) = (with(1.0, 1.0, 1.0), engine.max(traffic));
+    assert!((sum / (engine + traffic) - 1.0).abs() < 1e-6);
+    let squares = with(2.0, 1.0, 1.0);
+    assert!((squares / engine.hypot(traffic) - 1.0).abs() < 1e-6);
+    let better = with(2.5, 1.0, 1.0);
+    assert!(longer < better && better < squares && squares < sum);
+}
+
+/// A library that may split a depth into more parts is never slower, and quicker where few tiles are deep.
+#[test]
+fn more_splits_serve_few_deep_tiles() {
+    let mut device = worlds::a100();
+    let mut priced = |most: f64, m: f64, k: f64| {
+        device.matmul.most_splits = most;
+        seconds(matmul(1.0, m, 64.0, k), &device)
+    };
+    for m in [1.0, 64.0, 500.0, 4096.0] {
+        for k in [64.0, 4096.0, 65536.0] {
+            assert!(priced(32.0, m, k) <= priced(16.0, m, k));
+        }
+    }
+    assert!(priced(32.0, 64.0, 65536.0) < 0.8 * priced(16.0, 64.0, 65536.0));
+}
+
 #[test]
 fn nothing_to_do_costs_nothing() {
     let device = worlds::a100();

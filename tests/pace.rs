@@ -21,6 +21,9 @@ const KNOWN: [&str; 7] = [
     "gb300",
 ];
 
+/// Exponents by which traffic and arithmetic may add.
+const OVERLAPS: [f64; 4] = [1.0, 2.0, 2.5, 8.0];
+
 fn catalog(name: &str) -> Device {
     let path = format!("python/scalewright/catalog/devices/{name}.toml");
     toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -59,8 +62,12 @@ fn alone(device: &Device, kernel: &Kernel) -> f64 {
 #[test]
 fn a_large_product_of_a_step_runs_at_the_lasting_rate() {
     let large = product(8192.0, 8192.0, 8192.0);
-    for name in KNOWN {
-        let device = catalog(name);
+    for (name, overlap) in KNOWN
+        .into_iter()
+        .flat_map(|name| OVERLAPS.map(|p| (name, p)))
+    {
+        let mut device = catalog(name);
+        device.matmul.overlap = overlap;
         let lasting = device.sustained[&Dtype::Bf16].value();
         let cool = Pace {
             slowdown: 1.0,

@@ -14,15 +14,17 @@ fn catalog(name: &str) -> Device {
 }
 
 fn devices() -> impl Strategy<Value = Device> {
-    prop_oneof![
+    let device = prop_oneof![
         Just(catalog("a100-sxm-80gb")),
         Just(catalog("h100-sxm")),
         Just(catalog("b200-sxm")),
-        // the library may take a slower kernel where few blocks run: laws hold within one kernel
-    ]
-    .prop_map(|mut device| {
+    ];
+    // the library may take a slower kernel where few blocks run: laws hold within one kernel; one that it
+    // asks for the blocks to be filled starts those out of sight, too
+    let occupancy = prop_oneof![Just(0.0), Just(1e-9)];
+    (device, occupancy).prop_map(|(mut device, occupancy)| {
         for cache in [Dtype::Bf16, Dtype::Fp8] {
-            device.decode.entry(cache).or_default().least_occupancy = 0.0;
+            device.decode.entry(cache).or_default().least_occupancy = occupancy;
         }
         device
     })
@@ -130,6 +132,16 @@ proptest! {
         let [batch, kv_heads, rows, width] = heads;
         let wider = [(batch * more).ceil(), kv_heads, rows, width];
         prop_assert!(decoded(kernel, wider, keys.floor(), 0.0, &device).time >= one);
+    }
+
+    #[test]
+    fn keys_out_of_sight_save_no_time(
+        device in devices(), cache in formats(), heads in heads(), keys in 1.0..50_000.0_f64,
+        window in 1.0..10_000.0_f64, more in 1.0..30.0_f64,
+    ) {
+        let kernel = decode(cache, true, false);
+        let priced = |keys: f64| decoded(kernel, heads, keys.floor(), window.floor(), &device).time;
+        prop_assert!(priced(keys * more) >= priced(keys));
     }
 
     #[test]
@@ -254,4 +266,22 @@ fn a_device_without_tables_of_its_own_gets_the_usual_ones() {
     assert!(time.value() > 1e-6 && time.value() < 1e-3);
     assert!(prefilled(Dtype::Bf16, heads, 1024.0, 0.0, 0.0, &device) > 1e-5);
     assert!(experts(64.0, 1.0, 0.0, &device) > 1e-5);
+}
+
+/// Blocks for the keys that a window hides are started where the library counts the whole past, and only there.
+#[test]
+fn a_long_past_starts_blocks_that_see_nothing() {
+    let mut device = catalog("h100-sxm");
+    let heads = [8.0, 2.0, 8.0, 64.0];
+    let times = |device: &Device| {
+        let kernel = decode(Dtype::Bf16, true, false);
+        [1024.0, 131_072.0].map(|keys| decoded(kernel, heads, keys, 128.0, device).time.value())
+    };
+    let [short, long] = times(&device);
+    assert!(long > short + 5e-6, "{long} {short}");
+    for model in device.decode.values_mut() {
+        model.least_occupancy = 0.0;
+    }
+    let [short, long] = times(&device);
+    assert!((long / short - 1.0).abs() < 1e-12, "{long} {short}");
 }

@@ -29,6 +29,11 @@ pub struct MatmulModel {
     pub throttle_time: Seconds,
     /// What a product whose depth is split takes beside its parts and their sums.
     pub split_overhead: Seconds,
+    /// Most parts into which a depth is split.
+    pub most_splits: f64,
+    /// How well traffic and arithmetic overlap: exponent by which their times add, 1 where one waits for the
+    /// other; the larger, the nearer the longer of the two.
+    pub overlap: f64,
     /// Share of the pin rate of main memory that operands of products reach; absent: as streaming
     /// kernels, the tier's own.
     pub memory_efficiency: Option<f64>,
@@ -70,6 +75,10 @@ pub struct ProductModel {
     /// See `MatmulModel`.
     pub split_overhead: Seconds,
     /// See `MatmulModel`.
+    pub most_splits: f64,
+    /// See `MatmulModel`.
+    pub overlap: f64,
+    /// See `MatmulModel`.
     pub memory_efficiency: Option<f64>,
     /// See `MatmulModel`.
     pub store_cost: f64,
@@ -106,6 +115,8 @@ impl Default for MatmulModel {
             throttle: usual.throttle,
             throttle_time: usual.throttle_time,
             split_overhead: usual.split_overhead,
+            most_splits: usual.most_splits,
+            overlap: usual.overlap,
             memory_efficiency: None,
             store_cost: usual.store_cost,
             cache_share: 0.8,
@@ -127,6 +138,8 @@ impl Default for ProductModel {
             throttle: 0.0,
             throttle_time: Seconds::new(1.0e-3),
             split_overhead: Seconds::new(2.0e-6),
+            most_splits: 16.0,
+            overlap: 2.0,
             memory_efficiency: None,
             store_cost: 1.0,
             cache_share: None,
@@ -189,6 +202,8 @@ impl MatmulModel {
             throttle: self.throttle,
             throttle_time: self.throttle_time,
             split_overhead: self.split_overhead,
+            most_splits: self.most_splits,
+            overlap: self.overlap,
             memory_efficiency: self.memory_efficiency,
             store_cost: self.store_cost,
             cache_share: Some(self.cache_share),
@@ -245,19 +260,16 @@ impl ProductModel {
         ] {
             not_negative(&at(field), value)?;
         }
-        if !(16.0..=64.0).contains(&self.least_rows) {
-            return Err(Error::invalid(
-                at("least_rows"),
-                self.least_rows,
-                "16 to 64",
-            ));
-        }
-        if !(1.0..=100.0).contains(&self.store_cost) {
-            return Err(Error::invalid(
-                at("store_cost"),
-                self.store_cost,
-                "1 to 100",
-            ));
+        for (field, value, least, most) in [
+            ("least_rows", self.least_rows, 16.0, 64.0),
+            ("most_splits", self.most_splits, 1.0, 1024.0),
+            ("overlap", self.overlap, 1.0, 16.0),
+            ("store_cost", self.store_cost, 1.0, 100.0),
+        ] {
+            if !(least..=most).contains(&value) {
+                let allowed = format!("{least} to {most}");
+                return Err(Error::invalid(at(field), value, allowed));
+            }
         }
         positive(&at("throttle_time"), self.throttle_time.value())
     }

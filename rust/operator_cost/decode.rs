@@ -16,6 +16,12 @@ const MOST_ROWS: f64 = 32.0;
 const ROW_STEP: f64 = 8.0;
 /// Keys of a block when the library counts the blocks that it could fill.
 const COUNTED_KEYS: f64 = 256.0;
+/// Fewest keys of a block as the library starts them, and most waves of them.
+const STARTED_KEYS: f64 = 128.0;
+const STARTED_WAVES: f64 = 8.0;
+/// Parts over which their sum does not yet dominate, as the library sees it: square root of so many times
+/// the parts of fewest keys.
+const STARTED_ROOT: f64 = 8.0;
 /// Bytes of an element of new queries and outputs, in bf16 or fp16.
 const LAYER_BYTES: f64 = 2.0;
 /// Widest heads of full tiles: heads between 128 and 256 are padded to 256 on the matrix engine.
@@ -46,6 +52,8 @@ struct Blocks {
     start: f64,
     key: f64,
     most_splits: f64,
+    /// Keys in the cache where the library starts blocks for all of them, those out of sight, too.
+    past: Option<f64>,
     /// Queries, outputs and cache in sight, and the cache alone.
     bytes: f64,
     cache: f64,
@@ -69,6 +77,8 @@ impl TimedDecode {
     /// whole = sqrt((ceil(n / units) (t0 + k t_key))^2 + (B / r(n))^2)
     /// split = sqrt((t0 + p t_key)^2 + (C / r(n k / p) + (B - C) / r(n s))^2) + t_split,  p = max(k / s, min(k, 128))
     /// r(n) = min(r_tier, min(n, units) r_unit),  s = max(1, min(units / n, most))
+    /// started = sqrt((w t0 + max(ceil(n / units), n k / (q units)) q t_key)^2 + traffic of split^2) + t_split
+    /// w = max(ceil(n / units), n b / units),  q = min(k, max(p, K / b)),  b = min(K / 128, sqrt(K / 16), 8 units / n)
     /// t_key = d' (t_tiled + 8 ceil(g / 8) t_row)  or  d t_vector
     /// ```
     ///
@@ -76,9 +86,13 @@ impl TimedDecode {
     /// k: keys in sight; B: cache in sight, queries and outputs, bytes; C: the cache of them; `r_tier`: rate of the tier that holds
     /// them; `r_unit`: what one unit draws, bytes/s; g: queries to a key; d: width, d' padded; x: elements
     /// of new queries, keys and values. The library takes the matrix engine from `tiled_from` to 32 queries
-    /// to a key, where blocks of 256 keys fill `least_occupancy` of the units. Sources: splitting keys over
+    /// to a key, where blocks of 256 keys fill `least_occupancy` of the units. Kernels that it does not compile
+    /// at run time (whose occupancy it asks) start b blocks for the K keys of the cache even where a window hides
+    /// most of them, which do nothing but start: `started`, but no
+    /// longer than without the window. Sources: splitting keys over
     /// blocks, Dao et al. 2023 (Flash-Decoding); which kernel and when, TensorRT-LLM's choice between XQA
-    /// and masked multi-head attention (`DecoderXQARunner`); latency-bound rates, Little's law.
+    /// and masked multi-head attention (`DecoderXQARunner`); how many blocks, its `computeMultiBlockCount`, which
+    /// knows the length of the past alone; latency-bound rates, Little's law.
     pub(super) fn cost(self, shape: [f64; 6], device: &Device) -> KernelCost {
         let [batch, keys, heads, kv_heads, width, window] = shape;
         let seen = if window > 0.0 { keys.min(window) } else { keys };
@@ -95,7 +109,7 @@ impl TimedDecode {
         let model = device.decode.get(&family).unwrap_or(&usual);
         let units = f64::from(device.matmul.units);
         let rows = heads / kv_heads;
-        let counted = batch * kv_heads * (seen / COUNTED_KEYS).floor().max(1.0);
+        let counted = batch * kv_heads * (keys / COUNTED_KEYS).floor().max(1.0);
         let tiled = rows >= model.tiled_from
             && rows <= MOST_ROWS
             && counted >= model.least_occupancy * units;
@@ -104,6 +118,22 @@ impl TimedDecode {
         } else {
             (model.vector_launch, self.vector(model, shape, seen))
         };
+        let (mut kernel, traffic) = self.timed(&blocks, model, device);
+        if blocks.past.is_some() {
+            // a window does not make a kernel slower
+            let all = self.tiled(model, shape, keys);
+            kernel = kernel.min(self.timed(&all, model, device).0);
+        }
+        let elements = batch * (heads + 2.0 * kv_heads) * width;
+        KernelCost {
+            time: launch + Seconds::new(kernel) + model.element * elements,
+            flops,
+            traffic,
+        }
+    }
+
+    /// Seconds of a kernel's blocks, and their traffic to main memory.
+    fn timed(self, blocks: &Blocks, model: &DecodeModel, device: &Device) -> (f64, Bytes) {
         let moved = reading(Bytes::new(blocks.bytes), self.warm, device);
         // the share of this kernel instead of that of the tier, where the tier is main memory
         let main = device.main_memory();
@@ -113,18 +143,13 @@ impl TimedDecode {
         } else {
             sustained.max(blocks.bytes / moved.time.value())
         };
-        let kernel = blocks.time(model, units, rate);
-        let elements = batch * (heads + 2.0 * kv_heads) * width;
-        KernelCost {
-            time: launch + Seconds::new(kernel) + model.element * elements,
-            flops,
-            traffic: moved.traffic,
-        }
+        let units = f64::from(device.matmul.units);
+        (blocks.time(model, units, rate), moved.traffic)
     }
 
     /// The kernel on the matrix engine: a block takes all queries of a key head.
     fn tiled(self, model: &DecodeModel, shape: [f64; 6], seen: f64) -> Blocks {
-        let [batch, _, heads, kv_heads, width, _] = shape;
+        let [batch, past, heads, kv_heads, width, _] = shape;
         let rows = (heads / kv_heads / ROW_STEP).ceil() * ROW_STEP;
         let padded = PADDED.into_iter().find(|&p| width <= p).unwrap_or(width);
         Blocks {
@@ -133,6 +158,7 @@ impl TimedDecode {
             start: model.tiled_block.value(),
             key: padded * (model.tiled_key.value() + rows * model.tiled_row.value()),
             most_splits: model.most_splits,
+            past: (past > seen && model.least_occupancy > 0.0).then_some(past),
             bytes: self.bytes(shape, seen, self.shared_values),
             cache: self.cached(shape, seen, self.shared_values),
         }
@@ -147,6 +173,7 @@ impl TimedDecode {
             start: model.vector_block.value(),
             key: width * model.vector_key.value(),
             most_splits: VECTOR_SPLITS,
+            past: None,
             bytes: self.bytes(shape, seen, false),
             cache: self.cached(shape, seen, false),
         }
@@ -174,15 +201,34 @@ impl Blocks {
             bytes / rate.min(drawn)
         };
         let waves = (self.count / units).ceil();
-        let whole = waves * (self.start + self.keys * self.key);
-        let whole = whole.hypot(moving(self.bytes, self.count));
         let splits = (units / self.count).min(self.most_splits).max(1.0);
         let part = (self.keys / splits).max(self.keys.min(LEAST_PART));
-        let split = waves * (self.start + part * self.key);
         // what no key adds to is read as by all splits that there may be, so that none saves time
-        let moved = moving(self.cache, self.count * self.keys / part)
-            + moving(self.bytes - self.cache, self.count * splits);
-        let split = split.hypot(moved) + model.split.value();
+        let moved = |part: f64| {
+            moving(self.cache, self.count * self.keys / part)
+                + moving(self.bytes - self.cache, self.count * splits)
+        };
+        if let Some(past) = self.past {
+            let (started, each) = self.started(past, units);
+            let part = part.max(each).min(self.keys);
+            let working = waves.max(self.count * self.keys / part / units);
+            let busy = started.max(waves) * self.start + working * part * self.key;
+            return busy.hypot(moved(part)) + model.split.value();
+        }
+        let whole = waves * (self.start + self.keys * self.key);
+        let whole = whole.hypot(moving(self.bytes, self.count));
+        let split = waves * (self.start + part * self.key);
+        let split = split.hypot(moved(part)) + model.split.value();
         whole.min(split)
+    }
+
+    /// Waves of the blocks that the library starts for a cache of `past` keys, and the keys of each.
+    fn started(&self, past: f64, units: f64) -> (f64, f64) {
+        let parts = past / STARTED_KEYS;
+        let parts = parts
+            .min((parts * STARTED_ROOT).sqrt())
+            .min(STARTED_WAVES * units / self.count)
+            .max(1.0);
+        (self.count * parts / units, past / parts)
     }
 }

@@ -22,8 +22,7 @@ const TILES: [(f64, f64); 10] = [
 ];
 /// Depth of one pass of the matrix engine, elements: depths are padded to it.
 const DEPTH_STEP: f64 = 32.0;
-/// Most parts into which the depth of a product is split, and the least depth of a part.
-const MOST_SPLITS: f64 = 16.0;
+/// Least depth of a part into which the depth of a product is split.
 const LEAST_SPLIT_DEPTH: f64 = 128.0;
 /// Bytes per output element and part that a split moves: a partial sum in fp32, written and read.
 const PARTIAL_SUM_BYTES: f64 = 8.0;
@@ -34,6 +33,9 @@ const COPY_BYTES: f64 = 4.0;
 /// Share of a full wave that the last one costs at least. A partial wave runs faster than a full
 /// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
+
+/// The `overlap` at which times add in squares.
+const SQUARES: f64 = 2.0;
 
 /// Copies of its right operand that come between two uses of one in a step: those of all other layers and
 /// what these leave behind, more than any cache holds. Of a weight gradient, one operand was kept since
@@ -102,7 +104,7 @@ struct Engine {
 /// Prices a matrix product.
 ///
 /// ```text
-/// time   = sqrt(t_engine^2 + t_memory^2) + t_launch + o
+/// time   = (t_engine^q + t_memory^q)^(1/q) + t_launch + o
 /// t_engine = a p t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
 /// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and 1 if it is less
@@ -121,8 +123,8 @@ struct Engine {
 /// kernel to the next; a larger one that comes round in order has been evicted when it is read again.
 /// `t_thin`: `thin_depth_time`, s: a matrix-vector kernel deals a few columns to each block, whose threads
 /// share the depth.
-/// Compute and traffic overlap, but not perfectly: they add in squares. A split adds its partial sums
-/// and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
+/// q: `overlap`: compute and traffic overlap, but not perfectly, so that they add in squares or a little
+/// better. A split into `most_splits` parts at most adds its partial sums and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
 /// User's Guide (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
 /// fitted to the rows that its calibration names.
 pub(super) fn cost(product: Product, device: &Device, pace: Pace) -> KernelCost {
@@ -188,7 +190,32 @@ impl Parts {
             1.0 + self.model.throttle * engine / (engine + half)
         };
         let engine = engine * throttled * self.unaligned * pace.slowdown;
-        Seconds::new(engine.hypot(self.memory.value())) + self.launch
+        self.overlapped(Seconds::new(engine)) + self.launch
+    }
+
+    /// Time of the product's arithmetic and traffic together.
+    fn overlapped(&self, engine: Seconds) -> Seconds {
+        let (engine, memory) = (engine.value(), self.memory.value());
+        let power = self.model.overlap;
+        let longer = engine.max(memory);
+        if (power - SQUARES).abs() < f64::EPSILON || longer <= 0.0 {
+            return Seconds::new(engine.hypot(memory));
+        }
+        // of shares, since powers of seconds would vanish
+        let shares = (engine / longer).powf(power) + (memory / longer).powf(power);
+        Seconds::new(longer * shares.powf(power.recip()))
+    }
+
+    /// Time on the engine where a product takes `whole` beside its launch; 0 where traffic alone takes longer.
+    pub(super) fn engine_of(&self, whole: Seconds) -> Seconds {
+        let (whole, memory) = (whole.value(), self.memory.value());
+        let power = self.model.overlap;
+        if (power - SQUARES).abs() < f64::EPSILON || whole <= 0.0 {
+            let squares = whole.powi(2) - memory.powi(2);
+            return Seconds::new(squares.max(0.0).sqrt());
+        }
+        let left = (1.0 - (memory / whole).powf(power)).max(0.0);
+        Seconds::new(whole * left.powf(power.recip()))
     }
 }
 
@@ -287,7 +314,7 @@ impl Engine {
         if tiles > self.units {
             return whole;
         }
-        let most = MOST_SPLITS.min((k / LEAST_SPLIT_DEPTH).floor());
+        let most = self.model.most_splits.min((k / LEAST_SPLIT_DEPTH).floor());
         let split = |waves: f64| {
             let parts = (waves * self.units / tiles).floor().min(most);
             if parts < 2.0 {

@@ -57,13 +57,13 @@ impl Lasting {
     /// Paces of a long run on `device` in `dtype`, in which a large product runs at `rate`.
     ///
     /// ```text
-    /// products  = max(1, sqrt((F / r - t_launch)^2 - t_memory^2) / t_engine), whatever their length
+    /// products  = max(1, ((F / r - t_launch)^q - t_memory^q)^(1/q) / t_engine), whatever their length
     /// attention = max(1, t_alone r / F)
     /// ```
     ///
     /// r: `rate`, flop/s; F: flops of a product of 8,192 x 8,192 x 8,192; `t_engine`:
     /// its time on the engine without `throttle`, s; `t_memory`, `t_launch`: what `matmul` says beside, s;
-    /// `t_alone`: its time in a test, `throttle` included, s. So that product runs at r. Power management
+    /// q: `overlap` of the device's products; `t_alone`: its time in a test, `throttle` included, s. So that product runs at r. Power management
     /// acts over milliseconds, which are many kernels: in a run the clock follows from all of them, a
     /// long product does not lower it once more and a short one does not escape it. Constants of
     /// attention are those of tests and hold their throttling.
@@ -82,12 +82,9 @@ impl Lasting {
         };
         let parts = matmul::parts(product, device);
         let lasting = parts.flops / rate;
-        let left = (lasting - parts.launch).max(Seconds::ZERO).value();
-        let engine = (left.powi(2) - parts.memory.value().powi(2))
-            .max(0.0)
-            .sqrt();
+        let left = (lasting - parts.launch).max(Seconds::ZERO);
         let alone = parts.time(Pace::ALONE);
-        let over = engine / parts.engine.value();
+        let over = parts.engine_of(left).value() / parts.engine.value();
         Self {
             products: Pace {
                 slowdown: over.max(1.0),

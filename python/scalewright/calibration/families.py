@@ -1,8 +1,8 @@
 """Which constants of a device do timed matrix products in one family of formats tell?
 
 Rows of formats that the catalog lists as no family share the constants of `matmul` itself, and tell
-what a launch takes. Two stay as they are: `throttle_time`, which no table tells apart from
-`throttle`, and `cache_share`.
+what a launch takes. Four stay as they are: `throttle_time`, which no table tells apart from
+`throttle`, `cache_share`, `overlap` and `most_splits`.
 """
 
 from __future__ import annotations
