@@ -294,7 +294,7 @@ fn price(tasks: &[Task], index: usize, pricer: &mut Pricer, lines: &mut Lines) -
             let (cost, count) = (pricer.kernel(kernel), f64::from(*chunks));
             let one = pricer.forms(*collective, *span).time(*bytes).value();
             let product = cost.time.value();
-            let exposed = by_chunks(one, product, count, pricer.contention());
+            let exposed = by_chunks(one, product, count, pricer.chunk_contention());
             lines.compute[*class as usize] += count * product;
             lines.exposed[Purpose::Tensor as usize] += exposed;
             lines.hidden[Purpose::Tensor as usize] += count * one - exposed;

@@ -49,6 +49,11 @@ impl<'a> Pricer<'a> {
         self.cluster.device.contention()
     }
 
+    /// The same of chunks of a collective, which copy engines carry.
+    pub fn chunk_contention(&self) -> f64 {
+        self.cluster.device.chunk_contention()
+    }
+
     /// Closed forms of a collective on a span of ranks.
     pub fn forms(&mut self, collective: Collective, span: Span) -> Forms {
         let cluster = self.cluster;

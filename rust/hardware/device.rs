@@ -175,6 +175,13 @@ impl Device {
         (self.communication_units / f64::from(self.matmul.units)).min(1.0)
     }
 
+    /// The same of chunks that tensor ranks exchange: copy engines carry them, which take one unit at
+    /// most (Transformer Engine, `ring_exchange` of user buffers: `num_sm` 1 and `use_ce`,
+    /// `transformer_engine/pytorch/module/base.py`).
+    pub fn chunk_contention(&self) -> f64 {
+        (self.communication_units.min(1.0) / f64::from(self.matmul.units)).min(1.0)
+    }
+
     /// How much longer matrix work takes on the slowest of `count` devices than on a typical one.
     /// Synchronous training waits for it: `1 + speed_spread * E[largest of count normal draws]`.
     pub fn slowest_of(&self, count: u32) -> f64 {

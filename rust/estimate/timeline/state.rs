@@ -30,6 +30,8 @@ impl Owner {
 pub(super) struct Rank {
     compute: u32,
     links: Vec<u32>,
+    /// Copy engines that carry chunks over each level, beside what else it carries.
+    copies: Vec<u32>,
     /// Sends to the next and to the previous stage.
     pub(super) sends: [u32; 2],
     /// Copies to the host and back, and the host itself; none of them slows kernels.
@@ -75,7 +77,8 @@ impl State {
             label: Vec::new(),
             owner: Vec::new(),
         };
-        let share = cluster.device.contention().min(0.99);
+        let device = &cluster.device;
+        let [share, chunks] = [device.contention(), device.chunk_contention()].map(|s| s.min(0.99));
         for stage in 0..stages {
             let mut engine = |name: &str, turn| {
                 let name = name.to_owned();
@@ -88,11 +91,16 @@ impl State {
                 .iter()
                 .map(|l| engine(&l.name, Turn::Ready))
                 .collect();
+            let copies: Vec<u32> = levels
+                .iter()
+                .map(|l| engine(&format!("{} (copy engines)", l.name), Turn::Ready))
+                .collect();
             let sends =
                 ["to the next stage", "to the stage before"].map(|n| engine(n, Turn::Ready));
             let host = ["to host", "from host", "host"].map(|n| engine(n, Turn::Ready));
             // beside a collective, kernels lose the compute units that it takes
-            for by in links.iter().chain(&sends) {
+            let by_units = links.iter().chain(&sends).map(|by| (by, share));
+            for (by, share) in by_units.chain(copies.iter().map(|by| (by, chunks))) {
                 state.tasks.slow(Slow {
                     engine: compute,
                     by: *by,
@@ -102,6 +110,7 @@ impl State {
             state.ranks.push(Rank {
                 compute,
                 links,
+                copies,
                 sends,
                 host,
             });
@@ -159,7 +168,11 @@ impl State {
         owner: Owner,
         chain: &mut Chain,
     ) {
-        let engine = self.engine(rank, piece.resource);
+        let engine = match piece.resource {
+            Resource::Link(level) => self.ranks[rank].copies.get(level).copied(),
+            Resource::Compute => None,
+        };
+        let engine = engine.unwrap_or_else(|| self.engine(rank, piece.resource));
         let link = (engine, (piece.seconds, piece.label));
         let compute = (self.ranks[rank].compute, (chunked.seconds, chunked.label));
         let (first, second) = match chunked.order {
