@@ -4,6 +4,7 @@
 pub mod cases;
 pub mod fabrics;
 pub mod jobs;
+pub mod programs;
 
 use scalewright::hardware::{Cluster, Device};
 
