@@ -120,6 +120,17 @@ fn keeping_every_second_product_repeats_the_others_and_keeps_their_outputs() {
 }
 
 #[test]
+fn narrow_products_alone_stay_whether_wide_ones_are_apart_or_not() {
+    let llama = jobs::llama(4, 1024, 4);
+    let policy = RecomputePolicy::Selective;
+    let joined = repeated(&llama, r#"{"selective_feed_forward": true}"#, policy);
+    let apart = r#"{"selective_feed_forward": true, "products_apart": true}"#;
+    let apart = repeated(&llama, apart, policy);
+    assert!((apart[0] / joined[0] - 1.0).abs() < 1e-9);
+    assert!((apart[1] / joined[1] - 1.0).abs() < 1e-9);
+}
+
+#[test]
 fn products_of_their_own_change_neither_work_nor_what_is_kept() {
     let llama = jobs::llama(4, 1024, 4);
     let apart = r#"{"products_apart": true}"#;

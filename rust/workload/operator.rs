@@ -148,7 +148,7 @@ pub enum SavedAs {
     Activation,
     /// The format in which a matrix product reads it: the cast tensor is kept for the weight gradient.
     Operand,
-    /// One byte per element (dropout masks).
+    /// One byte per element (dropout masks), or bytes that the shape counts (logits).
     Byte,
     /// Four bytes per element (statistics, log-sum-exp).
     Fp32,

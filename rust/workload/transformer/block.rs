@@ -109,6 +109,11 @@ impl<'a> BlockBuilder<'a> {
         }
     }
 
+    /// Operators so far.
+    pub(super) fn laid_down(&self) -> usize {
+        self.operators.len()
+    }
+
     /// The residual stream's width.
     pub(super) fn hidden(&self) -> Extent {
         Extent::new(Dim::Hidden, self.model.hidden)

@@ -38,6 +38,7 @@ impl BlockBuilder<'_> {
     pub(super) fn feed_forward(&mut self, input: usize, part: FeedForward) -> usize {
         let hidden = self.hidden();
         let copies = part.experts.as_ref().map_or(1.0, |r| r.top_k as f64);
+        let first = self.laid_down();
         let up = self.matmul(&Projection {
             name: part.names[0],
             class: part.class,
@@ -61,7 +62,8 @@ impl BlockBuilder<'_> {
             bias: self.model.ffn_bias,
         });
         if self.training.software.selective_feed_forward {
-            for repeated in [up, activation, down] {
+            // one product or, where they are apart, one for each input of the activation
+            for repeated in (first..=up).chain([activation, down]) {
                 self.recompute_selectively(repeated);
             }
         }
