@@ -14,7 +14,7 @@ from scalewright.catalog.toml_file import read_table
 from scalewright.config import Plan, Training
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import Job as Asked
-from scalewright.planning import estimate_job, model, system
+from scalewright.planning import estimate_job, model, search_job, system
 
 UNFUSED_LOSS = [38.0, 14.0]
 NAMES = catalog.software_names()
@@ -73,6 +73,18 @@ def test_units_that_kernels_lose_beside_a_collective_are_those_of_named_devices_
         device = catalog.load_device(name)
         _, changed = catalog.with_software("torchtitan-compile", {}, device)
         assert (changed["communication_units"] != device["communication_units"]) is changes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bounds_lose_no_plan_whatever_the_program_does(name: str) -> None:
+    job = Asked(model("mixtral-8x7b"), system("dgx-h100", 32), Training(32, 2048))
+    limits = {"objective": "time", "top": 5, "front": ["time", "memory"], "offload": "never"}
+    found = [
+        search_job(job.with_software(name), {}, {**limits, "method": method})
+        for method in ("bounds", "exhaustive")
+    ]
+    assert len(found[0].best) == 5
+    assert [p.step_time_s for p in found[0].best] == [p.step_time_s for p in found[1].best]
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_ones() -> None:
