@@ -52,9 +52,9 @@ def test_a_row_to_which_a_constant_was_fitted_counts_nowhere(tmp_path):
     ("change", "reason"),
     [
         ({"use": "tune"}, "use: got 'tune'; allowed: validate, calibrate"),
-        ({"source_kind": "heard"}, "seen: got 'heard'; allowed: read, recalled, derived"),
+        ({"source_kind": "heard"}, "source_kind: got 'heard'; allowed: read, recalled, derived"),
         ({"metric": "speedup", "unit": "x", "against": "slow"}, "against: got 'slow'"),
-        ({"devices": "8", "tp": "4", "dp": "4", "pp": "1"}, "plan"),
+        ({"devices": "8", "tp": "4", "dp": "4", "pp": "1"}, "devices: got 8; allowed: 16"),
     ],
 )
 def test_a_wrong_row_says_why_and_the_others_run(tmp_path, change, reason):

@@ -127,7 +127,7 @@ def _training(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.reproductions import run as reproduced
-    from scalewright.reproductions.evidence import write_page_of
+    from scalewright.reproductions.evidence import check_evidence, write_page_of
     from scalewright.reproductions.page import check_page, write_page
     from scalewright.reproductions.parity import check_picture, draw_parity
 
@@ -136,7 +136,8 @@ def _training(options: argparse.Namespace) -> int:
         raise InvalidError(message)
     if options.ablation:
         return _ablation(options)
-    for path, check in ((options.picture, check_picture), (options.page, check_page)):
+    checks = (check_picture, check_page, check_evidence)
+    for path, check in zip((options.picture, options.page, options.write), checks, strict=True):
         if path is not None:
             check(path)
     with progress_bar("reproducing rows") as progress:
@@ -155,13 +156,19 @@ def _training(options: argparse.Namespace) -> int:
 
 def _ablation(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar, show_json
+    from scalewright.errors import InvalidError
     from scalewright.planning import stamp
     from scalewright.report import console
     from scalewright.reproductions.ablation import ablation
     from scalewright.reproductions.showing import show_ablation
 
+    asked = {"--picture": options.picture, "--page": options.page, "--write": options.write}
+    for name, given in asked.items():
+        if given is not None:
+            message = f"{name}: got '{given}'; allowed: only without --ablation"
+            raise InvalidError(message)
     with progress_bar("pricing without terms") as progress:
-        found = ablation(options.pattern, options.rows, progress)
+        found = ablation(options.pattern, options.rows, progress, overrides=options.catalog)
     if options.json:
         show_json({**stamp(), **found})
     else:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import Cluster, Job, Workload, estimate, metric
-from scalewright.errors import ScalewrightError
-from scalewright.reproductions.comparing import Book, compared, matching, request_of
+from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.reproductions.comparing import Book, checked, compared, matching, request_of
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from scalewright.reproductions.pricing import Priced
@@ -135,6 +135,8 @@ def ablation(
     pattern: str | None = None,
     rows_path: str | Path | None = None,
     progress: Callable[[int, int], object] | None = None,
+    *,
+    overrides: Sequence[str | Path] = (),
 ) -> Result:
     """Price published runs again with each term of the cost model left out.
 
@@ -144,16 +146,20 @@ def ablation(
         pattern: Part of a paper's or table's name, or a glob.
         rows_path: A CSV file of results; absent: the ones that come with the package.
         progress: Called with runs done and runs in all.
+        overrides: User files or directories that add to the catalog or change it.
 
     Returns:
         `runs`, `base` with the mean and median size of errors by paper and over papers, and
         `terms`: the same with each term left out.
 
     Raises:
-        ScalewrightError: The file cannot be read, or the pattern matches no row.
+        ScalewrightError: The file cannot be read, the pattern matches no row, or no run is priced.
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
-    cases = _cases(matching(found, pattern), Book(found))
+    cases = _cases(matching(found, pattern), Book(found, checked(overrides)))
+    if not cases:
+        message = "ablation: got no priced row on the speed of a step; allowed: one at least"
+        raise InvalidError(message)
     errors: dict[str, list[float | None]] = {}
     for done, case in enumerate(cases):
         if progress is not None:

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
+from scalewright.catalog import names
 from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import skip_reason, spelt
@@ -111,7 +112,7 @@ def run(
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
     rows = matching(found, pattern)
-    book = Book(found, tuple(overrides))
+    book = Book(found, checked(overrides))
     results: list[Result] = []
     for done, row in enumerate(rows):
         if progress is not None:
@@ -120,6 +121,18 @@ def run(
     if progress is not None:
         progress(len(rows), len(rows))
     return {"rows": results, "summary": summary(results)}
+
+
+def checked(overrides: Sequence[str | Path]) -> Places:
+    """Return a user's entries of the catalog, once they are known to be readable.
+
+    Raises:
+        ScalewrightError: One is not.
+    """
+    places = tuple(overrides)
+    for kind in ("device", "system", "software"):
+        names(kind, places)
+    return places
 
 
 def matching(found: list[Row], pattern: str | None) -> list[Row]:
@@ -195,6 +208,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
     """Predict a row's figure; one that cannot be predicted keeps its place and says why."""
     result = _said(row)
     try:
+        row.check()
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
         result["run"] = book.run_number(row)

@@ -23,6 +23,7 @@ from scalewright.reproductions.residuals import (
     widening,
 )
 from scalewright.reproductions.runs import counts
+from scalewright.reproductions.target import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,6 +76,15 @@ def write_page_of(rows: list[Result], path: str | Path) -> None:
         message = "write: got no priced row on the speed of a step; allowed: one at least"
         raise InvalidError(message)
     _write(Path(path), evidence_page(rows, ablation_of(path)))
+
+
+def check_evidence(path: str | Path) -> None:
+    """Refuse a file that is no Markdown or cannot be written, before anything is computed.
+
+    Raises:
+        InvalidError: The file does not end with `.md`, or cannot be written.
+    """
+    check_target("write", path, (".md",))
 
 
 def readme_block(rows: list[Result]) -> str:

@@ -76,7 +76,7 @@ def machine_of(row: Row, overrides: Places = ()) -> Machine:
     """
     text = row.text("hardware")
     if not text:
-        message = "hardware: got nothing; allowed: a system, as 'DGX A100-80GB'"
+        message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
     name, cores, notes = _system(text, overrides)
     system = load_system(name, overrides)
@@ -101,7 +101,8 @@ def _devices(row: Row) -> int:
     degrees = [row.count(axis) for axis in ("tensor", "pipeline", "data", "context")]
     tensor, pipeline, data, context = degrees
     if tensor is None or pipeline is None or data is None:
-        message = "devices: got nothing; allowed: a count, or tensor, pipeline and data degrees"
+        got = f"{row.named('devices')}: got nothing"
+        message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
         raise InvalidError(message)
     return tensor * pipeline * data * (context or 1)
 

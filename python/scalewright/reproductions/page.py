@@ -9,6 +9,7 @@ from typing import Any
 
 from scalewright.errors import InvalidError
 from scalewright.reproductions.showing import plan_in_short
+from scalewright.reproductions.target import check_target
 
 Result = dict[str, Any]
 _STYLE = """
@@ -112,14 +113,12 @@ _NUMBERS = {"published", "predicted", "error"}
 
 
 def check_page(path: str | Path) -> None:
-    """Refuse a file that is no page, before anything is computed.
+    """Refuse a file that is no page or cannot be written, before anything is computed.
 
     Raises:
-        InvalidError: The file does not end with `.html`.
+        InvalidError: The file does not end with `.html`, or cannot be written.
     """
-    if Path(path).suffix.casefold() != ".html":
-        message = f"page: got {str(path)!r:.60}; allowed: a file that ends with .html"
-        raise InvalidError(message)
+    check_target("page", path, (".html",))
 
 
 def write_page(result: Result, path: str | Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
 from scalewright.reproductions.runs import counts
+from scalewright.reproductions.target import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 Result = dict[str, Any]
 # matplotlib is an extra, so its types are not at hand
@@ -39,11 +40,10 @@ def check_picture(path: str | Path) -> None:
     """Refuse a file that cannot be drawn to, before anything is computed.
 
     Raises:
-        InvalidError: The file's ending is unknown, or matplotlib is not installed.
+        InvalidError: The file's ending is unknown, it cannot be written, or matplotlib is not
+            installed.
     """
-    if Path(path).suffix.casefold() not in FORMATS:
-        message = f"picture: got {str(path)!r:.60}; allowed: a file that ends with "
-        raise InvalidError(message + ", ".join(FORMATS))
+    check_target("picture", path, FORMATS)
     try:
         import_module("matplotlib")
     except ImportError as error:

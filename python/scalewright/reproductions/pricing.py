@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ _ALL_FIELDS = (
     "recompute",
     "sequence_parallel",
 )
+_AXES = ("tensor", "pipeline", "context", "data")
 _AMPLE = "1000 TiB"
 
 
@@ -111,8 +113,8 @@ class Pricing:
         if plan is not None:
             verdict = json.loads(estimate(job, json.dumps(plan)))
             if "illegal" in verdict:
-                message = f"plan: {verdict['illegal']}"
-                raise ScalewrightError(message)
+                told = contradiction(setting.space, setting.devices, batch)
+                raise ScalewrightError(told or f"plan: {verdict['illegal']}")
             return self._noted(setting, batch, verdict["estimate"], searched=False)
         space = json.dumps(setting.space)
         report = json.loads(search(job, space, json.dumps({"top": 1})))
@@ -123,6 +125,9 @@ class Pricing:
         limits = json.dumps({"top": 1, "objective": "memory"})
         report = json.loads(search(roomy, space, limits))
         if not report["best"]:
+            told = contradiction(setting.space, setting.devices, batch)
+            if told is not None:
+                raise ScalewrightError(told)
             reasons = ", ".join(r["reason"] for r in report["rejected"]) or "no plan in the space"
             message = f"plan: no legal plan: {reasons}"
             raise ScalewrightError(message)
@@ -157,6 +162,24 @@ class Pricing:
         parameters = self._model(setting.model).parameters()["total"]
         job = self._job(setting, batch, ample=False)
         return Priced(job, json.dumps(found), searched, notes, parameters, batch)
+
+
+def contradiction(space: dict[str, list[Any]], devices: int, batch: int) -> str | None:
+    """Say which of a row's counts contradict one another; none where they agree or are open."""
+    fixed = {name: values[0] for name, values in space.items() if len(values) == 1}
+    degrees = [(name, fixed[name]) for name in _AXES if name in fixed]
+    ranks = math.prod(degree for _, degree in degrees)
+    told = " x ".join(f"{name} {degree}" for name, degree in degrees)
+    if len(degrees) == len(_AXES) and ranks != devices:
+        return f"devices: got {devices}; allowed: {ranks}, which is {told}"
+    if devices % ranks:
+        return f"devices: got {devices}; allowed: a multiple of {ranks}, which is {told}"
+    if "data" in fixed and "micro_batch" in fixed:
+        least = fixed["data"] * fixed["micro_batch"]
+        if batch % least:
+            told = f"data {fixed['data']} x micro-batch {fixed['micro_batch']}"
+            return f"global_batch: got {batch}; allowed: a multiple of {least}, which is {told}"
+    return None
 
 
 def _single(space: dict[str, list[Any]]) -> dict[str, Any] | None:

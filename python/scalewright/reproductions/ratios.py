@@ -65,6 +65,9 @@ def _labelled(row: Row, rows: list[Row]) -> Row:
     wanted = row.text("against")
     same = (other for other in rows if other.file == row.file)
     labels = {other.text("label"): other for other in same if other.text("label")}
+    if wanted == row.text("label"):
+        message = f"against: got '{wanted:.40}', the row itself; allowed: the label of another row"
+        raise InvalidError(message)
     if wanted in labels:
         return labels[wanted]
     message = f"against: got '{wanted:.40}'; allowed: the label of another row: "

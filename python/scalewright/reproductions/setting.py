@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
+_YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _LEAST_GROUP = 4
 _OF_ONE_LAYER = "layer_"
 
@@ -50,6 +51,7 @@ def setting_of(row: Row, overrides: Places = ()) -> Setting:
     Raises:
         ScalewrightError: The row lacks or contradicts what a job needs.
     """
+    row.check()
     conventions = conventions_of(row)
     row = replace(row, cells={**conventions.columns, **row.cells})
     if row.text("metric").startswith(_OF_ONE_LAYER) and row.text("model"):
@@ -86,13 +88,14 @@ def setting_of(row: Row, overrides: Places = ()) -> Setting:
 def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
     sequence = row.count("sequence")
     if sequence is None:
-        message = "seq: got nothing; allowed: tokens per sequence"
+        message = f"{row.named('sequence')}: got nothing; allowed: tokens per sequence"
         raise InvalidError(message)
     training: dict[str, Any] = {**conventions.training, "sequence": sequence}
     if text := row.text("dtype"):
         precision = spelt("dtypes", text)
         if precision is None:
-            message = f"dtype: got '{text}'; allowed: fp32, fp16, bf16, fp8, mxfp8, nvfp4"
+            got = f"{row.named('dtype')}: got '{text:.40}'"
+            message = f"{got}; allowed: fp32, fp16, bf16, fp8, mxfp8, nvfp4"
             raise InvalidError(message)
         training["precision"] = precision
     return training
@@ -113,18 +116,31 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     if text := row.text("zero"):
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
+    space |= _recomputation(row, conventions) | _sequence_parallel(row)
+    return _narrowed(space)
+
+
+def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
     # where an entry says which layers recompute, it spells out what the row's word stands for
     text = row.text("recompute")
-    if text and conventions.space.get("recompute_layers", [0]) == [0]:
-        policies = spelt("recompute", text)
-        if policies is None:
-            message = f"recompute: got '{text}'; allowed: none, selective, full"
-            raise InvalidError(message)
-        # where a source says `full` it means every layer
-        space |= {"recompute": policies, "recompute_layers": [0]}
-    if text := row.text("sequence_parallel").casefold():
-        space["sequence_parallel"] = [text in {"yes", "true", "1", "on", "y"}]
-    return _narrowed(space)
+    if not text or conventions.space.get("recompute_layers", [0]) != [0]:
+        return {}
+    policies = spelt("recompute", text)
+    if policies is None:
+        message = f"{row.named('recompute')}: got '{text:.40}'; allowed: none, selective, full"
+        raise InvalidError(message)
+    # where a source says `full` it means every layer
+    return {"recompute": policies, "recompute_layers": [0]}
+
+
+def _sequence_parallel(row: Row) -> dict[str, list[Any]]:
+    text = row.text("sequence_parallel").casefold()
+    if not text:
+        return {}
+    if text not in _YES | _NO:
+        message = f"{row.named('sequence_parallel')}: got '{text:.40}'; allowed: yes, no"
+        raise InvalidError(message)
+    return {"sequence_parallel": [text in _YES]}
 
 
 def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -165,7 +181,7 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
         return [3], ranks if data is not None and ranks < data and ranks > _LEAST_GROUP else None
     if "fsdp" in folded or "full_shard" in folded:
         return [3], None
-    message = f"zero: got '{text}'; allowed: 0, 1, 2, 3 or FSDP"
+    message = f"{row.named('zero')}: got '{text:.40}'; allowed: 0, 1, 2, 3 or FSDP"
     raise InvalidError(message)
 
 
@@ -179,10 +195,10 @@ def _batches(
     if micro and row.text("metric").startswith(_OF_ONE_LAYER):
         return (replicas * micro[0],)
     if len(micro) == 1 and not conventions.batches_per_device:
-        message = "global_batch: got nothing; allowed: sequences per step"
+        message = f"{row.named('global_batch')}: got nothing; allowed: sequences per step"
         raise InvalidError(message)
     per_replica = tuple(micro) or conventions.batches_per_device
     if not per_replica:
-        message = "global_batch: got nothing; allowed: sequences per step"
+        message = f"{row.named('global_batch')}: got nothing; allowed: sequences per step"
         raise InvalidError(message)
     return tuple(replicas * each for each in per_replica)
