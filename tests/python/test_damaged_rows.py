@@ -134,3 +134,35 @@ def test_an_ablation_of_rows_that_cannot_be_priced_is_refused(
     file = written(tmp_path, [FIXED | {"value": "x"}])
     assert main(["reproduce", "--rows", str(file), "--ablation"]) == 2
     assert "no priced row" in capsys.readouterr().err
+
+
+KERNELS = "system,gemm_dtype,m,n,k,latency_us", "h100_sxm,bfloat16,1024,4096,4096,60"
+COLLECTIVES = (
+    "system,op_name,nccl_dtype,num_gpus,message_elements,latency_us",
+    "a100_sxm,all_gather,half,2,4194304,60",
+)
+
+
+@pytest.mark.parametrize(("head", "line"), [KERNELS, COLLECTIVES])
+def test_lines_of_kernels_and_collectives_are_not_read_as_shifted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, line: str
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(f"{head},time_us\n{line}\n{line},\n{line},70\n{line},,\n{line},60\n")
+    assert main(["reproduce", "--rows", str(file)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "skipped 1 (rows.csv:2): cells: got 6; allowed: 7" in told
+    assert "skipped 1 (rows.csv:4): " in told
+    assert "got '60' and '70'; allowed: one value in columns 'latency_us' and 'time_us'" in told
+    assert "rows.csv:3" not in told
+    assert "rows.csv:5" not in told
+
+
+@pytest.mark.parametrize("head", [KERNELS[0], COLLECTIVES[0]])
+def test_tables_of_kernels_and_collectives_without_rows_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(head + "\n")
+    assert main(["reproduce", "--rows", str(file)]) == 2
+    assert "no row below the header" in capsys.readouterr().err

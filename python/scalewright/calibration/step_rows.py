@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
 from scalewright.reproductions.comparing import Book, compared
+from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.reading import Row, read_rows
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def timed_steps(
         rows = [_said(row, system, software) for row in read_rows(path)]
         if only is not None:
             rows = [row for row in rows if only.casefold() in row.text("hardware").casefold()]
-        _read(path, Book(rows, tuple(overrides)), runs, wrong)
+        _read(path, Book(rows, Machines(tuple(overrides))), runs, wrong)
     if not runs:
         first = "; ".join(wrong[:_LINES_NAMED])
         message = f"{', '.join(paths)}: got no row that can be used; {first or 'no row at all'}"

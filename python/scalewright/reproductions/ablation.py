@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright._engine import Cluster, Job, Workload, estimate, metric
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.comparing import Book, checked, compared, matching, request_of
+from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def ablation(
         ScalewrightError: The file cannot be read, the pattern matches no row, or no run is priced.
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
-    cases = _cases(matching(found, pattern), Book(found, checked(overrides)))
+    cases = _cases(matching(found, pattern), Book(found, Machines(checked(overrides))))
     if not cases:
         message = "ablation: got no priced row on the speed of a step; allowed: one at least"
         raise InvalidError(message)

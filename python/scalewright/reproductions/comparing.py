@@ -14,6 +14,7 @@ from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import skip_reason, spelt
 from scalewright.reproductions.findings import finding_of
+from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.ratios import Ratio, ratio_in
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
@@ -36,8 +37,7 @@ class Book:
     """Prices rows that may speak of one another."""
 
     rows: list[Row]
-    overrides: Places = ()
-    """User files or directories that add to the catalog or change it."""
+    machines: Machines = field(default_factory=Machines)
     pricing: Pricing = field(default_factory=Pricing)
     _runs: dict[object, int] = field(default_factory=dict[object, int])
     _printed: dict[object, int] = field(default_factory=dict[object, int])
@@ -59,7 +59,7 @@ class Book:
         Raises:
             ScalewrightError: The row lacks what a job needs, or no plan is legal.
         """
-        setting = setting_of(row, self.overrides)
+        setting = setting_of(row, self.machines)
         return setting, self.pricing.price(setting)
 
     def predict(
@@ -112,7 +112,7 @@ def run(
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
     rows = matching(found, pattern)
-    book = Book(found, checked(overrides))
+    book = Book(found, Machines(checked(overrides)))
     results: list[Result] = []
     for done, row in enumerate(rows):
         if progress is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -64,12 +64,34 @@ class Machine:
     notes: tuple[str, ...]
 
 
-def machine_of(row: Row, overrides: Places = ()) -> Machine:
+@dataclass
+class Machines:
+    """Systems and their devices, each read once."""
+
+    overrides: Places = ()
+    """User files or directories that add to the catalog or change it."""
+    _read: dict[str, tuple[dict[str, Any], dict[str, Any]]] = field(
+        default_factory=dict[str, tuple[dict[str, Any], dict[str, Any]]]
+    )
+
+    def named(self, system: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fields of a system and of its device, which nobody may change.
+
+        Raises:
+            ScalewrightError: A file of the catalog is wrong.
+        """
+        if system not in self._read:
+            fields = load_system(system, self.overrides)
+            self._read[system] = fields, load_device(fields["device"], self.overrides)
+        return self._read[system]
+
+
+def machine_of(row: Row, machines: Machines) -> Machine:
     """Return the machine of a row.
 
     Args:
         row: The row.
-        overrides: User files or directories that add to the catalog or change it.
+        machines: Where systems are found.
 
     Raises:
         ScalewrightError: The hardware is not one system of the catalog, or the count is missing.
@@ -78,12 +100,12 @@ def machine_of(row: Row, overrides: Places = ()) -> Machine:
     if not text:
         message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
-    name, cores, notes = _system(text, overrides)
-    system = load_system(name, overrides)
+    name, cores, notes = _system(text, machines.overrides)
+    system, device = machines.named(name)
     count = _devices(row)
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
-    return Machine(system, load_device(system["device"], overrides), count, notes)
+    return Machine(system, device, count, notes)
 
 
 def usual_system(text: str) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,14 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings, time_column
+from scalewright.reproductions.records import (
+    BLANK,
+    joined,
+    records,
+    refuse_other_marks,
+    short,
+    some,
+)
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -20,10 +26,6 @@ _FOLDER = "published"
 _BESIDE_RESULTS = {"findings.csv", "residuals.csv"}
 _MOST_COUNT = 2**32
 _FEWEST_COLUMNS = 4
-_LONGEST = 40
-_OTHER_MARKS = ";\t|"
-_OPEN_QUOTE = "a quote opens here and never closes"
-_BLANK = {"", "-", "n/a", "na", "none given", "?", "unknown", "nan"}
 _VTRAIN = "Bang et al. 2023 (vTrain, arXiv 2312.12391)"
 
 
@@ -69,7 +71,7 @@ class Row:
         plain = text.replace(",", "").replace("_", "")
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
             return int(float(plain))
-        got = f"{self.named(column)}: got '{_short(text)}'"
+        got = f"{self.named(column)}: got '{short(text)}'"
         message = f"{got}; allowed: one whole number from 1 to 2^32"
         raise InvalidError(message)
 
@@ -82,7 +84,7 @@ class Row:
         text = self.text(column).casefold() or allowed[0]
         if text in allowed:
             return text
-        got = f"{self.named(column)}: got '{_short(text)}'"
+        got = f"{self.named(column)}: got '{short(text)}'"
         message = f"{got}; allowed: {', '.join(allowed)}"
         raise InvalidError(message)
 
@@ -98,7 +100,7 @@ class Row:
             value = float(plain)
             if 1e-30 < value < 1e30:
                 return value
-        got = f"'{_short(text)}'" if text else "nothing"
+        got = f"'{short(text)}'" if text else "nothing"
         message = f"{self.named(column)}: got {got}; allowed: one number from 1e-30 to 1e30"
         raise InvalidError(message)
 
@@ -118,28 +120,21 @@ def read_rows(path: str | Path) -> list[Row]:
         InvalidError: The file cannot be read, has no rows, or lacks the columns that every row
             needs.
     """
-    rows = _rows(Path(path))
-    if not rows:
-        message = f"{path}: got no row below the header; allowed: one at least"
-        raise InvalidError(message)
-    return rows
+    return some(path, _rows(Path(path)))
 
 
 def _rows(file: Traversable) -> list[Row]:
-    records = _records(file)
+    listed = records(file)
     # a remark above the header says where the data come from
-    start = next((i for i, (_, cells) in enumerate(records) if _is_header(cells)), None)
+    start = next((i for i, (_, cells) in enumerate(listed) if _is_header(cells)), None)
     if start is None:
         message = f"{file}: got no header; allowed: columns as paper, model, devices, metric, value"
         raise InvalidError(message)
-    headers = records[start][1]
+    headers = listed[start][1]
     columns = meanings(headers)
     times = time_column(headers)
     if "value" not in columns and times is None:
-        if len(headers) == 1 and any(mark in headers[0] for mark in _OTHER_MARKS):
-            got = f"got one column, '{_short(headers[0])}'"
-            message = f"{file}: header: {got}; allowed: columns with commas between them"
-            raise InvalidError(message)
+        refuse_other_marks(file, headers)
         message = f"{file}: header: got no column of figures; allowed: value, iteration time (ms)"
         raise InvalidError(message)
     stem = file.name.rpartition(".")[0] or file.name
@@ -149,79 +144,18 @@ def _rows(file: Traversable) -> list[Row]:
         if column is not None:
             named.setdefault(column, header.strip())
     found: list[Row] = []
-    for line, cells in records[start + 1 :]:
-        row, fault = _read(columns, headers, cells)
+    for line, cells in listed[start + 1 :]:
+        row, fault = joined(columns, headers, cells)
         if times is not None and "value" not in columns:
             place, unit = times
             value = cells[place].strip() if place < len(cells) else ""
             row |= {"metric": "iteration_time", "unit": unit, "value": value}
             row = said | row
-        kept = {c: t for c, t in row.items() if t.casefold() not in _BLANK}
+        kept = {c: t for c, t in row.items() if t.casefold() not in BLANK}
         found.append(Row(file.name, line, kept, named, fault))
     return found
-
-
-def _read(
-    columns: list[str | None], headers: list[str], cells: list[str]
-) -> tuple[dict[str, str], str]:
-    """Return the cells of a line by column, and what is wrong with the line."""
-    fault = ""
-    if len(cells) < len(headers) or any(c.strip() for c in cells[len(headers) :]):
-        fault = (
-            f"cells: got {len(cells)}; allowed: {len(headers)}, one for each column of the header "
-            "(a text with a comma needs quotes)"
-        )
-    row: dict[str, str] = {}
-    for column, cell in zip(columns, cells, strict=False):
-        text = cell.strip()
-        if column is None or (text.casefold() in _BLANK and column in row):
-            continue
-        before = row.get(column, "")
-        if before.casefold() not in _BLANK and before != text:
-            named = " and ".join(
-                f"'{_short(header)}'"
-                for header, meant in zip(headers, columns, strict=True)
-                if meant == column
-            )
-            got = f"got '{_short(before)}' and '{_short(text)}'"
-            fault = fault or f"{column}: {got}; allowed: one value in columns {named}"
-        row[column] = text
-    return row, fault
-
-
-def _records(file: Traversable) -> list[tuple[int, list[str]]]:
-    """Return the filled records with the number of the line on which each ends."""
-    try:
-        content = file.read_bytes()
-    except (OSError, ValueError) as error:
-        told = error.strerror if isinstance(error, OSError) else None
-        message = f"{file}: cannot be read: {told or error}"
-        raise InvalidError(message) from error
-    records: list[tuple[int, list[str]]] = []
-    last = 0
-    try:
-        text = content.decode("utf-8-sig").replace("\0", "")
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        for cells in reader:
-            last = reader.line_num
-            if any(c.strip() for c in cells):
-                records.append((last, cells))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        got = f"line {line}: got the byte 0x{content[error.start]:02x}"
-        message = f"{file}: {got}; allowed: text in UTF-8"
-        raise InvalidError(message) from error
-    except csv.Error as error:
-        told = _OPEN_QUOTE if "unexpected end" in str(error) else str(error)
-        message = f"{file}: line {last + 1}: cannot be read as CSV: {told}"
-        raise InvalidError(message) from error
-    return records
 
 
 def _is_header(cells: list[str]) -> bool:
     known = sum(meaning is not None for meaning in meanings(cells))
     return known >= _FEWEST_COLUMNS or not cells[0].startswith("#")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -14,7 +14,7 @@ from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.shape import model_of
 
 if TYPE_CHECKING:
-    from scalewright.reproductions.machine import Places
+    from scalewright.reproductions.machine import Machines
     from scalewright.reproductions.reading import Row
 
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
@@ -41,12 +41,12 @@ class Setting:
     notes: tuple[str, ...]
 
 
-def setting_of(row: Row, overrides: Places = ()) -> Setting:
+def setting_of(row: Row, machines: Machines) -> Setting:
     """Understand a row.
 
     Args:
         row: The row.
-        overrides: User files or directories that add to the catalog or change it.
+        machines: Where systems are found.
 
     Raises:
         ScalewrightError: The row lacks or contradicts what a job needs.
@@ -58,13 +58,13 @@ def setting_of(row: Row, overrides: Places = ()) -> Setting:
         # alone, a layer would carry the collectives of embedding and head
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
-    machine = machine_of(row, overrides)
+    machine = machine_of(row, machines)
     model, notes = model_of(row)
     training = _training(row, conventions)
     device = machine.device
     software = row.text("software") or conventions.software
     if software is not None:
-        training, device = with_software(software, training, device, overrides)
+        training, device = with_software(software, training, device, machines.overrides)
     space = _space(row, conventions, machine)
     if model.get("experts") is None:
         space["expert"] = [1]

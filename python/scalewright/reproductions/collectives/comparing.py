@@ -76,11 +76,12 @@ def run(
 
 def summary(results: Iterable[Result]) -> Result:
     """Sum up errors by part, and by system and collective within it."""
-    rows = [row for row in results if row["error"] is not None]
-    skipped: dict[str, int] = {}
-    for row in results:
+    listed = list(results)
+    rows = [row for row in listed if row["error"] is not None]
+    skipped: dict[str, list[str]] = {}
+    for row in listed:
         if row["error"] is None:
-            skipped[row["reason"]] = skipped.get(row["reason"], 0) + 1
+            skipped.setdefault(row["reason"], []).append(f"{row['file']}:{row['line']}")
     by_part = {part: _figures(row for row in rows if row["part"] == part) for part in _PARTS}
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for row in rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import plain
+from scalewright.reproductions.records import joined, records, refuse_other_marks, short, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +48,6 @@ _ELEMENT_BYTES = {
     "fp8": 1,
     "float8": 1,
 }
-_LONGEST = 40
 _MOST = 1e18
 
 
@@ -107,9 +106,10 @@ def read(path: str | Path) -> list[CollectiveRow | Unread]:
     """Return the rows of a user's file.
 
     Raises:
-        InvalidError: The file cannot be read, or lacks the columns that every row needs.
+        InvalidError: The file cannot be read, has no rows, or lacks the columns that every row
+            needs.
     """
-    return list(_rows(Path(path)))
+    return some(path, list(_rows(Path(path))))
 
 
 def _is_header(cells: Sequence[str]) -> bool:
@@ -119,25 +119,22 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 
 def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
-    try:
-        text = file.read_bytes().decode("utf-8-sig").replace("\0", "")
-        reader = csv.reader(io.StringIO(text, newline=""))
-        records = [(reader.line_num, cells) for cells in reader if any(c.strip() for c in cells)]
-    except (OSError, ValueError, csv.Error) as error:
-        message = f"{file}: cannot be read as CSV: {error}"
-        raise InvalidError(message) from error
-    records = [(line, cells) for line, cells in records if not cells[0].startswith("#")]
-    if not records or not _is_header(records[0][1]):
+    listed = [(line, cells) for line, cells in records(file) if not cells[0].startswith("#")]
+    headers = listed[0][1] if listed else []
+    if not _is_header(headers):
+        refuse_other_marks(file, headers)
         message = (
             f"{file}: header: got no column of a system, ranks, bytes and a time; allowed: system, "
             "collective, ranks, nodes, bytes, time_us, or system, op_name, nccl_dtype, num_gpus, "
             "message_elements, latency_us"
         )
         raise InvalidError(message)
-    columns = [_BY_SPELLING.get(plain(cell)) for cell in records[0][1]]
-    for line, cells in records[1:]:
-        found = {c: t.strip() for c, t in zip(columns, cells, strict=False) if c is not None}
+    columns = [_BY_SPELLING.get(plain(cell)) for cell in headers]
+    for line, cells in listed[1:]:
+        found, fault = joined(columns, headers, cells)
         try:
+            if fault:
+                raise InvalidError(fault)
             yield _row(file.name, line, found)
         except ScalewrightError as error:
             yield Unread(file.name, line, found.get("system", ""), str(error))
@@ -171,7 +168,7 @@ def _bytes(cells: dict[str, str]) -> float:
     dtype = cells.get("dtype", "").casefold()
     if dtype not in _ELEMENT_BYTES:
         known = ", ".join(_ELEMENT_BYTES)
-        message = f"dtype: got '{_short(dtype)}'; allowed: {known}"
+        message = f"dtype: got '{short(dtype)}'; allowed: {known}"
         raise InvalidError(message)
     return _number("message_elements", cells.get("elements", "")) * _ELEMENT_BYTES[dtype]
 
@@ -179,7 +176,7 @@ def _bytes(cells: dict[str, str]) -> float:
 def _count(field: str, text: str, least: int = 1) -> int:
     if re.fullmatch(r"[0-9]{1,7}(\.0*)?", text) and float(text) >= least:
         return int(float(text))
-    message = f"{field}: got '{_short(text)}'; allowed: one whole number from {least} to 9999999"
+    message = f"{field}: got '{short(text)}'; allowed: one whole number from {least} to 9999999"
     raise InvalidError(message)
 
 
@@ -188,9 +185,5 @@ def _number(field: str, text: str) -> float:
         value = float(text)
         if 0.0 < value < _MOST:
             return value
-    message = f"{field}: got '{_short(text)}'; allowed: one number above 0, below 1e18"
+    message = f"{field}: got '{short(text)}'; allowed: one number above 0, below 1e18"
     raise InvalidError(message)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

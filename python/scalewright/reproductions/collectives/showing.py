@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scalewright.reproductions.records import skipped
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -43,8 +45,8 @@ def show(result: Result, console: Console) -> None:
     )
     if summary["skipped"]:
         console.print()
-        for reason, count in summary["skipped"].items():
-            console.print(Text(f"skipped {count}: {reason}"))
+        for reason, places in summary["skipped"].items():
+            console.print(Text(skipped(reason, places)))
     if result.get("claims"):
         console.print()
         console.print(Text("Claims of papers that print no times", style="bold"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.kernels.kind import Shape, number
 from scalewright.reproductions.kernels.kinds import KINDS
+from scalewright.reproductions.records import joined, records, refuse_other_marks, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -96,9 +96,10 @@ def read(path: str | Path) -> list[KernelRow | Unread]:
     """Return the rows of a user's file.
 
     Raises:
-        InvalidError: The file cannot be read, or lacks the columns that every row needs.
+        InvalidError: The file cannot be read, has no rows, or lacks the columns that every row
+            needs.
     """
-    return list(_rows(Path(path)))
+    return some(path, list(_rows(Path(path))))
 
 
 def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
@@ -128,16 +129,11 @@ def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
 
 
 def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
-    try:
-        text = file.read_bytes().decode("utf-8-sig").replace("\0", "")
-        reader = csv.reader(io.StringIO(text, newline=""))
-        records = [(reader.line_num, cells) for cells in reader if any(c.strip() for c in cells)]
-    except (OSError, ValueError, csv.Error) as error:
-        message = f"{file}: cannot be read as CSV: {error}"
-        raise InvalidError(message) from error
-    records = [(line, cells) for line, cells in records if not cells[0].startswith("#")]
-    kind = _kind(records[0][1]) if records else None
+    listed = [(line, cells) for line, cells in records(file) if not cells[0].startswith("#")]
+    headers = listed[0][1] if listed else []
+    kind = _kind(headers)
     if kind is None:
+        refuse_other_marks(file, headers)
         allowed = "; or ".join(
             ", ".join(["system", *texts, "latency_us"])
             for texts in (
@@ -146,10 +142,12 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
         )
         message = f"{file}: header: got no columns of timed kernels; allowed: {allowed}"
         raise InvalidError(message)
-    columns = _columns(kind, records[0][1])
-    for line, cells in records[1:]:
-        found = {c: t.strip() for c, t in zip(columns, cells, strict=False) if c is not None}
+    columns = _columns(kind, headers)
+    for line, cells in listed[1:]:
+        found, fault = joined(columns, headers, cells)
         try:
+            if fault:
+                raise InvalidError(fault)
             yield _row(file.name, line, kind, found)
         except ScalewrightError as error:
             yield Unread(file.name, line, kind.name, found.get("system", ""), str(error))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from scalewright.reproductions.records import skipped
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -15,7 +17,6 @@ _TITLES = {
     "fitted": "Fitted: these rows may have set the constants, so they prove nothing",
 }
 _FIGURES = ("rows", "median", "90th", "worst", "with sign", "brief", "within 1.5x")
-_LINES_NAMED = 5
 
 
 def show(result: Result, console: Console) -> None:
@@ -41,9 +42,7 @@ def show(result: Result, console: Console) -> None:
     )
     console.print(f"split: {summary['split']}")
     for reason, places in summary["skipped"].items():
-        named = ", ".join(places[:_LINES_NAMED])
-        more = f" and {len(places) - _LINES_NAMED} more" if len(places) > _LINES_NAMED else ""
-        console.print(Text(f"skipped {len(places)} ({named}{more}): {reason}"))
+        console.print(Text(skipped(reason, places)))
 
 
 def _table() -> Table:
