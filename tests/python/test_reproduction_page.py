@@ -143,7 +143,8 @@ class Option extends Element {
   constructor(text, value) { super("option"); this.textContent = text; this.value = value; }
 }
 const known = {};
-const heads = HEADS.map(key => Object.assign(new Element("th"), {dataset: {key}}));
+const heads = HEADS.map(([key, className]) =>
+  Object.assign(new Element("th"), {dataset: {key}, className}));
 globalThis.Option = Option;
 globalThis.document = {
   getElementById: id => known[id] ||= new Element(id),
@@ -161,6 +162,7 @@ known.status.value = "skipped"; known.status.oninput(); found.skipped = lines();
 known.status.value = ""; known.words.value = "22b"; known.words.oninput(); found.words = lines();
 known.words.value = ""; heads[6].onclick(); found.sorted = lines();
 heads[6].onclick(); found.turned = lines();
+heads[8].onclick(); found.far = lines(); heads[8].onclick(); found.near = lines();
 console.log(JSON.stringify(found));
 """
 
@@ -172,7 +174,7 @@ def test_the_script_draws_filters_sorts_and_opens_rows(
     if node is None:
         pytest.skip("no interpreter of scripts here")
     result, page, folder = made
-    keys = json.dumps([head["data-key"] for head in page.all("th")])
+    keys = json.dumps([(head["data-key"], head["class"]) for head in page.all("th")])
     stub = STUB.replace("HEADS", keys).replace("DATA", page.scripts["rows"])
     script = folder / "page.cjs"
     script.write_text(stub + page.scripts["code"] + ASKED, encoding="utf-8")
@@ -190,3 +192,48 @@ def test_the_script_draws_filters_sorts_and_opens_rows(
     assert len(found["words"]) == sum("22b" in row["model"].casefold() for row in rows)
     assert found["sorted"] != found["turned"]
     assert sorted(found["sorted"]) == sorted(found["turned"]) == sorted(found["all"])
+    # sizes of errors from the largest down and up again, rows without one last
+    sizes = sorted((abs(row["error"]) for row in rows if row["error"] is not None), reverse=True)
+    for lines, wanted in ((found["far"], sizes), (found["near"], sizes[::-1])):
+        told = [line.rpartition(" ")[2] for line in lines]
+        assert [float(end.strip("+-%")) for end in told[: len(sizes)]] == pytest.approx(
+            [100 * size for size in wanted], abs=0.05
+        )
+        assert told[len(sizes) :] == ["skipped"] * len(skipped)
+
+
+MANY = """
+const found = [known.body.kids.length];
+while (!known.rest.hidden) { known.rest.onclick(); found.push(known.body.kids.length); }
+console.log(JSON.stringify(found));
+"""
+
+
+def test_many_rows_are_drawn_part_by_part(made: tuple[dict[str, Any], Page, Path]) -> None:
+    node = which("node")
+    if node is None:
+        pytest.skip("no interpreter of scripts here")
+    _, page, folder = made
+    data = json.loads(page.scripts["rows"])
+    data["rows"] = [data["rows"][0]] * 1300
+    keys = json.dumps([(head["data-key"], head["class"]) for head in page.all("th")])
+    stub = STUB.replace("HEADS", keys).replace("DATA", json.dumps(data))
+    script = folder / "many.cjs"
+    script.write_text(stub + page.scripts["code"] + MANY, encoding="utf-8")
+    ran = subprocess.run([node, str(script)], check=True, capture_output=True, text=True)
+    assert json.loads(ran.stdout) == [500, 1000, 1300]
+
+
+def test_fields_are_told_in_words(made: tuple[dict[str, Any], Page, Path]) -> None:
+    result, page, _ = made
+    for shown, row in zip(json.loads(page.scripts["rows"])["rows"], result["rows"], strict=True):
+        assert shown["line"] == row["line"]
+        if row["plan"] is not None:
+            assert "sequence parallel no" in shown["plan"]
+            assert not set("{}'[]") & set(shown["plan"] + shown["training"])
+
+
+def test_the_page_fits_a_telephone(made: tuple[dict[str, Any], Page, Path]) -> None:
+    _, page, _ = made
+    sizes = [meta for meta in page.all("meta") if meta.get("name") == "viewport"]
+    assert [size["content"] for size in sizes] == ["width=device-width, initial-scale=1"]
