@@ -198,7 +198,7 @@ def without(setting: Setting, batch: int, switch: Switch) -> Job | None:
     before = json.dumps([training, system, device])
     for part in parts:
         for path, value in switch.values:
-            _set(part, path.split("."), value)
+            set_field(part, path.split("."), value)
     if json.dumps([training, system, device]) == before:
         return None
     cluster = {"system": system, "device": device, "devices": setting.devices}
@@ -290,18 +290,18 @@ def _summed(cases: list[_Case], errors: list[float | None]) -> Result:
     return {**means, "by_paper": by_paper}
 
 
-def _set(part: Any, path: list[str], value: Any) -> None:  # noqa: ANN401
+def set_field(part: Any, path: list[str], value: Any) -> None:  # noqa: ANN401
     """Set a field where it is there; `*` means all members, a number a place in a list."""
     name, *rest = path
     if isinstance(part, list):
-        _set(part[int(name)], rest, value)
+        set_field(part[int(name)], rest, value)
     elif name == "*":
         for key in part:
-            _set(part, [key, *rest], value)
+            set_field(part, [key, *rest], value)
     elif name == "tiers" and not rest:
         part["tiers"] = part["tiers"][value:]
     elif rest and name in part:
-        _set(part[name], rest, value)
+        set_field(part[name], rest, value)
     elif not rest and name in part and value is None:
         del part[name]
     elif not rest and name in part:

@@ -6,6 +6,7 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from scalewright.catalog import names
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.planning import kernel_times
 from scalewright.reproductions.kernels.devices import Devices
@@ -59,6 +60,26 @@ def run(
     Raises:
         ScalewrightError: The file cannot be read, or no row has the pattern.
     """
+    results = prepared(pattern, rows_path, only_device, overrides)
+    price(results, progress)
+    for result in results:
+        del result["shape"], result["meant"]
+    return {"rows": results, "summary": summary(results)}
+
+
+def prepared(
+    pattern: str | None = None,
+    rows_path: str | Path | None = None,
+    only_device: str | None = None,
+    overrides: Sequence[str | Path] = (),
+) -> list[Result]:
+    """Return rows that are not priced yet, each with its `shape` and the device `meant`.
+
+    Raises:
+        ScalewrightError: The file cannot be read, or no row has the pattern.
+    """
+    for kind in ("device", "system"):
+        names(kind, overrides)
     own = shipped()
     apart = held_out(row for row in own if isinstance(row, KernelRow))
     fitted = {
@@ -67,12 +88,7 @@ def run(
     devices = Devices(only_device, overrides)
     found = own if rows_path is None else read(rows_path)
     results = [_result(row, devices, fitted) for row in found]
-    if pattern is not None:
-        results = _chosen(results, pattern)
-    _price(results, progress)
-    for result in results:
-        del result["shape"], result["meant"]
-    return {"rows": results, "summary": summary(results)}
+    return results if pattern is None else _chosen(results, pattern)
 
 
 def summary(results: Iterable[Result]) -> Result:
@@ -151,7 +167,7 @@ def _result(row: KernelRow | Unread, devices: Devices, fitted: set[tuple[object,
     }
 
 
-def _price(results: list[Result], progress: Callable[[int, int], object] | None) -> None:
+def price(results: list[Result], progress: Callable[[int, int], object] | None = None) -> None:
     """Fill in predictions, one call of the engine for all rows of a device and a request."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
