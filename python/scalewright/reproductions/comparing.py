@@ -12,7 +12,7 @@ from scalewright._engine import metric
 from scalewright.catalog import names
 from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import SEEN, USES, plain
-from scalewright.reproductions.conventions import skip_reason, spelt
+from scalewright.reproductions.conventions import skip_reason
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.pricing import Priced, Pricing
@@ -21,6 +21,7 @@ from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
+from scalewright.reproductions.wording import metric_of, unit_meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -243,7 +244,7 @@ def _said(row: Row) -> Result:
         "model": row.text("model"),
         "metric": name,
         "unit": row.text("unit"),
-        "kind": kind_of(str(spelt("metrics", plain(name)) or plain(name))),
+        "kind": kind_of(metric_of(row)),
         "use": None,
         "seen": None,
         "run": None,
@@ -265,8 +266,8 @@ def _figure(row: Row, setting: Setting, priced: Priced, published: float) -> flo
 
 def request_of(row: Row, setting: Setting, published: float) -> str:
     """Say what the paper prints: metric, unit, conventions."""
-    name, unit = row.text("metric"), row.text("unit")
-    meant = spelt("metrics", plain(name)) or name
+    meant = metric_of(row)
+    unit = unit_meant(meant, plain(row.text("metric")), row.text("unit"))
     if meant.casefold() in {"mfu", "hfu", "percent_of_peak"} and not unit and published <= 1.0:
         unit = "share"
     conventions = setting.conventions

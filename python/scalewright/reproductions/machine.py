@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
+_RACK = 72
+_POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
+"""Racks of which a job takes 64 devices where its own number does not fill them."""
+_GRACE_HOPPER = re.compile(r"\bgh200")
+"""An H100 with a Grace processor, which the catalog lacks; its name ends like an H200's."""
 # words that must all stand in the text, and the usual system of that device
 _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("gb300",), "gb300-nvl72"),
@@ -31,24 +37,31 @@ _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("h100", "pcie"), "h100-pcie-node"),
     (("h100",), "dgx-h100"),
     (("a100", "pcie", "80"), "a100-pcie-80gb-node"),
-    (("a100", "40gb"), "dgx-a100-40gb"),
+    (("a100", "40g"), "dgx-a100-40gb"),
     (("a100",), "dgx-a100-80gb"),
+    (("p5.48xlarge",), "p5"),
+    (("p4de.24xlarge",), "p4de"),
+    (("p4d.24xlarge",), "p4d-24xlarge"),
+    (("p3dn.24xlarge",), "p3dn-24xlarge"),
     (("p3.16xlarge",), "p3-16xlarge"),
-    (("v100", "32gb"), "dgx-1-v100-32gb"),
+    (("v100", "32g"), "dgx-1-v100-32gb"),
     (("v100",), "dgx-1-v100"),
     (("l40s",), "l40s-node"),
+    (("rtx4090",), "rtx-4090-node"),
     (("mi300x",), "mi300x-node"),
     (("mi325x",), "mi325x-node"),
     (("mi355x",), "mi355x-node"),
     (("mi250x",), "mi250x"),
     (("v5p",), "tpu-v5p"),
     (("v5e",), "tpu-v5e"),
+    (("v5litepod",), "tpu-v5e"),
     (("v6e",), "tpu-v6e"),
     (("trillium",), "tpu-v6e"),
     (("tpu", "v4"), "tpu-v4"),
     (("tpu", "v3"), "tpu-v3-pod"),
     (("tpu", "v2"), "tpu-v2-pod"),
     (("trainium2",), "trn2-ultraserver"),
+    (("trn2",), "trn2-ultraserver"),
     (("gaudi3",), "gaudi3-node"),
     (("gaudi2",), "gaudi2-node"),
 )
@@ -101,8 +114,11 @@ def machine_of(row: Row, machines: Machines) -> Machine:
         message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
-    system, device = machines.named(name)
     count = _devices(row)
+    if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
+        name = _POWERS_OF_TWO[name]
+        notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
+    system, device = machines.named(name)
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
     return Machine(system, device, count, notes)
@@ -110,7 +126,9 @@ def machine_of(row: Row, machines: Machines) -> Machine:
 
 def usual_system(text: str) -> str | None:
     """Return the usual system of the device that a text names, if it names one."""
-    folded = text.casefold()
+    if _GRACE_HOPPER.search(text.casefold()):
+        return None
+    folded = "".join(text.casefold().replace("-", " ").split())
     for words, name in _USUAL:
         if all(word in folded for word in words):
             return name

@@ -26,6 +26,8 @@ _FOLDER = "published"
 _BESIDE_RESULTS = {"findings.csv", "residuals.csv"}
 _MOST_COUNT = 2**32
 _FEWEST_COLUMNS = 4
+_ABSENT = {"none", "no", "off", "false", "disabled"}
+"""A degree that a run does without is one."""
 _VTRAIN = "Bang et al. 2023 (vTrain, arXiv 2312.12391)"
 
 
@@ -62,12 +64,16 @@ class Row:
     def count(self, column: str) -> int | None:
         """Return a whole number above zero, or none where the cell is blank.
 
+        `none` and its like are one, as a degree that a run does without.
+
         Raises:
             InvalidError: The cell holds something else.
         """
         text = self.text(column)
         if not text:
             return None
+        if text.casefold() in _ABSENT:
+            return 1
         plain = text.replace(",", "").replace("_", "")
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
             return int(float(plain))

@@ -11,12 +11,18 @@ from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.machine import Machine, machine_of
+from scalewright.reproductions.runs import kind_of
 from scalewright.reproductions.shape import model_of
+from scalewright.reproductions.wording import format_meant, metric_of, sharding_meant
 
 if TYPE_CHECKING:
     from scalewright.reproductions.machine import Machines
     from scalewright.reproductions.reading import Row
 
+_TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
+_THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
+_GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+"""Sequences a replica that are tried where neither a row nor its paper says a batch."""
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _LEAST_GROUP = 4
@@ -92,7 +98,7 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
         raise InvalidError(message)
     training: dict[str, Any] = {**conventions.training, "sequence": sequence}
     if text := row.text("dtype"):
-        precision = spelt("dtypes", text)
+        precision = spelt("dtypes", text) or format_meant(text)
         if precision is None:
             got = f"{row.named('dtype')}: got '{text:.40}'"
             message = f"{got}; allowed: fp32, fp16, bf16, fp8, mxfp8, nvfp4"
@@ -161,8 +167,11 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]:
     """Read the ZeRO stages that a text allows and, where said, the ranks that share weights."""
     folded = text.casefold()
-    if re.fullmatch(r"(zero[- ]?)?[0-3]", folded):
-        return [int(folded[-1])], None
+    if (meant := sharding_meant(text)) is not None:
+        return [meant[0]], meant[1] or None
+    if "hsdp" in folded or "hybrid_shard" in folded:
+        # PyTorch's hybrid sharding: within a node, replicas between nodes
+        return [3], machine.system["devices_per_node"]
     if "not resharded" in folded:
         # weights stay gathered and gradients are summed over micro-batches before they are reduced
         return [1], None
@@ -181,24 +190,41 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
         return [3], ranks if data is not None and ranks < data and ranks > _LEAST_GROUP else None
     if "fsdp" in folded or "full_shard" in folded:
         return [3], None
-    message = f"{row.named('zero')}: got '{text:.40}'; allowed: 0, 1, 2, 3 or FSDP"
+    got = f"{row.named('zero')}: got '{text:.40}'"
+    message = f"{got}; allowed: 0, 1, 2, 3, FSDP, HSDP or, of a group, zero1=8"
     raise InvalidError(message)
 
 
 def _batches(
     row: Row, conventions: Conventions, machine: Machine, space: dict[str, list[Any]]
 ) -> tuple[int, ...]:
-    if (batch := row.count("global_batch")) is not None:
+    if (batch := _batch(row)) is not None:
         return (batch,)
     replicas = space.get("data", [machine.devices])[0]
     micro = space.get("micro_batch", [])
     if micro and row.text("metric").startswith(_OF_ONE_LAYER):
         return (replicas * micro[0],)
-    if len(micro) == 1 and not conventions.batches_per_device:
-        message = f"{row.named('global_batch')}: got nothing; allowed: sequences per step"
+    # a rate hardly depends on the batch, which a short text may leave out
+    guessed = () if conventions.known or kind_of(metric_of(row)) != "rate" else _GUESSED_BATCHES
+    tried = conventions.batches_per_device or guessed
+    if not tried:
+        name = row.named("global_batch")
+        message = f"{name}: got nothing; allowed: sequences per step, or as '4M tokens'"
         raise InvalidError(message)
-    per_replica = tuple(micro) or conventions.batches_per_device
-    if not per_replica:
-        message = f"{row.named('global_batch')}: got nothing; allowed: sequences per step"
-        raise InvalidError(message)
-    return tuple(replicas * each for each in per_replica)
+    if guessed and micro:
+        return tuple(replicas * micro[0] * each for each in guessed)
+    return tuple(replicas * each for each in (tuple(micro) or tried))
+
+
+def _batch(row: Row) -> int | None:
+    """Return the sequences of a step, also where the row says tokens, as `4M tokens`."""
+    tokens = _TOKENS.fullmatch(row.text("global_batch").casefold())
+    if tokens is None:
+        return row.count("global_batch")
+    sequence = row.count("sequence") or 1
+    number, thousands = float(tokens[1]), _THOUSANDS[tokens[2]]
+    for thousand in (1000, 1024):
+        batch = number * thousand**thousands / sequence
+        if batch.is_integer():
+            return int(batch)
+    return max(round(number * 1000**thousands / sequence), 1)

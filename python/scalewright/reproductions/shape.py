@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.naming import model_named, nearest_models
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -74,12 +75,17 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
             message = f"model: '{text}' is not in the catalog: {note}"
             raise UnknownNameError(message)
         return load_model(name), (note,) if note else ()
-    if "/" in text or text.endswith((".json", ".toml")):
+    if text.endswith((".json", ".toml")):
         return None, ()
+    # the hub's names have their owner in front
+    text = text.rpartition("/")[2]
     try:
         return load_model(text), ()
     except UnknownNameError:
-        return None, ()
+        pass
+    if (meant := model_named(text)) is not None:
+        return load_model(meant), (f"model '{text}' taken as {meant}",)
+    return None, ()
 
 
 def _overlaid(
@@ -145,7 +151,9 @@ def _unknown(row: Row) -> UnknownNameError:
     lacking = ", ".join(c for c in ("layers", "hidden", "heads") if not row.text(c))
     name = row.text("model")
     said = f"unknown name '{name}'" if name else "got nothing"
-    return UnknownNameError(f"model: {said}, and the row lacks its {lacking}")
+    close = nearest_models(name)
+    hint = f"; nearest: {', '.join(close)}" if close else ""
+    return UnknownNameError(f"model: {said}, and the row lacks its {lacking}{hint}")
 
 
 @cache

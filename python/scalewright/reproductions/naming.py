@@ -1,0 +1,132 @@
+"""Which model of the catalog does a name mean that no table of spellings has?"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from scalewright._engine import Workload
+from scalewright.catalog import load_model, model_spellings, names
+from scalewright.catalog.loading import normalised
+
+_WORDS = re.compile(
+    r"[0-9]{1,4}x[0-9]{1,4}(?:\.[0-9]{1,3})?b"  # 8x7b
+    r"|(?<![a-z])a?[0-9]{1,5}(?:\.[0-9]{1,3})?[bmt](?![a-z])"  # 70b, 350m, a3b
+    r"|[0-9]{1,5}(?:\.[0-9]{1,3})?"
+    r"|[a-z]{1,40}"
+)
+_RELEASE = re.compile(r"v0\.[0-9]{1,2}")
+"""Releases of a checkpoint, as Mistral's, are no version of the shape."""
+_SIZE = re.compile(r"([0-9.]{1,9})([bmt])")
+_SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
+_IGNORED = frozenset(
+    {
+        "v",
+        "ai",
+        "base",
+        "chat",
+        "decoder",
+        "dense",
+        "facebook",
+        "hf",
+        "instruct",
+        "meta",
+        "model",
+        "moe",
+        "nvidia",
+        "parameter",
+        "parameters",
+        "params",
+        "pretrain",
+        "pretraining",
+        "sft",
+        "training",
+    }
+)
+_CLOSE = 0.05
+"""How far a name's size may be from the parameters of a model whose own name has none."""
+_LONGEST = 100
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What the words of a name say."""
+
+    family: str
+    versions: tuple[float, ...]
+    sizes: tuple[str, ...]
+
+
+def model_named(text: str) -> str | None:
+    """Return the only model that has the family, version and size of a name, if there is one.
+
+    Spelling does not count: `LLaMA V2 7B` is `llama2-7b`. Where the name leaves out a version or
+    the size of what is active, the only model without a contradiction is meant: `Nemotron-340B`
+    is `nemotron-4-340b`.
+    """
+    wanted = _signature(text)
+    if not wanted.family or not wanted.sizes:
+        return None
+    same = [
+        (known.versions, model)
+        for known, model in _known()
+        if known.family == wanted.family and _same_size(wanted, known, model)
+    ]
+    exact = {model for versions, model in same if versions == wanted.versions}
+    loose = {model for _, model in same} if not wanted.versions else set[str]()
+    for found in (exact, loose):
+        if found:
+            return next(iter(found)) if len(found) == 1 else None
+    return None
+
+
+def nearest_models(text: str) -> list[str]:
+    """Return up to three names of the catalog that look most like a text."""
+    by_form = {normalised(name): name for name in names("model")}
+    close = difflib.get_close_matches(normalised(text)[:_LONGEST], list(by_form), n=3, cutoff=0.6)
+    return [by_form[form] for form in close]
+
+
+def _signature(text: str) -> _Signature:
+    folded = _RELEASE.sub(" ", text.casefold()[:_LONGEST])
+    words = _WORDS.findall(folded.replace("_", " "))
+    family = ""
+    versions: list[float] = []
+    sizes: list[str] = []
+    for word in words:
+        if word[-1] in "bmt" and any(c.isdigit() for c in word):
+            sizes.append(word)
+        elif word[0].isdigit():
+            versions.append(float(word))
+        elif word not in _IGNORED:
+            family += word
+    # DeepSeekV3 and LLaMAv2 write the version's letter to the name
+    if versions and family.endswith("v"):
+        family = family.removesuffix("v")
+    return _Signature(family, tuple(versions), tuple(sorted(sizes)))
+
+
+def _same_size(wanted: _Signature, known: _Signature, model: str) -> bool:
+    if known.sizes:
+        return set(wanted.sizes) <= set(known.sizes)
+    # one guess is enough: without a size in the model's name, the version must agree
+    size = _SIZE.fullmatch(wanted.sizes[0]) if len(wanted.sizes) == 1 else None
+    if size is None or wanted.versions != known.versions:
+        return False
+    said = float(size[1]) * _SCALE[size[2]]
+    return abs(_parameters(model) / said - 1.0) < _CLOSE
+
+
+@cache
+def _parameters(model: str) -> float:
+    return float(Workload(json.dumps(load_model(model))).parameters()["total"])
+
+
+@cache
+def _known() -> tuple[tuple[_Signature, str], ...]:
+    said = [(name, name) for name in names("model")]
+    said += [(s.text, s.model) for s in model_spellings().values() if s.model and not s.note]
+    return tuple((_signature(text), model) for text, model in said)

@@ -1,0 +1,135 @@
+"""Which metric, unit, number format and sharding do the words of a table mean?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.conventions import spelt
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.reading import Row
+
+_DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card", "cards"}) | {
+    *("accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
+}
+_SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
+_MILLISECONDS = frozenset({"ms", "msec", "milliseconds"})
+_TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
+_SEQUENCES = frozenset(
+    {"seq", "seqs", "sequence", "sequences", "sample", "samples", "sentence", "sentences", "sents"}
+)
+_STEPS = frozenset(
+    {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
+)
+_TIMES = frozenset({"time", "latency", "duration"})
+_WHOLE = frozenset({"aggregate", "total", "cluster", "system", "overall"})
+_RATES = frozenset({"throughput", "performance", "speed", "perf"})
+_FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
+_SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
+_SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
+_GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
+_FORMATS = (
+    ("nvfp4", ("nvfp4",)),
+    ("mxfp8", ("mxfp8", "fp8mx")),
+    ("fp8", ("fp8", "float8")),
+    ("bf16", ("bf16", "bfloat16")),
+    ("fp16", ("fp16", "float16")),
+    ("fp32", ("tf32", "fp32", "float32")),
+)
+
+
+def metric_of(row: Row) -> str:
+    """Return the engine's name of a row's metric; the row's own where no other is meant."""
+    name = plain(row.text("metric"))
+    listed = spelt("metrics", name)
+    return str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
+
+
+def metric_meant(name: str, unit: str) -> str | None:
+    """Return the engine's name of the metric that words say, or none where they say no one.
+
+    Args:
+        name: The metric as the table heads it, in lower case with single underscores.
+        unit: The unit of its column, as written.
+    """
+    words = {*name.split("_"), *_plain(unit)}
+    own = bool(words & _DEVICES)
+    timed = bool(words & (_SECONDS | _RATES))
+    used = bool(words & {"utilization", "utilisation"})
+    if words & {"layer", "memory"}:
+        return None
+    if "hfu" in words or (used and "hardware" in words):
+        return "hfu"
+    if "mfu" in words or (used and words & {"flop", "flops", "model"}):
+        return "mfu"
+    if any(_FLOPS.fullmatch(word) for word in words):
+        return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
+    if timed and words & _TOKENS:
+        return "tokens_per_s_per_gpu" if own else "tokens_per_s"
+    if timed and words & _SEQUENCES:
+        return None if own else "sequences_per_s"
+    clocked = bool(words & (_TIMES | _SECONDS | _MILLISECONDS))
+    return "step_time" if clocked and words & _STEPS else None
+
+
+def unit_meant(metric: str, name: str, unit: str) -> str:
+    """Return the engine's name of a unit, read from its own column or else from the metric's name.
+
+    A unit that says nothing known stays as it is, so that the engine names those that it knows.
+    """
+    if metric in {"mfu", "hfu"}:
+        return unit
+    words = _plain(unit) or name.split("_")
+    if (rate := next((m for w in words if (m := _FLOPS.fullmatch(w))), None)) is not None:
+        scale = rate["scale"]
+        return f"{_SCALES.get(scale, scale.upper())}FLOP/s"
+    if set(words) & _TOKENS:
+        return "K tokens/s" if words[0] in {"k", "ktokens", "thousand"} else "tokens/s"
+    if set(words) & _SEQUENCES and metric == "sequences_per_s":
+        return "sequences/s"
+    if metric.endswith("time"):
+        if set(words) & _MILLISECONDS:
+            return "ms"
+        if set(words) & _SECONDS:
+            return "s"
+    return unit
+
+
+def format_meant(text: str) -> str | None:
+    """Return the number format that a text names, master copies in fp32 beside it apart."""
+    folded = "".join(c for c in text.casefold() if c.isalnum())
+    found: set[str] = set()
+    for meant, spellings in _FORMATS:
+        for spelling in spellings:
+            if spelling in folded:
+                found.add(meant)
+                folded = folded.replace(spelling, " ")
+    if len(found) > 1:
+        found -= {"fp32"}
+    return found.pop() if len(found) == 1 else None
+
+
+def sharding_meant(text: str) -> tuple[int, int] | None:
+    """Return ZeRO's stage and the ranks that share, 0 for all; none where the text says no such.
+
+    `zero1=8` and `FSDP=128` share among so many ranks.
+    """
+    folded = text.casefold().strip()
+    if folded in {"ddp", "dp", "none", "no", "off", "false"}:
+        return 0, 0
+    if "distributed optimizer" in folded or folded == "distopt":
+        return 1, 0
+    if "shard_grad_op" in folded:
+        return 2, 0
+    if stage := _SHARDED.fullmatch(folded):
+        return int(stage[1]), 0
+    if group := _GROUP.fullmatch(folded):
+        return int(group[1] or 3), int(group[2])
+    return None
+
+
+def _plain(text: str) -> list[str]:
+    letters = "".join(c if c.isalnum() else " " for c in text.casefold())
+    return letters.split()

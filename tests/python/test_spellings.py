@@ -1,0 +1,225 @@
+"""Does a row mean the same under the spellings of other tables?"""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from scalewright import reproductions
+from scalewright.catalog import names
+from scalewright.errors import InvalidError
+from scalewright.reproductions.machine import machine_of, usual_system
+from scalewright.reproductions.naming import model_named, nearest_models
+from scalewright.reproductions.reading import Row
+from scalewright.reproductions.setting import setting_of
+from scalewright.reproductions.wording import (
+    format_meant,
+    metric_of,
+    sharding_meant,
+    unit_meant,
+)
+
+RUN = {
+    "paper": "a table",
+    "hardware": "DGX H100",
+    "devices": "64",
+    "model": "Llama 2 7B",
+    "sequence": "4096",
+    "global_batch": "128",
+    "micro_batch": "1",
+    "tensor": "1",
+    "pipeline": "1",
+    "zero": "1",
+    "recompute": "none",
+    "dtype": "bf16",
+    "metric": "tokens/s/GPU",
+    "value": "1000",
+    "unit": "tokens/s",
+}
+
+
+def row(**cells: str) -> Row:
+    return Row("rows.csv", 1, RUN | cells)
+
+
+def priced(tmp_path, **cells: str) -> dict[str, object]:
+    file = tmp_path / "rows.csv"
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerows([list(RUN | cells), list((RUN | cells).values())])
+    return reproductions.run(rows_path=file)["rows"][0]
+
+
+@pytest.mark.parametrize(
+    ("heading", "unit", "meant", "size"),
+    [
+        ("Training step time (seconds per step)", "", "step_time", "s"),
+        ("Time per Global Step (s)", "", "step_time", "s"),
+        ("ms/iter", "", "step_time", "ms"),
+        ("s/it", "", "step_time", "s"),
+        ("Tokens/sec/GPU", "", "tokens_per_s_per_gpu", "tokens/s"),
+        ("token/gpu/sec", "token/gpu/sec", "tokens_per_s_per_gpu", "tokens/s"),
+        ("TGS", "", "tokens_per_s_per_gpu", "tokens/s"),
+        ("throughput", "tokens/s/GPU", "tokens_per_s_per_gpu", "tokens/s"),
+        ("Throughput (tokens/sec)", "", "tokens_per_s", "tokens/s"),
+        ("tokens_per_s", "K tokens/s", "tokens_per_s", "K tokens/s"),
+        ("seq/sec", "seq/sec", "sequences_per_s", "sequences/s"),
+        ("samples/second", "", "sequences_per_s", "sequences/s"),
+        ("Model TFLOPs/sec/GPU", "", "tflops_per_gpu", "TFLOP/s"),
+        ("Training Model TFLOPS", "TFLOPS", "tflops_per_gpu", "TFLOP/s"),
+        ("TFLOP/s/device", "", "tflops_per_gpu", "TFLOP/s"),
+        ("aggregate PFLOPs", "", "aggregate_tflops", "PFLOP/s"),
+        ("Model FLOPs utilization (MFU)", "%", "mfu", "%"),
+        ("hardware utilisation", "%", "hfu", "%"),
+        # what says too little stays what it is, and the engine names what it knows
+        ("samples/s/GPU", "", "samples/s/GPU", ""),
+        ("time to train", "h", "time to train", "h"),
+        ("layer_forward_time", "ms", "layer_forward_time", "ms"),
+        ("peak_memory_per_gpu", "GB", "peak_memory_per_gpu", "GB"),
+        ("days_for_300b_tokens", "days", "days_for_300b_tokens", "days"),
+    ],
+)
+def test_words_of_a_heading_say_the_metric_and_its_unit(heading, unit, meant, size):
+    name = "_".join("".join(c if c.isalnum() else " " for c in heading.casefold()).split())
+    assert metric_of(row(metric=heading, unit=unit)) == meant
+    assert unit_meant(meant, name, unit) == size
+
+
+def test_a_rate_of_one_device_is_no_rate_of_the_job(tmp_path):
+    own = priced(tmp_path, metric="throughput", unit="tokens/s/GPU")["predicted"]
+    job = priced(tmp_path, metric="throughput", unit="tokens/s")["predicted"]
+    assert job == pytest.approx(64 * own)
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("LLaMA V2 7B", "llama2-7b"),
+        ("Meta-Llama-3.1-8B-Instruct", "llama3-8b"),
+        ("Nemotron-340B", "nemotron-4-340b"),
+        ("Qwen3 MoE 30B", "qwen3-30b-a3b"),
+        ("GPT 5B", "gpt3-5b"),
+        ("DeepSeek V3 671B", "deepseek-v3"),
+        ("Mixtral 8x7B Instruct v0.1", "mixtral-8x7b"),
+        ("Kimi K2 1T", "kimi-k2"),
+        # another size, another version or no size is another model
+        ("DeepSeek V3 16B", None),
+        ("Llama 4 70B", None),
+        ("GPT 127M", None),
+        ("Llama 3", None),
+        ("7B", None),
+        ("", None),
+    ],
+)
+def test_a_name_means_the_model_of_its_family_version_and_size(text, model):
+    assert model_named(text) == model
+
+
+def test_every_name_of_the_catalog_that_has_a_size_means_its_own_model():
+    for name in names("model"):
+        assert model_named(name) in {name, None}
+
+
+def test_a_guessed_model_is_said_and_the_hubs_owner_is_no_part_of_its_name(tmp_path):
+    guessed = priced(tmp_path, model="LLaMA V2 7B")
+    assert "taken as llama2-7b" in str(guessed["note"])
+    assert priced(tmp_path, model="meta-llama/Llama-2-7b")["predicted"] == guessed["predicted"]
+
+
+def test_an_unknown_model_is_refused_with_the_nearest_names(tmp_path):
+    reason = str(priced(tmp_path, model="Llama2 33b")["reason"])
+    assert "Llama2 33b" in reason
+    assert "nearest: " in reason
+    assert nearest_models("Llama2 33b")
+    assert nearest_models("") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "group"),
+    [
+        ("ZeRO-1", 1, 0),
+        ("stage 2", 2, 0),
+        ("DDP", 0, 0),
+        ("distributed optimizer", 1, 0),
+        ("SHARD_GRAD_OP", 2, 0),
+        ("zero1=8", 1, 8),
+        ("FSDP=16", 3, 16),
+        ("FSDP (16)", 3, 16),
+    ],
+)
+def test_words_for_sharding_say_a_stage_and_a_group(text, stage, group):
+    assert sharding_meant(text) == (stage, group)
+    space = setting_of(row(zero=text)).space
+    assert space["zero"] == [stage]
+    assert space.get("zero_group", [0]) == [group]
+
+
+def test_hybrid_sharding_shards_within_a_node():
+    assert setting_of(row(zero="HSDP")).space["zero_group"] == [8]
+
+
+def test_fsdp2_is_a_release_and_not_a_group_of_two():
+    space = setting_of(row(zero="FSDP2")).space
+    assert (space["zero"], space.get("zero_group")) == ([3], None)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("torch.bfloat16", "bf16"),
+        ("BF16+FP32 optimizer", "bf16"),
+        ("FP8 (E4M3)", "fp8"),
+        ("mxfp8", "mxfp8"),
+        ("TF32", "fp32"),
+        ("bf16 or fp8", None),
+        ("int3", None),
+    ],
+)
+def test_words_for_a_format_say_one_or_none(text, meant):
+    assert format_meant(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "sequences"), [("512", 512), ("4M tokens", 1024), ("1,000k tokens", None)]
+)
+def test_a_batch_may_be_said_in_tokens(text, sequences):
+    wanted = row(global_batch=text)
+    if sequences is None:
+        with pytest.raises(InvalidError, match="global_batch"):
+            setting_of(wanted)
+    else:
+        assert setting_of(wanted).batches == (sequences,)
+
+
+def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
+    assert priced(tmp_path, global_batch="", metric="MFU", unit="%")["status"] == "searched"
+    refused = priced(tmp_path, global_batch="", metric="step_time", unit="s")
+    assert "global_batch" in str(refused["reason"])
+
+
+def test_a_degree_that_a_run_does_without_is_one():
+    assert setting_of(row(context="none")).space["context"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("8x H100 80GB", "dgx-h100"),
+        ("Gaudi 2", "gaudi2-node"),
+        ("v6e-256", "tpu-v6e"),
+        ("p5.48xlarge", "p5"),
+        ("A100 40 GB", "dgx-a100-40gb"),
+        ("NVIDIA GH200", None),
+        ("abacus", None),
+    ],
+)
+def test_a_device_in_a_text_means_its_usual_system(text, system):
+    assert usual_system(text) == system
+
+
+@pytest.mark.parametrize(
+    ("devices", "system"), [("64", "gb200-nvl72"), ("144", "gb200-nvl72"), ("512", "dgx-gb200")]
+)
+def test_a_job_of_racks_takes_64_devices_where_its_number_does_not_fill_them(devices, system):
+    assert machine_of(row(hardware="GB200", devices=devices)).system["name"] == system
