@@ -266,6 +266,7 @@ fn small_jobs() -> impl Strategy<Value = Job> {
         jobs::llama(7, 4096, 2),
         jobs::mixture(4, 1024),
         jobs::latent(6, 4096),
+        jobs::hybrid(6, 1024),
     ]);
     // memory that some plans fill
     let gigabytes = prop::sample::select(vec![3.0, 8.0, 30.0]);

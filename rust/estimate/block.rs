@@ -1,6 +1,6 @@
 //! What does each distinct block cost, tabulated once per combination of the plan fields it depends on?
 
-use super::issue::{Host, Pass};
+use super::issue::{Between, Host, Pass};
 use super::job::Job;
 use super::paired::{self, Halves};
 use super::price::Pricer;
@@ -11,7 +11,7 @@ use crate::plan::{
 use crate::workload::{BlockRole, Graph, OperatorClass, Software, Training};
 
 /// Operator classes of a breakdown, and last what the device waits for launches.
-pub const CLASSES: usize = 10;
+pub const CLASSES: usize = 11;
 /// The line of those waits.
 const LAUNCHES: usize = CLASSES - 1;
 /// Purposes of communication inside a block.
@@ -73,10 +73,14 @@ pub struct BlockFactor {
 }
 
 impl BlockFactor {
-    /// Prices what one block became.
-    ///
-    /// A pass takes at least as long as the host needs to launch its kernels.
-    fn new(program: &BlockProgram, layer: bool, software: &Software, pricer: &mut Pricer) -> Self {
+    /// Prices what one block became, and says how many seconds each of its forward tasks takes where somebody
+    /// asks for that.
+    fn new(
+        program: &BlockProgram,
+        layer: bool,
+        software: &Software,
+        pricer: &mut Pricer,
+    ) -> (Self, Vec<f64>) {
         let mut factor = Self {
             weights: program.weights,
             activations: program.activations,
@@ -128,14 +132,8 @@ impl BlockFactor {
         for index in 0..program.restored.len() {
             price(&program.restored, index, pricer, &mut factor.full);
         }
-        factor.wait(&Host::new(program, software), &spans[0]);
-        factor.totals = [
-            factor.forward.total(),
-            factor.backward.total(),
-            factor.selective.total(),
-            factor.full.total(),
-        ];
-        factor
+        let [forward, _] = spans;
+        (factor, forward)
     }
 
     /// Lets the kernels of each pass hide the expert all-to-alls of the other, that of another micro-batch.
@@ -156,19 +154,32 @@ impl BlockFactor {
         }
     }
 
-    /// Adds what each pass waits for its host. `spans` are seconds of the forward tasks alone.
-    fn wait(&mut self, host: &Host, spans: &[f64]) {
-        for (lines, pass) in [
-            (&mut self.forward, Pass::Forward),
-            (&mut self.backward, Pass::Backward),
-            (&mut self.selective, Pass::Again(RecomputePolicy::Selective)),
-            (&mut self.full, Pass::Again(RecomputePolicy::Full)),
+    /// Adds what each pass waits for its host, and sums up. `spans` are seconds of the forward tasks alone;
+    /// `between` lies between this block and the next of its kind, forward and backward; none for a block
+    /// whose host runs ahead with that of others.
+    ///
+    /// A pass takes at least as long as the host needs to launch its kernels.
+    fn wait(&mut self, host: &Host, spans: &[f64], between: Option<[Between; 2]>) {
+        let [forward, backward] = between.unwrap_or_default();
+        let again = Between::default();
+        for (lines, pass, beside) in [
+            (&mut self.forward, Pass::Forward, forward),
+            (&mut self.backward, Pass::Backward, backward),
+            (
+                &mut self.selective,
+                Pass::Again(RecomputePolicy::Selective),
+                again,
+            ),
+            (&mut self.full, Pass::Again(RecomputePolicy::Full), again),
         ] {
             let device = lines.total();
-            if device > 0.0 {
-                lines.compute[LAUNCHES] += host.wait(pass, device, spans);
+            let own = between.is_some() || matches!(pass, Pass::Again(_));
+            if device > 0.0 && own {
+                lines.compute[LAUNCHES] += host.wait(pass, device, spans, beside);
             }
         }
+        self.totals =
+            [&self.forward, &self.backward, &self.selective, &self.full].map(Lines::total);
     }
 
     /// Trained dense elements; stages of a pipeline hold copies of borrowed tables.
@@ -322,6 +333,42 @@ fn by_chunks(t: f64, p: f64, k: f64, contention: f64) -> f64 {
     (t + contention * others * t).max(traffic - others * p)
 }
 
+/// A block that is priced but for what it waits for its host.
+struct Priced {
+    factor: BlockFactor,
+    program: BlockProgram,
+    /// Seconds of its forward tasks.
+    spans: Vec<f64>,
+}
+
+/// What lies between two layers with a feed-forward part, forward and backward, where others mix positions
+/// alone: their mean, since the host runs ahead from layer to layer. None where layers are alike in that, or
+/// where a host that waits for each kernel runs ahead of none.
+fn between(graph: &Graph, priced: &[Priced], software: &Software) -> Option<[Between; 2]> {
+    let layers = graph
+        .order
+        .iter()
+        .filter(|&&block| graph.blocks[block].role == BlockRole::Layer);
+    let layers: Vec<&Priced> = layers.map(|&block| &priced[block]).collect();
+    let mixers = layers.iter().filter(|one| one.program.mixes_alone);
+    let others = layers.len() - mixers.clone().count();
+    if others == 0 || others == layers.len() || software.blocking {
+        return None;
+    }
+    let mut sums = [Between::default(); 2];
+    for one in mixers {
+        let host = Host::new(&one.program, software);
+        for (sum, pass, lines) in [
+            (0, Pass::Forward, &one.factor.forward),
+            (1, Pass::Backward, &one.factor.backward),
+        ] {
+            sums[sum].device += lines.total() / others as f64;
+            sums[sum].host += host.issued(pass) / others as f64;
+        }
+    }
+    Some(sums)
+}
+
 /// The priced blocks of a model under the fields that a block depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factors {
@@ -358,12 +405,29 @@ impl Factors {
         training: &Training,
         pricer: &mut Pricer,
     ) -> Self {
+        let software = &training.software;
         let priced = graph.blocks.iter().enumerate().map(|(index, block)| {
-            let layer = block.role == BlockRole::Layer;
-            BlockFactor::new(&program(index), layer, &training.software, pricer)
+            let (layer, program) = (block.role == BlockRole::Layer, program(index));
+            let (factor, spans) = BlockFactor::new(&program, layer, software, pricer);
+            Priced {
+                factor,
+                program,
+                spans,
+            }
         });
+        let mut priced: Vec<Priced> = priced.collect();
+        let between = between(graph, &priced, software);
+        for (one, block) in priced.iter_mut().zip(&graph.blocks) {
+            let beside = match between {
+                Some(_) if one.program.mixes_alone => None,
+                Some(mixers) if block.role == BlockRole::Layer => Some(mixers),
+                _ => Some(<[Between; 2]>::default()),
+            };
+            let host = Host::new(&one.program, software);
+            one.factor.wait(&host, &one.spans, beside);
+        }
         Self {
-            blocks: priced.collect(),
+            blocks: priced.into_iter().map(|one| one.factor).collect(),
         }
     }
 
@@ -405,6 +469,7 @@ pub(super) const fn class_name(index: usize) -> &'static str {
         i if i == OperatorClass::Head as usize => "head",
         i if i == OperatorClass::Loss as usize => "loss",
         LAUNCHES => "launches",
+        i if i == OperatorClass::StateSpace as usize => "state_space",
         _ => "routing",
     }
 }

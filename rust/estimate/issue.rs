@@ -16,6 +16,15 @@ pub(super) enum Pass {
     Again(RecomputePolicy),
 }
 
+/// Layers that lie between two of the kind that is priced, on average, in one pass.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Between {
+    /// Seconds that they take the device.
+    pub(super) device: f64,
+    /// Seconds that they keep the host.
+    pub(super) host: f64,
+}
+
 /// The host of one rank, which issues the tasks of a block in their order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host<'a> {
@@ -30,17 +39,28 @@ impl<'a> Host<'a> {
     }
 
     /// What a pass waits that takes the device `device` seconds: what the host needs beyond that, or all
-    /// that it needs where it waits for each kernel in turn. `spans`: seconds of the forward tasks.
-    pub(super) fn wait(&self, pass: Pass, device: f64, spans: &[f64]) -> f64 {
+    /// that it needs where it waits for each kernel in turn. `spans`: seconds of the forward tasks;
+    /// `between`: what lies between this block and the next of its kind, whose kernels the host runs ahead
+    /// of, too.
+    pub(super) fn wait(&self, pass: Pass, device: f64, spans: &[f64], between: Between) -> f64 {
+        let experts = of_experts(&self.program.forward);
+        if let (Pass::Forward, true, Some(experts)) = (pass, self.software.routing_waits, experts) {
+            let alone = spans.iter().sum::<f64>() + between.device;
+            return (self.between_waits(&experts, spans, between) - alone).max(0.0);
+        }
+        if self.software.blocking {
+            return self.issued(pass);
+        }
+        (self.issued(pass) + between.host - device - between.device).max(0.0)
+    }
+
+    /// Seconds for which a pass keeps the host.
+    pub(super) fn issued(&self, pass: Pass) -> f64 {
         let (tasks, way) = match pass {
             Pass::Backward => (&self.program.backward, 1),
             Pass::Forward | Pass::Again(_) => (&self.program.forward, 0),
         };
         let experts = of_experts(tasks);
-        if let (Pass::Forward, true, Some(experts)) = (pass, self.software.routing_waits, &experts)
-        {
-            return (self.between_waits(experts, spans) - spans.iter().sum::<f64>()).max(0.0);
-        }
         let runs = |task: &Task| match pass {
             Pass::Again(policy) => repeats(policy, task.recompute()),
             Pass::Forward | Pass::Backward => true,
@@ -52,20 +72,23 @@ impl<'a> Host<'a> {
         if experts.is_some() && !matches!(pass, Pass::Again(RecomputePolicy::Selective)) {
             host += self.software.routing_host_time[way].value();
         }
-        let covered = if self.software.blocking { 0.0 } else { device };
-        (host - covered).max(0.0)
+        host
     }
 
-    /// Time from one reading of token counts to that of the next layer, which is alike.
+    /// Time from one reading of token counts to that of the next layer with experts, which is alike.
     ///
     /// Both machines are idle when the host has read: it issues the dispatch and what follows, up to the
     /// counts of the next layer, `h_i` seconds for task `i`, and the device takes `d_i` for each once it
     /// is there: `C_i = max(C_(i-1), h_1 + .. + h_i) + d_i` (two machines in a row: Johnson 1954).
-    fn between_waits(&self, experts: &Range<usize>, spans: &[f64]) -> f64 {
+    fn between_waits(&self, experts: &Range<usize>, spans: &[f64], between: Between) -> f64 {
         let tasks = &self.program.forward;
         let order = (experts.start..tasks.len()).chain(0..experts.start);
         let (mut issued, mut done) = (0.0_f64, 0.0_f64);
         for index in order {
+            if index == 0 {
+                issued += between.host;
+                done = done.max(issued) + between.device;
+            }
             issued += self.issue(&tasks[index], 0, self.replayed(index, Some(experts)));
             done = done.max(issued) + spans.get(index).copied().unwrap_or(0.0);
         }
@@ -75,7 +98,9 @@ impl<'a> Host<'a> {
 
     /// True for a task of a captured graph.
     fn replayed(&self, index: usize, experts: Option<&Range<usize>>) -> bool {
-        self.software.replays_attention && experts.is_some_and(|range| !range.contains(&index))
+        let mixer = self.software.replays_mixers && self.program.mixes_alone;
+        let beside = experts.is_some_and(|range| !range.contains(&index));
+        mixer || self.software.replays_attention && beside
     }
 
     /// Seconds for which a task keeps the host.

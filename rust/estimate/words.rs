@@ -127,6 +127,11 @@ fn shape(kernel: &Kernel) -> String {
             count(keys),
             dtype.name()
         ),
+        Kernel::Scan { flops, bytes, .. } => format!(
+            "kernel of a state-space scan: {} FLOP of products, {} read and written",
+            count(flops.value()),
+            size(bytes)
+        ),
         Kernel::Memory { bytes, launches } if launches > 0.0 => {
             let size = size(bytes);
             let plural = if launches > 1.0 { "es" } else { "" };

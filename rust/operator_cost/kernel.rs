@@ -1,7 +1,7 @@
 //! Kernels with local shapes, as one rank runs them, and their price.
 
 use super::pace::Pace;
-use super::{attention, matmul, memory};
+use super::{attention, matmul, memory, scan};
 use crate::hardware::Device;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 
@@ -48,6 +48,15 @@ pub enum Kernel {
         dtype: Dtype,
         /// True for the backward pass (five products and a recomputation of the scores).
         backward: bool,
+    },
+    /// A kernel of a state-space scan.
+    Scan {
+        /// Arithmetic on the matrix engine.
+        flops: Flops,
+        /// Bytes read and written.
+        bytes: Bytes,
+        /// Format of what it multiplies.
+        dtype: Dtype,
     },
     /// A pass whose time is its memory traffic.
     Memory {
@@ -127,6 +136,11 @@ impl Kernel {
                 };
                 attention::cost(&pass, device, pace)
             }
+            Self::Scan {
+                flops,
+                bytes,
+                dtype,
+            } => scan::cost((flops, bytes, dtype), device, pace),
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
         }
     }

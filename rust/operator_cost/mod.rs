@@ -8,6 +8,7 @@ mod memory;
 mod moe;
 mod pace;
 mod prefill;
+mod scan;
 mod timed;
 
 pub use decode::TimedDecode;

@@ -26,6 +26,7 @@ impl Lowering<'_> {
         match &operator.kind {
             OperatorKind::Matmul { .. } => self.forward_matmul(operator),
             OperatorKind::Attention(core) => self.attention(operator, core, true),
+            OperatorKind::Scan(scan) => self.scan(operator, scan, true),
             OperatorKind::Elementwise {
                 width,
                 forward_passes,
@@ -65,6 +66,7 @@ impl Lowering<'_> {
         match &operator.kind {
             OperatorKind::Matmul { .. } => self.accumulate(operator),
             OperatorKind::Attention(core) => self.attention(operator, core, false),
+            OperatorKind::Scan(scan) => self.scan(operator, scan, false),
             OperatorKind::Elementwise {
                 width,
                 backward_passes,
@@ -452,7 +454,13 @@ impl Lowering<'_> {
     }
 
     /// A collective of all ranks of a purpose.
-    fn wire(&self, purpose: Purpose, collective: Collective, bytes: f64, under: u32) -> Wire {
+    pub(super) fn wire(
+        &self,
+        purpose: Purpose,
+        collective: Collective,
+        bytes: f64,
+        under: u32,
+    ) -> Wire {
         let span = match purpose {
             Purpose::Tensor => self.mesh.tensor,
             Purpose::Context => self.mesh.context,
@@ -567,7 +575,7 @@ impl Lowering<'_> {
     }
 }
 
-fn memory(bytes: f64, launches: f64) -> Kernel {
+pub(super) fn memory(bytes: f64, launches: f64) -> Kernel {
     Kernel::Memory {
         bytes: Bytes::new(bytes),
         launches,

@@ -7,12 +7,13 @@ use super::split::Split;
 use crate::hardware::Cluster;
 use crate::schedule::Gradient;
 use crate::schedule::Kind as Schedule;
-use crate::workload::{Dim, Extent, Graph, OperatorKind, Region, Training};
+use crate::workload::{Dim, Extent, Graph, OperatorKind, Region, Scan, Training};
 
 /// What legality needs to know of a job: the dims that plans cut, the model's layers, and the fabric.
 #[derive(Debug, Clone)]
 pub struct Shape {
     cuts: Vec<(Region, Dim, u64)>,
+    scans: Vec<Scan>,
     /// Layer positions.
     pub layers: u64,
     /// True where some layer has routed experts.
@@ -26,7 +27,7 @@ pub struct Shape {
 impl Shape {
     /// Collects the dims of a graph that is to run on a cluster.
     pub fn new(graph: &Graph, cluster: &Cluster) -> Self {
-        let mut cuts = Vec::new();
+        let (mut cuts, mut scans) = (Vec::new(), Vec::new());
         let mut add = |region: Region, extent: &Extent| {
             let cut = (region, extent.dim, extent.size);
             if !cuts.contains(&cut) {
@@ -53,12 +54,19 @@ impl Shape {
                     add(operator.region, &Extent::new(Dim::Heads, core.heads));
                     add(operator.region, &Extent::new(Dim::KvHeads, core.kv_heads));
                 }
+                OperatorKind::Scan(scan) => {
+                    add(operator.region, &Extent::new(Dim::Heads, scan.heads));
+                    add(operator.region, &Extent::new(Dim::Groups, scan.groups));
+                    scans.push(*scan);
+                }
                 _ => {}
             }
         }
+        scans.dedup();
         let experts = cuts.iter().any(|(_, dim, _)| *dim == Dim::Expert);
         Self {
             cuts,
+            scans,
             layers: graph.layers() as u64,
             experts,
             host: cluster.system.host.is_some(),
@@ -335,5 +343,27 @@ fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
             });
         }
     }
-    Ok(())
+    shape.scans.iter().try_for_each(|scan| scanned(plan, scan))
+}
+
+/// Whether context ranks can exchange positions for the heads of a scan, each with its group (Megatron-Core,
+/// `MambaContextParallel`).
+fn scanned(plan: &Plan, scan: &Scan) -> Result<(), Rule> {
+    let (context, tensor) = (u64::from(plan.context), u64::from(plan.tensor));
+    let (heads, groups) = (scan.heads / tensor, (scan.groups / tensor).max(1));
+    let whole = groups.is_multiple_of(context) || context.is_multiple_of(groups);
+    if heads.is_multiple_of(context) && whole {
+        return Ok(());
+    }
+    let (dim, size) = if whole {
+        (Dim::Heads, heads)
+    } else {
+        (Dim::Groups, groups)
+    };
+    Err(Rule::Cut {
+        field: "context",
+        degree: plan.context,
+        dim,
+        size,
+    })
 }

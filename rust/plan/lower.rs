@@ -103,6 +103,7 @@ impl<'a> Lowering<'a> {
             restored,
             weights,
             activations,
+            mixes_alone: self.block.mixes_alone(),
         }
     }
 

@@ -13,6 +13,7 @@ mod program;
 mod recomputation;
 mod residence;
 mod rule;
+mod scan;
 mod sharding;
 mod shared;
 mod split;

@@ -167,4 +167,6 @@ pub struct BlockProgram {
     pub weights: Weights,
     /// Activations held.
     pub activations: Activations,
+    /// True for a layer that mixes positions and does nothing else.
+    pub mixes_alone: bool,
 }

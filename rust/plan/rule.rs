@@ -342,6 +342,7 @@ fn dim_name(dim: Dim) -> &'static str {
     match dim {
         Dim::Heads => "heads",
         Dim::KvHeads => "kv_heads",
+        Dim::Groups => "groups",
         Dim::Ffn => "ffn",
         Dim::ExpertFfn => "expert_ffn",
         Dim::Expert => "experts",

@@ -61,7 +61,7 @@ impl Sharding {
     /// Into how many parts a dim is cut inside a region, between its projections.
     pub fn degree(&self, region: Region, dim: Dim) -> u32 {
         match (region, dim) {
-            (Region::Attention, Dim::Heads | Dim::KvHeads)
+            (Region::Attention, Dim::Heads | Dim::KvHeads | Dim::Groups)
             | (Region::Mlp, Dim::Ffn)
             | (Region::Vocabulary, Dim::Vocab) => self.tensor,
             (Region::Residual | Region::Attention | Region::Mlp, Dim::Hidden) => self.rows,
@@ -170,7 +170,7 @@ impl Sharding {
             OperatorKind::Elementwise { width, .. } => self
                 .cut(operator, width, side)
                 .map_or(uncut, |dim| (Layout::Sharded(dim), Layout::Sharded(dim))),
-            OperatorKind::Attention(_) if ranks > 1 => {
+            OperatorKind::Attention(_) | OperatorKind::Scan(_) if ranks > 1 => {
                 (Layout::Sharded(Dim::Heads), Layout::Sharded(Dim::Heads))
             }
             OperatorKind::Lookup { .. } if ranks > 1 => (Layout::Replicated, Layout::Partial),
@@ -208,9 +208,9 @@ pub fn transition(from: Layout, to: Layout) -> Option<Collective> {
     }
 }
 
-/// Query and key heads are cut together.
+/// Heads are cut together with the heads and groups that they share.
 fn same_cut(a: Dim, b: Dim) -> bool {
-    let heads = |d| matches!(d, Dim::Heads | Dim::KvHeads);
+    let heads = |d| matches!(d, Dim::Heads | Dim::KvHeads | Dim::Groups);
     a == b || (heads(a) && heads(b))
 }
 

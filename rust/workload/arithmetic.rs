@@ -9,7 +9,7 @@ use crate::units::Flops;
 pub struct Arithmetic {
     /// Weight products of the layers.
     pub layers: Flops,
-    /// Scores and context of the layers.
+    /// Scores and context of the layers, and their scans.
     pub attention: Flops,
     /// The part of both that selective recomputation repeats.
     pub selective: Flops,
@@ -62,7 +62,7 @@ impl Graph {
     }
 }
 
-/// Arithmetic of one operator, and whether it is the attention core.
+/// Arithmetic of one operator, and whether it mixes positions.
 fn forward(operator: &Operator, sequence: u64) -> (Flops, bool) {
     let positions = operator.positions.unwrap_or(sequence) as f64;
     match &operator.kind {
@@ -85,6 +85,13 @@ fn forward(operator: &Operator, sequence: u64) -> (Flops, bool) {
             let width = (core.query_dim + core.value_dim) as f64;
             (
                 Flops::new(2.0 * positions * seen * core.heads as f64 * width),
+                true,
+            )
+        }
+        OperatorKind::Scan(scan) => {
+            let seen = (scan.chunk as f64).min(positions);
+            (
+                Flops::new(2.0 * positions * scan.multiplications(seen)),
                 true,
             )
         }

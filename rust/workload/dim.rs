@@ -14,6 +14,8 @@ pub enum Dim {
     Heads,
     /// Key and value heads.
     KvHeads,
+    /// Groups of state-space heads that share the vectors into and out of the state.
+    Groups,
     /// Width of one head.
     HeadDim,
     /// Inner width of a dense feed-forward layer.

@@ -1,6 +1,9 @@
 //! How many FLOPs one token of training counts for, in each convention that papers use.
 
-use super::transformer::{Activation, AttentionKind, Family, Transformer};
+use super::operator::Scan;
+use super::transformer::{
+    Activation, AttentionKind, Family, Feed, LayerKind, Stack, StateSpace, Transformer,
+};
 use crate::units::Flops;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +18,10 @@ pub enum FlopConvention {
     /// As that, of a model without windows and gates: what Megatron-Bridge prints of gated experts whose
     /// activation is not `SiLU` (gpt-oss).
     ModelUngated,
+    /// As `model_causal`, of hybrids as Megatron-Bridge prints them (`hybrid_flops` of its `flop_utils.py`):
+    /// state-space mixers are twice as wide as the stream, whatever their width is, and their scan takes
+    /// `7 d N` a token, d that width, N state; routers and what joins predictions are left out.
+    ModelHybrid,
     /// Layers run forward twice (Narayanan et al. 2021, section 3.1, full recomputation).
     Hardware,
     /// `6 N + 12 L H Q T` (Chowdhery et al. 2022, appendix B).
@@ -27,7 +34,19 @@ struct Forward {
     head: f64,
 }
 
+/// What is counted.
+#[derive(Clone, Copy, PartialEq)]
+enum Counted {
+    /// All products, with scores of all positions.
+    All,
+    /// Scores of visible positions alone.
+    Visible,
+    /// The same, of hybrids as Megatron-Bridge prints them.
+    Printed,
+}
+
 /// Multiply-adds per token of one layer's weights, apart by whose tokens meet them.
+#[derive(Default)]
 struct LayerProducts {
     own: f64,
     memory: f64,
@@ -74,19 +93,23 @@ impl Transformer {
                 gpt_hardware_flops(1.0, length, layers, hidden, vocab) / length
             }
             FlopConvention::Model => {
-                let forward = self.forward_flops(sequence, false);
+                let forward = self.forward_flops(sequence, Counted::All);
                 Flops::new(3.0 * (forward.layers + forward.head))
             }
             FlopConvention::ModelCausal => {
-                let forward = self.forward_flops(sequence, true);
+                let forward = self.forward_flops(sequence, Counted::Visible);
                 Flops::new(3.0 * (forward.layers + forward.head))
             }
             FlopConvention::ModelUngated => {
-                let forward = self.ungated().forward_flops(sequence, true);
+                let forward = self.ungated().forward_flops(sequence, Counted::Visible);
+                Flops::new(3.0 * (forward.layers + forward.head))
+            }
+            FlopConvention::ModelHybrid => {
+                let forward = self.forward_flops(sequence, Counted::Printed);
                 Flops::new(3.0 * (forward.layers + forward.head))
             }
             FlopConvention::Hardware => {
-                let forward = self.forward_flops(sequence, false);
+                let forward = self.forward_flops(sequence, Counted::All);
                 Flops::new(4.0 * forward.layers + 3.0 * forward.head)
             }
             FlopConvention::Palm => Flops::new(self.palm_flops(length)),
@@ -104,23 +127,27 @@ impl Transformer {
     }
 
     /// True for the shape that the printed forms assume: multi-head attention of the stream's
-    /// width in every layer, `4 h` inner width, no gate, no experts.
+    /// width in every layer, `4 h` inner width, no gate, no experts, no state space.
     pub fn is_plain_gpt(&self) -> bool {
         self.family == Family::Decoder
             && self.latent.is_none()
             && self.experts.is_none()
             && self.sliding_window.is_none()
+            && self.state_space.is_none()
+            && self.layer_pattern.is_empty()
             && self.key_value_heads() == self.heads
             && self.heads * self.head_width() == self.hidden
             && self.ffn == 4 * self.hidden
             && self.activation.projections() == 1
     }
 
-    /// `6 N + 12 L H Q T`: N parameters that a token meets, L layers, H heads of width Q, T tokens
-    /// (Chowdhery et al. 2022, appendix B).
+    /// `6 N + 12 L H Q T`: N parameters that a token meets, L layers with attention, H heads of width Q, T
+    /// tokens (Chowdhery et al. 2022, appendix B).
     fn palm_flops(&self, sequence: f64) -> f64 {
         let [width, value] = self.attention_widths();
-        let attention = as_f64(self.all_layers()) * as_f64(self.heads) * (width + value) / 2.0;
+        let kinds = self.layer_kinds();
+        let layers = kinds.iter().filter(|k| k.attention().is_some()).count();
+        let attention = layers as f64 * as_f64(self.heads) * (width + value) / 2.0;
         6.0 * as_f64(self.parameters().active_per_token) + 12.0 * attention * sequence
     }
 
@@ -133,30 +160,33 @@ impl Transformer {
     }
 
     /// Two FLOPs per multiply-add of every matrix product.
-    fn forward_flops(&self, sequence: u64, causal: bool) -> Forward {
+    fn forward_flops(&self, sequence: u64, counted: Counted) -> Forward {
         let own = sequence as f64;
         let memory = as_f64(self.memory_sequence(sequence));
-        let cross = self.family == Family::EncoderDecoder;
         let [query, value] = self.attention_widths();
         let per_position = as_f64(self.heads) * (query + value);
         let mut products = 0.0;
-        for index in 0..self.layers {
-            let masked = causal && self.family != Family::Encoder;
-            let mut positions = self.seen(self.attention_kind(index), own, masked);
-            positions += if cross { memory } else { 0.0 };
-            let layer = self.layer_products(self.is_sparse(index), cross);
-            products += layer.own + layer.memory * memory / own + per_position * positions;
-        }
-        if cross {
-            let layer = self.layer_products(false, false);
-            let encoder = layer.own + per_position * memory;
-            products += as_f64(self.encoder_layers) * encoder * memory / own;
+        for kind in self.layer_kinds() {
+            let length = if kind.stack == Stack::Encoder {
+                memory
+            } else {
+                own
+            };
+            let layer = self.layer_flops(kind, length, counted);
+            let cross = kind.stack == Stack::CrossDecoder;
+            let crossed = if cross {
+                layer.memory * memory / own + per_position * memory
+            } else {
+                0.0
+            };
+            products += layer.own * (length / own) + crossed;
         }
         let [hidden, modules] = [self.hidden, self.prediction_layers].map(as_f64);
-        if let Some(last) = self.layers.checked_sub(1) {
-            let positions = self.seen(self.attention_kind(last), own, causal);
-            let layer = self.layer_products(self.is_sparse(last), false).own;
-            products += modules * (layer + per_position * positions + 2.0 * hidden * hidden);
+        for kind in self.prediction_kinds() {
+            products += modules * self.layer_flops(kind, own, counted).own;
+        }
+        if counted != Counted::Printed {
+            products += modules * 2.0 * hidden * hidden;
         }
         Forward {
             layers: 2.0 * products,
@@ -164,12 +194,52 @@ impl Transformer {
         }
     }
 
+    /// Multiply-adds per token of one layer over `length` positions, those of cross-attention's scores
+    /// apart.
+    fn layer_flops(&self, kind: LayerKind, length: f64, counted: Counted) -> LayerProducts {
+        let mut layer = self.layer_products(kind, counted);
+        let decodes = kind.stack != Stack::Encoder && self.family != Family::Encoder;
+        let masked = counted != Counted::All && decodes;
+        if let Some(attention) = kind.attention() {
+            let [query, value] = self.attention_widths();
+            layer.own +=
+                as_f64(self.heads) * (query + value) * self.seen(attention, length, masked);
+        }
+        if let (Some(widths), true) = (&self.state_space, kind.has_state_space()) {
+            layer.own += match counted {
+                Counted::Printed => self.printed_mixer(widths),
+                _ => self.mixer_products(widths, length, masked),
+            };
+        }
+        layer
+    }
+
+    /// Multiply-adds per token of a state-space mixer: projections and scan.
+    fn mixer_products(&self, widths: &StateSpace, length: f64, masked: bool) -> f64 {
+        let [hidden, heads] = [self.hidden, widths.heads].map(as_f64);
+        let inner = heads * as_f64(widths.head_dim);
+        let state = as_f64(widths.groups) * as_f64(widths.state);
+        let chunk = as_f64(widths.chunk).min(length);
+        let seen = if masked { chunk / 2.0 } else { chunk };
+        let scan: Scan = widths.scan();
+        hidden * (3.0 * inner + 2.0 * state + heads) + scan.multiplications(seen)
+    }
+
+    /// The same as Megatron-Bridge prints it.
+    fn printed_mixer(&self, widths: &StateSpace) -> f64 {
+        let [hidden, heads] = [self.hidden, widths.heads].map(as_f64);
+        let inner = 2.0 * hidden;
+        let state = as_f64(widths.groups) * as_f64(widths.state);
+        let scan = 3.5 * inner * as_f64(widths.state);
+        hidden * (3.0 * inner + 2.0 * state + heads) + scan
+    }
+
     /// Key positions that a query is counted to meet: `w`, or with the mask `w - w^2/(2 s)`, which
     /// halves full attention (w = s).
     fn seen(&self, kind: AttentionKind, sequence: f64, masked: bool) -> f64 {
         let window = match kind {
             AttentionKind::Sliding => self.sliding_window.map_or(sequence, as_f64).min(sequence),
-            AttentionKind::Full => sequence,
+            AttentionKind::Full | AttentionKind::StateSpace => sequence,
         };
         if masked {
             window - window * window / (2.0 * sequence)
@@ -178,24 +248,34 @@ impl Transformer {
         }
     }
 
-    fn layer_products(&self, sparse: bool, cross: bool) -> LayerProducts {
+    /// Products of attention and feed-forward with weights.
+    fn layer_products(&self, kind: LayerKind, counted: Counted) -> LayerProducts {
         let hidden = as_f64(self.hidden);
-        let [attention, key_value] = self.attention_products();
-        let memory = if cross { key_value } else { 0.0 };
-        let query_and_output = if cross { attention - key_value } else { 0.0 };
-        let per_inner = hidden * as_f64(self.activation.projections() + 1);
-        let feed_forward = match &self.experts {
-            Some(m) if sparse => {
-                let inner = as_f64(m.top_k * m.expert_ffn + m.shared_ffn);
-                let gate = if m.shared_gate { hidden } else { 0.0 };
-                per_inner * inner + hidden * as_f64(m.experts) + gate
+        let mut products = LayerProducts::default();
+        if kind.attention().is_some() {
+            let [attention, key_value] = self.attention_products();
+            products.own += attention;
+            if kind.stack == Stack::CrossDecoder {
+                products.own += attention - key_value;
+                products.memory += key_value;
             }
-            _ => per_inner * as_f64(self.ffn),
-        };
-        LayerProducts {
-            own: attention + query_and_output + feed_forward,
-            memory,
         }
+        let inner = as_f64(self.activation.projections() + 1);
+        products.own += match (kind.feed, &self.experts) {
+            (Some(Feed::Sparse), Some(m)) => {
+                let outer = as_f64(self.expert_width().1);
+                let routed = outer * as_f64(m.top_k * m.expert_ffn);
+                let latent = m.latent_width.map_or(0.0, as_f64);
+                let router = match counted {
+                    Counted::Printed => 0.0,
+                    _ => hidden * (as_f64(m.experts) + f64::from(u8::from(m.shared_gate))),
+                };
+                inner * (routed + hidden * as_f64(m.shared_ffn)) + 2.0 * hidden * latent + router
+            }
+            (Some(_), _) => inner * hidden * as_f64(self.ffn),
+            (None, _) => 0.0,
+        };
+        products
     }
 
     /// Weights of one attention's products: all of them, and those of keys and values.

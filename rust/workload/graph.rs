@@ -31,6 +31,15 @@ impl Block {
     pub fn has_experts(&self) -> bool {
         self.operators.iter().any(|o| o.region == Region::Experts)
     }
+
+    /// True for a layer that mixes positions and has no feed-forward half.
+    pub fn mixes_alone(&self) -> bool {
+        let within = |o: &Operator| matches!(o.region, Region::Residual | Region::Attention);
+        let mixes = |o: &Operator| o.region == Region::Attention;
+        self.role == BlockRole::Layer
+            && self.operators.iter().all(within)
+            && self.operators.iter().any(mixes)
+    }
 }
 
 /// A model: distinct blocks and the order in which they repeat.

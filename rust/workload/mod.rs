@@ -15,7 +15,7 @@ pub use flops::{FlopConvention, gpt_hardware_flops, gpt_model_flops};
 pub use graph::{Block, BlockRole, Graph};
 pub use operator::{
     Attention, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed, Saved, SavedAs,
-    Weight,
+    Scan, Weight,
 };
 pub use software::Software;
 pub use training::{Optimizer, Precision, Training};

@@ -25,6 +25,8 @@ pub enum OperatorClass {
     Loss,
     /// Routing, permutation and un-permutation of tokens.
     Routing,
+    /// Convolution, scan and gated norm of state-space mixers.
+    StateSpace,
 }
 
 impl OperatorClass {
@@ -40,7 +42,7 @@ impl OperatorClass {
 pub enum Region {
     /// The residual stream with its norms, dropouts and additions.
     Residual,
-    /// Inside the attention block.
+    /// Inside attention or a state-space mixer.
     Attention,
     /// Inside a dense feed-forward block.
     Mlp,
@@ -190,6 +192,33 @@ pub struct Attention {
     pub dropout: bool,
 }
 
+/// A scan `h_t = a_t h_(t-1) + B_t x_t`, `y_t = C_t h_t`, in chunks of matrix products (Dao and Gu 2024, arXiv
+/// 2405.21060, section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scan {
+    /// Heads.
+    pub heads: u64,
+    /// Width of one head.
+    pub head_dim: u64,
+    /// Width of the state.
+    pub state: u64,
+    /// Groups of heads that share B and C.
+    pub groups: u64,
+    /// Positions of a chunk.
+    pub chunk: u64,
+}
+
+impl Scan {
+    /// Multiply-adds per position where `seen` positions of its chunk lie behind it, itself among them:
+    /// scores `C B^T` of each group, their product with `x`, and state in and out of each head:
+    /// `G Q N + H Q P + 2 H P N`, G groups, H heads, Q seen positions, P head width, N state.
+    pub fn multiplications(&self, seen: f64) -> f64 {
+        let [heads, width, state, groups] =
+            [self.heads, self.head_dim, self.state, self.groups].map(|count| count as f64);
+        groups * seen * state + heads * seen * width + 2.0 * heads * width * state
+    }
+}
+
 /// What an operator computes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OperatorKind {
@@ -208,6 +237,8 @@ pub enum OperatorKind {
     },
     /// The attention core.
     Attention(Attention),
+    /// The scan of a state-space mixer.
+    Scan(Scan),
     /// A memory-bound pass over tokens x `width`.
     Elementwise {
         /// Columns per token.
@@ -307,6 +338,7 @@ impl Operator {
             OperatorKind::Attention(a) => {
                 vec![Extent::wide(Dim::Heads, a.heads, a.value_dim as f64)]
             }
+            OperatorKind::Scan(s) => vec![Extent::wide(Dim::Heads, s.heads, s.head_dim as f64)],
             OperatorKind::Elementwise { width, .. } => width.clone(),
             OperatorKind::Lookup { width, .. } | OperatorKind::Route { width, .. } => vec![*width],
             OperatorKind::Loss { .. } => Vec::new(),

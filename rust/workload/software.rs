@@ -162,6 +162,8 @@ pub struct Software {
     /// Attention and router are replayed from captured graphs: in a layer with routed experts the host
     /// issues what lies between dispatch and combine alone.
     pub replays_attention: bool,
+    /// Layers that are a state-space mixer or attention and nothing else are replayed from captured graphs.
+    pub replays_mixers: bool,
     /// All-to-alls of one micro-batch run under the opposite pass of another (Megatron-Core,
     /// `overlap_moe_expert_parallel_comm`). Every pass is taken as paired, those that fill and drain a
     /// pipeline, too.
@@ -231,6 +233,7 @@ impl Default for Software {
             routing_host_time: [Seconds::ZERO; 2],
             routing_waits: false,
             replays_attention: false,
+            replays_mixers: false,
             pairs_passes: false,
             routing_kernels: [0.0, 0.0],
             sends_weights: false,

@@ -274,6 +274,13 @@ def test_other_frameworks_compute_the_same_again_in_all_layers(
         write(fmt, estimate(recompute="full", **fields), table("llama3-8b"), training())
 
 
+@pytest.mark.parametrize("fmt", ["megatron", "torchtitan", "deepspeed"])
+@pytest.mark.parametrize("model", ["nemotron-3-nano-30b-a3b", "granite-4.0-h-small"])
+def test_hybrids_are_refused(fmt: str, model: str) -> None:
+    with pytest.raises(InvalidError, match="(?i)state_space|layer_pattern"):
+        write(fmt, estimate(data=8, zero=1), table(model), training())
+
+
 def test_an_unknown_format_names_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="unknown name 'megatorn'; nearest: megatron"):
         write("megatorn", estimate(), table("llama3-70b"), training())

@@ -1,7 +1,7 @@
 //! Are FLOPs counted as each convention prints them?
 
 use crate::measure::close;
-use crate::model::{gpt, recent};
+use crate::model::{gpt, nemotron_3_nano, recent};
 use scalewright::workload::{FlopConvention, gpt_hardware_flops, gpt_model_flops};
 use serde_json::json;
 
@@ -39,4 +39,30 @@ fn the_gpt_family_counts_flops_as_printed() {
     close(per_token(FlopConvention::ModelCausal), causal);
     let total = model.parameters().total as f64;
     close(per_token(FlopConvention::Palm), 6.0 * total + attention);
+}
+
+#[test]
+fn hybrids_count_flops_as_printed() {
+    let model = nemotron_3_nano();
+    let (h, s) = (2688.0, 8192.0);
+    // Megatron-Bridge, hybrid_flops: mixers of twice the stream's width, no router
+    let attention = 4.0 * 32.0 * 128.0 * (h + h * 2.0 / 32.0 + s / 2.0);
+    let inner = 2.0 * h;
+    let mixer = 2.0 * h * (2.0 * inner + 2.0 * 8.0 * 128.0 + 64.0) + 2.0 * inner * h;
+    let scan = 7.0 * inner * 128.0;
+    let experts = 4.0 * h * (6.0 * 1856.0 + 3712.0);
+    let head = 2.0 * h * 131_072.0;
+    let forward = 6.0 * attention + 23.0 * (mixer + scan + experts) + head;
+    let printed = model.flops_per_token(8192, FlopConvention::ModelHybrid);
+    close(printed.value(), 3.0 * forward);
+    // TFLOP/s over tokens/s of five machines, the first to four digits
+    assert!((printed.value() / (845e12 / 37_888.0) - 1.0).abs() < 2e-3);
+    // what is run: its own width, the router, a scan in chunks of 128
+    let inner = 64.0 * 64.0;
+    let mixer = 2.0 * h * (3.0 * inner + 2.0 * 8.0 * 128.0 + 64.0);
+    let scan = 2.0 * (8.0 * 64.0 * 128.0 + 64.0 * 64.0 * 64.0 + 2.0 * inner * 128.0);
+    let router = 2.0 * h * 128.0;
+    let forward = 6.0 * attention + 23.0 * (mixer + scan + experts + router) + head;
+    let run = model.flops_per_token(8192, FlopConvention::ModelCausal);
+    close(run.value(), 3.0 * forward);
 }

@@ -84,3 +84,17 @@ pub(crate) fn t5(heads: u64, ffn: u64) -> Transformer {
         .to_string(),
     )
 }
+
+/// Nemotron 3 Nano, as NVIDIA describes it: 23 mixers, 23 mixtures, 6 layers of attention.
+pub(crate) fn nemotron_3_nano() -> Transformer {
+    model(
+        &json!({"name": "nano", "family": "decoder", "layers": 52,
+        "layer_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+        "hidden": 2688, "heads": 32, "kv_heads": 2, "head_dim": 128, "ffn": 1856, "vocab": 131_072,
+        "position": "none", "activation": "relu2", "norm": "rmsnorm",
+        "state_space": {"heads": 64, "head_dim": 64, "state": 128, "groups": 8},
+        "experts": {"experts": 128, "top_k": 6, "expert_ffn": 1856, "shared_ffn": 3712,
+            "router_bias": true}})
+        .to_string(),
+    )
+}

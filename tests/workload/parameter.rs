@@ -1,6 +1,6 @@
 //! Do models have the totals of their checkpoints and papers?
 
-use crate::model::{biased, deepseek, gpt, llama, recent, t5};
+use crate::model::{biased, deepseek, gpt, llama, nemotron_3_nano, recent, t5};
 use serde_json::json;
 
 #[test]
@@ -158,4 +158,27 @@ fn padding_adds_whole_rows() {
     let padded = llama([2, 64, 4, 2, 96, 100], r#","padded_vocab":128"#);
     let counted = padded.parameters();
     assert_eq!(counted.padded_total - counted.total, 2 * 28 * 64);
+}
+
+#[test]
+fn hybrids_count_each_part_where_it_lies() {
+    let counted = nemotron_3_nano().parameters();
+    let [hidden, inner] = [2688_u64, 64 * 64];
+    // gate, input, B, C and step; convolution of four taps and a bias; decay, skip, step bias; gated norm
+    let mixed = inner + 2 * 8 * 128;
+    let mixer = hidden * (inner + mixed + 64) + mixed * 5 + 3 * 64 + inner + inner * hidden;
+    let attention = hidden * (32 + 2 * 2) * 128 + 32 * 128 * hidden;
+    let expert = 2 * hidden * 1856;
+    let beside = 2 * hidden * 3712 + 128 * hidden + 128;
+    let layers = 23 * (mixer + 128 * expert + beside) + 6 * attention + 52 * hidden;
+    assert_eq!(counted.layers, layers);
+    assert_eq!(counted.total, layers + 2 * 131_072 * hidden + hidden);
+    let idle = 23 * 122 * expert;
+    assert_eq!(counted.active_per_token, counted.total - idle);
+    // NVIDIA 2025: 31.6B in all, 3.6B active, 3.2B without the embedding
+    assert_eq!(counted.total / 100_000_000, 315);
+    let rounded = |count: u64| (count + 50_000_000) / 100_000_000;
+    assert_eq!(rounded(counted.total), 316);
+    assert_eq!(rounded(counted.active_per_token), 36);
+    assert_eq!(rounded(counted.active_per_token - 131_072 * hidden), 32);
 }

@@ -157,3 +157,63 @@ fn absurd_totals_are_refused() {
     let error = refusal(&json!({"layers": 60_000, "hidden": 16_000_000, "ffn": 16_000_000}));
     assert!(error.starts_with("model.parameters"), "{error}");
 }
+
+#[test]
+fn letters_of_layers_and_mixers_name_their_field() {
+    let scan = |field: &str, value: Value| {
+        let mut widths = json!({"heads": 4, "head_dim": 8, "state": 16, "groups": 2});
+        widths.as_object_mut().unwrap().insert(field.into(), value);
+        json!({"layer_pattern": "M-", "state_space": widths})
+    };
+    let experts = json!({"experts": 8, "top_k": 2, "expert_ffn": 48});
+    refused(&[
+        (
+            json!({"layer_pattern": "*A"}),
+            "model.layer_pattern: got A; allowed: 'M' state space",
+        ),
+        (
+            json!({"layer_pattern": "*-*"}),
+            "model.layer_pattern: got 3 letters; allowed: one letter a layer, 2",
+        ),
+        (
+            json!({"layer_pattern": "M-"}),
+            "model.state_space: got nothing; allowed: widths where layers are state-space mixers",
+        ),
+        (
+            json!({"layer_pattern": "*E"}),
+            "model.experts: got nothing; allowed: widths where letters of layers have 'E'",
+        ),
+        (
+            json!({"layer_pattern": "*-", "experts": experts}),
+            "model.experts: got widths",
+        ),
+        (
+            json!({"layer_pattern": "*-", "parallel_block": true}),
+            "model.layer_pattern: got *-",
+        ),
+        (
+            json!({"attention_pattern": ["state_space"]}),
+            "model.state_space: got nothing",
+        ),
+        (
+            json!({"state_space": {"heads": 4, "head_dim": 8, "state": 16}}),
+            "model.state_space: got widths",
+        ),
+        (
+            scan("groups", json!(3)),
+            "model.state_space.groups: got 3; allowed: a divisor of state_space.heads = 4",
+        ),
+        (scan("groups", json!(0)), "model.state_space.groups: got 0"),
+        (scan("chunk", json!(0)), "model.state_space.chunk: got 0"),
+        (scan("state", json!(0)), "model.state_space.state: got 0"),
+        (scan("taps", json!(4)), "state_space.taps"),
+        (
+            json!({"prediction_layers": 1, "prediction_pattern": "Q"}),
+            "model.prediction_pattern: got Q",
+        ),
+        (
+            json!({"experts": {"experts": 8, "top_k": 2, "expert_ffn": 48, "latent_width": 0}}),
+            "model.experts.latent_width: got 0",
+        ),
+    ]);
+}

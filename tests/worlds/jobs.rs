@@ -55,6 +55,32 @@ pub fn latent(layers: u64, hidden: u64) -> String {
     )
 }
 
+/// Layers of one part each: scans, attention, feed-forward, and eight experts of a narrower stream.
+pub fn hybrid(layers: u64, hidden: u64) -> String {
+    let letters: String = "MEM*-E".chars().cycle().take(layers as usize).collect();
+    format!(
+        r#"{{"name": "hybrid", "family": "decoder", "position": "none", "layers": {layers},
+        "layer_pattern": "{letters}", "hidden": {hidden}, "heads": 16, "kv_heads": 8, "ffn": {},
+        "vocab": 32000, "activation": "relu2", "norm": "rmsnorm",
+        "state_space": {{"heads": 32, "head_dim": 64, "state": 64, "groups": 8}},
+        "experts": {{"experts": 8, "top_k": 2, "expert_ffn": {hidden}, "shared_ffn": {hidden},
+        "latent_width": {}}}}}"#,
+        2 * hidden,
+        hidden / 4
+    )
+}
+
+/// Scans in every second layer, each with a feed-forward half.
+pub fn scanning(layers: u64, hidden: u64) -> String {
+    format!(
+        r#"{HEAD}, "layers": {layers}, "hidden": {hidden}, "heads": 16, "kv_heads": 8,
+        "ffn": {}, "vocab": 32000, "activation": "swiglu", "norm": "rmsnorm",
+        "attention_pattern": ["state_space", "full"],
+        "state_space": {{"heads": 16, "head_dim": 64, "state": 128, "groups": 8, "chunk": 256}}}}"#,
+        2 * hidden
+    )
+}
+
 /// A model from its JSON text.
 pub fn model(text: &str) -> Transformer {
     Transformer::from_json(text).unwrap()
@@ -91,11 +117,13 @@ pub fn alike(job: &Job) -> bool {
 pub fn models() -> impl Strategy<Value = String> {
     let layers = prop::sample::select(vec![2_u64, 4, 7, 8, 12]);
     let hidden = prop::sample::select(vec![256_u64, 1024, 4096]);
-    (layers, hidden, 0..5_u32).prop_map(|(layers, hidden, kind)| match kind {
+    (layers, hidden, 0..7_u32).prop_map(|(layers, hidden, kind)| match kind {
         0 => gpt(layers, hidden),
         1 => llama(layers, hidden, 16),
         2 => llama(layers, hidden, 2),
         3 => mixture(layers, hidden),
+        4 => hybrid(layers, hidden),
+        5 => scanning(layers, hidden),
         _ => latent(layers, hidden),
     })
 }

@@ -89,6 +89,10 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
             f"up to {middle}, since ends may hold fewer layers than other stages but not more",
         ),
         (model["family"] != "decoder", "model.family", model["family"], "decoder"),
+        *(
+            (bool(model.get(field)), f"model.{field}", "a hybrid", "none: it has no such layers")
+            for field in ("layer_pattern", "state_space")
+        ),
         (bool(training.get("forward_only")), "training.forward_only", True, "false"),
         (precision not in _PARAMETERS, "training.precision", precision, ", ".join(_PARAMETERS)),
         (gradient != "fp32", "training.gradient", gradient, "fp32"),

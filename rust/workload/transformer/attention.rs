@@ -89,9 +89,9 @@ impl BlockBuilder<'_> {
             query_dim: width,
             value_dim: width,
             causal: kind.stack != Stack::Encoder && self.model.family != Family::Encoder,
-            window: match kind.attention {
-                AttentionKind::Sliding => self.model.sliding_window,
-                AttentionKind::Full => None,
+            window: match kind.attention() {
+                Some(AttentionKind::Sliding) => self.model.sliding_window,
+                _ => None,
             },
             flash: self.training.flash_attention,
             memory_sequence: None,

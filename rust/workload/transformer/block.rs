@@ -208,6 +208,11 @@ impl<'a> BlockBuilder<'a> {
             let products: Vec<Projection> = projection.parts.iter().map(alone).collect();
             return products.iter().fold(0, |_, product| self.matmul(product));
         }
+        self.fused(projection)
+    }
+
+    /// The same where all programs fuse the parts.
+    pub(super) fn fused(&mut self, projection: &Projection) -> usize {
         let columns = merged(projection.parts.iter().map(|p| p.0));
         let index = self.product(projection, projection.contract, columns, projection.input);
         if self.trained {

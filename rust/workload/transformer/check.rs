@@ -2,8 +2,9 @@
 
 use super::config::{
     AttentionKind, ExpertLoad, Family, LatentAttention, Lora, MixtureOfExperts, Position,
-    Transformer,
+    StateSpace, Transformer,
 };
+use super::shape::{Feed, LETTERS};
 use crate::error::{Error, Result};
 
 /// Projections that adapters may target.
@@ -13,6 +14,8 @@ const MOST_PARAMETERS: u64 = 1 << 53;
 const MOST_WIDTH: u64 = 1 << 24;
 const MOST_LAYERS: u64 = 1 << 16;
 const MOST_PREDICTIONS: u64 = 16;
+/// Positions of a scan's chunk, or of a convolution.
+const MOST_CHUNK: u64 = 1 << 16;
 
 /// `value` of `model.FIELD` lies in `least..=most`.
 fn within(field: &str, value: u64, least: u64, most: u64) -> Result<()> {
@@ -40,6 +43,8 @@ impl Transformer {
         self.check_stacks()?;
         self.check_positions()?;
         self.check_pattern()?;
+        self.check_letters()?;
+        self.check_mixers()?;
         if let Some(mixture) = &self.experts {
             mixture.check(self.layers)?;
         }
@@ -65,8 +70,12 @@ impl Transformer {
     fn check_sizes(&self) -> Result<()> {
         within("layers", self.layers, 1, MOST_LAYERS)?;
         within("hidden", self.hidden, 1, MOST_WIDTH)?;
-        let all_sparse = (0..self.layers).all(|i| self.is_sparse(i)) && self.encoder_layers == 0;
-        within("ffn", self.ffn, u64::from(!all_sparse), MOST_WIDTH)?;
+        let kinds = self.layer_kinds();
+        let dense = kinds
+            .iter()
+            .chain(&self.prediction_kinds())
+            .any(|k| k.feed == Some(Feed::Dense));
+        within("ffn", self.ffn, u64::from(dense), MOST_WIDTH)?;
         within("vocab", self.vocab, 1, MOST_WIDTH)?;
         if let Some(padded) = self.padded_vocab {
             within("padded_vocab", padded, self.vocab, MOST_WIDTH)?;
@@ -170,6 +179,67 @@ impl Transformer {
         require(sliding, "sliding_window", window, allowed)
     }
 
+    /// Whether the letters of layers are known ones, one a layer, and say all that other fields would.
+    fn check_letters(&self) -> Result<()> {
+        for (field, letters) in [
+            ("layer_pattern", &self.layer_pattern),
+            ("prediction_pattern", &self.prediction_pattern),
+        ] {
+            let unknown = letters.chars().find(|letter| !LETTERS.contains(*letter));
+            let allowed = "'M' state space, '*' attention, '-' feed-forward, 'E' experts";
+            require(unknown.is_none(), field, unknown.unwrap_or(' '), allowed)?;
+        }
+        let letters = self.layer_pattern.len() as u64;
+        if letters == 0 {
+            return Ok(());
+        }
+        let allowed = format!("one letter a layer, {}", self.layers);
+        let length = format!("{letters} letters");
+        require(letters == self.layers, "layer_pattern", length, &allowed)?;
+        let alone = self.family == Family::Decoder
+            && self.attention_pattern.is_empty()
+            && !self.parallel_block;
+        let allowed = "empty, or a decoder without attention_pattern and parallel_block";
+        require(alone, "layer_pattern", &self.layer_pattern, allowed)?;
+        let dealt = self.experts.as_ref();
+        let dealt = dealt.is_some_and(|m| m.first_dense_layers > 0 || m.every > 1);
+        let allowed = "0 and 1: model.layer_pattern says which layers are sparse";
+        require(
+            !dealt,
+            "experts.first_dense_layers and every",
+            "others",
+            allowed,
+        )
+    }
+
+    /// Whether state-space mixers and experts are described where layers have them, and only there.
+    fn check_mixers(&self) -> Result<()> {
+        let mut kinds = self.layer_kinds();
+        kinds.extend(self.prediction_kinds());
+        let words = |given: bool| if given { "widths" } else { "nothing" };
+        let given = self.state_space.is_some();
+        let mixes = kinds.iter().any(|kind| kind.has_state_space());
+        let allowed = "widths where layers are state-space mixers, and else absent";
+        require(mixes == given, "state_space", words(given), allowed)?;
+        let letters = !self.layer_pattern.is_empty() || !self.prediction_pattern.is_empty();
+        let given = self.experts.is_some();
+        let routes = kinds.iter().any(|kind| kind.is_sparse());
+        let allowed = "widths where letters of layers have 'E', and else absent";
+        require(
+            !letters || routes == given,
+            "experts",
+            words(given),
+            allowed,
+        )?;
+        let Some(widths) = &self.state_space else {
+            return Ok(());
+        };
+        let causal = self.family == Family::Decoder;
+        let allowed = "absent, or family decoder: scans run one way";
+        require(causal, "state_space", "widths", allowed)?;
+        widths.check()
+    }
+
     fn check_frozen(&self) -> Result<()> {
         within("frozen_layers", self.frozen_layers, 0, self.all_layers())?;
         let Some(lora) = &self.lora else {
@@ -182,11 +252,26 @@ impl Transformer {
     }
 }
 
+impl StateSpace {
+    fn check(&self) -> Result<()> {
+        within("state_space.heads", self.heads, 1, MOST_WIDTH)?;
+        within("state_space.head_dim", self.head_dim, 1, MOST_WIDTH)?;
+        within("state_space.state", self.state, 1, MOST_WIDTH)?;
+        within("state_space.convolution", self.convolution, 1, MOST_CHUNK)?;
+        within("state_space.chunk", self.chunk, 1, MOST_CHUNK)?;
+        let divides = self.heads.checked_rem(self.groups) == Some(0);
+        let allowed = format!("a divisor of state_space.heads = {}", self.heads);
+        require(divides, "state_space.groups", self.groups, &allowed)
+    }
+}
+
 impl MixtureOfExperts {
     fn check(&self, layers: u64) -> Result<()> {
         within("experts.experts", self.experts, 1, 1 << 20)?;
         within("experts.top_k", self.top_k, 1, self.experts)?;
         within("experts.expert_ffn", self.expert_ffn, 1, MOST_WIDTH)?;
+        let latent = self.latent_width.unwrap_or(1);
+        within("experts.latent_width", latent, 1, MOST_WIDTH)?;
         within("experts.shared_ffn", self.shared_ffn, 0, MOST_WIDTH)?;
         let gated = self.shared_ffn > 0 || !self.shared_gate;
         let allowed = "false, or experts.shared_ffn above 0";

@@ -24,6 +24,8 @@ pub enum Activation {
     Gelu,
     /// One input projection.
     Relu,
+    /// The square of a ReLU (So et al. 2021, Primer, arXiv 2109.08668): one input projection.
+    Relu2,
     /// Gated: two input projections.
     Swiglu,
     /// Gated: two input projections.
@@ -56,7 +58,7 @@ pub enum Position {
     None,
 }
 
-/// What one layer's attention sees.
+/// What one layer's attention sees, or what stands in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
@@ -64,6 +66,32 @@ pub enum AttentionKind {
     Full,
     /// The last `sliding_window` positions.
     Sliding,
+    /// No attention: a state-space mixer of `state_space`'s widths.
+    StateSpace,
+}
+
+/// Widths of a Mamba-2 mixer (Dao and Gu 2024, arXiv 2405.21060, section 7).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateSpace {
+    /// Heads.
+    pub heads: u64,
+    /// Width of one head.
+    pub head_dim: u64,
+    /// Width of the state: of the vectors B and C.
+    pub state: u64,
+    /// Groups of heads that share B and C.
+    #[serde(default = "one")]
+    pub groups: u64,
+    /// Taps of the causal convolution.
+    #[serde(default = "four")]
+    pub convolution: u64,
+    /// Positions of a chunk, within which the scan multiplies matrices.
+    #[serde(default = "chunk")]
+    pub chunk: u64,
+    /// Bias of the convolution.
+    #[serde(default = "yes")]
+    pub convolution_bias: bool,
 }
 
 /// Routed experts of a model.
@@ -76,6 +104,10 @@ pub struct MixtureOfExperts {
     pub top_k: u64,
     /// Inner width of one expert.
     pub expert_ffn: u64,
+    /// Width to which tokens are projected before they travel, and back after they return; absent: experts
+    /// read the stream's own width (LatentMoE, arXiv 2601.18089).
+    #[serde(default)]
+    pub latent_width: Option<u64>,
     /// Inner width of the shared experts together; 0: none.
     #[serde(default)]
     pub shared_ffn: u64,
@@ -213,6 +245,13 @@ pub struct Transformer {
     /// Kinds of attention, repeated over the layers; empty: all full.
     #[serde(default)]
     pub attention_pattern: Vec<AttentionKind>,
+    /// Layers that are one part each, a letter a layer: `M` state-space mixer, `*` attention, `-` dense
+    /// feed-forward, `E` routed experts (Megatron-Core's hybrid layer pattern); empty: layers have two halves.
+    #[serde(default)]
+    pub layer_pattern: String,
+    /// State-space mixers.
+    #[serde(default)]
+    pub state_space: Option<StateSpace>,
     /// Window of sliding layers.
     #[serde(default)]
     pub sliding_window: Option<u64>,
@@ -223,6 +262,9 @@ pub struct Transformer {
     /// section 2.2): a projection of stream and next token's embedding, a layer, and the shared head again.
     #[serde(default)]
     pub prediction_layers: u64,
+    /// The layers of such a module, in the letters of `layer_pattern`; empty: one like the last layer.
+    #[serde(default)]
+    pub prediction_pattern: String,
     /// Parameters of further trained vectors or heads that take part in no listed operator
     /// (BERT's pooler and prediction heads), by name.
     #[serde(default)]
@@ -264,6 +306,14 @@ fn yes() -> bool {
 
 fn thirty_two() -> u64 {
     32
+}
+
+fn four() -> u64 {
+    4
+}
+
+fn chunk() -> u64 {
+    128
 }
 
 impl Transformer {

@@ -12,6 +12,8 @@ pub(super) struct FeedForward {
     pub(super) class: OperatorClass,
     /// Where its inner width is sharded.
     pub(super) region: Region,
+    /// Width of what it reads and writes.
+    pub(super) outer: Extent,
     /// Inner width.
     pub(super) inner: Extent,
     /// Set for routed experts.
@@ -21,13 +23,14 @@ pub(super) struct FeedForward {
 impl BlockBuilder<'_> {
     /// The dense feed-forward part of the model's width.
     pub(super) fn dense_feed_forward(&mut self, input: usize) -> usize {
-        let inner = Extent::new(Dim::Ffn, self.model.ffn);
+        let (outer, inner) = (self.hidden(), Extent::new(Dim::Ffn, self.model.ffn));
         self.feed_forward(
             input,
             FeedForward {
                 names: ["up", "activation", "down"],
                 class: OperatorClass::Matmul,
                 region: Region::Mlp,
+                outer,
                 inner,
                 experts: None,
             },
@@ -36,7 +39,6 @@ impl BlockBuilder<'_> {
 
     /// Input projection(s), activation, output projection.
     pub(super) fn feed_forward(&mut self, input: usize, part: FeedForward) -> usize {
-        let hidden = self.hidden();
         let copies = part.experts.as_ref().map_or(1.0, |r| r.top_k as f64);
         let first = self.laid_down();
         let up = self.matmul(&Projection {
@@ -44,7 +46,7 @@ impl BlockBuilder<'_> {
             class: part.class,
             region: part.region,
             input: Some(input),
-            contract: hidden,
+            contract: part.outer,
             parts: self.input_parts(part.inner),
             experts: part.experts.clone(),
             bias: self.model.ffn_bias,
@@ -57,7 +59,7 @@ impl BlockBuilder<'_> {
             region: part.region,
             input: Some(activation),
             contract: part.inner,
-            parts: vec![(hidden, "down")],
+            parts: vec![(part.outer, "down")],
             experts: part.experts,
             bias: self.model.ffn_bias,
         });
@@ -88,7 +90,7 @@ impl BlockBuilder<'_> {
     ) -> usize {
         let software = &self.training.software;
         let ([forward_passes, backward_passes], kept) = match self.model.activation {
-            Activation::Gelu => (software.activation, 1.0),
+            Activation::Gelu | Activation::Relu2 => (software.activation, 1.0),
             // the sign of the output suffices, and the output projection keeps the output
             Activation::Relu => (software.activation, 0.0),
             Activation::Swiglu | Activation::Geglu => (software.gated_activation, 2.0),

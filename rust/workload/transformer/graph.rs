@@ -1,7 +1,7 @@
 //! How a transformer becomes blocks: embedding, each distinct kind of layer, head, and their order.
 
 use super::block::BlockBuilder;
-use super::config::Transformer;
+use super::config::{AttentionKind, Transformer};
 use super::embedding::embedding;
 use super::head::head;
 use super::shape::{LayerKind, Stack};
@@ -53,13 +53,22 @@ impl BlockBuilder<'_> {
     /// reads: what its halves make, and last the sum that closes it.
     pub(super) fn layer_behind(&mut self, input: Option<usize>, kind: LayerKind) -> [usize; 3] {
         let model = self.model;
+        let Some(mixer) = kind.mixer else {
+            let norm = self.stream_norm("feed_forward_norm", input);
+            let end = self.feed_forward_half(norm, kind);
+            return [end, end, self.add(end, 1.0)];
+        };
         let norm = self.stream_norm("attention_norm", input);
-        let mut out = match &model.latent {
-            Some(latent) => self.latent_attention(norm, latent, kind),
-            None => self.self_attention(norm, kind),
+        let mut out = match (mixer, &model.state_space, &model.latent) {
+            (AttentionKind::StateSpace, Some(widths), _) => self.state_space(norm, widths),
+            (_, _, Some(latent)) => self.latent_attention(norm, latent, kind),
+            _ => self.self_attention(norm, kind),
         };
         if model.post_norms {
             out = self.stream_norm("attention_post_norm", Some(out));
+        }
+        if kind.feed.is_none() {
+            return [out, out, self.add(out, 1.0)];
         }
         if model.parallel_block {
             let end = self.feed_forward_half(norm, kind);
@@ -85,7 +94,7 @@ impl BlockBuilder<'_> {
     fn feed_forward_half(&mut self, input: usize, kind: LayerKind) -> usize {
         let model = self.model;
         let end = match &model.experts {
-            Some(mixture) if kind.sparse => self.mixture(input, mixture),
+            Some(mixture) if kind.is_sparse() => self.mixture(input, mixture),
             _ => self.dense_feed_forward(input),
         };
         if model.post_norms {

@@ -17,10 +17,9 @@ pub(super) fn head(model: &Transformer, training: &Training) -> Block {
     let mut last = model
         .final_norm
         .then(|| block.norm("final_norm", Region::Residual, None, hidden));
-    if let Some(kind) = model.layer_kinds().last() {
-        for _ in 0..model.prediction_layers {
-            last = Some(block.prediction(*kind));
-        }
+    let kinds = model.prediction_kinds();
+    for _ in 0..model.prediction_layers {
+        last = Some(block.prediction(&kinds));
     }
     // every module's stream meets the one table
     let streams = model.prediction_layers + 1;
@@ -34,9 +33,9 @@ pub(super) fn head(model: &Transformer, training: &Training) -> Block {
 }
 
 impl BlockBuilder<'_> {
-    /// A module that predicts one token further: `M [norm(h); norm(e)]`, a layer, a norm (DeepSeek-V3, arXiv
-    /// 2412.19437, equations 21 to 23). The table of `e` is the embedding's.
-    fn prediction(&mut self, kind: LayerKind) -> usize {
+    /// A module that predicts one token further: `M [norm(h); norm(e)]`, its layers, a norm (DeepSeek-V3,
+    /// arXiv 2412.19437, equations 21 to 23). The table of `e` is the embedding's.
+    fn prediction(&mut self, kinds: &[LayerKind]) -> usize {
         let rows = Extent::new(Dim::Vocab, self.model.table_rows());
         let next = self.lookup("next_tokens", Region::Vocabulary, rows, false);
         self.stream_norm("next_token_norm", Some(next));
@@ -52,7 +51,10 @@ impl BlockBuilder<'_> {
             experts: None,
             bias: false,
         });
-        let [_, _, end] = self.layer_behind(Some(joined), kind);
+        let mut end = joined;
+        for &kind in kinds {
+            [_, _, end] = self.layer_behind(Some(end), kind);
+        }
         self.stream_norm("prediction_end_norm", Some(end))
     }
 

@@ -13,13 +13,18 @@ impl BlockBuilder<'_> {
     pub(super) fn mixture(&mut self, input: usize, mixture: &MixtureOfExperts) -> usize {
         let routed = mixture.routed(self.training.software.dispatch_products);
         self.router(input, mixture);
-        let dispatch = self.route("dispatch", input, &routed, false);
+        let stream = self.hidden();
+        let outer = self.expert_stream();
+        let sent = mixture.latent_width.map(|_| ("latent_down", stream, outer));
+        let sent = sent.map_or(input, |widths| self.latent_projection(input, widths));
+        let dispatch = self.route("dispatch", sent, &routed, false);
         let down = self.feed_forward(
             dispatch,
             FeedForward {
                 names: ["expert_up", "expert_activation", "expert_down"],
                 class: OperatorClass::Experts,
                 region: Region::Experts,
+                outer,
                 inner: Extent::new(Dim::ExpertFfn, mixture.expert_ffn),
                 experts: Some(routed.clone()),
             },
@@ -32,13 +37,40 @@ impl BlockBuilder<'_> {
             }
         }
         // the router's gradient needs what each expert returned
-        let returned = Extent::wide(Dim::Hidden, self.model.hidden, routed.top_k as f64);
+        let returned = Extent::wide(outer.dim, outer.size, routed.top_k as f64);
         self.save(combine, returned, Region::Residual, SavedAs::Activation);
+        let returned = mixture.latent_width.map(|_| ("latent_up", outer, stream));
+        let end = returned.map_or(combine, |widths| self.latent_projection(combine, widths));
         if mixture.shared_ffn == 0 {
-            return combine;
+            return end;
         }
-        self.unread(combine);
+        self.unread(end);
         self.shared_experts(input, mixture)
+    }
+
+    /// Width in which routed experts read and write tokens.
+    fn expert_stream(&self) -> Extent {
+        let (dim, size) = self.model.expert_width();
+        Extent::new(dim, size)
+    }
+
+    /// Projects tokens to the experts' width or back, on the rank that holds them: tensor ranks hold the
+    /// weight whole (Megatron-Core, `fc1_latent_proj` and `fc2_latent_proj` of its `MoELayer`).
+    fn latent_projection(
+        &mut self,
+        input: usize,
+        (name, from, to): (&'static str, Extent, Extent),
+    ) -> usize {
+        self.matmul(&Projection {
+            name,
+            class: OperatorClass::Matmul,
+            region: Region::Residual,
+            input: Some(input),
+            contract: from,
+            parts: vec![(to, name)],
+            experts: None,
+            bias: false,
+        })
     }
 
     /// Adds the experts' biases in passes of their own where the software does so.
@@ -47,7 +79,8 @@ impl BlockBuilder<'_> {
         if !self.model.ffn_bias || forward_passes + backward_passes <= 0.0 {
             return;
         }
-        let returned = Extent::wide(Dim::Hidden, self.model.hidden, mixture.top_k as f64);
+        let outer = self.expert_stream();
+        let returned = Extent::wide(outer.dim, outer.size, mixture.top_k as f64);
         let kind = OperatorKind::Elementwise {
             width: vec![returned],
             forward_passes,
@@ -75,7 +108,7 @@ impl BlockBuilder<'_> {
 
     fn route(&mut self, name: &'static str, input: usize, routed: &Routed, back: bool) -> usize {
         let kind = OperatorKind::Route {
-            width: self.hidden(),
+            width: self.expert_stream(),
             routed: routed.clone(),
             back,
         };
@@ -91,6 +124,7 @@ impl BlockBuilder<'_> {
                 names: ["shared_up", "shared_activation", "shared_down"],
                 class: OperatorClass::Matmul,
                 region: Region::Mlp,
+                outer: self.hidden(),
                 inner: Extent::new(Dim::Ffn, mixture.shared_ffn),
                 experts: None,
             },

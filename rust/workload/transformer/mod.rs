@@ -13,9 +13,11 @@ mod latent;
 mod mixture;
 mod parameters;
 mod shape;
+mod state_space;
 
 pub use config::{
     Activation, AttentionKind, ExpertLoad, Family, LatentAttention, Lora, MixtureOfExperts, Norm,
-    Position, Transformer,
+    Position, StateSpace, Transformer,
 };
 pub use parameters::Parameters;
+pub(in crate::workload) use shape::{Feed, LayerKind, Stack};

@@ -1,7 +1,7 @@
 //! How many parameters a transformer has, in closed form and apart from its operators.
 
-use super::config::{Position, Transformer};
-use super::shape::{LayerKind, Stack};
+use super::config::{AttentionKind, MixtureOfExperts, Position, StateSpace, Transformer};
+use super::shape::{Feed, LayerKind, Stack};
 
 /// Parameter counts. All but `padded_total` use the unpadded vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,12 +111,15 @@ impl Transformer {
         table + norms * self.norm_count()
     }
 
-    /// Of each further prediction: a layer, a projection of two streams into one, three norms.
+    /// Of each further prediction: its layers, a projection of two streams into one, three norms.
     fn prediction_count(&self) -> LayerCount {
         let modules = wide(self.prediction_layers);
-        let kinds = self.layer_kinds();
-        let layer = kinds.last().map(|&kind| self.layer_count(kind));
-        let layer = layer.unwrap_or_default();
+        let mut layer = LayerCount::default();
+        for kind in self.prediction_kinds() {
+            let one = self.layer_count(kind);
+            layer.own += one.own;
+            layer.idle_experts += one.idle_experts;
+        }
         let joined = 2 * wide(self.hidden) * wide(self.hidden) + 3 * self.norm_count();
         LayerCount {
             own: modules * (layer.own + joined),
@@ -132,33 +135,59 @@ impl Transformer {
     fn layer_count(&self, kind: LayerKind) -> LayerCount {
         let cross = kind.stack == Stack::CrossDecoder;
         let copies = if cross { 2 } else { 1 };
-        let norms = wide(self.layer_norms()) + copies - 1;
+        let norms = wide(self.layer_norms(kind)) + copies - 1;
         let mut count = LayerCount {
-            own: norms * self.norm_count() + self.attention_count(cross),
-            adapters: copies * self.attention_adapters(),
+            own: norms * self.norm_count(),
+            adapters: 0,
             idle_experts: 0,
         };
-        match &self.experts {
-            Some(m) if kind.sparse => {
-                let hidden = wide(self.hidden);
-                let one = self.feed_forward_count(m.expert_ffn);
-                let experts = wide(m.experts);
-                count.own += experts * (one + hidden + u128::from(m.router_bias));
-                let adapter = self.feed_forward_adapters(m.expert_ffn);
-                count.adapters += experts * adapter;
-                count.idle_experts = (experts - wide(m.top_k)) * (one + adapter);
-                if m.shared_ffn > 0 {
-                    count.own += self.feed_forward_count(m.shared_ffn);
-                    count.own += if m.shared_gate { hidden } else { 0 };
-                    count.adapters += self.feed_forward_adapters(m.shared_ffn);
-                }
+        match (&self.state_space, kind.mixer) {
+            (Some(widths), Some(AttentionKind::StateSpace)) => {
+                count.own += self.state_space_count(widths);
             }
-            _ => {
-                count.own += self.feed_forward_count(self.ffn);
-                count.adapters += self.feed_forward_adapters(self.ffn);
+            (_, Some(_)) => {
+                count.own += self.attention_count(cross);
+                count.adapters += copies * self.attention_adapters();
             }
+            (_, None) => {}
+        }
+        match (kind.feed, &self.experts) {
+            (Some(Feed::Sparse), Some(mixture)) => self.add_mixture(mixture, &mut count),
+            (Some(_), _) => {
+                count.own += self.feed_forward_count(self.hidden, self.ffn);
+                count.adapters += self.feed_forward_adapters(self.hidden, self.ffn);
+            }
+            (None, _) => {}
         }
         count
+    }
+
+    fn add_mixture(&self, mixture: &MixtureOfExperts, count: &mut LayerCount) {
+        let hidden = wide(self.hidden);
+        let (_, outer) = self.expert_width();
+        let one = self.feed_forward_count(outer, mixture.expert_ffn);
+        let experts = wide(mixture.experts);
+        count.own += experts * (one + hidden + u128::from(mixture.router_bias));
+        count.own += mixture.latent_width.map_or(0, |l| 2 * hidden * wide(l));
+        let adapter = self.feed_forward_adapters(outer, mixture.expert_ffn);
+        count.adapters += experts * adapter;
+        count.idle_experts += (experts - wide(mixture.top_k)) * (one + adapter);
+        if mixture.shared_ffn > 0 {
+            count.own += self.feed_forward_count(self.hidden, mixture.shared_ffn);
+            count.own += if mixture.shared_gate { hidden } else { 0 };
+            count.adapters += self.feed_forward_adapters(self.hidden, mixture.shared_ffn);
+        }
+    }
+
+    /// `h (2 H P + 2 G N + H) + (H P + 2 G N) (k + b) + 3 H + H P + H P h`: input projection; convolution of k
+    /// taps and its bias; decay, skip and step bias of each head; gated norm; output projection.
+    fn state_space_count(&self, widths: &StateSpace) -> u128 {
+        let hidden = wide(self.hidden);
+        let heads = wide(widths.heads);
+        let inner = heads * wide(widths.head_dim);
+        let mixed = inner + 2 * wide(widths.groups) * wide(widths.state);
+        let taps = wide(widths.convolution) + u128::from(widths.convolution_bias);
+        hidden * (inner + mixed + heads) + mixed * taps + 3 * heads + inner + inner * hidden
     }
 
     /// `h a d_q + h g (d_k + d_v) + a d_v h` with biases; twice in a cross-attending layer.
@@ -190,9 +219,9 @@ impl Transformer {
         norms + if cross { 2 * one } else { one }
     }
 
-    /// `(p + 1) h f` with biases, p input projections.
-    fn feed_forward_count(&self, inner: u64) -> u128 {
-        let (hidden, inner) = (wide(self.hidden), wide(inner));
+    /// `(p + 1) h f` with biases, p input projections of the outer width h.
+    fn feed_forward_count(&self, outer: u64, inner: u64) -> u128 {
+        let (hidden, inner) = (wide(outer), wide(inner));
         let inputs = wide(self.activation.projections());
         let biases = if self.ffn_bias {
             inputs * inner + hidden
@@ -235,8 +264,8 @@ impl Transformer {
         .sum()
     }
 
-    fn feed_forward_adapters(&self, inner: u64) -> u128 {
-        let (hidden, inner) = (wide(self.hidden), wide(inner));
+    fn feed_forward_adapters(&self, outer: u64, inner: u64) -> u128 {
+        let (hidden, inner) = (wide(outer), wide(inner));
         ["up", "gate", "down"]
             .into_iter()
             .map(|target| self.adapter_count(target, hidden, inner))

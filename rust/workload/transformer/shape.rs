@@ -1,10 +1,11 @@
 //! What follows from the shape: widths left to defaults, and the kind of each layer.
 
 use super::config::{Activation, AttentionKind, Family, Norm, Position, Transformer};
+use crate::workload::Dim;
 
 /// Which stack a layer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stack {
+pub(in crate::workload) enum Stack {
     /// The only stack of a decoder or an encoder.
     Single,
     /// The encoder of an encoder-decoder.
@@ -15,19 +16,33 @@ pub(super) enum Stack {
 
 /// What distinguishes a layer from others of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LayerKind {
+pub(in crate::workload) struct LayerKind {
     /// Its stack.
-    pub(super) stack: Stack,
-    /// What its attention sees.
-    pub(super) attention: AttentionKind,
-    /// True with routed experts.
-    pub(super) sparse: bool,
+    pub(in crate::workload) stack: Stack,
+    /// What its attention sees, or what stands in its place; none where it has neither.
+    pub(in crate::workload) mixer: Option<AttentionKind>,
+    /// Its feed-forward half; none where it has none.
+    pub(in crate::workload) feed: Option<Feed>,
     /// True when its weights are frozen.
-    pub(super) frozen: bool,
+    pub(in crate::workload) frozen: bool,
 }
+
+/// A layer's feed-forward half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::workload) enum Feed {
+    /// One for all tokens.
+    Dense,
+    /// Routed experts.
+    Sparse,
+}
+
+/// Letters of layers that are one part each.
+pub(super) const LETTERS: &str = "M*-E";
 
 impl LayerKind {
     /// Name of the block, as `sliding_sparse_layer`.
+    ///
+    /// A layer of one part is named after it alone, as `state_space_layer`.
     pub(super) fn name(self) -> String {
         let mut words = Vec::new();
         if self.frozen {
@@ -38,12 +53,50 @@ impl LayerKind {
             Stack::Encoder => words.push("encoder"),
             Stack::CrossDecoder => words.push("decoder"),
         }
-        if self.attention == AttentionKind::Sliding {
-            words.push("sliding");
+        match self.mixer {
+            Some(AttentionKind::Sliding) => words.push("sliding"),
+            Some(AttentionKind::StateSpace) => words.push("state_space"),
+            Some(AttentionKind::Full) if self.feed.is_none() => words.push("attention"),
+            Some(AttentionKind::Full) | None => {}
         }
-        words.push(if self.sparse { "sparse" } else { "dense" });
+        match self.feed {
+            Some(Feed::Sparse) => words.push("sparse"),
+            Some(Feed::Dense) => words.push("dense"),
+            None => {}
+        }
         words.push("layer");
         words.join("_")
+    }
+
+    /// The layer of a letter.
+    fn of_letter(letter: char, frozen: bool) -> Self {
+        let (mixer, feed) = match letter {
+            'M' => (Some(AttentionKind::StateSpace), None),
+            '*' => (Some(AttentionKind::Full), None),
+            'E' => (None, Some(Feed::Sparse)),
+            _ => (None, Some(Feed::Dense)),
+        };
+        Self {
+            stack: Stack::Single,
+            mixer,
+            feed,
+            frozen,
+        }
+    }
+
+    /// True with routed experts.
+    pub(super) fn is_sparse(self) -> bool {
+        self.feed == Some(Feed::Sparse)
+    }
+
+    /// The kind of attention, where it has attention.
+    pub(in crate::workload) fn attention(self) -> Option<AttentionKind> {
+        self.mixer.filter(|kind| *kind != AttentionKind::StateSpace)
+    }
+
+    /// True with a state-space mixer.
+    pub(in crate::workload) fn has_state_space(self) -> bool {
+        self.mixer == Some(AttentionKind::StateSpace)
     }
 }
 
@@ -51,7 +104,7 @@ impl Activation {
     /// Input projections of a feed-forward layer.
     pub const fn projections(self) -> u64 {
         match self {
-            Self::Gelu | Self::Relu => 1,
+            Self::Gelu | Self::Relu | Self::Relu2 => 1,
             Self::Swiglu | Self::Geglu => 2,
         }
     }
@@ -97,13 +150,19 @@ impl Transformer {
     }
 
     /// Norms of the residual stream in one layer beside cross-attention's own.
-    pub(super) fn layer_norms(&self) -> u64 {
-        let before = if self.parallel_block { 1 } else { 2 };
-        before + if self.post_norms { 2 } else { 0 }
+    pub(super) fn layer_norms(&self, kind: LayerKind) -> u64 {
+        let halves = u64::from(kind.mixer.is_some()) + u64::from(kind.feed.is_some());
+        let before = if self.parallel_block { 1 } else { halves };
+        before + if self.post_norms { halves } else { 0 }
     }
 
     /// True where layer `index` of the decoder (or only) stack has routed experts.
     pub fn is_sparse(&self, index: u64) -> bool {
+        if !self.layer_pattern.is_empty() {
+            let letters = self.layer_pattern.as_bytes();
+            let letter = usize::try_from(index).ok().and_then(|i| letters.get(i));
+            return letter == Some(&b'E');
+        }
         self.experts.as_ref().is_some_and(|m| {
             index >= m.first_dense_layers
                 && (index - m.first_dense_layers + 1).is_multiple_of(m.every.max(1))
@@ -128,25 +187,50 @@ impl Transformer {
     }
 
     /// The kind of every layer from input to output.
-    pub(super) fn layer_kinds(&self) -> Vec<LayerKind> {
+    pub(in crate::workload) fn layer_kinds(&self) -> Vec<LayerKind> {
         let encoder = self.all_layers() - self.layers;
         let stack = if self.family == Family::EncoderDecoder {
             Stack::CrossDecoder
         } else {
             Stack::Single
         };
+        let frozen = |index: u64| index < self.frozen_layers;
+        if !self.layer_pattern.is_empty() {
+            let letters = (0..).zip(self.layer_pattern.chars());
+            let layers = letters.map(|(i, letter)| LayerKind::of_letter(letter, frozen(i)));
+            return layers.collect();
+        }
         let below = (0..encoder).map(|i| LayerKind {
             stack: Stack::Encoder,
-            attention: AttentionKind::Full,
-            sparse: false,
-            frozen: i < self.frozen_layers,
+            mixer: Some(AttentionKind::Full),
+            feed: Some(Feed::Dense),
+            frozen: frozen(i),
         });
         let above = (0..self.layers).map(|i| LayerKind {
             stack,
-            attention: self.attention_kind(i),
-            sparse: self.is_sparse(i),
-            frozen: encoder + i < self.frozen_layers,
+            mixer: Some(self.attention_kind(i)),
+            feed: Some(if self.is_sparse(i) {
+                Feed::Sparse
+            } else {
+                Feed::Dense
+            }),
+            frozen: frozen(encoder + i),
         });
         below.chain(above).collect()
+    }
+
+    /// The layers of a module that predicts one token further.
+    pub(in crate::workload) fn prediction_kinds(&self) -> Vec<LayerKind> {
+        if self.prediction_pattern.is_empty() {
+            return self.layer_kinds().pop().into_iter().collect();
+        }
+        let letters = self.prediction_pattern.chars();
+        letters.map(|l| LayerKind::of_letter(l, false)).collect()
+    }
+
+    /// Width in which routed experts read and write tokens, and the dim that it is.
+    pub(in crate::workload) fn expert_width(&self) -> (Dim, u64) {
+        let latent = self.experts.as_ref().and_then(|m| m.latent_width);
+        latent.map_or((Dim::Hidden, self.hidden), |width| (Dim::Rank, width))
     }
 }

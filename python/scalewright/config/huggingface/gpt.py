@@ -183,14 +183,14 @@ def falcon(fields: Fields) -> Shape:
 
 
 def nemotron(fields: Fields) -> Shape:
-    """Rotary positions, grouped queries, an ungated squared ReLU (priced as relu)."""
+    """Rotary positions, grouped queries, an ungated squared ReLU."""
     shape = widths(fields)
     attention_bias = fields.flag("attention_bias", default=False)
     return shape | {
         "kv_heads": key_value_heads(fields, shape["heads"]),
         "ffn": fields.count("intermediate_size"),
         "position": "rotary",
-        "activation": fields.choice("hidden_act", PLAIN, "relu"),
+        "activation": fields.choice("hidden_act", PLAIN, "relu2"),
         "norm": "layernorm",
         "tied_embeddings": fields.flag("tie_word_embeddings", default=False),
         "qkv_bias": attention_bias,

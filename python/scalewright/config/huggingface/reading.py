@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from scalewright.config.fields import Fields
-from scalewright.config.huggingface import encoders, gpt, llama, mixtures
+from scalewright.config.huggingface import encoders, gpt, hybrids, llama, mixtures
 from scalewright.config.huggingface.widths import Shape, compact
 from scalewright.errors import InvalidError, UnknownNameError
 
@@ -30,12 +30,15 @@ FAMILIES: dict[str, Callable[[Fields], Shape]] = {
     "gpt_neox": gpt.gpt_neox,
     "gpt_oss": mixtures.gpt_oss,
     "gptj": gpt.gptj,
+    "granitemoehybrid": hybrids.granite_hybrid,
     "kimi_k2": mixtures.deepseek_v3,
     "llama": llama.llama,
+    "mamba2": hybrids.mamba2,
     "mistral": llama.mistral,
     "mixtral": mixtures.mixtral,
     "mpt": gpt.mpt,
     "nemotron": gpt.nemotron,
+    "nemotron_h": hybrids.nemotron_h,
     "opt": gpt.opt,
     "qwen2": llama.qwen2,
     "qwen2_moe": mixtures.qwen2_moe,

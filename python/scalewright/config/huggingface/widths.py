@@ -15,7 +15,7 @@ Shape = dict[str, Any]
 MOST_LAYERS = 10_000
 
 _GELU = ("gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_pytorch_tanh", "quick_gelu")
-PLAIN = {**dict.fromkeys(_GELU, "gelu"), "relu": "relu", "relu2": "relu"}
+PLAIN = {**dict.fromkeys(_GELU, "gelu"), "relu": "relu", "relu2": "relu2"}
 """Activations of a feed-forward layer with one input projection."""
 GATED = {**dict.fromkeys(_GELU, "geglu"), "silu": "swiglu", "swish": "swiglu"}
 """Activations of a feed-forward layer with two input projections."""
@@ -23,6 +23,7 @@ GATED = {**dict.fromkeys(_GELU, "geglu"), "silu": "swiglu", "swish": "swiglu"}
 _FULL, _SLIDING = "full", "sliding"
 _LAYER_TYPES = {"full_attention": _FULL, "sliding_attention": _SLIDING}
 _DEFAULTS: Shape = {"final_norm": True, "relative_buckets": 32}
+_REQUIRED = {"ffn"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def attention_pattern(fields: Fields, kinds: Sequence[str], window: int | None =
     if _SLIDING not in kinds:
         return {}
     size = fields.count("sliding_window", default=window)
-    return {"attention_pattern": list(kinds[: _period(kinds)]), "sliding_window": size}
+    return {"attention_pattern": list(kinds[: shortest_period(kinds)]), "sliding_window": size}
 
 
 def every_nth_full(layers: int, period: int) -> list[str]:
@@ -104,7 +105,7 @@ def _listed_kinds(fields: Fields, listed: Sequence[object], layers: int) -> list
     return kinds
 
 
-def _period(kinds: Sequence[str]) -> int:
+def shortest_period(kinds: Sequence[str]) -> int:
     """Return the shortest length whose repetition gives the sequence (Knuth, Morris, Pratt)."""
     border = [0] * len(kinds)
     for index in range(1, len(kinds)):
@@ -124,6 +125,8 @@ def compact(shape: Shape) -> Shape:
 
 
 def _is_default(key: str, value: object, defaults: Shape) -> bool:
+    if key in _REQUIRED:
+        return False
     if key in defaults:
         return value is None or value == defaults[key]
     return not value

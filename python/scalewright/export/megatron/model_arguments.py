@@ -14,7 +14,7 @@ Arguments = dict[str, object]
 """Value by argument; `True` for a switch."""
 
 POSITIONS = {"learned": "learned_absolute", "rotary": "rope", "none": "none"}
-ACTIVATIONS = {"gelu": None, "relu": "squared-relu", "swiglu": "swiglu"}
+ACTIVATIONS = {"gelu": None, "relu": "squared-relu", "relu2": "squared-relu", "swiglu": "swiglu"}
 NORMS = {"rmsnorm": "RMSNorm", "layernorm": "LayerNorm"}
 VOCABULARY_BLOCK = 128
 """Megatron-LM pads the vocabulary to this many rows per tensor rank unless told otherwise."""
@@ -88,6 +88,11 @@ def _refuse_unknown_parts(model: Mapping[str, Any], training: Mapping[str, Any])
     ]
     absent = ("parallel_block", "post_norms", "embedding_norm")
     rules += [(bool(model.get(field)), field, True, "false") for field in absent]
+    hybrid = ("layer_pattern", "state_space")
+    rules += [(bool(model.get(f)), f, "a hybrid", "none (pretrain_gpt.py)") for f in hybrid]
+    experts: Mapping[str, Any] = model.get("experts") or {}
+    latent = experts.get("latent_width")
+    rules.append((latent is not None, "experts.latent_width", latent, "none (pretrain_gpt.py)"))
     refuse_any(_NAME, [(broken, f"model.{f}", got, ok) for broken, f, got, ok in rules])
 
 

@@ -53,7 +53,7 @@ def _width(options: Options) -> int:
 
 
 def _activation(options: Options) -> str:
-    switches = {"swiglu": "swiglu", "squared-relu": "relu", "quick-geglu": "geglu"}
+    switches = {"swiglu": "swiglu", "squared-relu": "relu2", "quick-geglu": "geglu"}
     return next((meant for name, meant in switches.items() if options.has(name)), "gelu")
 
 
