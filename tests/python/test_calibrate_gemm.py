@@ -103,8 +103,11 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match="system: got nothing"):
         timed_kernels([str(file)])
     rows, device, _ = timed_kernels([str(file)], "l40s")
-    with pytest.raises(InvalidError, match=r"rows: got 1 to fit matmul; allowed: 20 or more"):
+    with pytest.raises(InvalidError, match=r"rows: got 1 of 1 shapes to fit matmul; allowed: 20"):
         calibrate_products(rows, device)
+    alike = [replace(rows[0], line=place) for place in range(90)]
+    with pytest.raises(InvalidError, match=r"rows: got 60 of 1 shapes to fit matmul"):
+        calibrate_products(alike, device)
     two = tmp_path / "two.csv"
     two.write_text("system,m,n,k,dtype,latency_us\nl40s,1,2,3,bf16,4\ngb200,1,2,3,bf16,4\n")
     with pytest.raises(InvalidError, match="got devices l40s, gb200; allowed: one"):
@@ -119,6 +122,89 @@ def test_the_timing_script_refuses_a_machine_without_a_gpu(
     assert timing.main([what, "--out", str(tmp_path / "out.csv")]) == 2
     assert "torch: " in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
+
+
+class TooSmall(Exception):
+    pass
+
+
+class Gpu:
+    """As much of `torch` as times a kernel, on a device whose memory only holds thin products."""
+
+    def __init__(self) -> None:
+        self.cuda, self.nn, self.functional = self, self, self
+        self.bfloat16 = "bfloat16"
+        self.OutOfMemoryError = TooSmall
+        self.emptied = 0
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_device_properties(self, _: int) -> Any:
+        return type("Properties", (), {"name": "small", "L2_cache_size": 0})
+
+    def randn(self, shape: tuple[int, ...], **_: object) -> tuple[int, ...]:
+        return shape
+
+    def linear(self, left: tuple[int, int], _: object) -> None:
+        if left[0] > 1:
+            raise TooSmall
+
+    def empty_cache(self) -> None:
+        self.emptied += 1
+
+    def synchronize(self) -> None: ...
+
+    CUDAGraph = graph = type(
+        "Graph",
+        (),
+        {
+            "__init__": lambda *_: None,
+            "__enter__": lambda _: None,
+            "__exit__": lambda *_: None,
+            "replay": lambda _: None,
+        },
+    )
+    Event = type(
+        "Event",
+        (),
+        {
+            "__init__": lambda _, **__: None,
+            "record": lambda _: None,
+            "elapsed_time": lambda *_: 0.5,
+        },
+    )
+
+
+def test_a_shape_for_which_the_memory_is_too_small_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = Gpu()
+    monkeypatch.setattr(timing, "_torch", lambda: gpu)
+    monkeypatch.setattr(timing, "shapes", lambda: [(1, 8, 8), (2, 8, 8), (1, 8, 16)])
+    out = tmp_path / "out.csv"
+    assert timing.main(["gemm", "--out", str(out)]) == 0
+    told = out.read_text().splitlines()
+    assert told[1:] == ["small,bfloat16,1,8,8,500.0000", "small,bfloat16,1,8,16,500.0000"]
+    assert "has not the memory" in capsys.readouterr().err
+    assert gpu.emptied == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--out", "none/out.csv"], "out: none/out.csv"), (["--shapes", "0"], "shapes: got 0")],
+)
+def test_the_timing_script_says_what_it_cannot_do(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setattr(timing, "_torch", Gpu)
+    monkeypatch.chdir(tmp_path)
+    assert timing.main(["gemm", "--out", "out.csv", *options]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_timed_weights_fill_the_cache_unless_they_may_be_warm() -> None:

@@ -263,3 +263,12 @@ def test_the_engine_reads_every_device_but_not_a_misspelt_field(name):
     wrong = {"system": system, "device": {**device, "vektor": "1 TFLOP/s"}, "devices": 8}
     with pytest.raises(ScalewrightError, match="vektor"):
         Cluster(json.dumps(wrong))
+
+
+def test_a_file_of_another_kind_is_no_entry(tmp_path):
+    place = tmp_path / "mine.toml"
+    place.write_text('kind = "device"\nbase = "a100-sxm-80gb"\nname = "mine"\n')
+    assert catalog.load_entry("device", str(place)).table["name"] == "mine"
+    for kind in ("system", "software", "model"):
+        with pytest.raises(InvalidError, match=f"kind: got 'device'; allowed: {kind}"):
+            catalog.load_entry(kind, str(place))

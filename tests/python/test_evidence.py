@@ -106,6 +106,10 @@ def test_a_band_holds_its_share_of_runs_of_papers_that_it_never_saw():
     held = coverage([run for paper in papers for run in paper])
     assert 0.72 <= held["of_runs"] <= 0.88
     assert held["papers"] == 12
+    largest = held["largest"]
+    shares = largest["runs"] * largest["of_runs"]
+    shares += (held["runs"] - largest["runs"]) * largest["of_other_runs"]
+    assert shares / held["runs"] == pytest.approx(held["of_runs"])
 
 
 def test_bands_are_widened_where_papers_disagree():

@@ -118,7 +118,7 @@ def test_too_few_rows_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(_HEADER + "h100-sxm,1,1,8,1,128,0,bf16,bf16,100,9.0\n", encoding="utf-8")
     rows, table, _ = timed_kernels([str(path)], kinds=("attention_decode",))
-    with pytest.raises(InvalidError, match=r"rows: got 1 to fit decode\.bf16"):
+    with pytest.raises(InvalidError, match=r"rows: got 1 of 1 shapes to fit decode\.bf16"):
         calibrate_serving(rows, table)
 
 

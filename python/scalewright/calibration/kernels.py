@@ -143,17 +143,17 @@ class Bench:
         return predicted
 
 
-def need_rows(name: str, rows: int, constants: int) -> None:
-    """Refuse to fit so many constants to fewer rows than twice as many.
+def need_rows(name: str, rows: Sequence[KernelRow], constants: int) -> None:
+    """Refuse to fit so many constants to fewer shapes than twice as many.
 
     Raises:
         InvalidError: There are fewer.
     """
     least = _ROWS_A_CONSTANT * constants
-    if rows < least:
-        message = (
-            f"rows: got {rows} to fit {name}; allowed: {least} or more, small and large shapes"
-        )
+    shapes = len({row.key for row in rows})
+    if shapes < least:
+        got = f"got {len(rows)} of {shapes} shapes to fit {name}"
+        message = f"rows: {got}; allowed: {least} or more, small and large shapes"
         raise InvalidError(message)
 
 

@@ -65,7 +65,7 @@ def _fitted(
     rows = sorted(rows, key=lambda row: (row.shape.work, row.line))
     kind = family([row.shape.request for row in rows])
     held = np.array([(row.file, row.line) in apart for row in rows], dtype=np.bool_)
-    need_rows(kind.name, int((~held).sum()), len(kind.constants))
+    need_rows(kind.name, _not_held(rows, held), len(kind.constants))
     trials = [_trial(rows, device, kind, ~held, dict(fixed)) for fixed in _tries(kind)]
     _, fixed, values = min(trials, key=lambda trial: trial[0])
     bench = _bench(rows, with_values(device, fixed), kind)
@@ -85,6 +85,10 @@ def _fitted(
         "cross_validation": (crossed, measured[~held]),
     }
     return told(kind.name, rows, device, after, parts), after
+
+
+def _not_held(rows: Sequence[KernelRow], held: Flags) -> list[KernelRow]:
+    return [row for row, out in zip(rows, held, strict=True) if not out]
 
 
 def _paths(kind: Family) -> list[Path]:

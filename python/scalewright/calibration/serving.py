@@ -63,7 +63,7 @@ def _fitted(
     bounds = constants(path, [row.shape for row in rows])
     held = np.array([(row.file, row.line) in apart for row in rows], dtype=np.bool_)
     places = np.flatnonzero(~held)
-    need_rows(".".join(path), len(places), len(bounds))
+    need_rows(".".join(path), [rows[place] for place in places], len(bounds))
 
     def searched(chosen: Flags, first: Sequence[Vector], *, more: int) -> Vector:
         from scalewright.calibration.searching import Search

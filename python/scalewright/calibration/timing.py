@@ -66,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--shapes", type=int, metavar="N", help="only the first N shapes")
     options = parser.parse_args(arguments)
     try:
+        if options.shapes is not None and options.shapes < 1:
+            message = f"shapes: got {options.shapes}; allowed: 1 or more"
+            raise InvalidError(message)
         torch = _torch()
         timed, columns = _KINDS[options.what]
         with Path(options.out).open("w", encoding="utf-8", newline="") as file:
@@ -77,6 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScalewrightError as error:
         print(error, file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"out: {options.out}: cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"stopped; {options.out} has what was timed", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -123,7 +132,9 @@ def _gemm(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...
             for weight in weights:
                 torch.nn.functional.linear(left, weight)
 
-        yield system, options.dtype, m, n, k, f"{_microseconds(torch, products) / count:.4f}"
+        time = _microseconds(torch, products)
+        if time is not None:
+            yield system, options.dtype, m, n, k, f"{time / count:.4f}"
 
 
 def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
@@ -141,8 +152,9 @@ def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object
             )
 
         time = _microseconds(torch, attend)
-        names = (options.dtype, options.dtype)
-        yield system, batch, sequence, heads, kv_heads, width, 0, *names, 0, f"{time:.4f}"
+        if time is not None:
+            names = (options.dtype, options.dtype)
+            yield system, batch, sequence, heads, kv_heads, width, 0, *names, 0, f"{time:.4f}"
 
 
 def _steps(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
@@ -156,7 +168,17 @@ def _device(torch: Any, options: argparse.Namespace) -> tuple[str, float]:  # no
     return options.system or str(properties.name), float(getattr(properties, "L2_cache_size", 0))
 
 
-def _microseconds(torch: Any, run: Callable[[], None]) -> float:  # noqa: ANN401
+def _microseconds(torch: Any, run: Callable[[], None]) -> float | None:  # noqa: ANN401
+    """Return the median time of a run, or none where this GPU has not the memory."""
+    try:
+        return _median(torch, run)
+    except torch.cuda.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        print("a shape is left out: this GPU has not the memory", file=sys.stderr)
+        return None
+
+
+def _median(torch: Any, run: Callable[[], None]) -> float:  # noqa: ANN401
     """Return the median time of a run, captured once so that launches do not limit it."""
     for _ in range(_WARM_UP):
         run()

@@ -77,6 +77,9 @@ def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> E
     if name.endswith(".toml"):
         path = Path(name)
         table = read_table(path)
+        if table.get("kind", kind) != kind:
+            message = f"{path}: kind: got {table['kind']!r:.60}; allowed: {kind}"
+            raise InvalidError(message)
         said = text_field(path, table, "name" if "name" in table else "base")
         lone = CatalogFile(kind, said, path, built_in=False)
         return _entry(lone, [*files, lone], ())

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12, "GB/s": 1e9, "TB/s": 1e12}
 _LINES_NAMED = 5
 _PARTS = {
     "held_out": "held out",
@@ -41,7 +42,8 @@ def show_kernel_calibration(
         heading(screen, f"{family['table']} ({', '.join(family['dtypes'])})")
         constants = table("constant", "catalog", "fitted")
         for line in family["constants"]:
-            constants.add_row(line["name"], _value(line["before"]), _value(line["after"]))
+            after = _value(_as_before(line["after"], line["before"]))
+            constants.add_row(line["name"], _value(line["before"]), after)
         screen.print(constants)
         errors = table("rows", "20 us and more", "median", "90th", "with sign", "brief", "in 1.5x")
         for part, title in _PARTS.items():
@@ -61,6 +63,12 @@ def _errors(figures: Mapping[str, Any]) -> list[str]:
         str(figures["brief_rows"]),
         share("brief_share_within_1_5", ".0%"),
     ]
+
+
+def _as_before(value: float, before: object) -> object:
+    """Return a value in the unit in which the catalog states it."""
+    unit = before.partition(" ")[2] if isinstance(before, str) else ""
+    return f"{value / _UNITS[unit]:.4g} {unit}" if unit in _UNITS else value
 
 
 def _value(value: object) -> str:

@@ -309,6 +309,13 @@ def _bands() -> str:
     residuals, widened = recorded()
     held = coverage(residuals)
     factor = math.exp(held["median_width"] / 2.0)
+    largest, alone = held["largest"], ""
+    if largest["of_other_runs"] is not None:
+        alone = (
+            f" The share of runs is mostly that of one paper, {_cell(largest['paper'])}: of its "
+            f"{largest['runs']:,} runs {largest['of_runs']:.0%} lie inside the bands of the other "
+            f"papers, of the other runs {largest['of_other_runs']:.0%}."
+        )
     return (
         "## Error bands\n\n"
         "Every answer of `plan` and `estimate` carries a band from the residuals of the nearest "
@@ -321,7 +328,7 @@ def _bands() -> str:
         "Romano et al. 2019).\n\n"
         f"Own check, each paper held back in turn with its widening: {held['of_runs']:.0%} of "
         f"{held['runs']:,} runs lie inside, {held['of_papers']:.0%} with each of {held['papers']} "
-        f"papers counted once. Half of the bands are narrower than x/÷ {factor:.2f}."
+        f"papers counted once. Half of the bands are narrower than x/÷ {factor:.2f}.{alone}"
     )
 
 

@@ -64,11 +64,19 @@ def coverage(residuals: Sequence[Residual]) -> Result:
         inside[paper] = [miss <= others for name, miss, _ in misses if name == paper]
     listed = [held for own in inside.values() for held in own]
     widened = _widening(misses)
+    largest = max(inside, key=lambda paper: len(inside[paper]))
+    rest = [held for paper, own in inside.items() if paper != largest for held in own]
     return {
         "runs": len(listed),
         "papers": len(inside),
         "of_runs": statistics.fmean(listed),
         "of_papers": statistics.fmean(statistics.fmean(own) for own in inside.values()),
+        "largest": {
+            "paper": largest,
+            "runs": len(inside[largest]),
+            "of_runs": statistics.fmean(inside[largest]),
+            "of_other_runs": statistics.fmean(rest) if rest else None,
+        },
         "median_width": statistics.median(width + 2.0 * widened for _, _, width in misses),
     }
 
