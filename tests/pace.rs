@@ -144,15 +144,23 @@ fn a_slow_library_of_products_slows_no_other_kernel_and_no_other_format() {
         backward: false,
     };
     let wide = product(8192.0, 8192.0, 8192.0);
-    let Kernel::Matmul { batch, m, n, k, output_bytes, transposed, added, .. } = wide else {
-        unreachable!()
+    let narrow = Kernel::Matmul {
+        batch: 1.0,
+        m: 8192.0,
+        n: 8192.0,
+        k: 8192.0,
+        dtype: Dtype::Fp8,
+        output_bytes: 2.0,
+        transposed: false,
+        added: false,
     };
-    let dtype = Dtype::Fp8;
-    let narrow = Kernel::Matmul { batch, m, n, k, dtype, output_bytes, transposed, added };
     let [before, after] = [device, slow].map(run);
     assert!(rate(&after, &wide) < 0.7 * rate(&before, &wide));
     for kernel in [attention, narrow] {
-        assert_eq!(rate(&after, &kernel).to_bits(), rate(&before, &kernel).to_bits());
+        assert_eq!(
+            rate(&after, &kernel).to_bits(),
+            rate(&before, &kernel).to_bits()
+        );
     }
 }
 
@@ -175,6 +183,47 @@ fn a_share_that_no_library_can_reach_is_refused_by_name() {
         let refused = device.check().unwrap_err().to_string();
         assert!(refused.contains("product_share.bf16"), "{refused}");
     }
+}
+
+/// By how much longer gradients of weights take that are added to fp32 sums, one product after another:
+/// `MooreThreads` `SimuMax`, configs/system/a100_pcie.json and b200_bf16_ceperm.json, the share of the peak of
+/// plain products (the mean of the layer's two others) over that of the one with the sum.
+#[test]
+fn adding_to_sums_lengthens_products_as_published_timings_do() {
+    let timed = [
+        ("a100-pcie-80gb", 57344.0, 8192.0, 4096.0, 1.062),
+        ("a100-pcie-80gb", 8192.0, 28672.0, 4096.0, 1.052),
+        ("a100-pcie-80gb", 128_256.0, 8192.0, 4096.0, 1.052),
+        ("a100-pcie-80gb", 36864.0, 7168.0, 4096.0, 1.062),
+        ("a100-pcie-80gb", 28672.0, 4096.0, 4096.0, 1.034),
+        ("a100-pcie-80gb", 4096.0, 7168.0, 33024.0, 0.992),
+        ("b200-sxm", 57344.0, 8192.0, 4096.0, 1.069),
+        ("b200-sxm", 8192.0, 28672.0, 4096.0, 1.044),
+        ("b200-sxm", 16384.0, 53248.0, 4096.0, 1.115),
+        ("b200-sxm", 106_496.0, 16384.0, 4096.0, 1.105),
+    ];
+    let mut off = Vec::new();
+    for (name, m, n, k, published) in timed {
+        let cluster = run(catalog(name));
+        let gradient = |added| Kernel::Matmul {
+            batch: 1.0,
+            m,
+            n,
+            k,
+            dtype: Dtype::Bf16,
+            output_bytes: if added { 8.0 } else { 2.0 },
+            transposed: true,
+            added,
+        };
+        let longer = rate(&cluster, &gradient(false)) / rate(&cluster, &gradient(true));
+        assert!(
+            (longer - published).abs() < 0.05,
+            "{name} {m} x {n}: {longer}"
+        );
+        off.push(longer - published);
+    }
+    let mean = off.iter().sum::<f64>() / 10.0;
+    assert!(mean.abs() < 0.02, "{mean}");
 }
 
 #[test]
