@@ -19,6 +19,7 @@ fn matmul(batch: f64, m: f64, n: f64, k: f64) -> Kernel {
         dtype: Dtype::Bf16,
         output_bytes: 2.0,
         transposed: false,
+        added: false,
     }
 }
 
@@ -151,7 +152,7 @@ proptest! {
         dtype in prop::sample::select(Dtype::ALL.to_vec()),
     ) {
         let [batch, m, n, k] = extents;
-        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes(), transposed: false };
+        let kernel = Kernel::Matmul { batch, m, n, k, dtype, output_bytes: dtype.bytes(), transposed: false, added: false };
         for device in [worlds::a100(), worlds::gb300(), two_cores(), wafer()] {
             let cost = kernel.cost(&device);
             prop_assert!(cost.time.value().is_finite() && cost.time.value() >= 0.0);
@@ -191,10 +192,39 @@ fn products_are_slow_where_contiguous_sides_are_no_multiple_of_four_bytes() {
         dtype: Dtype::Bf16,
         output_bytes: 2.0,
         transposed: true,
+        added: false,
     };
     let slowed = |kernel: Kernel| seconds(kernel, &device) / plain(kernel);
     assert!(slowed(gradient(odd, 2048.0, 4096.0)) > 2.5);
     assert!((slowed(gradient(2048.0, 8192.0, 4095.0)) - 1.0).abs() < 1e-12);
+}
+
+/// A gradient of a weight of `m` x `n` from `k` tokens, which is written once or added to an fp32 sum.
+fn gradient(m: f64, n: f64, k: f64, added: bool) -> Kernel {
+    Kernel::Matmul {
+        batch: 1.0,
+        m,
+        n,
+        k,
+        dtype: Dtype::Bf16,
+        output_bytes: if added { 8.0 } else { 2.0 },
+        transposed: true,
+        added,
+    }
+}
+
+/// What a sum costs does not depend on the depth, so that it weighs less the deeper the product.
+#[test]
+fn a_sum_takes_as_long_whatever_the_depth() {
+    let device = worlds::a100();
+    let sum = |k: f64| {
+        let priced = |added| seconds(gradient(8192.0, 8192.0, k, added), &device);
+        priced(true) - priced(false)
+    };
+    assert!(sum(65536.0) > 0.0);
+    assert!((sum(65536.0) / sum(131_072.0) - 1.0).abs() < 0.05);
+    let rate = device.tiers.last().unwrap().bandwidth.value();
+    assert!(sum(65536.0) < 8192.0 * 8192.0 * 8.0 / (0.8 * rate));
 }
 
 /// Where nothing overlaps, a product takes what its arithmetic and its traffic take alone.

@@ -45,6 +45,7 @@ fn product(m: f64, n: f64, k: f64) -> Kernel {
         dtype: Dtype::Bf16,
         output_bytes: 2.0,
         transposed: false,
+        added: false,
     }
 }
 
@@ -103,6 +104,126 @@ fn a_short_product_of_a_hot_run_does_not_escape_its_clock() {
         .insert(Dtype::Bf16, FlopsPerSecond::new(0.5 * tested));
     let hot = rate(&run(device.clone()), &short);
     assert!(hot < 0.6 * alone(&device, &short));
+}
+
+#[test]
+fn a_library_reaches_its_share_of_the_tested_rate_or_the_rate_that_lasts() {
+    let large = product(8192.0, 8192.0, 8192.0);
+    for name in KNOWN {
+        let device = catalog(name);
+        let lasting = rate(&run(device.clone()), &large);
+        let mut cool = device.clone();
+        cool.matmul.throttle = 0.0;
+        for share in [0.3, 0.6, 0.9, 1.0] {
+            let mut slow = device.clone();
+            slow.product_share.insert(Dtype::Bf16, share);
+            let mut tested = cool.clone();
+            let efficiency = share * tested.matmul_efficiency(Dtype::Bf16);
+            tested.matmul.efficiency.insert(Dtype::Bf16, efficiency);
+            let expected = lasting.min(alone(&tested, &large));
+            let reached = rate(&run(slow), &large);
+            assert!((reached / expected - 1.0).abs() < 1e-9, "{name}: {reached}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_library_of_products_slows_no_other_kernel_and_no_other_format() {
+    let device = catalog("h100-sxm");
+    let mut slow = device.clone();
+    slow.product_share.insert(Dtype::Bf16, 0.5);
+    let attention = Kernel::Attention {
+        batch_heads: 64.0,
+        batch_kv_heads: 64.0,
+        queries: 4096.0,
+        visible: 2048.5,
+        keys: 4096.0,
+        query_dim: 128.0,
+        value_dim: 128.0,
+        dtype: Dtype::Bf16,
+        backward: false,
+    };
+    let wide = product(8192.0, 8192.0, 8192.0);
+    let narrow = Kernel::Matmul {
+        batch: 1.0,
+        m: 8192.0,
+        n: 8192.0,
+        k: 8192.0,
+        dtype: Dtype::Fp8,
+        output_bytes: 2.0,
+        transposed: false,
+        added: false,
+    };
+    let [before, after] = [device, slow].map(run);
+    assert!(rate(&after, &wide) < 0.7 * rate(&before, &wide));
+    for kernel in [attention, narrow] {
+        assert_eq!(
+            rate(&after, &kernel).to_bits(),
+            rate(&before, &kernel).to_bits()
+        );
+    }
+}
+
+#[test]
+fn without_a_lasting_rate_a_share_counts_in_full() {
+    let large = product(8192.0, 8192.0, 8192.0);
+    let mut device = catalog("l40s");
+    device.speed_spread = 0.0;
+    let mut slow = device.clone();
+    slow.product_share.insert(Dtype::Bf16, 0.5);
+    let ratio = rate(&run(slow), &large) / rate(&run(device), &large);
+    assert!((0.5..0.6).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_share_that_no_library_can_reach_is_refused_by_name() {
+    for wrong in [0.0, -0.5, 1.5, f64::NAN] {
+        let mut device = catalog("h100-sxm");
+        device.product_share.insert(Dtype::Bf16, wrong);
+        let refused = device.check().unwrap_err().to_string();
+        assert!(refused.contains("product_share.bf16"), "{refused}");
+    }
+}
+
+/// By how much longer gradients of weights take that are added to fp32 sums, one product after another:
+/// `MooreThreads` `SimuMax`, configs/system/a100_pcie.json and b200_bf16_ceperm.json, the share of the peak of
+/// plain products (the mean of the layer's two others) over that of the one with the sum.
+#[test]
+fn adding_to_sums_lengthens_products_as_published_timings_do() {
+    let timed = [
+        ("a100-pcie-80gb", 57344.0, 8192.0, 4096.0, 1.062),
+        ("a100-pcie-80gb", 8192.0, 28672.0, 4096.0, 1.052),
+        ("a100-pcie-80gb", 128_256.0, 8192.0, 4096.0, 1.052),
+        ("a100-pcie-80gb", 36864.0, 7168.0, 4096.0, 1.062),
+        ("a100-pcie-80gb", 28672.0, 4096.0, 4096.0, 1.034),
+        ("a100-pcie-80gb", 4096.0, 7168.0, 33024.0, 0.992),
+        ("b200-sxm", 57344.0, 8192.0, 4096.0, 1.069),
+        ("b200-sxm", 8192.0, 28672.0, 4096.0, 1.044),
+        ("b200-sxm", 16384.0, 53248.0, 4096.0, 1.115),
+        ("b200-sxm", 106_496.0, 16384.0, 4096.0, 1.105),
+    ];
+    let mut off = Vec::new();
+    for (name, m, n, k, published) in timed {
+        let cluster = run(catalog(name));
+        let gradient = |added| Kernel::Matmul {
+            batch: 1.0,
+            m,
+            n,
+            k,
+            dtype: Dtype::Bf16,
+            output_bytes: if added { 8.0 } else { 2.0 },
+            transposed: true,
+            added,
+        };
+        let longer = rate(&cluster, &gradient(false)) / rate(&cluster, &gradient(true));
+        assert!(
+            (longer - published).abs() < 0.05,
+            "{name} {m} x {n}: {longer}"
+        );
+        off.push(longer - published);
+    }
+    let mean = off.iter().sum::<f64>() / 10.0;
+    assert!(mean.abs() < 0.02, "{mean}");
 }
 
 #[test]

@@ -206,6 +206,21 @@ fn joined_gradients_of_fused_attention_lengthen_the_backward_pass() {
 }
 
 #[test]
+fn gradients_that_no_sum_awaits_spare_its_traffic_where_products_would_add_them() {
+    let step = |more: &str| {
+        let training = jobs::training(8, 2048, more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
+        seconds(&job, &plan())
+    };
+    let plain = r#", "software": {"plain_gradients": true}"#;
+    assert!(step(plain) < step(""));
+    // a pass of its own adds what products do not
+    let apart = r#", "fused_gradients": false"#;
+    assert_eq!(step(&format!("{apart}{plain}")), step(apart));
+    assert!(step(plain) < step(apart));
+}
+
+#[test]
 fn a_host_that_waits_for_each_kernel_hides_none_of_its_work() {
     let launches = |software: &str| {
         let estimate = jobs::priced(&job(software, 1), &plan());

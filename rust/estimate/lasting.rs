@@ -4,15 +4,16 @@ use crate::hardware::Device;
 use crate::operator_cost::Lasting;
 use crate::units::{Dtype, FlopsPerSecond};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A device on which kernels follow one another, hour after hour.
 ///
 /// Where constants of a device are scaled, paces are those from before, the rate that lasts taken
 /// against the peak, so that no constant makes a step shorter where it gets worse. An efficiency b times
-/// as high counts as `min(b h, h / o)` times, `h = max(1, o)`, o: by how much longer the engine takes for a
-/// large product in a long run than in a test. What is better in a test gains nothing beyond the rate
-/// that lasts.
+/// as high counts as `min(b s h, h / o)` times, `h = max(1, o)`, o: by how much longer the engine takes for a
+/// large product in a long run than in a test; s: share of the tested rate that the program's library
+/// reaches (`product_share`). What is better in a test gains nothing beyond the rate that lasts, and a slow
+/// library loses nothing to power before it comes to that rate. Attention keeps its pace.
 #[derive(Debug, Clone)]
 pub(super) struct LongRun<'a> {
     device: Cow<'a, Device>,
@@ -31,10 +32,19 @@ impl<'a> LongRun<'a> {
             let peaks = device.engine_peak(dtype).value() / before.engine_peak(dtype).value();
             let paces = Lasting::of(before, dtype, FlopsPerSecond::new(rate.value() / peaks));
             found.paces.insert(dtype, paces);
+        }
+        let formats = device.sustained.keys().chain(device.product_share.keys());
+        for &dtype in formats.collect::<BTreeSet<_>>() {
+            let share = device.product_share.get(&dtype).copied().unwrap_or(1.0);
+            let over = found.paces(dtype).over;
+            let limit = if device.sustained.contains_key(&dtype) {
+                over.max(1.0) / over
+            } else {
+                f64::INFINITY
+            };
             let efficiency = device.matmul_efficiency(dtype);
             let better = efficiency / before.matmul_efficiency(dtype);
-            let slowdown = paces.over.max(1.0);
-            let held = (better * slowdown).min(slowdown / paces.over);
+            let held = (better * share * over.max(1.0)).min(limit);
             if (held - better).abs() > 0.0 {
                 let matmul = &mut found.device.to_mut().matmul;
                 matmul.efficiency.insert(dtype, efficiency * held / better);

@@ -39,6 +39,10 @@ pub struct Device {
     /// known to be below what they reach in a short test.
     #[serde(default)]
     pub sustained: BTreeMap<Dtype, FlopsPerSecond>,
+    /// Share of the device's rate in a test that large products reach with the library of the running
+    /// program, by number format; what is not listed reaches all of it.
+    #[serde(default)]
+    pub product_share: BTreeMap<Dtype, f64>,
     /// How matrix products use the matrix engine.
     #[serde(default)]
     pub matmul: MatmulModel,
@@ -234,6 +238,9 @@ impl Device {
         }
         for (dtype, rate) in &self.sustained {
             positive(&at(&format!("sustained.{}", dtype.name())), rate.value())?;
+        }
+        for (dtype, part) in &self.product_share {
+            share(&at(&format!("product_share.{}", dtype.name())), *part)?;
         }
         positive(&at("vector"), self.vector.value())?;
         if !(0.0..0.5).contains(&self.speed_spread) {

@@ -27,6 +27,8 @@ pub enum Kernel {
         /// True where the left operand lies column by column, as in gradients of weights: its rows,
         /// not the depth, are contiguous.
         transposed: bool,
+        /// True where the result is added to a sum: `output_bytes` are those of reading and writing it.
+        added: bool,
     },
     /// A fused attention pass.
     Attention {
@@ -95,6 +97,7 @@ impl Kernel {
                 dtype,
                 output_bytes,
                 transposed,
+                added,
             } => {
                 let product = matmul::Product {
                     batch,
@@ -105,6 +108,7 @@ impl Kernel {
                     weights: dtype,
                     output_bytes,
                     transposed,
+                    added,
                     copies: matmul::ALL_LAYERS,
                     beside: Bytes::ZERO,
                 };

@@ -77,6 +77,7 @@ impl Lasting {
             weights: dtype,
             output_bytes: dtype.bytes().max(2.0),
             transposed: false,
+            added: false,
             copies: matmul::ALL_LAYERS,
             beside: Bytes::ZERO,
         };

@@ -116,6 +116,7 @@ impl TimedMatmul {
             weights: self.b,
             output_bytes: self.output.bytes(),
             transposed: false,
+            added: false,
             copies: (cache / weights).ceil().clamp(1.0, matmul::WEIGHT_COPIES),
             beside: Bytes::new(source),
         };

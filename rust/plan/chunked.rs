@@ -62,6 +62,7 @@ impl Lowering<'_> {
                 dtype,
                 output_bytes,
                 transposed,
+                added,
             } => Kernel::Matmul {
                 batch,
                 m: m / count,
@@ -70,6 +71,7 @@ impl Lowering<'_> {
                 dtype,
                 output_bytes,
                 transposed,
+                added,
             },
             other => other,
         };

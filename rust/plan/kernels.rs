@@ -122,18 +122,21 @@ impl Lowering<'_> {
         };
         let dtype = self.format(operator);
         let input = self.matrix(dtype, [p.batch, p.rows, p.depth, p.columns]);
+        let training = self.training;
+        let added = training.fused_gradients && !training.software.plain_gradients;
         let weight = Kernel::Matmul {
             batch: p.batch,
             m: p.depth,
             n: p.columns,
             k: p.rows,
             dtype,
-            output_bytes: if self.training.fused_gradients {
-                2.0 * self.training.gradient.bytes() // the product reads and writes the sum
+            output_bytes: if added {
+                2.0 * training.gradient.bytes() // the product reads and writes the sum
             } else {
                 self.activation.bytes()
             },
             transposed: true,
+            added,
         };
         (Some(input), operator.trained.then_some(weight))
     }
@@ -147,6 +150,7 @@ impl Lowering<'_> {
             dtype,
             output_bytes: self.activation.bytes(),
             transposed: false,
+            added: false,
         }
     }
 
@@ -409,6 +413,7 @@ impl Lowering<'_> {
             dtype,
             output_bytes: dtype.bytes(),
             transposed: false,
+            added: false,
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
         let heads = self.training.software.heads[usize::from(!forward)] / 2.0;

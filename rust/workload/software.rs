@@ -131,6 +131,9 @@ pub struct Software {
     /// Queries, keys and values come from products of their own, and so do both inputs of a gated
     /// activation.
     pub products_apart: bool,
+    /// Gradients of weights leave their product once, in the format of activations, and are added to no sum
+    /// on the rank: their owner adds them up (FSDP), or there is one micro-batch.
+    pub plain_gradients: bool,
     /// Selective recomputation keeps a layer's input and what products make, alone, and repeats all that
     /// lies between: norms, rotations, activations (policies of `jax.checkpoint` by names of products).
     pub keeps_products: bool,
@@ -222,6 +225,7 @@ impl Default for Software {
             selective_feed_forward: false,
             selective_alternate: false,
             products_apart: false,
+            plain_gradients: false,
             keeps_products: false,
             keeps_core: false,
             embedding_product: false,

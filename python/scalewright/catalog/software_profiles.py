@@ -32,7 +32,8 @@ def with_software(
     """Return a training job and its device as a named program uses them.
 
     The profile's `software` goes into the job; where it names the device, its own attention kernels
-    take the place of the device's, and so do the units that its kernels lose beside a collective.
+    take the place of the device's, and so do the units that its kernels lose beside a collective
+    and the share of tested rates that its library of products reaches.
 
     Args:
         name: The profile, or the path of a TOML file.
@@ -49,6 +50,8 @@ def with_software(
         changed["attention"] = {**device.get("attention", {}), **own}
     for own in _of_device(profile.get("overlap", ()), device):
         changed["communication_units"] = own["communication_units"]
+    for own in _of_device(profile.get("products", ()), device):
+        changed["product_share"] = own["share"]
     return {
         **training,
         "software": {**profile.get("software", {}), "name": profile["name"]},
