@@ -223,6 +223,35 @@ proptest! {
         }
     }
 
+    /// A bare last virtual stage holds no layer, and the others share all of them by the same rule.
+    #[test]
+    fn bare_ends_leave_all_layers_to_the_others(
+        layers in 1..60_u64,
+        (pipeline, interleave) in (1..9_u32, 1..4_u32),
+        ends in prop::array::uniform2(0..6_u32),
+    ) {
+        let schedule = if interleave > 1 { Schedule::Interleaved } else { Schedule::GPipe };
+        let [first_layers, last_layers] = ends;
+        let plan = Plan {
+            pipeline, interleave, schedule, first_layers, last_layers, bare_last: true,
+            ..Plan::default()
+        };
+        let stages = u64::from(pipeline * interleave);
+        let first = |each: u64| if first_layers > 0 { u64::from(first_layers) } else { each };
+        let fits = |each: u64| stages > 1 && first(each) + (stages - 2) * each == layers;
+        match Split::of(&plan, layers) {
+            Ok(split) => {
+                prop_assert_eq!((last_layers, split.last), (0, 0));
+                prop_assert!(fits(split.middle));
+                prop_assert_eq!(split.first, first(split.middle));
+            }
+            Err(rule) => {
+                prop_assert!(last_layers > 0 || !(1..=layers).any(fits), "{rule}");
+                prop_assert!(rule.to_string().contains("bare_last = true"), "{rule}");
+            }
+        }
+    }
+
     #[test]
     fn any_plan_gets_a_verdict(fields in prop::array::uniform9(any::<u32>()), exponents in prop::array::uniform4(0..25_u32)) {
         let job = jobs::job(&jobs::mixture(8, 256), &worlds::nodes_of_eight(64), &jobs::training(64, 512, ""));

@@ -243,6 +243,7 @@ fn row(plan: &Plan) -> Vec<i64> {
         plan.axis_order as i64,
         plan.first_layers.into(),
         plan.last_layers.into(),
+        flag(plan.bare_last),
         numbered(plan.collectives),
     ]
 }

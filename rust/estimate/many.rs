@@ -40,7 +40,7 @@ pub enum Row {
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
 /// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full; orders of axes
 /// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does.
-pub const COLUMNS: [&str; 29] = [
+pub const COLUMNS: [&str; 30] = [
     "tensor",
     "tensor_rows",
     "context",
@@ -69,6 +69,7 @@ pub const COLUMNS: [&str; 29] = [
     "axis_order",
     "first_layers",
     "last_layers",
+    "bare_last",
     "collectives",
 ];
 
@@ -189,6 +190,7 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
         "offload_activations" => plan.offload_activations = count()?,
         "first_layers" => plan.first_layers = count()?,
         "last_layers" => plan.last_layers = count()?,
+        "bare_last" => plan.bare_last = flag()?,
         name => return placed(plan, name, value).map_err(|allowed| refuse(&allowed)),
     }
     Ok(())
@@ -247,6 +249,7 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
         "axis_order" => numbers(AxisOrder::ALL.into_iter(), &plan.axis_order),
         "first_layers" => plan.first_layers,
         "last_layers" => plan.last_layers,
+        "bare_last" => plan.bare_last.into(),
         _ => numbers(Collectives::named(), &plan.collectives),
     }
 }

@@ -98,6 +98,9 @@ pub struct Plan {
     /// Layers of the last virtual stage, 0 where they are dealt with the others.
     #[serde(default)]
     pub last_layers: u32,
+    /// The last virtual stage holds no layer: the head alone, with what predicts further tokens.
+    #[serde(default)]
+    pub bare_last: bool,
     /// How all-reduces between replicas run.
     #[serde(default)]
     pub collectives: Collectives,
@@ -134,6 +137,7 @@ impl Default for Plan {
             axis_order: AxisOrder::default(),
             first_layers: 0,
             last_layers: 0,
+            bare_last: false,
             collectives: Collectives::default(),
         }
     }

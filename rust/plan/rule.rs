@@ -46,6 +46,8 @@ pub enum Rule {
         stages: u64,
         /// `first_layers` and `last_layers`.
         ends: [u32; 2],
+        /// `bare_last`.
+        bare: bool,
     },
     /// The batch does not deal out to replicas and micro-batches.
     Batch {
@@ -177,7 +179,8 @@ impl fmt::Display for Rule {
                 layers,
                 stages,
                 ends,
-            } => ends_left(out, *layers, *stages, *ends),
+                bare,
+            } => ends_left(out, (*layers, *stages), *ends, *bare),
             Self::Batch { global_batch, step } => {
                 let batch = ("global_batch", *global_batch);
                 undivided(out, "data x micro_batch", *step, batch)
@@ -240,10 +243,26 @@ fn cannot_run(
 }
 
 /// Says why layers given to the ends leave what the other virtual stages cannot share.
-fn ends_left(out: &mut fmt::Formatter, layers: u64, stages: u64, ends: [u32; 2]) -> fmt::Result {
+fn ends_left(
+    out: &mut fmt::Formatter,
+    (layers, stages): (u64, u64),
+    ends: [u32; 2],
+    bare: bool,
+) -> fmt::Result {
     let given = u64::from(ends[0]) + u64::from(ends[1]);
-    let asked = format!("first_layers = {}, last_layers = {}", ends[0], ends[1]);
-    let held = ends.iter().filter(|end| **end > 0).count() as u64;
+    let asked = if bare {
+        format!("first_layers = {}, bare_last = true", ends[0])
+    } else {
+        format!("first_layers = {}, last_layers = {}", ends[0], ends[1])
+    };
+    if bare && ends[1] > 0 {
+        return write!(
+            out,
+            "bare_last = true needs last_layers = 0, got {}",
+            ends[1]
+        );
+    }
+    let held = ends.iter().filter(|end| **end > 0).count() as u64 + u64::from(bare);
     let others = stages.saturating_sub(held);
     if stages < 2 {
         return write!(out, "{asked} need pipeline x interleave above 1");

@@ -44,23 +44,26 @@ impl Split {
         })
     }
 
-    /// Deals layers to `stages` virtual stages of which the `ends` hold so many, 0 where that is left
-    /// open, or says that it cannot: `(layers - given) / (stages - ends given)` for each of the others
-    /// (Megatron-LM's `--decoder-first-pipeline-num-layers` and `--decoder-last-pipeline-num-layers`).
-    pub fn given(layers: u64, stages: u64, ends: [u32; 2]) -> Option<Self> {
-        let [first, last] = ends.map(u64::from);
-        let given = ends.iter().filter(|end| **end > 0).count() as u64;
-        let others = stages.checked_sub(given)?;
-        let rest = layers.checked_sub(first + last)?;
+    /// Deals layers to `stages` virtual stages of which the `ends` hold so many where that is given, or
+    /// says that it cannot: `(layers - given) / (stages - ends given)` for each of the others
+    /// (Megatron-LM's `--decoder-first-pipeline-num-layers` and `--decoder-last-pipeline-num-layers`;
+    /// ends without layers as in `--pipeline-model-parallel-layout Et|(tt|)*30L`).
+    pub fn given(layers: u64, stages: u64, ends: [Option<u64>; 2]) -> Option<Self> {
+        let [first, last] = ends;
+        let held = first.unwrap_or(0) + last.unwrap_or(0);
+        let others = stages.checked_sub(ends.iter().flatten().count() as u64)?;
+        let rest = layers.checked_sub(held)?;
         if stages < 2 || (rest == 0) != (others == 0) {
             return None;
         }
-        let even = rest.checked_div(others).unwrap_or(first.max(last));
-        let end = |given: u64| if given > 0 { given } else { even };
+        let even = match rest.checked_div(others) {
+            Some(even) => even,
+            None => first.max(last)?,
+        };
         (rest == even * others).then(|| Self {
-            first: end(first),
+            first: first.unwrap_or(even),
             middle: even,
-            last: end(last),
+            last: last.unwrap_or(even),
         })
     }
 
@@ -68,13 +71,22 @@ impl Split {
     pub fn of(plan: &Plan, layers: u64) -> Result<Self, Rule> {
         let stages = u64::from(plan.virtual_stages());
         let ends = [plan.first_layers, plan.last_layers];
-        if ends != [0, 0] {
+        let bare = plan.bare_last;
+        if bare || ends != [0, 0] {
             let broken = Rule::Ends {
                 layers,
                 stages,
                 ends,
+                bare,
             };
-            return Self::given(layers, stages, ends).ok_or(broken);
+            let mut held = ends.map(|end| (end > 0).then_some(u64::from(end)));
+            if bare {
+                if held[1].is_some() {
+                    return Err(broken);
+                }
+                held[1] = Some(0);
+            }
+            return Self::given(layers, stages, held).ok_or(broken);
         }
         let pipeline = u64::from(plan.pipeline);
         let split = Self::new(layers, pipeline, stages / pipeline);

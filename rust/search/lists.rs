@@ -33,8 +33,8 @@ pub(super) struct Lists {
     pub(super) host_optimizers: Vec<bool>,
     /// Percent of kept activations on the host.
     pub(super) host_activations: Vec<u32>,
-    /// Layers of the first and the last virtual stage.
-    pub(super) ends: Vec<(u32, u32)>,
+    /// Layers of the first and the last virtual stage, and whether that one holds none.
+    pub(super) ends: Vec<(u32, u32, bool)>,
     /// Algorithms of all-reduces between replicas.
     pub(super) collectives: Vec<Collectives>,
     orders: Vec<AxisOrder>,
@@ -201,11 +201,13 @@ impl Lists {
     }
 }
 
-fn ends(space: &Space) -> Vec<(u32, u32)> {
+fn ends(space: &Space) -> Vec<(u32, u32, bool)> {
     let mut all = Vec::new();
     for first in listed(space.first_layers.as_ref(), &[0]) {
         for last in listed(space.last_layers.as_ref(), &[0]) {
-            all.push((first, last));
+            for bare in listed(space.bare_last.as_ref(), &[false]) {
+                all.push((first, last, bare));
+            }
         }
     }
     all

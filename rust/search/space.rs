@@ -66,6 +66,8 @@ pub struct Space {
     pub first_layers: Option<Vec<u32>>,
     /// Layers of the last virtual stage; absent: 0.
     pub last_layers: Option<Vec<u32>>,
+    /// Last virtual stages without layers; absent: off.
+    pub bare_last: Option<Vec<bool>>,
     /// Algorithms of the all-reduces between replicas; absent: the library's choice.
     pub collectives: Option<Vec<Collectives>>,
     /// Precision recipes of the job, of which each plan found names its own; absent: the job's. No

@@ -186,12 +186,13 @@ impl<'a> Walk<'a> {
                 if control.is_cancelled() {
                     return;
                 }
-                for &(first_layers, last_layers) in &self.ground.lists.ends {
+                for &(first_layers, last_layers, bare_last) in &self.ground.lists.ends {
                     let chosen = Plan {
                         schedule,
                         interleave,
                         first_layers,
                         last_layers,
+                        bare_last,
                         overlap_pipeline: sends_overlap(schedule),
                         ..plan.clone()
                     };

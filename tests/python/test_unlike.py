@@ -32,6 +32,13 @@ def test_stages_hold_all_layers_on_devices_that_they_fit() -> None:
     assert best["tokens_per_s"] == pytest.approx(64 * 2048 / best["step_time_s"])
 
 
+def test_a_program_runs_on_every_group() -> None:
+    plain, eager = found()[0], found(software="torchtitan-eager")[0]
+    assert eager["step_time_s"] > plain["step_time_s"]
+    with pytest.raises(UnknownNameError, match="torchtitan-eager"):
+        found(software="torchtitan-eagre")
+
+
 def test_counts_add_up_and_the_answer_is_proven() -> None:
     values = found().values
     counts = ("priced", "excluded_by_bound", "that_do_not_fit")

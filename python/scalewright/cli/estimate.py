@@ -34,6 +34,7 @@ COUNTS = {
 }
 FLAGS = {
     "sequence-parallel": "norms and dropouts split along the sequence (off)",
+    "bare-last": "no layer beside the head in the last virtual stage (off)",
     "overlap-grad-reduce": "gradient reduction under the backward pass (on)",
     "overlap-param-gather": "ZeRO weight gathers under compute (on)",
     "overlap-tensor": "tensor collectives under weight gradients (on)",

@@ -39,6 +39,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="bf16", help="formats (bf16)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="(adam)")
+    parser.add_argument(
+        "--software", metavar="NAME", help="profile of the training program (docs/software.md)"
+    )
     parser.add_argument("--forward-only", action="store_true", help="no gradients, no optimizer")
     parser.add_argument(
         "--memory-margin", type=float, default=0.0, metavar="SHARE", help="to leave free (0)"
@@ -81,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
             top=options.top,
             fix=pinned_fields(options.fix),
             memory_margin=options.memory_margin,
+            software=options.software,
             overrides=options.catalog,
             progress=progress,
         )

@@ -74,6 +74,8 @@ class Plan:
     """Layers of the first virtual stage; 0: as many as the others."""
     last_layers: int = 0
     """Layers of the last virtual stage; 0: as many as the others."""
+    bare_last: bool = False
+    """The last virtual stage holds no layer: the head alone."""
     collectives: str = "auto"
     """Algorithm of all-reduces between replicas: `auto`, or a name such as `ring`."""
 

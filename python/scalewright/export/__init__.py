@@ -57,6 +57,7 @@ def _unwritten(plan: Mapping[str, Any]) -> list[tuple[bool, str, object, str]]:
         "overlap_expert": False,
         "offload_optimizer": False,
         "offload_activations": 0,
+        "bare_last": False,
         "collectives": "auto",
     }
     return [

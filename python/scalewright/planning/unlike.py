@@ -83,6 +83,7 @@ def search_unlike(
     top: int = 10,
     fix: Mapping[str, object] | None = None,
     memory_margin: float = 0.0,
+    software: str | None = None,
     overrides: Sequence[str | Path] = (),
     progress: Callable[[int, int], object] | None = None,
 ) -> UnlikeSearch:
@@ -105,6 +106,8 @@ def search_unlike(
         fix: A value or a list of allowed values by plan field; `tensor`, `sequence_parallel` and
             `recompute` hold for each group, `pipeline` counts the stages of all.
         memory_margin: Share of each device's memory that must stay free.
+        software: A software profile of the catalog, as `torchtitan-eager`, which runs on every
+            group (`docs/software.md`).
         overrides: User files or directories that add to the catalog or change it, for what is
             named in text.
         progress: Called with the parts done and the parts in all.
@@ -115,6 +118,8 @@ def search_unlike(
     need("groups", groups, (list, tuple), "a list of systems, or of text as dgx-h100:32")
     machines = [_machines(place, group, overrides) for place, group in enumerate(groups)]
     jobs = tuple(Job(model, system, training, memory_margin) for system in machines)
+    if software is not None:
+        jobs = tuple(job.with_software(software, overrides=overrides) for job in jobs)
     joined = None if between is None else json_text("between", _level(between, overrides))
     texts = (
         json_text("space", space({} if fix is None else fix)),

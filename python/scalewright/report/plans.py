@@ -22,8 +22,9 @@ _AXES = ("tensor", "pipeline", "data", "context", "expert")
 _RARE = (
     "tensor_rows",
     *("tensor_chunks", "overlap_expert", "offload_optimizer", "offload_activations"),
-    *("axis_order", "first_layers", "last_layers", "collectives"),
+    *("axis_order", "first_layers", "last_layers", "bare_last", "collectives"),
 )
+_ENDS = ("first", "last")
 _UNLIMITED = 1000
 _OVERLAPS = {
     "overlap_grad_reduce": True,
@@ -80,10 +81,12 @@ def _recomputed(plan: Mapping[str, Any]) -> str:
 
 def _placed(plan: Mapping[str, Any]) -> list[str]:
     """Return where ranks lie, what the ends hold and how replicas sum, where not as usual."""
-    order, ends = plan["axis_order"], (plan["first_layers"], plan["last_layers"])
+    order, ends = plan["axis_order"], [str(plan[f"{end}_layers"] or "even") for end in _ENDS]
     parts = [] if order == Plan.axis_order else [f"order {order}"]
-    if any(ends):
-        parts.append("layers " + " ... ".join(str(end or "even") for end in ends))
+    if plan["bare_last"]:
+        ends[1] = "none"
+    if ends != ["even", "even"]:
+        parts.append("layers " + " ... ".join(ends))
     if plan["collectives"] != Plan.collectives:
         parts.append(f"all-reduce {plan['collectives']}")
     return parts
