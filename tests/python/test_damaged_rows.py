@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -166,3 +167,10 @@ def test_tables_of_kernels_and_collectives_without_rows_are_refused(
     file.write_text(head + "\n")
     assert main(["reproduce", "--rows", str(file)]) == 2
     assert "no row below the header" in capsys.readouterr().err
+
+
+def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    assert main(["reproduce", "--rows", str(pipe)]) == 2
+    assert "no regular file" in capsys.readouterr().err

@@ -86,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
         _KERNELS: _kernels,
     }
     answer = _training
+    if options.rows is not None:
+        _refuse_pipe(options.rows)
     if options.rows is None:
         answer = others.get(options.pattern or "", _training)
     elif holds_collectives(options.rows):
@@ -97,6 +99,17 @@ def run(options: argparse.Namespace) -> int:
     if answer is not _training:
         _refuse_training_options(options)
     return answer(options)
+
+
+def _refuse_pipe(path: str) -> None:
+    """Refuse what can be read but once: its columns are looked at before its rows are read."""
+    from pathlib import Path
+
+    from scalewright.errors import InvalidError
+
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        message = f"--rows: got '{path}', which is no regular file; allowed: a CSV file"
+        raise InvalidError(message)
 
 
 def _refuse_kernel_options(options: argparse.Namespace) -> None:
