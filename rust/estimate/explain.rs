@@ -25,7 +25,7 @@ pub struct Explanation {
     pub inputs: Vec<String>,
 }
 
-const FORMULAS: [(&str, &str, &str); 16] = [
+const FORMULAS: [(&str, &str, &str); 17] = [
     (
         "matmul",
         "launch + sqrt(engine^2 + memory^2); engine: least over tile shapes and splits of waves x time of a tile at the sustained rate; memory: bytes over the sustained bandwidth",
@@ -42,14 +42,19 @@ const FORMULAS: [(&str, &str, &str); 16] = [
         "roofline: Williams et al. 2009; passes per operator stand beside each operator in the engine",
     ),
     (
+        "state_space",
+        "kernel by kernel: launch + max(bytes over 0.41 of the sustained memory bandwidth, products at the matrix peak); convolution: bytes over that bandwidth",
+        "Dao and Gu 2024 (arXiv 2405.21060), sections 6 and 7; share of the bandwidth: kernels of mamba-ssm timed on H100, vllm-project/vllm pull request 27299",
+    ),
+    (
         "tensor_parallel",
         "collectives where layouts differ: least over algorithms of fixed + bytes x per byte, less what weight gradients hide; in k chunks of t beside products of p: max(t + contention (k-1) t, k t - (k-1) p)",
         "Shoeybi et al. 2019, section 3; Korthikanti et al. 2022, section 4.2.2; Thakur et al. 2005; chunks: Wang et al. 2023 (ASPLOS), section 4; grids: Pope et al. 2022, section 3.2.2",
     ),
     (
         "context_parallel",
-        "all-gather of keys and values (and reduce-scatter of their gradients), less what attention hides",
-        "Liu et al. 2023 (ring attention); Llama 3 Herd 2024, section 3.3.2",
+        "all-gather of keys and values (and reduce-scatter of their gradients), less what attention hides; all-to-all of positions for heads around a state-space scan",
+        "Liu et al. 2023 (ring attention); Llama 3 Herd 2024, section 3.3.2; scans: Megatron-Core, MambaContextParallel",
     ),
     (
         "expert_parallel",

@@ -277,7 +277,7 @@ def test_other_frameworks_compute_the_same_again_in_all_layers(
 @pytest.mark.parametrize("fmt", ["megatron", "torchtitan", "deepspeed"])
 @pytest.mark.parametrize("model", ["nemotron-3-nano-30b-a3b", "granite-4.0-h-small"])
 def test_hybrids_are_refused(fmt: str, model: str) -> None:
-    with pytest.raises(InvalidError, match="(?i)state_space|layer_pattern"):
+    with pytest.raises(InvalidError, match=r"(?i)state_space|layer_pattern"):
         write(fmt, estimate(data=8, zero=1), table(model), training())
 
 

@@ -43,6 +43,7 @@ REQUIRED = """
     gemma-2b gemma-7b gemma2-2b gemma2-9b gemma2-27b gemma3-1b gemma3-4b gemma3-12b gemma3-27b
     bert-base bert-large t5-small t5-base t5-large t5-3b t5-11b
     gpt-oss-20b gpt-oss-120b nemotron-4-15b nemotron-4-340b
+    nemotron-h-8b nemotron-3-nano-30b-a3b nemotron-3-super-120b-a12b mamba2-2.7b granite-4.0-h-small
 """
 
 
@@ -92,6 +93,9 @@ def test_experts_that_a_token_skips_are_not_active():
     counted = parameters("deepseek-v3")
     assert round(counted["total"] / 1e9) == 671
     assert int(counted["active_per_token"] / 1e9) == 37
+    # technical reports of Nemotron 3: 31.6B with 3.6B active, 120.6B with 12.7B active
+    assert round(parameters("nemotron-3-nano-30b-a3b")["active_per_token"] / 1e8) == 36
+    assert int(parameters("nemotron-3-super-120b-a12b")["active_per_token"] / 1e8) == 127
     # Mixtral of Experts, section 1: 47B of which 13B are active
     counted = parameters("mixtral-8x7b")
     assert round(counted["total"] / 1e9) == 47
