@@ -103,7 +103,7 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match="system: got nothing"):
         timed_kernels([str(file)])
     rows, device, _ = timed_kernels([str(file)], "l40s")
-    with pytest.raises(InvalidError, match=r"rows: got 1 to fit matmul; allowed: 20 or more"):
+    with pytest.raises(InvalidError, match=r"rows: got 1 to fit matmul; allowed: 18 or more"):
         calibrate_products(rows, device)
     two = tmp_path / "two.csv"
     two.write_text("system,m,n,k,dtype,latency_us\nl40s,1,2,3,bf16,4\ngb200,1,2,3,bf16,4\n")
