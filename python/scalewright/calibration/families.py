@@ -2,8 +2,8 @@
 
 Rows of formats that the catalog lists as no family share the constants of `matmul` itself, and tell
 what a launch takes. Some stay as they are: `throttle_time`, which no table tells apart from
-`throttle`, `cache_share`, `overlap`, `most_splits`, `least_wave` and what a library's source says of
-its kernels for few rows. Where the device gives such kernels to a family whose own formats they
+`throttle`, `cache_share`, `overlap`, `most_splits`, `least_wave` and what a library's source says
+of its kernels for few rows. Where the device gives such kernels to a family whose own formats they
 multiply, what they reach is fitted in place of `depth_time` and `store_cost`.
 """
 
@@ -123,7 +123,7 @@ def table(request: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _few_rows(path: tuple[str, ...], device: Mapping[str, Any]) -> bool:
-    """Say whether a device gives kernels for few rows to a family that multiplies its own formats."""
+    """Say whether a device gives kernels for few rows to a family of operands alike."""
     inner: Any = device
     for key in path:
         inner = inner.get(key, {})
