@@ -5,9 +5,9 @@
 mod worlds;
 
 use proptest::prelude::*;
-use scalewright::hardware::Device;
+use scalewright::hardware::{Device, ProductModel};
 use scalewright::operator_cost::{Kernel, KernelCost};
-use scalewright::units::{Bytes, BytesPerSecond, Dtype, FlopsPerSecond};
+use scalewright::units::{Bytes, BytesPerSecond, Dtype, FlopsPerSecond, Seconds};
 
 /// One matrix product in bf16.
 fn matmul(batch: f64, m: f64, n: f64, k: f64) -> Kernel {
@@ -238,7 +238,7 @@ fn without_overlap_traffic_and_arithmetic_add() {
         let mut device = with_bandwidth(memory);
         let rate = device.matrix[&Dtype::Bf16].value() * peak;
         device.matrix.insert(Dtype::Bf16, FlopsPerSecond::new(rate));
-        device.matmul.depth_time = scalewright::units::Seconds::ZERO;
+        device.matmul.depth_time = Seconds::ZERO;
         device.matmul.overlap = overlap;
         beside(&device)
     };
@@ -265,6 +265,90 @@ fn more_splits_serve_few_deep_tiles() {
         }
     }
     assert!(priced(32.0, 64.0, 65536.0) < 0.8 * priced(16.0, 64.0, 65536.0));
+}
+
+/// A wave that keeps few units busy costs no more where it is their share that counts, no less than that
+/// share, and as much as before where every tile of the library fills the units several times.
+#[test]
+fn an_only_wave_costs_its_least_share_at_least() {
+    let mut device = with_bandwidth(1e12);
+    device.launch_overhead = Seconds::ZERO;
+    let mut priced = |least: f64, m: f64, n: f64, k: f64| {
+        device.matmul.least_wave = least;
+        seconds(matmul(1.0, m, n, k), &device)
+    };
+    for m in [1.0, 64.0, 500.0, 2048.0] {
+        for k in [64.0, 4096.0, 16384.0] {
+            let (whole, half) = (priced(1.0, m, 512.0, k), priced(0.5, m, 512.0, k));
+            assert!(half <= whole && half >= 0.5 * whole);
+        }
+    }
+    // one tile of any shape on 108 units, too shallow to split
+    let (whole, half) = (
+        priced(1.0, 64.0, 64.0, 128.0),
+        priced(0.5, 64.0, 64.0, 128.0),
+    );
+    let least = 0.5 + 0.5 / 108.0;
+    assert!((half / whole - least).abs() < 1e-4, "{}", half / whole);
+    let large = |least| priced(least, 8192.0, 8192.0, 4096.0);
+    assert!((large(0.5) - large(1.0)).abs() <= f64::EPSILON * large(1.0));
+}
+
+/// A device whose products in bf16 are those of `family`, with memory `memory` times as fast.
+fn with_few_rows(family: ProductModel, memory: f64) -> Device {
+    let mut device = with_bandwidth(memory);
+    device.launch_overhead = Seconds::ZERO;
+    device.matmul.families.insert(Dtype::Bf16, family);
+    device
+}
+
+/// Kernels for few rows stream at their own rate, and only they do.
+#[test]
+fn few_rows_stream_at_their_own_rate() {
+    let priced = |share: Option<f64>, m: f64| {
+        let family = ProductModel {
+            memory_efficiency: Some(0.5),
+            thin_rows: 16.0,
+            thin_memory_efficiency: share,
+            ..ProductModel::default()
+        };
+        let mut device = with_few_rows(family, 1.0);
+        for peak in device.matrix.values_mut() {
+            *peak = FlopsPerSecond::new(1e21);
+        }
+        seconds(matmul(1.0, m, 16384.0, 16384.0), &device)
+    };
+    for m in [1.0, 16.0] {
+        let ratio = priced(None, m) / priced(Some(1.0), m);
+        assert!((ratio - 2.0).abs() < 1e-3, "{m}: {ratio}");
+    }
+    assert!((priced(None, 17.0) - priced(Some(1.0), 17.0)).abs() < 1e-15);
+}
+
+/// A matrix-vector kernel takes the arithmetic at its share of the vector engine's peak, whatever the
+/// matrix engine does; a library that times both takes the quicker.
+#[test]
+fn few_rows_compute_on_the_vector_engine() {
+    let family = |share: f64, timed: bool| ProductModel {
+        thin_rows: 8.0,
+        thin_efficiency: Some(share),
+        thin_timed: timed,
+        ..ProductModel::default()
+    };
+    let (n, k) = (4096.0, 2048.0);
+    let priced = |family, m| seconds(matmul(1.0, m, n, k), &with_few_rows(family, 1e12));
+    let vector = worlds::a100().vector.value();
+    for (share, m) in [(0.25, 1.0), (0.25, 8.0), (1.0, 3.0)] {
+        let expected = 2.0 * m * n * k / (share * vector);
+        assert!((priced(family(share, false), m) / expected - 1.0).abs() < 1e-3);
+    }
+    let tiled = priced(ProductModel::default(), 8.0);
+    for share in [0.001, 1.0] {
+        let alone = priced(family(share, false), 8.0);
+        let timed = priced(family(share, true), 8.0);
+        assert!((timed - alone.min(tiled)).abs() <= 1e-9 * timed);
+    }
+    assert!(priced(family(0.001, false), 8.0) > tiled);
 }
 
 #[test]

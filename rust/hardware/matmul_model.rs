@@ -31,12 +31,19 @@ pub struct MatmulModel {
     pub split_overhead: Seconds,
     /// Most parts into which a depth is split.
     pub most_splits: f64,
+    /// Share of a full wave that an only wave of tiles costs at least: 1 where it takes as long however few
+    /// units it keeps busy, less where those run faster beside idle ones.
+    pub least_wave: f64,
     /// How well traffic and arithmetic overlap: exponent by which their times add, 1 where one waits for the
     /// other; the larger, the nearer the longer of the two.
     pub overlap: f64,
     /// Share of the pin rate of main memory that operands of products reach; absent: as streaming
     /// kernels, the tier's own.
     pub memory_efficiency: Option<f64>,
+    /// See `ProductModel`.
+    pub thin_rows: f64,
+    /// See `ProductModel`.
+    pub thin_memory_efficiency: Option<f64>,
     /// How many times its bytes a result costs to write: the units write it when they are done with a
     /// tile, and memory turns from reads to writes.
     pub store_cost: f64,
@@ -77,6 +84,8 @@ pub struct ProductModel {
     /// See `MatmulModel`.
     pub most_splits: f64,
     /// See `MatmulModel`.
+    pub least_wave: f64,
+    /// See `MatmulModel`.
     pub overlap: f64,
     /// See `MatmulModel`.
     pub memory_efficiency: Option<f64>,
@@ -88,11 +97,20 @@ pub struct ProductModel {
     pub cache_efficiency: Option<f64>,
     /// Rows of the narrowest tile: 64, or 16 where kernels for few tokens multiply such tiles.
     pub least_rows: f64,
-    /// Most rows that the library gives to its matrix-vector kernel, which runs beside the matrix engine;
-    /// 0: it has none.
+    /// Most rows that the library gives to kernels for few rows; 0: it has none. Where `thin_depth_time`
+    /// or `thin_efficiency` says how they compute, they are matrix-vector kernels, which run beside the
+    /// matrix engine; else they are tiles that only stream otherwise.
     pub thin_rows: f64,
-    /// Least time of one element of depth in that kernel.
+    /// Time of one element of depth in a matrix-vector kernel.
     pub thin_depth_time: Seconds,
+    /// Share of the vector engine's peak that a matrix-vector kernel reaches; absent: it waits for depth
+    /// and traffic alone.
+    pub thin_efficiency: Option<f64>,
+    /// Share of the pin rate of main memory that kernels for few rows reach; absent: as all products.
+    pub thin_memory_efficiency: Option<f64>,
+    /// True where the library times its tiled kernels beside the matrix-vector kernel, and takes the
+    /// quicker.
+    pub thin_timed: bool,
     /// What a product takes beside a launch: unpacking of weights, kernels without a fast start.
     pub overhead: Seconds,
     /// Share of the pin rate that the pass which casts the left operand reaches: its scale needs a
@@ -116,8 +134,11 @@ impl Default for MatmulModel {
             throttle_time: usual.throttle_time,
             split_overhead: usual.split_overhead,
             most_splits: usual.most_splits,
+            least_wave: usual.least_wave,
             overlap: usual.overlap,
             memory_efficiency: None,
+            thin_rows: usual.thin_rows,
+            thin_memory_efficiency: None,
             store_cost: usual.store_cost,
             cache_share: 0.8,
             cache_efficiency: None,
@@ -139,6 +160,7 @@ impl Default for ProductModel {
             throttle_time: Seconds::new(1.0e-3),
             split_overhead: Seconds::new(2.0e-6),
             most_splits: 16.0,
+            least_wave: 1.0,
             overlap: 2.0,
             memory_efficiency: None,
             store_cost: 1.0,
@@ -147,6 +169,9 @@ impl Default for ProductModel {
             least_rows: 64.0,
             thin_rows: 0.0,
             thin_depth_time: Seconds::ZERO,
+            thin_efficiency: None,
+            thin_memory_efficiency: None,
+            thin_timed: false,
             overhead: Seconds::ZERO,
             cast_efficiency: 0.4,
             cast_overhead: Seconds::ZERO,
@@ -203,8 +228,11 @@ impl MatmulModel {
             throttle_time: self.throttle_time,
             split_overhead: self.split_overhead,
             most_splits: self.most_splits,
+            least_wave: self.least_wave,
             overlap: self.overlap,
             memory_efficiency: self.memory_efficiency,
+            thin_rows: self.thin_rows,
+            thin_memory_efficiency: self.thin_memory_efficiency,
             store_cost: self.store_cost,
             cache_share: Some(self.cache_share),
             cache_efficiency: self.cache_efficiency,
@@ -235,6 +263,25 @@ impl MatmulModel {
 }
 
 impl ProductModel {
+    /// Says whether products of `rows` rows run on kernels for few rows.
+    pub fn thin(&self, rows: f64) -> bool {
+        rows <= self.thin_rows
+    }
+
+    /// The same constants with main memory at the rate that kernels for few rows reach.
+    pub fn streaming(&self) -> Self {
+        let memory_efficiency = self.thin_memory_efficiency.or(self.memory_efficiency);
+        Self {
+            memory_efficiency,
+            ..*self
+        }
+    }
+
+    /// Says whether those kernels compute beside the matrix engine.
+    pub fn has_vector_kernel(&self) -> bool {
+        self.thin_depth_time > Seconds::ZERO || self.thin_efficiency.is_some()
+    }
+
     fn check(&self, path: &str) -> Result<()> {
         let at = |field: &str| format!("{path}.{field}");
         let shares = [
@@ -243,6 +290,9 @@ impl ProductModel {
             ("cache_share", self.cache_share),
             ("cache_efficiency", self.cache_efficiency),
             ("cast_efficiency", Some(self.cast_efficiency)),
+            ("least_wave", Some(self.least_wave)),
+            ("thin_efficiency", self.thin_efficiency),
+            ("thin_memory_efficiency", self.thin_memory_efficiency),
         ];
         for (field, value) in shares {
             value.map_or(Ok(()), |value| share(&at(field), value))?;

@@ -30,8 +30,8 @@ const PARTIAL_SUM_BYTES: f64 = 8.0;
 /// least size of `cp.async` (PTX ISA, section on asynchronous copies), below which kernels load
 /// element by element.
 const COPY_BYTES: f64 = 4.0;
-/// Share of a full wave that the last one costs at least. A partial wave runs faster than a full
-/// one (higher clock, more bandwidth for each unit) and overlaps the one before it.
+/// Share of a full wave that the last of several costs at least. A partial wave runs faster than a
+/// full one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
 
 /// Share of a sum's traffic that no arithmetic hides where a product adds its result to it: a tile reads
@@ -111,6 +111,8 @@ struct Engine {
     unit_rate: f64,
     /// Seconds that a byte of partial sums takes.
     per_partial_byte: f64,
+    /// Rate of a matrix-vector kernel, flop/s.
+    vector_rate: f64,
 }
 
 /// Prices a matrix product.
@@ -119,12 +121,12 @@ struct Engine {
 /// time   = (t_engine^q + (t_memory - t_sum)^q)^(1/q) + t_sum + t_launch + o
 /// t_engine = a p t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
 /// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
-/// waves  = w                                 if w is whole, and 1 if it is less
+/// waves  = w                                 if w is whole, and b + (1 - b) w if it is less than 1
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
 /// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C)
 /// t_sum  = x_s v C t(A + B + C)              where the result is added to a sum, else 0
 /// t(S)   = x / r_main + (1 - x) / r_cache,   x = (S - R) / (0.1 R) between 0 and 1
-/// t      = k t_thin                          if m <= `thin_rows`
+/// t      = k t_thin + 2 m n k / (e_v u_v)    if m <= `thin_rows`; the lesser of both if `thin_timed`
 /// ```
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
@@ -132,10 +134,11 @@ struct Engine {
 /// grow as 1/tm + 1/tn); a: `unaligned` where sides are off the grid of copies, else 1; `t_k`: `depth_time`, s;
 /// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
 /// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
-/// pass before it is used again; v: `store_cost`; `x_s`: `SUM_EXPOSED`; r: rates that operands reach, bytes/s. A set that fits stays from one
+/// pass before it is used again; v: `store_cost`; `x_s`: `SUM_EXPOSED`; b: `least_wave`; r: rates that operands reach, bytes/s. A set that fits stays from one
 /// kernel to the next; a larger one that comes round in order has been evicted when it is read again.
 /// `t_thin`: `thin_depth_time`, s: a matrix-vector kernel deals a few columns to each block, whose threads
-/// share the depth.
+/// share the depth; `e_v u_v`: `thin_efficiency` of the vector engine's peak, flop/s. Where neither is known, kernels
+/// for few rows are tiles; all of them stream at `thin_memory_efficiency` where it is given.
 /// q: `overlap`: compute and traffic overlap, but not perfectly, so that they add in squares or a little
 /// better. A split into `most_splits` parts at most adds its partial sums and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
 /// User's Guide (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
@@ -164,7 +167,11 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let left = Bytes::new(batch * m * k * product.dtype.bytes());
     let right = Bytes::new(batch * k * n * product.weights.bytes());
     let result = Bytes::new(outputs * product.output_bytes);
-    let supply = Supply::new(&model, device);
+    let supply = if model.thin(m) {
+        Supply::new(&model.streaming(), device)
+    } else {
+        Supply::new(&model, device)
+    };
     let rest = left + result + product.beside;
     let read = supply.moved(left, rest + right);
     let weights = supply.moved(right, rest + right * product.copies);
@@ -300,19 +307,34 @@ impl Engine {
             units,
             unit_rate: peak * efficiency / units,
             per_partial_byte: 1.0 / store.value(),
+            vector_rate: model
+                .thin_efficiency
+                .map_or(f64::INFINITY, |share| share * device.vector.value()),
         }
     }
 
-    /// The best tile and split, at the clock of short kernels.
+    /// The kernel that the library takes: its matrix-vector kernel, or the best tile and split at the
+    /// clock of short kernels.
     fn time(&self) -> f64 {
-        if self.product.m <= self.model.thin_rows {
-            return self.product.k * self.model.thin_depth_time.value();
+        let model = &self.model;
+        let mut quickest = f64::INFINITY;
+        if model.has_vector_kernel() && model.thin(self.product.m) {
+            quickest = self.vector();
+            if !model.thin_timed {
+                return quickest;
+            }
         }
-        let fits = |tile: &&(f64, f64)| tile.0 >= self.model.least_rows;
+        let fits = |tile: &&(f64, f64)| tile.0 >= model.least_rows;
         let tiles = TILES.iter().filter(fits);
-        tiles.fold(f64::INFINITY, |best, &(rows, columns)| {
+        tiles.fold(quickest, |best, &(rows, columns)| {
             best.min(self.tiled(rows, columns, best))
         })
+    }
+
+    /// The matrix-vector kernel.
+    fn vector(&self) -> f64 {
+        let Product { batch, m, n, k, .. } = self.product;
+        k * self.model.thin_depth_time.value() + 2.0 * batch * m * n * k / self.vector_rate
     }
 
     /// The best split of the depth for one tile; infinite where even full units lose to `best`.
@@ -345,13 +367,13 @@ impl Engine {
         whole.min(split(1.0)).min(split(2.0))
     }
 
-    /// Waves in which `tiles` pass over the units, the last one at least half paid.
+    /// Waves in which `tiles` pass over the units, the last of several at least half paid.
     fn waves(&self, tiles: f64) -> f64 {
         let waves = tiles / self.units;
         let full = waves.floor();
         let part = waves - full;
         if full < 1.0 {
-            1.0
+            self.model.least_wave + (1.0 - self.model.least_wave) * part
         } else if part > 0.0 {
             full + LEAST_LAST_WAVE + (1.0 - LEAST_LAST_WAVE) * part
         } else {

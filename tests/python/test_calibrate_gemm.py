@@ -103,7 +103,7 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match="system: got nothing"):
         timed_kernels([str(file)])
     rows, device, _ = timed_kernels([str(file)], "l40s")
-    with pytest.raises(InvalidError, match=r"rows: got 1 of 1 shapes to fit matmul; allowed: 20"):
+    with pytest.raises(InvalidError, match=r"rows: got 1 of 1 shapes to fit matmul; allowed: 18"):
         calibrate_products(rows, device)
     alike = [replace(rows[0], line=place) for place in range(90)]
     with pytest.raises(InvalidError, match=r"rows: got 60 of 1 shapes to fit matmul"):

@@ -1,8 +1,10 @@
 """Which constants of a device do timed matrix products in one family of formats tell?
 
 Rows of formats that the catalog lists as no family share the constants of `matmul` itself, and tell
-what a launch takes. Four stay as they are: `throttle_time`, which no table tells apart from
-`throttle`, `cache_share`, `overlap` and `most_splits`.
+what a launch takes. Some stay as they are: `throttle_time`, which no table tells apart from
+`throttle`, `cache_share`, `overlap`, `most_splits`, `least_wave` and what a library's source says
+of its kernels for few rows. Where the device gives such kernels to a family whose own formats they
+multiply, what they reach is fitted in place of `depth_time` and `store_cost`.
 """
 
 from __future__ import annotations
@@ -18,10 +20,14 @@ if TYPE_CHECKING:
 Table = dict[str, Any]
 _PLAIN = ("bf16", "fp16")
 _NARROW, _WIDE = 16.0, 64.0
-# TensorRT-LLM gives products of up to four rows to matrix-vector kernels: its plugins
-# weightOnlyQuantMatmul (SMALL_M_FAST_PATH) and smoothQuantGemm (int8_sq_launcher)
-_THIN_ROWS = 4.0
+# TensorRT-LLM gives products of up to four rows to a matrix-vector kernel in smoothQuantGemm
+# (int8_sq_launcher); weightOnlyQuantMatmul (checkTactic) times one beside its tiles below 16 rows
+_THIN_ROWS, _TIMED_ROWS = 4.0, 15.0
 _THIN_DEPTH_TIME = (5e-10, 1e-12, 1e-7)
+_THIN_EFFICIENCY = (0.3, 0.01, 1.0)
+_THIN_MEMORY = (0.8, 0.3, 1.0)
+# what the kernels for few rows of a family tell instead
+_INSTEAD = ("depth_time", "store_cost")
 # start, least, most; the start is no device's, so that a fit depends on its rows alone
 _COMMON: dict[str, tuple[float, float, float]] = {
     "tile_overhead": (8.0, 0.1, 400.0),
@@ -60,18 +66,22 @@ class Family:
     """Constants that are no numbers to descend on, with the values to be tried."""
 
 
-def family(requests: Sequence[Mapping[str, Any]]) -> Family:
-    """Return the family of some requests of products, all of one `table`."""
+def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> Family:
+    """Return the family of some requests of products, all of one `table`, on a device."""
     first = requests[0]
     path = table(first)
     formats = sorted({str(request["a"]) for request in requests})
+    thin = _few_rows(path, device)
     found = [
         _constant((*path, name), start, least, most)
         for name, (start, least, most) in _COMMON.items()
+        if not (thin and name in _INSTEAD)
     ]
     if path == ("matmul",):
         shares = [_constant(("matmul", "efficiency", name), *_EFFICIENCY) for name in formats]
         extra = [_constant(("launch_overhead",), *_LAUNCH)]
+        if thin:
+            extra.append(_constant((*path, "thin_memory_efficiency"), *_THIN_MEMORY))
         fixed: list[tuple[Constant, tuple[float, ...]]] = []
     else:
         own = path if path[1] == "weight_only" else None
@@ -84,11 +94,17 @@ def family(requests: Sequence[Mapping[str, Any]]) -> Family:
             ]
         else:
             extra = [_constant((*path, "overhead"), *_OVERHEAD)]
-        rows = Constant((*path, "least_rows"), _NARROW, _WIDE)
-        fixed = [(rows, (_WIDE, _NARROW))]
+        fixed = []
+        if thin:
+            extra.append(_constant((*path, "thin_efficiency"), *_THIN_EFFICIENCY))
+        else:
+            rows = Constant((*path, "least_rows"), _NARROW, _WIDE)
+            fixed.append((rows, (_WIDE, _NARROW)))
         if own or first["a"] == "int8":
-            thin = Constant((*path, "thin_rows"), _THIN_ROWS, _THIN_ROWS)
-            fixed.append((thin, (_THIN_ROWS,)))
+            most = _TIMED_ROWS if own else _THIN_ROWS
+            fixed.append((Constant((*path, "thin_rows"), most, most), (most,)))
+            if own:
+                fixed.append((Constant((*path, "thin_timed"), least=0.0, most=1.0), (True,)))
             extra.append(_constant((*path, "thin_depth_time"), *_THIN_DEPTH_TIME))
     every = [*shares, *found, *extra]
     constants = tuple(constant for constant, _ in every)
@@ -104,6 +120,14 @@ def table(request: Mapping[str, Any]) -> tuple[str, ...]:
     if left != right:
         return ("matmul", "weight_only", right)
     return ("matmul",) if left in _PLAIN else ("matmul", "families", left)
+
+
+def _few_rows(path: tuple[str, ...], device: Mapping[str, Any]) -> bool:
+    """Say whether a device gives kernels for few rows to a family of operands alike."""
+    inner: Any = device
+    for key in path:
+        inner = inner.get(key, {})
+    return "weight_only" not in path and path[-1] != "int8" and float(inner.get("thin_rows", 0)) > 0
 
 
 def with_values(device: Table, values: Mapping[tuple[str, ...], float]) -> Table:

@@ -63,7 +63,7 @@ def _fitted(
     import numpy as np
 
     rows = sorted(rows, key=lambda row: (row.shape.work, row.line))
-    kind = family([row.shape.request for row in rows])
+    kind = family([row.shape.request for row in rows], device)
     held = np.array([(row.file, row.line) in apart for row in rows], dtype=np.bool_)
     need_rows(kind.name, _not_held(rows, held), len(kind.constants))
     trials = [_trial(rows, device, kind, ~held, dict(fixed)) for fixed in _tries(kind)]
