@@ -65,6 +65,31 @@ fn seconds() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), Just(1.0), 0.0..1.0, 0.0..20.0]
 }
 
+/// Where a schedule says that chunks run back one after another, they do; where it does not, some do not.
+#[test]
+fn chunks_that_run_back_one_after_another_are_those_of_the_order() {
+    for kind in [Kind::OneForwardOneBackward, Kind::GPipe, Kind::Interleaved] {
+        for (stages, chunks, micro_batches) in [(4, 2, 4), (4, 2, 8), (2, 3, 6), (4, 1, 8)] {
+            let shape = Shape::new(stages, chunks);
+            if kind.rule().check(shape, micro_batches).is_err() {
+                continue;
+            }
+            let apart = (0..stages).all(|device| {
+                let mut order = Vec::new();
+                kind.rule().order(shape, micro_batches, device, &mut order);
+                let back = order
+                    .iter()
+                    .filter(|operation| operation.work == Work::Backward);
+                let mut chunks: Vec<u32> = back.map(|operation| operation.stage).collect();
+                chunks.dedup();
+                chunks.len() == shape.chunks as usize
+            });
+            let said = kind.rule().backs_by_chunk(shape, micro_batches);
+            assert_eq!(said, apart, "{kind:?} {shape:?} {micro_batches}");
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct World {
     passes: Vec<Pass>,

@@ -65,6 +65,8 @@ pub enum Metric {
     RunTime(f64),
     /// Bytes on the fullest rank, as the driver shows them.
     PeakMemory,
+    /// Bytes that the allocator has taken on the fullest rank: the driver's share is not in it.
+    ReservedMemory,
     /// Bytes that tensors take on the fullest rank.
     AllocatedMemory,
     /// Weights, gradients and optimizer state of a stage of layers alone, where there is one: published
@@ -80,7 +82,7 @@ pub enum Metric {
     LayerTotal,
 }
 
-const NAMES: [(&str, Metric); 41] = [
+const NAMES: [(&str, Metric); 43] = [
     ("achieved_tflops", Metric::DeviceRate),
     ("achieved_tflops_per_gpu", Metric::DeviceRate),
     ("achieved_tflops_per_device", Metric::DeviceRate),
@@ -115,6 +117,8 @@ const NAMES: [(&str, Metric); 41] = [
     ("peak_memory", Metric::PeakMemory),
     ("peak_memory_per_gpu", Metric::PeakMemory),
     ("peak_memory_per_device", Metric::PeakMemory),
+    ("peak_reserved_per_gpu", Metric::ReservedMemory),
+    ("peak_reserved_per_device", Metric::ReservedMemory),
     ("peak_allocated_per_gpu", Metric::AllocatedMemory),
     ("peak_allocated_per_device", Metric::AllocatedMemory),
     (
@@ -239,6 +243,10 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
         Metric::Sequences => job.training.global_batch as f64 / step.value(),
         Metric::RunTime(tokens) => run_time(tokens, job.tokens(), step).value(),
         Metric::PeakMemory => priced.peak_memory_bytes.value(),
+        Metric::ReservedMemory => {
+            let taken = |s: &super::observed::Stage| s.total_bytes - s.reserve_bytes;
+            priced.most(taken).value()
+        }
         Metric::AllocatedMemory => {
             let taken = |s: &super::observed::Stage| {
                 s.total_bytes - s.reserve_bytes - s.fragmentation_bytes

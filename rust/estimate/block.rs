@@ -2,6 +2,7 @@
 
 use super::issue::{Between, Host, Pass};
 use super::job::Job;
+use super::newton::Newton;
 use super::paired::{self, Halves};
 use super::price::Pricer;
 use crate::plan::{
@@ -70,6 +71,8 @@ pub struct BlockFactor {
     pub weights: Weights,
     /// Activations held.
     pub activations: Activations,
+    /// What the optimizer orthogonalises.
+    pub(super) newton: Newton,
 }
 
 impl BlockFactor {
@@ -84,6 +87,7 @@ impl BlockFactor {
         let mut factor = Self {
             weights: program.weights,
             activations: program.activations,
+            newton: Newton::new(&program.matrices, pricer),
             ..Self::default()
         };
         let timed = software.routing_waits || software.pairs_passes;

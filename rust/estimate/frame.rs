@@ -2,6 +2,8 @@
 
 use super::chunk::Chunks;
 use super::job::Job;
+use super::newton::Newton;
+use super::sums::Params;
 use crate::plan::Plan;
 use crate::schedule::{Kind, Rule, Shape};
 use crate::solve::Lane;
@@ -157,6 +159,15 @@ impl Shares {
     pub(super) fn all<T>(&self, virtuals: &[T; 3], position: usize, of: impl Fn(&T) -> f64) -> f64 {
         let [first, middle, last] = self.held[position];
         first * of(&virtuals[0]) + middle * of(&virtuals[1]) + last * of(&virtuals[2])
+    }
+
+    /// What the optimizer orthogonalises of the virtual stages that a rank holds.
+    pub(super) fn newton(&self, virtuals: &[Params; 3], position: usize) -> Newton {
+        let mut sum = Newton::default();
+        for (stage, count) in virtuals.iter().zip(self.held[position]) {
+            sum.add(&stage.newton, count);
+        }
+        sum
     }
 
     /// The same for what a rank runs of one micro-batch.

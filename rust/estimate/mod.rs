@@ -14,6 +14,7 @@ mod lasting;
 mod layer_ranges;
 mod links;
 mod many;
+mod newton;
 mod offloaded;
 mod paired;
 mod price;

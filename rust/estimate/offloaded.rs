@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::offload::{Answer, Held, Layer, Rates, Scheme, Tensor, Tier, Work};
 use crate::memory::{host_optimizer_traffic, optimizer_bytes, optimizer_traffic};
 use crate::plan::{Mesh, Plan, zero_spans};
-use crate::workload::{BlockRole, Dim, Operator, Transformer};
+use crate::workload::{BlockRole, Dim, Operator, Optimizer, Transformer};
 use serde::{Deserialize, Serialize};
 
 /// Most layers, or heads of a layer, that a model is grown to.
@@ -159,6 +159,10 @@ fn offloading(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Plan> {
     if job.training.forward_only {
         let allowed = "false: offloading is for training";
         return Err(Error::invalid("training.forward_only", true, allowed));
+    }
+    if job.training.optimizer == Optimizer::Muon {
+        let allowed = "adam, sgd, adafactor: no scheme runs matrix products on the host";
+        return Err(Error::invalid("training.optimizer", "muon", allowed));
     }
     if plan.pipeline != 1 {
         let allowed = "1: every device runs all layers";

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use crate::operator_cost::{Kernel, KernelCost, Pace};
 use crate::plan::{Collectives, Span};
-use crate::workload::{Precision, Training};
+use crate::units::Dtype;
+use crate::workload::{Optimizer, Precision, Training};
 use std::collections::BTreeMap;
 
 /// Prices tasks and remembers the closed forms of every group it has met.
@@ -139,6 +140,14 @@ pub(super) fn check_formats(cluster: &Cluster, training: &Training) -> Result<()
         let formats = [precision.matmul(), precision.activation()];
         formats.iter().all(|&f| device.matrix_peak(f).is_some())
     };
+    let orthogonalises = training.optimizer == Optimizer::Muon && !training.forward_only;
+    if orthogonalises && device.matrix_peak(Dtype::Bf16).is_none() {
+        return Err(Error::invalid(
+            "training.optimizer",
+            "muon",
+            format!("adam, sgd, adafactor: {} multiplies no bf16", device.name),
+        ));
+    }
     if runs(training.precision) {
         return Ok(());
     }

@@ -6,8 +6,10 @@ use super::recomputed::Again;
 use super::siblings::Siblings;
 use super::sums::Held;
 use crate::memory::{FRAGMENTATION, Footprint, Holdings, Kept};
+use crate::plan::Activations;
 use crate::solve::Lane;
 use crate::units::Bytes;
+use crate::workload::BlockRole;
 
 impl Setting<'_> {
     fn chunk(&self, own: Own) -> &Held {
@@ -59,10 +61,60 @@ impl Setting<'_> {
                 0.0
             },
             older_versions: seat.older,
+            summed: self.summed(seat, (own, middle)),
+            matrices: [0, 1].map(|kind| {
+                first * front.matrices[kind]
+                    + inner * middle.matrices[kind]
+                    + last * back.matrices[kind]
+            }),
             hidden: self.job.graph.hidden as f64,
         };
         let reserve = self.job.cluster.device.reserved_memory;
-        Footprint::new(&holdings, &self.job.training, reserve)
+        let mut footprint = Footprint::new(&holdings, &self.job.training, reserve);
+        footprint.add_workspace(Bytes::new(self.handed(seat)));
+        footprint
+    }
+
+    /// Trained elements on a rank whose gradients are summed whole at one time, where each virtual stage
+    /// reduces its own after its last micro-batch: those of one, if the rank goes back through all
+    /// micro-batches of one before the next, else all.
+    fn summed(&self, seat: &Seat, (own, middle): (&Held, &Held)) -> f64 {
+        let [first, inner, last] = seat.held;
+        let [front, back] = [&self.sums.ends[0].held, &self.sums.ends[1].held];
+        let trained = |h: &Held| h.dense + h.expert;
+        let (rule, shape) = (self.plan.schedule.rule(), self.plan.pipeline_shape());
+        if !rule.backs_by_chunk(shape, self.frame.micro_batches) {
+            return first * trained(front) + inner * trained(middle) + last * trained(back);
+        }
+        let held = [(first, front), (inner, middle), (last, back)];
+        let of = |(count, held): (f64, &Held)| if count > 0.0 { trained(held) } else { 0.0 };
+        held.into_iter().map(of).fold(trained(own), f64::max)
+    }
+
+    /// Bytes of what stages hand over and the software keeps until the step ends, beyond the inputs of
+    /// micro-batches in flight, which count as activations:
+    /// `2 s m h + 2 (r m - f) h + l m o`: s, r, l virtual stages of the rank that send, receive and make
+    /// logits; m micro-batches; f of those in flight that were received; h, o bytes of what is handed over
+    /// and of logits (`torch/distributed/pipelining/stage.py`: buffers for inputs and for gradients of
+    /// outputs, outputs, gradients of inputs).
+    fn handed(&self, seat: &Seat) -> f64 {
+        let training = &self.job.training;
+        if !training.software.keeps_handed || training.forward_only || self.plan.pipeline < 2 {
+            return 0.0;
+        }
+        let blocks = || self.factors.blocks.iter().zip(&self.job.graph.blocks);
+        let of = |role: BlockRole, bytes: fn(&Activations) -> Bytes| {
+            let found = blocks().find(|(_, block)| block.role == role);
+            found.map_or(0.0, |(factor, _)| bytes(&factor.activations).value())
+        };
+        let handed = of(BlockRole::Layer, |a| a.input);
+        let logits = of(BlockRole::Head, |a| a.output);
+        let [first, inner, last] = seat.held;
+        let (sends, receives) = (first + inner, inner + last);
+        let count = f64::from(self.frame.micro_batches);
+        let flying = f64::from(seat.in_flight) * receives / (first + inner + last);
+        let waiting = (receives * count - flying).max(0.0);
+        2.0 * (sends * count + waiting) * handed + last * count * logits
     }
 
     /// True where ZeRO cuts weights at all.

@@ -138,7 +138,9 @@ fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position:
         let [embedding, head] = setting.end_elements(position);
         after.elements = [embedding, updated - embedding - head, head];
     } else {
-        after.update = setting.optimizer_time(dense, expert) + setting.update_wait(after.layers);
+        let newton = shares.newton(params, position);
+        after.update =
+            setting.optimizer_time([dense, expert], &newton) + setting.update_wait(after.layers);
     }
     after
 }

@@ -3,6 +3,7 @@
 use super::block::{BlockFactor, Factors};
 use super::chunk::{Chunks, Counts};
 use super::job::Job;
+use super::newton::Newton;
 use crate::plan::Purpose;
 use crate::solve::Lane;
 use crate::workload::BlockRole;
@@ -52,6 +53,7 @@ pub(super) struct Params {
     pub(super) frozen: f64,
     pub(super) frozen_expert: f64,
     pub(super) layers: f64,
+    pub(super) newton: Newton,
 }
 
 /// What only some plans ask of a virtual stage, per micro-batch: apart, so that others do not copy it.
@@ -89,6 +91,8 @@ pub(super) struct Held {
     pub(super) expert: f64,
     pub(super) frozen: f64,
     pub(super) frozen_expert: f64,
+    /// Of `dense` and `expert`, elements of matrices that the optimizer orthogonalises.
+    pub(super) matrices: [f64; 2],
     /// Kept by embedding and head, per micro-batch, bytes.
     pub(super) ends: f64,
     /// Weights of the largest layer, and of the largest of embedding and head.
@@ -106,6 +110,7 @@ impl Held {
             expert: self.expert.max(other.expert),
             frozen: self.frozen.max(other.frozen),
             frozen_expert: self.frozen_expert.max(other.frozen_expert),
+            matrices: [0, 1].map(|kind| self.matrices[kind].max(other.matrices[kind])),
             ends: self.ends.max(other.ends),
             largest: self.largest.max(other.largest),
             largest_end: self.largest_end.max(other.largest_end),
@@ -209,6 +214,7 @@ impl Adder<'_> {
             sum.expert += count * block.weights.expert;
             sum.frozen += count * block.weights.frozen;
             sum.frozen_expert += count * block.weights.frozen_expert;
+            sum.newton.add(&block.newton, count);
         }
         sum
     }
@@ -241,6 +247,9 @@ impl Adder<'_> {
             held.expert += count * factor.weights.expert;
             held.frozen += count * factor.weights.frozen;
             held.frozen_expert += count * factor.weights.frozen_expert;
+            for (sum, elements) in held.matrices.iter_mut().zip(factor.newton.elements) {
+                *sum += count * elements;
+            }
             let trained = factor.dense(self.pipelined) + factor.weights.expert;
             held.largest_trained = held.largest_trained.max(trained);
             let local = factor.weights.local();

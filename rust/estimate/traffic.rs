@@ -235,15 +235,6 @@ impl Setting<'_> {
         seconds(&self.links.ends, bytes * 2.0 * (copies - 1.0) / copies)
     }
 
-    /// Seconds of an update on the device, at the rate of its memory.
-    pub(super) fn optimizer_time(&self, dense: f64, expert: f64) -> f64 {
-        let elements = self.updated(dense, expert);
-        let hidden = self.job.graph.hidden as f64;
-        let traffic = crate::memory::optimizer_traffic(&self.job.training, hidden);
-        let rate = self.job.cluster.device.main_memory().sustained();
-        (Bytes::new(elements * traffic) / rate).value()
-    }
-
     /// What the device waits in a step for the host to see to the tensors of `layers` layers one by one.
     pub(super) fn update_wait(&self, layers: f64) -> f64 {
         if self.plan.zero > 0 {

@@ -9,6 +9,15 @@ use crate::workload::{Optimizer, Precision, Training};
 /// freed segments; 3% to 8% is commonly seen between `allocated` and `reserved`.
 pub const FRAGMENTATION: f64 = 1.05;
 
+/// Bytes per element of a matrix that Muon keeps less than Adam: the second moment.
+pub const SPARED: f64 = 4.0;
+
+/// Bytes per element of a matrix that Muon moves beside its products, gradients' passes and the compute
+/// copy left out: weight decay (8), momentum (12), Nesterov's sum (12), norm and division by it (12), to
+/// bf16 and back (12), scale (8), update (12), all in fp32 and by kernels of their own (`step` of
+/// `OrthogonalizedOptimizer` and `newton_schulz` of NVIDIA's Emerging-Optimizers).
+const ORTHOGONALISED: f64 = 76.0;
+
 /// What a rank holds, in elements and bytes, before number formats are applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Holdings {
@@ -33,6 +42,11 @@ pub struct Holdings {
     pub gathered: f64,
     /// Gradients of one block that are not cut yet (ZeRO stages 2 and 3).
     pub unreduced: f64,
+    /// Trained weights whose gradients are summed whole at one time, where the software reduces those of
+    /// each virtual stage by themselves (`Software::reduces_by_stage`).
+    pub summed: f64,
+    /// Of `dense` and `expert`, elements of matrices that Muon orthogonalises.
+    pub matrices: [f64; 2],
     /// Versions of the trained weights that are kept beside the newest (asynchronous schedules).
     pub older_versions: f64,
     /// Columns of the residual stream (for factored optimizer state).
@@ -76,7 +90,8 @@ pub struct Footprint {
 ///
 /// Mixed precision keeps an fp32 copy (4 bytes); Adam two fp32 moments (8), SGD one momentum (4),
 /// Adafactor one number per row and column of each matrix (Shazeer and Stern 2018): `2 / hidden`
-/// numbers per element of a square matrix.
+/// numbers per element of a square matrix. Muon keeps what Adam keeps, but of matrices that it
+/// orthogonalises no second moment (`SPARED`).
 pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
     optimizer_kinds(training, hidden)
         .iter()
@@ -92,7 +107,7 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
         4.0
     };
     let [first, second] = match training.optimizer {
-        Optimizer::Adam => [("first moment", 4.0), ("second moment", 4.0)],
+        Optimizer::Adam | Optimizer::Muon => [("first moment", 4.0), ("second moment", 4.0)],
         Optimizer::Sgd => [("momentum", 4.0), ("second moment", 0.0)],
         Optimizer::Adafactor => {
             let factored = 4.0 * 2.0 / hidden.max(1.0);
@@ -110,9 +125,23 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
 /// reads the master weights (fp32 weights are read and written instead). These are the separate kernels of Megatron-LM's mixed-precision
 /// optimizers; a software profile may say how much another program's Adam moves (`Software::update`).
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
-    if let (Optimizer::Adam, Some(bytes)) = (training.optimizer, training.software.update) {
+    let adam = matches!(training.optimizer, Optimizer::Adam | Optimizer::Muon);
+    if let (true, Some(bytes)) = (adam, training.software.update) {
         return bytes;
     }
+    let [gradients, copy] = update_passes(training);
+    gradients + 2.0 * optimizer_bytes(training, hidden) + copy
+}
+
+/// The same per element of a matrix that Muon orthogonalises, its products left out.
+pub fn matrix_traffic(training: &Training) -> f64 {
+    let [gradients, copy] = update_passes(training);
+    // the update's own reading is among what the momentum takes
+    gradients - training.gradient.bytes() + ORTHOGONALISED + copy
+}
+
+/// Bytes per element of the gradients' passes and of the compute copy.
+fn update_passes(training: &Training) -> [f64; 2] {
     let passes = if training.precision == Precision::Fp16 {
         7.0
     } else {
@@ -120,7 +149,7 @@ pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     };
     let element = training.precision.activation().bytes();
     let copy = if element < 4.0 { 4.0 + element } else { 8.0 };
-    passes * training.gradient.bytes() + 2.0 * optimizer_bytes(training, hidden) + copy
+    [passes * training.gradient.bytes(), copy]
 }
 
 /// Bytes of host memory that an update on the host moves per trained element.
@@ -170,10 +199,22 @@ impl Footprint {
         };
         let low = training.precision.matmul().bytes();
         // scaled low-precision copies of the weights stay beside the wide ones
-        let copies = if low < element { low } else { 0.0 };
+        let stay = low < element && !training.software.recasts_weights;
+        let copies = if stay { low } else { 0.0 };
         let blocks = gathered * element + unreduced * training.gradient.bytes();
         let workspace = Bytes::new(blocks);
-        let state = divided(1) * optimizer_bytes(training, holdings.hidden) * trains;
+        let [dense, expert] = holdings.matrices;
+        let matrices =
+            share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
+        let whole_state = divided(1) * optimizer_bytes(training, holdings.hidden);
+        let state = (whole_state - matrices * SPARED) * trains;
+        let apart = training.software.reduces_by_stage && holdings.zero == 1;
+        let shards = holdings.dense_shards.max(holdings.expert_shards);
+        let gradients = if apart && shards > 1.0 {
+            holdings.summed + divided(1)
+        } else {
+            divided(2)
+        };
         let (optimizer, host) = if holdings.host_optimizer {
             (0.0, state + divided(1) * training.gradient.bytes() * trains)
         } else {
@@ -184,7 +225,7 @@ impl Footprint {
                 (divided(3) + frozen) * (element + copies)
                     + holdings.older_versions * divided(3) * element,
             ),
-            gradients: Bytes::new(divided(2) * training.gradient.bytes() * trains),
+            gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),
             activations: Bytes::new(0.0),
             workspace,
@@ -192,6 +233,12 @@ impl Footprint {
             reserve,
             host: Bytes::new(host),
         }
+    }
+
+    /// Adds what the device holds beside all passes.
+    pub fn add_workspace(&mut self, more: Bytes) {
+        self.workspace += more;
+        self.fragmentation += more * (FRAGMENTATION - 1.0);
     }
 
     /// The same with what passes keep.

@@ -9,7 +9,7 @@ mod retention;
 pub mod serving_blocks;
 
 pub use footprint::{
-    FRAGMENTATION, Footprint, Holdings, Kept, host_optimizer_traffic, optimizer_bytes,
-    optimizer_kinds, optimizer_traffic,
+    FRAGMENTATION, Footprint, Holdings, Kept, SPARED, host_optimizer_traffic, matrix_traffic,
+    optimizer_bytes, optimizer_kinds, optimizer_traffic,
 };
 pub use retention::{Cell, Retained};

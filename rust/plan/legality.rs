@@ -7,7 +7,7 @@ use super::split::Split;
 use crate::hardware::Cluster;
 use crate::schedule::Gradient;
 use crate::schedule::Kind as Schedule;
-use crate::workload::{Dim, Extent, Graph, OperatorKind, Region, Scan, Training};
+use crate::workload::{Dim, Extent, Graph, OperatorKind, Optimizer, Region, Scan, Training};
 
 /// What legality needs to know of a job: the dims that plans cut, the model's layers, and the fabric.
 #[derive(Debug, Clone)]
@@ -109,6 +109,9 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     }
     chunks(plan, training)?;
     host(plan, shape)?;
+    if plan.offload_optimizer && training.optimizer == Optimizer::Muon {
+        return Err(Rule::HostProducts);
+    }
     schedule(plan, training.global_batch / step)?;
     let replicas = plan.context * plan.data;
     if plan.zero > 3 || plan.zero_group != 0 && !replicas.is_multiple_of(plan.zero_group) {

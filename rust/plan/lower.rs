@@ -96,6 +96,7 @@ impl<'a> Lowering<'a> {
             }
         }
         let (weights, activations) = (self.weights(), self.activations());
+        let matrices = self.matrices();
         let restored = self.restored();
         BlockProgram {
             forward: self.forward,
@@ -104,6 +105,7 @@ impl<'a> Lowering<'a> {
             weights,
             activations,
             mixes_alone: self.block.mixes_alone(),
+            matrices,
         }
     }
 
@@ -241,7 +243,12 @@ impl<'a> Lowering<'a> {
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
         if weight_gradient.is_some() {
             let under = u32::from(self.overlap_tensor && input_gradient.is_some());
-            let wires = self.travel(operator, gathered_again(produced, wanted), under);
+            let again = if self.training.software.keeps_gathered_inputs {
+                (wanted, wanted)
+            } else {
+                gathered_again(produced, wanted)
+            };
+            let wires = self.travel(operator, again, under);
             for wire in self.gathered_narrow(operator, wires) {
                 self.communicate(false, operator, wire);
             }
@@ -322,6 +329,11 @@ impl<'a> Lowering<'a> {
                 sum.kept_selective += self.output_bytes(operator);
             }
             sum.transient = sum.transient.max(self.transient(operator));
+            if operator.class == OperatorClass::Head {
+                let columns = self.sharding.local_sum(operator, &operator.output());
+                sum.output +=
+                    Bytes::new(self.tokens_of(operator) * columns * self.activation.bytes());
+            }
         }
         // a layer of which selective recomputation keeps outputs starts anew from its input
         let outputs = |o: &Operator| o.recompute.output_kept_by_selective();
@@ -386,8 +398,13 @@ impl<'a> Lowering<'a> {
     }
 
     fn saved_bytes(&self, operator: &Operator, saved: &crate::workload::Saved) -> f64 {
+        let gathered = self.training.software.keeps_gathered_inputs
+            && saved.stored == SavedAs::Operand
+            && operator.region != Region::Residual;
         let cut = match (saved.region, self.sharding.residual(Side::Columns)) {
-            (Region::Residual, Layout::Sharded(_)) => f64::from(self.mesh.columns.size),
+            (Region::Residual, Layout::Sharded(_)) if !gathered => {
+                f64::from(self.mesh.columns.size)
+            }
             _ => 1.0,
         };
         let element = match saved.stored {
@@ -408,7 +425,9 @@ impl<'a> Lowering<'a> {
                 OperatorKind::Loss { vocab } => {
                     let logits =
                         self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                    return Bytes::new(logits * beside);
+                    let shared = self.training.software.logits_shared;
+                    let shared = shared.filter(|_| self.mesh.tensor.size > 1);
+                    return Bytes::new(logits * shared.unwrap_or(beside));
                 }
                 _ if operator.class == OperatorClass::Head => return Bytes::ZERO,
                 _ => {}

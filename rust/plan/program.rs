@@ -1,5 +1,6 @@
 //! What one rank runs for one block: kernels and collectives with local shapes, and the bytes it holds.
 
+use super::matrices::Matrices;
 use super::mesh::Span;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
@@ -150,6 +151,8 @@ pub struct Activations {
     pub kept_selective: Bytes,
     /// The block's input, which full recomputation keeps.
     pub input: Bytes,
+    /// What a head makes for the loss; nothing of other blocks.
+    pub output: Bytes,
     /// Largest tensor that lives only inside an operator, with its gradient.
     pub transient: Bytes,
 }
@@ -169,4 +172,6 @@ pub struct BlockProgram {
     pub activations: Activations,
     /// True for a layer that mixes positions and does nothing else.
     pub mixes_alone: bool,
+    /// Matrices that the optimizer orthogonalises.
+    pub matrices: Vec<Matrices>,
 }

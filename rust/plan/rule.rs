@@ -95,6 +95,8 @@ pub enum Rule {
     },
     /// Something is to lie in the memory of a host that is not known.
     Host(&'static str),
+    /// The optimizer's state is to lie in host memory, and no rate of its products there is known.
+    HostProducts,
     /// Stages lie between the ranks over which whole experts are spread, so that those do not lie
     /// evenly apart: the order, `expert`, and the tensor ranks or replicas inside the stages.
     AxisOrder(AxisOrder, u32, u32),
@@ -110,7 +112,7 @@ pub const MOST_CHUNKS: u32 = 64;
 
 impl Rule {
     /// Families by which rejected plans are counted.
-    pub const FAMILIES: [&'static str; 16] = [
+    pub const FAMILIES: [&'static str; 17] = [
         "field out of range",
         "axes do not multiply to the devices",
         "a dim does not divide",
@@ -127,6 +129,7 @@ impl Rule {
         "the algorithm cannot run on the replicas",
         "the fields of recomputation contradict one another or the layers",
         "no grid of tensor ranks with these rows",
+        "the optimizer cannot run on the host",
     ];
 
     /// Index into `FAMILIES`.
@@ -148,6 +151,7 @@ impl Rule {
             Self::Collectives(..) => 13,
             Self::Recompute(_) => 14,
             Self::Rows(..) | Self::Grid(_) => 15,
+            Self::HostProducts => 16,
         }
     }
 }
@@ -213,6 +217,10 @@ impl fmt::Display for Rule {
                 "{field} needs a host: the system has no [host] with memory, memory_bandwidth and \
                  link_bandwidth"
             ),
+            Self::HostProducts => out.write_str(
+                "offload_optimizer = true with optimizer = muon: allowed: false, since matrices are \
+                 orthogonalised on the device",
+            ),
             Self::AxisOrder(order, expert, inner) => uneven_experts(out, *order, *expert, *inner),
             Self::Collectives(algorithm, ranks, need) => cannot_sum(out, *algorithm, *ranks, need),
             Self::Chunks { chunks, tokens } => write!(
@@ -262,7 +270,8 @@ fn ends_left(
             ends[1]
         );
     }
-    let held = ends.iter().filter(|end| **end > 0).count() as u64 + u64::from(bare);
+    let taking = ends.iter().filter(|end| **end > 0).count() as u64;
+    let held = taking + u64::from(bare);
     let others = stages.saturating_sub(held);
     if stages < 2 {
         return write!(out, "{asked} need pipeline x interleave above 1");
@@ -277,7 +286,7 @@ fn ends_left(
          share them evenly, one or more each"
     )?;
     let near = [left.div_ceil(others), (left / others).max(1)].map(|each| each * others);
-    let possible = |left: &u64| (others..=layers.saturating_sub(held)).contains(left);
+    let possible = |left: &u64| (others..=layers.saturating_sub(taking)).contains(left);
     let mut near: Vec<u64> = near.into_iter().filter(possible).collect();
     near.dedup();
     let sums: Vec<String> = near

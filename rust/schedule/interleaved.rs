@@ -243,4 +243,9 @@ impl Rule for Interleaved {
         let total = operations(shape, micro_batches);
         warm_up(device, shape, total).saturating_add(1).min(total)
     }
+
+    /// Chunks change after as many micro-batches as there are stages.
+    fn backs_by_chunk(&self, shape: Shape, micro_batches: u32) -> bool {
+        shape.chunks == 1 || micro_batches <= shape.stages
+    }
 }

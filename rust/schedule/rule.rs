@@ -99,6 +99,13 @@ pub trait Rule: Sync {
     /// Activations that a device holds at its peak, counted in micro-batches of one chunk.
     fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32;
 
+    /// True where a device takes all micro-batches back through one of its chunks before it starts on
+    /// the next.
+    fn backs_by_chunk(&self, shape: Shape, micro_batches: u32) -> bool {
+        let _ = micro_batches;
+        shape.chunks == 1
+    }
+
     /// Versions of its weights that a device holds.
     fn versions(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
         let _ = (shape, micro_batches, device);

@@ -51,6 +51,9 @@ pub struct Software {
     /// absent: the fp32 softmax of Megatron-LM, and logits with their gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logits: Option<[f64; 2]>,
+    /// The second of those where tensor ranks share the vocabulary, if it differs (`loss_parallel` of `PyTorch`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logits_shared: Option<f64>,
     /// Passes over what routed experts return by which their biases are added, forward and backward, where
     /// the product does not do so itself.
     pub expert_bias: [f64; 2],
@@ -69,6 +72,18 @@ pub struct Software {
     /// Weights that the forward pass gathered (ZeRO stage 3) stay whole until the backward pass has used them
     /// (`reshard_after_forward = False` of FSDP).
     pub keeps_gathered: bool,
+    /// Inputs of products that tensor ranks gather stay whole for the backward pass (`DTensor` of `PyTorch`,
+    /// whose products save what they read); else each rank keeps its part, which is gathered again
+    /// (Korthikanti et al. 2022, section 4.2.2).
+    pub keeps_gathered_inputs: bool,
+    /// What stages hand over stays until the step ends: for each of its micro-batches a buffer of the input
+    /// and one of the output's gradient, the output and the input's gradient (`torch.distributed.pipelining`).
+    pub keeps_handed: bool,
+    /// Gradients of a virtual stage are summed whole and reduced once its last micro-batch has gone back;
+    /// then their shards alone stay, which are tensors of their own (FSDP in a pipeline).
+    pub reduces_by_stage: bool,
+    /// Weights become narrow again where a pass needs them, and no narrow copy of them stays.
+    pub recasts_weights: bool,
     /// Time that the host takes for each rank of such a gather while the device waits: a list of as
     /// many views, into which as many copies go.
     pub gather_rank_time: Seconds,
@@ -197,6 +212,7 @@ impl Default for Software {
             accumulation: 0.0,
             loss: [38.0, 14.0],
             logits: None,
+            logits_shared: None,
             expert_bias: [0.0, 0.0],
             sorts_received: false,
             sends_once: false,
@@ -204,6 +220,10 @@ impl Default for Software {
             gathers_per_layer: 1.0,
             gathers_again: false,
             keeps_gathered: false,
+            keeps_gathered_inputs: false,
+            keeps_handed: false,
+            reduces_by_stage: false,
+            recasts_weights: false,
             gather_rank_time: Seconds::ZERO,
             blocking: false,
             joined: 0.0,
@@ -277,6 +297,7 @@ impl Software {
             ("gather_copy", self.gather_copy),
             ("reduce_copy", self.reduce_copy),
             ("update", self.update.unwrap_or(0.0)),
+            ("logits_shared", self.logits_shared.unwrap_or(0.0)),
         ];
         for (field, value) in single {
             within(field, value, 0.0, MOST)?;

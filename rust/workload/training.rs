@@ -71,6 +71,9 @@ pub enum Optimizer {
     Sgd,
     /// Factored second moment: one fp32 number per row and column.
     Adafactor,
+    /// One fp32 momentum per element of a matrix, which is orthogonalised at each step (Jordan 2024); Adam
+    /// for embedding, head and vectors.
+    Muon,
 }
 
 impl Precision {

@@ -240,3 +240,16 @@ def test_the_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> N
         exec(block, {})
     shown = capsys.readouterr().out
     assert shown
+
+
+def test_muon_holds_less_than_adam_and_computes_more() -> None:
+    plan = sw.Plan(data=8, zero=1, recompute="full")
+    model, machines = sw.model("gpt3-6.7b"), sw.system("dgx-h100", 8)
+    kinds = [sw.Training(64, 2048, optimizer=kind) for kind in ("adam", "muon")]
+    adam, muon = (sw.estimate(model, machines, plan, kind) for kind in kinds)
+    held = [found.values["memory"][0]["optimizer_bytes"] for found in (adam, muon)]
+    assert held[1] < held[0]
+    assert muon.step_time_s > adam.step_time_s
+    host = sw.Plan(data=8, zero=1, recompute="full", offload_optimizer=True)
+    with pytest.raises(InvalidError, match="optimizer = muon"):
+        sw.estimate(model, machines, host, kinds[1])

@@ -132,7 +132,7 @@ pub fn models() -> impl Strategy<Value = String> {
 pub fn trainings() -> impl Strategy<Value = Training> {
     let batch = prop::sample::select(vec![8_u64, 32, 96]);
     let sequence = prop::sample::select(vec![512_u64, 2048]);
-    let optimizer = prop::sample::select(vec!["adam", "sgd", "adafactor"]);
+    let optimizer = prop::sample::select(vec!["adam", "sgd", "adafactor", "muon"]);
     (batch, sequence, optimizer, any::<[bool; 4]>()).prop_map(|(batch, sequence, optimizer, on)| {
         let flash = on[0];
         let dropout = on[1] && !flash;

@@ -24,7 +24,7 @@ class Training:
     fused_gradients: bool = True
     """Weight gradients are added to their sum inside the product's own kernel."""
     optimizer: str = "adam"
-    """`adam`, `sgd` or `adafactor`."""
+    """`adam`, `sgd`, `adafactor` or `muon`."""
     flash_attention: bool = True
     """Fused attention kernels; without them the scores go through memory."""
     dropout: bool = False

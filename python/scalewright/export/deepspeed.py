@@ -88,7 +88,7 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
         (activation not in _ACTIVATIONS, "model.activation", activation, ", ".join(_ACTIVATIONS)),
         (bool(training.get("forward_only")), "training.forward_only", True, "false"),
         (precision not in _PRECISIONS, "training.precision", precision, ", ".join(_PRECISIONS)),
-        (optimizer == "adafactor", "training.optimizer", optimizer, "adam, sgd"),
+        (optimizer not in ("adam", "sgd"), "training.optimizer", optimizer, "adam, sgd"),
         (
             pipeline > 1 and plan["schedule"] != "1f1b",
             "plan.schedule",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 _TIMES = ("time", "latency")
 _RUN_TIMES = ("days_for_", "training_time_for_")
-_MEMORIES = ("memory", "allocated")
+_MEMORIES = ("memory", "allocated", "reserved")
 
 
 def kind_of(metric: str) -> str:

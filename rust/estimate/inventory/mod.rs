@@ -11,8 +11,8 @@ use super::compose::{Composed, Composer};
 use super::job::Job;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::memory::optimizer_kinds;
 use crate::memory::placement::{self, Class, Live, Objective, Outcome, Problem};
+use crate::memory::{SPARED, optimizer_kinds};
 use crate::plan::{Plan, Rule, Split};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -117,19 +117,24 @@ pub fn place(
 
 /// Bytes of master weights and optimizer state by kind.
 fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
-    let state = problem
-        .tensors
-        .iter()
-        .filter(|t| t.class == Class::Optimizer);
-    let all: f64 = state.map(|t| t.bytes).sum();
-    let kinds = optimizer_kinds(&job.training, job.graph.hidden as f64);
-    let each: f64 = kinds.iter().map(|(_, bytes)| bytes).sum();
-    let share = |(kind, bytes)| (kind, all * bytes / each.max(f64::MIN_POSITIVE));
-    kinds
-        .into_iter()
-        .map(share)
-        .filter(|(_, bytes)| *bytes > 0.0)
-        .collect()
+    let state = problem.tensors.iter();
+    let state = state.filter(|t| t.class == Class::Optimizer);
+    // what stays on the device to be updated is momentum of matrices, with no second moment
+    let mut held = [("", 0.0); 3];
+    for tensor in state {
+        let mut kinds = optimizer_kinds(&job.training, job.graph.hidden as f64);
+        if tensor.update.is_none() {
+            kinds[2].1 -= SPARED;
+        }
+        let each: f64 = kinds.iter().map(|(_, bytes)| bytes).sum();
+        for (held, (kind, bytes)) in held.iter_mut().zip(kinds) {
+            *held = (
+                kind,
+                held.1 + tensor.bytes * bytes / each.max(f64::MIN_POSITIVE),
+            );
+        }
+    }
+    held.into_iter().filter(|(_, bytes)| *bytes > 0.0).collect()
 }
 
 /// Operations of a rank of a stage that its placement looks at one by one.

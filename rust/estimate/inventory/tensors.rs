@@ -3,7 +3,7 @@
 use super::steps::Steps;
 use crate::estimate::recomputed::kept;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
-use crate::memory::{FRAGMENTATION, host_optimizer_traffic, optimizer_bytes};
+use crate::memory::{FRAGMENTATION, SPARED, host_optimizer_traffic, optimizer_bytes};
 use crate::schedule::{Operation, Work};
 use crate::workload::{BlockRole, Training};
 
@@ -14,6 +14,8 @@ struct Elements {
     trained: [f64; 2],
     /// Not trained, likewise.
     frozen: [f64; 2],
+    /// Of what is trained, matrices that the optimizer orthogonalises, likewise.
+    matrices: [f64; 2],
 }
 
 impl Steps<'_, '_> {
@@ -28,6 +30,9 @@ impl Steps<'_, '_> {
             sum.trained[1] += factor.weights.expert;
             sum.frozen[0] += factor.weights.frozen;
             sum.frozen[1] += factor.weights.frozen_expert;
+            for (matrices, more) in sum.matrices.iter_mut().zip(factor.newton.elements) {
+                *matrices += more;
+            }
         }
         sum
     }
@@ -65,7 +70,8 @@ impl Steps<'_, '_> {
         let (training, elements) = (self.training(), self.elements(stage, group));
         let element = training.precision.activation().bytes();
         let low = training.precision.matmul().bytes();
-        let copies = if low < element { low } else { 0.0 };
+        let stay = low < element && !training.software.recasts_weights;
+        let copies = if stay { low } else { 0.0 };
         let (rule, shape) = (
             self.composer.plan.schedule.rule(),
             self.composer.plan.pipeline_shape(),
@@ -123,8 +129,8 @@ impl Steps<'_, '_> {
     fn state(&self, stage: u32, group: usize, update: u32, tensors: &mut Vec<Tensor>) {
         let (training, elements) = (self.training(), self.elements(stage, group));
         let hidden = self.composer.job.graph.hidden as f64;
-        let sum = |by: [f64; 2]| elements.trained[0] / by[0] + elements.trained[1] / by[1];
-        let gradients = sum(self.shards(2)) * training.gradient.bytes();
+        let sum = |of: [f64; 2], by: [f64; 2]| of[0] / by[0] + of[1] / by[1];
+        let gradients = sum(elements.trained, self.shards(2)) * training.gradient.bytes();
         let makes = |operation: &Operation| {
             matches!(
                 operation.work,
@@ -146,8 +152,11 @@ impl Steps<'_, '_> {
             read_bytes: gradients,
             written_bytes: 0.0,
         });
-        let updated = sum(self.shards(1));
-        let bytes = updated * optimizer_bytes(training, hidden);
+        let updated = sum(elements.trained, self.shards(1));
+        let matrices = sum(elements.matrices, self.shards(1));
+        let updated = updated - matrices;
+        let each = optimizer_bytes(training, hidden);
+        let bytes = updated * each;
         let title = self.title(stage, group);
         tensors.push(Tensor {
             name: format!("{title} gradients"),
@@ -180,6 +189,23 @@ impl Steps<'_, '_> {
                 back_bytes: updated * training.precision.activation().bytes(),
                 touched_bytes: updated * host_optimizer_traffic(training, hidden),
             }),
+        });
+        // what is orthogonalised is updated on the device, wherever its state lies
+        let bytes = matrices * (each - SPARED);
+        tensors.push(Tensor {
+            name: format!("{title} momentum of matrices"),
+            class: Class::Optimizer,
+            bytes,
+            from: 0,
+            to: None,
+            uses: vec![Use {
+                at: update,
+                read_bytes: bytes,
+                written_bytes: bytes,
+            }],
+            whole: false,
+            tiers: Vec::new(),
+            update: None,
         });
     }
 

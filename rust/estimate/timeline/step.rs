@@ -3,6 +3,7 @@
 use super::Category;
 use super::lay::Layout;
 use super::state::{Chain, Owner};
+use crate::estimate::newton::Newton;
 use crate::solve::After;
 
 impl Layout<'_, '_> {
@@ -106,8 +107,12 @@ impl Layout<'_, '_> {
                 self.update_on_host(device, &held, &after);
                 continue;
             }
-            let [dense, expert] = self.elements(&held);
-            let seconds = self.composer.optimizer_time(dense, expert);
+            let mut newton = Newton::default();
+            for &block in &held {
+                newton.add(&self.composer.factors.blocks[block].newton, 1.0);
+            }
+            let elements = self.elements(&held);
+            let seconds = self.composer.optimizer_time(elements, &newton);
             let owner = Owner::of(Category::Optimizer);
             self.state
                 .kernel(device, (seconds, "optimizer"), owner, &after);

@@ -1,0 +1,89 @@
+//! What does an update on the device cost, and what does orthogonalising its matrices add?
+
+use super::compose::Setting;
+use super::price::Pricer;
+use crate::memory::{matrix_traffic, optimizer_traffic};
+use crate::plan::{ITERATIONS, Matrices};
+use crate::units::{Bytes, Dtype};
+
+/// Matrices that a rank orthogonalises: of dense weights and of experts.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Newton {
+    /// Elements.
+    pub(super) elements: [f64; 2],
+    /// Seconds of all their iterations.
+    seconds: [f64; 2],
+    /// Seconds of those of the one that takes longest.
+    longest: [f64; 2],
+}
+
+impl Newton {
+    /// Prices the iterations of a block's matrices.
+    pub(super) fn new(matrices: &[Matrices], pricer: &Pricer) -> Self {
+        let mut sum = Self::default();
+        for one in matrices {
+            let kernels = one.iteration();
+            let each: f64 = kernels
+                .iter()
+                .map(|kernel| pricer.kernel(kernel).time.value())
+                .sum();
+            let kind = usize::from(one.expert);
+            sum.elements[kind] += one.count * one.elements();
+            sum.seconds[kind] += one.count * ITERATIONS * each;
+            sum.longest[kind] = sum.longest[kind].max(ITERATIONS * each);
+        }
+        sum
+    }
+
+    /// Adds `count` times another's.
+    pub(super) fn add(&mut self, other: &Self, count: f64) {
+        for kind in 0..2 {
+            self.elements[kind] += count * other.elements[kind];
+            self.seconds[kind] += count * other.seconds[kind];
+            if count > 0.0 {
+                self.longest[kind] = self.longest[kind].max(other.longest[kind]);
+            }
+        }
+    }
+}
+
+impl Setting<'_> {
+    /// Seconds of an update on the device: at the rate of its memory, and the products that orthogonalise.
+    ///
+    /// `t = (e - x) a / r + x b / r + g + sum over dense and expert of max(n / s, l)`: e elements that the rank
+    /// updates, x those in matrices, a and b bytes per element, r the sustained rate of main memory; n seconds
+    /// of all matrices' iterations, l of the longest matrix's, s ranks that share them from ZeRO stage 1 on:
+    /// whole matrices are dealt to ranks (`LayerWiseDistributedOptimizer` of Megatron-Core). From stage 2 on
+    /// shards cut matrices, whose momentum is gathered in bf16 first, for g seconds (Liu et al. 2025, Muon is
+    /// scalable for LLM training, arXiv 2502.16982, algorithm 1).
+    pub(super) fn optimizer_time(&self, [dense, expert]: [f64; 2], newton: &Newton) -> f64 {
+        let training = &self.job.training;
+        let [of_dense, of_expert] = newton.elements;
+        let matrices = self.updated(of_dense, of_expert);
+        let others = self.updated(dense, expert) - matrices;
+        let hidden = self.job.graph.hidden as f64;
+        let bytes =
+            others * optimizer_traffic(training, hidden) + matrices * matrix_traffic(training);
+        let rate = self.job.cluster.device.main_memory().sustained();
+        (Bytes::new(bytes) / rate).value() + self.orthogonalising(newton)
+    }
+
+    /// Seconds of iterations and of the gathers before them; see `optimizer_time`.
+    fn orthogonalising(&self, newton: &Newton) -> f64 {
+        let replicas = [&self.links.dense, &self.links.expert];
+        let mut sum = 0.0;
+        for (kind, replicas) in replicas.into_iter().enumerate() {
+            let shards = if self.plan.zero >= 1 {
+                replicas.shards.max(1.0)
+            } else {
+                1.0
+            };
+            sum += (newton.seconds[kind] / shards).max(newton.longest[kind]);
+            if self.plan.zero >= 2 {
+                let bytes = Bytes::new(newton.elements[kind] * Dtype::Bf16.bytes());
+                sum += replicas.all_gather.time(bytes).value();
+            }
+        }
+        sum
+    }
+}

@@ -1,0 +1,136 @@
+//! What does a program hold that others do not: buffers between stages, whole gradients, gathered inputs?
+
+#![allow(clippy::unwrap_used, clippy::float_cmp)]
+
+mod worlds;
+
+use scalewright::estimate::{Job, StageMemory};
+use scalewright::plan::{Plan, Purpose, Schedule, Task, lower};
+use worlds::jobs;
+use worlds::programs::cluster;
+
+const LAYERS: u64 = 8;
+const HIDDEN: u64 = 1024;
+const SEQUENCE: u64 = 2048;
+
+/// Sixteen sequences of a small model under a profile.
+fn job(software: &str, precision: &str, devices: u32) -> Job {
+    let more = format!(r#", "precision": "{precision}", "software": {software}"#);
+    let training = jobs::training(16, SEQUENCE, &more);
+    jobs::job(
+        &jobs::llama(LAYERS, HIDDEN, 4),
+        &cluster(devices),
+        &training,
+    )
+}
+
+fn held(software: &str, precision: &str, plan: &Plan) -> Vec<StageMemory> {
+    let devices = u32::try_from(plan.devices()).unwrap();
+    jobs::priced(&job(software, precision, devices), plan).memory
+}
+
+/// Four stages of one or two chunks.
+fn stages(interleave: u32, data: u32) -> Plan {
+    Plan {
+        pipeline: 4,
+        interleave,
+        data,
+        schedule: if interleave > 1 {
+            Schedule::Interleaved
+        } else {
+            Schedule::OneForwardOneBackward
+        },
+        zero: 1,
+        ..Plan::default()
+    }
+}
+
+#[test]
+fn narrow_copies_of_weights_take_a_byte_an_element_unless_they_are_made_again() {
+    let plan = Plan::default();
+    let recast = r#"{"recasts_weights": true}"#;
+    for (precision, stays) in [("fp8", 3.0), ("bf16", 2.0)] {
+        let [all, without] = ["{}", recast].map(|s| held(s, precision, &plan)[0].weights_bytes);
+        assert_eq!(all / without, stays / 2.0, "{precision}");
+    }
+}
+
+#[test]
+fn a_loss_over_a_shared_vocabulary_may_hold_more_beside_what_it_keeps() {
+    let shared = |tensor: u32, more: &str| {
+        let software = format!(r#"{{"logits": [4.0, 8.0]{more}}}"#);
+        let job = job(&software, "bf16", tensor);
+        let plan = Plan {
+            tensor,
+            ..Plan::default()
+        };
+        let head = lower(&job.graph, job.graph.blocks.len() - 1, &job.training, &plan);
+        head.activations.transient.value()
+    };
+    let logits = (SEQUENCE * 32_000) as f64;
+    for (tensor, beside) in [(1, 8.0), (4, 12.0)] {
+        let parallel = shared(tensor, r#", "logits_shared": 12.0"#);
+        assert_eq!(parallel, logits / f64::from(tensor) * beside);
+        assert_eq!(shared(tensor, ""), logits / f64::from(tensor) * 8.0);
+    }
+}
+
+#[test]
+fn stages_keep_buffers_outputs_and_gradients_of_each_micro_batch() {
+    let keeps = r#"{"keeps_handed": true}"#;
+    let plan = stages(1, 1);
+    let [with, without] = [keeps, "{}"].map(|software| held(software, "bf16", &plan));
+    let handed = (SEQUENCE * HIDDEN * 2) as f64;
+    let more = |stage: usize| with[stage].workspace_bytes - without[stage].workspace_bytes;
+    // 16 micro-batches: outputs and their gradients, then inputs that wait and gradients of inputs
+    assert_eq!(more(0), 2.0 * 16.0 * handed);
+    for (stage, flying) in [(1, 3.0), (2, 2.0)] {
+        let expected = 2.0 * (16.0 + 16.0 - flying) * handed;
+        assert_eq!(more(stage), expected, "stage {stage}");
+    }
+    let logits = (SEQUENCE * 32_000 * 2) as f64;
+    assert_eq!(more(3), 2.0 * 15.0 * handed + 16.0 * logits);
+    let alone = Plan::default();
+    assert_eq!(held(keeps, "bf16", &alone), held("{}", "bf16", &alone));
+}
+
+#[test]
+fn gradients_are_whole_for_the_virtual_stages_that_run_back_meanwhile() {
+    let apart = r#"{"reduces_by_stage": true}"#;
+    let gradients = |software: &str, plan: &Plan| held(software, "bf16", plan)[1].gradients_bytes;
+    let whole = gradients("{}", &stages(1, 2));
+    assert_eq!(gradients(apart, &stages(1, 2)), whole * 1.5);
+    // 2 replicas of 8 micro-batches, 4 stages: chunks alternate; of 4 micro-batches they do not
+    assert_eq!(gradients(apart, &stages(2, 2)), whole * 1.5);
+    assert_eq!(gradients(apart, &stages(2, 4)), whole * 0.75);
+    let alone = stages(1, 1);
+    assert_eq!(gradients(apart, &alone), gradients("{}", &alone));
+}
+
+#[test]
+fn inputs_that_stay_gathered_are_kept_whole_and_gathered_no_more() {
+    let plan = Plan {
+        tensor: 4,
+        sequence_parallel: true,
+        ..Plan::default()
+    };
+    let lowered = |software: &str| {
+        let job = job(software, "bf16", 4);
+        lower(&job.graph, job.graph.blocks.len() - 2, &job.training, &plan)
+    };
+    let gathers = |tasks: &[Task]| {
+        let tensor = |task: &&Task| {
+            matches!(task, Task::Communicate { purpose: Purpose::Tensor, collective, .. }
+                if *collective == scalewright::collective::Collective::AllGather)
+        };
+        tasks.iter().filter(tensor).count()
+    };
+    let (parts, whole) = (lowered("{}"), lowered(r#"{"keeps_gathered_inputs": true}"#));
+    assert_eq!(gathers(&parts.forward), gathers(&whole.forward));
+    // gradients of both outputs are gathered either way, inputs of two products no more
+    assert_eq!(gathers(&parts.backward), gathers(&whole.backward) + 2);
+    // the inputs of the first products of attention and feed-forward part, three quarters of each
+    let input = (SEQUENCE * HIDDEN * 2) as f64;
+    let more = whole.activations.kept.value() - parts.activations.kept.value();
+    assert_eq!(more, 2.0 * input * 0.75);
+}
