@@ -39,19 +39,20 @@ impl Matrices {
     /// written by the products' kernels (`newton_schulz_step` of NVIDIA's Emerging-Optimizers).
     pub fn iteration(&self) -> [Kernel; 3] {
         let element = Dtype::Bf16.bytes();
-        let product = |n: f64, k: f64, output_bytes: f64| Kernel::Matmul {
+        let product = |n: f64, k: f64, added: bool| Kernel::Matmul {
             batch: 1.0,
             m: self.rows,
             n,
             k,
             dtype: Dtype::Bf16,
-            output_bytes,
+            output_bytes: if added { 2.0 * element } else { element },
             transposed: false,
+            added,
         };
         [
-            product(self.rows, self.columns, element),
-            product(self.rows, self.rows, 2.0 * element),
-            product(self.columns, self.rows, 2.0 * element),
+            product(self.rows, self.columns, false),
+            product(self.rows, self.rows, true),
+            product(self.columns, self.rows, true),
         ]
     }
 }
