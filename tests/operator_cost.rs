@@ -290,7 +290,7 @@ fn an_only_wave_costs_its_least_share_at_least() {
     );
     let least = 0.5 + 0.5 / 108.0;
     assert!((half / whole - least).abs() < 1e-4, "{}", half / whole);
-    let large = |least| priced(least, 8192.0, 8192.0, 4096.0);
+    let mut large = |least| priced(least, 8192.0, 8192.0, 4096.0);
     assert!((large(0.5) - large(1.0)).abs() <= f64::EPSILON * large(1.0));
 }
 
