@@ -171,6 +171,17 @@ proptest! {
             Forms::new(Collective::SendReceive, &pair, &cluster).time(bytes).value()
         };
         prop_assert!(found >= alone(most) * (1.0 - 1e-12), "{found} {}", alone(most));
+        // each border of a pipeline that lines up costs what lies between its own stages, the first one's too
+        if !on_torus && AXES.iter().all(|axis| plan.ranks(*axis).is_power_of_two()) {
+            let first = level(stages[0], stages[1]);
+            let nearest = links.nearer.iter().flatten().next();
+            let near = nearest.map_or(links.stage, |near| near.stage).time(bytes).value();
+            prop_assert!((near / alone(first) - 1.0).abs() < 1e-12, "{near} {}", alone(first));
+            let ends = |i: usize| level(stages[i], stages[i + 1]) == most;
+            let every = links.farthest as usize;
+            let told = (0..stages.len() - 1).all(|i| ends(i) == ((i + 1) % every == 0));
+            prop_assert!(told, "{every} {stages:?}");
+        }
         // groups that line up with nodes lie exactly, others at their worst place
         let lines_up = AXES.iter().all(|axis| plan.ranks(*axis).is_power_of_two());
         prop_assert!(on_torus || !lines_up || found <= alone(most) * (1.0 + 1e-12));

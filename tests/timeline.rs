@@ -159,6 +159,49 @@ proptest! {
     }
 }
 
+/// Stages that share a node hand over inside it: all schedules that go round the devices price each hop as
+/// far as it goes, and a step of many stages is shorter than were every hop the slowest.
+#[test]
+fn stages_that_share_a_node_hand_over_inside_it() {
+    let training = jobs::training(16, 512, "");
+    let text = jobs::llama(16, 1024, 16);
+    // one node's switch is as fast as said, or no faster than the network
+    let fast = jobs::job(&text, &worlds::nodes_of_eight(32), &training);
+    let mut slow = fast.clone();
+    let levels = &mut slow.cluster.system.levels;
+    levels[0].bandwidth = levels[1].bandwidth;
+    levels[0].latency = levels[1].latency;
+    for (schedule, interleave) in [
+        (Schedule::GPipe, 1),
+        (Schedule::OneForwardOneBackward, 1),
+        (Schedule::Interleaved, 2),
+        (Schedule::BreadthFirst, 2),
+        (Schedule::ZeroBubbleH1, 1),
+    ] {
+        let plan = Plan {
+            tensor: 4,
+            pipeline: 8,
+            schedule,
+            interleave,
+            overlap_pipeline: false,
+            ..Plan::default()
+        };
+        let gap = |job: &Job| {
+            let pipeline = price(job, &plan).unwrap().parts.pipeline;
+            (
+                end_of_passes(&simulated(job, &plan)) / pipeline - 1.0,
+                pipeline,
+            )
+        };
+        let ((near, quick), (same, late)) = (gap(&fast), gap(&slow));
+        assert!(
+            near.abs() < 1e-9 && same.abs() < 1e-9,
+            "{schedule:?}: {near} {same}"
+        );
+        assert!(quick < late, "{schedule:?}: {quick} {late}");
+    }
+}
+
 /// Shared experts take no time of their own away, and without any nothing is hidden.
 #[test]
 fn shared_experts_hide_the_routes_of_the_others() {

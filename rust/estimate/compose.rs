@@ -11,8 +11,9 @@ use super::recomputed::{Again, Recomputed, deal};
 use super::siblings::Siblings;
 use super::state::State;
 use super::sums::{Stage, Sums, Virtual};
+use crate::collective::Forms;
 use crate::plan::{Plan, Purpose, RecomputePolicy};
-use crate::schedule::{self, Scratch, Stages};
+use crate::schedule::{self, Borders, Scratch, Stages};
 use crate::solve::Lane;
 use crate::units::{Bytes, Joules, Seconds};
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,8 @@ impl<'a> Deref for Composer<'a> {
 pub struct Draft {
     kind: schedule::Kind,
     stages: Stages,
+    /// Where hops are unlike; the stages are without them then.
+    borders: Option<Borders>,
     count: u32,
     work: f64,
     exact: bool,
@@ -162,8 +165,14 @@ impl Draft {
     /// Runs the schedule's recurrence where its closed form is only a bound.
     pub fn finish(mut self, scratch: &mut Scratch) -> Composed {
         if !self.exact {
-            let pipeline =
-                schedule::step_time(self.kind, &self.stages, self.count, scratch).value();
+            let (kind, stages, count) = (self.kind, &self.stages, self.count);
+            let pipeline = match &self.borders {
+                None => schedule::step_time(kind, stages, count, scratch).value(),
+                Some(borders) => {
+                    let time = schedule::step_time_over(kind, stages, borders, count, scratch);
+                    time.value().max(self.composed.parts.pipeline)
+                }
+            };
             self.composed.parts.pipeline = pipeline;
             self.composed.parts.bubble = (pipeline - self.work).max(0.0);
             self.composed.time = self.composed.parts.step();
@@ -206,6 +215,7 @@ impl Composer<'_> {
         Draft {
             kind: self.plan.schedule,
             stages: outline.stages.at(0),
+            borders: self.state.unlike.then_some(self.state.borders),
             count,
             work: work * rounds,
             exact: outline.exact >= 1.0,
@@ -322,7 +332,7 @@ impl Composer<'_> {
     /// A pass of one micro-batch through a virtual stage of a kind (0 first, 1 between, 2 last) with the
     /// traffic that the plan adds to it.
     pub(super) fn pass_seconds(&self, position: usize) -> PassSeconds {
-        let sum = &self.siblings().virtuals(self.state.hop)[position];
+        let sum = &self.siblings().virtuals()[position];
         PassSeconds {
             forward: sum.forward,
             backward: sum.backward,
@@ -346,12 +356,46 @@ impl Composer<'_> {
 }
 
 impl Setting<'_> {
-    /// Time of a tensor between two stages.
+    /// Time of a tensor between two stages that lie farthest apart.
+    pub(super) fn hop(&self) -> f64 {
+        let links = self.links;
+        self.hop_over(&links.stage, &links.staggered)
+    }
+
+    /// Times of a tensor between neighbouring stages, and what they hold: the sender for the whole time, or
+    /// its compute for a share of it where the receiver alone waits.
+    ///
+    /// Where a pipeline comes back over its devices or runs both ways over them, all hops are taken to be the slowest.
+    pub(super) fn borders(&self, contention: f64) -> Borders {
+        let (links, frame) = (self.links, self.frame);
+        let overlap = self.plan.overlap_pipeline;
+        let share = if overlap { contention } else { 1.0 };
+        let back = if self.job.training.forward_only {
+            0.0
+        } else {
+            share
+        };
+        let none = Borders::new([share, back], if overlap { 1.0 } else { 0.0 });
+        if self.chunks.count < 2 {
+            return none;
+        }
+        let nearer = links.nearer.iter().flatten();
+        let borders = nearer.fold(none, |borders, near| {
+            borders.and(near.every, self.hop_over(&near.stage, &near.staggered))
+        });
+        let borders = borders.and(links.farthest, self.hop());
+        if frame.turns && borders.unlike() {
+            return none.and(1, borders.slowest());
+        }
+        borders
+    }
+
+    /// Time of a tensor over one link.
     ///
     /// `t = w send + host + g rejoin + c b / r`: of the software w = 2 where it sends and receives in turn
     /// (`Software::sends_apart`), its host's time, g gathers and c passes over the b bytes that tensor ranks
     /// rejoin; r the sustained rate of main memory.
-    pub(super) fn hop(&self) -> f64 {
+    fn hop_over(&self, stage: &Forms, staggered: &Forms) -> f64 {
         let plan = self.plan;
         let training = &self.job.training;
         let tokens =
@@ -361,9 +405,9 @@ impl Setting<'_> {
         let ways = if software.sends_apart { 2.0 } else { 1.0 };
         let part = bytes / f64::from(plan.tensor);
         let link = if training.software.staggers_sends {
-            &self.links.staggered
+            staggered
         } else {
-            &self.links.stage
+            stage
         };
         let send = ways * link.time(Bytes::new(part)).value();
         let handled = send + software.handover_time.value();

@@ -237,10 +237,7 @@ fn totals(composer: &Composer, composed: &Composed, term: &str) -> Vec<String> {
             format!("micro-batches = {}", count(composer.micro_batches())),
             format!("makespan: {}", duration(Seconds::new(parts.pipeline))),
         ],
-        "stage_to_stage" => vec![
-            format!("one message: {}", duration(Seconds::new(composer.hop()))),
-            format!("micro-batches = {}", count(composer.micro_batches())),
-        ],
+        "stage_to_stage" => messages(composer),
         "gradient_reduction" => sharing(composer, parts.gradient_exposed, parts.gradient_hidden),
         "weight_gather" => sharing(composer, parts.gather_exposed, parts.gather_hidden),
         "optimizer" => sharing(composer, parts.optimizer, 0.0),
@@ -255,6 +252,24 @@ fn totals(composer: &Composer, composed: &Composed, term: &str) -> Vec<String> {
         )],
         _ => Vec::new(),
     }
+}
+
+/// What one message between stages takes, by how far they lie apart.
+fn messages(composer: &Composer) -> Vec<String> {
+    let borders = &composer.state.borders;
+    let micro_batches = format!("micro-batches = {}", count(composer.micro_batches()));
+    if !borders.unlike() {
+        let message = format!("one message: {}", duration(Seconds::new(borders.slowest())));
+        return vec![message, micro_batches];
+    }
+    let far = borders.distances().map(|(every, seconds)| {
+        let time = duration(Seconds::new(seconds));
+        match every {
+            1 => format!("one message between nearest stages: {time}"),
+            every => format!("one message behind every {every} stages: {time}"),
+        }
+    });
+    far.chain([micro_batches]).collect()
 }
 
 /// What travels between device and host, and what that costs a step.

@@ -18,6 +18,8 @@ pub struct Frame {
     pub(super) splits: bool,
     /// True where passes run in pairs.
     pub(super) pairs: bool,
+    /// True where virtual stages do not go round the devices in one direction.
+    pub(super) turns: bool,
     /// Micro-batches of a replica.
     pub(super) micro_batches: u32,
     /// The stages of which one is fullest.
@@ -63,6 +65,7 @@ impl Frame {
             shares: Shares::new(plan),
             splits: rule.splits(),
             pairs: rule.runs_pairs(),
+            turns: turns(rule, plan.pipeline_shape()),
             micro_batches,
             seats: Vec::new(),
         };
@@ -191,6 +194,13 @@ impl Shares {
     pub(super) fn runs(&self, position: usize) -> [f64; 3] {
         self.runs[position]
     }
+}
+
+/// True where some virtual stage does not lie on the device behind that of the one before.
+fn turns(rule: &dyn Rule, shape: Shape) -> bool {
+    let last = rule.count(shape).saturating_sub(1);
+    let around = |stage| rule.device(shape, stage, 0) == stage % shape.stages.max(1);
+    rule.copies(shape) > 1 || !around(last)
 }
 
 fn held(rule: &dyn Rule, shape: Shape, device: u32) -> [f64; 3] {

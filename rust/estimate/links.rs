@@ -2,6 +2,7 @@
 
 use super::price::Pricer;
 use crate::collective::{Collective, Forms};
+use crate::hardware::MAX_LEVELS;
 use crate::plan::{Collectives, Mesh, Plan, Span, expert_zero_group, zero_spans};
 
 /// Reductions and gathers of one kind of weights over its replicas.
@@ -35,6 +36,17 @@ impl Replicas {
     }
 }
 
+/// A message between neighbouring stages inside a unit of the fabric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Nearer {
+    /// Stages after which a unit ends that hops so far do not leave.
+    pub every: u32,
+    /// Closed forms of the message.
+    pub stage: Forms,
+    /// The same where nobody else in the sender's unit sends meanwhile.
+    pub staggered: Forms,
+}
+
 /// All collectives of a plan that lie outside blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Links {
@@ -42,10 +54,14 @@ pub struct Links {
     pub dense: Replicas,
     /// Replicas of experts.
     pub expert: Replicas,
-    /// A stage to the next.
+    /// A stage to the next, where those lie farthest apart.
     pub stage: Forms,
     /// The same where nobody else in the sender's unit sends meanwhile (`Software::staggers_sends`).
     pub staggered: Forms,
+    /// Stages inside a unit beyond which only such hops lead.
+    pub farthest: u32,
+    /// The same where they lie nearer, from the nearest out.
+    pub nearer: [Option<Nearer>; MAX_LEVELS - 1],
     /// Rejoining the parts that tensor ranks received, among those that hold the same part of the width.
     pub rejoin: Forms,
     /// First and last stage.
@@ -58,11 +74,23 @@ impl Links {
         let mesh = Mesh::new(plan);
         let sums = plan.collectives;
         let expert_group = expert_zero_group(plan);
+        let mut distances = pricer.distances(mesh.stages);
+        let farthest = distances.pop().map_or(1, |(every, _)| every);
+        let mut nearer = [None; MAX_LEVELS - 1];
+        for (place, (every, inside)) in nearer.iter_mut().zip(distances) {
+            *place = Some(Nearer {
+                every,
+                stage: pricer.hop(inside, false),
+                staggered: pricer.hop(inside, true),
+            });
+        }
         Self {
             dense: Replicas::new(mesh.replicas, plan.zero_group, sums, pricer),
             expert: Replicas::new(mesh.expert_replicas, expert_group, sums, pricer),
             stage: pricer.hop(mesh.stages, false),
             staggered: pricer.hop(mesh.stages, true),
+            farthest,
+            nearer,
             rejoin: pricer.forms(Collective::AllGather, mesh.columns),
             ends: pricer.forms(Collective::AllReduce, mesh.ends),
         }

@@ -3,7 +3,7 @@
 use super::lasting::LongRun;
 use crate::collective::{Collective, Forms};
 use crate::error::{Error, Result};
-use crate::hardware::Cluster;
+use crate::hardware::{Cluster, MAX_LEVELS};
 use crate::operator_cost::{Kernel, KernelCost, Pace};
 use crate::plan::{Collectives, Span};
 use crate::units::Dtype;
@@ -120,6 +120,20 @@ impl<'a> Pricer<'a> {
             return self.quicker(pair, outermost, alone);
         }
         self.forms(Collective::SendReceive, pair)
+    }
+
+    /// Distances at which neighbours of a chain lie, from the nearest out: every how many ranks of the
+    /// chain a unit ends that a hop then leaves, and the ranks inside one that holds hops so far.
+    pub fn distances(&self, chain: Span) -> Vec<(u32, Span)> {
+        let whole = self.cluster.group(chain.stride, chain.size);
+        let crossed = (0..MAX_LEVELS).filter(|&level| whole.members[level] > 1);
+        let inside = |level| Span {
+            size: whole.covered(level + 1),
+            ..chain
+        };
+        crossed
+            .map(|level| (whole.covered(level), inside(level)))
+            .collect()
     }
 
     /// Closed forms of a message between two ranks, were level `outermost` so many times as quick.

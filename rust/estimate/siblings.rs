@@ -136,11 +136,19 @@ impl<'a, L: Lane> Siblings<'a, L> {
     /// All of a step but its exact length and what is only shown.
     #[inline(always)]
     pub(super) fn outline(&self) -> Outline<L> {
-        let hop = self.state.hop;
-        let virtuals = self.virtuals(hop);
-        let stages = self.stages(&virtuals, hop);
-        let count = self.frame.micro_batches;
-        let closed = schedule::closed_forms(self.plan.schedule, &stages, count);
+        let (kind, count) = (self.plan.schedule, self.frame.micro_batches);
+        let borders = &self.state.borders;
+        let mut virtuals = self.without_sends();
+        let (stages, closed) = if self.state.unlike {
+            let stages = self.stages(&virtuals, 0.0);
+            let closed = schedule::closed_forms_over(kind, &stages, borders, count);
+            self.send_all(&mut virtuals);
+            (stages, closed)
+        } else {
+            self.send_all(&mut virtuals);
+            let stages = self.stages(&virtuals, borders.slowest());
+            (stages, schedule::closed_forms(kind, &stages, count))
+        };
         let mut parts = Parts {
             pipeline: closed.time,
             ..Parts::default()
@@ -158,7 +166,15 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
     #[inline(always)]
-    pub(super) fn virtuals(&self, hop: f64) -> [Virtual<L>; 3] {
+    pub(super) fn virtuals(&self) -> [Virtual<L>; 3] {
+        let mut virtuals = self.without_sends();
+        self.send_all(&mut virtuals);
+        virtuals
+    }
+
+    /// The same but for sends.
+    #[inline(always)]
+    fn without_sends(&self) -> [Virtual<L>; 3] {
         // arrays are written out: their `map` is not always inlined
         let [first, middle, last] = self.three(|stage| stage.work);
         let mut virtuals = [first.splat(), middle.splat(), last.splat()];
@@ -174,7 +190,6 @@ impl<'a, L: Lane> Siblings<'a, L> {
             if self.swaps {
                 self.swap_activations(sum, &again, position);
             }
-            self.sends(sum, position, hop);
         }
         virtuals
     }
@@ -182,18 +197,16 @@ impl<'a, L: Lane> Siblings<'a, L> {
     /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
     /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
     #[inline(always)]
-    fn sends(&self, sum: &mut Virtual<L>, position: usize, hop: f64) {
+    fn send_all(&self, virtuals: &mut [Virtual<L>; 3]) {
         // under compute a send still takes its share of the compute units
         let overlap = self.plan.overlap_pipeline;
         let share = if overlap { self.state.contention } else { 1.0 };
-        let hop = hop * share;
-        if position < 2 {
-            sum.forward = sum.forward + hop;
-            sum.send += hop;
-        }
-        if position > 0 && !self.job.training.forward_only {
-            sum.backward = sum.backward + hop;
-            sum.send += hop;
+        for (sum, [outputs, gradients]) in virtuals.iter_mut().zip(&self.state.sends) {
+            let (outputs, gradients) = (outputs * share, gradients * share);
+            sum.forward = sum.forward + outputs;
+            sum.backward = sum.backward + gradients;
+            sum.send += outputs;
+            sum.send += gradients;
         }
     }
 

@@ -12,6 +12,7 @@ use super::recomputed::Recomputed;
 use super::state::State;
 use super::sums::Sums;
 use crate::collective::Forms;
+use crate::hardware::MAX_LEVELS;
 use crate::plan::Plan;
 use crate::units::Bytes;
 
@@ -160,6 +161,8 @@ impl<'a> StagePricer<'a> {
         let links = Links {
             stage: *link,
             staggered: *link,
+            farthest: 1,
+            nearer: [None; MAX_LEVELS - 1],
             ..self.links
         };
         self.sent(&plan, &links)

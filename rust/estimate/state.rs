@@ -5,6 +5,7 @@ use super::frame::Shares;
 use super::recomputed::Recomputed;
 use super::sums::Params;
 use crate::memory::Footprint;
+use crate::schedule::Borders;
 
 /// Bytes of weights, gradients and optimizer state, and seconds of their traffic, computed once for
 /// all plans that differ in recomputation, kept activations and overlaps.
@@ -28,8 +29,12 @@ pub struct State {
     pub(super) after: [After; 3],
     /// Sum of tied embeddings between first and last stage.
     pub(super) embedding_sync: f64,
-    /// A tensor between two stages, seconds; none with one virtual stage.
-    pub(super) hop: f64,
+    /// Tensors between stages; none with one virtual stage.
+    pub(super) borders: Borders,
+    /// True where those take unlike times.
+    pub(super) unlike: bool,
+    /// Seconds that a virtual stage sends outputs and gradients, by kind; the busiest of those between the ends.
+    pub(super) sends: [[f64; 2]; 3],
     /// Share of compute that traffic under it takes.
     pub(super) contention: f64,
 }
@@ -63,7 +68,9 @@ impl State {
             scatters: [0.0; 3],
             after: [After::default(); 3],
             embedding_sync: 0.0,
-            hop: 0.0,
+            borders: Borders::new([0.0; 2], 0.0),
+            unlike: false,
+            sends: [[0.0; 2]; 3],
             contention: 0.0,
         };
         state.refill(setting);
@@ -80,11 +87,9 @@ impl State {
         let seats = setting.frame.seats.iter();
         self.middle = setting.again.slowest;
         self.contention = setting.job.cluster.device.contention();
-        self.hop = if setting.chunks.count > 1 {
-            setting.hop()
-        } else {
-            0.0
-        };
+        self.borders = setting.borders(self.contention);
+        self.unlike = self.borders.unlike();
+        self.sends = sends(setting, &self.borders, self.unlike);
         self.residents.clear();
         self.residents
             .extend(seats.map(|seat| setting.state_of(seat)));
@@ -116,6 +121,24 @@ impl State {
             self.embedding_sync = setting.embedding_sync();
         }
     }
+}
+
+fn sends(setting: &Setting, borders: &Borders, unlike: bool) -> [[f64; 2]; 3] {
+    let hop = borders.slowest();
+    let stages = setting.plan.pipeline;
+    let (first, between, last) = if unlike {
+        let before = borders.at(stages.saturating_sub(2));
+        (borders.at(0), borders.busiest(stages), before)
+    } else {
+        (hop, [hop; 2], hop)
+    };
+    let mut sends = [[first, 0.0], between, [0.0, last]];
+    if setting.job.training.forward_only {
+        for send in &mut sends {
+            send[1] = 0.0;
+        }
+    }
+    sends
 }
 
 fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position: usize) -> After {

@@ -48,6 +48,6 @@ impl Group {
 
     /// Devices of the group inside one unit of the level below `level`.
     pub fn covered(&self, level: usize) -> u32 {
-        self.members[..level].iter().product()
+        self.members.iter().take(level).product()
     }
 }

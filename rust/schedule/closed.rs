@@ -1,8 +1,9 @@
 //! When does a step end under the schedules that a search tries first, for one plan or several side by side?
 
+use super::borders::Borders;
 use super::rule::Kind;
 use super::stages::{Makespan, Stages};
-use super::{gpipe, interleaved, makespan, one_forward_one_backward};
+use super::{gpipe, interleaved, interleaved_over, makespan, one_forward_one_backward};
 use crate::solve::Lane;
 use crate::units::Seconds;
 
@@ -48,6 +49,30 @@ pub fn closed_forms<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32)
             interleaved::closed_form(&stages.whole(stages.chunks), micro_batches)
         }
         _ => one_by_one(kind, stages, micro_batches),
+    }
+}
+
+/// The same over borders that are not alike. Stages are given without their hops.
+#[inline(always)]
+pub fn closed_forms_over<L: Lane>(
+    kind: Kind,
+    stages: &Stages<L>,
+    borders: &Borders,
+    micro_batches: u32,
+) -> Closed<L> {
+    match kind {
+        Kind::GPipe => gpipe::closed_form_over(&stages.whole(1), borders, micro_batches),
+        Kind::OneForwardOneBackward if borders.apart() == 0.0 => {
+            one_forward_one_backward::closed_form_over(&stages.whole(1), borders, micro_batches)
+        }
+        Kind::Interleaved if stages.chunks > 1 => {
+            let whole = stages.whole(stages.chunks);
+            interleaved_over::closed_form_over(&whole, borders, micro_batches)
+        }
+        _ => Closed {
+            exact: L::splat(0.0),
+            ..closed_forms(kind, &borders.least(stages), micro_batches)
+        },
     }
 }
 

@@ -1,5 +1,6 @@
 //! When does a `GPipe` step end: all forwards, a turn at the last stage, all backwards (Huang et al. 2019)?
 
+use super::borders::Borders;
 use super::bound;
 use super::closed::Closed;
 use super::operation::{Operation, Work};
@@ -29,6 +30,32 @@ pub(super) fn closed_form<L: Lane>(stages: &Stages<L>, micro_batches: u32) -> Cl
     let hops = 2.0 * f64::from(stages.count - 1) * stages.hop.value();
     let repeated = (slowest(|pass| pass.forward) + slowest(|pass| pass.backward)) * again;
     Closed::exactly(stages.all_work() + repeated + hops)
+}
+
+/// The same over unlike borders, exact too: `2 (p - 1) hop` is the sum of all hops there and back, and each
+/// send that holds its stage is part of the pass before it.
+#[inline(always)]
+pub(super) fn closed_form_over<L: Lane>(
+    stages: &Stages<L>,
+    borders: &Borders,
+    micro_batches: u32,
+) -> Closed<L> {
+    let back = stages.count.saturating_sub(1);
+    let [down, up] = borders.held();
+    let sent = |first, end, share: f64| borders.slowest_of(first, end) * share;
+    let mut forward = stages.first.forward + sent(0, back.min(1), down);
+    let mut backward = stages.first.backward;
+    if back > 0 {
+        forward = forward.larger(stages.last.forward);
+        backward = backward.larger(stages.last.backward + sent(back - 1, back, up));
+    }
+    if back > 1 {
+        forward = forward.larger(stages.middle.forward + sent(1, back, down));
+        backward = backward.larger(stages.middle.backward + sent(0, back - 1, up));
+    }
+    let hops = borders.before(back) * (down + up + 2.0 * borders.apart());
+    let again = f64::from(micro_batches - 1);
+    Closed::exactly(stages.all_work() + (forward + backward) * again + hops)
 }
 
 /// The closed form over any stage times: `O(p)`.

@@ -2,6 +2,7 @@
 
 mod amounts;
 mod answer;
+mod borders;
 mod bound;
 mod breadth_first;
 mod brought;
@@ -12,6 +13,7 @@ mod direct_feedback;
 mod dual_pipe;
 mod gpipe;
 mod interleaved;
+mod interleaved_over;
 mod interlocking;
 pub mod layer_relay;
 mod measures;
@@ -39,7 +41,8 @@ mod zero_bubble_h2;
 mod zero_bubble_v;
 
 pub use answer::Answer;
-pub use closed::{Closed, closed_forms};
+pub use borders::Borders;
+pub use closed::{Closed, closed_forms, closed_forms_over};
 pub use measures::{Bubble, Device, held};
 pub use operation::{Gradient, Operation, Work};
 pub use pipeline::{Hops, Passes, Pipeline, Sends, Size};
@@ -141,13 +144,49 @@ pub fn step_time(
     let read = kind.reads(stages);
     let count = kind.rule().count(read.shape());
     let pipeline = read.expand_to(count, &mut passes);
-    let time = if kind.rule().flushes() {
-        settled(kind, &pipeline, micro_batches, scratch)
-    } else {
-        steady(kind, &pipeline, scratch) * f64::from(micro_batches)
-    };
+    let time = timed(kind, &pipeline, micro_batches, scratch);
     scratch.passes = passes;
     time.max(closed.time)
+}
+
+/// The same over borders that are not alike, by the recurrence. Stages are given without their hops.
+pub fn step_time_over(
+    kind: Kind,
+    stages: &Stages,
+    borders: &Borders,
+    micro_batches: u32,
+    scratch: &mut Scratch,
+) -> Seconds {
+    if micro_batches == 0 {
+        return Seconds::ZERO;
+    }
+    let mut passes = std::mem::take(&mut scratch.passes);
+    let mut hops = std::mem::take(&mut scratch.hops);
+    let read = kind.reads(stages);
+    let count = kind.rule().count(read.shape());
+    let shape = read.expand_to(count, &mut passes).shape;
+    borders.lay(&mut passes, &mut hops);
+    let mut pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO);
+    if borders.apart() > 0.0 {
+        pipeline.hops = Hops::Each(&hops);
+    }
+    let time = timed(kind, &pipeline, micro_batches, scratch);
+    (scratch.passes, scratch.hops) = (passes, hops);
+    time
+}
+
+/// Time of one step by its recurrence; where steps run into one another, the time that one adds.
+fn timed(
+    kind: Kind,
+    pipeline: &Pipeline<'_>,
+    micro_batches: u32,
+    scratch: &mut Scratch,
+) -> Seconds {
+    if kind.rule().flushes() {
+        settled(kind, pipeline, micro_batches, scratch)
+    } else {
+        steady(kind, pipeline, scratch) * f64::from(micro_batches)
+    }
 }
 
 /// The step's time by its recurrence, carried on along its last slope where there are very many micro-batches.

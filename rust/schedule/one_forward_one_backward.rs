@@ -3,6 +3,7 @@
 //! Stage `i` of `p` runs `min(p - 1 - i, m)` forwards, then one forward and one backward in turn,
 //! then the backwards that are left.
 
+use super::borders::Borders;
 use super::bound;
 use super::closed::Closed;
 use super::operation::{Operation, Work};
@@ -55,6 +56,92 @@ pub(super) fn closed_form<L: Lane>(stages: &Stages<L>, micro_batches: u32) -> Cl
     Closed {
         time: longest.larger(paths.zigzag()),
         exact: covers(&stages.first).smaller(covers(&stages.last)),
+    }
+}
+
+/// The same where sends hold their stages over unlike borders, so that no two stages need be alike: the
+/// formula above for every `j`, exact, in `O(p)`.
+///
+/// `max_(d>=j) X_f(j,d) = max_(d>=j) P_f(d) - G(0,j+1)` with `P_f(d) = G(0,d+1) + (p - 1 - d) max_(s<=d) f_s`.
+#[inline(always)]
+pub(super) fn closed_form_over<L: Lane>(
+    stages: &Stages<L>,
+    borders: &Borders,
+    micro_batches: u32,
+) -> Closed<L> {
+    if stages.count == 1 {
+        return closed_form(stages, micro_batches);
+    }
+    let back = stages.count - 1;
+    let line = Uneven { stages, borders };
+    let first = stages.count.saturating_sub(micro_batches);
+    let mut longest = L::splat(0.0);
+    // arrays are written out: their `map` is not always inlined
+    let (mut down, mut up) = (longest, longest);
+    let mut after = line.all(stages.count);
+    for stage in (first..=back).rev() {
+        let [forward, backward] = line.slowest(stage);
+        let visits = f64::from(back - stage);
+        let (wait_down, wait_up) = (forward * visits, backward * visits);
+        let before = line.all(stage);
+        down = down.larger(after + wait_down);
+        up = up.larger(after + wait_up);
+        let free = f64::from(micro_batches.saturating_sub(stages.count - stage));
+        let dips = if free > 0.0 {
+            down + up - after - after
+        } else {
+            (wait_down + up - after).larger(down - after + wait_up)
+        };
+        longest = longest.larger(before + (after - before) * (free + 1.0) + dips);
+        after = before;
+    }
+    Closed::exactly(longest)
+}
+
+/// Stages whose sends hold them over unlike borders.
+struct Uneven<'a, L> {
+    stages: &'a Stages<L>,
+    borders: &'a Borders,
+}
+
+impl<L: Lane> Uneven<'_, L> {
+    /// Both passes of all stages before one, their sends among them.
+    #[inline(always)]
+    fn all(&self, stage: u32) -> L {
+        if stage == 0 {
+            return L::splat(0.0);
+        }
+        let (stages, back) = (self.stages, self.stages.count - 1);
+        let [down, up] = self.borders.held();
+        let sent = self.borders.before(stage.min(back)) * down;
+        let sent = sent + self.borders.before(stage - 1) * up;
+        let inner = f64::from(stage.min(back) - 1);
+        let front = stages.first.work() + stages.middle.work() * inner + sent;
+        if stage > back {
+            front + stages.last.work()
+        } else {
+            front
+        }
+    }
+
+    /// Slowest forward pass of the stages up to one, and slowest backward pass.
+    #[inline(always)]
+    fn slowest(&self, stage: u32) -> [L; 2] {
+        let (stages, back) = (self.stages, self.stages.count - 1);
+        let [down, up] = self.borders.held();
+        let sent = |first, end, share: f64| self.borders.slowest_of(first, end) * share;
+        let mut forward = stages.first.forward + sent(0, 1, down);
+        let mut backward = stages.first.backward;
+        let inner = stage.min(back - 1);
+        if inner > 0 {
+            forward = forward.larger(stages.middle.forward + sent(1, inner + 1, down));
+            backward = backward.larger(stages.middle.backward + sent(0, inner, up));
+        }
+        if stage == back {
+            forward = forward.larger(stages.last.forward);
+            backward = backward.larger(stages.last.backward + sent(back - 1, back, up));
+        }
+        [forward, backward]
     }
 }
 

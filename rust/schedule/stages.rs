@@ -63,6 +63,7 @@ pub struct Makespan {
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
     pub(super) passes: Vec<Pass>,
+    pub(super) hops: Vec<Seconds>,
     pub(super) clock: Vec<f64>,
     pub(super) forward: Vec<f64>,
     pub(super) backward: Vec<f64>,

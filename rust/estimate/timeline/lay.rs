@@ -311,7 +311,8 @@ impl<'a, 'b> Layout<'a, 'b> {
             },
             None => owner,
         };
-        let hop = (self.composer.hop(), "send");
+        let border = to.map_or(stage, |to| to.min(stage));
+        let hop = (self.composer.state.borders.at(border), "send");
         let after = std::mem::take(&mut open.chain.after);
         let sends_on = away.is_some() && plan.overlap_pipeline;
         let end = if sends_on {
