@@ -204,10 +204,9 @@ impl Footprint {
         let blocks = gathered * element + unreduced * training.gradient.bytes();
         let workspace = Bytes::new(blocks);
         let [dense, expert] = holdings.matrices;
-        let matrices =
-            share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
-        let whole_state = divided(1) * optimizer_bytes(training, holdings.hidden);
-        let state = (whole_state - matrices * SPARED) * trains;
+        let of = share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
+        let full = divided(1) * optimizer_bytes(training, holdings.hidden);
+        let state = (full - of * SPARED) * trains;
         let apart = training.software.reduces_by_stage && holdings.zero == 1;
         let shards = holdings.dense_shards.max(holdings.expert_shards);
         let gradients = if apart && shards > 1.0 {

@@ -212,15 +212,8 @@ impl fmt::Display for Rule {
             Self::ZeroGroup => {
                 out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
             }
-            Self::Host(field) => write!(
-                out,
-                "{field} needs a host: the system has no [host] with memory, memory_bandwidth and \
-                 link_bandwidth"
-            ),
-            Self::HostProducts => out.write_str(
-                "offload_optimizer = true with optimizer = muon: allowed: false, since matrices are \
-                 orthogonalised on the device",
-            ),
+            Self::Host(field) => no_host(out, field),
+            Self::HostProducts => out.write_str(HOST_PRODUCTS),
             Self::AxisOrder(order, expert, inner) => uneven_experts(out, *order, *expert, *inner),
             Self::Collectives(algorithm, ranks, need) => cannot_sum(out, *algorithm, *ranks, need),
             Self::Chunks { chunks, tokens } => write!(
@@ -248,6 +241,19 @@ fn cannot_run(
             ": its gradients are not those of backpropagation, which a plan stands for"
         ),
     }
+}
+
+/// What is said where Muon's state is to lie in host memory.
+const HOST_PRODUCTS: &str = "offload_optimizer = true with optimizer = muon: allowed: false, since \
+                             matrices are orthogonalised on the device";
+
+/// Says that a field needs a host that is known.
+fn no_host(out: &mut fmt::Formatter, field: &str) -> fmt::Result {
+    write!(
+        out,
+        "{field} needs a host: the system has no [host] with memory, memory_bandwidth and \
+         link_bandwidth"
+    )
 }
 
 /// Says why layers given to the ends leave what the other virtual stages cannot share.

@@ -197,6 +197,7 @@ pub struct Software {
 }
 
 impl Default for Software {
+    #[allow(clippy::too_many_lines)] // a line for each field
     fn default() -> Self {
         Self {
             name: String::new(),

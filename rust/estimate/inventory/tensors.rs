@@ -190,23 +190,7 @@ impl Steps<'_, '_> {
                 touched_bytes: updated * host_optimizer_traffic(training, hidden),
             }),
         });
-        // what is orthogonalised is updated on the device, wherever its state lies
-        let bytes = matrices * (each - SPARED);
-        tensors.push(Tensor {
-            name: format!("{title} momentum of matrices"),
-            class: Class::Optimizer,
-            bytes,
-            from: 0,
-            to: None,
-            uses: vec![Use {
-                at: update,
-                read_bytes: bytes,
-                written_bytes: bytes,
-            }],
-            whole: false,
-            tiers: Vec::new(),
-            update: None,
-        });
+        tensors.push(momentum(&title, matrices * (each - SPARED), update));
     }
 
     /// What a forward pass keeps for the backward pass of the same micro-batches.
@@ -332,5 +316,24 @@ impl Steps<'_, '_> {
         } else {
             format!("blocks {before}-{}", before + size - 1)
         }
+    }
+}
+
+/// State of what is orthogonalised, which is updated on the device, wherever it lies.
+fn momentum(title: &str, bytes: f64, update: u32) -> Tensor {
+    Tensor {
+        name: format!("{title} momentum of matrices"),
+        class: Class::Optimizer,
+        bytes,
+        from: 0,
+        to: None,
+        uses: vec![Use {
+            at: update,
+            read_bytes: bytes,
+            written_bytes: bytes,
+        }],
+        whole: false,
+        tiers: Vec::new(),
+        update: None,
     }
 }
