@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _START, _END = "<!-- evidence: made by `make evidence` -->", "<!-- end of evidence -->"
-_BOOK = "training.csv"
+_BOOK, _LATER = "training.csv", "training_later.csv"
 _FEWEST_ROWS, _FEWEST_RUNS = 5, 3
 _HEADER_LINES = 4
 _NOTHING = 5e-4
@@ -221,21 +221,27 @@ def _papers(told: Result) -> str:
 
 
 def _book(rows: list[Result]) -> str:
-    runs = summary(row for row in rows if row["file"] == _BOOK)["runs"]
-    if not runs["runs"]:
-        return ""
-    macro = runs["macro"]
+    told = [
+        f"Of `{file}` alone{said}, {_alone(runs)}"
+        for file, said in ((_BOOK, ""), (_LATER, ", for whose rows no term was made"))
+        if (runs := summary(row for row in rows if row["file"] == file)["runs"])["runs"]
+    ]
     recalled = [abs(row["error"]) for row in rows if counts(row) and row["seen"] != SEEN[0]]
-    more = ""
-    if recalled:
-        more = (
-            f" {len(recalled)} rows among all were recalled and not read in their source: mean "
+    if told and recalled:
+        told.append(
+            f"{len(recalled)} rows among all were recalled and not read in their source: mean "
             f"error {statistics.fmean(recalled):.1%}."
         )
+    return " ".join(told)
+
+
+def _alone(runs: Result) -> str:
+    macro = runs["macro"]
     return (
-        f"Of `{_BOOK}` alone, {runs['runs']} runs on {len(runs['devices'])} kinds of devices: each "
-        f"paper once, a median of {macro['median_abs_error']:.1%} and a 90th percentile of "
-        f"{macro['p90_abs_error']:.1%}.{more}"
+        f"{runs['runs']} runs on {len(runs['devices'])} kinds of devices: each paper once, a "
+        f"median of {macro['median_abs_error']:.1%} and a 90th percentile of "
+        f"{macro['p90_abs_error']:.1%}; over runs {runs['median_abs_error']:.1%}, signed "
+        f"{runs['median_time_error']:+.1%}."
     )
 
 
