@@ -57,7 +57,11 @@ pub fn latent(layers: u64, hidden: u64) -> String {
 
 /// Layers of one part each: scans, attention, feed-forward, and eight experts of a narrower stream.
 pub fn hybrid(layers: u64, hidden: u64) -> String {
-    let letters: String = "MEM*-E".chars().cycle().take(layers as usize).collect();
+    let letters: String = "MEM*-E"
+        .chars()
+        .cycle()
+        .take(usize::try_from(layers).unwrap())
+        .collect();
     format!(
         r#"{{"name": "hybrid", "family": "decoder", "position": "none", "layers": {layers},
         "layer_pattern": "{letters}", "hidden": {hidden}, "heads": 16, "kv_heads": 8, "ffn": {},

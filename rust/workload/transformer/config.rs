@@ -24,7 +24,7 @@ pub enum Activation {
     Gelu,
     /// One input projection.
     Relu,
-    /// The square of a ReLU (So et al. 2021, Primer, arXiv 2109.08668): one input projection.
+    /// The square of a `ReLU` (So et al. 2021, Primer, arXiv 2109.08668): one input projection.
     Relu2,
     /// Gated: two input projections.
     Swiglu,
@@ -105,7 +105,7 @@ pub struct MixtureOfExperts {
     /// Inner width of one expert.
     pub expert_ffn: u64,
     /// Width to which tokens are projected before they travel, and back after they return; absent: experts
-    /// read the stream's own width (LatentMoE, arXiv 2601.18089).
+    /// read the stream's own width (`LatentMoE`, arXiv 2601.18089).
     #[serde(default)]
     pub latent_width: Option<u64>,
     /// Inner width of the shared experts together; 0: none.
