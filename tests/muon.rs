@@ -64,7 +64,11 @@ fn matrices_are_all_weights_of_layers_but_vectors() {
             .iter()
             .map(|&block| &job.graph.blocks[block]);
         let layers = layers.filter(|b| b.role == scalewright::workload::BlockRole::Layer);
-        let weights = layers.flat_map(|b| b.operators.iter().flat_map(|o| o.weights()));
+        let weights = layers.flat_map(|b| {
+            b.operators
+                .iter()
+                .flat_map(scalewright::workload::Operator::weights)
+        });
         let wide = |weight: &scalewright::workload::Weight| weight.shape.len() > 1;
         let expected: f64 = weights.filter(wide).map(|weight| weight.elements()).sum();
         assert_eq!(elements(&found), expected);
@@ -174,16 +178,13 @@ fn what_cannot_orthogonalise_is_refused() {
     let rule = scalewright::plan::check(&plan, &muon.shape, &muon.training, 4).unwrap_err();
     assert!(rule.to_string().contains("optimizer = muon"), "{rule}");
     let mut narrow = cluster(1);
-    narrow
-        .device
-        .matrix
-        .remove(&scalewright::units::Dtype::Bf16);
+    narrow.device.matrix.clear();
     narrow.device.matrix.insert(
-        scalewright::units::Dtype::Fp16,
+        scalewright::units::Dtype::Int8,
         scalewright::units::FlopsPerSecond::new(1e14),
     );
-    let fp16 = jobs::training(64, 1024, r#", "optimizer": "muon", "precision": "fp16""#);
-    let refused = Job::new(&jobs::model(&dense()), &narrow, &fp16, 0.0).unwrap_err();
+    let fp32 = jobs::training(64, 1024, r#", "optimizer": "muon", "precision": "fp32""#);
+    let refused = Job::new(&jobs::model(&dense()), &narrow, &fp32, 0.0).unwrap_err();
     assert!(
         refused.to_string().contains("multiplies no bf16"),
         "{refused}"

@@ -6,6 +6,7 @@ mod worlds;
 
 use scalewright::estimate::{Job, StageMemory};
 use scalewright::plan::{Plan, Purpose, Schedule, Task, lower};
+use scalewright::units::{Dtype, FlopsPerSecond};
 use worlds::jobs;
 use worlds::programs::cluster;
 
@@ -17,11 +18,11 @@ const SEQUENCE: u64 = 2048;
 fn job(software: &str, precision: &str, devices: u32) -> Job {
     let more = format!(r#", "precision": "{precision}", "software": {software}"#);
     let training = jobs::training(16, SEQUENCE, &more);
-    jobs::job(
-        &jobs::llama(LAYERS, HIDDEN, 4),
-        &cluster(devices),
-        &training,
-    )
+    let mut cluster = cluster(devices);
+    let rate = cluster.device.engine_peak(Dtype::Bf16);
+    let twice = FlopsPerSecond::new(2.0 * rate.value());
+    cluster.device.matrix.insert(Dtype::Fp8, twice);
+    jobs::job(&jobs::llama(LAYERS, HIDDEN, 4), &cluster, &training)
 }
 
 fn held(software: &str, precision: &str, plan: &Plan) -> Vec<StageMemory> {

@@ -36,7 +36,7 @@ const LEAST_LAST_WAVE: f64 = 0.5;
 
 /// Share of a sum's traffic that no arithmetic hides where a product adds its result to it: a tile reads
 /// and writes the sum when its own arithmetic is done. Source: products of `MooreThreads` `SimuMax`,
-/// configs/system/a100_pcie.json and b200_bf16_ceperm.json: at a depth of 4,096 those that add to fp32 sums
+/// `configs/system/a100_pcie.json` and `b200_bf16_ceperm.json`: at a depth of 4,096 those that add to fp32 sums
 /// take 5% (A100) and 10% (B200) longer than plain ones, which are shares of 0.36 and 0.57 (medians of
 /// 21 and 25 shapes; on B200 6% longer than those that add to bf16 sums, 0.74), and at 24,640 and 33,024
 /// none on A100.

@@ -53,7 +53,10 @@ pub fn closed_forms<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32)
 }
 
 /// The same over borders that are not alike. Stages are given without their hops.
-#[inline(always)]
+///
+/// Not inlined: it is long and asked for unlike hops alone, and in every loop over lanes it would lengthen
+/// the build by half.
+#[inline(never)]
 pub fn closed_forms_over<L: Lane>(
     kind: Kind,
     stages: &Stages<L>,

@@ -19,8 +19,7 @@ use crate::solve::Lane;
 ///
 /// or all that an end runs. A way in either goes round with a micro-batch, `v` times over all devices, or
 /// waits out the warm-up at the device whose pass is slowest; a slow first chunk is repeated before.
-// long, and asked for unlike hops alone: inlined into every loop over lanes it would double the build
-#[inline(never)]
+#[inline(always)]
 pub(super) fn closed_form_over<L: Lane>(
     stages: &Stages<L>,
     borders: &Borders,

@@ -136,7 +136,7 @@ def test_a_changed_file_changes_the_hash_of_the_catalog(tmp_path: Path) -> None:
         (["compare", "", "tensor=2", *JOB], "plan: got nothing"),
         (["plan", "--model", "/etc/x", *MACHINES, *BATCH], "`scalewright catalog models` lists"),
         (["plan", "--model", "gpt2", "--system", "", "--devices", "8", *BATCH], "systems` lists"),
-        (["reproduce", "--rows", os.devnull], "got no header"),
+        (["reproduce", "--rows", os.devnull], "no regular file"),
     ],
 )
 def test_the_command_line_says_what_to_mend(

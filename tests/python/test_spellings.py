@@ -9,7 +9,7 @@ import pytest
 from scalewright import reproductions
 from scalewright.catalog import names
 from scalewright.errors import InvalidError
-from scalewright.reproductions.machine import machine_of, usual_system
+from scalewright.reproductions.machine import Machines, machine_of, usual_system
 from scalewright.reproductions.naming import model_named, nearest_models
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
@@ -150,17 +150,17 @@ def test_an_unknown_model_is_refused_with_the_nearest_names(tmp_path):
 )
 def test_words_for_sharding_say_a_stage_and_a_group(text, stage, group):
     assert sharding_meant(text) == (stage, group)
-    space = setting_of(row(zero=text)).space
+    space = setting_of(row(zero=text), Machines()).space
     assert space["zero"] == [stage]
     assert space.get("zero_group", [0]) == [group]
 
 
 def test_hybrid_sharding_shards_within_a_node():
-    assert setting_of(row(zero="HSDP")).space["zero_group"] == [8]
+    assert setting_of(row(zero="HSDP"), Machines()).space["zero_group"] == [8]
 
 
 def test_fsdp2_is_a_release_and_not_a_group_of_two():
-    space = setting_of(row(zero="FSDP2")).space
+    space = setting_of(row(zero="FSDP2"), Machines()).space
     assert (space["zero"], space.get("zero_group")) == ([3], None)
 
 
@@ -187,9 +187,9 @@ def test_a_batch_may_be_said_in_tokens(text, sequences):
     wanted = row(global_batch=text)
     if sequences is None:
         with pytest.raises(InvalidError, match="global_batch"):
-            setting_of(wanted)
+            setting_of(wanted, Machines())
     else:
-        assert setting_of(wanted).batches == (sequences,)
+        assert setting_of(wanted, Machines()).batches == (sequences,)
 
 
 def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
@@ -199,7 +199,7 @@ def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
 
 
 def test_a_degree_that_a_run_does_without_is_one():
-    assert setting_of(row(context="none")).space["context"] == [1]
+    assert setting_of(row(context="none"), Machines()).space["context"] == [1]
 
 
 @pytest.mark.parametrize(
@@ -222,4 +222,4 @@ def test_a_device_in_a_text_means_its_usual_system(text, system):
     ("devices", "system"), [("64", "gb200-nvl72"), ("144", "gb200-nvl72"), ("512", "dgx-gb200")]
 )
 def test_a_job_of_racks_takes_64_devices_where_its_number_does_not_fill_them(devices, system):
-    assert machine_of(row(hardware="GB200", devices=devices)).system["name"] == system
+    assert machine_of(row(hardware="GB200", devices=devices), Machines()).system["name"] == system

@@ -45,6 +45,10 @@ _KEPT = {
         "again what gradients read, not the results of a layer: its documentation, docs.jax.dev); "
         "it shortens full recomputation under XLA, where most runs come out too quick already."
     ),
+    "throttling in long products": (
+        "Throttling in long products stays for timed kernels, as the next table shows; in a step "
+        "it acts on devices alone that do not say what rate lasts."
+    ),
 }
 """Why a term stays that lowers no error."""
 

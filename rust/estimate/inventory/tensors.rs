@@ -125,12 +125,8 @@ impl Steps<'_, '_> {
         }
     }
 
-    /// Gradients, master weights and optimizer state.
-    fn state(&self, stage: u32, group: usize, update: u32, tensors: &mut Vec<Tensor>) {
-        let (training, elements) = (self.training(), self.elements(stage, group));
-        let hidden = self.composer.job.graph.hidden as f64;
-        let sum = |of: [f64; 2], by: [f64; 2]| of[0] / by[0] + of[1] / by[1];
-        let gradients = sum(elements.trained, self.shards(2)) * training.gradient.bytes();
+    /// When gradients of so many bytes are added to and read by the update, and when the last are made.
+    fn summed(&self, stage: u32, group: usize, update: u32, bytes: f64) -> (Vec<Use>, u32) {
         let makes = |operation: &Operation| {
             matches!(
                 operation.work,
@@ -142,16 +138,26 @@ impl Steps<'_, '_> {
             let before = uses.is_empty();
             uses.push(Use {
                 at: self.instant(index, group),
-                read_bytes: if before { 0.0 } else { gradients },
-                written_bytes: gradients,
+                read_bytes: if before { 0.0 } else { bytes },
+                written_bytes: bytes,
             });
         }
         let last = uses.last().map_or(0, |used| used.at);
         uses.push(Use {
             at: update,
-            read_bytes: gradients,
+            read_bytes: bytes,
             written_bytes: 0.0,
         });
+        (uses, last)
+    }
+
+    /// Gradients, master weights and optimizer state.
+    fn state(&self, stage: u32, group: usize, update: u32, tensors: &mut Vec<Tensor>) {
+        let (training, elements) = (self.training(), self.elements(stage, group));
+        let hidden = self.composer.job.graph.hidden as f64;
+        let sum = |of: [f64; 2], by: [f64; 2]| of[0] / by[0] + of[1] / by[1];
+        let gradients = sum(elements.trained, self.shards(2)) * training.gradient.bytes();
+        let (uses, last) = self.summed(stage, group, update, gradients);
         let updated = sum(elements.trained, self.shards(1));
         let matrices = sum(elements.matrices, self.shards(1));
         let updated = updated - matrices;
