@@ -51,6 +51,9 @@ def _step(name: str, shape: tuple[int, ...]) -> tuple[float, Result]:
         "pipeline": stages,
         "micro_batch": micro_batch,
         "schedule": name,
+        # all runs: --no-overlap-p2p-communication of examples/pretrain_zero_bubble.sh in
+        # sail-sg/zero-bubble-pipeline-parallelism, which also sets one layer a chunk
+        "overlap_pipeline": False,
     }
     if name == "interleaved":
         # one layer a chunk, the ends with one less
