@@ -58,18 +58,21 @@ proptest! {
         let legal = price(&job, &plan).is_ok();
         prop_assume!(legal && !job.shape.experts && (!job.graph.tied || plan.pipeline == 1));
         prop_assume!(!plan.overlap_pipeline);
-        // where layers are unlike, the slowest kind of stage stands for all between the ends, and copies are
-        // priced as if the layers were alike
-        let alone = plan.pipeline == 1 && plan.offload_activations == 0;
-        prop_assume!(alone || jobs::alike(&job));
+        // where layers are unlike, the slowest kind of stage stands for all between the ends, so that no
+        // simulation takes longer; copies are priced as if the layers were alike
+        let like = jobs::alike(&job);
+        prop_assume!(like || plan.offload_activations == 0);
+        let exact = like || plan.pipeline == 1;
         let line = simulated(&job, &plan);
         let pipeline = price(&job, &plan).unwrap().parts.pipeline;
         let end = end_of_passes(&line);
-        prop_assert!((end / pipeline - 1.0).abs() < 1e-9, "{end} is not {pipeline}: {plan:?}");
+        let off = end / pipeline - 1.0;
+        prop_assert!(off < 1e-9, "{end} is above {pipeline}: {plan:?}");
+        prop_assert!(off > -1e-9 || !exact, "{end} is below {pipeline}: {plan:?}");
         // activations that come back late and layers that are unlike stretch some blocks of the pass
         // that hides gradients, and other passes come between those of several chunks
         let gap = line.simulated_s / line.estimated_s - 1.0;
-        let uniform = jobs::alike(&job) && plan.recomputation().uniform();
+        let uniform = like && plan.recomputation().uniform();
         let alike = plan.interleave == 1 && uniform;
         let uneven = plan.offload_activations > 0 || !alike;
         let rough = plan.offload_optimizer && uneven;

@@ -61,8 +61,12 @@ pub enum Metric {
     DeviceTokens,
     /// Sequences per second of the job.
     Sequences,
+    /// Sequences per second of one device.
+    DeviceSequences,
     /// Time of a run of so many tokens.
     RunTime(f64),
+    /// Time of a run of so many tokens, that of each device added.
+    DeviceTime(f64),
     /// Bytes on the fullest rank, as the driver shows them.
     PeakMemory,
     /// Bytes that the allocator has taken on the fullest rank: the driver's share is not in it.
@@ -82,7 +86,14 @@ pub enum Metric {
     LayerTotal,
 }
 
-const NAMES: [(&str, Metric); 43] = [
+/// Examples of names that say a run's tokens.
+const RUNS: [&str; 3] = [
+    "days_for_300b_tokens",
+    "training_time_for_300b_tokens",
+    "gpu_hours_per_1t_tokens",
+];
+
+const NAMES: [(&str, Metric); 47] = [
     ("achieved_tflops", Metric::DeviceRate),
     ("achieved_tflops_per_gpu", Metric::DeviceRate),
     ("achieved_tflops_per_device", Metric::DeviceRate),
@@ -114,6 +125,10 @@ const NAMES: [(&str, Metric); 43] = [
     ("sequences_per_s", Metric::Sequences),
     ("samples_per_s", Metric::Sequences),
     ("samples_per_second", Metric::Sequences),
+    ("sequences_per_s_per_gpu", Metric::DeviceSequences),
+    ("sequences_per_s_per_device", Metric::DeviceSequences),
+    ("samples_per_s_per_gpu", Metric::DeviceSequences),
+    ("samples_per_s_per_device", Metric::DeviceSequences),
     ("peak_memory", Metric::PeakMemory),
     ("peak_memory_per_gpu", Metric::PeakMemory),
     ("peak_memory_per_device", Metric::PeakMemory),
@@ -135,8 +150,8 @@ impl Metric {
     /// Understands a metric's name.
     pub fn named(name: &str) -> Result<Self> {
         let wanted = name.trim().to_ascii_lowercase();
-        if let Some(tokens) = run_tokens(&wanted) {
-            return Ok(Self::RunTime(tokens));
+        if let Some(run) = run_of_tokens(&wanted) {
+            return Ok(run);
         }
         NAMES
             .iter()
@@ -144,7 +159,7 @@ impl Metric {
             .map(|(_, metric)| *metric)
             .ok_or_else(|| {
                 let known = NAMES.iter().map(|(known, _)| *known);
-                Error::unknown("metric", name, known.chain(["days_for_300b_tokens"]))
+                Error::unknown("metric", name, known.chain(RUNS))
             })
     }
 
@@ -173,8 +188,16 @@ impl Metric {
                 ("day", SECONDS_PER_DAY),
                 ("days", SECONDS_PER_DAY),
             ],
+            Self::DeviceTime(_) => &[
+                ("h", SECONDS_PER_HOUR),
+                ("GPU-h", SECONDS_PER_HOUR),
+                ("K h", 1e3 * SECONDS_PER_HOUR),
+                ("K GPU-h", 1e3 * SECONDS_PER_HOUR),
+                ("day", SECONDS_PER_DAY),
+                ("days", SECONDS_PER_DAY),
+            ],
             Self::Tokens | Self::DeviceTokens => &[("tokens/s", 1.0), ("K tokens/s", 1e3)],
-            Self::Sequences => &[("sequences/s", 1.0), ("samples/s", 1.0)],
+            Self::Sequences | Self::DeviceSequences => &[("sequences/s", 1.0), ("samples/s", 1.0)],
             _ => &[("B", 1.0), ("GB", 1e9), ("GiB", GIBI), ("MiB", 1_048_576.0)],
         }
     }
@@ -221,7 +244,8 @@ fn plain_unit(unit: &str) -> String {
 ///
 /// With `F` FLOPs per token by the convention, `T` tokens a step, `t` its time in seconds, `n`
 /// devices, `P` the peak of one: rate per device `F T / (t n)` in FLOP/s, utilisation `F T / (t n
-/// P)`, run of `R` tokens `R t / T` in seconds (Narayanan et al. 2021, section 5.1).
+/// P)`, run of `R` tokens `R t / T` in seconds (Narayanan et al. 2021, section 5.1), `n` times that over
+/// all devices.
 pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
     let metric = Metric::named(&request.metric)?;
     let step = priced.step_time_s;
@@ -241,7 +265,9 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
         Metric::Tokens => job.tokens() / step.value(),
         Metric::DeviceTokens => job.tokens() / step.value() / devices,
         Metric::Sequences => job.training.global_batch as f64 / step.value(),
+        Metric::DeviceSequences => job.training.global_batch as f64 / step.value() / devices,
         Metric::RunTime(tokens) => run_time(tokens, job.tokens(), step).value(),
+        Metric::DeviceTime(tokens) => run_time(tokens, job.tokens(), step).value() * devices,
         Metric::PeakMemory => priced.peak_memory_bytes.value(),
         Metric::ReservedMemory => {
             let taken = |s: &super::observed::Stage| s.total_bytes - s.reserve_bytes;
@@ -297,12 +323,30 @@ fn peak(job: &Job, request: &Request) -> Result<f64> {
     }
 }
 
-/// Tokens of a run, read from a name as `days_for_300b_tokens`.
-fn run_tokens(name: &str) -> Option<f64> {
-    let amount = name
-        .strip_prefix("days_for_")
-        .or_else(|| name.strip_prefix("training_time_for_"))?
-        .strip_suffix("_tokens")?;
+/// What a name that says tokens means: `days_for_300b_tokens`, `gpu_hours_per_trillion_tokens`.
+fn run_of_tokens(name: &str) -> Option<Metric> {
+    let amount = |start: &str| tokens_in(name.strip_prefix(start)?.strip_suffix("_tokens")?);
+    let whole = ["days_for_", "training_time_for_"];
+    if let Some(tokens) = whole.into_iter().find_map(amount) {
+        return Some(Metric::RunTime(tokens));
+    }
+    let each = [
+        "gpu_hours_per_",
+        "gpu_hours_for_",
+        "device_hours_per_",
+        "device_hours_for_",
+    ];
+    each.into_iter().find_map(amount).map(Metric::DeviceTime)
+}
+
+/// A number of tokens as `300b`, `1t` or `trillion`.
+fn tokens_in(amount: &str) -> Option<f64> {
+    match amount {
+        "million" => return Some(1e6),
+        "billion" => return Some(1e9),
+        "trillion" => return Some(1e12),
+        _ => {}
+    }
     let scale = match amount.chars().last()? {
         'm' => 1e6,
         'b' => 1e9,

@@ -133,7 +133,9 @@ def test_conventions_are_converted(tmp_path):
     rate = only(tmp_path, metric="model_tflops_per_gpu", unit="TFLOP/s", value="150")
     share = only(tmp_path, metric="MFU", unit="%", value="50")
     days = only(tmp_path, metric="days_for_300B_tokens", unit="day", value="100")
+    hours = only(tmp_path, metric="GPU hours per 1T tokens", unit="K GPU hours", value="900")
     tokens = only(tmp_path, metric="tokens_per_s_per_gpu", unit="tokens/s", value="500")
+    sequences = only(tmp_path, metric="samples/s/GPU", unit="", value="0.1")
     hidden, layers, sequence, vocab, batch = 6144, 48, 2048, 51200, 4
     flops = 72 * batch * sequence * layers * hidden**2
     flops *= 1 + sequence / (6 * hidden) + vocab / (12 * hidden * layers)
@@ -141,7 +143,10 @@ def test_conventions_are_converted(tmp_path):
     assert rate["predicted"] == pytest.approx(flops / step / 8 / 1e12, rel=1e-9)
     assert share["predicted"] == pytest.approx(flops / step / 8 / 312e12 * 100, rel=1e-9)
     assert days["predicted"] == pytest.approx(300e9 / (4 * 2048) * step / 86400, rel=1e-9)
+    run = 1e12 / (4 * 2048) * step
+    assert hours["predicted"] == pytest.approx(8 * run / 3600 / 1e3, rel=1e-9)
     assert tokens["predicted"] == pytest.approx(4 * 2048 / step / 8, rel=1e-9)
+    assert sequences["predicted"] == pytest.approx(4 / step / 8, rel=1e-9)
 
 
 def test_hardware_flops_count_full_recomputation_in_the_older_paper(tmp_path):

@@ -66,6 +66,9 @@ def priced(tmp_path, **cells: str) -> dict[str, object]:
         ("tokens_per_s", "K tokens/s", "tokens_per_s", "K tokens/s"),
         ("seq/sec", "seq/sec", "sequences_per_s", "sequences/s"),
         ("samples/second", "", "sequences_per_s", "sequences/s"),
+        ("samples/s/GPU", "", "sequences_per_s_per_gpu", "sequences/s"),
+        ("H800 GPU hours per trillion tokens", "", "gpu_hours_per_trillion_tokens", "h"),
+        ("gpu_hours_per_1T_tokens", "K GPU hours", "gpu_hours_per_1t_tokens", "K h"),
         ("Model TFLOPs/sec/GPU", "", "tflops_per_gpu", "TFLOP/s"),
         ("Training Model TFLOPS", "TFLOPS", "tflops_per_gpu", "TFLOP/s"),
         ("TFLOP/s/device", "", "tflops_per_gpu", "TFLOP/s"),
@@ -73,7 +76,6 @@ def priced(tmp_path, **cells: str) -> dict[str, object]:
         ("Model FLOPs utilization (MFU)", "%", "mfu", "%"),
         ("hardware utilisation", "%", "hfu", "%"),
         # what says too little stays what it is, and the engine names what it knows
-        ("samples/s/GPU", "", "samples/s/GPU", ""),
         ("time to train", "h", "time to train", "h"),
         ("layer_forward_time", "ms", "layer_forward_time", "ms"),
         ("peak_memory_per_gpu", "GB", "peak_memory_per_gpu", "GB"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _TIMES = ("time", "latency")
-_RUN_TIMES = ("days_for_", "training_time_for_")
+_RUN_TIMES = ("days_for_", "training_time_for_", "gpu_hours_", "device_hours_")
 _MEMORIES = ("memory", "allocated", "reserved")
 
 

@@ -15,6 +15,7 @@ _DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card
     *("accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
 }
 _SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
+_HOURS = frozenset({"h", "hr", "hrs", "hour", "hours"})
 _MILLISECONDS = frozenset({"ms", "msec", "milliseconds"})
 _TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
 _SEQUENCES = frozenset(
@@ -27,6 +28,7 @@ _TIMES = frozenset({"time", "latency", "duration"})
 _WHOLE = frozenset({"aggregate", "total", "cluster", "system", "overall"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
+_RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
@@ -54,6 +56,8 @@ def metric_meant(name: str, unit: str) -> str | None:
         name: The metric as the table heads it, in lower case with single underscores.
         unit: The unit of its column, as written.
     """
+    if (run := _RUN.search(name)) is not None:
+        return run[0]
     words = {*name.split("_"), *_plain(unit)}
     own = bool(words & _DEVICES)
     timed = bool(words & (_SECONDS | _RATES))
@@ -69,7 +73,7 @@ def metric_meant(name: str, unit: str) -> str | None:
     if timed and words & _TOKENS:
         return "tokens_per_s_per_gpu" if own else "tokens_per_s"
     if timed and words & _SEQUENCES:
-        return None if own else "sequences_per_s"
+        return "sequences_per_s_per_gpu" if own else "sequences_per_s"
     clocked = bool(words & (_TIMES | _SECONDS | _MILLISECONDS))
     return "step_time" if clocked and words & _STEPS else None
 
@@ -82,12 +86,14 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
     if metric in {"mfu", "hfu"}:
         return unit
     words = _plain(unit) or name.split("_")
+    if set(words) & _HOURS and "_hours_" in metric and not set(words) & {"m", "million"}:
+        return "K h" if words[0] in {"k", "thousand"} else "h"
     if (rate := next((m for w in words if (m := _FLOPS.fullmatch(w))), None)) is not None:
         scale = rate["scale"]
         return f"{_SCALES.get(scale, scale.upper())}FLOP/s"
     if set(words) & _TOKENS:
         return "K tokens/s" if words[0] in {"k", "ktokens", "thousand"} else "tokens/s"
-    if set(words) & _SEQUENCES and metric == "sequences_per_s":
+    if set(words) & _SEQUENCES and metric.startswith("sequences_per_s"):
         return "sequences/s"
     if metric.endswith("time"):
         if set(words) & _MILLISECONDS:
