@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn a_grid_holds_no_more_than_a_row((job, plan) in jobs::planned(), exponent in 1..4_u32) {
         prop_assume!(job.model.latent.is_none());
-        let cut = Plan { tensor_rows: 1 << exponent, tensor_chunks: 1, ..plan };
+        let cut = Plan { tensor_rows: 1 << exponent, tensor_chunks: 1, ..plan.clone() };
         let row = Plan { tensor_rows: 1, tensor_chunks: 1, ..plan };
         let devices = job.cluster.devices;
         let legal = |plan| check(plan, &job.shape, &job.training, devices).is_ok();

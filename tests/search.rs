@@ -225,6 +225,7 @@ fn row(plan: &Plan) -> Vec<i64> {
         plan.micro_batch.into(),
         plan.interleave.into(),
         plan.schedule as i64,
+        i64::try_from(plan.token_slices.count()).unwrap(),
         plan.zero.into(),
         plan.zero_group.into(),
         plan.recompute as i64,

@@ -5,9 +5,10 @@ use super::job::Job;
 use super::newton::Newton;
 use super::paired::{self, Halves};
 use super::price::Pricer;
+use super::slices::slices;
 use crate::plan::{
-    Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, Weights, cover, lower,
-    lower_slice, repeats,
+    Activations, BlockProgram, Plan, Purpose, RecomputePolicy, Task, TokenSlices, Weights, cover,
+    lower, lower_slice, repeats,
 };
 use crate::workload::{BlockRole, Graph, OperatorClass, Software, Training};
 
@@ -184,6 +185,29 @@ impl BlockFactor {
         }
         self.totals =
             [&self.forward, &self.backward, &self.selective, &self.full].map(Lines::total);
+    }
+
+    /// Adds what another slice of the sequence takes and keeps. Weights are the same; of what lives for a
+    /// moment the most counts.
+    fn join(&mut self, other: &Self) {
+        for (mine, theirs) in [
+            (&mut self.forward, &other.forward),
+            (&mut self.backward, &other.backward),
+            (&mut self.selective, &other.selective),
+            (&mut self.full, &other.full),
+        ] {
+            mine.add(theirs, 1.0);
+        }
+        let add = |mine: &mut [f64], theirs: &[f64]| {
+            for (sum, more) in mine.iter_mut().zip(theirs) {
+                *sum += more;
+            }
+        };
+        add(&mut self.totals, &other.totals);
+        add(&mut self.under_weight, &other.under_weight);
+        add(&mut self.flops, &other.flops);
+        self.weight += other.weight;
+        self.activations.join(&other.activations);
     }
 
     /// Trained dense elements; stages of a pipeline hold copies of borrowed tables.
@@ -378,28 +402,56 @@ fn between(graph: &Graph, priced: &[Priced], software: &Software) -> Option<[Bet
 pub struct Factors {
     /// One per distinct block of the graph.
     pub blocks: Vec<BlockFactor>,
+    /// Tokens of a sequence that they are priced for.
+    pub tokens: u64,
+    /// The slices of which those are the sums; none where sequences are not cut.
+    pub slices: Vec<Self>,
 }
 
 /// The plan fields that a block's factor depends on.
-pub type FactorKey = (u32, u32, u32, u32, u32, u32, u32, bool, bool, bool);
+pub type FactorKey = ((u32, u32, u32, u32, u32, u32, u32), [bool; 3], TokenSlices);
 
 impl Factors {
     /// Prices all blocks.
     pub fn new(job: &Job, plan: &Plan, pricer: &mut Pricer) -> Self {
+        if plan.token_slices.cuts() {
+            return Self::of_slices(job, plan, pricer);
+        }
         let graph = &job.graph;
         let program = |block| lower(graph, block, &job.training, plan);
         Self::of(graph, program, &job.training, pricer)
     }
 
-    /// Prices all blocks for a slice of each sequence, behind `before` tokens of the same sequence.
+    /// Prices all blocks of each slice of the plan, and adds them up.
+    fn of_slices(job: &Job, plan: &Plan, pricer: &mut Pricer) -> Self {
+        let slices: Vec<Self> = slices(job, plan)
+            .map(|slice| {
+                let (graph, training) = (&slice.graph, &slice.training);
+                Self::of_slice(graph, training, plan, slice.beside, pricer)
+            })
+            .collect();
+        let mut blocks = slices.first().map(|s| s.blocks.clone()).unwrap_or_default();
+        for slice in slices.iter().skip(1) {
+            for (sum, block) in blocks.iter_mut().zip(&slice.blocks) {
+                sum.join(block);
+            }
+        }
+        Self {
+            blocks,
+            tokens: job.training.sequence,
+            slices,
+        }
+    }
+
+    /// Prices all blocks for a slice of each sequence; `beside`: tokens of the sequence in front and behind.
     pub fn of_slice(
         graph: &Graph,
         training: &Training,
         plan: &Plan,
-        before: u64,
+        beside: [u64; 2],
         pricer: &mut Pricer,
     ) -> Self {
-        let program = |block| lower_slice(graph, block, training, plan, before);
+        let program = |block| lower_slice(graph, block, training, plan, beside);
         Self::of(graph, program, training, pricer)
     }
 
@@ -432,22 +484,29 @@ impl Factors {
         }
         Self {
             blocks: priced.into_iter().map(|one| one.factor).collect(),
+            tokens: training.sequence,
+            slices: Vec::new(),
         }
     }
 
     /// Two plans with equal keys share factors.
     pub fn key(plan: &Plan) -> FactorKey {
         (
-            plan.tensor,
-            plan.tensor_rows,
-            plan.context,
-            plan.expert,
-            plan.expert_tensor_ranks(),
-            plan.micro_batch,
-            plan.tensor_chunks,
-            plan.sequence_parallel,
-            plan.overlap_tensor,
-            plan.overlap_expert,
+            (
+                plan.tensor,
+                plan.tensor_rows,
+                plan.context,
+                plan.expert,
+                plan.expert_tensor_ranks(),
+                plan.micro_batch,
+                plan.tensor_chunks,
+            ),
+            [
+                plan.sequence_parallel,
+                plan.overlap_tensor,
+                plan.overlap_expert,
+            ],
+            plan.token_slices.clone(),
         )
     }
 }

@@ -119,6 +119,14 @@ fn whole_stage(job: &Job, plan: &Plan, asked: &StageAsked) -> Result<()> {
         let allowed = "1: a chain is a whole stage";
         return Err(Error::invalid("plan.interleave", plan.interleave, allowed));
     }
+    if plan.token_slices.cuts() {
+        let allowed = "1: a chain runs whole sequences";
+        return Err(Error::invalid(
+            "plan.token_slices",
+            &plan.token_slices,
+            allowed,
+        ));
+    }
     if asked.stage >= plan.pipeline {
         let allowed = format!("below {}: the pipeline's stages, from 0", plan.pipeline);
         return Err(Error::invalid("stage", asked.stage, allowed));

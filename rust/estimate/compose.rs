@@ -198,7 +198,11 @@ impl Composer<'_> {
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
     pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
         let siblings = self.siblings();
-        let outline = siblings.outline();
+        let mut outline = siblings.outline();
+        if self.is_sliced() {
+            outline.parts.pipeline = siblings.sliced_pipeline();
+            outline.exact = 1.0;
+        }
         let (virtuals, shares) = (&outline.virtuals, &self.frame.shares);
         let count = self.frame.micro_batches;
         let (work, busiest) = self.busiest(virtuals);
@@ -355,6 +359,24 @@ impl Composer<'_> {
     }
 }
 
+impl<'a> Setting<'a> {
+    /// True where sequences are cut along their tokens.
+    #[inline(always)]
+    pub(super) fn is_sliced(&self) -> bool {
+        !self.factors.slices.is_empty()
+    }
+
+    /// A slice of each sequence as a setting of its own.
+    pub(super) fn slice(&self, place: usize) -> Option<Setting<'a>> {
+        Some(Setting {
+            factors: self.factors.slices.get(place)?,
+            sums: self.sums.slices.get(place)?,
+            again: self.again.slices.get(place)?,
+            ..*self
+        })
+    }
+}
+
 impl Setting<'_> {
     /// Time of a tensor between two stages that lie farthest apart.
     pub(super) fn hop(&self) -> f64 {
@@ -399,7 +421,7 @@ impl Setting<'_> {
         let plan = self.plan;
         let training = &self.job.training;
         let tokens =
-            f64::from(plan.micro_batch) * training.sequence as f64 / f64::from(plan.context);
+            f64::from(plan.micro_batch) * self.factors.tokens as f64 / f64::from(plan.context);
         let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
         let software = &training.software;
         let ways = if software.sends_apart { 2.0 } else { 1.0 };

@@ -5,8 +5,9 @@ use super::chunk::Counts;
 use super::compose::{Composed, Composer};
 use super::price::Pricer;
 use super::recomputed::deal;
+use super::slices::programs;
 use super::words::{count, duration, kernel_line, size, traffic_line};
-use crate::plan::{Purpose, RecomputePolicy, Task, lower, repeats};
+use crate::plan::{Purpose, RecomputePolicy, Task, repeats};
 use crate::units::{Bytes, Seconds};
 use crate::workload::BlockRole;
 use serde::Serialize;
@@ -185,26 +186,27 @@ fn add(
         if times == 0.0 {
             continue;
         }
-        let program = lower(&job.graph, at, &job.training, composer.plan);
         let mut note = |tasks: &[Task], index: usize, phase: &str, times: f64| {
             for (term, line) in told(tasks, index, pricer) {
                 let entry = lines.entry(format!("{term}.{phase}")).or_default();
                 *entry.entry(line).or_default() += times;
             }
         };
-        for (index, task) in program.forward.iter().enumerate() {
-            note(&program.forward, index, "forward", times);
-            let layer = block.role == BlockRole::Layer;
-            let again = |policy: &RecomputePolicy| layer && repeats(*policy, task.recompute());
-            for policy in RecomputePolicy::ALL.into_iter().filter(again) {
-                let times = dealt[policy as usize][at] * rounds;
-                if times > 0.0 {
-                    note(&program.forward, index, "recompute", times);
+        let layer = block.role == BlockRole::Layer;
+        for program in programs(job, composer.plan, at) {
+            for (index, task) in program.forward.iter().enumerate() {
+                note(&program.forward, index, "forward", times);
+                let again = |policy: &RecomputePolicy| layer && repeats(*policy, task.recompute());
+                for policy in RecomputePolicy::ALL.into_iter().filter(again) {
+                    let times = dealt[policy as usize][at] * rounds;
+                    if times > 0.0 {
+                        note(&program.forward, index, "recompute", times);
+                    }
                 }
             }
-        }
-        for index in 0..program.backward.len() {
-            note(&program.backward, index, "backward", times);
+            for index in 0..program.backward.len() {
+                note(&program.backward, index, "backward", times);
+            }
         }
     }
 }
@@ -256,6 +258,26 @@ fn totals(composer: &Composer, composed: &Composed, term: &str) -> Vec<String> {
 
 /// What one message between stages takes, by how far they lie apart.
 fn messages(composer: &Composer) -> Vec<String> {
+    let slices = composer.state.slices.iter();
+    let slices = slices.zip(
+        composer
+            .plan
+            .token_slices
+            .of(composer.job.training.sequence),
+    );
+    let sliced = slices.map(|(state, [tokens, _])| {
+        let time = duration(Seconds::new(state.borders.slowest()));
+        format!("message of a slice of {tokens} tokens: {time}")
+    });
+    let mut lines: Vec<String> = sliced.collect();
+    if !lines.is_empty() {
+        lines.dedup();
+        lines.push(format!(
+            "micro-batches = {}",
+            count(composer.micro_batches())
+        ));
+        return lines;
+    }
     let borders = &composer.state.borders;
     let micro_batches = format!("micro-batches = {}", count(composer.micro_batches()));
     if !borders.unlike() {

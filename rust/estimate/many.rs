@@ -13,7 +13,7 @@ use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::plan::{AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, RecomputePolicy};
-use crate::plan::{Schedule, Span, Split, check};
+use crate::plan::{Schedule, Span, Split, TokenSlices, check};
 use crate::schedule::Scratch;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -39,8 +39,9 @@ pub enum Row {
 
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
 /// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full; orders of axes
-/// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does.
-pub const COLUMNS: [&str; 30] = [
+/// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does; slices are
+/// as long as one another.
+pub const COLUMNS: [&str; 31] = [
     "tensor",
     "tensor_rows",
     "context",
@@ -51,6 +52,7 @@ pub const COLUMNS: [&str; 30] = [
     "micro_batch",
     "interleave",
     "schedule",
+    "token_slices",
     "zero",
     "zero_group",
     "recompute",
@@ -165,6 +167,7 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
             let schedule = Schedule::ALL.get(index).copied();
             plan.schedule = schedule.ok_or_else(|| refuse(&schedules()))?;
         }
+        "token_slices" => plan.token_slices = TokenSlices::Even(count()?),
         "zero" => plan.zero = u8::try_from(value).map_err(|_| refuse("0 to 3"))?,
         "zero_group" => plan.zero_group = count()?,
         "recompute" => plan.recompute = policy()?,
@@ -231,6 +234,10 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
         "micro_batch" => plan.micro_batch,
         "interleave" => plan.interleave,
         "schedule" => plan.schedule.number(),
+        "token_slices" => match plan.token_slices {
+            TokenSlices::Even(count) => count,
+            TokenSlices::Lengths(_) => u32::MAX,
+        },
         "zero" => plan.zero.into(),
         "zero_group" => plan.zero_group,
         "recompute" => plan.recompute as u32,

@@ -22,6 +22,7 @@ mod recomputed;
 mod report;
 mod residents;
 mod siblings;
+mod sliced;
 mod slices;
 mod spilled;
 mod stage_price;

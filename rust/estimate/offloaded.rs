@@ -168,6 +168,14 @@ fn offloading(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Plan> {
         let allowed = "1: every device runs all layers";
         return Err(Error::invalid("plan.pipeline", plan.pipeline, allowed));
     }
+    if plan.token_slices.cuts() {
+        let allowed = "1: no scheme moves what single slices keep";
+        return Err(Error::invalid(
+            "plan.token_slices",
+            &plan.token_slices,
+            allowed,
+        ));
+    }
     if plan.offload_optimizer || plan.offload_activations > 0 {
         let got = "a plan that offloads itself";
         return Err(Error::invalid(

@@ -32,6 +32,9 @@ pub struct Recomputed {
     pub(super) most: Again,
     /// Which of the distinct ones between is slowest.
     pub(super) slowest: usize,
+    /// The same of each slice, of which the same one between stands for all; none where sequences are not
+    /// cut.
+    pub(super) slices: Vec<Self>,
 }
 
 /// How often each block occurs in a virtual stage under each policy.
@@ -79,7 +82,7 @@ pub(super) fn kept(
         return (0.0, 0.0);
     }
     let kept = match (role, policy) {
-        (BlockRole::Layer, RecomputePolicy::Full) => a.input,
+        (BlockRole::Layer, RecomputePolicy::Full) => a.input + a.keys,
         (BlockRole::Layer, RecomputePolicy::Selective) => a.kept_selective,
         _ => a.kept,
     };
@@ -89,6 +92,7 @@ pub(super) fn kept(
 impl Again {
     fn new(job: &Job, factors: &Factors, dealt: &Dealt) -> Self {
         let mut sum = Self::default();
+        let mut gradients = 0.0;
         let blocks = factors.blocks.iter().zip(&job.graph.blocks).enumerate();
         for (index, (factor, block)) in blocks {
             for policy in RecomputePolicy::ALL {
@@ -100,6 +104,7 @@ impl Again {
                 sum.transient = sum
                     .transient
                     .max(factor.activations.transient.value() + back);
+                gradients += count * factor.activations.keys_gradient.value();
                 if block.role == BlockRole::Layer {
                     sum.seconds += count * factor.recompute_time(policy);
                     sum.layers += count * kept;
@@ -109,6 +114,9 @@ impl Again {
         }
         if job.training.forward_only {
             sum.seconds = 0.0;
+        } else {
+            // those of all layers wait while a later slice goes back
+            sum.transient += gradients;
         }
         sum
     }
@@ -170,6 +178,12 @@ impl Recomputed {
             middle,
             most: Again::default(),
             slowest: 0,
+            slices: factors
+                .slices
+                .iter()
+                .zip(&sums.slices)
+                .map(|(slice, sums)| Self::new(job, slice, (chunks, sums), choice))
+                .collect(),
         }
         .settled(sums)
     }
@@ -187,7 +201,28 @@ impl Recomputed {
                 (slowest, self.slowest) = (time, index);
             }
         }
+        let slowest = self.slowest;
+        self.stood_for_by(slowest)
+    }
+
+    /// The same where a given one stands for those between the ends.
+    fn stood_for_by(mut self, slowest: usize) -> Self {
+        self.slowest = slowest;
+        let slices = std::mem::take(&mut self.slices);
+        let stood = slices.into_iter().map(|slice| slice.stood_for_by(slowest));
+        self.slices = stood.collect();
         self
+    }
+
+    /// Takes the least of each, in every slice too.
+    fn lower(&mut self, other: &Self) {
+        let mine = self.ends.iter_mut().chain(&mut self.middle);
+        for (least, other) in mine.zip(other.ends.iter().chain(&other.middle)) {
+            *least = least.least(other);
+        }
+        for (slice, other) in self.slices.iter_mut().zip(&other.slices) {
+            slice.lower(other);
+        }
     }
 
     /// What none of several choices is quicker or leaner than, for plans that keep all activations on
@@ -197,18 +232,10 @@ impl Recomputed {
             return Vec::new();
         };
         for one in &all[1..] {
-            for (least, other) in ideal.ends.iter_mut().zip(&one.ends) {
-                *least = least.least(other);
-            }
-            for (least, other) in ideal.middle.iter_mut().zip(&one.middle) {
-                *least = least.least(other);
-            }
+            ideal.lower(one);
         }
         let ideal = ideal.settled(sums);
-        let standing = |slowest| Self {
-            slowest,
-            ..ideal.clone()
-        };
+        let standing = |slowest| ideal.clone().stood_for_by(slowest);
         (0..ideal.middle.len().max(1)).map(standing).collect()
     }
 

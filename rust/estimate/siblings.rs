@@ -23,7 +23,7 @@ const NONE: Again = Again {
 pub struct Siblings<'a, L> {
     pub(super) setting: &'a Setting<'a>,
     pub(super) state: &'a State,
-    again: &'a [&'a Recomputed],
+    pub(super) again: &'a [&'a Recomputed],
     /// Share of the layers' kept activations that lie in host memory.
     pub(super) share: L,
     /// True where that is not nothing for all of them.
@@ -136,6 +136,9 @@ impl<'a, L: Lane> Siblings<'a, L> {
     /// All of a step but its exact length and what is only shown.
     #[inline(always)]
     pub(super) fn outline(&self) -> Outline<L> {
+        if self.is_sliced() {
+            return self.sliced_outline();
+        }
         let (kind, count) = (self.plan.schedule, self.frame.micro_batches);
         let borders = &self.state.borders;
         let mut virtuals = self.without_sends();
@@ -174,7 +177,7 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// The same but for sends.
     #[inline(always)]
-    fn without_sends(&self) -> [Virtual<L>; 3] {
+    pub(super) fn without_sends(&self) -> [Virtual<L>; 3] {
         // arrays are written out: their `map` is not always inlined
         let [first, middle, last] = self.three(|stage| stage.work);
         let mut virtuals = [first.splat(), middle.splat(), last.splat()];
@@ -211,7 +214,7 @@ impl<'a, L: Lane> Siblings<'a, L> {
     }
 
     #[inline(always)]
-    fn stages(&self, virtuals: &[Virtual<L>; 3], hop: f64) -> Stages<L> {
+    pub(super) fn stages(&self, virtuals: &[Virtual<L>; 3], hop: f64) -> Stages<L> {
         let (splits, pairs) = (self.frame.splits, self.frame.pairs);
         let pass = |v: &Virtual<L>| {
             let weight = L::splat(if splits { v.weight } else { 0.0 });

@@ -8,8 +8,8 @@ use super::recomputed::Recomputed;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::plan::{Plan, check};
-use crate::workload::Training;
+use crate::plan::{BlockProgram, Plan, check, lower, lower_slice};
+use crate::workload::{Graph, Training};
 
 /// Seconds of slices on the first, an inner and the last virtual stage, sends left out.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +18,45 @@ pub struct SliceTimes {
     pub forward: Vec<[f64; 3]>,
     /// Backward passes with the plan's recomputation, by slice.
     pub backward: Vec<[f64; 3]>,
+}
+
+/// A slice of each sequence as a job of its own.
+pub(super) struct Slice {
+    pub(super) graph: Graph,
+    pub(super) training: Training,
+    /// Tokens of the sequence in front and behind.
+    pub(super) beside: [u64; 2],
+}
+
+impl Slice {
+    /// A slice of so many tokens behind others.
+    fn new(job: &Job, [tokens, before]: [u64; 2]) -> Self {
+        let training = Training {
+            sequence: tokens,
+            ..job.training.clone()
+        };
+        let behind = job.training.sequence.saturating_sub(tokens + before);
+        Self {
+            graph: job.model.graph(&training),
+            training,
+            beside: [before, behind],
+        }
+    }
+}
+
+/// The slices into which a plan cuts each sequence.
+pub(super) fn slices<'a>(job: &'a Job, plan: &'a Plan) -> impl Iterator<Item = Slice> + 'a {
+    let slices = plan.token_slices.of(job.training.sequence);
+    slices.map(|slice| Slice::new(job, slice))
+}
+
+/// What a block becomes on a rank, slice by slice; one where sequences are not cut.
+pub(super) fn programs(job: &Job, plan: &Plan, block: usize) -> Vec<BlockProgram> {
+    if !plan.token_slices.cuts() {
+        return vec![lower(&job.graph, block, &job.training, plan)];
+    }
+    let program = |s: Slice| lower_slice(&s.graph, block, &s.training, plan, s.beside);
+    slices(job, plan).map(program).collect()
 }
 
 /// Prices slices of a micro-batch's sequences as a plan runs them, each a pair of its own tokens
@@ -29,11 +68,19 @@ pub struct SliceTimes {
 pub fn slice_times(
     job: &Job,
     plan: &Plan,
-    slices: &[[u64; 2]],
+    asked: &[[u64; 2]],
     control: &Control,
 ) -> Result<SliceTimes> {
     let split = check(plan, &job.shape, &job.training, job.cluster.devices)
         .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
+    if plan.token_slices.cuts() {
+        let allowed = "1: the slices to be priced are given";
+        return Err(Error::invalid(
+            "plan.token_slices",
+            &plan.token_slices,
+            allowed,
+        ));
+    }
     if plan.context > 1 {
         let allowed = "1: slices are cut along the sequence already";
         return Err(Error::invalid("plan.context", plan.context, allowed));
@@ -41,7 +88,7 @@ pub fn slice_times(
     let chunks = Chunks::new(job, split, u64::from(plan.virtual_stages()));
     let mut pricer = Pricer::new(&job.cluster);
     let mut times = SliceTimes::default();
-    for &[tokens, before] in slices {
+    for &[tokens, before] in asked {
         if control.is_cancelled() {
             let what = "the slices were not all priced".to_owned();
             return Err(Error::Cancelled { what });
@@ -52,12 +99,9 @@ pub fn slice_times(
             let allowed = format!("1 or more, up to {sequence} together: a sequence's tokens");
             return Err(Error::invalid("slices", got, allowed));
         }
-        let training = Training {
-            sequence: tokens,
-            ..job.training.clone()
-        };
-        let graph = job.model.graph(&training);
-        let factors = Factors::of_slice(&graph, &training, plan, before, &mut pricer);
+        let slice = Slice::new(job, [tokens, before]);
+        let (graph, training) = (&slice.graph, &slice.training);
+        let factors = Factors::of_slice(graph, training, plan, slice.beside, &mut pricer);
         let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
         let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
         let [forward, backward] = again.passes(&sums);

@@ -61,7 +61,7 @@ pub fn spilled(job: &Job, plan: &Plan, most: usize, control: &Control) -> Result
     let Ok(split) = check(plan, &job.shape, &job.training, job.cluster.devices) else {
         return Ok(Spill::Not);
     };
-    if plan.offload_optimizer || plan.offload_activations > 0 {
+    if plan.offload_optimizer || plan.offload_activations > 0 || plan.token_slices.cuts() {
         return Ok(Spill::Not);
     }
     with_composer(job, plan, |composer| worst(composer, split, most, control))

@@ -37,6 +37,8 @@ pub struct State {
     pub(super) sends: [[f64; 2]; 3],
     /// Share of compute that traffic under it takes.
     pub(super) contention: f64,
+    /// The same of each slice; none where sequences are not cut.
+    pub(super) slices: Vec<Self>,
 }
 
 /// What follows the last backward pass on the ranks of one position.
@@ -58,7 +60,13 @@ impl State {
     /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count, and of
     /// what it computes again only which virtual stage is slowest.
     pub fn new(setting: &Setting) -> Self {
-        let mut state = Self {
+        let mut state = Self::blank();
+        state.refill(setting);
+        state
+    }
+
+    fn blank() -> Self {
+        Self {
             middle: 0,
             residents: Vec::new(),
             gathers: [0.0; 3],
@@ -72,9 +80,8 @@ impl State {
             unlike: false,
             sends: [[0.0; 2]; 3],
             contention: 0.0,
-        };
-        state.refill(setting);
-        state
+            slices: Vec::new(),
+        }
     }
 
     /// True where it is priced for the virtual stage that stands for all of a recomputation.
@@ -90,6 +97,7 @@ impl State {
         self.borders = setting.borders(self.contention);
         self.unlike = self.borders.unlike();
         self.sends = sends(setting, &self.borders, self.unlike);
+        self.refill_slices(setting);
         self.residents.clear();
         self.residents
             .extend(seats.map(|seat| setting.state_of(seat)));
@@ -119,6 +127,28 @@ impl State {
         }
         if setting.job.graph.tied && setting.plan.pipeline > 1 {
             self.embedding_sync = setting.embedding_sync();
+        }
+    }
+}
+
+impl State {
+    /// Prices the state of each slice; a pass sends each slice by itself.
+    fn refill_slices(&mut self, setting: &Setting) {
+        let count = setting.factors.slices.len();
+        self.slices.resize_with(count, Self::blank);
+        if count == 0 {
+            return;
+        }
+        self.sends = [[0.0; 2]; 3];
+        for (place, state) in self.slices.iter_mut().enumerate() {
+            if let Some(slice) = setting.slice(place) {
+                state.refill(&slice);
+            }
+            for (sums, own) in self.sends.iter_mut().zip(state.sends) {
+                for (sum, seconds) in sums.iter_mut().zip(own) {
+                    *sum += seconds;
+                }
+            }
         }
     }
 }

@@ -140,6 +140,8 @@ pub struct Sums {
     pub(super) middle: Vec<Stage>,
     /// The most that any of those holds of each class.
     pub(super) most: Held,
+    /// The same of each slice; none where sequences are not cut.
+    pub(super) slices: Vec<Self>,
 }
 
 impl Sums {
@@ -163,6 +165,11 @@ impl Sums {
             ],
             middle,
             most,
+            slices: factors
+                .slices
+                .iter()
+                .map(|slice| Self::new(job, slice, chunks, pipelined))
+                .collect(),
         }
     }
 }

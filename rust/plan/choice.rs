@@ -2,6 +2,7 @@
 
 use super::axis_order::AxisOrder;
 use super::collectives::Collectives;
+use super::token_slices::TokenSlices;
 use crate::schedule::Kind as Schedule;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,9 @@ pub struct Plan {
     /// Order of micro-batches on a stage.
     #[serde(default)]
     pub schedule: Schedule,
+    /// Slices of each sequence along its tokens, each with a pass of its own (`TeraPipe`); 1: not cut.
+    #[serde(default)]
+    pub token_slices: TokenSlices,
     /// ZeRO stage: 0 replicates, 1 shards optimizer state, 2 gradients too, 3 weights too (FSDP).
     #[serde(default)]
     pub zero: u8,
@@ -119,6 +123,7 @@ impl Default for Plan {
             micro_batch: 1,
             interleave: 1,
             schedule: Schedule::default(),
+            token_slices: TokenSlices::default(),
             zero: 0,
             zero_group: 0,
             recompute: RecomputePolicy::default(),

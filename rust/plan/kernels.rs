@@ -309,12 +309,10 @@ impl Lowering<'_> {
         } else {
             self.plain_attention(operator, core, heads * self.batch, keys, forward);
         }
-        let in_front = self.keys_in_front(core);
+        let [_, in_front] = self.keys_bytes(operator, core);
         if !forward && in_front > 0.0 {
             // gradients of the keys and values in front are added to those of later slices
-            let columns = kv_heads * (core.query_dim + core.value_dim) as f64;
-            let bytes = self.batch * in_front * columns * self.activation.bytes();
-            self.compute(false, operator, memory(3.0 * bytes, 2.0));
+            self.compute(false, operator, memory(3.0 * in_front, 2.0));
         }
     }
 
@@ -329,21 +327,12 @@ impl Lowering<'_> {
         }
     }
 
-    /// Keys of earlier slices that queries may read: all of them, or those of the window.
-    fn keys_in_front(&self, core: &Attention) -> f64 {
-        if core.memory_sequence.is_some() {
-            return 0.0; // the encoder's output, at hand for every slice
-        }
-        core.window
-            .map_or(self.before, |w| self.before.min(w as f64))
-    }
-
-    fn local_heads(&self, operator: &Operator, heads: u64) -> f64 {
+    pub(super) fn local_heads(&self, operator: &Operator, heads: u64) -> f64 {
         let extent = Extent::new(crate::workload::Dim::Heads, heads);
         self.sharding.local(operator.region, &extent)
     }
 
-    fn key_positions(&self, operator: &Operator, core: &Attention) -> f64 {
+    pub(super) fn key_positions(&self, operator: &Operator, core: &Attention) -> f64 {
         let keys = core.memory_sequence.or(operator.positions);
         keys.unwrap_or(self.training.sequence) as f64 + self.keys_in_front(core)
     }

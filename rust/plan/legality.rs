@@ -4,6 +4,7 @@ use super::choice::{ExpertRecompute, Plan, RecomputePolicy};
 use super::mesh::{Mesh, expert_zero_group, zero_spans};
 use super::rule::{MOST_CHUNKS, Rule};
 use super::split::Split;
+use super::token_slices::{MOST_SLICES, TokenSlices};
 use crate::hardware::Cluster;
 use crate::schedule::Gradient;
 use crate::schedule::Kind as Schedule;
@@ -20,6 +21,8 @@ pub struct Shape {
     pub experts: bool,
     /// True where the devices have a host whose link and memory are known.
     pub host: bool,
+    /// Why sequences cannot be cut along their tokens; nothing where they can.
+    uncut: Option<&'static str>,
     /// The fabric on which groups of ranks lie.
     cluster: Cluster,
 }
@@ -70,9 +73,29 @@ impl Shape {
             layers: graph.layers() as u64,
             experts,
             host: cluster.system.host.is_some(),
+            uncut: uncut(graph),
             cluster: cluster.clone(),
         }
     }
+}
+
+/// Why a model's sequences cannot be cut along their tokens.
+fn uncut(graph: &Graph) -> Option<&'static str> {
+    let mut operators = graph.blocks.iter().flat_map(|block| &block.operators);
+    operators.find_map(|operator| match &operator.kind {
+        OperatorKind::Scan(_) => Some(
+            "token_slices above 1 needs layers without state-space scans, whose state would have to \
+             pass from slice to slice",
+        ),
+        OperatorKind::Attention(core) if !core.causal => Some(
+            "token_slices above 1 needs causal attention: a slice reads the keys of the slices in front",
+        ),
+        _ if operator.positions.is_some() => Some(
+            "token_slices above 1 needs a model of one sequence: another part of this one has positions \
+             of its own",
+        ),
+        _ => None,
+    })
 }
 
 /// Says whether the fields that a plan's blocks depend on fit the model, or the first rule that
@@ -83,6 +106,7 @@ pub fn check_blocks(plan: &Plan, shape: &Shape, training: &Training) -> Result<(
     cuts(plan, shape)?;
     expert_widths(plan, shape)?;
     sequence(plan, shape, training)?;
+    slices(plan, shape, training)?;
     chunks(plan, training)
 }
 
@@ -107,6 +131,7 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
             step,
         });
     }
+    slices(plan, shape, training)?;
     chunks(plan, training)?;
     host(plan, shape)?;
     if plan.offload_optimizer && training.optimizer == Optimizer::Muon {
@@ -162,6 +187,56 @@ fn sequence(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule>
         return Err(Rule::SequenceParallel);
     }
     Ok(())
+}
+
+/// Whether sequences can be cut into the plan's slices of tokens.
+fn slices(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+    let (slices, sequence) = (&plan.token_slices, training.sequence);
+    let count = slices.count();
+    let listed = match slices {
+        TokenSlices::Even(_) => &[][..],
+        TokenSlices::Lengths(lengths) => lengths,
+    };
+    if count == 0 || count > MOST_SLICES || listed.contains(&0) {
+        return Err(Rule::Range(
+            "token_slices (1 to 4096 slices of 1 or more tokens)",
+        ));
+    }
+    let sum = listed.iter().map(|length| u64::from(*length)).sum();
+    if !listed.is_empty() && sum != sequence {
+        return Err(Rule::SliceSum { sum, sequence });
+    }
+    if listed.is_empty() && !sequence.is_multiple_of(count as u64) {
+        let count = count as u64;
+        return Err(Rule::SliceCount { count, sequence });
+    }
+    if !slices.cuts() {
+        return Ok(());
+    }
+    let parts = if plan.sequence_parallel {
+        u64::from(plan.tensor_columns())
+    } else {
+        1
+    };
+    let chunks = u64::from(plan.tensor_chunks.max(1));
+    let sequences = u64::from(plan.micro_batch);
+    let uneven = |[tokens, _]: [u64; 2]| {
+        !tokens.is_multiple_of(parts) || !(sequences * tokens).is_multiple_of(chunks)
+    };
+    let why = if let Some(why) = shape.uncut {
+        why
+    } else if training.forward_only {
+        "token_slices above 1 needs training: what keys and values of a pipeline of forward passes hold \
+         is not weighed"
+    } else if plan.context > 1 {
+        "token_slices above 1 needs context = 1: context ranks cut sequences along their tokens already"
+    } else if slices.of(sequence).any(uneven) {
+        "token_slices: the tokens of each slice must divide by tensor with sequence_parallel, and times \
+         micro_batch by tensor_chunks"
+    } else {
+        return Ok(());
+    };
+    Err(Rule::Slices(why))
 }
 
 /// Whether the ranks of experts lie evenly in the plan's order of axes.
@@ -229,6 +304,13 @@ fn host(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
 
 /// Whether the schedule runs the plan's stages, chunks and micro-batches.
 fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
+    let slices = plan.token_slices.cuts();
+    if slices && !matches!(plan.schedule, Schedule::GPipe | Schedule::TeraPipe) {
+        return Err(Rule::Slices(
+            "token_slices above 1 needs schedule = gpipe or terapipe: all slices go forward, then back in \
+             the opposite order",
+        ));
+    }
     let (pipeline, chunks) = (u64::from(plan.pipeline), plan.interleave);
     let sends = plan.overlap_pipeline;
     match plan.schedule {

@@ -20,17 +20,18 @@ pub fn lower(graph: &Graph, block: usize, training: &Training, plan: &Plan) -> B
 }
 
 /// Lowers a block for a slice of each sequence of a micro-batch: `training.sequence` tokens, whose
-/// attention also reads the keys of the `before` tokens of the slices in front (Li et al. 2021,
-/// section 3.2).
+/// attention also reads the keys of the tokens of the slices in front (Li et al. 2021, section 3.2) and
+/// whose keys the tokens of those behind read; `beside`: tokens in front and behind.
 pub fn lower_slice(
     graph: &Graph,
     block: usize,
     training: &Training,
     plan: &Plan,
-    before: u64,
+    beside: [u64; 2],
 ) -> BlockProgram {
     let mut lowering = Lowering::new(&graph.blocks[block], training, plan);
-    lowering.before = before as f64;
+    lowering.before = beside[0] as f64;
+    lowering.read_later = beside[1] > 0;
     lowering.run(graph)
 }
 
@@ -44,6 +45,8 @@ pub(super) struct Lowering<'a> {
     pub(super) batch: f64,
     /// Tokens of the same sequences in front, whose keys are at hand.
     pub(super) before: f64,
+    /// True where slices behind read this one's keys.
+    pub(super) read_later: bool,
     /// Columns of the block's input.
     input_width: f64,
     pub(super) activation: Dtype,
@@ -69,6 +72,7 @@ impl<'a> Lowering<'a> {
             mesh: Mesh::new(plan),
             batch,
             before: 0.0,
+            read_later: false,
             input_width: 0.0,
             activation: training.precision.activation(),
             matmul: training.precision.matmul(),
@@ -329,6 +333,13 @@ impl<'a> Lowering<'a> {
                 sum.kept_selective += self.output_bytes(operator);
             }
             sum.transient = sum.transient.max(self.transient(operator));
+            if let OperatorKind::Attention(core) = &operator.kind {
+                let [own, in_front] = self.keys_bytes(operator, core);
+                sum.keys_gradient += Bytes::new(in_front);
+                if self.read_later {
+                    sum.keys += Bytes::new(own);
+                }
+            }
             if operator.class == OperatorClass::Head {
                 let columns = self.sharding.local_sum(operator, &operator.output());
                 sum.output +=
@@ -414,7 +425,7 @@ impl<'a> Lowering<'a> {
             SavedAs::Fp32 => 4.0,
         };
         let copies = self.sharding.local_product(saved.region, &saved.shape);
-        self.tokens(operator) / cut * copies * element
+        self.tokens(operator) / cut * copies * element * self.wider_scores(operator)
     }
 
     /// An operator's output and its gradient, which live beside what is kept; of logits, what the

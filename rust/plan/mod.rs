@@ -17,7 +17,9 @@ mod rule;
 mod scan;
 mod sharding;
 mod shared;
+mod slices;
 mod split;
+mod token_slices;
 
 pub use crate::schedule::Kind as Schedule;
 pub use axis_order::{Axis, AxisOrder};
@@ -33,3 +35,4 @@ pub use recomputation::Recomputation;
 pub use rule::{MOST_CHUNKS, Rule};
 pub use sharding::{Layout, Sharding, Side, adjoint, transition};
 pub use split::Split;
+pub use token_slices::{MOST_SLICES, TokenSlices};

@@ -155,6 +155,23 @@ pub struct Activations {
     pub output: Bytes,
     /// Largest tensor that lives only inside an operator, with its gradient.
     pub transient: Bytes,
+    /// Keys and values that later slices of the sequence read, kept even where all else is computed again.
+    pub keys: Bytes,
+    /// Gradients of the keys and values in front of a slice, which wait for the slices there.
+    pub keys_gradient: Bytes,
+}
+
+impl Activations {
+    /// Adds what another slice of the same sequences keeps.
+    pub fn join(&mut self, other: &Self) {
+        self.kept += other.kept;
+        self.kept_selective += other.kept_selective;
+        self.input += other.input;
+        self.output += other.output;
+        self.keys += other.keys;
+        self.transient = self.transient.max(other.transient);
+        self.keys_gradient = self.keys_gradient.max(other.keys_gradient);
+    }
 }
 
 /// What one rank runs for one block.

@@ -93,6 +93,22 @@ pub enum Rule {
         /// Tokens of a micro-batch on a context rank.
         tokens: u64,
     },
+    /// Something that plans with sliced sequences cannot do.
+    Slices(&'static str),
+    /// A sequence does not cut into so many slices as long as one another.
+    SliceCount {
+        /// Slices.
+        count: u64,
+        /// Tokens of a sequence.
+        sequence: u64,
+    },
+    /// The lengths of slices do not add up to a sequence.
+    SliceSum {
+        /// Their sum.
+        sum: u64,
+        /// Tokens of a sequence.
+        sequence: u64,
+    },
     /// Something is to lie in the memory of a host that is not known.
     Host(&'static str),
     /// The optimizer's state is to lie in host memory, and no rate of its products there is known.
@@ -112,7 +128,7 @@ pub const MOST_CHUNKS: u32 = 64;
 
 impl Rule {
     /// Families by which rejected plans are counted.
-    pub const FAMILIES: [&'static str; 17] = [
+    pub const FAMILIES: [&'static str; 18] = [
         "field out of range",
         "axes do not multiply to the devices",
         "a dim does not divide",
@@ -130,6 +146,7 @@ impl Rule {
         "the fields of recomputation contradict one another or the layers",
         "no grid of tensor ranks with these rows",
         "the optimizer cannot run on the host",
+        "sequences cannot be cut into these slices of tokens",
     ];
 
     /// Index into `FAMILIES`.
@@ -152,6 +169,7 @@ impl Rule {
             Self::Recompute(_) => 14,
             Self::Rows(..) | Self::Grid(_) => 15,
             Self::HostProducts => 16,
+            Self::Slices(_) | Self::SliceCount { .. } | Self::SliceSum { .. } => 17,
         }
     }
 }
@@ -207,7 +225,11 @@ impl fmt::Display for Rule {
                 let need = "experts with tensor above 1 need it";
                 write!(out, "sequence_parallel needs tensor above 1, and {need}")
             }
-            Self::Recompute(why) | Self::Grid(why) => out.write_str(why),
+            Self::Recompute(why) | Self::Grid(why) | Self::Slices(why) => out.write_str(why),
+            Self::SliceCount { count, sequence } => {
+                undivided(out, "token_slices", *count, ("sequence", *sequence))
+            }
+            Self::SliceSum { sum, sequence } => wrong_sum(out, *sum, *sequence),
             Self::Rows(rows, tensor) => uneven_rows(out, *rows, *tensor),
             Self::ZeroGroup => {
                 out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
@@ -216,13 +238,27 @@ impl fmt::Display for Rule {
             Self::HostProducts => out.write_str(HOST_PRODUCTS),
             Self::AxisOrder(order, expert, inner) => uneven_experts(out, *order, *expert, *inner),
             Self::Collectives(algorithm, ranks, need) => cannot_sum(out, *algorithm, *ranks, need),
-            Self::Chunks { chunks, tokens } => write!(
-                out,
-                "tensor_chunks = {chunks} must be 1 to {MOST_CHUNKS} and divide micro_batch x \
-                 sequence / context = {tokens}"
-            ),
+            Self::Chunks { chunks, tokens } => uneven_chunks(out, *chunks, *tokens),
         }
     }
+}
+
+/// Says that chunks do not divide the tokens of a micro-batch.
+fn uneven_chunks(out: &mut fmt::Formatter, chunks: u32, tokens: u64) -> fmt::Result {
+    write!(
+        out,
+        "tensor_chunks = {chunks} must be 1 to {MOST_CHUNKS} and divide micro_batch x \
+         sequence / context = {tokens}"
+    )
+}
+
+/// Says that slices are no sequence.
+fn wrong_sum(out: &mut fmt::Formatter, sum: u64, sequence: u64) -> fmt::Result {
+    let allowed = format!("sequence = {sequence}");
+    write!(
+        out,
+        "token_slices add up to {sum} tokens; allowed: {allowed}"
+    )
 }
 
 /// Says which rule of a schedule is broken.

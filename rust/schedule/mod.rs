@@ -30,6 +30,7 @@ mod request;
 mod rule;
 mod run;
 mod simulated;
+mod sliced;
 mod spelling;
 mod stages;
 pub mod swarm;
@@ -51,6 +52,7 @@ pub use request::Request;
 pub use rule::{Kind, Rule};
 pub use run::{Run, interval, order, replay, run, run_order};
 pub use simulated::{simulate, simulate_order};
+pub use sliced::{SlicePasses, sliced_step};
 pub use spelling::{read_order, spell};
 pub use stages::{Makespan, Pass, Scratch, Shape, Stages};
 

@@ -1,6 +1,6 @@
 //! What a search keeps of a plan that was priced and fits.
 
-use crate::estimate::{Composed, Spilled, column};
+use crate::estimate::{COLUMNS, Composed, Spilled, column};
 use crate::plan::Plan;
 use crate::solve;
 use crate::workload::Precision;
@@ -56,5 +56,7 @@ pub(super) fn join(best: &mut Best, other: &Best, distinct: Option<usize>) {
 }
 
 fn same(a: &Found, b: &Found, field: usize) -> bool {
-    column(&a.plan, field) == column(&b.plan, field)
+    let alike = column(&a.plan, field) == column(&b.plan, field);
+    // lengths of slices have no number
+    alike && (COLUMNS[field] != "token_slices" || a.plan.token_slices == b.plan.token_slices)
 }

@@ -1,7 +1,9 @@
 //! The plan space as data: for each field the values that are allowed, or all legal ones.
 
 use crate::error::{Error, Result};
-use crate::plan::{AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule};
+use crate::plan::{
+    AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule, TokenSlices,
+};
 use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,8 @@ pub struct Space {
     pub interleave: Option<Vec<u32>>,
     /// Schedules.
     pub schedule: Option<Vec<Schedule>>,
+    /// Slices of sequences along their tokens; absent: not cut.
+    pub token_slices: Option<Vec<TokenSlices>>,
     /// ZeRO stages.
     pub zero: Option<Vec<u8>>,
     /// ZeRO group sizes; absent: all replicas only.
@@ -134,6 +138,11 @@ impl Space {
                 ));
             }
         }
+        if self.token_slices.as_ref().is_some_and(Vec::is_empty) {
+            let allowed = "one or more counts or lists of lengths";
+            let field = "space.token_slices";
+            return Err(Error::invalid(field, "an empty list", allowed));
+        }
         if self.dtype.as_ref().is_some_and(Vec::is_empty) {
             let allowed = "one or more precision recipes";
             return Err(Error::invalid("space.dtype", "an empty list", allowed));
@@ -169,19 +178,19 @@ pub(super) fn divisors_of(listed: Option<&Vec<u32>>, total: u64) -> Vec<u32> {
 }
 
 /// The listed values, each once, or those given.
-pub(super) fn listed<T: Copy + PartialEq>(values: Option<&Vec<T>>, all: &[T]) -> Vec<T> {
+pub(super) fn listed<T: Clone + PartialEq>(values: Option<&Vec<T>>, all: &[T]) -> Vec<T> {
     let mut values = values.map_or_else(|| all.to_vec(), Clone::clone);
     retain_first(&mut values, |a, b| a == b);
     values
 }
 
 /// Drops values that are the same as an earlier one.
-pub(super) fn retain_first<T: Copy>(values: &mut Vec<T>, same: impl Fn(&T, &T) -> bool) {
+pub(super) fn retain_first<T: Clone>(values: &mut Vec<T>, same: impl Fn(&T, &T) -> bool) {
     let mut kept: Vec<T> = Vec::with_capacity(values.len());
     values.retain(|value| {
         let new = !kept.iter().any(|k| same(k, value));
         if new {
-            kept.push(*value);
+            kept.push(value.clone());
         }
         new
     });

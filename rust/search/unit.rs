@@ -3,7 +3,7 @@
 use super::lists::Lists;
 use super::space::{Space, divisors, divisors_of, listed, retain_first};
 use crate::estimate::{Factors, Job, Pricer};
-use crate::plan::{AxisOrder, Plan, RecomputePolicy, Rule, check_blocks};
+use crate::plan::{AxisOrder, Plan, RecomputePolicy, Rule, TokenSlices, check_blocks};
 
 /// Rounding that a bound may be off by: far more than sums of a few hundred numbers lose.
 pub(super) const SAFE: f64 = 1.0 - 1e-9;
@@ -162,6 +162,7 @@ impl Unit {
         } else {
             &[false]
         };
+        let whole = [TokenSlices::default()];
         let mut blocks = Vec::new();
         for sequence_parallel in listed(space.sequence_parallel.as_ref(), parallel) {
             for overlap_tensor in listed(space.overlap_tensor.as_ref(), &[true]) {
@@ -174,9 +175,15 @@ impl Unit {
                             overlap_expert,
                             ..laid.clone()
                         };
-                        let legal = check_blocks(&plan, &job.shape, &job.training);
-                        let factors = legal.map(|()| Factors::new(job, &plan, &mut pricer));
-                        blocks.push(Blocks { plan, factors });
+                        for token_slices in listed(space.token_slices.as_ref(), &whole) {
+                            let plan = Plan {
+                                token_slices,
+                                ..plan.clone()
+                            };
+                            let legal = check_blocks(&plan, &job.shape, &job.training);
+                            let factors = legal.map(|()| Factors::new(job, &plan, &mut pricer));
+                            blocks.push(Blocks { plan, factors });
+                        }
                     }
                 }
             }

@@ -233,6 +233,7 @@ impl<'a> Walk<'a> {
                 plan.overlap_tensor = blocks.plan.overlap_tensor;
                 plan.tensor_chunks = blocks.plan.tensor_chunks;
                 plan.overlap_expert = blocks.plan.overlap_expert;
+                plan.token_slices.clone_from(&blocks.plan.token_slices);
                 let split = match check(&plan, &job.shape, &job.training, job.cluster.devices) {
                     Ok(split) => split,
                     Err(rule) => {
@@ -371,6 +372,10 @@ impl<'a> Walk<'a> {
             overlap_param_gather: lists.overlaps.iter().any(|o| o.1),
             ..setting.plan.clone()
         };
+        let kept = Plan {
+            offload_activations: 0,
+            ..plan.clone()
+        };
         let setting = |plan| Setting { plan, ..setting };
         let memory = Composer {
             setting: setting(&plan),
@@ -389,10 +394,6 @@ impl<'a> Walk<'a> {
             }
             return !sought;
         }
-        let kept = Plan {
-            offload_activations: 0,
-            ..plan
-        };
         let mut time = f64::INFINITY;
         for again in &sums.ideals {
             let setting = Setting {

@@ -26,7 +26,7 @@ COUNTS_AND_RATIOS = {
     *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
     *("tensor", "tensor_rows", "context", "pipeline", "data", "expert", "expert_tensor"),
     "micro_batch",
-    *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations"),
+    *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations", "token_slices"),
     *("first_layers", "last_layers", "recompute_layers"),
     # of a band of error
     *("low_factor", "high_factor", "share", "runs", "same_device"),

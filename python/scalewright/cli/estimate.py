@@ -100,6 +100,11 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "`scalewright schedule --list` names all",
     )
     plan.add_argument(
+        "--token-slices",
+        metavar="N|LENGTHS",
+        help="slices of each sequence along its tokens, as 4 or 776+640+632 (1: whole)",
+    )
+    plan.add_argument(
         "--axis-order",
         metavar="ORDER",
         help="axes from the innermost on the fabric out (tensor-context-data-pipeline)",

@@ -38,7 +38,7 @@ def one_value(field: str, kind: str, text: str) -> int | bool | str:
     Raises:
         InvalidError: The text is no value of that type.
     """
-    if kind == "str":
+    if kind == "str" or (kind == "Slices" and not text.isdecimal()):
         return text
     if kind == "bool":
         if text.lower() not in _FLAGS:

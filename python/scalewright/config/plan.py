@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.config.choices import field_name, one_value
 from scalewright.config.kinds import need
 from scalewright.errors import InvalidError
+
+Slices: TypeAlias = int | str | Sequence[int]
+"""A count, `776+640+632` or `[776, 640, 632]`."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Plan:
     """Model chunks per stage."""
     schedule: str = "1f1b"
     """A name of `scalewright.schedules()`."""
+    token_slices: Slices = 1
+    """Slices of each sequence along its tokens: a count, lengths or a sum of them; 1: none."""
     zero: int = 0
     """ZeRO stage: shards nothing (0), optimizer state (1), gradients too (2), weights too (3)."""
     zero_group: int = 0

@@ -53,6 +53,7 @@ def _unwritten(plan: Mapping[str, Any]) -> list[tuple[bool, str, object, str]]:
     """Return the rules for fields that no format writes yet."""
     plainest = {
         "tensor_rows": 1,
+        "token_slices": 1,
         "tensor_chunks": 1,
         "overlap_expert": False,
         "offload_optimizer": False,

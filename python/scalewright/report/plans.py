@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _AXES = ("tensor", "pipeline", "data", "context", "expert")
 _RARE = (
     "tensor_rows",
+    "token_slices",
     *("tensor_chunks", "overlap_expert", "offload_optimizer", "offload_activations"),
     *("axis_order", "first_layers", "last_layers", "bare_last", "collectives"),
 )
@@ -43,6 +44,8 @@ def plan_line(plan: Mapping[str, Any]) -> str:
     if plan["pipeline"] > 1:
         chunks = f" x {plan['interleave']}" if plan["interleave"] > 1 else ""
         parts.append(f"{schedule}{chunks}")
+    if plan["token_slices"] != Plan.token_slices:
+        parts.append(f"token slices {plan['token_slices']}")
     parts.append(f"ZeRO {plan['zero']}")
     parts.append(f"recompute {_recomputed(plan)}")
     if plan["sequence_parallel"]:

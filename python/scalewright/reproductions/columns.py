@@ -30,6 +30,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "tensor": ("tp", "tensor", "tensor_parallel", "tensor_parallelism"),
     "pipeline": ("pp", "pipeline", "pipeline_parallel", "pipeline_parallelism"),
     "interleave": ("interleave", "vp", "vpp", "virtual_pipeline", "virtual_stages"),
+    "token_slices": ("token_slices", "slices"),
     "data": ("dp", "data", "data_parallel", "data_parallelism"),
     "context": ("cp", "context", "context_parallel", "context_parallelism"),
     "expert": ("ep", "expert", "expert_parallel", "expert_parallelism"),

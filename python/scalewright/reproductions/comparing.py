@@ -12,7 +12,7 @@ from scalewright._engine import metric
 from scalewright.catalog import names
 from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import SEEN, USES, plain
-from scalewright.reproductions.conventions import skip_reason
+from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.pricing import Priced, Pricing
@@ -48,7 +48,8 @@ class Book:
 
         A table that prints the same metric of the same settings twice speaks of two runs.
         """
-        key = run_key(row)
+        told = conventions_of(row).columns
+        key = run_key(replace(row, cells={**told, **row.cells}))
         printed = (*key, row.text("table"), row.text("metric"), row.text("unit"))
         before = self._printed.get(printed, 0)
         self._printed[printed] = before + 1

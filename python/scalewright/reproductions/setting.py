@@ -119,6 +119,8 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
             ranks *= space[axis][0]
         if machine.devices % ranks == 0:
             space["data"] = [machine.devices // ranks]
+    if text := row.text("token_slices"):
+        space["token_slices"] = [text]
     if text := row.text("zero"):
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}

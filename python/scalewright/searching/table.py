@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from scalewright.searching.walking import Progress
 
 ENDINGS = (".parquet", ".arrow")
+_UNEVEN = 2**32 - 1
+"""What stands for slices that no count tells."""
 _ROWS = 1 << 17
 """Rows that are held before they are written: some 15 MiB."""
 
@@ -115,6 +117,8 @@ class Table:
                 unnamed = values >= len(names[name])
                 codes = arrow.array(values.astype("int8"), mask=unnamed)
                 columns.append(arrow.DictionaryArray.from_arrays(codes, names[name]))
+            elif name == "token_slices":
+                columns.append(arrow.array(values, mask=values == _UNEVEN))
             else:
                 columns.append(arrow.array(values))
         prices = [arrow.array(times), arrow.array(memories)]

@@ -88,6 +88,11 @@ pub fn place(
         Ok(split) => split,
         Err(rule) => return Ok(Err(rule)),
     };
+    if plan.token_slices.cuts() {
+        return Ok(Err(Rule::Slices(
+            "token_slices above 1 is not placed: when each slice's tensors are used is not known",
+        )));
+    }
     let placed = super::verdict::with_composer(job, plan, |composer| {
         let composed = composer.compose(&mut Scratch::new());
         let stage = wish.stage.unwrap_or(composed.fullest);

@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::estimate::chunk::{Placed, sequences};
 use crate::estimate::compose::Composer;
 use crate::estimate::price::Pricer;
-use crate::plan::{Mesh, RecomputePolicy, Split};
-use crate::schedule::{Operation, Work, order};
+use crate::estimate::slices::programs;
+use crate::plan::{BlockProgram, Mesh, Plan, RecomputePolicy, Split};
+use crate::schedule::{Kind, Operation, Shape, Work, order};
 use crate::solve::After;
 
 /// A step while it is laid out.
@@ -19,8 +20,8 @@ pub(super) struct Layout<'a, 'b> {
     pub(super) state: State,
     /// Blocks of each virtual stage along the model.
     pub(super) sequences: Vec<Vec<Placed>>,
-    /// By block and policy of recomputation.
-    pub(super) pieces: Vec<[Pieces; 3]>,
+    /// By slice of a sequence, block and policy of recomputation.
+    pub(super) pieces: Vec<Vec<[Pieces; 3]>>,
     pub(super) orders: Vec<Vec<Operation>>,
     /// Level that gradients and gathered weights cross.
     pub(super) replicas: usize,
@@ -29,7 +30,8 @@ pub(super) struct Layout<'a, 'b> {
     next: Vec<usize>,
     /// End of each forward and backward pass by stage and micro-batch.
     ended: [Vec<Option<After>>; 2],
-    micro_batches: u32,
+    /// Slices of all micro-batches.
+    units: u32,
 }
 
 /// What a device has run last.
@@ -52,7 +54,8 @@ pub(super) struct Device {
 /// One operation while it is laid out.
 struct Open {
     operation: Operation,
-    micro_batch: u32,
+    /// Micro-batch, or slice of one, counted over all of them.
+    unit: u32,
     blocks: Vec<Placed>,
     block: usize,
     piece: usize,
@@ -67,34 +70,39 @@ impl<'a, 'b> Layout<'a, 'b> {
     /// Prices the pieces of every block and lays out the orders.
     pub(super) fn new(composer: &'a Composer<'b>, split: Split) -> Result<Self> {
         let (job, plan) = (composer.job, composer.plan);
-        let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
+        let (kind, shape) = sliced_order(plan);
         let count = plan.micro_batches(job.training.global_batch);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let micro_batches = rule.executed(shape, count);
+        let units = kind.rule().executed(shape, count);
         let mut state = State::new(plan.pipeline, &job.cluster);
         let mut pricer = Pricer::new(&job.cluster);
         let count_of = u64::from(plan.virtual_stages());
         let sequences: Vec<Vec<Placed>> = sequences(job, plan, split, count_of).collect();
-        let mut priced = |block| {
+        let mut priced = |block: usize, program: &BlockProgram| {
             RecomputePolicy::ALL.map(|again| {
                 let placed = Placed { block, again };
                 if sequences.iter().flatten().any(|other| *other == placed) {
-                    Pieces::new(job, placed, plan, (&mut pricer, &mut state.labels))
+                    Pieces::new(job, placed, program, (&mut pricer, &mut state.labels))
                 } else {
                     Pieces::default()
                 }
             })
         };
-        let pieces: Vec<[Pieces; 3]> = (0..job.graph.blocks.len()).map(&mut priced).collect();
-        check_size(&sequences, &pieces, micro_batches)?;
+        let mut pieces: Vec<Vec<[Pieces; 3]>> = vec![Vec::new(); plan.token_slices.count()];
+        for block in 0..job.graph.blocks.len() {
+            for (slice, program) in pieces.iter_mut().zip(programs(job, plan, block)) {
+                slice.push(priced(block, &program));
+            }
+        }
+        check_size(&sequences, &pieces, units)?;
         let orders: Vec<Vec<Operation>> = (0..plan.pipeline)
-            .map(|device| order(plan.schedule, device, shape, count))
+            .map(|device| order(kind, device, shape, count))
             .collect();
         let mesh = Mesh::new(plan);
         let spans = [mesh.replicas, mesh.expert_replicas];
         let levels = spans.map(|span| level(&job.cluster, span));
         let count = sequences.len();
-        let cells = count * micro_batches as usize;
+        let cells = count * units as usize;
         Ok(Self {
             composer,
             state,
@@ -105,7 +113,7 @@ impl<'a, 'b> Layout<'a, 'b> {
             orders,
             replicas: levels[0].max(levels[1]),
             ended: [vec![None; cells], vec![None; cells]],
-            micro_batches,
+            units,
         })
     }
 
@@ -142,9 +150,9 @@ impl<'a, 'b> Layout<'a, 'b> {
         let second = second.filter(|_| first.paired);
         let mut open = Vec::new();
         for operation in [Some(first), second].into_iter().flatten() {
-            for micro_batch in operation.micro_batch..operation.micro_batch + operation.span {
-                let inputs = self.inputs(operation, micro_batch)?;
-                open.push(self.open(operation, micro_batch, inputs));
+            for unit in operation.micro_batch..operation.micro_batch + operation.span {
+                let inputs = self.inputs(operation, unit)?;
+                open.push(self.open(operation, unit, inputs));
             }
         }
         // weights are not fetched ahead over the border of two passes
@@ -165,11 +173,11 @@ impl<'a, 'b> Layout<'a, 'b> {
     }
 
     /// What an operation waits for on other ranks, or nothing while that is not laid out.
-    fn inputs(&self, operation: Operation, micro_batch: u32) -> Option<Vec<After>> {
+    fn inputs(&self, operation: Operation, unit: u32) -> Option<Vec<After>> {
         let last = self.sequences.len() - 1;
         let stage = operation.stage as usize;
         let ended = |lane: usize, stage: usize| {
-            self.ended[lane][stage * self.micro_batches as usize + micro_batch as usize]
+            self.ended[lane][stage * self.units as usize + unit as usize]
         };
         match operation.work {
             Work::Forward if stage == 0 => Some(Vec::new()),
@@ -180,14 +188,14 @@ impl<'a, 'b> Layout<'a, 'b> {
         }
     }
 
-    fn open(&self, operation: Operation, micro_batch: u32, after: Vec<After>) -> Open {
+    fn open(&self, operation: Operation, unit: u32, after: Vec<After>) -> Open {
         let mut blocks = self.sequences[operation.stage as usize].clone();
         if operation.work != Work::Forward {
             blocks.reverse();
         }
         Open {
             operation,
-            micro_batch,
+            unit,
             blocks,
             block: 0,
             piece: 0,
@@ -217,7 +225,7 @@ impl<'a, 'b> Layout<'a, 'b> {
                 self.enter(device, block, open);
             }
             let piece = self
-                .pass(block, open.operation.work)
+                .pass(block, open.operation.work, self.slice(open.unit))
                 .get(open.piece)
                 .cloned();
             let Some(piece) = piece else {
@@ -227,7 +235,7 @@ impl<'a, 'b> Layout<'a, 'b> {
                 continue;
             };
             open.piece += 1;
-            let owner = open.owner();
+            let owner = self.owner(open);
             self.state.piece(device, &piece, owner, &mut open.chain);
             if piece.waits() {
                 return true;
@@ -236,8 +244,20 @@ impl<'a, 'b> Layout<'a, 'b> {
         false
     }
 
-    fn pass(&self, placed: Placed, work: Work) -> &[Piece] {
-        let pieces = &self.pieces[placed.block][placed.again as usize];
+    /// Which slice of its sequence a unit is.
+    pub(super) fn slice(&self, unit: u32) -> usize {
+        unit as usize % self.pieces.len()
+    }
+
+    /// Seconds of a unit's tensor over a border.
+    fn hop(&self, unit: u32, border: u32) -> f64 {
+        let state = self.composer.state;
+        let sliced = state.slices.get(self.slice(unit));
+        sliced.unwrap_or(state).borders.at(border)
+    }
+
+    fn pass(&self, placed: Placed, work: Work, slice: usize) -> &[Piece] {
+        let pieces = &self.pieces[slice][placed.block][placed.again as usize];
         match work {
             Work::Forward => &pieces.forward,
             Work::Input => &pieces.input,
@@ -259,7 +279,12 @@ impl<'a, 'b> Layout<'a, 'b> {
             } else {
                 self.devices[device].recent[0].clone()
             };
-            self.bring_back(device, block, &ahead, &mut open.chain);
+            self.bring_back(
+                device,
+                (block, self.slice(open.unit)),
+                &ahead,
+                &mut open.chain,
+            );
         }
     }
 
@@ -276,8 +301,9 @@ impl<'a, 'b> Layout<'a, 'b> {
         recent.swap(0, 1);
         recent[1].clone_from(&open.chain.after);
         if open.operation.work == Work::Forward {
+            let placed = (block, self.slice(open.unit));
             open.copies
-                .extend(self.keep_away(device, block, &open.chain.after));
+                .extend(self.keep_away(device, placed, &open.chain.after));
             if open.block + 1 == open.blocks.len() {
                 open.chain.after.append(&mut open.copies);
             }
@@ -301,9 +327,9 @@ impl<'a, 'b> Layout<'a, 'b> {
         };
         let plan = self.composer.plan;
         let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
-        let place = |stage| rule.device(shape, stage, open.micro_batch);
+        let place = |stage| rule.device(shape, stage, open.unit);
         let away = to.filter(|&to| place(to) != place(stage));
-        let owner = open.owner();
+        let owner = self.owner(&open);
         let owner = match away {
             Some(_) => Owner {
                 category: Category::Send,
@@ -312,7 +338,7 @@ impl<'a, 'b> Layout<'a, 'b> {
             None => owner,
         };
         let border = to.map_or(stage, |to| to.min(stage));
-        let hop = (self.composer.state.borders.at(border), "send");
+        let hop = (self.hop(open.unit, border), "send");
         let after = std::mem::take(&mut open.chain.after);
         let sends_on = away.is_some() && plan.overlap_pipeline;
         let end = if sends_on {
@@ -331,7 +357,7 @@ impl<'a, 'b> Layout<'a, 'b> {
         if !sends_on {
             self.devices[device].last.push(end);
         }
-        let cell = stage as usize * self.micro_batches as usize + open.micro_batch as usize;
+        let cell = stage as usize * self.units as usize + open.unit as usize;
         match work {
             Work::Forward => self.ended[0][cell] = Some(end),
             Work::Weight => {}
@@ -357,29 +383,42 @@ impl Device {
     }
 }
 
-impl Open {
-    fn owner(&self) -> Owner {
+/// The schedule that a plan runs and its shape, slices of sequences counted.
+fn sliced_order(plan: &Plan) -> (Kind, Shape) {
+    let shape = plan.pipeline_shape();
+    if !plan.token_slices.cuts() {
+        return (plan.schedule, shape);
+    }
+    let slices = u32::try_from(plan.token_slices.count()).unwrap_or(u32::MAX);
+    (Kind::TeraPipe, Shape { slices, ..shape })
+}
+
+impl Layout<'_, '_> {
+    fn owner(&self, open: &Open) -> Owner {
+        let slices = u32::try_from(self.pieces.len()).unwrap_or(u32::MAX);
         Owner {
-            category: match self.operation.work {
+            category: match open.operation.work {
                 Work::Forward => Category::Forward,
                 Work::Input => Category::Input,
                 Work::Weight => Category::Weight,
                 Work::Backward | Work::Local(_) => Category::Backward,
             },
-            micro_batch: i32::try_from(self.micro_batch).unwrap_or(i32::MAX),
-            stage: i32::try_from(self.operation.stage).unwrap_or(i32::MAX),
+            micro_batch: i32::try_from(open.unit / slices).unwrap_or(i32::MAX),
+            stage: i32::try_from(open.operation.stage).unwrap_or(i32::MAX),
         }
     }
 }
 
 /// Refuses steps that would fill the memory with tasks.
-fn check_size(sequences: &[Vec<Placed>], pieces: &[[Pieces; 3]], micro_batches: u32) -> Result<()> {
-    let each: usize = sequences
-        .iter()
-        .flatten()
-        .map(|placed| pieces[placed.block][placed.again as usize].tasks() + 4)
-        .sum();
-    let tasks = each.saturating_mul(micro_batches as usize);
+fn check_size(sequences: &[Vec<Placed>], pieces: &[Vec<[Pieces; 3]>], units: u32) -> Result<()> {
+    let of = |slice: &Vec<[Pieces; 3]>| -> usize {
+        let placed = sequences.iter().flatten();
+        placed
+            .map(|placed| slice[placed.block][placed.again as usize].tasks() + 4)
+            .sum()
+    };
+    let each: usize = pieces.iter().map(of).sum();
+    let tasks = each.saturating_mul(units as usize / pieces.len().max(1));
     if tasks > MOST_TASKS {
         let allowed = format!("up to {MOST_TASKS} tasks of all stages and micro-batches");
         return Err(Error::invalid(

@@ -18,10 +18,10 @@ impl Layout<'_, '_> {
     pub(super) fn keep_away(
         &mut self,
         device: usize,
-        block: Placed,
+        (block, slice): (Placed, usize),
         after: &[After],
     ) -> Option<After> {
-        let copy = self.kept_copy(block);
+        let copy = self.kept_copy(block, slice);
         let task = (TO_HOST, copy, "activations to host");
         (copy > 0.0).then(|| self.host_task(device, task, after))
     }
@@ -30,25 +30,26 @@ impl Layout<'_, '_> {
     pub(super) fn bring_back(
         &mut self,
         device: usize,
-        block: Placed,
+        (block, slice): (Placed, usize),
         ahead: &[After],
         chain: &mut Chain,
     ) {
-        let copy = self.kept_copy(block);
+        let copy = self.kept_copy(block, slice);
         if copy > 0.0 {
             let task = (FROM_HOST, copy, "activations from host");
             chain.after.push(self.host_task(device, task, ahead));
         }
     }
 
-    /// Seconds of a copy of what a block keeps for its backward pass, one way.
-    fn kept_copy(&self, Placed { block, again }: Placed) -> f64 {
+    /// Seconds of a copy of what a block keeps of a slice for its backward pass, one way.
+    fn kept_copy(&self, Placed { block, again }: Placed, slice: usize) -> f64 {
         let composer = self.composer;
         let role = composer.job.graph.blocks[block].role;
         if composer.plan.offload_activations == 0 || role != BlockRole::Layer {
             return 0.0;
         }
-        let factor = &composer.factors.blocks[block];
+        let factors = composer.factors;
+        let factor = &factors.slices.get(slice).unwrap_or(factors).blocks[block];
         let (bytes, _) = kept(composer.job, again, factor, role);
         composer.host_copy(bytes * composer.offloaded_share())
     }

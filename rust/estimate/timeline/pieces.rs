@@ -6,7 +6,7 @@ use crate::estimate::job::Job;
 use crate::estimate::price::Pricer;
 use crate::hardware::Cluster;
 use crate::operator_cost::Kernel;
-use crate::plan::{Order, Plan, Purpose, Span, Task, cover, lower, repeats};
+use crate::plan::{BlockProgram, Order, Purpose, Span, Task, cover, repeats};
 use crate::workload::BlockRole;
 
 /// The resource of a rank that a piece keeps busy.
@@ -96,14 +96,13 @@ impl Pieces {
         both.map(Piece::tasks).sum()
     }
 
-    /// Lowers and prices the passes of a block.
+    /// Prices the passes of a block that was lowered.
     pub(super) fn new(
         job: &Job,
         Placed { block, again }: Placed,
-        plan: &Plan,
+        program: &BlockProgram,
         (pricer, labels): (&mut Pricer, &mut Labels),
     ) -> Self {
-        let program = lower(&job.graph, block, &job.training, plan);
         let layer = job.graph.blocks[block].role == BlockRole::Layer;
         let mut writer = Writer {
             cluster: &job.cluster,

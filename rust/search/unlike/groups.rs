@@ -113,6 +113,10 @@ pub(super) fn check(space: &Space) -> Result<()> {
             return Err(Error::invalid(format!("space.{field}"), wrong, allowed));
         }
     }
+    if let Some(wrong) = space.token_slices.iter().flatten().find(|s| s.cuts()) {
+        let allowed = "1 where groups of devices are unlike";
+        return Err(Error::invalid("space.token_slices", wrong, allowed));
+    }
     let runs = [Schedule::OneForwardOneBackward, Schedule::GPipe];
     let wrong = space.schedule.iter().flatten().find(|s| !runs.contains(s));
     if let Some(wrong) = wrong {

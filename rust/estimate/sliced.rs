@@ -1,0 +1,97 @@
+//! How long is the pipeline of a plan that cuts sequences along their tokens?
+
+use super::compose::Parts;
+use super::recomputed::Recomputed;
+use super::siblings::{Outline, Siblings};
+use super::sums::Virtual;
+use crate::schedule::{SlicePasses, sliced_step};
+use crate::solve::Lane;
+
+impl<L: Lane> Siblings<'_, L> {
+    /// The outline of plans whose sequences are cut: slices are passes of their own, so the sum of a
+    /// micro-batch says only how long a rank is busy at least.
+    ///
+    /// What runs under the last backward pass or the first forward pass runs under that of the first
+    /// slice: slices go forward in order and come back the other way round.
+    #[inline(never)]
+    pub(super) fn sliced_outline(&self) -> Outline<L> {
+        let mut virtuals = [Virtual::default(); 3];
+        let mut front = None;
+        let mut parts = Parts::default();
+        for place in 0..self.state.slices.len() {
+            self.with_slice(place, |slice| {
+                let own = slice.virtuals();
+                for (sum, slice) in virtuals.iter_mut().zip(&own) {
+                    sum.join(slice);
+                }
+                if front.is_none() && !self.job.training.forward_only {
+                    slice.after_backward(&own, &mut parts);
+                }
+                front = Some(own);
+            });
+        }
+        let mut busiest = L::splat(0.0);
+        for position in (0..3).filter(|&position| self.exists(position)) {
+            let shares = &self.frame.shares;
+            let work = shares.passes(&virtuals, position, |v| v.forward + v.backward);
+            busiest = busiest.larger(work);
+        }
+        parts.pipeline = busiest * f64::from(self.frame.micro_batches);
+        Outline {
+            stages: self.stages(&virtuals, 0.0),
+            virtuals,
+            parts,
+            exact: L::splat(0.0),
+        }
+    }
+
+    /// Looks at one slice as at plans whose sequences are no longer than that.
+    fn with_slice(&self, place: usize, look: impl FnOnce(&Siblings<L>)) {
+        let (Some(setting), Some(state)) =
+            (self.setting.slice(place), self.state.slices.get(place))
+        else {
+            return;
+        };
+        let again = self.again.iter().filter_map(|one| one.slices.get(place));
+        let again: Vec<&Recomputed> = again.collect();
+        look(&Siblings {
+            setting: &setting,
+            state,
+            again: &again,
+            share: self.share,
+            swaps: self.swaps,
+        });
+    }
+}
+
+impl Siblings<'_, f64> {
+    /// Seconds of the pipeline, exact: one kind of virtual stage stands for all between the ends.
+    pub(super) fn sliced_pipeline(&self) -> f64 {
+        let mut slices = Vec::with_capacity(self.state.slices.len());
+        for place in 0..self.state.slices.len() {
+            self.with_slice(place, |slice| {
+                let passes = slice.without_sends();
+                slices.push(SlicePasses {
+                    forward: [0, 1, 2].map(|kind| passes[kind].forward),
+                    backward: [0, 1, 2].map(|kind| passes[kind].backward),
+                    borders: slice.state.borders,
+                });
+            });
+        }
+        sliced_step(&slices, self.plan.pipeline, self.frame.micro_batches)
+    }
+}
+
+impl<L: Lane> Virtual<L> {
+    /// Adds the passes of another slice.
+    fn join(&mut self, other: &Self) {
+        self.forward = self.forward + other.forward;
+        self.backward = self.backward + other.backward;
+        self.weight += other.weight;
+        self.under_weight += other.under_weight;
+        self.paired += other.paired;
+        self.shard_exposed = self.shard_exposed + other.shard_exposed;
+        self.send += other.send;
+        self.offload_exposed = self.offload_exposed + other.offload_exposed;
+    }
+}
