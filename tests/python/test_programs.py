@@ -64,7 +64,7 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
 def test_a_name_is_a_word_and_not_a_part_of_one() -> None:
     assert taken({"paper": "Relaxed constraints"}, "h100-sxm") is None
     assert taken({"paper": "A paxml page"}, "h100-sxm") == "pax-te"
-    assert taken({"paper": "NVIDIA-NeMo Automodels"}, "a100-sxm-80gb") is None
+    assert taken({"paper": "A page of automodels"}, "a100-sxm-80gb") is None
 
 
 def test_nothing_is_taken_where_the_row_or_its_paper_says_the_program() -> None:
