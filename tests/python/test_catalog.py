@@ -243,7 +243,7 @@ def test_no_catalog_file_lies_outside_the_known_folders():
     known = {*FOLDERS.values(), "software"}
     entries = (path for path in root.glob("*/**/*.toml") if "published" not in path.parts)
     assert {path.parent.name for path in entries} <= known
-    tables = ["conventions.toml", "technologies.toml"]
+    tables = ["conventions.toml", "programs.toml", "technologies.toml"]
     assert sorted(path.name for path in root.glob("*.toml")) == tables
 
 

@@ -39,6 +39,8 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "sequence_parallel": ("seq_parallel", "sequence_parallel", "sp"),
     "dtype": ("dtype", "precision"),
     "software": ("software_profile",),
+    "program": ("program", "software", "software_stack"),
+    "framework": ("framework", "trainer", "library"),
     "metric": ("metric",),
     "value": ("value", "published", "measured"),
     "unit": ("unit", "units"),
@@ -46,8 +48,11 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "seen": ("source_kind", "seen"),
     "label": ("label", "run", "id"),
     "against": ("against", "baseline"),
+    "source": ("source",),
 }
-BESIDE = frozenset({"table", "metric", "value", "unit", "use", "seen", "label", "against"})
+BESIDE = frozenset(
+    {"table", "metric", "value", "unit", "use", "seen", "label", "against", "source"}
+)
 """Columns that say what was printed of a run and how; the others say which run it is."""
 USES = ("validate", "calibrate")
 SEEN = ("read", "recalled", "derived")

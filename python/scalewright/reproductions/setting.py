@@ -11,6 +11,7 @@ from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.machine import Machine, machine_of
+from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import kind_of
 from scalewright.reproductions.shape import model_of
 from scalewright.reproductions.wording import format_meant, metric_of, sharding_meant
@@ -66,8 +67,9 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         row = replace(row, cells=cells)
     machine = machine_of(row, machines)
     model, notes = model_of(row)
-    training = _training(row, conventions)
     device = machine.device
+    conventions, why = with_program(row, conventions, str(device["name"]), model)
+    training = _training(row, conventions)
     software = row.text("software") or conventions.software
     if software is not None:
         training, device = with_software(software, training, device, machines.overrides)
@@ -77,7 +79,9 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     batches = _batches(row, conventions, machine, space)
     notes = (*machine.notes, *notes)
     if not conventions.known:
-        notes = (*notes, "no conventions of this paper are known: model FLOPs, default software")
+        said = row.text("software") or why
+        left = "model FLOPs" if said else "model FLOPs, default software"
+        notes = (*notes, f"no conventions of this paper are known: {left}", *why)
     return Setting(
         json.dumps(model),
         machine.system,

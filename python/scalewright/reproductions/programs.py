@@ -1,0 +1,82 @@
+"""Which program ran a row whose paper is not known: does a name, the sharding, the device tell?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.toml_file import Table, read_table
+from scalewright.reproductions.conventions import matches
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.conventions import Conventions
+    from scalewright.reproductions.reading import Row
+
+_FILE = "programs.toml"
+_NAMING = ("program", "framework", "paper", "table", "source", "zero")
+"""Columns whose text may name a program."""
+_YEAR = re.compile(r"(?<![0-9])20[0-9]{2}(?![0-9])")
+
+
+def with_program(
+    row: Row, conventions: Conventions, device: str, model: dict[str, Any]
+) -> tuple[Conventions, tuple[str, ...]]:
+    """Complete the conventions of a row by those of its class of programs, where they lack.
+
+    Nothing changes where the row names a profile or its paper is known.
+
+    Args:
+        row: The row.
+        conventions: What is known of its paper.
+        device: The catalog's name of the device that ran it.
+        model: The fields of its model.
+
+    Returns:
+        The conventions, and what was taken and why, in words.
+    """
+    if row.text("software") or conventions.known:
+        return conventions, ()
+    for entry in _book()["programs"]:
+        if (why := _why(entry, row, device, model)) is None:
+            continue
+        software: str | None = entry.get("software")
+        taken = replace(
+            conventions,
+            software=software,
+            training={**entry.get("training", {}), **conventions.training},
+            space={**conventions.space, **entry.get("space", {})},
+            source=(*conventions.source, entry["source"]),
+        )
+        profile = software or "fused kernels launched ahead of the device"
+        return taken, (f"{why}: software taken as {profile}",)
+    return conventions, ()
+
+
+def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | None:
+    """Say why an entry is the row's, or none where it is not."""
+    if "devices" in entry and not matches(device, entry["devices"]):
+        return None
+    if "norm" in entry and str(model.get("norm", "layernorm")) != entry["norm"]:
+        return None
+    if "zero" in entry and not matches(row.text("zero"), entry["zero"]):
+        return None
+    if "until" in entry:
+        years = [int(year) for c in _NAMING for year in _YEAR.findall(row.text(c))]
+        if not years or max(years) > entry["until"]:
+            return None
+        return f"the row is of {max(years)}"
+    if "named" not in entry:
+        return f"the row says '{row.text('zero')}'" if "zero" in entry else f"on {device}"
+    said = " | ".join(row.text(column) for column in _NAMING).casefold()
+    for name in entry["named"]:
+        if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", said):
+            return f"the row names {name}"
+    return None
+
+
+@cache
+def _book() -> Table:
+    return read_table(built_in_root() / _FILE)

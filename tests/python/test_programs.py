@@ -1,0 +1,100 @@
+"""What program is taken to have run a row that names none?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scalewright import catalog
+from scalewright.catalog.layers import built_in_root
+from scalewright.catalog.toml_file import read_table
+from scalewright.reproductions.conventions import conventions_of
+from scalewright.reproductions.machine import Machines
+from scalewright.reproductions.programs import with_program
+from scalewright.reproductions.reading import Row, shipped_rows
+from scalewright.reproductions.setting import setting_of
+
+BOOK = read_table(built_in_root() / "programs.toml")["programs"]
+LLAMA = {"norm": "rmsnorm"}
+GPT = {"norm": "layernorm"}
+
+
+def taken(cells: dict[str, str], device: str, model: dict[str, Any] | None = None) -> str | None:
+    """Return the profile that a row is given."""
+    row = Row("own.csv", 2, cells)
+    return with_program(row, conventions_of(row), device, model or LLAMA)[0].software
+
+
+@pytest.mark.parametrize("place", range(len(BOOK)))
+def test_every_class_has_a_condition_a_source_and_a_profile_of_the_catalog(place: int) -> None:
+    entry = BOOK[place]
+    assert {"named", "zero", "devices", "until"} & set(entry)
+    assert len(entry["source"]) > 20
+    assert entry.get("software") is None or entry["software"] in catalog.software_names()
+    for pattern in entry.get("devices", ()):
+        stem = pattern.rstrip("*-")
+        assert any(name.startswith(stem) for name in catalog.names("device")), pattern
+    assert entry.get("norm", "rmsnorm") in {"rmsnorm", "layernorm"}
+
+
+def test_a_program_that_the_row_names_comes_before_its_sharding_and_device() -> None:
+    fsdp = {"paper": "A page", "zero": "FSDP"}
+    assert taken(fsdp, "h100-sxm") == "eager-llama-fsdp"
+    assert taken(fsdp, "h100-sxm", GPT) == "eager-gpt-fsdp"
+    assert taken({**fsdp, "framework": "JAX"}, "h100-sxm") == "xla-gpu"
+    assert taken({**fsdp, "framework": "JAX"}, "tpu-v5e") == "xla-flash"
+    assert taken(
+        {**fsdp, "source": "foundation-model-stack/fms-fsdp README.md"}, "a100-sxm-80gb"
+    ) == ("fms-fsdp-2024")
+    assert taken({**fsdp, "program": "Megatron-LM 2024"}, "h100-sxm") is None
+
+
+def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> None:
+    assert taken({"paper": "A page", "zero": "ZeRO-1"}, "tpu-v4") == "xla-flash"
+    assert taken({"paper": "A page of 2023"}, "h100-sxm") == "hopper-2023"
+    assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") is None
+    assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") is None
+    assert taken({"paper": "A page", "zero": "ZeRO-1"}, "h100-sxm") is None
+    assert taken({"paper": "A page", "program": "DeepSpeed", "zero": "3"}, "h100-sxm") == (
+        "eager-llama"
+    )
+
+
+def test_a_name_is_a_word_and_not_a_part_of_one() -> None:
+    assert taken({"paper": "Relaxed constraints"}, "h100-sxm") is None
+    assert taken({"paper": "A paxml page"}, "h100-sxm") == "pax-te"
+    assert taken({"paper": "A page of automodels"}, "a100-sxm-80gb") is None
+
+
+def test_nothing_is_taken_where_the_row_or_its_paper_says_the_program() -> None:
+    named = Row("own.csv", 2, {"paper": "A page", "zero": "FSDP", "software": "nemo-2024"})
+    assert with_program(named, conventions_of(named), "h100-sxm", LLAMA)[1] == ()
+    for row in shipped_rows()[:400]:
+        conventions = conventions_of(row)
+        if conventions.known:
+            assert with_program(row, conventions, "h100-sxm", LLAMA) == (conventions, ())
+
+
+def test_what_was_taken_is_said_and_goes_into_the_job() -> None:
+    cells = {"paper": "A page", "hardware": "DGX H100", "devices": "64", "model": "llama2-7b"}
+    cells |= {"sequence": "4096", "global_batch": "256", "tensor": "1", "pipeline": "1"}
+    cells |= {"metric": "tokens_per_s", "value": "1", "zero": "FSDP"}
+    setting = setting_of(Row("own.csv", 2, cells), Machines())
+    assert setting.training["software"]["name"] == "eager-llama-fsdp"
+    assert "the row says 'FSDP': software taken as eager-llama-fsdp" in setting.notes
+    own = setting_of(Row("own.csv", 2, {**cells, "software": "fms-fsdp-2024"}), Machines())
+    assert own.training["software"]["name"] == "fms-fsdp-2024"
+    assert not any("software taken" in note for note in own.notes)
+    plain = setting_of(Row("own.csv", 2, {**cells, "zero": "1"}), Machines())
+    assert "software" not in plain.training
+    assert any("default software" in note for note in plain.notes)
+
+
+def test_a_class_changes_plan_fields_only_where_the_row_leaves_them_open() -> None:
+    cells = {"paper": "Pax", "hardware": "DGX H100", "devices": "64", "model": "gpt3-5b"}
+    cells |= {"sequence": "2048", "global_batch": "256", "tensor": "1", "pipeline": "1"}
+    cells |= {"metric": "tokens_per_s", "value": "1", "zero": "FSDP"}
+    space = setting_of(Row("own.csv", 2, cells), Machines()).space
+    assert space["overlap_param_gather"] == space["overlap_grad_reduce"] == [False]
+    assert space["zero"] == [3]
