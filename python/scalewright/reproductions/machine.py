@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -23,17 +22,17 @@ _CORES_PER_CHIP = 2
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
-_GRACE_HOPPER = re.compile(r"\bgh200")
-"""An H100 with a Grace processor, which the catalog lacks; its name ends like an H200's."""
 # words that must all stand in the text, and the usual system of that device
 _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("gb300",), "gb300-nvl72"),
     (("gb200",), "gb200-nvl72"),
     (("b300",), "dgx-b300"),
     (("b200",), "dgx-b200"),
+    (("gh200",), "alps"),
     (("h200",), "dgx-h200"),
     (("h20",), "h20-node"),
     (("h800",), "h800-cluster"),
+    (("a800",), "a800-node"),
     (("h100", "pcie"), "h100-pcie-node"),
     (("h100",), "dgx-h100"),
     (("a100", "pcie", "80"), "a100-pcie-80gb-node"),
@@ -51,7 +50,15 @@ _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("mi300x",), "mi300x-node"),
     (("mi325x",), "mi325x-node"),
     (("mi355x",), "mi355x-node"),
-    (("mi250x",), "mi250x"),
+    (("mi350x",), "mi350x-node"),
+    (("mi250", "gcd"), "frontier-gcd"),
+    (("mi250",), "mi250x"),
+    (("frontier",), "frontier-gcd"),
+    (("lumi",), "lumi-g"),
+    (("910c",), "cloudmatrix-384"),
+    (("910b3",), "atlas-800t-a2-b3"),
+    (("910b",), "atlas-800t-a2"),
+    (("ascend910",), "atlas-900"),
     (("v5p",), "tpu-v5p"),
     (("v5e",), "tpu-v5e"),
     (("v5litepod",), "tpu-v5e"),
@@ -62,6 +69,11 @@ _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("tpu", "v2"), "tpu-v2-pod"),
     (("trainium2",), "trn2-ultraserver"),
     (("trn2",), "trn2-ultraserver"),
+    (("neuroncore", "v2"), "trn1-32xlarge-cores"),
+    (("trn1", "core"), "trn1-32xlarge-cores"),
+    (("trn1n",), "trn1n-32xlarge"),
+    (("trn1",), "trn1-32xlarge"),
+    (("trainium",), "trn1-32xlarge"),
     (("gaudi3",), "gaudi3-node"),
     (("gaudi2",), "gaudi2-node"),
 )
@@ -126,8 +138,6 @@ def machine_of(row: Row, machines: Machines) -> Machine:
 
 def usual_system(text: str) -> str | None:
     """Return the usual system of the device that a text names, if it names one."""
-    if _GRACE_HOPPER.search(text.casefold()):
-        return None
     folded = "".join(text.casefold().replace("-", " ").split())
     for words, name in _USUAL:
         if all(word in folded for word in words):
