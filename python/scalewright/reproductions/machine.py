@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -23,22 +22,26 @@ _CORES_PER_CHIP = 2
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
-_GRACE_HOPPER = re.compile(r"\bgh200")
-"""An H100 with a Grace processor, which the catalog lacks; its name ends like an H200's."""
 # words that must all stand in the text, and the usual system of that device
 _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("gb300",), "gb300-nvl72"),
     (("gb200",), "gb200-nvl72"),
     (("b300",), "dgx-b300"),
     (("b200",), "dgx-b200"),
+    (("gh200",), "alps"),
     (("h200",), "dgx-h200"),
     (("h20",), "h20-node"),
     (("h800",), "h800-cluster"),
+    (("a800",), "a800-node"),
     (("h100", "pcie"), "h100-pcie-node"),
     (("h100",), "dgx-h100"),
     (("a100", "pcie", "80"), "a100-pcie-80gb-node"),
     (("a100", "40g"), "dgx-a100-40gb"),
     (("a100",), "dgx-a100-80gb"),
+    (("a6000",), "a6000-node"),
+    (("a10g",), "g5-48xlarge"),
+    (("g5.48xlarge",), "g5-48xlarge"),
+    (("a10",), "a10-node"),
     (("p5.48xlarge",), "p5"),
     (("p4de.24xlarge",), "p4de"),
     (("p4d.24xlarge",), "p4d-24xlarge"),
@@ -47,21 +50,38 @@ _USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
     (("v100", "32g"), "dgx-1-v100-32gb"),
     (("v100",), "dgx-1-v100"),
     (("l40s",), "l40s-node"),
+    (("l20",), "l20-node"),
     (("rtx4090",), "rtx-4090-node"),
     (("mi300x",), "mi300x-node"),
     (("mi325x",), "mi325x-node"),
     (("mi355x",), "mi355x-node"),
-    (("mi250x",), "mi250x"),
+    (("mi350x",), "mi350x-node"),
+    (("mi250", "gcd"), "frontier-gcd"),
+    (("mi250",), "mi250x"),
+    (("frontier",), "frontier-gcd"),
+    (("lumi",), "lumi-g"),
+    (("910c",), "cloudmatrix-384"),
+    (("910b3",), "atlas-800t-a2-b3"),
+    (("910b",), "atlas-800t-a2"),
+    (("ascend910",), "atlas-900"),
     (("v5p",), "tpu-v5p"),
     (("v5e",), "tpu-v5e"),
     (("v5litepod",), "tpu-v5e"),
     (("v6e",), "tpu-v6e"),
     (("trillium",), "tpu-v6e"),
+    (("tpu7x",), "tpu7x"),
+    (("v7x",), "tpu7x"),
+    (("ironwood",), "tpu7x"),
     (("tpu", "v4"), "tpu-v4"),
     (("tpu", "v3"), "tpu-v3-pod"),
     (("tpu", "v2"), "tpu-v2-pod"),
     (("trainium2",), "trn2-ultraserver"),
     (("trn2",), "trn2-ultraserver"),
+    (("neuroncore", "v2"), "trn1-32xlarge-cores"),
+    (("trn1", "core"), "trn1-32xlarge-cores"),
+    (("trn1n",), "trn1n-32xlarge"),
+    (("trn1",), "trn1-32xlarge"),
+    (("trainium",), "trn1-32xlarge"),
     (("gaudi3",), "gaudi3-node"),
     (("gaudi2",), "gaudi2-node"),
 )
@@ -126,8 +146,6 @@ def machine_of(row: Row, machines: Machines) -> Machine:
 
 def usual_system(text: str) -> str | None:
     """Return the usual system of the device that a text names, if it names one."""
-    if _GRACE_HOPPER.search(text.casefold()):
-        return None
     folded = "".join(text.casefold().replace("-", " ").split())
     for words, name in _USUAL:
         if all(word in folded for word in words):
