@@ -55,6 +55,11 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     assert taken({"paper": "A page of 2023"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") is None
     assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") is None
+    assert taken({"paper": "A page (arXiv 2311.01234)"}, "h100-sxm") == "hopper-2023"
+    assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm") == "hopper-2023"
+    assert taken({"paper": "A page of 2023", "zero": "FSDP"}, "h100-sxm") == "eager-llama-fsdp"
+    assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") is None
+    assert taken({"paper": "A page", "source": "release 2023.0412"}, "h100-sxm") is None
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "h100-sxm") is None
     assert taken({"paper": "A page", "program": "DeepSpeed", "zero": "3"}, "h100-sxm") == (
         "eager-llama"

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _FILE = "programs.toml"
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 """Columns whose text may name a program."""
-_YEAR = re.compile(r"(?<![0-9])20[0-9]{2}(?![0-9])")
+_YEAR = re.compile(r"(?<![0-9.])20[0-9]{2}(?![0-9]|\.[0-9]{4})")
+_ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
+"""A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
 
 
 def with_program(
@@ -63,18 +65,26 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
         return None
     if "zero" in entry and not matches(row.text("zero"), entry["zero"]):
         return None
-    if "until" in entry:
-        years = [int(year) for c in _NAMING for year in _YEAR.findall(row.text(c))]
-        if not years or max(years) > entry["until"]:
-            return None
-        return f"the row is of {max(years)}"
+    year = _year(row)
+    if "until" in entry and (year is None or year > entry["until"]):
+        return None
     if "named" not in entry:
-        return f"the row says '{row.text('zero')}'" if "zero" in entry else f"on {device}"
+        if "zero" in entry:
+            return f"the row says '{row.text('zero')}'"
+        return f"the row is of {year}" if "until" in entry else f"on {device}"
     said = " | ".join(row.text(column) for column in _NAMING).casefold()
     for name in entry["named"]:
         if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", said):
             return f"the row names {name}"
     return None
+
+
+def _year(row: Row) -> int | None:
+    """Return the last year that a row speaks of, where it speaks of one."""
+    said = " | ".join(row.text(column) for column in _NAMING)
+    years = [int(year) for year in _YEAR.findall(said)]
+    years += [2000 + int(year) for year in _ARXIV.findall(said)]
+    return max(years, default=None)
 
 
 @cache
