@@ -5,7 +5,7 @@
 mod worlds;
 
 use proptest::prelude::*;
-use scalewright::collective::{Algorithm, Collective, Forms, Points, Rules, Sweep};
+use scalewright::collective::{Algorithm, Collective, Crossing, Forms, Points, Rules, Sweep};
 use scalewright::control::Control;
 use scalewright::hardware::{Cluster, Group, Library};
 use scalewright::units::{Bytes, BytesPerSecond, Seconds};
@@ -358,7 +358,7 @@ fn tokens_sent_once_cross_as_often_as_they_reach_other_units() {
     let per_byte = |forms: &Forms| forms.best(Bytes::new(1e9)).unwrap().0.per_byte;
     let each = per_byte(&Forms::new(Collective::AllToAll, &group, &cluster));
     assert_eq!(
-        Forms::copied(1, &group, &cluster)
+        Forms::crossing(Crossing::Each, &group, &cluster)
             .time(Bytes::new(1e9))
             .value()
             .to_bits(),
@@ -369,7 +369,8 @@ fn tokens_sent_once_cross_as_often_as_they_reach_other_units() {
     );
     let mut before = each;
     for copies in [2_u16, 4, 8, 16] {
-        let once = per_byte(&Forms::copied(copies, &group, &cluster));
+        let crossing = Crossing::Once { copies };
+        let once = per_byte(&Forms::crossing(crossing, &group, &cluster));
         // four nodes, of which copies at random reach so many
         let k = f64::from(copies);
         let joined = 4.0 * (1.0 - 0.75_f64.powf(k)) / k;
@@ -377,4 +378,33 @@ fn tokens_sent_once_cross_as_often_as_they_reach_other_units() {
         assert!(once >= 0.99 * joined * each && once < 1.3 * joined * each + 0.1 * each);
         before = once;
     }
+}
+
+#[test]
+fn tokens_sent_once_reach_each_rank_once() {
+    // inside one node copies for one of eight ranks are one row
+    let cluster = nodes_of_eight(8);
+    let group = cluster.group(1, 8);
+    let per_byte = |crossing: Crossing| {
+        let forms = Forms::crossing(crossing, &group, &cluster);
+        forms.best(Bytes::new(1e9)).unwrap().0.per_byte
+    };
+    let each = per_byte(Crossing::Each);
+    for copies in [1_u16, 2, 8, 22] {
+        let k = f64::from(copies);
+        let rows = 8.0 * (1.0 - 0.875_f64.powf(k));
+        let once = per_byte(Crossing::Once { copies });
+        assert!(
+            (once / each - rows / k).abs() < 1e-9,
+            "{copies}: {once} of {each}"
+        );
+        // what goes beside a row for every rank of the node is as much for each of the eight
+        let beside = per_byte(Crossing::Beside { copies });
+        assert!((beside / once - 8.0).abs() < 1e-9);
+    }
+    let beside = Forms::crossing(Crossing::Beside { copies: 2 }, &group, &cluster);
+    assert_eq!(
+        beside.time(Bytes::new(0.0)).value().to_bits(),
+        0.0_f64.to_bits()
+    );
 }

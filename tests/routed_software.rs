@@ -4,6 +4,7 @@
 
 mod worlds;
 
+use scalewright::collective::{Collective, Crossing};
 use scalewright::operator_cost::Kernel;
 use scalewright::plan::{Plan, Task, lower};
 use scalewright::workload::OperatorClass;
@@ -150,6 +151,8 @@ fn what_goes_with_a_dispatch_slows_mixtures_alone() {
     for more in [
         r#"{"routing_kernels": [24.0, 6.0]}"#,
         r#"{"sends_weights": true}"#,
+        r#"{"gathers_routing": true}"#,
+        r#"{"sends_row_weights": true}"#,
     ] {
         assert!(mixture(more) > mixture("{}"), "{more}");
         assert_eq!(dense(more), dense("{}"), "{more}");
@@ -163,4 +166,40 @@ fn up_projections_run_again_only_where_attention_is_latent() {
     let once = seconds_of(&latent, "", "{}", 1);
     assert!(seconds_of(&latent, "", again, 1) > once);
     assert_eq!(mixture(again), mixture("{}"));
+}
+
+#[test]
+fn weights_of_a_row_are_those_of_the_experts_of_a_rank_once_each_way() {
+    let software = r#"{"sends_once": true, "sends_row_weights": true, "gathers_routing": true}"#;
+    let training = jobs::training(
+        8 * u64::from(DEVICES),
+        2048,
+        &format!(r#", "software": {software}"#),
+    );
+    let graph = jobs::model(&jobs::mixture(4, 1024)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &spread(DEVICES));
+    let sent = |tasks: &[Task], wanted: fn(Collective, Crossing) -> bool| -> Vec<f64> {
+        let bytes = tasks.iter().filter_map(|task| match task {
+            Task::Communicate {
+                collective,
+                crossing,
+                bytes,
+                ..
+            } if wanted(*collective, *crossing) => Some(bytes.value()),
+            _ => None,
+        });
+        bytes.collect()
+    };
+    let beside = |_: Collective, crossing: Crossing| matches!(crossing, Crossing::Beside { .. });
+    let rows = |_: Collective, crossing: Crossing| matches!(crossing, Crossing::Once { .. });
+    // eight experts on four ranks: two fp32 weights beside a row of 1,024 bf16 numbers
+    for tasks in [&program.forward, &program.backward] {
+        let (weights, tokens) = (sent(tasks, beside), sent(tasks, rows));
+        assert_eq!((weights.len(), tokens.len()), (1, 2));
+        assert!((tokens[0] / weights[0] - 2048.0 / 8.0).abs() < 1e-9);
+    }
+    // a byte for each of eight experts, of two sequences of 2,048 tokens on each of four ranks
+    let map = |collective: Collective, _: Crossing| collective == Collective::AllGather;
+    assert_eq!(sent(&program.forward, map), [8.0 * 4.0 * 2.0 * 2048.0]);
+    assert!(sent(&program.backward, map).is_empty());
 }

@@ -1,5 +1,6 @@
 //! Hoisted closed forms: once group and algorithm are fixed, a collective's time is a line in its bytes.
 
+use super::crossing::Crossing;
 use super::route::{Place, Route};
 use super::rules::Rules;
 use crate::error::{Error, Result};
@@ -102,11 +103,18 @@ impl Forms {
         forms
     }
 
-    /// An all-to-all of tokens of which each leaves in so many copies that cross to a unit as one
-    /// (`pairwise::copied`); where the library does not send pairwise, as `new`.
-    pub fn copied(copies: u16, group: &Group, cluster: &Cluster) -> Self {
+    /// An all-to-all of tokens that cross as `crossing` says (`pairwise::copied`); where the library does not
+    /// send pairwise, every copy crosses.
+    ///
+    /// What goes beside a token takes the bytes for one rank times the ranks of the innermost unit, and no start.
+    pub fn crossing(crossing: Crossing, group: &Group, cluster: &Cluster) -> Self {
         let all = Self::new(Collective::AllToAll, group, cluster);
-        if copies < 2 || all.count == 0 {
+        let (copies, times) = match crossing {
+            Crossing::Each => return all,
+            Crossing::Once { copies } => (copies, None),
+            Crossing::Beside { copies } => (copies, Some(f64::from(group.covered(1)))),
+        };
+        if all.count == 0 {
             return all;
         }
         let place = Place::new(group, cluster);
@@ -115,10 +123,15 @@ impl Forms {
             let route = Route::new(&place, cluster, form.protocol);
             let pairwise = form.algorithm == Algorithm::Pairwise;
             let form = if pairwise {
-                super::pairwise::copied(&route, copies)
+                super::pairwise::copied(&route, copies.max(1))
             } else {
                 *form
             };
+            let form = times.map_or(form, |times| Form {
+                fixed: Seconds::ZERO,
+                per_byte: form.per_byte * times,
+                ..form
+            });
             let room = forms.push(form);
             debug_assert!(room, "no more lines than before");
         }

@@ -7,6 +7,7 @@ mod bruck;
 mod chain;
 mod choice;
 mod compressed;
+mod crossing;
 mod direct;
 mod explained;
 mod force;
@@ -49,6 +50,7 @@ pub use compressed::{
     Counts, Exchange, Format, Gossip, Graph, Local, Mixing, OneBitAdam, Payload, Policy, Setting,
     Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce,
 };
+pub use crossing::Crossing;
 pub use explained::Explained;
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
 pub use msccl::{Msccl, MscclRun};

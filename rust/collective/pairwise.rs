@@ -31,26 +31,27 @@ pub(super) fn form(route: &Route) -> Form {
     }
 }
 
-/// As `form`, where each token leaves in `copies` and those for ranks of one unit cross to it as one, to be
-/// copied on inside.
+/// As `form`, where each token leaves in `copies`, those for one rank reach it as one and those for ranks of
+/// one unit cross to it as one, to be copied on inside.
 ///
-/// `share_i = s_i u (1 - (1 - 1/u)^k) / k`,  `share_0 = (p-1)/p`
+/// `share_i = s_i j(u_i)`,  `share_0 = j(p) (p-1)/p`,  own part `j(p) own`,  `j(u) = u (1 - (1 - 1/u)^k) / k`
 ///
 /// s: share of `form`; u: units of level `i` that the group covers; k: copies, for ranks at random. Source:
 /// DeepSeek-V3, arXiv 2412.19437, section 3.2.2 (over InfiniBand to the GPU of the same place in each node,
-/// from there over NVLink).
+/// from there over NVLink); one row a rank: `is_token_in_rank` of `DeepEP`'s `get_dispatch_layout`,
+/// `sparse_to_dense_map` of `HybridEP` (`csrc/hybrid_ep`), which hold a token once for each rank.
 pub(super) fn copied(route: &Route, copies: u16) -> Form {
     let ranks = route.ranks();
     let copies = f64::from(copies);
+    let joined = |units: f64| units * (1.0 - (1.0 - 1.0 / units).powf(copies)) / copies;
     let inner = route.pairwise_rate(route.innermost());
-    let mut slowest = (ranks - 1.0) / (ranks * inner);
+    let mut slowest = joined(ranks) * (ranks - 1.0) / (ranks * inner);
     for i in (route.innermost() + 1)..=route.outermost() {
-        let units = f64::from(route.units(i));
-        let joined = units * (1.0 - (1.0 - 1.0 / units).powf(copies)) / copies;
-        slowest = slowest.max(joined * peers(route, i) / (ranks * route.pairwise_rate(i)));
+        let crossing = joined(f64::from(route.units(i))) * peers(route, i);
+        slowest = slowest.max(crossing / (ranks * route.pairwise_rate(i)));
     }
     Form {
-        per_byte: slowest + route.own_part() / (ranks * inner),
+        per_byte: slowest + joined(ranks) * route.own_part() / (ranks * inner),
         ..form(route)
     }
 }

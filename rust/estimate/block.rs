@@ -277,13 +277,13 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
         collective,
         span,
         bytes,
-        copies,
+        crossing,
         ..
     } = &tasks[index]
     else {
         return 0.0;
     };
-    let forms = pricer.carried(*collective, *span, *copies);
+    let forms = pricer.carried(*collective, *span, *crossing);
     let time = forms.time(*bytes).value();
     let kernels = cover(tasks, index).filter(|task| there(task));
     let under = kernels
@@ -311,10 +311,10 @@ fn price(tasks: &[Task], index: usize, pricer: &mut Pricer, lines: &mut Lines) -
             collective,
             span,
             bytes,
-            copies,
+            crossing,
             ..
         } => {
-            let forms = pricer.carried(*collective, *span, *copies);
+            let forms = pricer.carried(*collective, *span, *crossing);
             let time = forms.time(*bytes).value();
             let exposed = exposed(tasks, index, pricer, |_| true);
             lines.exposed[*purpose as usize] += exposed;

@@ -1,7 +1,7 @@
 //! Prices tasks on a cluster: kernels by the device's model, collectives by hoisted forms.
 
 use super::lasting::LongRun;
-use crate::collective::{Collective, Forms};
+use crate::collective::{Collective, Crossing, Forms};
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, MAX_LEVELS};
 use crate::operator_cost::{Kernel, KernelCost, Pace};
@@ -17,7 +17,7 @@ pub struct Pricer<'a> {
     slowest: f64,
     long_run: LongRun<'a>,
     forms: BTreeMap<(u8, Span), Forms>,
-    copied: BTreeMap<(u16, Span), Forms>,
+    crossing: BTreeMap<(Crossing, Span), Forms>,
     sums: BTreeMap<(Collectives, Span), Forms>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Pricer<'a> {
             slowest: cluster.device.slowest_of(cluster.devices),
             long_run: LongRun::new(&cluster.device),
             forms: BTreeMap::new(),
-            copied: BTreeMap::new(),
+            crossing: BTreeMap::new(),
             sums: BTreeMap::new(),
         }
     }
@@ -66,15 +66,15 @@ impl<'a> Pricer<'a> {
             })
     }
 
-    /// Closed forms of a task's collective, of whose bytes so many copies cross to a unit as one.
-    pub fn carried(&mut self, collective: Collective, span: Span, copies: u16) -> Forms {
-        if copies < 2 || collective != Collective::AllToAll {
+    /// Closed forms of a task's collective, whose bytes cross as `crossing` says.
+    pub fn carried(&mut self, collective: Collective, span: Span, crossing: Crossing) -> Forms {
+        if crossing == Crossing::Each || collective != Collective::AllToAll {
             return self.forms(collective, span);
         }
         let cluster = self.cluster;
         let group = || cluster.group(span.stride, span.size);
-        let known = self.copied.entry((copies, span));
-        *known.or_insert_with(|| Forms::copied(copies, &group(), cluster))
+        let known = self.crossing.entry((crossing, span));
+        *known.or_insert_with(|| Forms::crossing(crossing, &group(), cluster))
     }
 
     /// Closed forms of an all-reduce that runs as a plan has chosen.

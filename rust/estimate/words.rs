@@ -46,10 +46,10 @@ pub(super) fn traffic_line(tasks: &[Task], index: usize, pricer: &mut Pricer) ->
             span,
             bytes,
             under,
-            copies,
+            crossing,
             ..
         } => {
-            let forms = pricer.carried(*collective, *span, *copies);
+            let forms = pricer.carried(*collective, *span, *crossing);
             let time = forms.time(*bytes);
             let covers = cover(tasks, index).filter_map(Task::kernel);
             let covers = covers.map(|kernel| pricer.kernel(&kernel).time.value());

@@ -58,7 +58,7 @@ impl Lasting {
     ///
     /// ```text
     /// products  = max(1, ((F / r - t_launch)^q - t_memory^q)^(1/q) / t_engine), whatever their length
-    /// attention = max(1, t_alone r / F)
+    /// attention = max(1, F / (r t_alone))
     /// ```
     ///
     /// r: `rate`, flop/s; F: flops of a product of 8,192 x 8,192 x 8,192; `t_engine`:

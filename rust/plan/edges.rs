@@ -5,7 +5,7 @@
 use super::lower::{Lowering, Wire};
 use super::program::Purpose;
 use super::sharding::{Layout, Side, transition};
-use crate::collective::Collective;
+use crate::collective::{Collective, Crossing};
 use crate::units::Dtype;
 use crate::workload::{Dim, Extent, Operator, OperatorClass, OperatorKind};
 
@@ -53,7 +53,7 @@ impl Lowering<'_> {
             span,
             bytes,
             under,
-            copies: 1,
+            crossing: Crossing::Each,
         };
         let [columns, rows] = [0, 1].map(|side| transition(from[side], to[side]));
         let columns = columns.map(|collective| (collective, Side::Columns));
@@ -111,7 +111,7 @@ impl Lowering<'_> {
             span,
             bytes: bytes / parts,
             under,
-            copies: 1,
+            crossing: Crossing::Each,
         }
     }
 
@@ -154,7 +154,7 @@ impl Lowering<'_> {
             span: self.mesh.rows,
             bytes,
             under: 0,
-            copies: 1,
+            crossing: Crossing::Each,
         };
         self.communicate(forward, operator, wire);
     }

@@ -6,7 +6,7 @@ use super::mesh::{Mesh, Span};
 use super::program::{Activations, BlockProgram, Purpose, Task, Weights};
 use super::sharding::{Layout, Sharding, Side, gradients, transition};
 use super::shared::Shared;
-use crate::collective::Collective;
+use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
 use crate::workload::{
@@ -175,7 +175,7 @@ impl<'a> Lowering<'a> {
             span: wire.span,
             bytes: Bytes::new(wire.bytes),
             under: wire.under,
-            copies: wire.copies,
+            crossing: wire.crossing,
             recompute: operator.recompute,
         };
         self.lane(forward).push(task);
@@ -393,7 +393,7 @@ impl<'a> Lowering<'a> {
             span: self.mesh.tensor,
             bytes,
             under: 0,
-            copies: 1,
+            crossing: Crossing::Each,
             recompute,
         };
         let copy = Task::Compute {
@@ -459,8 +459,8 @@ pub(super) struct Wire {
     pub(super) bytes: f64,
     /// Kernels behind it that run meanwhile.
     pub(super) under: u32,
-    /// Copies of each token among the bytes that cross to a unit of the fabric together.
-    pub(super) copies: u16,
+    /// How copies of a token cross the fabric.
+    pub(super) crossing: Crossing,
 }
 
 /// The way of a kept input to the gradient of a weight: what was gathered is kept in parts, so it is

@@ -13,6 +13,7 @@ mod mesh;
 mod program;
 mod recomputation;
 mod residence;
+mod routing;
 mod rule;
 mod scan;
 mod sharding;

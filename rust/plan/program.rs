@@ -2,7 +2,7 @@
 
 use super::matrices::Matrices;
 use super::mesh::Span;
-use crate::collective::Collective;
+use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
 use crate::units::Bytes;
 use crate::workload::{OperatorClass, Recompute};
@@ -54,8 +54,8 @@ pub enum Task {
         bytes: Bytes,
         /// So many of the kernels that follow run meanwhile; what comes behind them waits for both.
         under: u32,
-        /// Copies of each token that cross to a unit of the fabric as one; 1: every copy crosses.
-        copies: u16,
+        /// How copies of a token cross the fabric.
+        crossing: Crossing,
         /// Which recomputation policies run it again (forward tasks).
         recompute: Recompute,
     },

@@ -60,8 +60,8 @@ pub struct Software {
     /// Tokens are sorted once more between all-to-all and experts, each way, where a rank holds several
     /// experts (Megatron-Core, `MoEAlltoAllTokenDispatcher`): rows arrive by rank and are wanted by expert.
     pub sorts_received: bool,
-    /// A token crosses to a unit of the fabric once and is copied there to the ranks of its experts (`DeepEP`,
-    /// `HybridEP`: DeepSeek-V3, arXiv 2412.19437, section 3.2.2); else each of its copies crosses.
+    /// A token reaches a rank once, crosses to a unit of the fabric once and is copied there to the ranks of its
+    /// experts (`DeepEP`, `HybridEP`: DeepSeek-V3, arXiv 2412.19437, section 3.2.2); else each copy crosses.
     pub sends_once: bool,
     /// Weights are cast to a narrow format once a step; else for every micro-batch.
     pub casts_weights_once: bool,
@@ -191,6 +191,12 @@ pub struct Software {
     pub routing_kernels: [f64; 2],
     /// The router's weights of dispatched tokens, in fp32, cross in an all-to-all of their own.
     pub sends_weights: bool,
+    /// Before a dispatch each rank gathers which of all experts every token of the group wants, a byte each, and
+    /// reads that map (`HybridEP`, `allgather_routing_map`).
+    pub gathers_routing: bool,
+    /// With each copy of a dispatched token go the router's weights, in fp32, of all experts of the fabric's
+    /// innermost unit, and their gradients on the way back (`HybridEP`).
+    pub sends_row_weights: bool,
     /// The up-projections of latent attention run again in the backward pass (Megatron-Core,
     /// `recompute_modules` with `mla_up_proj`).
     pub repeats_latent: bool,
@@ -262,6 +268,8 @@ impl Default for Software {
             pairs_passes: false,
             routing_kernels: [0.0, 0.0],
             sends_weights: false,
+            gathers_routing: false,
+            sends_row_weights: false,
             repeats_latent: false,
         }
     }

@@ -1,5 +1,6 @@
 //! What does a pass through one block keep busy, and for how long?
 
+use crate::collective::Crossing;
 use crate::estimate::block::{class_name, purpose_name};
 use crate::estimate::chunk::Placed;
 use crate::estimate::job::Job;
@@ -189,11 +190,11 @@ impl Writer<'_, '_> {
                 (Purpose::Tensor, collective, span, bytes, Some(chunked))
             }
         };
-        let copies = match task {
-            Task::Communicate { copies, .. } => *copies,
-            _ => 1,
+        let crossing = match task {
+            Task::Communicate { crossing, .. } => *crossing,
+            _ => Crossing::Each,
         };
-        let forms = self.pricer.carried(*collective, *span, copies);
+        let forms = self.pricer.carried(*collective, *span, crossing);
         let name = format!("{} {}", purpose_name(purpose as usize), collective.name());
         Some(Piece {
             resource: Resource::Link(level(self.cluster, *span)),
