@@ -135,3 +135,132 @@ fn inputs_that_stay_gathered_are_kept_whole_and_gathered_no_more() {
     let more = whole.activations.kept.value() - parts.activations.kept.value();
     assert_eq!(more, 2.0 * input * 0.75);
 }
+
+/// Elements of a layer, and of embedding and head together, on a rank.
+fn blocks(job: &Job, plan: &Plan) -> (f64, f64) {
+    let of = |block: usize| {
+        lower(&job.graph, block, &job.training, plan)
+            .weights
+            .local()
+    };
+    let last = job.graph.blocks.len() - 1;
+    (of(last - 1), of(0) + of(last))
+}
+
+#[test]
+fn outputs_that_are_put_together_take_their_length_once_more() {
+    let plan = stages(1, 1);
+    let logits = (SEQUENCE * 32_000 * 2) as f64;
+    let of = |software: &str| held(software, "bf16", &plan);
+    let [apart, merged] = ["", r#", "merges_outputs": true"#]
+        .map(|more| of(&format!(r#"{{"keeps_handed": true{more}}}"#)));
+    let more = |stage: usize| merged[stage].workspace_bytes - apart[stage].workspace_bytes;
+    assert_eq!([0, 1, 2, 3].map(more), [0.0, 0.0, 0.0, 16.0 * logits]);
+    // the one at work lies beside its loss already
+    let loss = r#"{"logits": [4.0, 10.0]}"#;
+    let both = r#"{"logits": [4.0, 10.0], "keeps_handed": true}"#;
+    let others = of(both)[3].workspace_bytes - of(loss)[3].workspace_bytes;
+    let handed = 2.0 * 15.0 * (SEQUENCE * HIDDEN * 2) as f64;
+    assert_eq!(others, handed + 15.0 * logits);
+}
+
+#[test]
+fn gathers_into_buffers_of_their_own_hold_weights_twice() {
+    let plan = Plan {
+        data: 4,
+        zero: 3,
+        ..Plan::default()
+    };
+    let (layer, ends) = blocks(&job("{}", "bf16", 4), &plan);
+    let held = |software: &str| held(software, "bf16", &plan)[0].workspace_bytes;
+    let apart = held(r#"{"gathers_apart": true}"#) - held("{}");
+    let pieces = layer + layer.max(ends / 2.0);
+    let both = (layer + ends) + (layer + layer.max(ends));
+    let rest = f64::EPSILON * 8.0 * held("{}");
+    assert!((apart - 2.0 * (both - pieces)).abs() <= rest, "{apart}");
+}
+
+#[test]
+fn shards_that_the_optimizer_updates_need_no_narrow_ones_beside_them() {
+    let wide = r#"{"wide_shards": true}"#;
+    let plan = |data: u32, zero: u8| Plan {
+        data,
+        zero,
+        ..Plan::default()
+    };
+    let weights = |software: &str, plan: &Plan| held(software, "bf16", plan)[0].weights_bytes;
+    assert_eq!(weights(wide, &plan(4, 3)), 0.0);
+    // nothing is cut, or weights stay whole
+    for same in [plan(1, 3), plan(4, 2)] {
+        assert_eq!(weights(wide, &same), weights("{}", &same));
+    }
+    // without a master copy the shards are all there is
+    let alone = |software: &str| held(software, "fp32", &plan(4, 3))[0].weights_bytes;
+    assert_eq!(alone(wide), alone("{}"));
+}
+
+#[test]
+fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
+    let narrow = r#"{"recasts_weights": true, "gathers_narrow": true}"#;
+    let plan = Plan {
+        data: 2,
+        zero: 1,
+        ..Plan::default()
+    };
+    let (layer, ends) = blocks(&job("{}", "fp8", 2), &plan);
+    let of = |precision: &str| held(narrow, precision, &plan)[0].weights_bytes;
+    let layers = LAYERS as f64 * layer;
+    assert_eq!(of("fp8"), layers + 2.0 * ends);
+    assert_eq!(of("bf16"), 2.0 * (layers + ends));
+    // and travel so
+    let plan = Plan {
+        data: 8,
+        zero: 3,
+        ..Plan::default()
+    };
+    let step = |software: &str, precision: &str| {
+        jobs::priced(&job(software, precision, 8), &plan).step_time_s
+    };
+    let wide = r#"{"recasts_weights": true}"#;
+    assert!(step(narrow, "fp8") < step(wide, "fp8"));
+    assert_eq!(step(narrow, "bf16"), step(wide, "bf16"));
+}
+
+#[test]
+fn a_compiler_keeps_no_product_that_no_gradient_reads() {
+    let kept = |more: &str| {
+        let software = format!(
+            r#"{{"selective_alternate": true, "products_apart": true, "stops_early": true{more}}}"#
+        );
+        let job = job(&software, "bf16", 1);
+        let layer = job.graph.blocks.len() - 2;
+        let lowered = lower(&job.graph, layer, &job.training, &Plan::default());
+        lowered.activations.kept_selective.value()
+    };
+    // of the seven products the last is kept by the policy and read by the sum behind it alone
+    let output = (SEQUENCE * HIDDEN * 2) as f64;
+    assert_eq!(kept("") - kept(r#", "repeat_unread": false"#), output);
+}
+
+#[test]
+fn a_block_of_gradients_lies_beside_the_sums_and_a_reduction_keeps_its_buffer() {
+    let apart = r#"{"reduces_by_stage": true}"#;
+    for interleave in [1, 2] {
+        let plan = stages(2, 2);
+        let plan = Plan {
+            interleave,
+            schedule: if interleave > 1 {
+                plan.schedule
+            } else {
+                Schedule::OneForwardOneBackward
+            },
+            ..plan
+        };
+        let job = job("{}", "bf16", 8);
+        let (layer, _) = blocks(&job, &plan);
+        let wide = job.training.gradient.bytes();
+        let [with, without] = [apart, "{}"].map(|software| held(software, "bf16", &plan));
+        let more = with[1].workspace_bytes - without[1].workspace_bytes;
+        assert_eq!(more, layer * (2.0 + f64::from(interleave) * wide));
+    }
+}

@@ -209,12 +209,17 @@ fn work(composer: &Composer) -> Work {
     for &index in &job.graph.order {
         let (factor, block) = (&composer.factors.blocks[index], &job.graph.blocks[index]);
         let (dense, expert) = (factor.dense(false), factor.weights.expert);
+        let ends = if block.role == BlockRole::Layer {
+            0.0
+        } else {
+            dense
+        };
         let (kept, again) = kept(job, plan.recompute, factor, block.role);
         working = working.max(factor.activations.transient.value() + again);
         layers.push(Layer {
             forward_s: factor.forward_time(),
             backward_s: factor.backward_time() + factor.recompute_time(plan.recompute),
-            gather_s: composer.gather_time([dense, expert]),
+            gather_s: composer.gather_time(composer.narrowed([dense, expert], ends)),
             reduce_s: composer.reduce_time(dense, expert),
             elements: dense / links.dense.shards + expert / links.expert.shards,
             whole: dense + expert,

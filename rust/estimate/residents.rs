@@ -40,7 +40,7 @@ impl Setting<'_> {
             let most = of(own).max(of(middle));
             if last > 0.0 { most.max(of(back)) } else { most }
         };
-        let largest = of_all(|h| h.largest);
+        let shared = if self.shards() { 1.0 } else { 0.0 };
         let holdings = Holdings {
             dense: both(|h| h.dense),
             expert: both(|h| h.expert),
@@ -50,16 +50,11 @@ impl Setting<'_> {
             expert_shards: self.links.expert.shards,
             zero: self.plan.zero,
             host_optimizer: self.plan.offload_optimizer,
-            gathered: if self.shards() {
-                largest + largest.max(of_all(|h| h.largest_end))
-            } else {
-                0.0
-            },
-            unreduced: if self.shards() {
-                of_all(|h| h.largest_trained)
-            } else {
-                0.0
-            },
+            layer: shared * of_all(|h| h.largest),
+            end: shared * of_all(|h| h.largest_end),
+            ends: shared * both(|h| h.end_weights),
+            chunks: first + inner + last,
+            unreduced: shared * of_all(|h| h.largest_trained),
             older_versions: seat.older,
             summed: self.summed(seat, (own, middle)),
             matrices: [0, 1].map(|kind| {
@@ -93,10 +88,13 @@ impl Setting<'_> {
 
     /// Bytes of what stages hand over and the software keeps until the step ends, beyond the inputs of
     /// micro-batches in flight, which count as activations:
-    /// `2 s m h + 2 (r m - f) h + l m o`: s, r, l virtual stages of the rank that send, receive and make
+    /// `2 s m h + 2 (r m - f) h + l k o`: s, r, l virtual stages of the rank that send, receive and make
     /// logits; m micro-batches; f of those in flight that were received; h, o bytes of what is handed over
     /// and of logits (`torch/distributed/pipelining/stage.py`: buffers for inputs and for gradients of
-    /// outputs, outputs, gradients of inputs).
+    /// outputs, outputs, gradients of inputs). k is m, less the one at work where the software's profile says
+    /// what lies beside the loss (`Software::logits`), and m more where they are put together behind the last
+    /// micro-batch (`_merge_outputs` of `schedules.py`): nothing that was free until then is that long, so
+    /// the allocator, which does not join what it got piece by piece, takes new memory.
     fn handed(&self, seat: &Seat) -> f64 {
         let training = &self.job.training;
         if !training.software.keeps_handed || training.forward_only || self.plan.pipeline < 2 {
@@ -114,7 +112,14 @@ impl Setting<'_> {
         let count = f64::from(self.frame.micro_batches);
         let flying = f64::from(seat.in_flight) * receives / (first + inner + last);
         let waiting = (receives * count - flying).max(0.0);
-        2.0 * (sends * count + waiting) * handed + last * count * logits
+        let mut outputs = count;
+        if training.software.logits.is_some() {
+            outputs -= 1.0;
+        }
+        if training.software.merges_outputs {
+            outputs += count;
+        }
+        2.0 * (sends * count + waiting) * handed + last * outputs * logits
     }
 
     /// True where ZeRO cuts weights at all.

@@ -184,7 +184,8 @@ fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position:
             setting.reduce_time(dense, expert) + setting.join_copies(dense, expert, shares.copies);
     }
     if plan.zero == 1 || plan.zero == 2 {
-        after.gather = setting.gather_time([dense, expert]);
+        let ends = shares.all(params, position, |p| p.ends);
+        after.gather = setting.gather_time(setting.narrowed([dense, expert], ends));
     }
     if plan.offload_optimizer {
         let updated = setting.updated(dense, expert);

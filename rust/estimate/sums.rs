@@ -53,6 +53,8 @@ pub(super) struct Params {
     pub(super) frozen: f64,
     pub(super) frozen_expert: f64,
     pub(super) layers: f64,
+    /// Of all these, in embedding and head.
+    pub(super) ends: f64,
     pub(super) newton: Newton,
 }
 
@@ -98,6 +100,8 @@ pub(super) struct Held {
     /// Weights of the largest layer, and of the largest of embedding and head.
     pub(super) largest: f64,
     pub(super) largest_end: f64,
+    /// Weights of embedding and head together.
+    pub(super) end_weights: f64,
     /// Trained weights of the largest block.
     pub(super) largest_trained: f64,
 }
@@ -114,6 +118,7 @@ impl Held {
             ends: self.ends.max(other.ends),
             largest: self.largest.max(other.largest),
             largest_end: self.largest_end.max(other.largest_end),
+            end_weights: self.end_weights.max(other.end_weights),
             largest_trained: self.largest_trained.max(other.largest_trained),
         }
     }
@@ -216,11 +221,15 @@ impl Adder<'_> {
             layers,
             ..Params::default()
         };
-        for (block, &count) in self.factors.blocks.iter().zip(counts) {
+        let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
+        for ((block, graph), &count) in blocks.zip(counts) {
             sum.dense += count * block.dense(self.pipelined);
             sum.expert += count * block.weights.expert;
             sum.frozen += count * block.weights.frozen;
             sum.frozen_expert += count * block.weights.frozen_expert;
+            if graph.role != BlockRole::Layer {
+                sum.ends += count * (block.dense(self.pipelined) + block.weights.frozen);
+            }
             sum.newton.add(&block.newton, count);
         }
         sum
@@ -264,6 +273,7 @@ impl Adder<'_> {
                 held.largest = held.largest.max(local);
             } else {
                 held.largest_end = held.largest_end.max(local);
+                held.end_weights += count * local;
                 if !self.job.training.forward_only {
                     held.ends += count * factor.activations.kept.value();
                 }

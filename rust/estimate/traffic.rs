@@ -140,8 +140,12 @@ impl Setting<'_> {
         let pieces = params.layers.max(1.0);
         let gather = if self.plan.zero == 3 {
             let gathers = pieces * training.software.gathers_per_layer;
-            let dense = (params.dense + params.frozen) * weight / gathers;
-            let expert = (params.expert + params.frozen_expert) * weight / gathers;
+            let all = [
+                params.dense + params.frozen,
+                params.expert + params.frozen_expert,
+            ];
+            let all = self.narrowed(all, params.ends);
+            let [dense, expert] = all.map(|elements| elements * weight / gathers);
             gathers
                 * (seconds(&self.links.dense.all_gather, dense)
                     + seconds(&self.links.expert.all_gather, expert))
@@ -154,6 +158,18 @@ impl Setting<'_> {
             pieces * self.reduce_time(params.dense / pieces, params.expert / pieces)
         };
         [gather, scatter]
+    }
+
+    /// Dense and expert elements as so many wide ones as take the room of those that gathers deliver: of
+    /// layers narrow ones where the software casts before it gathers; `ends` of them are not in layers.
+    pub(super) fn narrowed(&self, [dense, expert]: [f64; 2], ends: f64) -> [f64; 2] {
+        let precision = self.job.training.precision;
+        let wide = precision.activation().bytes();
+        let share = (precision.matmul().bytes() / wide).min(1.0);
+        if !self.job.training.software.gathers_narrow {
+            return [dense, expert];
+        }
+        [(dense - ends) * share + ends, expert * share]
     }
 
     /// What the device waits in one pass for the host to prepare gathers of weights: `gathers * ranks * t`,
@@ -186,7 +202,11 @@ impl Setting<'_> {
         );
         let trained = params.dense + params.expert;
         let gathered = if self.plan.zero == 3 {
-            trained + params.frozen + params.frozen_expert
+            let all = [
+                params.dense + params.frozen,
+                params.expert + params.frozen_expert,
+            ];
+            self.narrowed(all, params.ends).iter().sum()
         } else {
             0.0
         };

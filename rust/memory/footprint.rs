@@ -37,9 +37,15 @@ pub struct Holdings {
     pub zero: u8,
     /// True where optimizer state and master weights lie in host memory.
     pub host_optimizer: bool,
-    /// Weights that are gathered at one time (ZeRO stage 3): a layer and its neighbour, which may be
-    /// embedding or head.
-    pub gathered: f64,
+    /// Weights of the largest layer, of the larger of embedding and head, and of both ends together; 0
+    /// where no ranks share weights.
+    pub layer: f64,
+    /// See `layer`.
+    pub end: f64,
+    /// See `layer`.
+    pub ends: f64,
+    /// Virtual stages of the rank.
+    pub chunks: f64,
     /// Gradients of one block that are not cut yet (ZeRO stages 2 and 3).
     pub unreduced: f64,
     /// Trained weights whose gradients are summed whole at one time, where the software reduces those of
@@ -51,6 +57,59 @@ pub struct Holdings {
     pub older_versions: f64,
     /// Columns of the residual stream (for factored optimizer state).
     pub hidden: f64,
+}
+
+/// Bytes of a trained weight in a layer, and of one in embedding or head, that stay beside the master
+/// weights, of a rank that holds them whole or its shard of them.
+pub fn weight_bytes(training: &Training, zero: u8, shared: bool) -> [f64; 2] {
+    let software = &training.software;
+    let (element, low) = (
+        training.precision.activation().bytes(),
+        training.precision.matmul().bytes(),
+    );
+    let cut = zero >= 3 && !software.keeps_gathered;
+    if shared && cut && software.wide_shards && element < 4.0 && !training.forward_only {
+        return [0.0; 2];
+    }
+    if shared && zero >= 1 && !cut && software.gathers_narrow && low < element {
+        return [low, element];
+    }
+    // scaled low-precision copies of the weights stay beside the wide ones
+    let stay = low < element && !software.recasts_weights;
+    [element + if stay { low } else { 0.0 }; 2]
+}
+
+impl Holdings {
+    /// Bytes of weights that are whole for a while (ZeRO stage 3), a layer and its neighbour, which may be
+    /// embedding or head; and of the buffers that gathers fill.
+    ///
+    /// Where buffers are apart (FSDP2: `foreach_all_gather` and `foreach_all_gather_copy_out` of
+    /// `torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py`), weights are copied out of them: those of a
+    /// layer, `w`, and those of embedding and head, `e`, which belong to the root and stay from its forward to
+    /// its backward pass. A buffer is free once the next one has been copied out, so that two lie there:
+    /// `w + e + c (w + max(w, e))`, c the virtual stages, each with streams and so a pool of its own.
+    fn gathered(&self, training: &Training) -> f64 {
+        let software = &training.software;
+        let element = training.precision.activation().bytes();
+        let low = training.precision.matmul().bytes();
+        let layer = self.layer
+            * if software.gathers_narrow {
+                low.min(element)
+            } else {
+                element
+            };
+        let [end, ends] = [self.end, self.ends].map(|elements| elements * element);
+        let cut = self.zero >= 3 && !software.keeps_gathered;
+        let whole = match (cut, software.gathers_apart) {
+            (false, _) => 0.0,
+            (true, false) => layer + layer.max(end),
+            (true, true) => layer + ends,
+        };
+        if self.zero >= 1 && software.gathers_apart && self.layer > 0.0 {
+            return whole + self.chunks * (layer + layer.max(ends));
+        }
+        whole
+    }
 }
 
 /// What passes leave and need, in bytes.
@@ -187,29 +246,23 @@ impl Footprint {
         let element = training.precision.activation().bytes();
         let frozen = share(3, holdings.frozen, holdings.dense_shards)
             + share(3, holdings.frozen_expert, holdings.expert_shards);
-        let gathered = if holdings.zero >= 3 && !whole {
-            holdings.gathered
-        } else {
-            0.0
+        let shards = holdings.dense_shards.max(holdings.expert_shards);
+        let apart = training.software.reduces_by_stage && holdings.zero == 1 && shards > 1.0;
+        // gradients of a block before they are added to the sum, and the last buffer of a reduction of each
+        // virtual stage (`Software::reduces_by_stage`)
+        let wide = training.gradient.bytes();
+        let each = match holdings.zero {
+            2.. => wide,
+            _ if apart => element + holdings.chunks * wide,
+            _ => 0.0,
         };
-        let unreduced = if holdings.zero >= 2 {
-            holdings.unreduced * trains
-        } else {
-            0.0
-        };
-        let low = training.precision.matmul().bytes();
-        // scaled low-precision copies of the weights stay beside the wide ones
-        let stay = low < element && !training.software.recasts_weights;
-        let copies = if stay { low } else { 0.0 };
-        let blocks = gathered * element + unreduced * training.gradient.bytes();
+        let blocks = holdings.gathered(training) + holdings.unreduced * trains * each;
         let workspace = Bytes::new(blocks);
         let [dense, expert] = holdings.matrices;
         let of = share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
         let full = divided(1) * optimizer_bytes(training, holdings.hidden);
         let state = (full - of * SPARED) * trains;
-        let apart = training.software.reduces_by_stage && holdings.zero == 1;
-        let shards = holdings.dense_shards.max(holdings.expert_shards);
-        let gradients = if apart && shards > 1.0 {
+        let gradients = if apart {
             holdings.summed + divided(1)
         } else {
             divided(2)
@@ -219,10 +272,17 @@ impl Footprint {
         } else {
             (state, 0.0)
         };
+        let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0);
+        let plain = weight_bytes(training, 0, false)[0];
+        let trained = divided(3);
+        let kept = if layer == end {
+            trained * layer
+        } else {
+            (trained - holdings.ends) * layer + holdings.ends * end
+        };
         Self {
             weights: Bytes::new(
-                (divided(3) + frozen) * (element + copies)
-                    + holdings.older_versions * divided(3) * element,
+                kept + frozen * plain + holdings.older_versions * trained * element,
             ),
             gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),

@@ -329,7 +329,7 @@ impl<'a> Lowering<'a> {
                     sum.kept_selective += bytes;
                 }
             }
-            if operator.recompute.output_kept_by_selective() {
+            if self.keeps_output(operator) {
                 sum.kept_selective += self.output_bytes(operator);
             }
             sum.transient = sum.transient.max(self.transient(operator));
@@ -347,11 +347,18 @@ impl<'a> Lowering<'a> {
             }
         }
         // a layer of which selective recomputation keeps outputs starts anew from its input
-        let outputs = |o: &Operator| o.recompute.output_kept_by_selective();
+        let outputs = |o: &Operator| self.keeps_output(o);
         if self.block.operators.iter().any(outputs) {
             sum.kept_selective += sum.input;
         }
         sum
+    }
+
+    /// True where selective recomputation keeps what an operator makes. A compiler keeps nothing that no
+    /// gradient reads.
+    fn keeps_output(&self, operator: &Operator) -> bool {
+        operator.recompute.output_kept_by_selective()
+            && (self.training.software.repeat_unread || operator.recompute.by_full())
     }
 
     /// What selective recomputation keeps of an operator that it does not repeat: its output, and the

@@ -80,8 +80,23 @@ pub struct Software {
     /// and one of the output's gradient, the output and the input's gradient (`torch.distributed.pipelining`).
     pub keeps_handed: bool,
     /// Gradients of a virtual stage are summed whole and reduced once its last micro-batch has gone back;
-    /// then their shards alone stay, which are tensors of their own (FSDP in a pipeline).
+    /// then their shards alone stay, which are tensors of their own (FSDP in a pipeline). Those of one block
+    /// lie beside the sum before they are added to it, and the last buffer of a reduction stays until the
+    /// next one (`_root_post_backward_final_callback` of `_fsdp_state.py` frees it after a last backward
+    /// pass, which a pipeline never declares).
     pub reduces_by_stage: bool,
+    /// The last stage puts the outputs of all micro-batches together at the end of a step
+    /// (`torch.distributed.pipelining`).
+    pub merges_outputs: bool,
+    /// Gathers of weights fill buffers of their own, out of which weights are copied; embedding and head are
+    /// gathered together and stay whole (FSDP2 of `PyTorch`).
+    pub gathers_apart: bool,
+    /// Owners cast weights of products before a gather, so that narrow ones travel and stay (FSDP2 of
+    /// `PyTorch` with `torchao`, `enable_fsdp_float8_all_gather`).
+    pub gathers_narrow: bool,
+    /// Shards of weights are the fp32 ones that the optimizer updates (ZeRO stage 3): what a gather sends is
+    /// cast for it, and no narrower shard stays (FSDP of `PyTorch` with mixed precision).
+    pub wide_shards: bool,
     /// Weights become narrow again where a pass needs them, and no narrow copy of them stays.
     pub recasts_weights: bool,
     /// Time that the host takes for each rank of such a gather while the device waits: a list of as
@@ -127,8 +142,9 @@ pub struct Software {
     /// follows is not run again: the last product of a feed-forward part and the addition behind it
     /// (PyTorch 2.1 on, `torch/utils/checkpoint.py`, early stop of the non-reentrant kind).
     pub stops_early: bool,
-    /// Recomputation repeats products whose output no gradient reads, too: those at the end of a layer.
-    /// A compiler drops them, and so does a checkpoint that stops once it has what it needs.
+    /// Recomputation repeats products whose output no gradient reads, too: those at the end of a layer, and
+    /// keeps what they make where it keeps outputs. A compiler drops them, and so does, of what is repeated,
+    /// a checkpoint that stops once it has what it needs.
     pub repeat_unread: bool,
     /// Keys and values of all context ranks are gathered before attention starts, which then waits for
     /// them; else each rank attends to what it has while the next part arrives.
@@ -230,6 +246,10 @@ impl Default for Software {
             keeps_gathered_inputs: false,
             keeps_handed: false,
             reduces_by_stage: false,
+            merges_outputs: false,
+            gathers_apart: false,
+            gathers_narrow: false,
+            wide_shards: false,
             recasts_weights: false,
             gather_rank_time: Seconds::ZERO,
             blocking: false,

@@ -3,7 +3,7 @@
 use super::steps::Steps;
 use crate::estimate::recomputed::kept;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
-use crate::memory::{FRAGMENTATION, SPARED, host_optimizer_traffic, optimizer_bytes};
+use crate::memory::{FRAGMENTATION, SPARED, host_optimizer_traffic, optimizer_bytes, weight_bytes};
 use crate::schedule::{Operation, Work};
 use crate::workload::{BlockRole, Training};
 
@@ -69,9 +69,6 @@ impl Steps<'_, '_> {
     fn weights(&self, stage: u32, group: usize, update: u32, tensors: &mut Vec<Tensor>) {
         let (training, elements) = (self.training(), self.elements(stage, group));
         let element = training.precision.activation().bytes();
-        let low = training.precision.matmul().bytes();
-        let stay = low < element && !training.software.recasts_weights;
-        let copies = if stay { low } else { 0.0 };
         let (rule, shape) = (
             self.composer.plan.schedule.rule(),
             self.composer.plan.pipeline_shape(),
@@ -92,10 +89,14 @@ impl Steps<'_, '_> {
             ),
             (Class::Experts, "experts"),
         ];
-        let shards = self.shards(3);
+        let (zero, shards) = (self.composer.plan.zero, self.shards(3));
+        let links = self.composer.links;
+        let shared = links.dense.shards.max(links.expert.shards) > 1.0;
+        let each = weight_bytes(training, zero, shared)[usize::from(ends)];
+        let plain = weight_bytes(training, 0, false)[0];
         for (kind, (class, name)) in kinds.into_iter().enumerate() {
             let (trained, frozen) = (elements.trained[kind], elements.frozen[kind]);
-            let newest = (trained + frozen) / shards[kind] * (element + copies);
+            let newest = (trained * each + frozen * plain) / shards[kind];
             let reads = |(index, operation): (usize, &Operation)| {
                 (operation.work != Work::Weight).then(|| Use {
                     at: self.instant(index, group),
@@ -108,7 +109,7 @@ impl Steps<'_, '_> {
                 uses.push(Use {
                     at: update,
                     read_bytes: 0.0,
-                    written_bytes: trained / shards[kind] * (element + copies),
+                    written_bytes: trained / shards[kind] * each,
                 });
             }
             tensors.push(Tensor {

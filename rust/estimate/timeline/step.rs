@@ -5,6 +5,7 @@ use super::lay::Layout;
 use super::state::{Chain, Owner};
 use crate::estimate::newton::Newton;
 use crate::solve::After;
+use crate::workload::BlockRole;
 
 impl Layout<'_, '_> {
     /// Gathers a block's weights before its pass: each time under ZeRO-3, one block ahead; once a
@@ -13,17 +14,21 @@ impl Layout<'_, '_> {
         let plan = self.composer.plan;
         let weights = &self.composer.factors.blocks[block].weights;
         let trained = [weights.dense, weights.expert];
+        let layer = self.composer.job.graph.blocks[block].role == BlockRole::Layer;
+        let time = |elements: [f64; 2]| {
+            let ends = if layer { 0.0 } else { elements[0] };
+            let narrowed = self.composer.narrowed(elements, ends);
+            self.composer.gather_time(narrowed)
+        };
         let seconds = match plan.zero {
             3 => {
                 let all = [
                     weights.dense + weights.frozen,
                     weights.expert + weights.frozen_expert,
                 ];
-                self.composer.gather_time(all)
+                time(all)
             }
-            1 | 2 if first && !self.composer.job.training.forward_only => {
-                self.composer.gather_time(trained)
-            }
+            1 | 2 if first && !self.composer.job.training.forward_only => time(trained),
             _ => 0.0,
         };
         if seconds <= 0.0 {
