@@ -273,7 +273,7 @@ proptest! {
 
 /// A space in which four slicings are listed, and all of its plans.
 fn listed() -> (Space, Vec<Plan>) {
-    let text = r#"{"tensor": [1, 2], "context": [1], "micro_batch": [1, 2], "schedule": ["gpipe", "1f1b"],
+    let text = r#"{"tensor": [1, 2], "context": [1], "pipeline": [4, 8], "micro_batch": [1, 2], "schedule": ["gpipe", "1f1b"],
         "zero": [0, 1, 3], "recompute": ["none", "full"], "recompute_layers": [0],
         "token_slices": [1, 4, "1024+768+256", 32, 5]}"#;
     let slicings = ["1", "4", r#""1024+768+256""#, "32", "5"];
@@ -281,7 +281,7 @@ fn listed() -> (Space, Vec<Plan>) {
     let mut all = vec![];
     for [tensor, pipeline, data] in [1, 2]
         .into_iter()
-        .flat_map(|t| [1, 2, 4, 8].map(|p| [t, p, 8 / (t * p).min(8)]))
+        .flat_map(|t| [4, 8].map(|p| [t, p, 8 / (t * p).min(8)]))
     {
         for bits in 0..48_u8 {
             let (recompute, schedule, micro, zero) =
@@ -336,7 +336,12 @@ fn a_search_over_slices_is_brute_force() {
                 .iter()
                 .map(|found| found.composed.time)
                 .collect();
-            assert!(outcome.best[0].plan.token_slices.cuts());
+            assert!(
+                outcome
+                    .best
+                    .iter()
+                    .any(|found| found.plan.token_slices.cuts())
+            );
             // one replica is the same under every ZeRO stage, of which a search walks one
             let mut distinct = times.clone();
             distinct.dedup();
