@@ -59,13 +59,13 @@ fn plans() -> Vec<(Job, Plan)> {
         interleave: 2,
         schedule: Schedule::Interleaved,
         overlap_pipeline: true,
-        ..plan
+        ..plan.clone()
     };
     let away = Plan {
         offload_optimizer: true,
         offload_activations: 50,
         tensor_chunks: 4,
-        ..plan
+        ..plan.clone()
     };
     let mut hosted = cluster.clone();
     hosted.system.host = Some(jobs::host());

@@ -137,12 +137,12 @@ proptest! {
         other in prop::sample::select(AxisOrder::ALL.to_vec()),
     ) {
         let plan = Plan { sequence_parallel: plan.tensor > 1, ..plan };
-        let twin = Plan { axis_order: plan.canonical_axis_order(), ..plan };
+        let twin = Plan { axis_order: plan.canonical_axis_order(), ..plan.clone() };
         let job = mixture(&plan, worlds::oversubscribed);
         prop_assert_eq!(twin.canonical_axis_order(), twin.axis_order);
         prop_assert_eq!(price(&job, &plan).ok(), price(&job, &twin).ok());
         let lies = |plan: &Plan| along(plan, &AXES).into_iter().map(|r| places(plan, r)).collect::<Vec<_>>();
-        let other = Plan { axis_order: other, ..plan };
+        let other = Plan { axis_order: other, ..plan.clone() };
         let one = other.canonical_axis_order() == plan.canonical_axis_order();
         prop_assert_eq!(one, lies(&other) == lies(&plan));
     }

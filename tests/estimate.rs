@@ -419,7 +419,7 @@ fn what_leaves_the_device_lies_in_its_host() {
     let away = Plan {
         offload_optimizer: true,
         offload_activations: 50,
-        ..plan
+        ..plan.clone()
     };
     let text = jobs::llama(16, 4096, 16);
     let refused = price(&jobs::job(&text, &cluster, &training), &away).unwrap_err();

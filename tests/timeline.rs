@@ -221,7 +221,7 @@ fn shared_experts_hide_the_routes_of_the_others() {
     };
     let under = Plan {
         overlap_expert: true,
-        ..plan
+        ..plan.clone()
     };
     let job = jobs::job(&jobs::mixture(4, 1024), &cluster, &training);
     let [apart, beside] = [&plan, &under].map(|plan| jobs::priced(&job, plan));

@@ -198,11 +198,11 @@ impl Composer<'_> {
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
     pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
         let siblings = self.siblings();
-        let mut outline = siblings.outline();
-        if self.is_sliced() {
-            outline.parts.pipeline = siblings.sliced_pipeline();
-            outline.exact = 1.0;
-        }
+        let outline = if self.is_sliced() {
+            siblings.sliced_whole()
+        } else {
+            siblings.outline()
+        };
         let (virtuals, shares) = (&outline.virtuals, &self.frame.shares);
         let count = self.frame.micro_batches;
         let (work, busiest) = self.busiest(virtuals);

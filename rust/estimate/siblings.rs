@@ -109,6 +109,9 @@ impl<'a, L: Lane> Siblings<'a, L> {
     /// The least that each takes.
     #[inline(always)]
     fn least(&self) -> Least<L> {
+        if self.is_sliced() {
+            return self.sliced_least();
+        }
         let outline = self.outline();
         Least {
             time: outline.parts.step(),
@@ -136,9 +139,6 @@ impl<'a, L: Lane> Siblings<'a, L> {
     /// All of a step but its exact length and what is only shown.
     #[inline(always)]
     pub(super) fn outline(&self) -> Outline<L> {
-        if self.is_sliced() {
-            return self.sliced_outline();
-        }
         let (kind, count) = (self.plan.schedule, self.frame.micro_batches);
         let borders = &self.state.borders;
         let mut virtuals = self.without_sends();

@@ -2,7 +2,7 @@
 
 use super::compose::Parts;
 use super::recomputed::Recomputed;
-use super::siblings::{Outline, Siblings};
+use super::siblings::{Least, Outline, Siblings};
 use super::sums::Virtual;
 use crate::schedule::{SlicePasses, sliced_step};
 use crate::solve::Lane;
@@ -13,7 +13,6 @@ impl<L: Lane> Siblings<'_, L> {
     ///
     /// What runs under the last backward pass or the first forward pass runs under that of the first
     /// slice: slices go forward in order and come back the other way round.
-    #[inline(never)]
     pub(super) fn sliced_outline(&self) -> Outline<L> {
         let mut virtuals = [Virtual::default(); 3];
         let mut front = None;
@@ -45,6 +44,17 @@ impl<L: Lane> Siblings<'_, L> {
         }
     }
 
+    /// The least that such plans take. Not inlined: others, which ask far more often, are not to make room for it.
+    #[inline(never)]
+    pub(super) fn sliced_least(&self) -> Least<L> {
+        let outline = self.sliced_outline();
+        Least {
+            time: outline.parts.step(),
+            exact: outline.exact,
+            host: self.host_memory(),
+        }
+    }
+
     /// Looks at one slice as at plans whose sequences are no longer than that.
     fn with_slice(&self, place: usize, look: impl FnOnce(&Siblings<L>)) {
         let (Some(setting), Some(state)) =
@@ -65,8 +75,17 @@ impl<L: Lane> Siblings<'_, L> {
 }
 
 impl Siblings<'_, f64> {
-    /// Seconds of the pipeline, exact: one kind of virtual stage stands for all between the ends.
-    pub(super) fn sliced_pipeline(&self) -> f64 {
+    /// The outline with the exact length of the pipeline.
+    #[inline(never)]
+    pub(super) fn sliced_whole(&self) -> Outline<f64> {
+        let mut outline = self.sliced_outline();
+        outline.parts.pipeline = self.sliced_pipeline();
+        outline.exact = 1.0;
+        outline
+    }
+
+    /// Seconds of the pipeline: one kind of virtual stage stands for all between the ends.
+    fn sliced_pipeline(&self) -> f64 {
         let mut slices = Vec::with_capacity(self.state.slices.len());
         for place in 0..self.state.slices.len() {
             self.with_slice(place, |slice| {

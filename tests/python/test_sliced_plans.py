@@ -7,6 +7,7 @@ import pytest
 
 import scalewright as sw
 from scalewright.cli import main
+from scalewright.export import write
 
 SEQUENCE = 2048
 JOB = ["--model", "gpt3-1.3b", "--system", "dgx-1-v100", "--devices", "8", "--precision", "fp16"]
@@ -113,7 +114,7 @@ def test_many_plans_take_counts_as_a_column() -> None:
 
 def test_no_framework_is_told_of_slices() -> None:
     with pytest.raises(sw.ScalewrightError, match="token_slices"):
-        priced(token_slices=8).export("megatron")
+        write("megatron", priced(token_slices=8).values, {}, {})
 
 
 def test_a_simulated_step_runs_every_slice() -> None:
