@@ -264,3 +264,26 @@ fn a_block_of_gradients_lies_beside_the_sums_and_a_reduction_keeps_its_buffer() 
         assert_eq!(more, layer * (2.0 + f64::from(interleave) * wide));
     }
 }
+
+#[test]
+fn a_policy_without_the_output_projection_keeps_no_stream_behind_it() {
+    let lowered = |more: &str| {
+        let software = format!(
+            r#"{{"keeps_products": true, "repeat_unread": false, "selective_feed_forward": true{more}}}"#
+        );
+        let job = job(&software, "bf16", 1);
+        let layer = job.graph.blocks.len() - 2;
+        lower(&job.graph, layer, &job.training, &Plan::default())
+    };
+    let [kept, again] = [lowered(""), lowered(r#", "repeats_output": true"#)];
+    let stream = (SEQUENCE * HIDDEN * 2) as f64;
+    let less = kept.activations.kept_selective - again.activations.kept_selective;
+    assert_eq!(less.value(), stream);
+    assert_eq!(kept.activations.kept, again.activations.kept);
+    let repeated = |tasks: &[Task]| {
+        let of = |task: &&Task| matches!(task, Task::Compute { recompute, .. } if recompute.by_selective());
+        tasks.iter().filter(of).count()
+    };
+    // the product and the sum behind it; the norm was made again before
+    assert_eq!(repeated(&again.forward), repeated(&kept.forward) + 2);
+}
