@@ -136,15 +136,15 @@ fn inputs_that_stay_gathered_are_kept_whole_and_gathered_no_more() {
     assert_eq!(more, 2.0 * input * 0.75);
 }
 
-/// Elements of a layer, and of embedding and head together, on a rank.
-fn blocks(job: &Job, plan: &Plan) -> (f64, f64) {
+/// Elements of a layer, of embedding and of head on a rank.
+fn blocks(job: &Job, plan: &Plan) -> (f64, [f64; 2]) {
     let of = |block: usize| {
         lower(&job.graph, block, &job.training, plan)
             .weights
             .local()
     };
     let last = job.graph.blocks.len() - 1;
-    (of(last - 1), of(0) + of(last))
+    (of(last - 1), [of(0), of(last)])
 }
 
 #[test]
@@ -171,10 +171,11 @@ fn gathers_into_buffers_of_their_own_hold_weights_twice() {
         zero: 3,
         ..Plan::default()
     };
-    let (layer, ends) = blocks(&job("{}", "bf16", 4), &plan);
+    let (layer, [embedding, head]) = blocks(&job("{}", "bf16", 4), &plan);
+    let ends = embedding + head;
     let held = |software: &str| held(software, "bf16", &plan)[0].workspace_bytes;
     let apart = held(r#"{"gathers_apart": true}"#) - held("{}");
-    let pieces = layer + layer.max(ends / 2.0);
+    let pieces = layer + layer.max(embedding).max(head);
     let both = (layer + ends) + (layer + layer.max(ends));
     let rest = f64::EPSILON * 8.0 * held("{}");
     assert!((apart - 2.0 * (both - pieces)).abs() <= rest, "{apart}");
@@ -207,7 +208,8 @@ fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
         zero: 1,
         ..Plan::default()
     };
-    let (layer, ends) = blocks(&job("{}", "fp8", 2), &plan);
+    let (layer, [embedding, head]) = blocks(&job("{}", "fp8", 2), &plan);
+    let ends = embedding + head;
     let of = |precision: &str| held(narrow, precision, &plan)[0].weights_bytes;
     let layers = LAYERS as f64 * layer;
     assert_eq!(of("fp8"), layers + 2.0 * ends);
@@ -263,4 +265,27 @@ fn a_block_of_gradients_lies_beside_the_sums_and_a_reduction_keeps_its_buffer() 
         let more = with[1].workspace_bytes - without[1].workspace_bytes;
         assert_eq!(more, layer * (2.0 + f64::from(interleave) * wide));
     }
+}
+
+#[test]
+fn a_policy_without_the_output_projection_keeps_no_stream_behind_it() {
+    let lowered = |more: &str| {
+        let software = format!(
+            r#"{{"keeps_products": true, "repeat_unread": false, "selective_feed_forward": true{more}}}"#
+        );
+        let job = job(&software, "bf16", 1);
+        let layer = job.graph.blocks.len() - 2;
+        lower(&job.graph, layer, &job.training, &Plan::default())
+    };
+    let [kept, again] = [lowered(""), lowered(r#", "repeats_output": true"#)];
+    let stream = (SEQUENCE * HIDDEN * 2) as f64;
+    let less = kept.activations.kept_selective - again.activations.kept_selective;
+    assert_eq!(less.value(), stream);
+    assert_eq!(kept.activations.kept, again.activations.kept);
+    let repeated = |tasks: &[Task]| {
+        let of = |task: &&Task| matches!(task, Task::Compute { recompute, .. } if recompute.by_selective());
+        tasks.iter().filter(of).count()
+    };
+    // the product and the sum behind it; the norm was made again before
+    assert_eq!(repeated(&again.forward), repeated(&kept.forward) + 2);
 }

@@ -275,10 +275,11 @@ impl Footprint {
         let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0);
         let plain = weight_bytes(training, 0, false)[0];
         let trained = divided(3);
-        let kept = if layer == end {
-            trained * layer
-        } else {
+        // only whole weights are held in two formats
+        let kept = if layer < end {
             (trained - holdings.ends) * layer + holdings.ends * end
+        } else {
+            trained * layer
         };
         Self {
             weights: Bytes::new(

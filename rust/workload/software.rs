@@ -171,6 +171,9 @@ pub struct Software {
     /// Selective recomputation keeps what the attention core makes, too, and does not repeat it (policy
     /// `minimal_flash` of `MaxText`).
     pub keeps_core: bool,
+    /// Selective recomputation that keeps products makes the output projection of attention again, and the
+    /// stream behind it (policies `save_qkv_proj` and `qkv_proj_offloaded` of `MaxText`).
+    pub repeats_output: bool,
     /// Rows of the embedding are picked by a product of one-hot rows with the table, and their
     /// gradients added by another (`use_iota_embed` of `MaxText`).
     pub embedding_product: bool,
@@ -275,6 +278,7 @@ impl Default for Software {
             plain_gradients: false,
             keeps_products: false,
             keeps_core: false,
+            repeats_output: false,
             embedding_product: false,
             reductions_wait: false,
             dispatch_products: false,

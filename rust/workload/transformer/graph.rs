@@ -52,7 +52,7 @@ impl BlockBuilder<'_> {
     /// The operators of a layer behind `input`; returns those at its end, which only the next layer
     /// reads: what its halves make, and last the sum that closes it.
     pub(super) fn layer_behind(&mut self, input: Option<usize>, kind: LayerKind) -> [usize; 3] {
-        let model = self.model;
+        let (model, training) = (self.model, self.training);
         let Some(mixer) = kind.mixer else {
             let norm = self.stream_norm("feed_forward_norm", input);
             let end = self.feed_forward_half(norm, kind);
@@ -81,6 +81,11 @@ impl BlockBuilder<'_> {
             stream = self.add(out, 1.0);
         }
         let norm = self.stream_norm("feed_forward_norm", Some(stream));
+        if training.software.repeats_output && kind.stack != Stack::CrossDecoder {
+            for index in out..=norm {
+                self.recompute_selectively(index);
+            }
+        }
         let end = self.feed_forward_half(norm, kind);
         [end, end, self.add(end, 1.0)]
     }
