@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 _START, _END = "<!-- evidence: made by `make evidence` -->", "<!-- end of evidence -->"
 _BOOK, _LATER = "training.csv", "training_later.csv"
+_AFTER = (
+    ", for whose rows no term was made, though profiles of their programs were written after their "
+    "errors without them were known"
+)
 _FEWEST_ROWS, _FEWEST_RUNS = 5, 3
 _HEADER_LINES = 4
 _NOTHING = 5e-4
@@ -229,7 +233,7 @@ def _papers(told: Result) -> str:
 def _book(rows: list[Result]) -> str:
     told = [
         f"Of `{file}` alone{said}, {_alone(runs)}"
-        for file, said in ((_BOOK, ""), (_LATER, ", for whose rows no term was made"))
+        for file, said in ((_BOOK, ""), (_LATER, _AFTER))
         if (runs := summary(row for row in rows if row["file"] == file)["runs"])["runs"]
     ]
     recalled = [abs(row["error"]) for row in rows if counts(row) and row["seen"] != SEEN[0]]
