@@ -225,8 +225,11 @@ proptest! {
         for stage in 0..plan.pipeline as usize {
             prop_assert!(rises(&kept.iter().map(|k| k[stage]).collect::<Vec<_>>()));
         }
+        // between the ends of a pipeline the slowest kind of stage stands for all, with its own weights to
+        // reduce, and may be another one where more is computed again
+        let stands = plan.pipeline > 1 && !jobs::alike(&job);
         let times = policies.map(|p| -price(&job, &of(p)).unwrap().time);
-        prop_assert!(rises(&times), "{times:?}");
+        prop_assert!(stands || rises(&times), "{times:?}");
     }
 
     #[test]
