@@ -75,7 +75,7 @@ $(VENV)/.engine: $(VENV)/.python pyproject.toml $(RUST)
 	touch $@
 
 # what tests and lints need: the extras `test` and `dev`
-$(VENV)/.tools: $(VENV)/.python pyproject.toml
+$(VENV)/.tools: $(VENV)/.python pyproject.toml | $(VENV)/.engine
 	$(BIN)/python -c 'import tomllib; \
 		extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
 		print(*extras["test"], *extras["dev"], sep="\n")' > $@.txt
