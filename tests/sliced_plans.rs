@@ -222,11 +222,14 @@ proptest! {
         }
         let legal = price(&job, &plan).is_ok();
         prop_assume!(legal && !job.shape.experts && (!job.graph.tied || plan.pipeline == 1));
-        prop_assume!(jobs::alike(&job) || plan.pipeline == 1);
+        // what stands for unlike stages between the ends takes as long as any of them
+        let exact = jobs::alike(&job) || plan.pipeline == 1;
         let line = simulated(&job, &plan);
         let pipeline = price(&job, &plan).unwrap().parts.pipeline;
         let end = end_of_passes(&line);
-        prop_assert!((end / pipeline - 1.0).abs() < 1e-9, "{end} is not {pipeline}: {plan:?}");
+        let off = end / pipeline - 1.0;
+        prop_assert!(off < 1e-9, "{end} is above {pipeline}: {plan:?}");
+        prop_assert!(off > -1e-9 || !exact, "{end} is below {pipeline}: {plan:?}");
     }
 
     /// The passes of a plan's slices are those that `slice_times` gives.

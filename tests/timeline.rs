@@ -58,8 +58,8 @@ proptest! {
         let legal = price(&job, &plan).is_ok();
         prop_assume!(legal && !job.shape.experts && (!job.graph.tied || plan.pipeline == 1));
         prop_assume!(!plan.overlap_pipeline);
-        // where layers are unlike, the slowest kind of stage stands for all between the ends, so that no
-        // simulation takes longer; copies are priced as if the layers were alike
+        // where layers are unlike, what stands for the stages between the ends takes as long as any of them, so
+        // that no simulation takes longer; copies are priced as if the layers were alike
         let like = jobs::alike(&job);
         prop_assume!(like || plan.offload_activations == 0);
         let exact = like || plan.pipeline == 1;

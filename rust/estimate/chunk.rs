@@ -78,7 +78,7 @@ pub struct Chunks {
     pub count: u64,
     /// First virtual stage, embedding included.
     pub first: Counts,
-    /// Distinct virtual stages between; in time the slowest of them stands for all.
+    /// Distinct virtual stages between.
     pub middle: Vec<Counts>,
     /// Which of them each virtual stage between the ends is.
     pub kinds: Vec<usize>,

@@ -206,6 +206,7 @@ impl Composer<'_> {
         let (virtuals, shares) = (&outline.virtuals, &self.frame.shares);
         let count = self.frame.micro_batches;
         let (work, busiest) = self.busiest(virtuals);
+        let work = work - self.beyond_shown(busiest);
         let rounds = f64::from(count);
         let mut parts = Parts {
             bubble: (outline.parts.pipeline - work * rounds).max(0.0),
@@ -292,11 +293,18 @@ impl Composer<'_> {
         ]
     }
 
+    /// The first virtual stage, the slowest between and the last one.
+    fn shown(&self) -> [Stage; 3] {
+        let [first, last] = self.sums.ends;
+        let middle = self.sums.middle.get(self.again.slowest);
+        [first, middle.copied().unwrap_or_default(), last]
+    }
+
     /// What the schedule exposes or hides beyond a block's own lines: collectives under gradients
     /// of weights that run apart, expert all-to-alls under an opposite pass.
     fn move_lines(&self, lines: &mut [Lines; 3], position: usize) {
         let shares = &self.frame.shares;
-        let stages = &self.three(|stage| *stage);
+        let stages = &self.shown();
         if self.frame.splits {
             let all = shares.passes(stages, position, |s| s.work.under_weight);
             let expert = shares.passes(stages, position, |s| s.detail.expert_under_weight);
@@ -342,6 +350,31 @@ impl Composer<'_> {
             backward: sum.backward,
             weight: sum.weight,
         }
+    }
+
+    /// What the virtual stage that stands for those between takes longer than the one that is shown, on one rank
+    /// and per micro-batch: its own pace is idle time there.
+    fn beyond_shown(&self, position: usize) -> f64 {
+        let index = self.again.slowest;
+        let shown = self
+            .sums
+            .middle
+            .get(index)
+            .zip(self.again.middle.get(index));
+        let [_, inner, _] = self.frame.shares.runs(position);
+        let work = |stage: &Stage, again: &Again| {
+            let work = &stage.work;
+            let apart = if self.frame.splits {
+                work.under_weight
+            } else {
+                0.0
+            };
+            let saved = if self.frame.pairs { work.paired } else { 0.0 };
+            work.forward + work.backward + again.seconds + apart - saved
+        };
+        shown.map_or(0.0, |(stage, again)| {
+            inner * (work(&self.sums.between, &self.again.between) - work(stage, again))
+        })
     }
 
     /// Work of one micro-batch on the busiest rank, and which end (or middle) it is.
@@ -447,28 +480,27 @@ impl Setting<'_> {
         handled + software.handover_gathers * rejoin + copies
     }
 
-    /// What the first virtual stage, the slowest between and the last one are in some respect.
-    pub(super) fn three<T: Default>(&self, of: impl Fn(&Stage) -> T) -> [T; 3] {
-        let middle = self.sums.middle.get(self.again.slowest);
+    /// What the first virtual stage, those between and the last one are in some respect.
+    pub(super) fn three<T>(&self, of: impl Fn(&Stage) -> T) -> [T; 3] {
         let [first, last] = &self.sums.ends;
-        [of(first), middle.map_or_else(T::default, &of), of(last)]
+        [of(first), of(&self.sums.between), of(last)]
     }
 
-    /// The virtual stage of one kind; none between the ends of a pipeline without such.
-    pub(super) fn stage(&self, position: usize) -> Option<&Stage> {
+    /// The first virtual stage, what stands for those between, or the last one.
+    pub(super) fn stage(&self, position: usize) -> &Stage {
         match position {
-            0 => Some(&self.sums.ends[0]),
-            1 => self.sums.middle.get(self.again.slowest),
-            _ => Some(&self.sums.ends[1]),
+            0 => &self.sums.ends[0],
+            1 => &self.sums.between,
+            _ => &self.sums.ends[1],
         }
     }
 
     /// What that one keeps and computes again.
-    pub(super) fn again(&self, position: usize) -> Option<&Again> {
+    pub(super) fn again(&self, position: usize) -> &Again {
         match position {
-            0 => Some(&self.again.ends[0]),
-            1 => self.again.middle.get(self.again.slowest),
-            _ => Some(&self.again.ends[1]),
+            0 => &self.again.ends[0],
+            1 => &self.again.between,
+            _ => &self.again.ends[1],
         }
     }
 

@@ -4,7 +4,7 @@ use super::chunk::Counts;
 use super::compose::{Composer, Parts, Setting};
 use super::recomputed::Again;
 use super::siblings::Siblings;
-use super::sums::Virtual;
+use super::sums::{Detail, Virtual};
 use super::traffic::uncovered;
 use crate::hardware::Host;
 use crate::memory::host_optimizer_traffic;
@@ -198,10 +198,15 @@ impl<L: Lane> Siblings<'_, L> {
     #[inline(always)]
     pub(super) fn block_passes(&self) -> [[L; 2]; 3] {
         let passes = |kind| {
-            let detail = self.stage(kind).map(|stage| &stage.detail);
-            let layers = detail.map_or(0.0, |detail| detail.layer_time.backward);
-            let head = detail.map_or(0.0, |detail| detail.head_time.backward);
-            [self.repeats(kind).seconds + layers, L::splat(head)]
+            let Detail {
+                layer_time,
+                head_time,
+                ..
+            } = self.stage(kind).detail;
+            [
+                self.repeats(kind).seconds + layer_time.backward,
+                L::splat(head_time.backward),
+            ]
         };
         // written out: the `map` of arrays is not always inlined
         [passes(0), passes(1), passes(2)]
@@ -216,9 +221,7 @@ impl<L: Lane> Siblings<'_, L> {
     /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) counts to the layers.
     #[inline(always)]
     pub(super) fn swap_activations(&self, sum: &mut Virtual<L>, again: &Again<L>, position: usize) {
-        let Some(stage) = self.stage(position) else {
-            return;
-        };
+        let stage = self.stage(position);
         let zero = L::splat(0.0);
         let copy = self.host_copy(again.layers * self.share);
         let count = self.state.layers[position];
@@ -298,7 +301,7 @@ impl Composer<'_> {
     ) {
         let (shares, rounds) = (&self.frame.shares, self.micro_batches());
         parts.offload_exposed = shares.passes(virtuals, busiest, |v| v.offload_exposed) * rounds;
-        let kept = |kind: &usize| self.again(*kind).map_or(0.0, |again| again.layers);
+        let kept = |kind: &usize| self.again(*kind).layers;
         let kept = shares.passes(&[0, 1, 2], busiest, kept) * rounds;
         let copies = 2.0 * self.host_copy(kept * self.offloaded_share());
         parts.offload_hidden = (copies - parts.offload_exposed).max(0.0);

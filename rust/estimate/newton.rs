@@ -45,6 +45,17 @@ impl Newton {
             }
         }
     }
+
+    /// The larger of each.
+    pub(super) fn most(&self, other: &Self) -> Self {
+        let most =
+            |ours: [f64; 2], theirs: [f64; 2]| [0, 1].map(|kind| ours[kind].max(theirs[kind]));
+        Self {
+            elements: most(self.elements, other.elements),
+            seconds: most(self.seconds, other.seconds),
+            longest: most(self.longest, other.longest),
+        }
+    }
 }
 
 impl Setting<'_> {

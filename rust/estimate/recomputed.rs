@@ -3,7 +3,7 @@
 use super::block::{BlockFactor, Factors};
 use super::chunk::{Chunks, Counts, MAX_BLOCKS};
 use super::job::Job;
-use super::sums::{Stage, Sums};
+use super::sums::Sums;
 use crate::plan::{ExpertRecompute, Recomputation, RecomputePolicy};
 use crate::solve::Lane;
 use crate::workload::BlockRole;
@@ -28,12 +28,12 @@ pub struct Recomputed {
     pub(super) ends: [Again; 2],
     /// Each distinct one between.
     pub(super) middle: Vec<Again>,
-    /// The most that any of those keeps.
-    pub(super) most: Again,
-    /// Which of the distinct ones between is slowest.
+    /// What stands for all of those: the most that any keeps, and the seconds that a backward pass takes
+    /// beyond the one of `Sums::between`.
+    pub(super) between: Again,
+    /// Which of the distinct ones between is slowest: the one that is shown.
     pub(super) slowest: usize,
-    /// The same of each slice, of which the same one between stands for all; none where sequences are not
-    /// cut.
+    /// The same of each slice; none where sequences are not cut.
     pub(super) slices: Vec<Self>,
 }
 
@@ -176,7 +176,7 @@ impl Recomputed {
                 again(&chunks.last, &chunks.orders[1]),
             ],
             middle,
-            most: Again::default(),
+            between: Again::default(),
             slowest: 0,
             slices: factors
                 .slices
@@ -188,29 +188,24 @@ impl Recomputed {
         .settled(sums)
     }
 
-    /// Finds the slowest and the most between the ends.
+    /// Finds the slowest between the ends and what stands for all of them.
     fn settled(mut self, sums: &Sums) -> Self {
-        self.most = self
-            .middle
-            .iter()
-            .fold(Again::default(), |most, again| most.most(again));
-        let mut slowest = 0.0;
+        let (mut slowest, mut backward) = (0.0, 0.0_f64);
+        self.between = Again::default();
         for (index, (again, stage)) in self.middle.iter().zip(&sums.middle).enumerate() {
-            let time = stage.work.forward + stage.work.backward + again.seconds;
-            if time > slowest {
-                (slowest, self.slowest) = (time, index);
+            self.between = self.between.most(again);
+            let passed = stage.work.backward + again.seconds;
+            backward = backward.max(passed);
+            if stage.work.forward + passed > slowest {
+                (slowest, self.slowest) = (stage.work.forward + passed, index);
             }
         }
-        let slowest = self.slowest;
-        self.stood_for_by(slowest)
-    }
-
-    /// The same where a given one stands for those between the ends.
-    fn stood_for_by(mut self, slowest: usize) -> Self {
-        self.slowest = slowest;
-        let slices = std::mem::take(&mut self.slices);
-        let stood = slices.into_iter().map(|slice| slice.stood_for_by(slowest));
-        self.slices = stood.collect();
+        self.between.seconds = (backward - sums.between.work.backward).max(0.0);
+        let slices = std::mem::take(&mut self.slices).into_iter();
+        let settled = slices
+            .zip(&sums.slices)
+            .map(|(slice, sums)| slice.settled(sums));
+        self.slices = settled.collect();
         self
     }
 
@@ -226,31 +221,21 @@ impl Recomputed {
     }
 
     /// What none of several choices is quicker or leaner than, for plans that keep all activations on
-    /// the device: the least of each, once for every virtual stage that may stand for those between.
-    pub fn ideals(all: &[Self], sums: &Sums) -> Vec<Self> {
-        let Some(mut ideal) = all.first().cloned() else {
-            return Vec::new();
-        };
+    /// the device: the least of each. None where there is no choice.
+    pub fn ideal(all: &[Self], sums: &Sums) -> Option<Self> {
+        let mut ideal = all.first()?.clone();
         for one in &all[1..] {
             ideal.lower(one);
         }
-        let ideal = ideal.settled(sums);
-        let standing = |slowest| ideal.clone().stood_for_by(slowest);
-        (0..ideal.middle.len().max(1)).map(standing).collect()
+        Some(ideal.settled(sums))
     }
 
-    /// Seconds of forward and backward passes of the first virtual stage, the slowest between and the
-    /// last one.
+    /// Seconds of forward and backward passes of the first virtual stage, of what stands for those between
+    /// and of the last one.
     pub(super) fn passes(&self, sums: &Sums) -> [[f64; 3]; 2] {
-        let none = (Stage::default(), Again::default());
-        let middle = sums
-            .middle
-            .get(self.slowest)
-            .zip(self.middle.get(self.slowest));
-        let middle = middle.map_or(none, |(stage, again)| (*stage, *again));
         let three = [
             (sums.ends[0], self.ends[0]),
-            middle,
+            (sums.between, self.between),
             (sums.ends[1], self.ends[1]),
         ];
         [

@@ -17,8 +17,11 @@ impl Setting<'_> {
         match own {
             Own::First => &sums.ends[0].held,
             Own::Last => &sums.ends[1].held,
-            Own::Middle(kind) => sums.middle.get(kind).map_or(&sums.most, |s| &s.held),
-            Own::Most => &sums.most,
+            Own::Middle(kind) => sums
+                .middle
+                .get(kind)
+                .map_or(&sums.between.held, |s| &s.held),
+            Own::Most => &sums.between.held,
         }
     }
 
@@ -27,7 +30,14 @@ impl Setting<'_> {
     fn chunks_of(&self, seat: &Seat) -> (&Held, &Held) {
         let own = self.chunk(seat.own);
         let several = self.plan.interleave > 1;
-        (own, if several { &self.sums.most } else { own })
+        (
+            own,
+            if several {
+                &self.sums.between.held
+            } else {
+                own
+            },
+        )
     }
 
     /// What a rank of a stage holds whatever passes keep: weights, gradients, optimizer state.
@@ -142,9 +152,9 @@ impl<L: Lane> Siblings<'_, L> {
             Own::First => self.each(|again| &again.ends[0]),
             Own::Last => self.each(|again| &again.ends[1]),
             Own::Middle(kind) => {
-                self.each(move |again| again.middle.get(kind).unwrap_or(&again.most))
+                self.each(move |again| again.middle.get(kind).unwrap_or(&again.between))
             }
-            Own::Most => self.each(|again| &again.most),
+            Own::Most => self.each(|again| &again.between),
         }
     }
 
@@ -155,7 +165,7 @@ impl<L: Lane> Siblings<'_, L> {
         let [front, back] = &self.sums.ends;
         let mut most = self.again_of(seat.own);
         if self.plan.interleave > 1 {
-            most = most.most(&self.each(|again| &again.most));
+            most = most.most(&self.each(|again| &again.between));
         }
         if last > 0.0 {
             most = most.most(&self.each(|again| &again.ends[1]));

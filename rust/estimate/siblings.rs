@@ -9,14 +9,6 @@ use crate::solve::{Lane, Work};
 use crate::units::Seconds;
 use std::ops::Deref;
 
-/// No virtual stage repeats anything.
-const NONE: Again = Again {
-    seconds: 0.0,
-    layers: 0.0,
-    largest: 0.0,
-    transient: 0.0,
-};
-
 /// Plans side by side that share a setting and a state. They differ in what they compute again and in
 /// how much of what they keep lies on the host.
 #[derive(Debug, Clone, Copy)]
@@ -88,8 +80,7 @@ pub struct Least<L> {
 }
 
 impl<'a, L: Lane> Siblings<'a, L> {
-    /// Plans of a setting: for each lane what it computes again, of which the virtual stage that
-    /// stands for those between the ends is the setting's own, and its percentage on the host.
+    /// Plans of a setting: for each lane what it computes again and its percentage on the host.
     #[inline(always)]
     pub fn new(
         (setting, state): (&'a Setting<'a>, &'a State),
@@ -126,12 +117,12 @@ impl<'a, L: Lane> Siblings<'a, L> {
         Again::gather(|place| of(self.again[place]))
     }
 
-    /// The same for the first virtual stage, the slowest between and the last one.
+    /// The same for the first virtual stage, those between and the last one.
     #[inline(always)]
     pub(super) fn repeats(&self, position: usize) -> Again<L> {
         match position {
             0 => self.each(|again| &again.ends[0]),
-            1 => self.each(|again| again.middle.get(again.slowest).unwrap_or(&NONE)),
+            1 => self.each(|again| &again.between),
             _ => self.each(|again| &again.ends[1]),
         }
     }

@@ -2,7 +2,6 @@
 
 use super::compose::Setting;
 use super::frame::Shares;
-use super::recomputed::Recomputed;
 use super::sums::Params;
 use crate::memory::Footprint;
 use crate::schedule::Borders;
@@ -11,8 +10,6 @@ use crate::schedule::Borders;
 /// all plans that differ in recomputation, kept activations and overlaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
-    /// Which of the distinct virtual stages between the ends stands for all.
-    pub(super) middle: usize,
     /// Held by the ranks of each seat of the frame.
     pub(super) residents: Vec<Footprint>,
     /// Gathers of weights for one pass of a virtual stage, by kind.
@@ -57,8 +54,7 @@ pub(super) struct After {
 }
 
 impl State {
-    /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count, and of
-    /// what it computes again only which virtual stage is slowest.
+    /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count.
     pub fn new(setting: &Setting) -> Self {
         let mut state = Self::blank();
         state.refill(setting);
@@ -67,7 +63,6 @@ impl State {
 
     fn blank() -> Self {
         Self {
-            middle: 0,
             residents: Vec::new(),
             gathers: [0.0; 3],
             issues: [0.0; 3],
@@ -84,15 +79,9 @@ impl State {
         }
     }
 
-    /// True where it is priced for the virtual stage that stands for all of a recomputation.
-    pub fn serves(&self, again: &Recomputed) -> bool {
-        self.middle == again.slowest
-    }
-
     /// Prices another plan's state in the same memory.
     pub fn refill(&mut self, setting: &Setting) {
         let seats = setting.frame.seats.iter();
-        self.middle = setting.again.slowest;
         self.contention = setting.job.cluster.device.contention();
         self.borders = setting.borders(self.contention);
         self.unlike = self.borders.unlike();

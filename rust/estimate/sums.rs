@@ -29,6 +29,20 @@ pub(super) struct Virtual<L = f64> {
 }
 
 impl Virtual {
+    /// The longer of each pass, which saves no more than either.
+    fn most(&self, other: &Self) -> Self {
+        Self {
+            forward: self.forward.max(other.forward),
+            backward: self.backward.max(other.backward),
+            weight: self.weight.max(other.weight),
+            under_weight: self.under_weight.max(other.under_weight),
+            paired: self.paired.min(other.paired),
+            shard_exposed: self.shard_exposed.max(other.shard_exposed),
+            send: self.send.max(other.send),
+            offload_exposed: self.offload_exposed.max(other.offload_exposed),
+        }
+    }
+
     /// The same for several plans side by side.
     #[inline(always)]
     pub(super) fn splat<L: Lane>(&self) -> Virtual<L> {
@@ -58,6 +72,21 @@ pub(super) struct Params {
     pub(super) newton: Newton,
 }
 
+impl Params {
+    /// The larger of each.
+    fn most(&self, other: &Self) -> Self {
+        Self {
+            dense: self.dense.max(other.dense),
+            expert: self.expert.max(other.expert),
+            frozen: self.frozen.max(other.frozen),
+            frozen_expert: self.frozen_expert.max(other.frozen_expert),
+            layers: self.layers.max(other.layers),
+            ends: self.ends.max(other.ends),
+            newton: self.newton.most(&other.newton),
+        }
+    }
+}
+
 /// What only some plans ask of a virtual stage, per micro-batch: apart, so that others do not copy it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Detail {
@@ -76,7 +105,27 @@ pub(super) struct Passes {
     pub(super) input: f64,
 }
 
+impl Detail {
+    /// The larger of each.
+    fn most(&self, other: &Self) -> Self {
+        Self {
+            expert_under_weight: self.expert_under_weight.max(other.expert_under_weight),
+            layer_time: self.layer_time.most(&other.layer_time),
+            head_time: self.head_time.most(&other.head_time),
+        }
+    }
+}
+
 impl Passes {
+    /// The longer of each.
+    fn most(&self, other: &Self) -> Self {
+        Self {
+            forward: self.forward.max(other.forward),
+            backward: self.backward.max(other.backward),
+            input: self.input.max(other.input),
+        }
+    }
+
     fn add(&mut self, block: &BlockFactor, count: f64) {
         let backward = block.backward_time();
         let apart = block.under_weight.iter().sum::<f64>() - block.weight;
@@ -133,6 +182,18 @@ pub(super) struct Stage {
     pub(super) held: Held,
 }
 
+impl Stage {
+    /// One that takes, weighs and holds as much as either.
+    fn most(self, other: Self) -> Self {
+        Self {
+            work: self.work.most(&other.work),
+            params: self.params.most(&other.params),
+            detail: self.detail.most(&other.detail),
+            held: self.held.most(&other.held),
+        }
+    }
+}
+
 /// The first, the last and each distinct virtual stage between, summed over their blocks.
 ///
 /// They depend on the blocks' factors and the split alone, so a search sums once for all schedules,
@@ -141,10 +202,11 @@ pub(super) struct Stage {
 pub struct Sums {
     /// First and last.
     pub(super) ends: [Stage; 2],
-    /// Between; in time the slowest of them stands for all.
+    /// Each distinct one between.
     pub(super) middle: Vec<Stage>,
-    /// The most that any of those holds of each class.
-    pub(super) most: Held,
+    /// What stands for all of those: the most of each of their parts, so that no step is longer than it is
+    /// with this one in every place, whichever of them bounds a part of it.
+    pub(super) between: Stage,
     /// The same of each slice; none where sequences are not cut.
     pub(super) slices: Vec<Self>,
 }
@@ -160,16 +222,14 @@ impl Sums {
         let [first, between, last] = chunks.layers;
         let of = |counts: &Counts| adder.stage(counts, between);
         let middle: Vec<Stage> = chunks.middle.iter().map(of).collect();
-        let most = middle
-            .iter()
-            .fold(Held::default(), |most, stage| most.most(&stage.held));
+        let between = middle.iter().copied().reduce(Stage::most);
         Self {
             ends: [
                 adder.stage(&chunks.first, first),
                 adder.stage(&chunks.last, last),
             ],
             middle,
-            most,
+            between: between.unwrap_or_default(),
             slices: factors
                 .slices
                 .iter()

@@ -19,9 +19,8 @@ pub(super) struct Cut {
 /// Sums of the virtual stages.
 pub(super) struct CutSums {
     pub(super) sums: Sums,
-    /// What no recomputation is quicker or leaner than, by the virtual stage that stands for those
-    /// between the ends; one or more.
-    pub(super) ideals: Vec<Recomputed>,
+    /// What no recomputation is quicker or leaner than; none where there is none to try.
+    pub(super) ideal: Option<Recomputed>,
     /// By recomputation, made when first asked for.
     all: OnceCell<Vec<Recomputed>>,
 }
@@ -59,7 +58,7 @@ impl CutSums {
         // whatever follows several policies lies between those that follow one
         let pure: Vec<Recomputed> = lists.policies().map(Recomputation::all).map(of).collect();
         Self {
-            ideals: Recomputed::ideals(&pure, &sums),
+            ideal: Recomputed::ideal(&pure, &sums),
             sums,
             all: OnceCell::new(),
         }

@@ -68,7 +68,7 @@ impl Walk<'_> {
     pub(super) fn leaves(
         &mut self,
         setting: Setting,
-        state: &mut State,
+        state: &State,
         (cut, sums): (&Cut, &CutSums),
     ) {
         let lists = self.ground.lists;
@@ -86,21 +86,8 @@ impl Walk<'_> {
             fullest: 0.0,
         };
         let (mut waiting, mut fitting) = (Batch::new(blank), Batch::new(blank));
-        let mut setting = Setting { again, ..setting };
+        let setting = Setting { again, ..setting };
         for (&choice, again) in cut.choices.iter().zip(all) {
-            if !state.serves(again) {
-                let shared = (&mut plan, setting, &*state);
-                self.finish(shared, &mut waiting, &mut fitting);
-                // leaves that stand in free places must repeat what this state serves
-                let blank = Leaf {
-                    choice,
-                    again,
-                    ..blank
-                };
-                (waiting, fitting) = (Batch::new(blank), Batch::new(blank));
-                setting = Setting { again, ..setting };
-                state.refill(&setting);
-            }
             for &share in &lists.host_activations {
                 let leaf = Leaf {
                     choice,
@@ -115,18 +102,8 @@ impl Walk<'_> {
                 }
             }
         }
-        self.finish((&mut plan, setting, state), &mut waiting, &mut fitting);
-    }
-
-    /// Weighs and prices what still waits.
-    fn finish<'b>(
-        &mut self,
-        (plan, setting, state): Shared,
-        waiting: &mut Batch<'b>,
-        fitting: &mut Batch<'b>,
-    ) {
-        self.weigh((&mut *plan, setting, state), waiting, fitting);
-        self.price_all((plan, setting, state), fitting);
+        self.weigh((&mut plan, setting, state), &mut waiting, &mut fitting);
+        self.price_all((&mut plan, setting, state), &mut fitting);
     }
 
     /// Weighs leaves side by side; those that fit wait to be priced.

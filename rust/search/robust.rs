@@ -85,8 +85,7 @@ pub struct Risk {
     /// Its step time with every constant at the better end of its interval, and at the worse end, made
     /// wider by draws outside.
     ///
-    /// A step is not shorter where a constant gets worse, so there are none. Of unlike layers, though, the
-    /// slowest kind stands for all between the ends, and that may come to be one with fewer weights.
+    /// A step is not shorter where a constant gets worse, so there are none.
     pub bounds_s: [f64; 2],
 }
 

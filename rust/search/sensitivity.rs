@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::estimate::{Composed, Job, price};
 use crate::hardware::{Cluster, Constant};
 use crate::plan::Plan;
-use crate::workload::BlockRole;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -226,24 +225,14 @@ fn searched(
     worse: bool,
     control: &Control,
 ) -> Result<Option<Winner>> {
-    // where no plan gets better and the best one stays as it is, it stays the best
-    if worse
-        && layers_are_alike(job)
-        && let Ok(composed) = price(job, &best.plan)
-    {
+    // no constant makes a step shorter where it gets worse: a best plan that stays as it is stays the best
+    if worse && let Ok(composed) = price(job, &best.plan) {
         let same = (composed.time - best.step_time_s).abs() <= 0.0;
         if same && composed.fits(job) {
             return Ok(Some(winner(&best.plan, &composed, Some(best))));
         }
     }
     best_plan(job, space, Some(best), control)
-}
-
-/// True where no constant makes a step shorter where it gets worse. Of unlike layers the slowest kind
-/// stands for all between the ends, and that may come to be one with fewer weights.
-fn layers_are_alike(job: &Job) -> bool {
-    let kinds = job.graph.blocks.iter();
-    kinds.filter(|b| b.role == BlockRole::Layer).count() <= 1
 }
 
 fn best_plan(

@@ -315,7 +315,7 @@ impl<'a> Walk<'a> {
         (cut, sums): (&Cut, &CutSums),
     ) {
         let lists = self.ground.lists;
-        let Some(ideal) = sums.ideals.first() else {
+        let Some(ideal) = &sums.ideal else {
             return; // no recomputation to try
         };
         let mut state: Option<State> = None;
@@ -349,9 +349,9 @@ impl<'a> Walk<'a> {
 
     /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
     /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
-    fn family(&mut self, setting: Setting, state: &mut State, (cut, sums): (&Cut, &CutSums)) {
+    fn family(&mut self, setting: Setting, state: &State, (cut, sums): (&Cut, &CutSums)) {
         let leaves = self.ground.lists.leaves(cut.split);
-        if self.bounds && self.family_excluded(setting, state, (sums, leaves)) {
+        if self.bounds && self.family_excluded(setting, state, leaves) {
             self.index += leaves;
             return;
         }
@@ -359,12 +359,7 @@ impl<'a> Walk<'a> {
     }
 
     /// True where a bound excludes all plans of a family, which are then counted.
-    fn family_excluded(
-        &mut self,
-        setting: Setting,
-        state: &mut State,
-        (sums, leaves): (&CutSums, u64),
-    ) -> bool {
+    fn family_excluded(&mut self, setting: Setting, state: &State, leaves: u64) -> bool {
         let lists = self.ground.lists;
         let plan = Plan {
             offload_activations: lists.most_on_host,
@@ -394,18 +389,9 @@ impl<'a> Walk<'a> {
             }
             return !sought;
         }
-        let mut time = f64::INFINITY;
-        for again in &sums.ideals {
-            let setting = Setting {
-                again,
-                ..setting(&kept)
-            };
-            if !state.serves(again) {
-                state.refill(&setting);
-            }
-            let draft = Composer { setting, state }.draft(memory);
-            time = time.min(draft.least().time);
-        }
+        let setting = setting(&kept);
+        let draft = Composer { setting, state }.draft(memory);
+        let time = draft.least().time;
         let least = self.floor(time * SAFE, leanest);
         let excluded = self.hopeless(&least, self.index);
         if excluded {

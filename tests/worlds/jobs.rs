@@ -110,8 +110,8 @@ pub fn priced(job: &Job, plan: &Plan) -> Estimate {
     }
 }
 
-/// True where one kind of virtual stage stands for all between the ends, whatever is asked: where
-/// layers are unlike, the slowest kind does, and another constant, or inference, may choose another.
+/// True where the virtual stages between the ends are of one kind. Otherwise what stands for them takes the
+/// longest of each of their passes.
 pub fn alike(job: &Job) -> bool {
     let layers = job.graph.blocks.iter();
     layers.filter(|b| b.role == BlockRole::Layer).count() == 1
