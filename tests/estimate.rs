@@ -90,6 +90,7 @@ fn sped_up(job: &Job, factor: f64) -> Job {
         let faster = |time: Seconds| Seconds::new(time.value() / factor);
         cluster.device.vector = cluster.device.vector * factor;
         cluster.device.launch_overhead = faster(cluster.device.launch_overhead);
+        cluster.device.stream_overhead = cluster.device.stream_overhead.map(faster);
         for level in &mut cluster.system.levels {
             level.bandwidth = level.bandwidth * factor;
             level.latency = faster(level.latency);

@@ -42,6 +42,7 @@ fn pass(bytes: f64, launches: f64) -> Kernel {
     Kernel::Memory {
         bytes: Bytes::new(bytes),
         launches,
+        casts: false,
     }
 }
 

@@ -132,7 +132,9 @@ fn shape(kernel: &Kernel) -> String {
             count(flops.value()),
             size(bytes)
         ),
-        Kernel::Memory { bytes, launches } if launches > 0.0 => {
+        Kernel::Memory {
+            bytes, launches, ..
+        } if launches > 0.0 => {
             let size = size(bytes);
             let plural = if launches > 1.0 { "es" } else { "" };
             format!(

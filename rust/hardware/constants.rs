@@ -251,6 +251,13 @@ impl Walk<'_> {
         let launch = device.launch_overhead.value();
         let factor = self.factor(format_args!("device.launch_overhead"), launch, SECONDS);
         scale(&mut device.launch_overhead, factor);
+        if let Some(overhead) = &mut device.stream_overhead {
+            scale(overhead, factor);
+        }
+        if device.cast_share < 1.0 {
+            let casts = &mut device.cast_share;
+            self.number(format_args!("device.cast_share"), casts, SHARE);
+        }
         let units = &mut device.communication_units;
         self.number(format_args!("device.communication_units"), units, UNITS);
         let spread = &mut device.speed_spread;

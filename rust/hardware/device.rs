@@ -35,6 +35,14 @@ pub struct Device {
     pub reserved_memory: Bytes,
     /// What one kernel launch adds at least.
     pub launch_overhead: Seconds,
+    /// What a kernel that moves bytes adds to its traffic in a stream of such, launch included: it starts
+    /// when the one before has drained, fills the memory's pipes and drains them; absent: `launch_overhead`.
+    #[serde(default)]
+    pub stream_overhead: Option<Seconds>,
+    /// Share of the rate of other streaming kernels that casts reach which write a tensor in a narrow format
+    /// twice, along its rows and along its columns.
+    #[serde(default = "whole")]
+    pub cast_share: f64,
     /// Rate that large products hold hour after hour at the power limit, by number format, where it is
     /// known to be below what they reach in a short test.
     #[serde(default)]
@@ -192,6 +200,11 @@ impl Device {
         1.0 + self.speed_spread * crate::solve::expected_largest(count)
     }
 
+    /// What a kernel that moves bytes adds to its traffic.
+    pub fn stream_overhead(&self) -> Seconds {
+        self.stream_overhead.unwrap_or(self.launch_overhead)
+    }
+
     /// The tier that holds weights and activations: the last one.
     pub fn main_memory(&self) -> &MemoryTier {
         &self.tiers[self.tiers.len() - 1]
@@ -252,6 +265,8 @@ impl Device {
             ));
         }
         not_negative(&at("communication_units"), self.communication_units)?;
+        share(&at("cast_share"), self.cast_share)?;
+        not_negative(&at("stream_overhead"), self.stream_overhead().value())?;
         positive(&at("power.peak"), self.power.peak.value())?;
         if self.power.idle > self.power.peak {
             let allowed = format!("at most power.peak = {} W", self.power.peak.value());
@@ -309,6 +324,10 @@ pub(super) fn share(field: &str, value: f64) -> Result<()> {
 
 /// 1.5 GiB: about 0.5 GiB of CUDA context and 1 GiB of NCCL channel buffers on 8 to 16 channels
 /// for several communicators.
+fn whole() -> f64 {
+    1.0
+}
+
 fn default_reserve() -> Bytes {
     Bytes::new(1.5 * 1_073_741_824.0)
 }

@@ -66,6 +66,8 @@ pub enum Kernel {
         bytes: Bytes,
         /// Kernel launches.
         launches: f64,
+        /// True of casts that write a tensor and its transpose (`Device::cast_share`).
+        casts: bool,
     },
 }
 
@@ -145,7 +147,14 @@ impl Kernel {
                 bytes,
                 dtype,
             } => scan::cost((flops, bytes, dtype), device, pace),
-            Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
+            Self::Memory {
+                bytes,
+                launches,
+                casts,
+            } => {
+                let share = if casts { device.cast_share } else { 1.0 };
+                memory::cost(bytes, launches, share, device)
+            }
         }
     }
 }

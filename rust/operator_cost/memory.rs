@@ -52,22 +52,22 @@ pub(super) fn transfer(working_set: Bytes, device: &Device) -> Transfer {
 /// Prices passes whose time is their traffic.
 ///
 /// ```text
-/// time = launches * (t_transfer(bytes / launches) + t_launch)
+/// time = launches * (t_transfer(bytes / launches) / share + t_stream)
 /// ```
 ///
-/// `t_launch`: launch overhead, s. The efficiency of the main-memory tier stands for what streaming
+/// `t_stream`: `Device::stream_overhead`, s; share: of the rate that other streaming kernels reach. The efficiency of the main-memory tier stands for what streaming
 /// kernels reach (0.85 to 0.92 of the pin rate on HBM, by copy and triad tests). Zero launches mean
 /// traffic that rides in another kernel: it comes from main memory and adds no launch.
-pub(super) fn cost(bytes: Bytes, launches: f64, device: &Device) -> KernelCost {
+pub(super) fn cost(bytes: Bytes, launches: f64, share: f64, device: &Device) -> KernelCost {
     let moved = if launches > 0.0 {
         let one = transfer(bytes / launches, device);
         Transfer {
-            time: (one.time + device.launch_overhead) * launches,
+            time: (one.time / share + device.stream_overhead()) * launches,
             traffic: one.traffic * launches,
         }
     } else {
         Transfer {
-            time: bytes / device.main_memory().sustained(),
+            time: bytes / device.main_memory().sustained() / share,
             traffic: bytes,
         }
     };

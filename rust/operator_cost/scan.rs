@@ -17,11 +17,11 @@ const SHARE: f64 = 0.41;
 /// Prices a kernel that multiplies and moves at once.
 ///
 /// ```text
-/// time = max(B / (e r), p F / P) + t_launch
+/// time = max(B / (e r), p F / P) + t_stream
 /// ```
 ///
 /// B: bytes; e: `SHARE`; r: sustained rate of main memory, bytes/s; F: flops; P: peak of the format, flop/s; p:
-/// slowdown of the `pace`; `t_launch`: launch overhead, s.
+/// slowdown of the `pace`; `t_stream`: `Device::stream_overhead`, s.
 pub(super) fn cost(
     (flops, bytes, dtype): (Flops, Bytes, Dtype),
     device: &Device,
@@ -30,7 +30,7 @@ pub(super) fn cost(
     let moved = bytes / (device.main_memory().sustained() * SHARE);
     let multiplied = Seconds::new(flops.value() / device.engine_peak(dtype).value());
     KernelCost {
-        time: moved.max(multiplied * pace.slowdown) + device.launch_overhead,
+        time: moved.max(multiplied * pace.slowdown) + device.stream_overhead(),
         flops,
         traffic: bytes,
     }

@@ -251,7 +251,12 @@ impl Lowering<'_> {
         } else {
             (weights * (wide + narrow), kernels + 1.0)
         };
-        self.compute(forward, operator, memory(cast + weights, launches));
+        let kernel = Kernel::Memory {
+            bytes: Bytes::new(cast + weights),
+            launches,
+            casts: layouts > 1.0,
+        };
+        self.compute(forward, operator, kernel);
     }
 
     /// Kernels that cast an operand: one that reads a tensor for its scale, if so, and one that casts; for
@@ -501,6 +506,7 @@ pub(super) fn memory(bytes: f64, launches: f64) -> Kernel {
     Kernel::Memory {
         bytes: Bytes::new(bytes),
         launches,
+        casts: false,
     }
 }
 

@@ -68,9 +68,9 @@ impl Cost {
 
     /// Adds kernels that stream `per_byte` bytes through main memory for each byte of the buffer.
     ///
-    /// `launches * t_launch + per_byte * n / (bandwidth * efficiency)`: what such kernels sustain.
+    /// `launches * t_stream + per_byte * n / (bandwidth * efficiency)`: what such kernels sustain.
     pub(super) fn passes(mut self, per_byte: f64, launches: f64, device: &Device) -> Self {
-        self.fixed += launches * device.launch_overhead.value();
+        self.fixed += launches * device.stream_overhead().value();
         self.per_byte += per_byte / device.main_memory().sustained().value();
         self
     }
