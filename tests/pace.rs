@@ -263,7 +263,6 @@ proptest! {
         let moved = Kernel::Memory {
             bytes: scalewright::units::Bytes::new(bytes),
             launches: 1.0,
-            casts: false,
         };
         prop_assert_eq!(moved.cost_at(pace, &device), moved.cost(&device));
         let thin = product(1.0, bytes.sqrt().round(), bytes.sqrt().round());

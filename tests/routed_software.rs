@@ -47,7 +47,7 @@ fn cast_kernels(precision: &str, software: &str, expert: u32) -> f64 {
     let launches = |task: &Task| match task {
         Task::Compute {
             class: OperatorClass::Experts,
-            kernel: Kernel::Memory { launches, .. },
+            kernel: Kernel::Memory { launches, .. } | Kernel::Cast { launches, .. },
             ..
         } => *launches,
         _ => 0.0,

@@ -7,6 +7,7 @@ mod worlds;
 use proptest::prelude::*;
 use scalewright::estimate::price;
 use scalewright::hardware::Cluster;
+use scalewright::operator_cost::Kernel;
 use scalewright::plan::{Plan, Task, lower};
 use scalewright::units::{Dtype, FlopsPerSecond};
 use worlds::jobs;
@@ -72,7 +73,7 @@ fn a_slow_host_sets_the_pace_of_every_pass() {
         .flat_map(|program| [program.forward, program.backward].concat())
         .map(|task| match task {
             Task::Compute { kernel, .. } => match kernel {
-                scalewright::operator_cost::Kernel::Memory { launches, .. } => launches,
+                Kernel::Memory { launches, .. } | Kernel::Cast { launches, .. } => launches,
                 _ => 1.0,
             },
             _ => 0.0,
@@ -102,7 +103,7 @@ fn moved(software: &str, precision: &str, plan: &Plan) -> f64 {
     let training = jobs::training(64, 2048, &more);
     let graph = jobs::model(&model.to_string()).graph(&training);
     let bytes = |task: &Task| match task.kernel() {
-        Some(scalewright::operator_cost::Kernel::Memory { bytes, .. }) => bytes.value(),
+        Some(Kernel::Memory { bytes, .. } | Kernel::Cast { bytes, .. }) => bytes.value(),
         _ => 0.0,
     };
     let block = graph.blocks.len() - 2;
@@ -141,7 +142,7 @@ fn latent_moved(rope: u64, value: u64) -> [f64; 2] {
     [program.forward, program.backward].map(|tasks| {
         let kernels = tasks.iter().filter_map(Task::kernel);
         let bytes = kernels.map(|kernel| match kernel {
-            scalewright::operator_cost::Kernel::Memory { bytes, .. } => bytes.value(),
+            Kernel::Memory { bytes, .. } | Kernel::Cast { bytes, .. } => bytes.value(),
             _ => 0.0,
         });
         bytes.sum()

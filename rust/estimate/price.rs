@@ -40,7 +40,7 @@ impl<'a> Pricer<'a> {
         let pace = match kernel {
             Kernel::Matmul { dtype, .. } => self.long_run.paces(*dtype).products,
             Kernel::Attention { dtype, .. } => self.long_run.paces(*dtype).attention,
-            Kernel::Scan { .. } | Kernel::Memory { .. } => Pace::ALONE,
+            Kernel::Scan { .. } | Kernel::Memory { .. } | Kernel::Cast { .. } => Pace::ALONE,
         };
         kernel.cost_at(pace.slower(self.slowest), self.long_run.device())
     }

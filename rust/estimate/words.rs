@@ -132,9 +132,7 @@ fn shape(kernel: &Kernel) -> String {
             count(flops.value()),
             size(bytes)
         ),
-        Kernel::Memory {
-            bytes, launches, ..
-        } if launches > 0.0 => {
+        Kernel::Memory { bytes, launches } | Kernel::Cast { bytes, launches } if launches > 0.0 => {
             let size = size(bytes);
             let plural = if launches > 1.0 { "es" } else { "" };
             format!(
@@ -142,7 +140,7 @@ fn shape(kernel: &Kernel) -> String {
                 count(launches)
             )
         }
-        Kernel::Memory { bytes, .. } => {
+        Kernel::Memory { bytes, .. } | Kernel::Cast { bytes, .. } => {
             format!("{} read and written within another kernel", size(bytes))
         }
     }

@@ -239,23 +239,7 @@ impl Device {
             let path = at(&format!("tiers.{}", tier.name));
             tier.check(&path)?;
         }
-        if self.matrix.is_empty() {
-            return Err(Error::invalid(
-                at("matrix"),
-                "none",
-                "a peak for at least one dtype",
-            ));
-        }
-        for (dtype, peak) in &self.matrix {
-            positive(&at(&format!("matrix.{}", dtype.name())), peak.value())?;
-        }
-        for (dtype, rate) in &self.sustained {
-            positive(&at(&format!("sustained.{}", dtype.name())), rate.value())?;
-        }
-        for (dtype, part) in &self.product_share {
-            share(&at(&format!("product_share.{}", dtype.name())), *part)?;
-        }
-        positive(&at("vector"), self.vector.value())?;
+        self.check_rates()?;
         if !(0.0..0.5).contains(&self.speed_spread) {
             let allowed = "a share from 0 up to 0.5";
             return Err(Error::invalid(
@@ -266,6 +250,7 @@ impl Device {
         }
         not_negative(&at("communication_units"), self.communication_units)?;
         share(&at("cast_share"), self.cast_share)?;
+        not_negative(&at("launch_overhead"), self.launch_overhead.value())?;
         not_negative(&at("stream_overhead"), self.stream_overhead().value())?;
         positive(&at("power.peak"), self.power.peak.value())?;
         if self.power.idle > self.power.peak {
@@ -288,6 +273,28 @@ impl Device {
             model.check(&at(&format!("experts.{}", dtype.name())))?;
         }
         Ok(())
+    }
+
+    /// Refuses engines without a rate, or with one that none can have.
+    fn check_rates(&self) -> Result<()> {
+        let at = |field: &str| format!("device {}.{field}", self.name);
+        if self.matrix.is_empty() {
+            return Err(Error::invalid(
+                at("matrix"),
+                "none",
+                "a peak for at least one dtype",
+            ));
+        }
+        for (dtype, peak) in &self.matrix {
+            positive(&at(&format!("matrix.{}", dtype.name())), peak.value())?;
+        }
+        for (dtype, rate) in &self.sustained {
+            positive(&at(&format!("sustained.{}", dtype.name())), rate.value())?;
+        }
+        for (dtype, part) in &self.product_share {
+            share(&at(&format!("product_share.{}", dtype.name())), *part)?;
+        }
+        positive(&at("vector"), self.vector.value())
     }
 }
 

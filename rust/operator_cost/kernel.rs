@@ -66,8 +66,13 @@ pub enum Kernel {
         bytes: Bytes,
         /// Kernel launches.
         launches: f64,
-        /// True of casts that write a tensor and its transpose (`Device::cast_share`).
-        casts: bool,
+    },
+    /// A cast that writes a tensor along its rows and along its columns (`Device::cast_share`).
+    Cast {
+        /// Bytes read and written.
+        bytes: Bytes,
+        /// Kernel launches.
+        launches: f64,
     },
 }
 
@@ -147,14 +152,8 @@ impl Kernel {
                 bytes,
                 dtype,
             } => scan::cost((flops, bytes, dtype), device, pace),
-            Self::Memory {
-                bytes,
-                launches,
-                casts,
-            } => {
-                let share = if casts { device.cast_share } else { 1.0 };
-                memory::cost(bytes, launches, share, device)
-            }
+            Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
+            Self::Cast { bytes, launches } => memory::cast_cost(bytes, launches, device),
         }
     }
 }

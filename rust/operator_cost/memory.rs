@@ -55,10 +55,20 @@ pub(super) fn transfer(working_set: Bytes, device: &Device) -> Transfer {
 /// time = launches * (t_transfer(bytes / launches) / share + t_stream)
 /// ```
 ///
-/// `t_stream`: `Device::stream_overhead`, s; share: of the rate that other streaming kernels reach. The efficiency of the main-memory tier stands for what streaming
-/// kernels reach (0.85 to 0.92 of the pin rate on HBM, by copy and triad tests). Zero launches mean
-/// traffic that rides in another kernel: it comes from main memory and adds no launch.
-pub(super) fn cost(bytes: Bytes, launches: f64, share: f64, device: &Device) -> KernelCost {
+/// `t_stream`: `Device::stream_overhead`, s; share: 1, or `Device::cast_share` of casts into two layouts. The
+/// efficiency of the main-memory tier stands for what streaming kernels reach (0.85 to 0.92 of the pin rate on
+/// HBM, by copy and triad tests). Zero launches mean traffic that rides in another kernel: it comes from main
+/// memory and adds no launch.
+pub(super) fn cost(bytes: Bytes, launches: f64, device: &Device) -> KernelCost {
+    at_share(1.0, (bytes, launches), device)
+}
+
+/// The same of casts into two layouts.
+pub(super) fn cast_cost(bytes: Bytes, launches: f64, device: &Device) -> KernelCost {
+    at_share(device.cast_share, (bytes, launches), device)
+}
+
+fn at_share(share: f64, (bytes, launches): (Bytes, f64), device: &Device) -> KernelCost {
     let moved = if launches > 0.0 {
         let one = transfer(bytes / launches, device);
         Transfer {

@@ -251,10 +251,11 @@ impl Lowering<'_> {
         } else {
             (weights * (wide + narrow), kernels + 1.0)
         };
-        let kernel = Kernel::Memory {
-            bytes: Bytes::new(cast + weights),
-            launches,
-            casts: layouts > 1.0,
+        let bytes = Bytes::new(cast + weights);
+        let kernel = if layouts > 1.0 {
+            Kernel::Cast { bytes, launches }
+        } else {
+            Kernel::Memory { bytes, launches }
         };
         self.compute(forward, operator, kernel);
     }
@@ -506,7 +507,6 @@ pub(super) fn memory(bytes: f64, launches: f64) -> Kernel {
     Kernel::Memory {
         bytes: Bytes::new(bytes),
         launches,
-        casts: false,
     }
 }
 

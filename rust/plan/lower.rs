@@ -408,7 +408,6 @@ impl<'a> Lowering<'a> {
             kernel: Kernel::Memory {
                 bytes: bytes * 2.0,
                 launches: 1.0,
-                casts: false,
             },
             recompute,
             weight: false,

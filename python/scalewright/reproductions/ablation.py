@@ -41,9 +41,7 @@ class Switch:
 
 _PROTOCOLS = ("low_latency", "low_latency_128", "simple", "in_network")
 SWITCHES = (
-    Switch(
-        "start of kernels", "device", (("launch_overhead", "0 s"), ("stream_overhead", "0 s"))
-    ),
+    Switch("start of kernels", "device", (("launch_overhead", "0 s"), ("stream_overhead", "0 s"))),
     Switch("sustained share of the matrix peak", "device", (("matmul.efficiency.*", 1.0),)),
     Switch(
         "waves of tiles, least time of a step of depth",

@@ -22,7 +22,7 @@ from scalewright.reproductions.residuals import (
     residual_table,
     widening,
 )
-from scalewright.reproductions.runs import counts
+from scalewright.reproductions.runs import counts, kinds
 from scalewright.reproductions.target import check_target
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def readme_block(rows: list[Result]) -> str:
     for paper, errors in _largest(told):
         lines.append(f"| {_cell(paper)} | {_run_cells(errors['runs'])} |")
     runs, macro = told["runs"], told["runs"]["macro"]
-    lines.append(f"| all runs, on {len(runs['devices'])} kinds of devices | {_run_cells(runs)} |")
+    lines.append(f"| all runs, on {kinds(runs['devices'])} | {_run_cells(runs)} |")
     lines.append(
         f"| each of {macro['papers']} papers once | | {macro['median_abs_error']:.1%} | "
         f"{macro['p90_abs_error']:.1%} | |"
@@ -206,7 +206,7 @@ def _head(told: Result) -> str:
         f"{told['rows_priced']:,} rows are priced as their source sets them, "
         f"{told['rows_searched']:,} have a field of the plan searched (a best case), "
         f"{told['rows_skipped']:,} cannot be priced. They speak of {runs['runs']:,} runs on "
-        f"{len(runs['devices'])} kinds of devices: {', '.join(runs['devices'])}."
+        f"{kinds(runs['devices'])}: {', '.join(runs['devices'])}."
     )
 
 
@@ -248,7 +248,7 @@ def _book(rows: list[Result]) -> str:
 def _alone(runs: Result) -> str:
     macro = runs["macro"]
     return (
-        f"{runs['runs']} runs on {len(runs['devices'])} kinds of devices: each paper once, a "
+        f"{runs['runs']} runs on {kinds(runs['devices'])}: each paper once, a "
         f"median of {macro['median_abs_error']:.1%} and a 90th percentile of "
         f"{macro['p90_abs_error']:.1%}; over runs {runs['median_abs_error']:.1%}, signed "
         f"{runs['median_time_error']:+.1%}."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from scalewright.errors import InvalidError
+from scalewright.reproductions.runs import kinds
 from scalewright.reproductions.showing import plan_in_short
 from scalewright.reproductions.target import check_target
 
@@ -271,7 +272,7 @@ def _told(result: Result) -> str:
     if not runs["runs"]:
         return "No row on the speed of a step is priced."
     return (
-        f"{runs['runs']:,} runs on {len(runs['devices'])} kinds of devices: median error "
+        f"{runs['runs']:,} runs on {kinds(runs['devices'])}: median error "
         f"{runs['median_abs_error']:.1%}, 90th percentile {runs['p90_abs_error']:.1%}; each paper "
         f"once {runs['macro']['median_abs_error']:.1%} and {runs['macro']['p90_abs_error']:.1%}. "
         "Error: predicted / published - 1. A row opens to what it assumes and where its time "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.reproductions.columns import BESIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sized
 
     from scalewright.reproductions.reading import Row
 
@@ -78,6 +78,12 @@ def spread(runs: list[Result]) -> Result:
         "too_slow": len(runs) - quick,
         "sign_test_p": sign_test(quick, len(runs)),
     }
+
+
+def kinds(devices: Sized) -> str:
+    """Say on how many kinds of devices runs were."""
+    count = len(devices)
+    return "one kind of device" if count == 1 else f"{count:,} kinds of devices"
 
 
 def macro(runs: list[Result]) -> Result:

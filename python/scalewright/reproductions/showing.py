@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.reproductions.ablation import sides
+from scalewright.reproductions.runs import kinds
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -168,7 +169,7 @@ def _show_runs(summary: Result, console: Console) -> None:
     console.print()
     console.print(table)
     told = (
-        f"{runs['runs']:,} runs on {len(runs['devices'])} kinds of devices; signed: of the time of "
+        f"{runs['runs']:,} runs on {kinds(runs['devices'])}; signed: of the time of "
         "a step, below zero where the prediction is too quick; p: two-sided sign test"
     )
     console.print(Text(told))

@@ -176,28 +176,18 @@ impl Steps<'_, '_> {
             tiers: Vec::new(),
             update: None,
         });
-        tensors.push(Tensor {
-            name: format!("{title} optimizer state"),
-            class: Class::Optimizer,
-            bytes,
-            from: 0,
-            to: None,
-            uses: vec![Use {
-                at: update,
-                read_bytes: bytes,
-                written_bytes: bytes,
-            }],
-            whole: false,
-            tiers: Vec::new(),
-            update: Some(Update {
-                at: update,
-                out_at: last,
-                out_bytes: updated * training.gradient.bytes(),
-                back_bytes: updated * training.precision.activation().bytes(),
-                touched_bytes: updated * host_optimizer_traffic(training, hidden),
-            }),
-        });
-        tensors.push(momentum(&title, matrices * (each - SPARED), update));
+        let on_host = Update {
+            at: update,
+            out_at: last,
+            out_bytes: updated * training.gradient.bytes(),
+            back_bytes: updated * training.precision.activation().bytes(),
+            touched_bytes: updated * host_optimizer_traffic(training, hidden),
+        };
+        let name = format!("{title} optimizer state");
+        tensors.push(state(name, bytes, update, Some(on_host)));
+        // what is orthogonalised is updated on the device, wherever it lies
+        let name = format!("{title} momentum of matrices");
+        tensors.push(state(name, matrices * (each - SPARED), update, None));
     }
 
     /// What a forward pass keeps for the backward pass of the same micro-batches.
@@ -326,21 +316,21 @@ impl Steps<'_, '_> {
     }
 }
 
-/// State of what is orthogonalised, which is updated on the device, wherever it lies.
-fn momentum(title: &str, bytes: f64, update: u32) -> Tensor {
+/// State of the optimizer, read and written by its update, which the host makes in one way or not at all.
+fn state(name: String, bytes: f64, at: u32, on_host: Option<Update>) -> Tensor {
     Tensor {
-        name: format!("{title} momentum of matrices"),
+        name,
         class: Class::Optimizer,
         bytes,
         from: 0,
         to: None,
         uses: vec![Use {
-            at: update,
+            at,
             read_bytes: bytes,
             written_bytes: bytes,
         }],
         whole: false,
         tiers: Vec::new(),
-        update: None,
+        update: on_host,
     }
 }
