@@ -81,6 +81,8 @@ SWITCHES = (
     ),
     Switch("heads padded to systolic arrays", "device", (("attention.width_step", 1.0),)),
     Switch("sustained share of memory bandwidth", "device", (("tiers.-1.efficiency", 1.0),)),
+    Switch("drain between streaming kernels", "device", (("stream_overhead", None),)),
+    Switch("rate of casts into two layouts", "device", (("cast_share", 1.0),)),
     Switch("residence in caches", "device", (("tiers", -1),)),
     Switch("sustained share of links", "level", (("efficiency", 1.0), ("oversubscription", 1.0))),
     Switch(
