@@ -31,9 +31,10 @@ _FONT = {
 }
 _GUIDES = ((0.10, "--"), (0.25, ":"))
 _ROOM = 1.3
-_SIZE = (9.4, 6.0)
-# left, bottom, width, height as shares: a square, and room for the names of papers
-_PLACE = (0.075, 0.09, 0.543, 0.85)
+# inches: the figure's height, the square's margins left and below and its side, a column of names
+_HEIGHT, _LEFT, _BELOW, _SIDE, _COLUMN = 6.0, 0.7, 0.54, 5.1, 3.6
+# names in a column
+_LINES = 33
 
 
 def check_picture(path: str | Path) -> None:
@@ -91,15 +92,21 @@ def draw_parity(rows: Iterable[Result], path: str | Path) -> None:
     matplotlib = import_module("matplotlib")
     figures = import_module("matplotlib.figure")
     with matplotlib.rc_context(_FONT):
-        figure = figures.Figure(figsize=_SIZE, dpi=150)
-        axes = figure.add_axes(_PLACE)
+        # beside the papers' lines there are those of the guides and what hollow marks mean
+        names = len({point["paper"] for point in points}) + len(_GUIDES) + 2
+        columns = -(-names // _LINES)
+        width = _LEFT + _SIDE + _COLUMN * columns
+        figure = figures.Figure(figsize=(width, _HEIGHT), dpi=150)
+        place = (_LEFT / width, _BELOW / _HEIGHT, _SIDE / width, _SIDE / _HEIGHT)
+        axes = figure.add_axes(place)
         _guides(axes, points)
         _scatter(axes, points)
         axes.set_xlabel("measured step, s")
         axes.set_ylabel("predicted step, s")
         title = f"{len(points):,} published runs, predicted and measured"
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=_INK)
-        axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize=7.5)
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "ncols": columns}
+        axes.legend(**beside, frameon=False, fontsize=7.5)
         try:
             figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
         except OSError as error:
@@ -149,4 +156,6 @@ def _scatter(axes: _Axes, points: list[Result]) -> None:
             # those with many points lie below the others
             zorder=3 + place / len(ordered),
         )
-    axes.scatter([], [], s=16, facecolors="none", edgecolors=_INK, label="hollow: plan searched")
+    if any(point["searched"] for point in points):
+        label = "hollow: plan searched"
+        axes.scatter([], [], s=16, facecolors="none", edgecolors=_INK, label=label)
