@@ -84,7 +84,7 @@ pub(super) fn recurrence(
     micro_batches: u32,
     scratch: &mut Scratch,
 ) -> f64 {
-    let (passes, hop) = pipeline.plain().unwrap_or_default();
+    let passes = pipeline.plain().unwrap_or_default();
     let shape = pipeline.shape;
     let count = shape.stages as usize;
     let virtual_count = passes.len();
@@ -94,7 +94,7 @@ pub(super) fn recurrence(
         passes,
         count,
         total,
-        hop: if count > 1 { hop } else { 0.0 },
+        pipeline,
         way,
     });
     for round in 0..total + count + virtual_count - 2 {
@@ -117,24 +117,36 @@ struct Sweep<'a> {
     passes: &'a [Pass],
     count: usize,
     total: usize,
-    hop: f64,
+    pipeline: &'a Pipeline<'a>,
     way: Way,
 }
 
 impl Sweep<'_> {
+    /// Seconds on the way to a position behind the first; one device hands nothing over.
+    fn hop(&self, position: usize) -> f64 {
+        if self.count < 2 {
+            return 0.0;
+        }
+        let border = match self.way {
+            Way::Forward => position - 1,
+            Way::Backward => self.passes.len() - 1 - position,
+        };
+        self.pipeline.hop(u32::try_from(border).unwrap_or(u32::MAX))
+    }
+
     /// Runs operation `round - place` on every place that has one.
     fn run(&self, round: usize, clock: &mut [f64], done: &mut [f64]) {
-        let last_of_round_before = done[self.count - 1] + self.hop;
+        let last_of_round_before = done[self.count - 1];
         let chunks = self.passes.len() / self.count;
         let low = (round + 1).saturating_sub(self.total);
         for place in (low..self.count.min(round + 1)).rev() {
             let chunk = (round - place) / self.count % chunks;
+            let position = chunk * self.count + place;
             let ready = match (place, chunk) {
                 (0, 0) => 0.0,
-                (0, _) => last_of_round_before,
-                _ => done[place - 1] + self.hop,
+                (0, _) => last_of_round_before + self.hop(position),
+                _ => done[place - 1] + self.hop(position),
             };
-            let position = chunk * self.count + place;
             let (stage, time) = match self.way {
                 Way::Forward => (place, self.passes[position].forward.value()),
                 Way::Backward => (

@@ -311,7 +311,9 @@ pub(super) fn recurrence(
     micro_batches: u32,
     scratch: &mut Scratch,
 ) -> f64 {
-    let (passes, hop) = pipeline.plain().unwrap_or_default();
+    let passes = pipeline.plain().unwrap_or_default();
+    // borders are counted by the stage before them
+    let hop = |stage: usize| pipeline.hop(u32::try_from(stage).unwrap_or(u32::MAX));
     let (count, total) = (passes.len(), micro_batches as usize);
     scratch.reset(count);
     let (clock, forward) = (&mut scratch.clock, &mut scratch.forward);
@@ -319,7 +321,7 @@ pub(super) fn recurrence(
         // from the back, so that the stage before still shows its last round
         for stage in ((round + 1).saturating_sub(total)..count.min(round + 1)).rev() {
             let ready = match stage.checked_sub(1) {
-                Some(before) => forward[before] + hop,
+                Some(before) => forward[before] + hop(before),
                 None => 0.0,
             };
             clock[stage] = clock[stage].max(ready) + passes[stage].forward.value();
@@ -329,7 +331,7 @@ pub(super) fn recurrence(
             let mut ready = 0.0;
             for stage in (0..count).rev() {
                 clock[stage] = clock[stage].max(ready) + passes[stage].whole();
-                ready = clock[stage] + hop;
+                ready = clock[stage] + stage.checked_sub(1).map_or(0.0, hop);
             }
         }
     }

@@ -91,14 +91,10 @@ impl<'a> Pipeline<'a> {
         }
     }
 
-    /// Passes and hop where borders and micro-batches are alike and only receivers wait.
-    pub(super) fn plain(&self) -> Option<(&'a [Pass], f64)> {
-        match (self.passes, self.hops, self.sends) {
-            (Passes::Each(passes), Hops::Same(hop), Sends::Asynchronous)
-                if self.sizes.is_empty() =>
-            {
-                Some((passes, hop.value()))
-            }
+    /// The passes where micro-batches are alike and only receivers wait, whatever the borders are.
+    pub(super) fn plain(&self) -> Option<&'a [Pass]> {
+        match self.passes {
+            Passes::Each(passes) if self.alike() => Some(passes),
             _ => None,
         }
     }
