@@ -4,7 +4,7 @@ use super::compose::{Composer, Setting};
 use super::frame::{Own, Seat};
 use super::recomputed::Again;
 use super::siblings::Siblings;
-use super::sums::Held;
+use super::sums::Stage;
 use crate::memory::{FRAGMENTATION, Footprint, Holdings, Kept};
 use crate::plan::Activations;
 use crate::solve::Lane;
@@ -12,66 +12,55 @@ use crate::units::Bytes;
 use crate::workload::BlockRole;
 
 impl Setting<'_> {
-    fn chunk(&self, own: Own) -> &Held {
+    fn chunk(&self, own: Own) -> &Stage {
         let sums = self.sums;
         match own {
-            Own::First => &sums.ends[0].held,
-            Own::Last => &sums.ends[1].held,
-            Own::Middle(kind) => sums
-                .middle
-                .get(kind)
-                .map_or(&sums.between.held, |s| &s.held),
-            Own::Most => &sums.between.held,
+            Own::First => &sums.ends[0],
+            Own::Last => &sums.ends[1],
+            Own::Middle(kind) => sums.middle.get(kind).unwrap_or(&sums.between),
+            Own::Most => &sums.between,
         }
     }
 
     /// What the ranks of a stage hold by chunk: their own end, and chunks between. With several
     /// chunks a rank, the most that any holds of each class stands for those between.
-    fn chunks_of(&self, seat: &Seat) -> (&Held, &Held) {
+    fn chunks_of(&self, seat: &Seat) -> (&Stage, &Stage) {
         let own = self.chunk(seat.own);
         let several = self.plan.interleave > 1;
-        (
-            own,
-            if several {
-                &self.sums.between.held
-            } else {
-                own
-            },
-        )
+        (own, if several { &self.sums.between } else { own })
     }
 
     /// What a rank of a stage holds whatever passes keep: weights, gradients, optimizer state.
     pub(super) fn state_of(&self, seat: &Seat) -> Footprint {
         let (own, middle) = self.chunks_of(seat);
         let [first, inner, last] = seat.held;
-        let [front, back] = [&self.sums.ends[0].held, &self.sums.ends[1].held];
-        let both = |of: fn(&Held) -> f64| first * of(front) + inner * of(middle) + last * of(back);
-        let of_all = |of: fn(&Held) -> f64| {
+        let [front, back] = &self.sums.ends;
+        let both = |of: fn(&Stage) -> f64| first * of(front) + inner * of(middle) + last * of(back);
+        let of_all = |of: fn(&Stage) -> f64| {
             let most = of(own).max(of(middle));
             if last > 0.0 { most.max(of(back)) } else { most }
         };
         let shared = if self.shards() { 1.0 } else { 0.0 };
         let holdings = Holdings {
-            dense: both(|h| h.dense),
-            expert: both(|h| h.expert),
-            frozen: both(|h| h.frozen),
-            frozen_expert: both(|h| h.frozen_expert),
+            dense: both(|s| s.params.dense),
+            expert: both(|s| s.params.expert),
+            frozen: both(|s| s.params.frozen),
+            frozen_expert: both(|s| s.params.frozen_expert),
             dense_shards: self.links.dense.shards,
             expert_shards: self.links.expert.shards,
             zero: self.plan.zero,
             host_optimizer: self.plan.offload_optimizer,
-            layer: shared * of_all(|h| h.largest),
-            end: shared * of_all(|h| h.largest_end),
-            ends: shared * both(|h| h.end_weights),
+            layer: shared * of_all(|s| s.held.largest),
+            end: shared * of_all(|s| s.held.largest_end),
+            ends: shared * both(|s| s.held.end_weights),
             chunks: first + inner + last,
-            unreduced: shared * of_all(|h| h.largest_trained),
+            unreduced: shared * of_all(|s| s.held.largest_trained),
             older_versions: seat.older,
             summed: self.summed(seat, (own, middle)),
-            matrices: [0, 1].map(|kind| {
-                first * front.matrices[kind]
-                    + inner * middle.matrices[kind]
-                    + last * back.matrices[kind]
-            }),
+            matrices: [
+                both(|s| s.params.newton.elements[0]),
+                both(|s| s.params.newton.elements[1]),
+            ],
             hidden: self.job.graph.hidden as f64,
         };
         let reserve = self.job.cluster.device.reserved_memory;
@@ -83,16 +72,16 @@ impl Setting<'_> {
     /// Trained elements on a rank whose gradients are summed whole at one time, where each virtual stage
     /// reduces its own after its last micro-batch: those of one, if the rank goes back through all
     /// micro-batches of one before the next, else all.
-    fn summed(&self, seat: &Seat, (own, middle): (&Held, &Held)) -> f64 {
+    fn summed(&self, seat: &Seat, (own, middle): (&Stage, &Stage)) -> f64 {
         let [first, inner, last] = seat.held;
-        let [front, back] = [&self.sums.ends[0].held, &self.sums.ends[1].held];
-        let trained = |h: &Held| h.dense + h.expert;
+        let [front, back] = &self.sums.ends;
+        let trained = |s: &Stage| s.params.dense + s.params.expert;
         let (rule, shape) = (self.plan.schedule.rule(), self.plan.pipeline_shape());
         if !rule.backs_by_chunk(shape, self.frame.micro_batches) {
             return first * trained(front) + inner * trained(middle) + last * trained(back);
         }
         let held = [(first, front), (inner, middle), (last, back)];
-        let of = |(count, held): (f64, &Held)| if count > 0.0 { trained(held) } else { 0.0 };
+        let of = |(count, stage): (f64, &Stage)| if count > 0.0 { trained(stage) } else { 0.0 };
         held.into_iter().map(of).fold(trained(own), f64::max)
     }
 

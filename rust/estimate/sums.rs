@@ -135,15 +135,9 @@ impl Passes {
     }
 }
 
-/// What the ranks of one virtual stage hold whatever passes keep.
+/// What the ranks of one virtual stage hold beside their `Params`, whatever passes keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Held {
-    pub(super) dense: f64,
-    pub(super) expert: f64,
-    pub(super) frozen: f64,
-    pub(super) frozen_expert: f64,
-    /// Of `dense` and `expert`, elements of matrices that the optimizer orthogonalises.
-    pub(super) matrices: [f64; 2],
     /// Kept by embedding and head, per micro-batch, bytes.
     pub(super) ends: f64,
     /// Weights of the largest layer, and of the largest of embedding and head.
@@ -159,11 +153,6 @@ impl Held {
     /// The larger of each class.
     fn most(&self, other: &Self) -> Self {
         Self {
-            dense: self.dense.max(other.dense),
-            expert: self.expert.max(other.expert),
-            frozen: self.frozen.max(other.frozen),
-            frozen_expert: self.frozen_expert.max(other.frozen_expert),
-            matrices: [0, 1].map(|kind| self.matrices[kind].max(other.matrices[kind])),
             ends: self.ends.max(other.ends),
             largest: self.largest.max(other.largest),
             largest_end: self.largest_end.max(other.largest_end),
@@ -318,13 +307,6 @@ impl Adder<'_> {
         for ((factor, block), &count) in blocks.zip(counts) {
             if count == 0.0 {
                 continue;
-            }
-            held.dense += count * factor.dense(self.pipelined);
-            held.expert += count * factor.weights.expert;
-            held.frozen += count * factor.weights.frozen;
-            held.frozen_expert += count * factor.weights.frozen_expert;
-            for (sum, elements) in held.matrices.iter_mut().zip(factor.newton.elements) {
-                *sum += count * elements;
             }
             let trained = factor.dense(self.pipelined) + factor.weights.expert;
             held.largest_trained = held.largest_trained.max(trained);
