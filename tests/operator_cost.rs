@@ -371,7 +371,6 @@ fn a_launch_is_the_floor() {
     assert!((seconds(pass(0.0, 3.0), &device) - 3.0 * launch).abs() < 1e-15);
 }
 
-/// Traffic without a launch of its own rides in another kernel at the main-memory rate.
 /// What a device says of streams counts for kernels that move bytes, once for each, and for no product.
 #[test]
 fn a_streaming_kernel_pays_its_own_overhead() {
@@ -387,31 +386,7 @@ fn a_streaming_kernel_pays_its_own_overhead() {
     assert!((product(&device) - product(&plain)).abs() <= 0.0);
 }
 
-/// Streams of B200 as NVIDIA/cccl pull request 5249 timed them back to back without dependent launches, and
-/// casts to mxfp8 by rows and columns of ROCm/TransformerEngine pull request 598, from which both constants are.
-#[test]
-fn streams_and_casts_take_what_they_were_timed_at() {
-    let mut device = worlds::b200();
-    device.stream_overhead = Some(Seconds::new(4.1e-6));
-    device.cast_share = 0.81;
-    let casts = |bytes| Kernel::Cast {
-        bytes: Bytes::new(bytes),
-        launches: 1.0,
-    };
-    let elements = 8192.0 * 8192.0;
-    let timed = [
-        (pass(131_072.0, 1.0), 4.094e-6),
-        (pass(16.0 * 16_777_216.0, 1.0), 41.011e-6),
-        (pass(16.0 * 268_435_456.0, 1.0), 592.635e-6),
-        (casts(4.0 * elements), 52.34e-6),
-        (casts(6.0 * elements), 76.95e-6),
-    ];
-    for (kernel, measured) in timed {
-        let off = seconds(kernel, &device) / measured - 1.0;
-        assert!(off.abs() < 0.05, "{kernel:?}: {off}");
-    }
-}
-
+/// Traffic without a launch of its own rides in another kernel at the main-memory rate.
 #[test]
 fn riding_traffic_pays_its_bytes_only() {
     let device = worlds::a100();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use scalewright::estimate::Pricer;
 use scalewright::hardware::{Cluster, Device};
 use scalewright::operator_cost::{Kernel, Pace};
-use scalewright::units::{Dtype, FlopsPerSecond};
+use scalewright::units::{Bytes, Dtype, FlopsPerSecond};
 
 /// Devices of the catalog whose lasting rate is known.
 const KNOWN: [&str; 7] = [
@@ -187,6 +187,35 @@ fn a_share_that_no_library_can_reach_is_refused_by_name() {
     }
 }
 
+/// Streams of B200 as NVIDIA/cccl pull request 5249 timed them back to back without dependent launches, and
+/// casts to mxfp8 by rows and columns of ROCm/TransformerEngine pull request 598: the catalog's constants were
+/// read from these.
+#[test]
+fn streams_and_casts_take_what_their_constants_were_read_from() {
+    let device = catalog("b200-sxm");
+    let launches = 1.0;
+    let streams = |bytes: f64| Kernel::Memory {
+        bytes: Bytes::new(bytes),
+        launches,
+    };
+    let casts = |bytes: f64| Kernel::Cast {
+        bytes: Bytes::new(bytes),
+        launches,
+    };
+    let elements = 8192.0 * 8192.0;
+    let timed = [
+        (streams(131_072.0), 4.094e-6),
+        (streams(16.0 * 16_777_216.0), 41.011e-6),
+        (streams(16.0 * 268_435_456.0), 592.635e-6),
+        (casts(4.0 * elements), 52.34e-6),
+        (casts(6.0 * elements), 76.95e-6),
+    ];
+    for (kernel, measured) in timed {
+        let off = kernel.cost(&device).time.value() / measured - 1.0;
+        assert!(off.abs() < 0.05, "{kernel:?}: {off}");
+    }
+}
+
 /// By how much longer gradients of weights take that are added to fp32 sums, one product after another:
 /// `MooreThreads` `SimuMax`, `configs/system/a100_pcie.json` and `b200_bf16_ceperm.json`, the share of the peak of
 /// plain products (the mean of the layer's two others) over that of the one with the sum.
@@ -261,7 +290,7 @@ proptest! {
         let device = worlds::h100();
         let pace = Pace { slowdown, settled: true };
         let moved = Kernel::Memory {
-            bytes: scalewright::units::Bytes::new(bytes),
+            bytes: Bytes::new(bytes),
             launches: 1.0,
         };
         prop_assert_eq!(moved.cost_at(pace, &device), moved.cost(&device));
