@@ -50,17 +50,6 @@ fn rich(job: &Job, spread: f64) -> Job {
     job.on(cluster).unwrap()
 }
 
-/// The plan with no choice that a search leaves to the user: no offload, no chunks.
-fn searched(plan: &Plan) -> Plan {
-    Plan {
-        tensor_chunks: 1,
-        overlap_expert: false,
-        offload_optimizer: false,
-        offload_activations: 0,
-        ..plan.clone()
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
@@ -80,7 +69,6 @@ proptest! {
         (job, plan) in jobs::planned(),
         change in prop::sample::select(vec![0.01, 0.1, 0.5]),
     ) {
-        let plan = searched(&plan);
         let job = rich(&job, 0.015);
         let now = cost(&job, &plan);
         for (at, constant) in job.cluster.constants().iter().enumerate() {
@@ -103,7 +91,6 @@ proptest! {
         seed in any::<u64>(),
         everything in any::<bool>(),
     ) {
-        let plan = searched(&plan);
         let job = rich(&job, 0.015);
         let given = if everything {
             ["device", "fabric", "host"].map(|name| (name.to_owned(), 0.4)).into()

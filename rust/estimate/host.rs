@@ -218,7 +218,8 @@ impl<L: Lane> Siblings<'_, L> {
     /// `n` layers of `L` seconds, each with a copy of `s`, and a head of `H`: with
     /// `u = max(s, n s - (n-1) L)`, a forward pass is longer by `max(0, u - H)`, since the last copies
     /// run under the head, and a backward pass by `u - min(s, H)`, since the head runs first and
-    /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) counts to the layers.
+    /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) hides copies as the head
+    /// does: part of it runs beside the head, so that it must not count to the layers alone.
     #[inline(always)]
     pub(super) fn swap_activations(&self, sum: &mut Virtual<L>, again: &Again<L>, position: usize) {
         let stage = self.stage(position);
@@ -236,8 +237,8 @@ impl<L: Lane> Siblings<'_, L> {
         // sharding is all that the forward pass has grown by so far
         let there = sum.forward - L::splat(stage.work.forward);
         let back = sum.shard_exposed - there;
-        let forward = late(there + layers.forward) - L::splat(head.forward);
-        let backward = late(layer + back) - one.smaller(L::splat(behind));
+        let forward = late(L::splat(layers.forward)) - L::splat(head.forward) - there;
+        let backward = late(layer) - one.smaller(L::splat(behind)) - back;
         let (forward, backward) = (forward.larger(zero), backward.larger(zero));
         sum.forward = sum.forward + forward;
         sum.backward = sum.backward + backward;
