@@ -7,9 +7,10 @@ import csv
 import pytest
 
 from scalewright import reproductions
-from scalewright.catalog import names
+from scalewright.catalog import names, usual_system
+from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.reproductions.machine import Machines, machine_of, usual_system
+from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.naming import model_named, nearest_models
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
@@ -228,11 +229,42 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("Ascend 910", "atlas-900"),
         ("4x trn1n.32xlarge", "trn1n-32xlarge"),
         ("AWS Trainium", "trn1-32xlarge"),
+        ("4xT4", "t4-node"),
+        ("NVIDIA-T4 16GB", "t4-node"),
+        ("Tesla P100 16GB", "piz-daint"),
+        ("A100-PCIe-40GB", "fire-flyer-2"),
+        ("p4d.24xlarge, 8 A100", "p4d-24xlarge"),
+        ("V100 (DGX-2)", "dgx-2"),
+        ("8x RTX 3090", "pc-rtx-3090"),
+        ("Graphcore IPU-POD", "ipu-pod64"),
+        ("GPT4 on an abacus", None),
         ("abacus", None),
     ],
 )
 def test_a_device_in_a_text_means_its_usual_system(text, system):
     assert usual_system(text) == system
+
+
+def test_every_usual_system_is_in_the_catalog_and_can_be_meant():
+    lines = (built_in_root() / "usual_systems.csv").read_text(encoding="utf-8").splitlines()[1:]
+    known = set(names("system"))
+    for words, system in (line.split(",") for line in lines):
+        assert system in known
+        # an earlier, wider line would hide this one
+        assert usual_system(words.replace("=", "")) == system
+
+
+def test_a_device_of_a_users_file_means_a_system_that_has_it(tmp_path):
+    (tmp_path / "devices").mkdir()
+    (tmp_path / "systems").mkdir()
+    device = '[sources]\n"power.peak" = "test"\n[power]\npeak = "300 W"\n'
+    own = 'kind = "device"\nbase = "a10"\nname = "b77x"\naliases = ["Board 77X"]\n'
+    (tmp_path / "devices" / "b77x.toml").write_text(own + device)
+    node = 'kind = "system"\nbase = "a10-node"\nname = "lab"\naliases = []\ndevice = "b77x"\n'
+    (tmp_path / "systems" / "lab.toml").write_text(node)
+    found = machine_of(row(hardware="Board 77X"), Machines((tmp_path,)))
+    assert found.system["name"] == "lab"
+    assert found.notes
 
 
 @pytest.mark.parametrize(

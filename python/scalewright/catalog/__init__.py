@@ -11,7 +11,7 @@ from scalewright.catalog.loading import (
 )
 from scalewright.catalog.model_spelling import ModelSpelling, model_spellings
 from scalewright.catalog.software_profiles import software_names, with_software
-from scalewright.catalog.spelling import Spelling, spellings
+from scalewright.catalog.spelling import Spelling, spellings, usual_system
 from scalewright.catalog.technologies import technologies, with_costs
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "software_names",
     "spellings",
     "technologies",
+    "usual_system",
     "with_costs",
     "with_software",
 ]

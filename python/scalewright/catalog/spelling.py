@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
+from functools import cache
 
 from scalewright.catalog.layers import built_in_root
 
 _FILE = "hardware_names.csv"
+_USUAL = "usual_systems.csv"
+_ALONE = "="
+"""Stands before a word that must not be part of a longer one: `=t4` is not in `GPT4`."""
+_COUNT = re.compile(r"^[0-9]{1,6}x(?=[a-z])")
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,30 @@ def spellings() -> dict[str, Spelling]:
     text = (built_in_root() / _FILE).read_text(encoding="utf-8")
     rows = csv.DictReader(io.StringIO(text, newline=""))
     return {row["spelling"]: _spelling(row) for row in rows}
+
+
+def usual_system(text: str) -> str | None:
+    """Return the usual system of the device that a text names, if it names one.
+
+    The first line of the table counts of which all words stand in the text, so that what is
+    narrower comes before what is wider: `h100 pcie` before `h100`. Case, spaces and dashes do not
+    count.
+    """
+    folded = "".join(text.casefold().replace("-", " ").split())
+    parts = re.split(r"[^a-z0-9.-]+", text.casefold())
+    pieces = [piece for part in parts for piece in (part.replace("-", ""), *part.split("-"))]
+    lone = {_COUNT.sub("", piece) for piece in pieces}
+    for words, system in _usual():
+        if all(word[1:] in lone if word[0] == _ALONE else word in folded for word in words):
+            return system
+    return None
+
+
+@cache
+def _usual() -> tuple[tuple[tuple[str, ...], str], ...]:
+    text = (built_in_root() / _USUAL).read_text(encoding="utf-8")
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    return tuple((tuple(row["words"].split()), row["system"]) for row in rows)
 
 
 def _spelling(row: dict[str, str]) -> Spelling:

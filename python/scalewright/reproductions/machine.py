@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from scalewright.catalog import load_device, load_system, names, spellings
+from scalewright.catalog import load_device, load_system, names, spellings, usual_system
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 
@@ -22,69 +22,6 @@ _CORES_PER_CHIP = 2
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
-# words that must all stand in the text, and the usual system of that device
-_USUAL: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("gb300",), "gb300-nvl72"),
-    (("gb200",), "gb200-nvl72"),
-    (("b300",), "dgx-b300"),
-    (("b200",), "dgx-b200"),
-    (("gh200",), "alps"),
-    (("h200",), "dgx-h200"),
-    (("h20",), "h20-node"),
-    (("h800",), "h800-cluster"),
-    (("a800",), "a800-node"),
-    (("h100", "pcie"), "h100-pcie-node"),
-    (("h100",), "dgx-h100"),
-    (("a100", "pcie", "80"), "a100-pcie-80gb-node"),
-    (("a100", "40g"), "dgx-a100-40gb"),
-    (("a100",), "dgx-a100-80gb"),
-    (("a6000",), "a6000-node"),
-    (("a10g",), "g5-48xlarge"),
-    (("g5.48xlarge",), "g5-48xlarge"),
-    (("a10",), "a10-node"),
-    (("p5.48xlarge",), "p5"),
-    (("p4de.24xlarge",), "p4de"),
-    (("p4d.24xlarge",), "p4d-24xlarge"),
-    (("p3dn.24xlarge",), "p3dn-24xlarge"),
-    (("p3.16xlarge",), "p3-16xlarge"),
-    (("v100", "32g"), "dgx-1-v100-32gb"),
-    (("v100",), "dgx-1-v100"),
-    (("l40s",), "l40s-node"),
-    (("l20",), "l20-node"),
-    (("rtx4090",), "rtx-4090-node"),
-    (("mi300x",), "mi300x-node"),
-    (("mi325x",), "mi325x-node"),
-    (("mi355x",), "mi355x-node"),
-    (("mi350x",), "mi350x-node"),
-    (("mi250", "gcd"), "frontier-gcd"),
-    (("mi250",), "mi250x"),
-    (("frontier",), "frontier-gcd"),
-    (("lumi",), "lumi-g"),
-    (("910c",), "cloudmatrix-384"),
-    (("910b3",), "atlas-800t-a2-b3"),
-    (("910b",), "atlas-800t-a2"),
-    (("ascend910",), "atlas-900"),
-    (("v5p",), "tpu-v5p"),
-    (("v5e",), "tpu-v5e"),
-    (("v5litepod",), "tpu-v5e"),
-    (("v6e",), "tpu-v6e"),
-    (("trillium",), "tpu-v6e"),
-    (("tpu7x",), "tpu7x"),
-    (("v7x",), "tpu7x"),
-    (("ironwood",), "tpu7x"),
-    (("tpu", "v4"), "tpu-v4"),
-    (("tpu", "v3"), "tpu-v3-pod"),
-    (("tpu", "v2"), "tpu-v2-pod"),
-    (("trainium2",), "trn2-ultraserver"),
-    (("trn2",), "trn2-ultraserver"),
-    (("neuroncore", "v2"), "trn1-32xlarge-cores"),
-    (("trn1", "core"), "trn1-32xlarge-cores"),
-    (("trn1n",), "trn1n-32xlarge"),
-    (("trn1",), "trn1-32xlarge"),
-    (("trainium",), "trn1-32xlarge"),
-    (("gaudi3",), "gaudi3-node"),
-    (("gaudi2",), "gaudi2-node"),
-)
 
 
 @dataclass(frozen=True)
@@ -144,15 +81,6 @@ def machine_of(row: Row, machines: Machines) -> Machine:
     return Machine(system, device, count, notes)
 
 
-def usual_system(text: str) -> str | None:
-    """Return the usual system of the device that a text names, if it names one."""
-    folded = "".join(text.casefold().replace("-", " ").split())
-    for words, name in _USUAL:
-        if all(word in folded for word in words):
-            return name
-    return None
-
-
 def _devices(row: Row) -> int:
     if (count := row.count("devices")) is not None:
         return count
@@ -180,10 +108,22 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
             return name, False, ()
     try:
         return load_system(text, overrides)["name"], False, ()
-    except UnknownNameError:
-        pass
-    if (name := usual_system(text)) is not None:
+    except UnknownNameError as error:
+        unknown = error
+    if (name := usual_system(text) or _system_of(text, overrides)) is not None:
         return name, False, (f"hardware '{text}' taken as {name}",)
-    close = ", ".join(names("system")[:4])
-    message = f"hardware: unknown system '{text}'; known: {close} and {len(names('system'))} in all"
+    message = f"hardware: {unknown}"
     raise UnknownNameError(message)
+
+
+def _system_of(text: str, overrides: Places) -> str | None:
+    """Return the plain server of a device, or the first system that has it."""
+    try:
+        device = load_device(text, overrides)["name"]
+    except UnknownNameError:
+        return None
+    having = [
+        n for n in names("system", overrides) if load_system(n, overrides)["device"] == device
+    ]
+    plain = f"{device}-node"
+    return plain if plain in having else next(iter(having), None)

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from scalewright.catalog import load_system, names
+from scalewright.catalog import load_system, names, usual_system
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import System, system
-from scalewright.reproductions.machine import usual_system
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from scalewright.catalog import load_device, load_system, with_costs
+from scalewright.catalog import load_device, load_system, usual_system, with_costs
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
@@ -17,6 +17,8 @@ from scalewright.reproductions.kernels.rows import FOLDER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from scalewright.catalog.toml_file import Table
 
 _FILE = "devices.csv"
 
@@ -61,11 +63,20 @@ class Devices:
             table = load_device(name, self._overrides)
         except UnknownNameError as unknown:
             try:
-                system = load_system(name, self._overrides)
+                system = self._system(name)
             except UnknownNameError:
                 raise unknown from None
             table = load_device(str(system["device"]), self._overrides)
         return Meant(str(table["name"]), with_costs(table), calibrated)
+
+    def _system(self, name: str) -> Table:
+        try:
+            return load_system(name, self._overrides)
+        except UnknownNameError:
+            # `h20_sxm`: the usual system of a device that is spelt in a way of its own
+            if (usual := usual_system(name)) is None:
+                raise
+            return load_system(usual, self._overrides)
 
 
 @cache
