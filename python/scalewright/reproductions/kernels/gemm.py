@@ -52,5 +52,6 @@ GEMM = Kind(
     },
     needed=frozenset({"dtype", "m", "n", "k"}),
     shape=_shape,
+    files=("gemm", "torch_mm"),
 )
 """Matrix products; `a` is what a layer reads, `b` its weights."""

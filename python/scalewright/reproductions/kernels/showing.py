@@ -72,15 +72,22 @@ def _cells(figures: Result) -> list[str]:
 
 
 def markdown(result: Result) -> str:
-    """Return the errors on held-out rows as a Markdown table."""
+    """Return the errors on rows that fit no constant as Markdown tables, one for each part."""
+    return "\n\n".join(
+        f"{_TITLES[part]}.\n\n{_markdown(result['summary'], part)}"
+        for part in ("held_out", "not_calibrated")
+        if result["summary"]["by_part"][part]["rows"]
+    )
+
+
+def _markdown(summary: Result, part: str) -> str:
     lines = [
         f"| {' | '.join(('kind', 'device', 'format', *_FIGURES))} |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    summary = result["summary"]
-    held_out = [line for line in summary["by_kernel"] if line["part"] == "held_out"]
-    every = {"kind": "all", "device": "", "dtype": "", **summary["by_part"]["held_out"]}
-    for line in [*held_out, every]:
+    members = [line for line in summary["by_kernel"] if line["part"] == part]
+    every = {"kind": "all", "device": "", "dtype": "", **summary["by_part"][part]}
+    for line in [*members, every]:
         names = (line["kind"], line["device"], line["dtype"])
         lines.append(f"| {' | '.join([*names, *_cells(line)])} |")
     return "\n".join(lines)
