@@ -247,6 +247,9 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("Graphcore IPU-POD", "ipu-pod64"),
         ("GPT4 on an abacus", None),
         ("abacus", None),
+        ("V100", "dgx-1-v100"),
+        ("a3-megagpu-8g", "gcp-a3-mega"),
+        ("Jean Zay, V100", "dgx-1-v100-32gb"),
     ],
 )
 def test_a_device_in_a_text_means_its_usual_system(text, system):
