@@ -44,6 +44,18 @@ REQUIRED = """
     bert-base bert-large t5-small t5-base t5-large t5-3b t5-11b
     gpt-oss-20b gpt-oss-120b nemotron-4-15b nemotron-4-340b
     nemotron-h-8b nemotron-3-nano-30b-a3b nemotron-3-super-120b-a12b mamba2-2.7b granite-4.0-h-small
+    gpt-neo-1.3b gpt-neo-2.7b pythia-410m pythia-1.4b pythia-2.8b pythia-6.9b pythia-12b
+    roberta-base roberta-large megatron-bert-3.9b bert-48 mt5-xl mt5-xxl lamda-137b turing-nlg-17b
+    falcon-180b bloomberggpt-50b galactica-120b jurassic-1-178b xglm-7.5b cerebras-gpt-13b
+    qwen-7b qwen-14b qwen-72b qwen1.5-14b qwen1.5-72b qwen1.5-110b qwen2-7b qwen2-72b yi-6b yi-34b
+    baichuan-13b baichuan2-7b baichuan2-13b chatglm-6b chatglm3-6b glm-130b glm-4-9b glm-4.5
+    internlm-20b internlm2-20b aquila-33b aquila2-34b aquila2-70b deepseek-llm-67b
+    deepseek-coder-33b moonlight-16b-a3b ernie-4.5-300b-a47b minicpm-2b seed-oss-36b
+    codellama-34b codellama-70b tinyllama-1.1b open-llama-3b solar-10.7b redpajama-incite-7b
+    phi-1.5 phi-2 phi-3-mini phi-3-medium phi-3.5-moe phi-4 starcoder-15b starcoder2-15b codegen-16b
+    olmo-7b olmo2-13b olmo2-32b olmoe-1b-7b stablelm-3b smollm2-1.7b smollm3-3b dbrx
+    mistral-nemo-12b mistral-small-24b mistral-large-123b ministral-8b codestral-22b
+    command-r command-r-plus granite-3-8b
 """
 
 
@@ -100,6 +112,10 @@ def test_experts_that_a_token_skips_are_not_active():
     counted = parameters("mixtral-8x7b")
     assert round(counted["total"] / 1e9) == 47
     assert round(counted["active_per_token"] / 1e9) == 13
+    # cards of DBRX: 132B of which 36B are active; Phi-3.5-MoE: 42B and 6.6B; OLMoE: 7B and 1B
+    assert int(parameters("dbrx")["active_per_token"] / 1e9) == 36
+    assert round(parameters("phi-3.5-moe")["active_per_token"] / 1e8) == 66
+    assert round(parameters("olmoe-1b-7b")["active_per_token"] / 1e9) == 1
 
 
 def test_names_and_aliases_are_unique():

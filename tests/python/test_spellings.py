@@ -106,6 +106,18 @@ def test_a_rate_of_one_device_is_no_rate_of_the_job(tmp_path):
         ("DeepSeek V3 671B", "deepseek-v3"),
         ("Mixtral 8x7B Instruct v0.1", "mixtral-8x7b"),
         ("Kimi K2 1T", "kimi-k2"),
+        ("Vicuna-13B", "llama-13b"),
+        ("GPT-3 XL 1.3B", "gpt3-1.3b"),
+        ("GPT 22B", "megatron-22b"),
+        ("CodeLlama-34b-hf", "codellama-34b"),
+        ("Code Llama 34B", "codellama-34b"),
+        ("OLMo 2 13B", "olmo2-13b"),
+        ("OLMo 7B", "olmo-7b"),
+        ("Qwen1.5-110B-Chat", "qwen1.5-110b"),
+        ("DeepSeek-Coder-33B", "deepseek-coder-33b"),
+        ("Phi-2 2.7B", "phi-2"),
+        ("Command R 35B", "command-r"),
+        ("StarCoder 15.5B", "starcoder-15b"),
         # another size, another version or no size is another model
         ("DeepSeek V3 16B", None),
         ("Llama 4 70B", None),
@@ -128,6 +140,19 @@ def test_a_guessed_model_is_said_and_the_hubs_owner_is_no_part_of_its_name(tmp_p
     guessed = priced(tmp_path, model="LLaMA V2 7B")
     assert "taken as llama2-7b" in str(guessed["note"])
     assert priced(tmp_path, model="meta-llama/Llama-2-7b")["predicted"] == guessed["predicted"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Chinchilla 70B", "relative positions"),
+        ("GLaM 64B/64E", "ungated experts"),
+        ("Llama-4-Scout-17B-16E", "within chunks"),
+        ("Switch-C", "in the encoder"),
+    ],
+)
+def test_a_model_that_the_schema_cannot_hold_is_refused_with_the_reason(tmp_path, text, why):
+    assert why in str(priced(tmp_path, model=text)["reason"])
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_names(tmp_path):
