@@ -226,6 +226,14 @@ def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
     assert "global_batch" in str(refused["reason"])
 
 
+def test_a_model_that_no_entry_holds_is_priced_by_the_shape_of_its_row(tmp_path):
+    assert "not in the catalog" in str(priced(tmp_path, model="Chinchilla 70B")["reason"])
+    shape = {"layers": "80", "hidden": "8192", "heads": "64"}
+    told = priced(tmp_path, model="Chinchilla 70B", **shape)
+    assert told["status"] == "priced"
+    assert "not in the catalog" in str(told["note"])
+
+
 def test_a_degree_that_a_run_does_without_is_one():
     assert setting_of(row(context="none"), Machines()).space["context"] == [1]
 

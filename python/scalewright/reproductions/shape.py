@@ -42,8 +42,15 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     Raises:
         ScalewrightError: Neither the shape nor the name says the model.
     """
-    entry, notes = _named(row.text("model"))
     shape = {column: row.count(column) for column in _SHAPE}
+    entry: dict[str, Any] | None = None
+    try:
+        entry, notes = _named(row.text("model"))
+    except UnknownNameError as unknown:
+        # a shape that the row prints tells most of a model that no entry can hold
+        if not all(shape[column] for column in ("layers", "hidden", "heads")):
+            raise
+        notes = (f"{unknown}; priced by the row's shape",)
     if entry is not None:
         model = _overlaid(entry, shape, row.count("vocab"))
         dense = row.count("dense_layers")
@@ -61,7 +68,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
         raise _unknown(row)
     if row.text("experts"):
-        return _mixture(row, shape), ("experts as the row's text says",)
+        return _mixture(row, shape), (*notes, "experts as the row's text says")
     return _plain(row, shape), notes
 
 
