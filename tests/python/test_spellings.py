@@ -302,11 +302,11 @@ def test_a_device_of_a_users_file_means_a_system_that_has_it(tmp_path):
     (tmp_path / "devices").mkdir()
     (tmp_path / "systems").mkdir()
     device = '[sources]\n"power.peak" = "test"\n[power]\npeak = "300 W"\n'
-    own = 'kind = "device"\nbase = "a10"\nname = "b77x"\naliases = ["Board 77X"]\n'
+    own = 'kind = "device"\nbase = "a10"\nname = "b77x"\naliases = ["H100 77X"]\n'
     (tmp_path / "devices" / "b77x.toml").write_text(own + device)
     node = 'kind = "system"\nbase = "a10-node"\nname = "lab"\naliases = []\ndevice = "b77x"\n'
     (tmp_path / "systems" / "lab.toml").write_text(node)
-    found = machine_of(row(hardware="Board 77X"), Machines((tmp_path,)))
+    found = machine_of(row(hardware="H100 77X"), Machines((tmp_path,)))
     assert found.system["name"] == "lab"
     assert found.notes
 

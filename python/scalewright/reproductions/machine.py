@@ -110,8 +110,12 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
         return load_system(text, overrides)["name"], False, ()
     except UnknownNameError as error:
         unknown = error
-    if (name := usual_system(text) or _system_of(text, overrides)) is not None:
-        return name, False, (f"hardware '{text}' taken as {name}",)
+    found = _system_of(text, overrides)
+    if found is None or found in names("system"):
+        # a user's own device comes before words that its name shares with others
+        found = usual_system(text) or found
+    if found is not None:
+        return found, False, (f"hardware '{text}' taken as {found}",)
     message = f"hardware: {unknown}"
     raise UnknownNameError(message)
 
