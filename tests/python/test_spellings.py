@@ -268,7 +268,7 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("Piz Daint, P100", "piz-daint"),
         ("A100-PCIe-40GB", "a100-pcie-40gb-node"),
         ("NVIDIA L4", "l4-node"),
-        ("L40S", "l40s-node"),
+        ("L40S", "l40s-pcie-node"),
         ("8xL40", "l40-node"),
         ("H100 NVL 94GB", "h100-nvl-node"),
         ("H100 SXM, NVLink", "dgx-h100"),
