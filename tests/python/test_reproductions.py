@@ -174,7 +174,7 @@ def test_what_the_model_says_not_to_fit_is_priced_and_noted(tmp_path):
         ({"tp": "7"}, "devices: got 8; allowed: 7, which is tensor 7 x pipeline 1 x"),
         ({"devices": "-8"}, "devices: got '-8'"),
         ({"devices": "1e99"}, "devices"),
-        ({"system_or_hw": "Cray-1"}, "unknown system 'Cray-1'"),
+        ({"system_or_hw": "Cray-1"}, "unknown name 'Cray-1'"),
         ({"system_or_hw": ""}, "system_or_hw: got nothing"),
         ({"model": "nobody's", "layers": ""}, "model: unknown name"),
         ({"dtype": "int3"}, "dtype: got 'int3'"),

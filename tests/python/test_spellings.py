@@ -234,6 +234,41 @@ def test_a_model_that_no_entry_holds_is_priced_by_the_shape_of_its_row(tmp_path)
     assert "not in the catalog" in str(told["note"])
 
 
+@pytest.mark.parametrize(
+    ("text", "policy", "layers"),
+    [
+        ("block 12", "full", 12),
+        ("full (first 8 layers)", "full", 8),
+        ("uniform 1", "full", 0),
+        ("selective core_attn", "selective", 0),
+    ],
+)
+def test_recomputation_of_some_layers_is_read(text, policy, layers):
+    space = setting_of(row(recompute=text), Machines()).space
+    assert space["recompute"] == [policy]
+    assert space["recompute_layers"] == [layers]
+
+
+def test_what_recomputes_by_no_known_word_is_refused(tmp_path):
+    assert "block 4" in str(priced(tmp_path, recompute="4 of 8 blocks, 2 full")["reason"])
+
+
+def test_a_utilisation_of_one_and_of_a_hundred_are_the_same(tmp_path):
+    cells = ({"unit": "0-1", "value": "0.4"}, {"unit": "%", "value": "40"})
+    errors = [priced(tmp_path, metric="MFU", **cell)["time_ratio"] for cell in cells]
+    assert errors[0] == pytest.approx(errors[1])
+
+
+def test_memory_of_a_device_is_its_peak(tmp_path):
+    told = priced(tmp_path, metric="memory_per_gpu", unit="GiB", value="60")
+    assert (told["status"], told["kind"]) == ("priced", "memory")
+
+
+def test_a_sequence_of_8k_has_8192_tokens(tmp_path):
+    told = [priced(tmp_path, sequence=text)["predicted"] for text in ("8K", "8192")]
+    assert told[0] == told[1]
+
+
 def test_a_degree_that_a_run_does_without_is_one():
     assert setting_of(row(context="none"), Machines()).space["context"] == [1]
 

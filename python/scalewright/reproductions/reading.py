@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "published"
 _BESIDE_RESULTS = {"findings.csv", "residuals.csv"}
+_KIBI = 1024
 _MOST_COUNT = 2**32
 _FEWEST_COLUMNS = 4
 _ABSENT = {"none", "no", "off", "false", "disabled"}
@@ -64,7 +65,8 @@ class Row:
     def count(self, column: str) -> int | None:
         """Return a whole number above zero, or none where the cell is blank.
 
-        `none` and its like are one, as a degree that a run does without.
+        `none` and its like are one, as a degree that a run does without; a sequence of `8K` has
+        8,192 tokens.
 
         Raises:
             InvalidError: The cell holds something else.
@@ -75,6 +77,8 @@ class Row:
         if text.casefold() in _ABSENT:
             return 1
         plain = text.replace(",", "").replace("_", "")
+        if column == "sequence" and re.fullmatch(r"[0-9]{1,6}[kK]", plain):
+            return int(plain[:-1]) * _KIBI
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
             return int(float(plain))
         got = f"{self.named(column)}: got '{short(text)}'"

@@ -14,7 +14,12 @@ from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import kind_of
 from scalewright.reproductions.shape import model_of
-from scalewright.reproductions.wording import format_meant, metric_of, sharding_meant
+from scalewright.reproductions.wording import (
+    format_meant,
+    metric_of,
+    recomputation_meant,
+    sharding_meant,
+)
 
 if TYPE_CHECKING:
     from scalewright.reproductions.machine import Machines
@@ -139,8 +144,11 @@ def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
         return {}
     policies = spelt("recompute", text)
     if policies is None:
-        message = f"{row.named('recompute')}: got '{text:.40}'; allowed: none, selective, full"
-        raise InvalidError(message)
+        if (meant := recomputation_meant(text)) is None:
+            got = f"{row.named('recompute')}: got '{text:.40}'"
+            message = f"{got}; allowed: none, selective, full, or of some layers, block 4"
+            raise InvalidError(message)
+        return {"recompute": [meant[0]], "recompute_layers": [meant[1]]}
     # where a source says `full` it means every layer
     return {"recompute": policies, "recompute_layers": [0]}
 

@@ -26,12 +26,14 @@ _STEPS = frozenset(
 )
 _TIMES = frozenset({"time", "latency", "duration"})
 _WHOLE = frozenset({"aggregate", "total", "cluster", "system", "overall"})
+_OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
+_SOME_LAYERS = re.compile(r"(?:full|block)[^0-9]{0,20}([0-9]{1,4})[^0-9]{0,20}")
 _FORMATS = (
     ("nvfp4", ("nvfp4",)),
     ("mxfp8", ("mxfp8", "fp8mx")),
@@ -84,7 +86,7 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
     A unit that says nothing known stays as it is, so that the engine names those that it knows.
     """
     if metric in {"mfu", "hfu"}:
-        return unit
+        return "share" if unit.casefold() in _OF_ONE else unit
     words = _plain(unit) or name.split("_")
     if set(words) & _HOURS and "_hours_" in metric and not set(words) & {"m", "million"}:
         return "K h" if words[0] in {"k", "thousand"} else "h"
@@ -133,6 +135,21 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
         return int(stage[1]), 0
     if group := _GROUP.fullmatch(folded):
         return int(group[1] or 3), int(group[2])
+    return None
+
+
+def recomputation_meant(text: str) -> tuple[str, int] | None:
+    """Return what is computed again and in how many layers of a stage, 0 for all of them.
+
+    As Megatron-LM says it: `block 12` are twelve layers of each stage, `uniform 1` all of them.
+    """
+    folded = text.casefold().strip()
+    if folded.startswith("selective"):
+        return "selective", 0
+    if folded.startswith("uniform"):
+        return "full", 0
+    if some := _SOME_LAYERS.fullmatch(folded):
+        return "full", int(some[1])
     return None
 
 
