@@ -301,13 +301,26 @@ fn gpt_layer_weights_follow_megatron() {
 #[test]
 fn a_padded_vocabulary_shows_as_excess() {
     let text = jobs::llama(4, 1024, 16).replace("32000", "32003");
-    let job = jobs::job(
-        &text,
-        &worlds::nodes_of_eight(8),
-        &jobs::training(8, 512, ""),
-    );
+    let training = jobs::training(8, 512, r#","software":{"vocabulary_multiple":1}"#);
+    let job = jobs::job(&text, &worlds::nodes_of_eight(8), &training);
     let weights = lower(&job.graph, 0, &job.training, &plain(8, false)).weights;
     assert!(near(weights.excess, (32_008.0 - 32_003.0) * 1024.0));
+}
+
+#[test]
+fn rows_of_a_vocabulary_are_rounded_up_unless_the_model_says_them() {
+    // `make_vocab_size_divisible_by` of Megatron-LM, 128 unless told
+    let rows = |vocab: &str, software: &str| {
+        let text = jobs::llama(4, 1024, 16).replace("32000", vocab);
+        let training = jobs::training(8, 512, software);
+        let job = jobs::job(&text, &worlds::nodes_of_eight(8), &training);
+        job.model.table_rows()
+    };
+    assert_eq!(rows("32003", ""), 32_128);
+    assert_eq!(rows("32000", ""), 32_000);
+    assert_eq!(rows(r#"32003,"padded_vocab":32010"#, ""), 32_010);
+    assert_eq!(rows("50257", r#","software":{"vocabulary_multiple":1}"#), 50_257);
+    assert_eq!(rows("50257", r#","software":{"vocabulary_multiple":8}"#), 50_264);
 }
 
 #[test]

@@ -47,6 +47,7 @@ impl Job {
                 allowed,
             ));
         }
+        let model = model.rounded_to(training.software.vocabulary_multiple);
         let graph = model.graph(training);
         if graph.blocks.len() > MAX_BLOCKS {
             return Err(crate::error::Error::invalid(
@@ -59,7 +60,7 @@ impl Job {
         let memories = Memories::new(cluster)?;
         let host_pace = host_pace(cluster, &memories);
         Ok(Self {
-            model: model.clone(),
+            model,
             graph,
             shape,
             cluster: cluster.clone(),

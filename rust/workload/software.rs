@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Largest number of passes, bytes or collectives that is taken for real.
 const MOST: f64 = 1000.0;
 
+/// Largest multiple to which rows of a vocabulary are rounded up.
+const MOST_ROWS: f64 = 1_048_576.0;
+
 /// A software profile: facts of a training program that are no choice of a plan.
 ///
 /// Passes are counted in tensors of the width that they go over, in the activation format, forward
@@ -54,6 +57,10 @@ pub struct Software {
     /// The second of those where tensor ranks share the vocabulary, if it differs (`loss_parallel` of `PyTorch`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logits_shared: Option<f64>,
+    /// Rows of the embedding table and of the head are rounded up to a multiple of this where the model does
+    /// not say how many there are (`padded_vocab`). Megatron-LM: 128 (`--make-vocab-size-divisible-by`), there
+    /// of each tensor rank's part.
+    pub vocabulary_multiple: u64,
     /// Passes over what routed experts return by which their biases are added, forward and backward, where
     /// the product does not do so itself.
     pub expert_bias: [f64; 2],
@@ -239,6 +246,7 @@ impl Default for Software {
             loss: [38.0, 14.0],
             logits: None,
             logits_shared: None,
+            vocabulary_multiple: 128,
             expert_bias: [0.0, 0.0],
             sorts_received: false,
             sends_once: false,
@@ -336,6 +344,8 @@ impl Software {
             within(field, value, 0.0, MOST)?;
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
+        let rows = self.vocabulary_multiple as f64;
+        within("vocabulary_multiple", rows, 1.0, MOST_ROWS)?;
         let times = [
             ("gather_rank_time", self.gather_rank_time),
             ("handover_time", self.handover_time),

@@ -16,6 +16,7 @@ from scalewright.reproductions.reading import Row, shipped_rows
 from scalewright.reproductions.setting import setting_of
 
 BOOK = read_table(built_in_root() / "programs.toml")["programs"]
+AGES = read_table(built_in_root() / "programs.toml")["ages"]
 LLAMA = {"norm": "rmsnorm"}
 GPT = {"norm": "layernorm"}
 
@@ -36,6 +37,53 @@ def test_every_class_has_a_condition_a_source_and_a_profile_of_the_catalog(place
         stem = pattern.rstrip("*-")
         assert any(name.startswith(stem) for name in catalog.names("device")), pattern
     assert entry.get("norm", "rmsnorm") in {"rmsnorm", "layernorm"}
+
+
+def facts(
+    cells: dict[str, str], device: str, model: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the facts of software that a row is given."""
+    row = Row("own.csv", 2, cells)
+    return with_program(row, conventions_of(row), device, model or LLAMA)[0].training
+
+
+@pytest.mark.parametrize("place", range(len(AGES)))
+def test_every_age_has_a_year_facts_and_a_source(place: int) -> None:
+    age = AGES[place]
+    assert 2015 < age["until"] < 2026
+    assert age["training"]
+    assert len(age["means"]) > 20
+    assert len(age["source"]) >= len("As above")
+    later = [one["until"] for one in AGES[place + 1 :]]
+    assert all(age["until"] <= until for until in later), "the first that holds counts"
+
+
+def test_nothing_is_taken_to_be_older_than_what_it_needs() -> None:
+    old = facts({"paper": "Doe et al. 2021"}, "a100-sxm-80gb", GPT)
+    assert old["flash_attention"] is False
+    assert old["dropout"] is True
+    assert "dropout" not in facts({"paper": "Doe et al. 2021"}, "a100-sxm-80gb", LLAMA)
+    assert facts({"paper": "Doe (arXiv 2210.01234)"}, "a100-sxm-80gb")["flash_attention"] is False
+    assert facts({"paper": "Doe et al. 2023"}, "a100-sxm-80gb", GPT) == {}
+    assert facts({"paper": "Doe"}, "a100-sxm-80gb", GPT) == {}
+    # a later source than the paper may report a later program
+    assert facts({"paper": "Doe 2021", "source": "README of 2024"}, "a100-sxm-80gb") == {}
+    assert taken({"paper": "Doe et al. 2021"}, "tpu-v3") == "xla"
+    assert taken({"paper": "Doe et al. 2021", "zero": "FSDP"}, "a100-sxm-80gb") == (
+        "eager-llama-fsdp"
+    )
+
+
+@pytest.mark.parametrize("year", ["2021", "2023"])
+def test_the_year_of_a_row_that_names_no_software_goes_into_its_job(year: str) -> None:
+    cells = {"paper": f"Doe {year}", "hardware": "DGX A100 80GB", "devices": "64"}
+    cells |= {"model": "gpt3-6.7b", "sequence": "2048", "global_batch": "256", "tensor": "4"}
+    cells |= {"pipeline": "1", "metric": "tokens_per_s", "value": "1", "zero": "1"}
+    setting = setting_of(Row("own.csv", 2, cells), Machines())
+    said = any("scores in memory" in note for note in setting.notes)
+    assert said == (year == "2021")
+    assert setting.training.get("flash_attention", True) is (year != "2021")
+    assert (setting.space.get("sequence_parallel") == [False]) == (year == "2021")
 
 
 def test_a_program_that_the_row_names_comes_before_its_sharding_and_device() -> None:

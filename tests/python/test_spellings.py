@@ -145,14 +145,28 @@ def test_a_guessed_model_is_said_and_the_hubs_owner_is_no_part_of_its_name(tmp_p
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("Chinchilla 70B", "relative positions"),
+        ("Snowflake Arctic", "beside a whole dense layer"),
         ("GLaM 64B/64E", "ungated experts"),
-        ("Llama-4-Scout-17B-16E", "within chunks"),
+        ("OPT-350M", "narrower than the stream"),
         ("Switch-C", "in the encoder"),
     ],
 )
 def test_a_model_that_the_schema_cannot_hold_is_refused_with_the_reason(tmp_path, text, why):
     assert why in str(priced(tmp_path, model=text)["reason"])
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "what"),
+    [
+        ("Chinchilla 70B", "chinchilla-70b", "relative positions"),
+        ("Llama-4-Scout-17B-16E", "llama4-scout", "within chunks"),
+        ("Apertus 8B", "apertus-8b", "xIELU"),
+    ],
+)
+def test_what_is_left_out_of_a_model_is_said_beside_its_price(tmp_path, text, model, what):
+    found = priced(tmp_path, model=text)
+    assert what in str(found["note"])
+    assert found["predicted"] == priced(tmp_path, model=model)["predicted"]
 
 
 def test_an_unknown_model_is_refused_with_the_nearest_names(tmp_path):
@@ -181,6 +195,11 @@ def test_words_for_sharding_say_a_stage_and_a_group(text, stage, group):
     space = setting_of(row(zero=text), Machines()).space
     assert space["zero"] == [stage]
     assert space.get("zero_group", [0]) == [group]
+
+
+@pytest.mark.parametrize("text", ["ZeRO", "DeepSpeed ZeRO", "sharded"])
+def test_sharding_of_no_stage_leaves_the_stage_open(text):
+    assert setting_of(row(zero=text), Machines()).space["zero"] == [1, 2, 3]
 
 
 def test_hybrid_sharding_shards_within_a_node():
@@ -227,9 +246,9 @@ def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
 
 
 def test_a_model_that_no_entry_holds_is_priced_by_the_shape_of_its_row(tmp_path):
-    assert "not in the catalog" in str(priced(tmp_path, model="Chinchilla 70B")["reason"])
-    shape = {"layers": "80", "hidden": "8192", "heads": "64"}
-    told = priced(tmp_path, model="Chinchilla 70B", **shape)
+    assert "not in the catalog" in str(priced(tmp_path, model="GLaM 64B/64E")["reason"])
+    shape = {"layers": "64", "hidden": "8192", "heads": "128"}
+    told = priced(tmp_path, model="GLaM 64B/64E", **shape)
     assert told["status"] == "priced"
     assert "not in the catalog" in str(told["note"])
 

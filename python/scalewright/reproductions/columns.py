@@ -21,6 +21,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "ffn": ("ffn", "ffn_hidden_size", "intermediate_size", "d_ff"),
     "sequence": ("seq", "sequence", "sequence_length", "seq_length", "seq_len"),
     "vocab": ("vocab", "vocab_size", "vocabulary"),
+    "padded_vocab": ("padded_vocab", "padded_vocab_size", "vocab_rows"),
     "experts": ("moe", "experts"),
     "capacity_factor": ("capacity_factor", "moe_capacity_factor"),
     "dense_layers": ("dense_layers", "first_dense_layers"),

@@ -41,20 +41,38 @@ def with_program(
     """
     if row.text("software") or conventions.known:
         return conventions, ()
-    for entry in _book()["programs"]:
-        if (why := _why(entry, row, device, model)) is None:
-            continue
-        software: str | None = entry.get("software")
-        taken = replace(
-            conventions,
-            software=software,
-            training={**entry.get("training", {}), **conventions.training},
-            space={**conventions.space, **entry.get("space", {})},
-            source=(*conventions.source, entry["source"]),
-        )
-        profile = software or "fused kernels launched ahead of the device"
-        return taken, (f"{why}: software taken as {profile}",)
-    return conventions, ()
+    said: tuple[str, ...] = ()
+    if (found := _first("programs", row, device, model)) is not None:
+        why, entry = found
+        conventions = _completed(conventions, entry)
+        profile = conventions.software or "fused kernels launched ahead of the device"
+        said += (f"{why}: software taken as {profile}",)
+    if (found := _first("ages", row, device, model)) is not None:
+        why, entry = found
+        conventions = _completed(conventions, entry)
+        said += (f"{why}: {entry['means']}",)
+    return conventions, said
+
+
+def _completed(conventions: Conventions, entry: Table) -> Conventions:
+    """Add what an entry tells to what is known; what is known stays."""
+    return replace(
+        conventions,
+        software=conventions.software or entry.get("software"),
+        training={**entry.get("training", {}), **conventions.training},
+        space={**conventions.space, **entry.get("space", {})},
+        source=(*conventions.source, entry["source"]),
+    )
+
+
+def _first(
+    kind: str, row: Row, device: str, model: dict[str, Any]
+) -> tuple[str, Table] | None:
+    """Return the first entry of a kind that is the row's, with the reason, if there is one."""
+    for entry in _book()[kind]:
+        if (why := _why(entry, row, device, model)) is not None:
+            return why, entry
+    return None
 
 
 def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | None:

@@ -32,6 +32,8 @@ _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _LEAST_GROUP = 4
+_STAGE_UNSAID = {"zero", "deepspeed zero", "zero optimizer", "sharded"}
+"""Texts that say that states are sharded, but not how many of them: stages are searched."""
 _OF_ONE_LAYER = "layer_"
 
 
@@ -204,8 +206,10 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
         return [3], ranks if data is not None and ranks < data and ranks > _LEAST_GROUP else None
     if "fsdp" in folded or "full_shard" in folded:
         return [3], None
+    if folded in _STAGE_UNSAID:
+        return [1, 2, 3], None
     got = f"{row.named('zero')}: got '{text:.40}'"
-    message = f"{got}; allowed: 0, 1, 2, 3, FSDP, HSDP or, of a group, zero1=8"
+    message = f"{got}; allowed: 0, 1, 2, 3, ZeRO, FSDP, HSDP or, of a group, zero1=8"
     raise InvalidError(message)
 
 

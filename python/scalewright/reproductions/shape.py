@@ -52,7 +52,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
             raise
         notes = (f"{unknown}; priced by the row's shape",)
     if entry is not None:
-        model = _overlaid(entry, shape, row.count("vocab"))
+        model = _with_table(_overlaid(entry, shape, row.count("vocab")), row)
         dense = row.count("dense_layers")
         if dense is not None and model.get("experts") is not None:
             model["experts"] = {**model["experts"], "first_dense_layers": dense}
@@ -68,8 +68,14 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
         raise _unknown(row)
     if row.text("experts"):
-        return _mixture(row, shape), (*notes, "experts as the row's text says")
-    return _plain(row, shape), notes
+        return _with_table(_mixture(row, shape), row), (*notes, "experts as the row's text says")
+    return _with_table(_plain(row, shape), row), notes
+
+
+def _with_table(model: dict[str, Any], row: Row) -> dict[str, Any]:
+    """Take the rows of the embedding table from the row where it says them beside the vocabulary."""
+    rows = row.count("padded_vocab")
+    return model if rows is None else {**model, "padded_vocab": rows}
 
 
 def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:

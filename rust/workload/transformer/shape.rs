@@ -136,6 +136,18 @@ impl Transformer {
         self.padded_vocab.unwrap_or(self.vocab)
     }
 
+    /// The model as a program keeps it that rounds the rows of its embedding table up to a multiple, unless
+    /// the model says itself how many it has.
+    #[must_use]
+    pub fn rounded_to(&self, multiple: u64) -> Self {
+        let rounded = (!self.vocab.is_multiple_of(multiple))
+            .then(|| self.vocab.next_multiple_of(multiple));
+        Self {
+            padded_vocab: self.padded_vocab.or(rounded),
+            ..self.clone()
+        }
+    }
+
     /// Rows of the learned position table, 0 where there is none.
     pub(super) fn position_rows(&self) -> u64 {
         match self.position {
