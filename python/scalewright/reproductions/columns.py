@@ -23,6 +23,8 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "vocab": ("vocab", "vocab_size", "vocabulary"),
     "padded_vocab": ("padded_vocab", "padded_vocab_size", "vocab_rows"),
     "experts": ("moe", "experts"),
+    "lora": ("lora", "lora_rank", "adapter_rank"),
+    "lora_targets": ("lora_targets", "target_modules"),
     "capacity_factor": ("capacity_factor", "moe_capacity_factor"),
     "dense_layers": ("dense_layers", "first_dense_layers"),
     "prediction_layers": ("prediction_layers", "mtp_layers", "mtp_num_layers"),

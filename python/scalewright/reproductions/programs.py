@@ -65,9 +65,7 @@ def _completed(conventions: Conventions, entry: Table) -> Conventions:
     )
 
 
-def _first(
-    kind: str, row: Row, device: str, model: dict[str, Any]
-) -> tuple[str, Table] | None:
+def _first(kind: str, row: Row, device: str, model: dict[str, Any]) -> tuple[str, Table] | None:
     """Return the first entry of a kind that is the row's, with the reason, if there is one."""
     for entry in _book()[kind]:
         if (why := _why(entry, row, device, model)) is not None:

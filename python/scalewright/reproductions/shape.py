@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,15 @@ _SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
 _VOCAB = 51200
 _WIDE = 4
 """Inner width over the stream's of the original transformer and the GPT family."""
+_PARTS = {
+    "qkv": ("query", "key", "value"),
+    "linear_qkv": ("query", "key", "value"),
+    "linear_proj": ("output",),
+    "linear_fc1": ("up", "gate"),
+    "linear_fc2": ("down",),
+    "all": ("query", "key", "value", "output", "up", "gate", "down"),
+}
+"""Products of a layer by the names of the modules that make them."""
 _GPT: dict[str, Any] = {
     "family": "decoder",
     "position": "learned",
@@ -52,7 +62,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
             raise
         notes = (f"{unknown}; priced by the row's shape",)
     if entry is not None:
-        model = _with_table(_overlaid(entry, shape, row.count("vocab")), row)
+        model = _completed(_overlaid(entry, shape, row.count("vocab")), row)
         dense = row.count("dense_layers")
         if dense is not None and model.get("experts") is not None:
             model["experts"] = {**model["experts"], "first_dense_layers": dense}
@@ -68,14 +78,36 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
         raise _unknown(row)
     if row.text("experts"):
-        return _with_table(_mixture(row, shape), row), (*notes, "experts as the row's text says")
-    return _with_table(_plain(row, shape), row), notes
+        return _completed(_mixture(row, shape), row), (*notes, "experts as the row's text says")
+    return _completed(_plain(row, shape), row), notes
 
 
-def _with_table(model: dict[str, Any], row: Row) -> dict[str, Any]:
-    """Take the rows of the embedding table from the row where it says them beside the vocabulary."""
-    rows = row.count("padded_vocab")
-    return model if rows is None else {**model, "padded_vocab": rows}
+def _completed(model: dict[str, Any], row: Row) -> dict[str, Any]:
+    """Add what any model may have: padded rows of the embedding table, adapters."""
+    if (rows := row.count("padded_vocab")) is not None:
+        model = {**model, "padded_vocab": rows}
+    if rank := row.count("lora"):
+        gated = model.get("activation") in {"swiglu", "geglu"}
+        targets = [name for name in _adapted(row) if gated or name != "gate"]
+        model = {**model, "lora": {"rank": rank, "targets": targets}}
+    return model
+
+
+def _adapted(row: Row) -> list[str]:
+    """Read beside which products adapters lie: all of a layer where the row does not say."""
+    text = row.text("lora_targets") or "all"
+    found: list[str] = []
+    for word in re.split(r"[\s,+/]+", text.casefold()):
+        parts = _PARTS.get(word, (word,) if word in _PARTS["all"] else None)
+        if parts is None:
+            names = [*_PARTS, *_PARTS["all"]]
+            close = difflib.get_close_matches(word, names, n=2, cutoff=0.5)
+            hint = f"; nearest: {', '.join(close)}" if close else ""
+            got = f"{row.named('lora_targets')}: got '{word:.40}'"
+            message = f"{got}; allowed: {', '.join(names)}{hint}"
+            raise InvalidError(message)
+        found += [part for part in parts if part not in found]
+    return found
 
 
 def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:

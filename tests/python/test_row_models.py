@@ -1,0 +1,100 @@
+"""What do the columns of a row add to its model: rows of a vocabulary, adapters?"""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import scalewright as sw
+from scalewright import reproductions
+from scalewright.errors import InvalidError
+from scalewright.reproductions.reading import Row
+from scalewright.reproductions.shape import model_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CELLS = {
+    "paper": "a table",
+    "hardware": "DGX H100",
+    "devices": "8",
+    "model": "Llama 2 7B",
+    "sequence": "4096",
+    "global_batch": "32",
+    "micro_batch": "1",
+    "tensor": "1",
+    "pipeline": "1",
+    "zero": "1",
+    "recompute": "none",
+    "metric": "tokens_per_s",
+    "value": "1",
+}
+ALL = {"query", "key", "value", "output", "up", "down"}
+
+
+def model(**cells: str) -> dict[str, Any]:
+    """Return the fields of the model that a row speaks of."""
+    return model_of(Row("own.csv", 2, CELLS | cells))[0]
+
+
+def priced(folder: Path, **cells: str) -> dict[str, Any]:
+    """Return what a file of one row comes to."""
+    file = folder / "own.csv"
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows([list(CELLS | cells), list((CELLS | cells).values())])
+    return reproductions.run(rows_path=file)["rows"][0]
+
+
+def test_rows_of_the_table_stand_beside_the_vocabulary(tmp_path: Path) -> None:
+    assert model(model="gpt2", padded_vocab="50304")["padded_vocab"] == 50304
+    shape = {"layers": "12", "hidden": "768", "heads": "12", "model": "mine"}
+    assert model(**shape, padded_vocab="51328")["padded_vocab"] == 51328
+    assert "padded_vocab" not in model()
+    # a head of more rows takes longer
+    rates = [
+        priced(tmp_path, model="gpt2", sequence="1024", vocab_rows=rows)["predicted"]
+        for rows in ("50304", "100608")
+    ]
+    assert rates[1] < rates[0]
+
+
+def test_a_rank_that_is_no_count_is_refused() -> None:
+    for text in ("many", "-1", "1.5"):
+        with pytest.raises(InvalidError, match="lora"):
+            model(lora=text)
+
+
+def test_adapters_lie_beside_all_products_of_a_layer() -> None:
+    assert "lora" not in model()
+    gated = model(lora="16")["lora"]
+    assert gated["rank"] == 16
+    assert set(gated["targets"]) == {*ALL, "gate"}
+    assert set(model(model="gpt2", lora="8")["lora"]["targets"]) == ALL
+
+
+def test_adapters_lie_where_the_row_says() -> None:
+    first = model(lora="8", lora_targets="linear_qkv")["lora"]
+    assert first["targets"] == ["query", "key", "value"]
+    assert model(lora="8", lora_targets="qkv, down")["lora"]["targets"][-1] == "down"
+    with pytest.raises(InvalidError, match=r"lora_targets: got 'linear_qkw'.*nearest: linear_qkv"):
+        model(lora="8", lora_targets="linear_qkw")
+
+
+def test_adapters_train_quicker_and_leaner_than_all_weights() -> None:
+    """Frozen weights have neither gradients nor moments, and no product makes their gradients."""
+    training = sw.Training(global_batch=32, sequence=4096)
+    system = sw.system("dgx-h100", devices=8)
+    whole, part = (
+        sw.estimate(sw.model(fields), system, "zero=1", training)
+        for fields in (model(), model(lora="16"))
+    )
+    assert part.step_time_s < whole.step_time_s
+    assert part.peak_memory_bytes < whole.peak_memory_bytes
+
+
+def test_a_row_of_adapters_is_priced_with_them(tmp_path: Path) -> None:
+    whole, part = priced(tmp_path), priced(tmp_path, lora_rank="16")
+    assert whole["status"] == part["status"] == "priced"
+    assert part["predicted"] > whole["predicted"]
