@@ -319,8 +319,14 @@ fn rows_of_a_vocabulary_are_rounded_up_unless_the_model_says_them() {
     assert_eq!(rows("32003", ""), 32_128);
     assert_eq!(rows("32000", ""), 32_000);
     assert_eq!(rows(r#"32003,"padded_vocab":32010"#, ""), 32_010);
-    assert_eq!(rows("50257", r#","software":{"vocabulary_multiple":1}"#), 50_257);
-    assert_eq!(rows("50257", r#","software":{"vocabulary_multiple":8}"#), 50_264);
+    assert_eq!(
+        rows("50257", r#","software":{"vocabulary_multiple":1}"#),
+        50_257
+    );
+    assert_eq!(
+        rows("50257", r#","software":{"vocabulary_multiple":8}"#),
+        50_264
+    );
 }
 
 #[test]

@@ -140,8 +140,8 @@ impl Transformer {
     /// the model says itself how many it has.
     #[must_use]
     pub fn rounded_to(&self, multiple: u64) -> Self {
-        let rounded = (!self.vocab.is_multiple_of(multiple))
-            .then(|| self.vocab.next_multiple_of(multiple));
+        let rounded =
+            (!self.vocab.is_multiple_of(multiple)).then(|| self.vocab.next_multiple_of(multiple));
         Self {
             padded_vocab: self.padded_vocab.or(rounded),
             ..self.clone()
