@@ -281,6 +281,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("reduce_copy", "-2.0"),
         ("update", "1e9"),
         ("logits", "[-1.0, 0.0]"),
+        ("vocabulary_multiple", "0"),
     ] {
         let more = format!(r#", "software": {{"{field}": {value}}}"#);
         let training = jobs::training(8, 2048, &more);

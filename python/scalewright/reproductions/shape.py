@@ -97,7 +97,7 @@ def _adapted(row: Row) -> list[str]:
     """Read beside which products adapters lie: all of a layer where the row does not say."""
     text = row.text("lora_targets") or "all"
     found: list[str] = []
-    for word in re.split(r"[\s,+/]+", text.casefold()):
+    for word in re.split(r"[\s,+/]+", text.casefold().strip(" ,+/")):
         parts = _PARTS.get(word, (word,) if word in _PARTS["all"] else None)
         if parts is None:
             names = [*_PARTS, *_PARTS["all"]]
