@@ -36,7 +36,7 @@ impl<'a> LongRun<'a> {
         let formats = device.sustained.keys().chain(device.product_share.keys());
         for &dtype in formats.collect::<BTreeSet<_>>() {
             let share = device.product_share.get(&dtype).copied().unwrap_or(1.0);
-            let over = found.paces(dtype).over;
+            let over = found.lasting(dtype).over;
             let limit = if device.sustained.contains_key(&dtype) {
                 over.max(1.0) / over
             } else {
@@ -58,8 +58,8 @@ impl<'a> LongRun<'a> {
         &self.device
     }
 
-    /// Paces of kernels in a format.
-    pub(super) fn paces(&self, dtype: Dtype) -> Lasting {
+    /// The pace of kernels in a format.
+    pub(super) fn lasting(&self, dtype: Dtype) -> Lasting {
         let known = self.paces.get(&dtype).copied();
         known.unwrap_or(Lasting::UNKNOWN)
     }

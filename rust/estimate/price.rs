@@ -38,8 +38,9 @@ impl<'a> Pricer<'a> {
     /// clock, traffic does not.
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
         let pace = match kernel {
-            Kernel::Matmul { dtype, .. } => self.long_run.paces(*dtype).products,
-            Kernel::Attention { dtype, .. } => self.long_run.paces(*dtype).attention,
+            Kernel::Matmul { dtype, .. } | Kernel::Attention { dtype, .. } => {
+                self.long_run.lasting(*dtype).pace
+            }
             Kernel::Scan { .. } | Kernel::Memory { .. } | Kernel::Cast { .. } => Pace::ALONE,
         };
         kernel.cost_at(pace.slower(self.slowest), self.long_run.device())

@@ -17,13 +17,11 @@ pub struct Pace {
     pub settled: bool,
 }
 
-/// Paces of the kernels of a long run, in one format.
+/// The pace of the kernels of a long run, in one format.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lasting {
-    /// Of matrix products.
-    pub products: Pace,
-    /// Of fused attention.
-    pub attention: Pace,
+    /// Of matrix products and of fused attention.
+    pub pace: Pace,
     /// By how much longer the engine takes for a large product than in a test: below 1 where the rate
     /// that lasts is not reached.
     pub over: f64,
@@ -47,26 +45,26 @@ impl Pace {
 }
 
 impl Lasting {
-    /// Paces of a run whose kernels have nothing but their own length to slow them.
+    /// That of a run whose kernels have nothing but their own length to slow them.
     pub const UNKNOWN: Self = Self {
-        products: Pace::ALONE,
-        attention: Pace::ALONE,
+        pace: Pace::ALONE,
         over: 1.0,
     };
 
-    /// Paces of a long run on `device` in `dtype`, in which a large product runs at `rate`.
+    /// Pace of a long run on `device` in `dtype`, in which a large product runs at `rate`.
     ///
     /// ```text
-    /// products  = max(1, ((F / r - t_launch)^q - t_memory^q)^(1/q) / t_engine), whatever their length
-    /// attention = max(1, F / (r t_alone))
+    /// slowdown = max(1, ((F / r - t_launch)^q - t_memory^q)^(1/q) / t_engine), whatever their length
     /// ```
     ///
     /// r: `rate`, flop/s; F: flops of a product of 8,192 x 8,192 x 8,192; `t_engine`:
     /// its time on the engine without `throttle`, s; `t_memory`, `t_launch`: what `matmul` says beside, s;
-    /// q: `overlap` of the device's products; `t_alone`: its time in a test, `throttle` included, s. So that product runs at r. Power management
+    /// q: `overlap` of the device's products. So that product runs at r. Power management
     /// acts over milliseconds, which are many kernels: in a run the clock follows from all of them, a
-    /// long product does not lower it once more and a short one does not escape it. Constants of
-    /// attention are those of tests and hold their throttling.
+    /// long product does not lower it once more and a short one does not escape it. Fused attention runs at
+    /// the same clock. Its tests were not throttled: where products lose 7 to 30% with their length, timed
+    /// prefill kernels from 10 us to 100 ms keep the rate of the short ones within 3% (A100, H100, H200 and
+    /// B200, `docs/attention-kernels.md`).
     pub fn of(device: &Device, dtype: Dtype, rate: FlopsPerSecond) -> Self {
         let product = Product {
             batch: 1.0,
@@ -84,15 +82,13 @@ impl Lasting {
         let parts = matmul::parts(product, device);
         let lasting = parts.flops / rate;
         let left = (lasting - parts.launch).max(Seconds::ZERO);
-        let alone = parts.time(Pace::ALONE);
         let over = parts.engine_of(left).value() / parts.engine.value();
         Self {
-            products: Pace {
+            pace: Pace {
                 slowdown: over.max(1.0),
                 settled: true,
             },
             over,
-            attention: Pace::ALONE.slower((lasting.value() / alone.value()).max(1.0)),
         }
     }
 }
