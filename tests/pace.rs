@@ -127,22 +127,43 @@ fn a_library_reaches_its_share_of_the_tested_rate_or_the_rate_that_lasts() {
     }
 }
 
+/// Fused attention of 64 heads over `positions`.
+fn attended(positions: f64) -> Kernel {
+    Kernel::Attention {
+        batch_heads: 64.0,
+        batch_kv_heads: 64.0,
+        queries: positions,
+        visible: 0.5 * (positions + 1.0),
+        keys: positions,
+        query_dim: 128.0,
+        value_dim: 128.0,
+        dtype: Dtype::Bf16,
+        backward: false,
+    }
+}
+
+/// Power management lowers one clock: a long attention kernel, which arithmetic bounds, slows by as much as
+/// a large product would, were it not throttled in its test.
+#[test]
+fn attention_slows_with_the_clock_of_products() {
+    let large = product(8192.0, 8192.0, 8192.0);
+    for name in KNOWN {
+        let mut device = catalog(name);
+        device.speed_spread = 0.0;
+        device.matmul.throttle = 0.0;
+        let kernel = attended(65_536.0);
+        let lost = alone(&device, &kernel) / rate(&run(device.clone()), &kernel);
+        let product = alone(&device, &large) / rate(&run(device), &large);
+        assert!((lost / product - 1.0).abs() < 0.02, "{name}: {lost} {product}");
+    }
+}
+
 #[test]
 fn a_slow_library_of_products_slows_no_other_kernel_and_no_other_format() {
     let device = catalog("h100-sxm");
     let mut slow = device.clone();
     slow.product_share.insert(Dtype::Bf16, 0.5);
-    let attention = Kernel::Attention {
-        batch_heads: 64.0,
-        batch_kv_heads: 64.0,
-        queries: 4096.0,
-        visible: 2048.5,
-        keys: 4096.0,
-        query_dim: 128.0,
-        value_dim: 128.0,
-        dtype: Dtype::Bf16,
-        backward: false,
-    };
+    let attention = attended(4096.0);
     let wide = product(8192.0, 8192.0, 8192.0);
     let narrow = Kernel::Matmul {
         batch: 1.0,

@@ -62,9 +62,7 @@ impl Lasting {
     /// q: `overlap` of the device's products. So that product runs at r. Power management
     /// acts over milliseconds, which are many kernels: in a run the clock follows from all of them, a
     /// long product does not lower it once more and a short one does not escape it. Fused attention runs at
-    /// the same clock. Its tests were not throttled: where products lose 7 to 30% with their length, timed
-    /// prefill kernels from 10 us to 100 ms keep the rate of the short ones within 3% (A100, H100, H200 and
-    /// B200, `docs/attention-kernels.md`).
+    /// the same clock; its tests were not throttled (`docs/attention-kernels.md`).
     pub fn of(device: &Device, dtype: Dtype, rate: FlopsPerSecond) -> Self {
         let product = Product {
             batch: 1.0,
