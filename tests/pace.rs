@@ -154,7 +154,10 @@ fn attention_slows_with_the_clock_of_products() {
         let kernel = attended(65_536.0);
         let lost = alone(&device, &kernel) / rate(&run(device.clone()), &kernel);
         let product = alone(&device, &large) / rate(&run(device), &large);
-        assert!((lost / product - 1.0).abs() < 0.02, "{name}: {lost} {product}");
+        assert!(
+            (lost / product - 1.0).abs() < 0.02,
+            "{name}: {lost} {product}"
+        );
     }
 }
 
