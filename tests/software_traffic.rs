@@ -5,6 +5,7 @@
 mod worlds;
 
 use scalewright::collective::Collective;
+use scalewright::operator_cost::Kernel;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
 use scalewright::units::Dtype;
 use worlds::jobs;
@@ -157,7 +158,8 @@ fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
 fn keys_gathered_before_attention_wait_in_the_open() {
     let step = |first: bool, context: u32| {
         let cluster = cluster(4);
-        let more = format!(r#", "software": {{"gathers_keys_first": {first}}}"#);
+        let still = r#""ring": [0.0, 0.0], "ring_keys": [0.0, 0.0]"#;
+        let more = format!(r#", "software": {{"gathers_keys_first": {first}, {still}}}"#);
         let training = jobs::training(8, 8192, &more);
         let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
         let plan = Plan {
@@ -169,6 +171,44 @@ fn keys_gathered_before_attention_wait_in_the_open() {
     };
     assert!(step(true, 4) > step(false, 4));
     assert_eq!(step(true, 1), step(false, 1));
+}
+
+/// Bytes that a layer's forward pass streams on one of so many context ranks.
+fn streamed(software: &str, context: u32) -> f64 {
+    let plan = Plan { context, ..plan() };
+    let training = jobs::training(8, 8192, &format!(r#", "software": {software}"#));
+    let graph = jobs::model(&jobs::llama(4, 1024, 4)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &plan);
+    let bytes = program.forward.iter().map(|task| match task {
+        Task::Compute {
+            kernel: Kernel::Memory { bytes, .. },
+            ..
+        } => bytes.value(),
+        _ => 0.0,
+    });
+    bytes.sum()
+}
+
+/// Each of P parts of a ring is merged with a P-th of the queries, so that a rank moves as much whatever P is.
+#[test]
+fn parts_of_a_ring_are_merged_with_all_queries_once_each() {
+    let still = r#"{"ring": [0.0, 0.0], "ring_keys": [0.0, 0.0]}"#;
+    let queries = r#"{"ring": [3.0, 0.0], "ring_keys": [0.0, 0.0]}"#;
+    let keys = r#"{"ring": [0.0, 0.0], "ring_keys": [3.0, 0.0]}"#;
+    let first = r#"{"gathers_keys_first": true}"#;
+    let merged = |software: &str, context| streamed(software, context) - streamed(still, context);
+    for software in [queries, keys] {
+        assert_eq!(merged(software, 1), 0.0, "one rank has no ring");
+        let two = merged(software, 2);
+        assert!(two > 0.0);
+        assert!((merged(software, 8) / two - 1.0).abs() < 1e-9);
+    }
+    assert_eq!(
+        merged(first, 4),
+        0.0,
+        "one kernel sees all that was gathered"
+    );
+    assert!(merged("{}", 2) > 0.0);
 }
 
 #[test]

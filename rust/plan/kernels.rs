@@ -306,6 +306,7 @@ impl Lowering<'_> {
         let kv_heads = self.local_heads(operator, core.kv_heads);
         let keys = self.key_positions(operator, core);
         self.gather_keys(operator, core, kv_heads, forward);
+        self.merge_parts(operator, core, (heads, kv_heads), forward);
         if core.flash {
             let kernel = self.flash(operator, core, !forward);
             self.compute(forward, operator, kernel);
@@ -382,6 +383,31 @@ impl Lowering<'_> {
         if !forward {
             let scatter = self.wire(Purpose::Context, Collective::ReduceScatter, bytes, 0);
             self.communicate(false, operator, scatter);
+        }
+    }
+
+    /// Each part of keys and values that comes round a ring gives results of its own, which are merged with
+    /// those of the parts before (Liu et al. 2023, algorithm 1): `P (q Q + k K)` bytes, P: context ranks; Q, K:
+    /// bytes of a rank's queries and of its keys and values; q, k: passes of the software (`Software::ring`,
+    /// `ring_keys`), a kernel for each part at least.
+    fn merge_parts(
+        &mut self,
+        operator: &Operator,
+        core: &Attention,
+        (heads, kv_heads): (f64, f64),
+        forward: bool,
+    ) {
+        let software = &self.training.software;
+        if self.mesh.context.size < 2 || !core.flash || software.gathers_keys_first {
+            return;
+        }
+        let way = usize::from(!forward);
+        let keys = kv_heads * (core.query_dim + core.value_dim) as f64 * software.ring_keys[way];
+        let columns = heads * core.query_dim as f64 * software.ring[way] + keys;
+        let parts = f64::from(self.mesh.context.size);
+        let row = self.batch * self.positions(operator) * self.activation.bytes();
+        if columns > 0.0 {
+            self.compute(forward, operator, memory(parts * row * columns, parts));
         }
     }
 

@@ -156,6 +156,14 @@ pub struct Software {
     /// Keys and values of all context ranks are gathered before attention starts, which then waits for
     /// them; else each rank attends to what it has while the next part arrives.
     pub gathers_keys_first: bool,
+    /// Passes over the width of queries for each part of keys and values that comes round a ring of context
+    /// ranks, forward and backward, by which the part's results are made and merged. The default is Transformer
+    /// Engine's `AttnFuncWithCPAndKVP2P` of balanced ranks, which let half of the parts see half of their queries:
+    /// a kernel merges outputs (3 passes, or 1.5), half of the queries are copied (1 of them); backward the same of
+    /// gradients of queries, and copies of outputs and their gradients, too.
+    pub ring: [f64; 2],
+    /// The same over the widths of keys and values: copies of half of them; backward sums of their gradients.
+    pub ring_keys: [f64; 2],
     /// Replicas whose devices share the adapters of a unit send to the next stage at unlike times, each
     /// with all adapters to itself; else those that lie side by side send at once.
     pub staggers_sends: bool,
@@ -279,6 +287,8 @@ impl Default for Software {
             stops_early: false,
             repeat_unread: true,
             gathers_keys_first: false,
+            ring: [2.75, 3.75],
+            ring_keys: [0.5, 2.75],
             staggers_sends: false,
             selective_feed_forward: false,
             selective_alternate: false,
@@ -324,6 +334,8 @@ impl Software {
             ("logits", self.logits.unwrap_or_default()),
             ("expert_bias", self.expert_bias),
             ("routing_kernels", self.routing_kernels),
+            ("ring", self.ring),
+            ("ring_keys", self.ring_keys),
         ];
         for (field, pair) in pairs {
             for value in pair {

@@ -36,7 +36,7 @@ class Switch:
     part: str
     """`device`, `level` for every fabric level, or `training`."""
     values: tuple[tuple[str, Any], ...]
-    """Values by dotted field, none to take it away; a field that is absent stays so."""
+    """Values by dotted field, none to take it away; what is absent stays so, but after `+`."""
 
 
 _PROTOCOLS = ("low_latency", "low_latency_128", "simple", "in_network")
@@ -99,6 +99,11 @@ SWITCHES = (
             ("software.gathers_again", False),
             ("software.gather_rank_time", "0 s"),
         ),
+    ),
+    Switch(
+        "merging of parts around a ring",
+        "training",
+        (("+software.+ring", [0.0, 0.0]), ("+software.+ring_keys", [0.0, 0.0])),
     ),
     Switch("what compilers do not repeat", "training", (("software.repeat_unread", True),)),
     Switch("tokens moved by products", "training", (("software.dispatch_products", False),)),
@@ -246,12 +251,13 @@ def _case(row: Row, book: Book) -> _Case | None:
 
 
 def _errors_without(case: _Case) -> Iterable[tuple[str, float | None]]:
-    """Yield the error without each term; none where the run has no such term."""
+    """Yield the error without each term; none where that changes nothing."""
     fields = case.priced.fields()
     plan = json.dumps(fields["plan"])
     for switch in SWITCHES:
         job = without(case.setting, case.priced.batch, switch)
-        yield switch.name, None if job is None else _error(case, job, estimate(job, plan))
+        error = None if job is None else _error(case, job, estimate(job, plan))
+        yield switch.name, None if error == case.error else error
     for name, starts in _LINES:
         less = sum(line["time_s"] for line in fields["time"] if line["term"].startswith(starts))
         if less <= 0.0 or less >= fields["step_time_s"]:
@@ -294,8 +300,14 @@ def _summed(cases: list[_Case], errors: list[float | None]) -> Result:
 
 
 def set_field(part: Any, path: list[str], value: Any) -> None:  # noqa: ANN401
-    """Set a field where it is there; `*` means all members, a number a place in a list."""
+    """Set a field where it is there; `*` means all members, a number a place in a list.
+
+    A field behind `+` is made where it is not there.
+    """
     name, *rest = path
+    if name.startswith("+"):
+        name = name.removeprefix("+")
+        part.setdefault(name, {} if rest else value)
     if isinstance(part, list):
         set_field(part[int(name)], rest, value)
     elif name == "*":

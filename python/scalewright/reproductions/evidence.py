@@ -32,9 +32,10 @@ Result = dict[str, Any]
 _START, _END = "<!-- evidence: made by `make evidence` -->", "<!-- end of evidence -->"
 _BOOK, _LATER = "training.csv", "training_later.csv"
 _AFTER = (
-    ", for whose rows no term was made, though profiles of their programs were written after their "
-    "errors without them were known, and lasting rates of Blackwell were taken from the kernel "
-    "book once runs of NeMo had shown those of one site to be low"
+    ", for which no constant was fitted, though with their errors in view profiles of their "
+    "programs were written, lasting rates of Blackwell were taken from the kernel book where one "
+    "site's had stood, attention was given the clock of products, as timed kernels say, and "
+    "merges around a ring were counted in the sources of programs"
 )
 _FEWEST_ROWS, _FEWEST_RUNS = 5, 3
 _HEADER_LINES = 4
@@ -52,9 +53,7 @@ _KEPT = {
     ),
     "throttling in long products": (
         "Throttling in long products stays for timed kernels, as the next table shows. In a step "
-        "it slows products on devices alone that do not say what rate lasts; on the others it says "
-        "how much of that rate the tests of fused attention hold already, so that attention is "
-        "slowed more without it, which helps where most runs come out too quick."
+        "it slows products on devices alone that do not say what rate lasts."
     ),
 }
 """Why a term stays that lowers no error."""
