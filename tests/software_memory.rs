@@ -289,3 +289,67 @@ fn a_policy_without_the_output_projection_keeps_no_stream_behind_it() {
     // the product and the sum behind it; the norm was made again before
     assert_eq!(repeated(&again.forward), repeated(&kept.forward) + 2);
 }
+
+/// `P (q Q + k K)` bytes, in bf16: outputs of 16 heads, keys and values of 4.
+#[test]
+fn a_ring_holds_outputs_and_keys_of_all_its_parts() {
+    let held = |queries: f64, keys: f64, context| {
+        let software = format!(r#"{{"ring_held": [{queries:?}, {keys:?}]}}"#);
+        let plan = Plan {
+            context,
+            ..Plan::default()
+        };
+        held(&software, "bf16", &plan)[0].workspace_bytes
+    };
+    for context in [2, 4] {
+        // each of P ranks has a P-th of the tokens and holds P parts of them
+        let outputs = held(1000.0, 0.0, context) - held(500.0, 0.0, context);
+        assert_eq!(outputs, 500.0 * 2.0 * (SEQUENCE * HIDDEN) as f64);
+        let keys = held(1000.0, 0.0, context) - held(0.0, 1000.0, context);
+        assert_eq!(keys, outputs, "keys and values are half as wide as outputs");
+    }
+    assert_eq!(
+        held(1000.0, 1000.0, 1),
+        held(0.0, 0.0, 1),
+        "one rank has no ring"
+    );
+}
+
+/// One tensor of each shape in bf16, whatever the number of layers: queries, keys and values, attention's output,
+/// both inputs of the activation, the layer's last product, the head.
+#[test]
+fn tensors_stand_in_for_gradients_once_for_each_shape() {
+    let more = |software: &str, plan: &Plan| -> Vec<f64> {
+        let with = held(&format!("{{{software}}}"), "bf16", plan);
+        let without = format!(
+            r#"{{{software}{} "gradient_stand_ins": false}}"#,
+            if software.is_empty() { "" } else { "," }
+        );
+        let without = held(&without, "bf16", plan);
+        let pairs = with.iter().zip(&without);
+        pairs
+            .map(|(w, o)| w.workspace_bytes - o.workspace_bytes)
+            .collect()
+    };
+    let (hidden, keys, inner, vocab) = (1024.0, 256.0, 3072.0, 32000.0);
+    let layer = (hidden + 2.0 * keys + hidden + 3.0 * inner) * hidden;
+    let all = 2.0 * (layer + vocab * hidden);
+    assert_eq!(more("", &Plan::default()), [all]);
+    // queries and attention's output are of one shape, so are keys and values, and both inputs
+    let apart = 2.0 * (hidden + keys + 2.0 * inner + vocab) * hidden;
+    assert_eq!(more(r#""products_apart": true"#, &Plan::default()), [apart]);
+    assert_eq!(more(r#""plain_gradients": true"#, &Plan::default()), [0.0]);
+    let tensor = Plan {
+        tensor: 2,
+        ..Plan::default()
+    };
+    assert_eq!(more("", &tensor), [all / 2.0]);
+    assert_eq!(
+        more("", &stages(1, 1)),
+        [2.0 * layer, 2.0 * layer, 2.0 * layer, all]
+    );
+    assert_eq!(
+        more("", &stages(2, 1)),
+        [2.0 * layer, 2.0 * layer, 2.0 * layer, all]
+    );
+}

@@ -65,7 +65,10 @@ impl Setting<'_> {
         };
         let reserve = self.job.cluster.device.reserved_memory;
         let mut footprint = Footprint::new(&holdings, &self.job.training, reserve);
-        footprint.add_workspace(Bytes::new(self.handed(seat)));
+        // layers of all kinds have tensors of about the same shapes, so the largest kind's serve the others
+        let stand_ins = of_all(|s| s.held.stand_ins[0]) + of_all(|s| s.held.stand_ins[1]);
+        let element = self.job.training.precision.activation().bytes();
+        footprint.add_workspace(Bytes::new(self.handed(seat) + stand_ins * element));
         footprint
     }
 

@@ -147,6 +147,8 @@ pub(super) struct Held {
     pub(super) end_weights: f64,
     /// Trained weights of the largest block.
     pub(super) largest_trained: f64,
+    /// Elements that stand in for gradients of layers, and of embedding and head.
+    pub(super) stand_ins: [f64; 2],
 }
 
 impl Held {
@@ -158,6 +160,7 @@ impl Held {
             largest_end: self.largest_end.max(other.largest_end),
             end_weights: self.end_weights.max(other.end_weights),
             largest_trained: self.largest_trained.max(other.largest_trained),
+            stand_ins: [0, 1].map(|at| self.stand_ins[at].max(other.stand_ins[at])),
         }
     }
 }
@@ -310,6 +313,8 @@ impl Adder<'_> {
             }
             let trained = factor.dense(self.pipelined) + factor.weights.expert;
             held.largest_trained = held.largest_trained.max(trained);
+            let stand_ins = &mut held.stand_ins[usize::from(block.role != BlockRole::Layer)];
+            *stand_ins = stand_ins.max(factor.weights.stand_ins);
             let local = factor.weights.local();
             if block.role == BlockRole::Layer {
                 held.largest = held.largest.max(local);

@@ -310,6 +310,7 @@ impl<'a> Lowering<'a> {
         for operator in &self.block.operators {
             self.add_weights(operator, &mut sum);
         }
+        sum.stand_ins = self.stand_ins();
         sum
     }
 
@@ -435,8 +436,8 @@ impl<'a> Lowering<'a> {
         self.tokens(operator) / cut * copies * element * self.wider_scores(operator)
     }
 
-    /// An operator's output and its gradient, which live beside what is kept; of logits, what the
-    /// program says.
+    /// An operator's output and its gradient, which live beside what is kept, and what comes round a ring;
+    /// of logits, what the program says.
     fn transient(&self, operator: &Operator) -> Bytes {
         if let Some([_, beside]) = self.training.software.logits {
             match &operator.kind {
@@ -452,7 +453,23 @@ impl<'a> Lowering<'a> {
             }
         }
         let columns = self.sharding.local_sum(operator, &operator.output());
-        Bytes::new(2.0 * self.tokens_of(operator) * columns * self.activation.bytes())
+        let columns = 2.0 * columns + self.ring_columns(operator);
+        Bytes::new(self.tokens_of(operator) * columns * self.activation.bytes())
+    }
+
+    /// Columns that attention holds for the parts of all context ranks: `P (q Q + k K)`, P: context ranks;
+    /// Q, K: columns of a rank's outputs and of its keys and values; q, k: `Software::ring_held`.
+    fn ring_columns(&self, operator: &Operator) -> f64 {
+        match &operator.kind {
+            OperatorKind::Attention(core) if core.flash && self.mesh.context.size > 1 => {
+                let [queries, keys] = self.training.software.ring_held;
+                let outputs = self.local_heads(operator, core.heads) * core.value_dim as f64;
+                let width = (core.query_dim + core.value_dim) as f64;
+                let pairs = self.local_heads(operator, core.kv_heads) * width;
+                f64::from(self.mesh.context.size) * (queries * outputs + keys * pairs)
+            }
+            _ => 0.0,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::lower::Lowering;
 use super::program::Weights;
-use crate::workload::{Extent, Operator, OperatorKind, Region, Weight};
+use crate::workload::{Extent, Operator, OperatorClass, OperatorKind, Region, Weight};
 
 impl Lowering<'_> {
     /// Adds the weights of one operator.
@@ -52,6 +52,32 @@ impl Lowering<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Elements of the tensors that stand in for gradients which products add up themselves: one for each shape
+    /// of a weight, the router's left out, whose product adds nothing up.
+    pub(super) fn stand_ins(&self) -> f64 {
+        let training = self.training;
+        let software = &training.software;
+        let fused = training.fused_gradients && !software.plain_gradients;
+        if !(fused && software.gradient_stand_ins) || training.forward_only {
+            return 0.0;
+        }
+        let mut shapes: Vec<[f64; 2]> = Vec::new();
+        for operator in self.block.operators.iter().filter(|o| o.trained) {
+            if let OperatorKind::Matmul {
+                contract, columns, ..
+            } = &operator.kind
+                && operator.class != OperatorClass::Routing
+            {
+                let rows = self.sharding.local_sum(operator, columns);
+                let shape = [rows, self.sharding.local_of(operator, contract)];
+                if !shapes.contains(&shape) {
+                    shapes.push(shape);
+                }
+            }
+        }
+        shapes.iter().map(|[rows, columns]| rows * columns).sum()
     }
 
     /// True where another look-up of the block holds the table.

@@ -153,6 +153,11 @@ pub struct Software {
     /// keeps what they make where it keeps outputs. A compiler drops them, and so does, of what is repeated,
     /// a checkpoint that stops once it has what it needs.
     pub repeat_unread: bool,
+    /// A product that adds its weight's gradient to the sum itself gives the framework a tensor of that shape in
+    /// the gradient's place, in the format of activations, which stays and serves all weights of one shape
+    /// (`get_dummy_wgrad` of Transformer Engine since its pull request 1651 of April 2025, which Megatron-Core's
+    /// head takes, too). Holds where gradients are fused (`Training::fused_gradients`).
+    pub gradient_stand_ins: bool,
     /// Keys and values of all context ranks are gathered before attention starts, which then waits for
     /// them; else each rank attends to what it has while the next part arrives.
     pub gathers_keys_first: bool,
@@ -164,6 +169,10 @@ pub struct Software {
     pub ring: [f64; 2],
     /// The same over the widths of keys and values: copies of half of them; backward sums of their gradients.
     pub ring_keys: [f64; 2],
+    /// Widths of queries, and of keys and values, that a pass of attention holds until it ends for each context
+    /// rank. The default is Transformer Engine's, whose forward pass keeps the outputs of all steps until they
+    /// are merged (`out_per_step`) and all parts that came (`p2p_comm_buffers`).
+    pub ring_held: [f64; 2],
     /// Replicas whose devices share the adapters of a unit send to the next stage at unlike times, each
     /// with all adapters to itself; else those that lie side by side send at once.
     pub staggers_sends: bool,
@@ -286,9 +295,11 @@ impl Default for Software {
             layer_update_time: Seconds::ZERO,
             stops_early: false,
             repeat_unread: true,
+            gradient_stand_ins: true,
             gathers_keys_first: false,
             ring: [2.75, 3.75],
             ring_keys: [0.5, 2.75],
+            ring_held: [1.0, 1.0],
             staggers_sends: false,
             selective_feed_forward: false,
             selective_alternate: false,
@@ -336,6 +347,7 @@ impl Software {
             ("routing_kernels", self.routing_kernels),
             ("ring", self.ring),
             ("ring_keys", self.ring_keys),
+            ("ring_held", self.ring_held),
         ];
         for (field, pair) in pairs {
             for value in pair {

@@ -277,7 +277,7 @@ impl Steps<'_, '_> {
     }
 
     /// Weights that are gathered and gradients that are not cut yet at one time: a block and its
-    /// neighbour, a block (ZeRO stages 3 and 2).
+    /// neighbour, a block (ZeRO stages 3 and 2); what stands in for gradients that products add up.
     fn buckets(&self) -> f64 {
         let (plan, training) = (self.composer.plan, self.training());
         let cuts = self.shards(plan.zero).iter().any(|s| *s > 1.0);
@@ -297,7 +297,13 @@ impl Steps<'_, '_> {
                 0.0
             }
         };
-        of(3, 2.0 * largest * element) + of(2, unreduced * training.gradient.bytes() * trains)
+        let stand_ins = |layer: bool| {
+            let found = blocks().filter(|(_, b, _)| (b.role == BlockRole::Layer) == layer);
+            found.map(|(f, ..)| f.weights.stand_ins).fold(0.0, f64::max)
+        };
+        of(3, 2.0 * largest * element)
+            + of(2, unreduced * training.gradient.bytes() * trains)
+            + (stand_ins(true) + stand_ins(false)) * element
     }
 
     fn title(&self, stage: u32, group: usize) -> String {
