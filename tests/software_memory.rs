@@ -353,3 +353,26 @@ fn tensors_stand_in_for_gradients_once_for_each_shape() {
         [2.0 * layer, 2.0 * layer, 2.0 * layer, all]
     );
 }
+
+/// Tensor ranks that cut no expert have half of the copies each, of twice the width inside an expert: what experts
+/// keep inside is as large, and their inputs half.
+#[test]
+fn experts_keep_as_much_inside_whether_tensor_ranks_cut_them_or_not() {
+    let more = r#", "software": {}"#;
+    let training = jobs::training(16, SEQUENCE, more);
+    let job = jobs::job(&jobs::mixture(2, HIDDEN), &cluster(8), &training);
+    let kept = |expert_tensor: u32| {
+        let plan = Plan {
+            tensor: 2,
+            data: 4,
+            expert: 4,
+            expert_tensor,
+            sequence_parallel: true,
+            ..Plan::default()
+        };
+        jobs::priced(&job, &plan).memory[0].activations_bytes
+    };
+    // two copies of each token enter one layer with experts
+    let inputs = 2.0 * (SEQUENCE * HIDDEN) as f64 * 2.0;
+    assert_eq!(kept(2) - kept(1), inputs / 2.0);
+}

@@ -424,6 +424,8 @@ impl<'a> Lowering<'a> {
             (Region::Residual, Layout::Sharded(_)) if !gathered => {
                 f64::from(self.mesh.columns.size)
             }
+            // ranks that cut no expert keep the tokens that they sent
+            (Region::Experts, _) => f64::from(self.sharding.token_degree(operator)),
             _ => 1.0,
         };
         let element = match saved.stored {
