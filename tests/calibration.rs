@@ -138,6 +138,33 @@ fn memory_metrics_are_parts_of_the_peak() {
     let state = held.weights_bytes + held.gradients_bytes + held.optimizer_bytes;
     assert_near(ask("weights_grads_optimizer_memory_per_gpu"), state);
     assert!(ask("peak_allocated_per_gpu") < ask("peak_memory_per_gpu"));
+    assert_near(
+        ask("peak_allocated_last_stage"),
+        ask("peak_allocated_per_gpu"),
+    );
+}
+
+#[test]
+fn memory_of_the_last_stage_is_a_metric_of_its_own() {
+    let job = job();
+    let plan = r#"{"tensor": 2, "pipeline": 2, "data": 2, "micro_batch": 1}"#;
+    let (estimate, priced) = priced(&job, plan);
+    let ask = |name: &str| {
+        let request = format!(r#"{{"metric": "{name}", "unit": "B", "flops": "model"}}"#);
+        figure(&job, &priced, &request)
+    };
+    let stages = estimate.memory.iter();
+    let taken: Vec<_> = stages
+        .map(|s| s.total_bytes - s.reserve_bytes - s.fragmentation_bytes)
+        .collect();
+    assert!(taken[0] != taken[1]);
+    assert_near(ask("peak_allocated_last_stage"), taken[1]);
+    let fullest = if taken[0] > taken[1] {
+        taken[0]
+    } else {
+        taken[1]
+    };
+    assert_near(ask("peak_allocated_per_gpu"), fullest);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::observed::Priced;
 use crate::error::{Error, Result};
 use crate::estimate::Job;
 use crate::plan::RecomputePolicy;
-use crate::units::{FlopsPerSecond, Seconds};
+use crate::units::{Bytes, FlopsPerSecond, Seconds};
 use crate::workload::FlopConvention;
 use serde::Deserialize;
 
@@ -73,6 +73,8 @@ pub enum Metric {
     ReservedMemory,
     /// Bytes that tensors take on the fullest rank.
     AllocatedMemory,
+    /// The same on a rank of the last stage, where Megatron-LM and torchtitan write their logs.
+    LastAllocatedMemory,
     /// Weights, gradients and optimizer state of a stage of layers alone, where there is one: published
     /// sums leave out the tables of the ends (Korthikanti et al. 2022, figure 1: `18 * 12 L h^2 / ranks`).
     StateMemory,
@@ -93,7 +95,7 @@ const RUNS: [&str; 3] = [
     "gpu_hours_per_1t_tokens",
 ];
 
-const NAMES: [(&str, Metric); 47] = [
+const NAMES: [(&str, Metric); 48] = [
     ("achieved_tflops", Metric::DeviceRate),
     ("achieved_tflops_per_gpu", Metric::DeviceRate),
     ("achieved_tflops_per_device", Metric::DeviceRate),
@@ -136,6 +138,7 @@ const NAMES: [(&str, Metric); 47] = [
     ("peak_reserved_per_device", Metric::ReservedMemory),
     ("peak_allocated_per_gpu", Metric::AllocatedMemory),
     ("peak_allocated_per_device", Metric::AllocatedMemory),
+    ("peak_allocated_last_stage", Metric::LastAllocatedMemory),
     (
         "weights_grads_optimizer_memory_per_gpu",
         Metric::StateMemory,
@@ -273,11 +276,10 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
             let taken = |s: &super::observed::Stage| s.total_bytes - s.reserve_bytes;
             priced.most(taken).value()
         }
-        Metric::AllocatedMemory => {
-            let taken = |s: &super::observed::Stage| {
-                s.total_bytes - s.reserve_bytes - s.fragmentation_bytes
-            };
-            priced.most(taken).value()
+        Metric::AllocatedMemory => priced.most(allocated).value(),
+        Metric::LastAllocatedMemory => {
+            let last = priced.memory.last();
+            last.map_or(0.0, |stage| allocated(stage).value())
         }
         Metric::StateMemory => priced
             .inner_most(|s| s.weights_bytes + s.gradients_bytes + s.optimizer_bytes)
@@ -293,6 +295,10 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
         }
     };
     Ok(value / metric.unit_size(&request.unit)?)
+}
+
+fn allocated(stage: &super::observed::Stage) -> Bytes {
+    stage.total_bytes - stage.reserve_bytes - stage.fragmentation_bytes
 }
 
 /// Hardware FLOPs over the counted ones.

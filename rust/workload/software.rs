@@ -30,6 +30,9 @@ pub struct Software {
     /// Passes of a gated activation over its output width. Fused: reads two halves, writes one; reads
     /// gradient and two halves, writes two gradients.
     pub gated_activation: [f64; 2],
+    /// Widths that a gated activation keeps: its two inputs, and where the gate and the product are kernels of
+    /// their own, what the gate made.
+    pub gated_kept: f64,
     /// Passes over the scores of unfused attention between its products, dropout left out. Fused scale,
     /// mask and softmax: reads and writes; backward reads output and gradient and writes.
     pub scores: [f64; 2],
@@ -254,6 +257,7 @@ impl Default for Software {
             rotary: [2.0, 2.0],
             activation: [2.0, 3.0],
             gated_activation: [3.0, 5.0],
+            gated_kept: 2.0,
             scores: [2.0, 3.0],
             scores_spared: [0.5, 1.0],
             heads: [0.0, 0.0],
@@ -359,6 +363,7 @@ impl Software {
             ("handover_gathers", self.handover_gathers),
             ("handover_copies", self.handover_copies),
             ("joined", self.joined),
+            ("gated_kept", self.gated_kept),
             ("gather_copy", self.gather_copy),
             ("reduce_copy", self.reduce_copy),
             ("update", self.update.unwrap_or(0.0)),

@@ -93,7 +93,9 @@ impl BlockBuilder<'_> {
             Activation::Gelu | Activation::Relu2 => (software.activation, 1.0),
             // the sign of the output suffices, and the output projection keeps the output
             Activation::Relu => (software.activation, 0.0),
-            Activation::Swiglu | Activation::Geglu => (software.gated_activation, 2.0),
+            Activation::Swiglu | Activation::Geglu => {
+                (software.gated_activation, software.gated_kept)
+            }
         };
         let kind = OperatorKind::Elementwise {
             width: vec![width],
