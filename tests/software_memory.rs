@@ -376,3 +376,12 @@ fn experts_keep_as_much_inside_whether_tensor_ranks_cut_them_or_not() {
     let inputs = 2.0 * (SEQUENCE * HIDDEN) as f64 * 2.0;
     assert_eq!(kept(2) - kept(1), inputs / 2.0);
 }
+
+/// A gate with a kernel of its own keeps its output, too: a width of the feed-forward part in each layer.
+#[test]
+fn a_gate_of_its_own_keeps_what_it_made() {
+    let kept = |software: &str| held(software, "bf16", &Plan::default())[0].activations_bytes;
+    let more = kept(r#"{"gated_kept": 3.0}"#) - kept("{}");
+    let width = 3 * HIDDEN;
+    assert_eq!(more, 2.0 * (LAYERS * SEQUENCE * width) as f64);
+}
