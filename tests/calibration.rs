@@ -157,7 +157,8 @@ fn memory_of_the_last_stage_is_a_metric_of_its_own() {
     let taken: Vec<_> = stages
         .map(|s| s.total_bytes - s.reserve_bytes - s.fragmentation_bytes)
         .collect();
-    assert!(taken[0] != taken[1]);
+    let apart = (taken[0] - taken[1]).abs();
+    assert!(apart > 1e6, "stages of this plan must differ: {taken:?}");
     assert_near(ask("peak_allocated_last_stage"), taken[1]);
     let fullest = if taken[0] > taken[1] {
         taken[0]
