@@ -7,7 +7,7 @@ mod worlds;
 use proptest::prelude::*;
 use scalewright::hardware::{Device, ProductModel};
 use scalewright::operator_cost::{Kernel, KernelCost};
-use scalewright::units::{Bytes, BytesPerSecond, Dtype, FlopsPerSecond, Seconds};
+use scalewright::units::{Bytes, BytesPerSecond, Dtype, Flops, FlopsPerSecond, Seconds};
 
 /// One matrix product in bf16.
 fn matmul(batch: f64, m: f64, n: f64, k: f64) -> Kernel {
@@ -197,6 +197,63 @@ fn products_are_slow_where_contiguous_sides_are_no_multiple_of_four_bytes() {
     let slowed = |kernel: Kernel| seconds(kernel, &device) / plain(kernel);
     assert!(slowed(gradient(odd, 2048.0, 4096.0)) > 2.5);
     assert!((slowed(gradient(2048.0, 8192.0, 4095.0)) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn kernels_of_scans_run_at_the_pace_of_multiprocessors_or_of_memory() {
+    let scan = |flops: f64| Kernel::Scan {
+        flops: Flops::new(flops),
+        bytes: Bytes::new(1e9),
+    };
+    let convolution = Kernel::Convolution {
+        bytes: Bytes::new(1e9),
+    };
+    let device = worlds::a100();
+    let mut other = worlds::a100();
+    other.vector = device.vector * 0.5;
+    for kernel in [scan(0.0), scan(1e12), convolution] {
+        let ratio = seconds(kernel, &other) / seconds(kernel, &device);
+        assert!((1.9..=2.0).contains(&ratio), "{kernel:?}: {ratio}");
+        assert!(seconds(kernel, &device) > 1.2 * seconds(pass(1e9, 1.0), &device));
+    }
+    assert!(seconds(scan(1e12), &device) > 2.0 * seconds(scan(0.0), &device));
+    // an engine that is quick enough leaves traffic alone
+    other.vector = device.vector * 100.0;
+    let left = seconds(scan(0.0), &other) / seconds(pass(1e9, 1.0), &other);
+    assert!((left - 1.0).abs() < 0.01, "{left}");
+}
+
+#[test]
+fn scales_of_blocks_do_not_put_a_side_off_the_grid_of_copies() {
+    let mut device = worlds::a100();
+    device.matmul.unaligned = 3.0;
+    let product = |side: f64, dtype: Dtype| Kernel::Matmul {
+        batch: 1.0,
+        m: 4096.0,
+        n: side,
+        k: 2048.0,
+        dtype,
+        output_bytes: 2.0,
+        transposed: false,
+        added: false,
+    };
+    let slowed = |side: f64, dtype: Dtype| {
+        seconds(product(side, dtype), &device) / seconds(product(side, dtype), &worlds::a100())
+    };
+    // multiples of 4 bytes of elements, though not of whole scales of blocks beside them
+    for (side, dtype) in [
+        (1856.0, Dtype::Mxfp8),
+        (2884.0, Dtype::Mxfp8),
+        (2888.0, Dtype::Nvfp4),
+    ] {
+        assert!(
+            (slowed(side, dtype) - 1.0).abs() < 1e-12,
+            "{side} {dtype:?}"
+        );
+    }
+    for (side, dtype) in [(1857.0, Dtype::Mxfp8), (2884.0, Dtype::Nvfp4)] {
+        assert!(slowed(side, dtype) > 1.5, "{side} {dtype:?}");
+    }
 }
 
 /// A gradient of a weight of `m` x `n` from `k` tokens, which is written once or added to an fp32 sum.

@@ -131,6 +131,19 @@ fn experts_whose_tokens_are_biased_and_sorted_apart_move_more() {
     assert_eq!(alone, moved("{}", "bf16", &plan()));
 }
 
+#[test]
+fn a_stash_of_what_experts_keep_is_read_and_written_on_each_way() {
+    // 4,096 tokens of two copies; 1,024 columns of the stream and of each half of the activation's input
+    let rows = 4096.0 * 2.0;
+    for (precision, operand) in [("bf16", 2.0), ("mxfp8", 1.03125)] {
+        let kept = rows * 1024.0 * (operand + 2.0 * 2.0 + operand);
+        let stashed = moved(r#"{"stashes_experts": true}"#, precision, &plan());
+        let copied = stashed - moved("{}", precision, &plan());
+        let share = copied / (4.0 * kept);
+        assert!((share - 1.0).abs() < 1e-9, "{precision}: {share}");
+    }
+}
+
 /// Bytes that passes over memory move in a layer of latent attention with keys and values of such widths.
 fn latent_moved(rope: u64, value: u64) -> [f64; 2] {
     let mut model: serde_json::Value = serde_json::from_str(&jobs::latent(4, 1024)).unwrap();

@@ -41,7 +41,10 @@ impl<'a> Pricer<'a> {
             Kernel::Matmul { dtype, .. } | Kernel::Attention { dtype, .. } => {
                 self.long_run.lasting(*dtype).pace
             }
-            Kernel::Scan { .. } | Kernel::Memory { .. } | Kernel::Cast { .. } => Pace::ALONE,
+            Kernel::Scan { .. }
+            | Kernel::Convolution { .. }
+            | Kernel::Memory { .. }
+            | Kernel::Cast { .. } => Pace::ALONE,
         };
         kernel.cost_at(pace.slower(self.slowest), self.long_run.device())
     }

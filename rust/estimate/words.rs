@@ -132,6 +132,7 @@ fn shape(kernel: &Kernel) -> String {
             count(flops.value()),
             size(bytes)
         ),
+        Kernel::Convolution { bytes } => format!("convolution: {} read and written", size(bytes)),
         Kernel::Memory { bytes, launches } | Kernel::Cast { bytes, launches } if launches > 0.0 => {
             let size = size(bytes);
             let plural = if launches > 1.0 { "es" } else { "" };

@@ -158,8 +158,6 @@ struct Reads {
     efficiencies: Vec<Dtype>,
     /// The efficiency of formats without one of their own.
     other: bool,
-    /// The vector engine's peak, for formats that the matrix engine lacks.
-    vector: bool,
 }
 
 impl Reads {
@@ -169,7 +167,6 @@ impl Reads {
             let engine = device.engine_format(asked);
             // exponentials of attention scores run at the rate of bf16 in any job
             let vector = engine.is_none() && matches!(asked, Dtype::Fp32 | Dtype::Bf16);
-            reads.vector |= vector;
             reads.peaks.extend(engine);
             let listed = |d: &Dtype| device.matmul.efficiency.contains_key(d);
             let own = [Some(asked), engine].into_iter().flatten().find(listed);
@@ -240,11 +237,10 @@ impl Walk<'_> {
             );
             scale(peak, factor);
         }
-        if reads.vector {
-            let vector = device.vector.value();
-            let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
-            scale(&mut device.vector, factor);
-        }
+        // state-space scans run at it, and formats that the matrix engine lacks
+        let vector = device.vector.value();
+        let factor = self.factor(format_args!("device.vector_peak"), vector, ARITHMETIC);
+        scale(&mut device.vector, factor);
         self.sustained(device, &peaks, &reads);
         self.matmul(&mut device.matmul, &reads);
         self.attention(&mut device.attention);

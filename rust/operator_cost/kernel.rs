@@ -57,8 +57,11 @@ pub enum Kernel {
         flops: Flops,
         /// Bytes read and written.
         bytes: Bytes,
-        /// Format of what it multiplies.
-        dtype: Dtype,
+    },
+    /// A kernel of a causal convolution along positions, channel by channel.
+    Convolution {
+        /// Bytes read and written.
+        bytes: Bytes,
     },
     /// A pass whose time is its memory traffic.
     Memory {
@@ -147,11 +150,8 @@ impl Kernel {
                 };
                 attention::cost(&pass, device, pace)
             }
-            Self::Scan {
-                flops,
-                bytes,
-                dtype,
-            } => scan::cost((flops, bytes, dtype), device, pace),
+            Self::Scan { flops, bytes } => scan::cost((flops, bytes), device, pace),
+            Self::Convolution { bytes } => scan::convolution(bytes, device, pace),
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
             Self::Cast { bytes, launches } => memory::cast_cost(bytes, launches, device),
         }

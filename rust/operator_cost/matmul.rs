@@ -251,7 +251,7 @@ impl Product {
     fn slowdown(&self, device: &Device) -> f64 {
         let left = if self.transposed { self.m } else { self.k };
         let off = |side: f64, dtype: Dtype| {
-            side.fract() == 0.0 && (side * dtype.bytes()) % COPY_BYTES != 0.0
+            side.fract() == 0.0 && (side * dtype.element_bytes()) % COPY_BYTES != 0.0
         };
         // integer weights beside wider operands lie in a layout of their own
         if off(left, self.dtype) || off(self.n, self.dtype) {

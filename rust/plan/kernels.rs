@@ -5,7 +5,9 @@ use super::program::Purpose;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype};
-use crate::workload::{Attention, Extent, Operator, OperatorKind, Recompute, Region, Routed};
+use crate::workload::{
+    Attention, Extent, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed,
+};
 
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
@@ -33,8 +35,7 @@ impl Lowering<'_> {
                 ..
             } => {
                 let bytes = self.pass_bytes(operator, width) * forward_passes;
-                let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
-                self.compute(true, operator, memory(bytes, launches));
+                self.compute(true, operator, passes(operator, bytes));
                 self.sum_statistics(operator, true);
             }
             OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
@@ -73,8 +74,7 @@ impl Lowering<'_> {
                 ..
             } => {
                 let bytes = self.pass_bytes(operator, width) * backward_passes;
-                let launches = if bytes > 0.0 { 1.0 } else { 0.0 };
-                self.compute(false, operator, memory(bytes, launches));
+                self.compute(false, operator, passes(operator, bytes));
                 self.sum_statistics(operator, false);
             }
             OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
@@ -527,6 +527,15 @@ impl Lowering<'_> {
             self.compute(false, operator, kernel);
         }
     }
+}
+
+/// What passes over columns become: those of a state-space mixer are its convolution.
+fn passes(operator: &Operator, bytes: f64) -> Kernel {
+    if operator.class == OperatorClass::StateSpace {
+        let bytes = Bytes::new(bytes);
+        return Kernel::Convolution { bytes };
+    }
+    memory(bytes, if bytes > 0.0 { 1.0 } else { 0.0 })
 }
 
 pub(super) fn memory(bytes: f64, launches: f64) -> Kernel {

@@ -58,7 +58,6 @@ impl Local {
         Kernel::Scan {
             flops: Flops::new(2.0 * self.tokens * moved.products),
             bytes: Bytes::new(self.tokens * bytes),
-            dtype: self.format,
         }
     }
 

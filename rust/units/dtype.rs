@@ -45,14 +45,23 @@ impl Dtype {
 
     /// Bytes that one element takes in memory, its share of block scales included.
     pub const fn bytes(self) -> f64 {
+        let scales = match self {
+            Self::Mxfp8 => 1.0 / 32.0,
+            Self::Nvfp4 => 1.0 / 16.0,
+            Self::Int4 => 2.0 / 128.0,
+            _ => 0.0,
+        };
+        self.element_bytes() + scales
+    }
+
+    /// Bytes of one element without its share of block scales, which lie in a tensor of their own.
+    pub const fn element_bytes(self) -> f64 {
         match self {
             Self::Fp64 => 8.0,
             Self::Fp32 | Self::Tf32 => 4.0,
             Self::Bf16 | Self::Fp16 => 2.0,
-            Self::Fp8 | Self::Int8 => 1.0,
-            Self::Mxfp8 => 1.0 + 1.0 / 32.0,
-            Self::Nvfp4 => 0.5 + 1.0 / 16.0,
-            Self::Int4 => 0.5 + 2.0 / 128.0,
+            Self::Fp8 | Self::Mxfp8 | Self::Int8 => 1.0,
+            Self::Nvfp4 | Self::Int4 => 0.5,
         }
     }
 

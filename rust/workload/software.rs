@@ -243,6 +243,10 @@ pub struct Software {
     /// With each copy of a dispatched token go the router's weights, in fp32, of all experts of the fabric's
     /// innermost unit, and their gradients on the way back (`HybridEP`).
     pub sends_row_weights: bool,
+    /// What routed experts keep is copied out of buffers of the largest load into pages and back (Megatron-Core,
+    /// `moe_paged_stash`): the inputs of both grouped products and of the activation. Copies run on streams of their
+    /// own and are priced as if nothing hid them: products of narrow experts want the same memory.
+    pub stashes_experts: bool,
     /// The up-projections of latent attention run again in the backward pass (Megatron-Core,
     /// `recompute_modules` with `mla_up_proj`).
     pub repeats_latent: bool,
@@ -327,6 +331,7 @@ impl Default for Software {
             sends_weights: false,
             gathers_routing: false,
             sends_row_weights: false,
+            stashes_experts: false,
             repeats_latent: false,
         }
     }

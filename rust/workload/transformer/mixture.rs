@@ -30,6 +30,7 @@ impl BlockBuilder<'_> {
             },
         );
         self.expert_bias(down, mixture);
+        self.expert_stash(down, mixture);
         let combine = self.route("combine", down, &routed, true);
         if self.training.software.selective_feed_forward {
             for repeated in [dispatch, combine] {
@@ -89,6 +90,36 @@ impl BlockBuilder<'_> {
         };
         let class = OperatorClass::Elementwise;
         self.push("expert_bias", class, Region::Experts, Some(input), kind);
+    }
+
+    /// Puts what experts keep aside until the backward pass, and gets it back: both products' inputs, in the
+    /// format of products, and the inputs of the activation. Each is read and written, each way.
+    fn expert_stash(&mut self, input: usize, mixture: &MixtureOfExperts) {
+        let software = &self.training.software;
+        if !software.stashes_experts {
+            return;
+        }
+        let precision = self.training.precision;
+        let narrow = precision.matmul().bytes() / precision.activation().bytes();
+        let halves = if self.model.activation.projections() == 2 {
+            2.0
+        } else {
+            1.0
+        };
+        let (copies, outer) = (mixture.top_k as f64, self.expert_stream());
+        let inner = Extent::wide(
+            Dim::ExpertFfn,
+            mixture.expert_ffn,
+            copies * (halves + narrow),
+        );
+        let kind = OperatorKind::Elementwise {
+            width: vec![Extent::wide(outer.dim, outer.size, copies * narrow), inner],
+            forward_passes: 2.0,
+            backward_passes: 2.0,
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        self.push("expert_stash", class, Region::Experts, Some(input), kind);
     }
 
     fn router(&mut self, input: usize, mixture: &MixtureOfExperts) {
