@@ -46,6 +46,7 @@ fn product(m: f64, n: f64, k: f64) -> Kernel {
         output_bytes: 2.0,
         transposed: false,
         added: false,
+        in_turn: false,
     }
 }
 
@@ -177,6 +178,7 @@ fn a_slow_library_of_products_slows_no_other_kernel_and_no_other_format() {
         output_bytes: 2.0,
         transposed: false,
         added: false,
+        in_turn: false,
     };
     let [before, after] = [device, slow].map(run);
     assert!(rate(&after, &wide) < 0.7 * rate(&before, &wide));
@@ -275,6 +277,7 @@ fn adding_to_sums_lengthens_products_as_published_timings_do() {
             output_bytes: if added { 8.0 } else { 2.0 },
             transposed: true,
             added,
+            in_turn: false,
         };
         let longer = rate(&cluster, &gradient(false)) / rate(&cluster, &gradient(true));
         assert!(

@@ -57,6 +57,13 @@ fn cast_kernels(precision: &str, software: &str, expert: u32) -> f64 {
 }
 
 #[test]
+fn experts_in_turn_cost_time_and_other_layers_nothing() {
+    let in_turn = r#"{"experts_in_turn": true}"#;
+    assert!(mixture(in_turn) > mixture("{}"));
+    assert_eq!(dense(in_turn), dense("{}"));
+}
+
+#[test]
 fn each_expert_is_cast_by_one_kernel_or_by_three_that_seek_a_scale() {
     let (once, each) = (
         r#"{"casts_weights_once": true}"#,

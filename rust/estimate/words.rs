@@ -4,7 +4,7 @@ use super::price::Pricer;
 use crate::collective::Collective;
 use crate::operator_cost::{Kernel, KernelCost};
 use crate::plan::{Order, Span, Task, cover};
-use crate::units::{Bytes, Seconds};
+use crate::units::{Bytes, Dtype, Seconds};
 
 const TIMES: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];
 const SIZES: [(f64, &str); 5] = [
@@ -85,6 +85,20 @@ pub(super) fn traffic_line(tasks: &[Task], index: usize, pricer: &mut Pricer) ->
     }
 }
 
+fn products((batch, in_turn): (f64, bool), sides: [f64; 3], dtype: Dtype) -> String {
+    let (sides, dtype) = (sides.map(count).join(" x "), dtype.name());
+    if batch <= 1.0 {
+        return format!("matrix product {sides} in {dtype}");
+    }
+    let batch = count(batch);
+    let how = if in_turn {
+        "one after another"
+    } else {
+        "in one launch"
+    };
+    format!("{batch} matrix products {how}, each {sides}, in {dtype}")
+}
+
 fn shape(kernel: &Kernel) -> String {
     match *kernel {
         Kernel::Matmul {
@@ -93,17 +107,9 @@ fn shape(kernel: &Kernel) -> String {
             n,
             k,
             dtype,
+            in_turn,
             ..
-        } => {
-            let sides = [m, n, k].map(count).join(" x ");
-            let dtype = dtype.name();
-            if batch > 1.0 {
-                let batch = count(batch);
-                format!("{batch} matrix products in one launch, each {sides}, in {dtype}")
-            } else {
-                format!("matrix product {sides} in {dtype}")
-            }
-        }
+        } => products((batch, in_turn), [m, n, k], dtype),
         Kernel::Attention {
             batch_heads,
             batch_kv_heads,

@@ -29,6 +29,8 @@ pub enum Kernel {
         transposed: bool,
         /// True where the result is added to a sum: `output_bytes` are those of reading and writing it.
         added: bool,
+        /// True where the products are kernels of their own, of which one follows another.
+        in_turn: bool,
     },
     /// A fused attention pass.
     Attention {
@@ -90,6 +92,17 @@ pub struct KernelCost {
     pub traffic: Bytes,
 }
 
+impl KernelCost {
+    /// The price of as many such kernels in a row.
+    fn times(self, turns: f64) -> Self {
+        Self {
+            time: self.time * turns,
+            flops: self.flops * turns,
+            traffic: self.traffic * turns,
+        }
+    }
+}
+
 impl Kernel {
     /// Prices the kernel on `device`, timed alone.
     pub fn cost(&self, device: &Device) -> KernelCost {
@@ -108,9 +121,11 @@ impl Kernel {
                 output_bytes,
                 transposed,
                 added,
+                in_turn,
             } => {
+                let (turns, together) = if in_turn { (batch, 1.0) } else { (1.0, batch) };
                 let product = matmul::Product {
-                    batch,
+                    batch: together,
                     m,
                     n,
                     k,
@@ -122,7 +137,7 @@ impl Kernel {
                     copies: matmul::ALL_LAYERS,
                     beside: Bytes::ZERO,
                 };
-                matmul::cost(product, device, pace)
+                matmul::cost(product, device, pace).times(turns)
             }
             Self::Attention {
                 batch_heads,

@@ -53,28 +53,10 @@ impl Lowering<'_> {
 
     fn chunked(&self, operator: &Operator, kernel: Kernel, wire: &Wire, order: Order) -> Task {
         let count = f64::from(self.tensor_chunks);
-        let kernel = match kernel {
-            Kernel::Matmul {
-                batch,
-                m,
-                n,
-                k,
-                dtype,
-                output_bytes,
-                transposed,
-                added,
-            } => Kernel::Matmul {
-                batch,
-                m: m / count,
-                n,
-                k,
-                dtype,
-                output_bytes,
-                transposed,
-                added,
-            },
-            other => other,
-        };
+        let mut kernel = kernel;
+        if let Kernel::Matmul { m, .. } = &mut kernel {
+            *m /= count;
+        }
         Task::Chunked {
             class: operator.class,
             kernel,

@@ -20,6 +20,7 @@ struct Product {
     depth: f64,
     columns: f64,
     bias: bool,
+    in_turn: bool,
 }
 
 impl Lowering<'_> {
@@ -121,7 +122,7 @@ impl Lowering<'_> {
             return (None, None);
         };
         let dtype = self.format(operator);
-        let input = self.matrix(dtype, [p.batch, p.rows, p.depth, p.columns]);
+        let input = self.of_product(&p, dtype, [p.rows, p.depth, p.columns]);
         let training = self.training;
         let added = training.fused_gradients && !training.software.plain_gradients;
         let weight = Kernel::Matmul {
@@ -137,6 +138,7 @@ impl Lowering<'_> {
             },
             transposed: true,
             added,
+            in_turn: p.in_turn,
         };
         (Some(input), operator.trained.then_some(weight))
     }
@@ -151,6 +153,22 @@ impl Lowering<'_> {
             output_bytes: self.activation.bytes(),
             transposed: false,
             added: false,
+            in_turn: false,
+        }
+    }
+
+    /// A product of such sides for each of those of an operator.
+    fn of_product(&self, product: &Product, format: Dtype, [m, n, k]: [f64; 3]) -> Kernel {
+        Kernel::Matmul {
+            batch: product.batch,
+            m,
+            n,
+            k,
+            dtype: format,
+            output_bytes: self.activation.bytes(),
+            transposed: false,
+            added: false,
+            in_turn: product.in_turn,
         }
     }
 
@@ -176,6 +194,7 @@ impl Lowering<'_> {
                     depth,
                     columns,
                     bias: *bias,
+                    in_turn: self.training.software.experts_in_turn,
                 }
             }
             None => Product {
@@ -184,6 +203,7 @@ impl Lowering<'_> {
                 depth,
                 columns,
                 bias: *bias,
+                in_turn: false,
             },
         })
     }
@@ -214,7 +234,7 @@ impl Lowering<'_> {
     /// The forward product of a matrix operator.
     pub(super) fn forward_product(&self, operator: &Operator) -> Option<Kernel> {
         let p = self.product(operator)?;
-        Some(self.matrix(self.format(operator), [p.batch, p.rows, p.columns, p.depth]))
+        Some(self.of_product(&p, self.format(operator), [p.rows, p.columns, p.depth]))
     }
 
     /// Casts what a forward product reads.
@@ -435,6 +455,7 @@ impl Lowering<'_> {
             output_bytes: dtype.bytes(),
             transposed: false,
             added: false,
+            in_turn: false,
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
         let heads = self.training.software.heads[usize::from(!forward)] / 2.0;

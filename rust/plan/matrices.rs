@@ -48,6 +48,7 @@ impl Matrices {
             output_bytes: if added { 2.0 * element } else { element },
             transposed: false,
             added,
+            in_turn: false,
         };
         [
             product(self.rows, self.columns, false),

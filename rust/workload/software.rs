@@ -243,6 +243,9 @@ pub struct Software {
     /// With each copy of a dispatched token go the router's weights, in fp32, of all experts of the fabric's
     /// innermost unit, and their gradients on the way back (`HybridEP`).
     pub sends_row_weights: bool,
+    /// Products of routed experts are kernels of their own, of which one follows another, though several streams are
+    /// there for them (Transformer Engine's `GroupedLinear` on cuBLAS); else one kernel computes all experts of a rank.
+    pub experts_in_turn: bool,
     /// What routed experts keep is copied out of buffers of the largest load into pages and back (Megatron-Core,
     /// `moe_paged_stash`): the inputs of both grouped products and of the activation. Copies run on streams of their
     /// own and are priced as if nothing hid them: products of narrow experts want the same memory.
@@ -331,6 +334,7 @@ impl Default for Software {
             sends_weights: false,
             gathers_routing: false,
             sends_row_weights: false,
+            experts_in_turn: false,
             stashes_experts: false,
             repeats_latent: false,
         }
