@@ -105,6 +105,8 @@ SWITCHES = (
         "training",
         (("+software.+ring", [0.0, 0.0]), ("+software.+ring_keys", [0.0, 0.0])),
     ),
+    Switch("experts' products in turn", "training", (("software.experts_in_turn", False),)),
+    Switch("stashes of what experts keep", "training", (("software.stashes_experts", False),)),
     Switch("what compilers do not repeat", "training", (("software.repeat_unread", True),)),
     Switch("tokens moved by products", "training", (("software.dispatch_products", False),)),
     Switch("the software's profile", "training", (("software", None),)),
