@@ -6,7 +6,7 @@ mod worlds;
 
 use scalewright::collective::{Collective, Crossing};
 use scalewright::operator_cost::Kernel;
-use scalewright::plan::{Plan, Task, lower};
+use scalewright::plan::{Plan, Purpose, Task, lower};
 use scalewright::workload::OperatorClass;
 use worlds::fabrics;
 use worlds::jobs;
@@ -61,6 +61,36 @@ fn experts_in_turn_cost_time_and_other_layers_nothing() {
     let in_turn = r#"{"experts_in_turn": true}"#;
     assert!(mixture(in_turn) > mixture("{}"));
     assert_eq!(dense(in_turn), dense("{}"));
+}
+
+/// Bytes of the expert all-to-alls of one layer's forward and backward pass, in order.
+fn exchanged(software: &str) -> [Vec<f64>; 2] {
+    let more = format!(r#", "software": {software}"#);
+    let training = jobs::training(8 * u64::from(DEVICES), 2048, &more);
+    let graph = jobs::model(&jobs::mixture(4, 1024)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &spread(DEVICES));
+    [program.forward, program.backward].map(|tasks| {
+        let bytes = |task: &Task| match task {
+            Task::Communicate {
+                purpose: Purpose::Expert,
+                bytes,
+                ..
+            } => Some(bytes.value()),
+            _ => None,
+        };
+        tasks.iter().filter_map(bytes).collect()
+    })
+}
+
+#[test]
+fn what_a_pass_combines_takes_longer_than_what_it_dispatches() {
+    let [forward, backward] = exchanged("{}");
+    let [slow, slow_back] = exchanged(r#"{"combine_time": 1.5}"#);
+    // out and back; the backward pass begins with the gradients of what came back, which go out again
+    for (plain, slow) in [(&forward, &slow), (&backward, &slow_back)] {
+        assert_eq!(slow[0], plain[0]);
+        assert_eq!(slow[1], 1.5 * plain[1]);
+    }
 }
 
 #[test]

@@ -58,7 +58,14 @@ impl Lowering<'_> {
         if dispatch {
             self.route_weights(operator, routed, copies, forward);
         }
-        let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
+        // what one pass dispatches the other one combines
+        let combines = dispatch != forward;
+        let slower = if combines {
+            self.training.software.combine_time
+        } else {
+            1.0
+        };
+        let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes * slower, 0);
         if self.training.software.sends_once {
             let copies = top_k(routed);
             wire.crossing = Crossing::Once { copies };
