@@ -369,7 +369,10 @@ fn tokens_sent_once_cross_as_often_as_they_reach_other_units() {
     );
     let mut before = each;
     for copies in [2_u16, 4, 8, 16] {
-        let crossing = Crossing::Once { copies };
+        let crossing = Crossing::Once {
+            copies,
+            direct: false,
+        };
         let once = per_byte(&Forms::crossing(crossing, &group, &cluster));
         // four nodes, of which copies at random reach so many
         let k = f64::from(copies);
@@ -393,16 +396,37 @@ fn tokens_sent_once_reach_each_rank_once() {
     for copies in [1_u16, 2, 8, 22] {
         let k = f64::from(copies);
         let rows = 8.0 * (1.0 - 0.875_f64.powf(k));
-        let once = per_byte(Crossing::Once { copies });
+        let once = per_byte(Crossing::Once {
+            copies,
+            direct: false,
+        });
         assert!(
             (once / each - rows / k).abs() < 1e-9,
             "{copies}: {once} of {each}"
         );
         // what goes beside a row for every rank of the node is as much for each of the eight
-        let beside = per_byte(Crossing::Beside { copies });
+        let beside = per_byte(Crossing::Beside {
+            copies,
+            direct: false,
+        });
         assert!((beside / once - 8.0).abs() < 1e-9);
+        // kernels that write past the library reach the links' rate: seven of eight rows cross
+        let direct = per_byte(Crossing::Once {
+            copies,
+            direct: true,
+        });
+        let link = cluster.system.levels[0].bandwidth.value() * cluster.system.levels[0].efficiency;
+        let meant = rows / k * 7.0 / 8.0 / link;
+        assert!((direct / meant - 1.0).abs() < 1e-9, "{direct} for {meant}");
     }
-    let beside = Forms::crossing(Crossing::Beside { copies: 2 }, &group, &cluster);
+    let beside = Forms::crossing(
+        Crossing::Beside {
+            copies: 2,
+            direct: false,
+        },
+        &group,
+        &cluster,
+    );
     assert_eq!(
         beside.time(Bytes::new(0.0)).value().to_bits(),
         0.0_f64.to_bits()

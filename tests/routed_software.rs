@@ -63,34 +63,46 @@ fn experts_in_turn_cost_time_and_other_layers_nothing() {
     assert_eq!(dense(in_turn), dense("{}"));
 }
 
-/// Bytes of the expert all-to-alls of one layer's forward and backward pass, in order.
-fn exchanged(software: &str) -> [Vec<f64>; 2] {
+/// Seconds beside their bytes of the expert all-to-alls of tokens in one layer, forward and backward.
+fn handled(software: &str) -> [Vec<f64>; 2] {
     let more = format!(r#", "software": {software}"#);
     let training = jobs::training(8 * u64::from(DEVICES), 2048, &more);
     let graph = jobs::model(&jobs::mixture(4, 1024)).graph(&training);
     let program = lower(&graph, graph.blocks.len() - 2, &training, &spread(DEVICES));
     [program.forward, program.backward].map(|tasks| {
-        let bytes = |task: &Task| match task {
+        let seconds = |task: &Task| match task {
             Task::Communicate {
                 purpose: Purpose::Expert,
-                bytes,
+                handling,
                 ..
-            } => Some(bytes.value()),
+            } => Some(handling.value()),
             _ => None,
         };
-        tasks.iter().filter_map(bytes).collect()
+        tasks.iter().filter_map(seconds).collect()
     })
 }
 
 #[test]
-fn what_a_pass_combines_takes_longer_than_what_it_dispatches() {
-    let [forward, backward] = exchanged("{}");
-    let [slow, slow_back] = exchanged(r#"{"combine_time": 1.5}"#);
-    // out and back; the backward pass begins with the gradients of what came back, which go out again
-    for (plain, slow) in [(&forward, &slow), (&backward, &slow_back)] {
-        assert_eq!(slow[0], plain[0]);
-        assert_eq!(slow[1], 1.5 * plain[1]);
+fn rows_take_their_time_out_and_back_once_for_each_rank() {
+    let way = r#""row_time": [1e-9, 3e-9]"#;
+    // 4,096 tokens of two copies
+    let rows = 2.0 * 4096.0;
+    let [forward, backward] = handled(&format!("{{{way}}}"));
+    // gradients of what came back go out again, in the backward pass
+    for seconds in [forward, backward] {
+        assert!(
+            (seconds[0] / (rows * 1e-9) - 1.0).abs() < 1e-9,
+            "{seconds:?}"
+        );
+        assert!(
+            (seconds[1] / (rows * 3e-9) - 1.0).abs() < 1e-9,
+            "{seconds:?}"
+        );
     }
+    // a token whose two experts lie on one of four ranks goes there once
+    let [once, _] = handled(&format!(r#"{{{way}, "sends_once": true}}"#));
+    let share = 4.0 * (1.0 - 0.75 * 0.75) / 2.0;
+    assert!((once[0] / (share * rows * 1e-9) - 1.0).abs() < 1e-9);
 }
 
 #[test]

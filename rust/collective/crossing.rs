@@ -10,10 +10,15 @@ pub enum Crossing {
     Once {
         /// Copies of each token among the bytes.
         copies: u16,
+        /// True where kernels write into the memory of other ranks at the rate of links, rows of their own rank
+        /// among them; else as the fabric's library sends pairwise.
+        direct: bool,
     },
     /// What goes beside such a token for every rank of the innermost unit; the bytes are those for one.
     Beside {
         /// Copies of each token among the bytes.
         copies: u16,
+        /// As of the token.
+        direct: bool,
     },
 }

@@ -109,10 +109,12 @@ impl Forms {
     /// What goes beside a token takes the bytes for one rank times the ranks of the innermost unit, and no start.
     pub fn crossing(crossing: Crossing, group: &Group, cluster: &Cluster) -> Self {
         let all = Self::new(Collective::AllToAll, group, cluster);
-        let (copies, times) = match crossing {
+        let (copies, direct, times) = match crossing {
             Crossing::Each => return all,
-            Crossing::Once { copies } => (copies, None),
-            Crossing::Beside { copies } => (copies, Some(f64::from(group.covered(1)))),
+            Crossing::Once { copies, direct } => (copies, direct, None),
+            Crossing::Beside { copies, direct } => {
+                (copies, direct, Some(f64::from(group.covered(1))))
+            }
         };
         if all.count == 0 {
             return all;
@@ -123,7 +125,7 @@ impl Forms {
             let route = Route::new(&place, cluster, form.protocol);
             let pairwise = form.algorithm == Algorithm::Pairwise;
             let form = if pairwise {
-                super::pairwise::copied(&route, copies.max(1))
+                super::pairwise::copied(&route, copies.max(1), direct)
             } else {
                 *form
             };

@@ -40,18 +40,28 @@ pub(super) fn form(route: &Route) -> Form {
 /// DeepSeek-V3, arXiv 2412.19437, section 3.2.2 (over InfiniBand to the GPU of the same place in each node,
 /// from there over NVLink); one row a rank: `is_token_in_rank` of `DeepEP`'s `get_dispatch_layout`,
 /// `sparse_to_dense_map` of `HybridEP` (`csrc/hybrid_ep`), which hold a token once for each rank.
-pub(super) fn copied(route: &Route, copies: u16) -> Form {
+///
+/// `direct` kernels reach the rate of links and hold no part of their own back.
+pub(super) fn copied(route: &Route, copies: u16, direct: bool) -> Form {
     let ranks = route.ranks();
     let copies = f64::from(copies);
+    let rate = |level: usize| {
+        if direct {
+            route.direct_rate(level)
+        } else {
+            route.pairwise_rate(level)
+        }
+    };
+    let own = if direct { 0.0 } else { route.own_part() };
     let joined = |units: f64| units * (1.0 - (1.0 - 1.0 / units).powf(copies)) / copies;
-    let inner = route.pairwise_rate(route.innermost());
+    let inner = rate(route.innermost());
     let mut slowest = joined(ranks) * (ranks - 1.0) / (ranks * inner);
     for i in (route.innermost() + 1)..=route.outermost() {
         let crossing = joined(f64::from(route.units(i))) * peers(route, i);
-        slowest = slowest.max(crossing / (ranks * route.pairwise_rate(i)));
+        slowest = slowest.max(crossing / (ranks * rate(i)));
     }
     Form {
-        per_byte: slowest + joined(ranks) * route.own_part() / (ranks * inner),
+        per_byte: slowest + joined(ranks) * own / (ranks * inner),
         ..form(route)
     }
 }

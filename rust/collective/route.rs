@@ -337,6 +337,11 @@ impl<'a> Route<'a> {
         self.sustained(i) * self.line(i).share * self.library(i).pairwise_share * serving
     }
 
+    /// The same where kernels write into the memory of their peers, past the library.
+    pub(super) fn direct_rate(&self, i: usize) -> f64 {
+        self.pairwise_rate(i) / self.library(i).pairwise_share
+    }
+
     /// The lines of kernels that read the memory of their peers across level `i`: one shot and two.
     pub(super) fn shots(&self, i: usize) -> (Line, Line) {
         let library = self.library(i);

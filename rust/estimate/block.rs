@@ -278,13 +278,14 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
         span,
         bytes,
         crossing,
+        handling,
         ..
     } = &tasks[index]
     else {
         return 0.0;
     };
     let forms = pricer.carried(*collective, *span, *crossing);
-    let time = forms.time(*bytes).value();
+    let time = (forms.time(*bytes) + *handling).value();
     let kernels = cover(tasks, index).filter(|task| there(task));
     let under = kernels
         .filter_map(Task::kernel)
@@ -312,10 +313,11 @@ fn price(tasks: &[Task], index: usize, pricer: &mut Pricer, lines: &mut Lines) -
             span,
             bytes,
             crossing,
+            handling,
             ..
         } => {
             let forms = pricer.carried(*collective, *span, *crossing);
-            let time = forms.time(*bytes).value();
+            let time = (forms.time(*bytes) + *handling).value();
             let exposed = exposed(tasks, index, pricer, |_| true);
             lines.exposed[*purpose as usize] += exposed;
             lines.hidden[*purpose as usize] += time - exposed;

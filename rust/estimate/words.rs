@@ -47,10 +47,11 @@ pub(super) fn traffic_line(tasks: &[Task], index: usize, pricer: &mut Pricer) ->
             bytes,
             under,
             crossing,
+            handling,
             ..
         } => {
             let forms = pricer.carried(*collective, *span, *crossing);
-            let time = forms.time(*bytes);
+            let time = forms.time(*bytes) + *handling;
             let covers = cover(tasks, index).filter_map(Task::kernel);
             let covers = covers.map(|kernel| pricer.kernel(&kernel).time.value());
             let long = duration(Seconds::new(covers.sum()));

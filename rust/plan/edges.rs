@@ -6,7 +6,7 @@ use super::lower::{Lowering, Wire};
 use super::program::Purpose;
 use super::sharding::{Layout, Side, transition};
 use crate::collective::{Collective, Crossing};
-use crate::units::Dtype;
+use crate::units::{Dtype, Seconds};
 use crate::workload::{Dim, Extent, Operator, OperatorClass, OperatorKind};
 
 /// Layouts over both sides of the tensor ranks.
@@ -54,6 +54,7 @@ impl Lowering<'_> {
             bytes,
             under,
             crossing: Crossing::Each,
+            handling: Seconds::ZERO,
         };
         let [columns, rows] = [0, 1].map(|side| transition(from[side], to[side]));
         let columns = columns.map(|collective| (collective, Side::Columns));
@@ -112,6 +113,7 @@ impl Lowering<'_> {
             bytes: bytes / parts,
             under,
             crossing: Crossing::Each,
+            handling: Seconds::ZERO,
         }
     }
 
@@ -155,6 +157,7 @@ impl Lowering<'_> {
             bytes,
             under: 0,
             crossing: Crossing::Each,
+            handling: Seconds::ZERO,
         };
         self.communicate(forward, operator, wire);
     }

@@ -4,7 +4,7 @@ use super::lower::{Lowering, Wire};
 use super::program::Purpose;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
-use crate::units::{Bytes, Dtype};
+use crate::units::{Bytes, Dtype, Seconds};
 use crate::workload::{
     Attention, Extent, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed,
 };
@@ -520,6 +520,7 @@ impl Lowering<'_> {
             bytes,
             under,
             crossing: Crossing::Each,
+            handling: Seconds::ZERO,
         }
     }
 

@@ -8,7 +8,7 @@ use super::sharding::{Layout, Sharding, Side, gradients, transition};
 use super::shared::Shared;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
-use crate::units::{Bytes, Dtype};
+use crate::units::{Bytes, Dtype, Seconds};
 use crate::workload::{
     Block, BlockRole, Graph, Operator, OperatorClass, OperatorKind, Region, Routed, SavedAs,
     Training,
@@ -176,6 +176,7 @@ impl<'a> Lowering<'a> {
             bytes: Bytes::new(wire.bytes),
             under: wire.under,
             crossing: wire.crossing,
+            handling: wire.handling,
             recompute: operator.recompute,
         };
         self.lane(forward).push(task);
@@ -402,6 +403,7 @@ impl<'a> Lowering<'a> {
             bytes,
             under: 0,
             crossing: Crossing::Each,
+            handling: Seconds::ZERO,
             recompute,
         };
         let copy = Task::Compute {
@@ -487,6 +489,8 @@ pub(super) struct Wire {
     pub(super) under: u32,
     /// How copies of a token cross the fabric.
     pub(super) crossing: Crossing,
+    /// What rows take beside their bytes.
+    pub(super) handling: Seconds,
 }
 
 /// The way of a kept input to the gradient of a weight: what was gathered is kept in parts, so it is

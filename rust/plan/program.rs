@@ -4,7 +4,7 @@ use super::matrices::Matrices;
 use super::mesh::Span;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use crate::workload::{OperatorClass, Recompute};
 
 /// Why ranks communicate.
@@ -56,6 +56,8 @@ pub enum Task {
         under: u32,
         /// How copies of a token cross the fabric.
         crossing: Crossing,
+        /// What a library's kernels take beside the bytes, row by row.
+        handling: Seconds,
         /// Which recomputation policies run it again (forward tasks).
         recompute: Recompute,
     },

@@ -4,7 +4,7 @@ use super::kernels::memory;
 use super::lower::Lowering;
 use super::program::Purpose;
 use crate::collective::{Collective, Crossing};
-use crate::units::Dtype;
+use crate::units::{Dtype, Seconds};
 use crate::workload::{Extent, Operator, OperatorKind, Routed};
 
 impl Lowering<'_> {
@@ -58,19 +58,32 @@ impl Lowering<'_> {
         if dispatch {
             self.route_weights(operator, routed, copies, forward);
         }
+        let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
         // what one pass dispatches the other one combines
-        let combines = dispatch != forward;
-        let slower = if combines {
-            self.training.software.combine_time
-        } else {
-            1.0
-        };
-        let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes * slower, 0);
+        let way = usize::from(dispatch != forward);
+        wire.handling = self.training.software.row_time[way] * self.rows(routed, copies);
         if self.training.software.sends_once {
             let copies = top_k(routed);
-            wire.crossing = Crossing::Once { copies };
+            wire.crossing = Crossing::Once {
+                copies,
+                direct: self.direct(),
+            };
         }
         self.communicate(forward, operator, wire);
+    }
+
+    /// True where the library's kernels have a time of their own for each row, at the rate of links.
+    fn direct(&self) -> bool {
+        self.training.software.row_time != [Seconds::ZERO; 2]
+    }
+
+    /// Rows that leave a rank: of a token's copies those for one rank are one (`Crossing::Once`), for ranks at random.
+    fn rows(&self, routed: &Routed, copies: f64) -> f64 {
+        if !self.training.software.sends_once {
+            return copies;
+        }
+        let (ranks, each) = (f64::from(self.mesh.expert.size), routed.top_k as f64);
+        copies * ranks * (1.0 - (1.0 - 1.0 / ranks).powf(each)) / each
     }
 
     /// What goes with a dispatch: kernels that make its maps, and the weights of its tokens.
@@ -95,7 +108,10 @@ impl Lowering<'_> {
             let bytes = copies * self.local_experts(operator, routed) * Dtype::Fp32.bytes();
             let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
             let copies = top_k(routed);
-            wire.crossing = Crossing::Beside { copies };
+            wire.crossing = Crossing::Beside {
+                copies,
+                direct: self.direct(),
+            };
             self.communicate(forward, operator, wire);
         }
     }

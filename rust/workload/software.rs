@@ -237,8 +237,9 @@ pub struct Software {
     pub routing_kernels: [f64; 2],
     /// The router's weights of dispatched tokens, in fp32, cross in an all-to-all of their own.
     pub sends_weights: bool,
-    /// Time of an all-to-all that brings tokens back and adds them up over one that sends as many bytes out.
-    pub combine_time: f64,
+    /// What the kernels of an all-to-all of tokens take for each row beside its bytes: of one that sends them to
+    /// experts, and of one that brings them back and adds them up.
+    pub row_time: [Seconds; 2],
     /// Before a dispatch each rank gathers which of all experts every token of the group wants, a byte each, and
     /// reads that map (`HybridEP`, `allgather_routing_map`).
     pub gathers_routing: bool,
@@ -334,7 +335,7 @@ impl Default for Software {
             pairs_passes: false,
             routing_kernels: [0.0, 0.0],
             sends_weights: false,
-            combine_time: 1.0,
+            row_time: [Seconds::ZERO; 2],
             gathers_routing: false,
             sends_row_weights: false,
             experts_in_turn: false,
@@ -384,7 +385,6 @@ impl Software {
         for (field, value) in single {
             within(field, value, 0.0, MOST)?;
         }
-        within("combine_time", self.combine_time, 1.0, MOST)?;
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
         let rows = self.vocabulary_multiple as f64;
         within("vocabulary_multiple", rows, 1.0, MOST_ROWS)?;
@@ -393,6 +393,8 @@ impl Software {
             ("handover_time", self.handover_time),
             ("layer_update_time", self.layer_update_time),
             ("host_time", self.host_time),
+            ("row_time", self.row_time[0]),
+            ("row_time", self.row_time[1]),
             ("expert_host_time", self.expert_host_time[0]),
             ("expert_host_time", self.expert_host_time[1]),
             ("routing_host_time", self.routing_host_time[0]),

@@ -107,7 +107,7 @@ SWITCHES = (
     ),
     Switch("experts' products in turn", "training", (("software.experts_in_turn", False),)),
     Switch("stashes of what experts keep", "training", (("software.stashes_experts", False),)),
-    Switch("combines slower than dispatches", "training", (("software.combine_time", 1.0),)),
+    Switch("rows of all-to-alls", "training", (("software.row_time", ["0 s", "0 s"]),)),
     Switch("what compilers do not repeat", "training", (("software.repeat_unread", True),)),
     Switch("tokens moved by products", "training", (("software.dispatch_products", False),)),
     Switch("the software's profile", "training", (("software", None),)),

@@ -8,6 +8,7 @@ use crate::estimate::price::Pricer;
 use crate::hardware::Cluster;
 use crate::operator_cost::Kernel;
 use crate::plan::{BlockProgram, Order, Purpose, Span, Task, cover, repeats};
+use crate::units::Seconds;
 use crate::workload::BlockRole;
 
 /// The resource of a rank that a piece keeps busy.
@@ -190,15 +191,17 @@ impl Writer<'_, '_> {
                 (Purpose::Tensor, collective, span, bytes, Some(chunked))
             }
         };
-        let crossing = match task {
-            Task::Communicate { crossing, .. } => *crossing,
-            _ => Crossing::Each,
+        let (crossing, handling) = match task {
+            Task::Communicate {
+                crossing, handling, ..
+            } => (*crossing, *handling),
+            _ => (Crossing::Each, Seconds::ZERO),
         };
         let forms = self.pricer.carried(*collective, *span, crossing);
         let name = format!("{} {}", purpose_name(purpose as usize), collective.name());
         Some(Piece {
             resource: Resource::Link(level(self.cluster, *span)),
-            seconds: forms.time(*bytes).value(),
+            seconds: (forms.time(*bytes) + handling).value(),
             label: self.labels.of(&name),
             beside,
             chunked,
