@@ -82,6 +82,27 @@ fn handled(software: &str) -> [Vec<f64>; 2] {
     })
 }
 
+/// Bytes that one layer of a mixture keeps, and its tasks, both ways.
+fn kept(software: &str) -> (f64, [Vec<Task>; 2]) {
+    let more = format!(r#", "software": {software}"#);
+    let training = jobs::training(8 * u64::from(DEVICES), 2048, &more);
+    let graph = jobs::model(&jobs::mixture(4, 1024)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &spread(DEVICES));
+    (
+        program.activations.kept.value(),
+        [program.forward, program.backward],
+    )
+}
+
+#[test]
+fn what_experts_return_is_kept_for_the_router_unless_activations_were_weighed() {
+    let (returned, tasks) = kept("{}");
+    let (weighed, same) = kept(r#"{"weighs_activations": true}"#);
+    // 4,096 tokens of two copies, 1,024 columns in bf16
+    assert_eq!(returned - weighed, 4096.0 * 2.0 * 1024.0 * 2.0);
+    assert_eq!(tasks, same);
+}
+
 #[test]
 fn rows_take_their_time_out_and_back_once_for_each_rank() {
     let way = r#""row_time": [1e-9, 3e-9]"#;

@@ -253,6 +253,9 @@ pub struct Software {
     /// `moe_paged_stash`): the inputs of both grouped products and of the activation. Copies run on streams of their
     /// own and are priced as if nothing hid them: products of narrow experts want the same memory.
     pub stashes_experts: bool,
+    /// The router's probabilities multiply what experts' activations make and not what experts return, which nobody
+    /// keeps then (Transformer Engine pull request 1468).
+    pub weighs_activations: bool,
     /// The up-projections of latent attention run again in the backward pass (Megatron-Core,
     /// `recompute_modules` with `mla_up_proj`).
     pub repeats_latent: bool,
@@ -340,6 +343,7 @@ impl Default for Software {
             sends_row_weights: false,
             experts_in_turn: false,
             stashes_experts: false,
+            weighs_activations: false,
             repeats_latent: false,
         }
     }

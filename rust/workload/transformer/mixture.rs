@@ -37,9 +37,11 @@ impl BlockBuilder<'_> {
                 self.recompute_selectively(repeated);
             }
         }
-        // the router's gradient needs what each expert returned
-        let returned = Extent::wide(outer.dim, outer.size, routed.top_k as f64);
-        self.save(combine, returned, Region::Residual, SavedAs::Activation);
+        if !self.training.software.weighs_activations {
+            // the router's gradient needs what each expert returned
+            let returned = Extent::wide(outer.dim, outer.size, routed.top_k as f64);
+            self.save(combine, returned, Region::Residual, SavedAs::Activation);
+        }
         let returned = mixture.latent_width.map(|_| ("latent_up", outer, stream));
         let end = returned.map_or(combine, |widths| self.latent_projection(combine, widths));
         if mixture.shared_ffn == 0 {
