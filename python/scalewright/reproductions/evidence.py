@@ -35,7 +35,8 @@ _AFTER = (
     ", for which no constant was fitted, though with their errors in view profiles of their "
     "programs were written, lasting rates of Blackwell were taken from the kernel book where one "
     "site's had stood, attention was given the clock of products, as timed kernels say, and "
-    "merges around a ring were counted in the sources of programs"
+    "merges around a ring were counted in the sources of programs, and what hosts take for an "
+    "operation was set by a test of Megatron-LM that is no row"
 )
 _FEWEST_ROWS, _FEWEST_RUNS = 5, 3
 _HEADER_LINES = 4
