@@ -78,7 +78,8 @@ pub enum Metric {
     /// Weights, gradients and optimizer state of a stage of layers alone, where there is one: published
     /// sums leave out the tables of the ends (Korthikanti et al. 2022, figure 1: `18 * 12 L h^2 / ranks`).
     StateMemory,
-    /// Kept activations of the fullest stage.
+    /// Kept activations of layers on the fullest stage: published sums leave out what embedding, head and
+    /// loss keep (Korthikanti et al. 2022, figures 1 and 7, table 2; section 4.3 finds it small).
     ActivationMemory,
     /// Forward time of one layer and micro-batch.
     LayerForward,
@@ -284,7 +285,10 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
         Metric::StateMemory => priced
             .inner_most(|s| s.weights_bytes + s.gradients_bytes + s.optimizer_bytes)
             .value(),
-        Metric::ActivationMemory => priced.most(|s| s.activations_bytes).value(),
+        Metric::ActivationMemory => {
+            let layers = |s: &super::observed::Stage| s.activations_bytes - s.end_activations_bytes;
+            priced.most(layers).value()
+        }
         Metric::LayerForward | Metric::LayerBackward | Metric::LayerTotal => {
             let counts: fn(&str) -> bool = match metric {
                 Metric::LayerForward => |phase| phase == "forward",

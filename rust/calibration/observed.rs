@@ -47,6 +47,8 @@ pub struct Stage {
     pub optimizer_bytes: Bytes,
     /// Kept activations of all micro-batches in flight.
     pub activations_bytes: Bytes,
+    /// Of these, what embedding, head and loss keep.
+    pub end_activations_bytes: Bytes,
     /// Allocator loss.
     pub fragmentation_bytes: Bytes,
     /// Driver context and communicator buffers.

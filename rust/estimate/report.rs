@@ -37,6 +37,8 @@ pub struct StageMemory {
     pub optimizer_bytes: f64,
     /// Kept activations of all micro-batches in flight.
     pub activations_bytes: f64,
+    /// Of these, what embedding, head and loss keep.
+    pub end_activations_bytes: f64,
     /// Working set of running operators.
     pub workspace_bytes: f64,
     /// Allocator loss.
@@ -316,6 +318,7 @@ fn view(stage: u32, footprint: &Footprint) -> StageMemory {
         gradients_bytes: footprint.gradients.value(),
         optimizer_bytes: footprint.optimizer.value(),
         activations_bytes: footprint.activations.value(),
+        end_activations_bytes: footprint.ends.value(),
         workspace_bytes: footprint.workspace.value(),
         fragmentation_bytes: footprint.fragmentation.value(),
         reserve_bytes: footprint.reserve.value(),

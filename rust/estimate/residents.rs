@@ -130,9 +130,11 @@ impl Setting<'_> {
     }
 }
 
-/// Of what passes keep: bytes on the device, in host memory, and the largest working set.
+/// Of what passes keep: bytes on the device, those of embedding and head among them, bytes in host
+/// memory, and the largest working set.
 struct Keeps<L> {
     activations: L,
+    ends: f64,
     offloaded: L,
     transient: L,
 }
@@ -167,6 +169,7 @@ impl<L: Lane> Siblings<'_, L> {
         if !self.swaps {
             return Keeps {
                 activations: kept + ends,
+                ends,
                 offloaded: L::splat(0.0),
                 transient: most.transient,
             };
@@ -176,6 +179,7 @@ impl<L: Lane> Siblings<'_, L> {
         let passing = (most.largest * 2.0 * self.share).smaller(away);
         Keeps {
             activations: kept - away + passing + ends,
+            ends,
             offloaded: away,
             transient: most.transient,
         }
@@ -229,6 +233,7 @@ impl Composer<'_> {
         let keeps = self.siblings().keeps(seat);
         Kept {
             activations: Bytes::new(keeps.activations),
+            ends: Bytes::new(keeps.ends),
             offloaded: Bytes::new(keeps.offloaded),
             transient: Bytes::new(keeps.transient),
         }

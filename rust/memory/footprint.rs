@@ -117,6 +117,8 @@ impl Holdings {
 pub struct Kept {
     /// Kept activations of all micro-batches in flight, those in host memory left out.
     pub activations: Bytes,
+    /// Of these, what embedding, head and loss keep.
+    pub ends: Bytes,
     /// Kept activations in host memory.
     pub offloaded: Bytes,
     /// The largest working set beside them: a recomputed layer, logits, an operator's output.
@@ -134,6 +136,8 @@ pub struct Footprint {
     pub optimizer: Bytes,
     /// Activations kept for the backward pass.
     pub activations: Bytes,
+    /// Of these, what embedding, head and loss keep.
+    pub ends: Bytes,
     /// Working set of the running operators.
     pub workspace: Bytes,
     /// Allocator loss on activations and workspace.
@@ -288,6 +292,7 @@ impl Footprint {
             gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),
             activations: Bytes::new(0.0),
+            ends: Bytes::new(0.0),
             workspace,
             fragmentation: workspace * (FRAGMENTATION - 1.0),
             reserve,
@@ -306,6 +311,7 @@ impl Footprint {
         let workspace = kept.transient + self.workspace;
         Self {
             activations: kept.activations,
+            ends: kept.ends,
             workspace,
             fragmentation: (kept.activations + workspace) * (FRAGMENTATION - 1.0),
             host: kept.offloaded + self.host,
