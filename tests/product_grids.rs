@@ -4,7 +4,7 @@ mod worlds;
 
 use scalewright::hardware::Device;
 use scalewright::operator_cost::Kernel;
-use scalewright::units::{Bytes, Dtype, Flops};
+use scalewright::units::{Bytes, Dtype, Flops, FlopsPerSecond};
 
 fn seconds(kernel: Kernel, device: &Device) -> f64 {
     kernel.cost(device).time.value()
@@ -86,11 +86,26 @@ fn kernels_of_scans_run_at_the_pace_of_multiprocessors_or_of_memory() {
     let device = worlds::a100();
     let mut other = worlds::a100();
     other.vector = device.vector * 0.5;
-    for kernel in [scan(0.0), scan(1e12), convolution] {
+    let selection = Kernel::Selection { scores: 1e8 };
+    for kernel in [scan(0.0), scan(1e12), convolution, selection] {
         let ratio = seconds(kernel, &other) / seconds(kernel, &device);
         assert!((1.9..=2.0).contains(&ratio), "{kernel:?}: {ratio}");
+    }
+    for kernel in [scan(0.0), scan(1e12), convolution] {
         assert!(seconds(kernel, &device) > 1.2 * seconds(pass(1e9, 1.0), &device));
     }
+    // 384 scores of a row at a vector peak of 66.9 TFLOP/s: 19.2 ns (`SELECTION`)
+    other.vector = FlopsPerSecond::new(66.9e12);
+    let rows = |count: f64| {
+        seconds(
+            Kernel::Selection {
+                scores: count * 384.0,
+            },
+            &other,
+        )
+    };
+    let row = (rows(40_000.0) - rows(1_024.0)) / (40_000.0 - 1_024.0);
+    assert!((row / 19.2e-9 - 1.0).abs() < 0.01, "{row}");
     assert!(seconds(scan(1e12), &device) > 2.0 * seconds(scan(0.0), &device));
     // an engine that is quick enough leaves traffic alone
     other.vector = device.vector * 100.0;

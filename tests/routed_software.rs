@@ -127,6 +127,22 @@ fn rows_take_their_time_out_and_back_once_for_each_rank() {
 }
 
 #[test]
+fn a_router_selects_out_of_the_scores_of_all_experts_on_the_way_there_alone() {
+    let of = |task: &Task| match task {
+        Task::Compute {
+            kernel: Kernel::Selection { scores },
+            ..
+        } => *scores,
+        _ => 0.0,
+    };
+    let scores = |software: &str| kept(software).1.map(|way| way.iter().map(of).sum::<f64>());
+    assert_eq!(scores("{}"), [0.0, 0.0]);
+    // 4,096 tokens, eight experts
+    assert_eq!(scores(r#"{"selections": 1}"#), [4096.0 * 8.0, 0.0]);
+    assert_eq!(scores(r#"{"selections": 2}"#), [4096.0 * 16.0, 0.0]);
+}
+
+#[test]
 fn each_expert_is_cast_by_one_kernel_or_by_three_that_seek_a_scale() {
     let (once, each) = (
         r#"{"casts_weights_once": true}"#,

@@ -43,6 +43,7 @@ impl<'a> Pricer<'a> {
             }
             Kernel::Scan { .. }
             | Kernel::Convolution { .. }
+            | Kernel::Selection { .. }
             | Kernel::Memory { .. }
             | Kernel::Cast { .. } => Pace::ALONE,
         };

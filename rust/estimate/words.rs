@@ -140,6 +140,7 @@ fn shape(kernel: &Kernel) -> String {
             size(bytes)
         ),
         Kernel::Convolution { bytes } => format!("convolution: {} read and written", size(bytes)),
+        Kernel::Selection { scores } => format!("selection out of {} scores", count(scores)),
         Kernel::Memory { bytes, launches } | Kernel::Cast { bytes, launches } if launches > 0.0 => {
             let size = size(bytes);
             let plural = if launches > 1.0 { "es" } else { "" };

@@ -65,6 +65,11 @@ pub enum Kernel {
         /// Bytes read and written.
         bytes: Bytes,
     },
+    /// A selection of a few of each row's scores (`torch.topk`).
+    Selection {
+        /// Scores of all rows.
+        scores: f64,
+    },
     /// A pass whose time is its memory traffic.
     Memory {
         /// Bytes read and written.
@@ -167,6 +172,7 @@ impl Kernel {
             }
             Self::Scan { flops, bytes } => scan::cost((flops, bytes), device, pace),
             Self::Convolution { bytes } => scan::convolution(bytes, device, pace),
+            Self::Selection { scores } => scan::selection(scores, device, pace),
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
             Self::Cast { bytes, launches } => memory::cast_cost(bytes, launches, device),
         }

@@ -1,9 +1,10 @@
-//! How long does one kernel of a state-space mixer take, of its scan or of its convolution?
+//! How long does a kernel take that the multiprocessors pace: a scan or a convolution of a state-space mixer, a
+//! router's selection of experts?
 
 use super::kernel::KernelCost;
 use super::pace::Pace;
 use crate::hardware::Device;
-use crate::units::{Bytes, Flops, Seconds};
+use crate::units::{Bytes, Dtype, Flops, Seconds};
 
 /// Bytes that the kernels of a scan move while the vector engine could do one operation in fp32.
 ///
@@ -20,6 +21,14 @@ const SCAN_FLOPS: f64 = 2.60;
 /// The same as `SCAN_BYTES` of the kernels of a causal convolution of a few taps (`causal_conv1d`), from the second of
 /// those measurements: 1.58 TB/s forward and 1.24 TB/s backward, mean over a step's two forward and one backward kernels.
 const CONVOLUTION_BYTES: f64 = 0.0211;
+/// Operations that the vector engine could do while `torch.topk` looks at one score: it sets a block of threads to each
+/// row, which finds the smallest of the k by its bits, two a pass.
+///
+/// From sgl-project/sglang pull request 13374 (November 2025), 6 of 384 experts, scores and weights in one kernel beside:
+/// 19.2 ns a row between 1,024 and 40,000 rows. Pull request 6946, another author's table of 8 of 256 experts out of 4
+/// of 8 groups, so 520 scores a row: 26.4 ns between 5,000 and 40,000. Neither names the device; other tables of these
+/// tests are of H200 (vector peak 66.9 TFLOP/s), so that both come to 0.050 to 0.051 ns a score.
+const SELECTION: f64 = 3_360.0;
 
 /// Prices a kernel of a scan, which multiplies and moves at once.
 ///
@@ -38,6 +47,16 @@ pub(super) fn cost((flops, bytes): (Flops, Bytes), device: &Device, pace: Pace) 
 pub(super) fn convolution(bytes: Bytes, device: &Device, pace: Pace) -> KernelCost {
     let work = bytes.value() / CONVOLUTION_BYTES;
     bound(work * pace.slowdown, (Flops::ZERO, bytes), device)
+}
+
+/// Prices the selection of a few of each row's fp32 scores, so many in all: `scores` times `SELECTION`, or their traffic.
+pub(super) fn selection(scores: f64, device: &Device, pace: Pace) -> KernelCost {
+    let bytes = Bytes::new(scores * Dtype::Fp32.bytes());
+    bound(
+        scores * SELECTION * pace.slowdown,
+        (Flops::ZERO, bytes),
+        device,
+    )
 }
 
 /// The longer of traffic and of `work`, operations of the vector engine.

@@ -4,6 +4,7 @@ use super::kernels::memory;
 use super::lower::Lowering;
 use super::program::Purpose;
 use crate::collective::{Collective, Crossing};
+use crate::operator_cost::Kernel;
 use crate::units::{Dtype, Seconds};
 use crate::workload::{Extent, Operator, OperatorKind, Routed};
 
@@ -91,6 +92,11 @@ impl Lowering<'_> {
         let kernels = self.training.software.routing_kernels[usize::from(!forward)];
         if kernels > 0.0 {
             self.compute(forward, operator, memory(0.0, kernels));
+        }
+        let times = self.training.software.selections;
+        if times > 0.0 && forward {
+            let scores = self.tokens_of(operator) * routed.experts as f64 * times;
+            self.compute(true, operator, Kernel::Selection { scores });
         }
         if self.training.software.sends_weights {
             let bytes = copies * Dtype::Fp32.bytes();

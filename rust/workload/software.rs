@@ -235,6 +235,9 @@ pub struct Software {
     /// Small kernels of routing beside those that move tokens, forward and backward: counts, maps of rows,
     /// the loss that balances the load.
     pub routing_kernels: [f64; 2],
+    /// How often a router picks out of the scores of all experts by a selection of PyTorch: for the tokens, for the
+    /// loss that balances the load. None where a fused kernel does both.
+    pub selections: f64,
     /// The router's weights of dispatched tokens, in fp32, cross in an all-to-all of their own.
     pub sends_weights: bool,
     /// What the kernels of an all-to-all of tokens take for each row beside its bytes: of one that sends them to
@@ -337,6 +340,7 @@ impl Default for Software {
             replays_mixers: false,
             pairs_passes: false,
             routing_kernels: [0.0, 0.0],
+            selections: 0.0,
             sends_weights: false,
             row_time: [Seconds::ZERO; 2],
             gathers_routing: false,
@@ -383,6 +387,7 @@ impl Software {
             ("gated_kept", self.gated_kept),
             ("gather_copy", self.gather_copy),
             ("reduce_copy", self.reduce_copy),
+            ("selections", self.selections),
             ("update", self.update.unwrap_or(0.0)),
             ("logits_shared", self.logits_shared.unwrap_or(0.0)),
         ];

@@ -108,6 +108,7 @@ SWITCHES = (
     Switch("experts' products in turn", "training", (("software.experts_in_turn", False),)),
     Switch("stashes of what experts keep", "training", (("software.stashes_experts", False),)),
     Switch("rows of all-to-alls", "training", (("software.row_time", ["0 s", "0 s"]),)),
+    Switch("selection of experts", "training", (("software.selections", 0.0),)),
     Switch("what compilers do not repeat", "training", (("software.repeat_unread", True),)),
     Switch("tokens moved by products", "training", (("software.dispatch_products", False),)),
     Switch("the software's profile", "training", (("software", None),)),
