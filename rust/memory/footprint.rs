@@ -291,12 +291,11 @@ impl Footprint {
             ),
             gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),
-            activations: Bytes::new(0.0),
-            ends: Bytes::new(0.0),
             workspace,
             fragmentation: workspace * (FRAGMENTATION - 1.0),
             reserve,
             host: Bytes::new(host),
+            ..Self::default()
         }
     }
 

@@ -1,5 +1,4 @@
-//! How long does a kernel take that the multiprocessors pace: a scan or a convolution of a state-space mixer, a
-//! router's selection of experts?
+//! How long does a kernel take that multiprocessors pace: a scan, a convolution, a selection of experts?
 
 use super::kernel::KernelCost;
 use super::pace::Pace;
