@@ -17,6 +17,10 @@ JOB = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--global-batch", "64", "
 PLAN = ["plan", *JOB, "--devices", "16"]
 ESTIMATE = ["estimate", *JOB, "--devices", "16"]
 UNITS = ("_s", "_bytes", "_usd", "_j", "_w", "_per_step", "_per_s", "_per_device")
+ON_DEVICE = (
+    *("weights", "gradients", "optimizer", "activations"),
+    *("workspace", "fragmentation", "reserve"),
+)
 COUNTS_AND_RATIOS = {
     *("plans_priced", "plans_feasible", "plans_excluded_by_bound", "plans_legal", "plans_ahead"),
     "plans_not_fitting",
@@ -102,8 +106,10 @@ def test_the_breakdowns_add_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(term["time_s"] for term in one["time"]) == pytest.approx(one["step_time_s"])
     assert len(one["memory"]) == 4
     for stage in one["memory"]:
-        parts = [v for k, v in stage.items() if k.endswith("_bytes") and k != "total_bytes"]
-        assert sum(parts) == pytest.approx(stage["total_bytes"])
+        assert sum(stage[f"{part}_bytes"] for part in ON_DEVICE) == pytest.approx(
+            stage["total_bytes"]
+        )
+        assert 0 <= stage["end_activations_bytes"] <= stage["activations_bytes"]
     assert max(stage["total_bytes"] for stage in one["memory"]) == one["peak_memory_bytes"]
     explained = {term["term"] for term in one["explanation"]}
     assert explained <= {term["term"] for term in one["time"]}
