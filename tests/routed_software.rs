@@ -6,7 +6,7 @@ mod worlds;
 
 use scalewright::collective::{Collective, Crossing};
 use scalewright::operator_cost::Kernel;
-use scalewright::plan::{Plan, Purpose, Task, lower};
+use scalewright::plan::{Plan, Purpose, Schedule, Task, lower};
 use scalewright::workload::OperatorClass;
 use worlds::fabrics;
 use worlds::jobs;
@@ -230,6 +230,40 @@ fn passes_in_pairs_hide_all_to_alls_and_nothing_else() {
         .filter(|l| l.term.starts_with("expert_parallel"));
     let travel: f64 = travel.map(|l| l.time_s).sum();
     assert!(plain - hidden <= travel * (1.0 + 1e-9));
+}
+
+/// The first micro-batch goes forward and the last one backward without an opposite pass.
+#[test]
+fn passes_in_pairs_leave_one_micro_batch_of_all_to_alls_exposed() {
+    let model = jobs::mixture(4, 1024);
+    let cluster = fabrics::one_switch(DEVICES);
+    let saved = |micro_batches: u64, plan: &Plan| {
+        let rows = micro_batches * u64::from(plan.data) * u64::from(plan.micro_batch);
+        let [plain, paired] = ["{}", r#"{"pairs_passes": true}"#].map(|software| {
+            let more = format!(r#", "software": {software}"#);
+            let job = jobs::job(&model, &cluster, &jobs::training(rows, 2048, &more));
+            jobs::priced(&job, plan).step_time_s
+        });
+        plain - paired
+    };
+    let alone = spread(DEVICES);
+    let one = saved(2, &alone);
+    assert!(one > 0.0 && saved(1, &alone).abs() < 1e-9 * one, "{one}");
+    for count in [3, 8] {
+        let ratio = saved(count, &alone) / one;
+        assert!((ratio / (count - 1) as f64 - 1.0).abs() < 1e-9, "{ratio}");
+    }
+    // stages fill and drain with as many passes of each as there are stages: all layers of one micro-batch again
+    let staged = Plan {
+        data: 2,
+        expert: 2,
+        pipeline: 2,
+        interleave: 2,
+        schedule: Schedule::Interleaved,
+        ..spread(2)
+    };
+    let [few, many] = [4, 8].map(|count| saved(count, &staged));
+    assert!(0.0 < few && few < many / 2.0, "{few} {many}");
 }
 
 #[test]

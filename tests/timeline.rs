@@ -277,7 +277,7 @@ fn chunks_hide_what_the_product_lasts() {
 }
 
 /// Traffic of replicas is hidden by rules of thumb in the estimate and task by task here: they
-/// agree within 10% for four plans of five, and by the median within 1%.
+/// agree within 7% for four plans of five, and by the median within 1%.
 #[test]
 fn the_simulation_bears_out_what_overlap_hides() {
     let mut runner = TestRunner::deterministic();
@@ -290,7 +290,7 @@ fn the_simulation_bears_out_what_overlap_hides() {
         .collect();
     gaps.sort_by(f64::total_cmp);
     assert!(gaps[200] < 0.01, "median {}", gaps[200]);
-    assert!(gaps[320] < 0.10, "four of five {}", gaps[320]);
+    assert!(gaps[320] < 0.07, "four of five {}", gaps[320]);
 }
 
 /// 16,384 devices and 128 micro-batches: 16 representative ranks.
@@ -335,4 +335,41 @@ fn a_step_stops_when_cancelled_and_names_a_broken_rule() {
         ..plan
     };
     assert!(simulate(&job, &broken, &Control::new()).unwrap().is_err());
+}
+
+/// Chunks of a rank go back one after another, a few micro-batches each, so that the sums of all but the last have
+/// those passes to run under; weights of all but the first are gathered in as long a while.
+#[test]
+fn chunks_that_take_turns_hide_sums_and_gathers_as_simulated() {
+    let cluster = worlds::nodes_of_eight(64);
+    let plans = [
+        (Schedule::Interleaved, 2),
+        (Schedule::Interleaved, 8),
+        (Schedule::BreadthFirst, 2),
+        (Schedule::BreadthFirst, 4),
+    ];
+    for (sequence, (schedule, interleave)) in
+        [128, 512, 1024].map(|s| plans.map(|p| (s, p))).concat()
+    {
+        let training = jobs::training(16, sequence, "");
+        let job = jobs::job(&jobs::llama(32, 8192, 16), &cluster, &training);
+        let plan = Plan {
+            tensor: 8,
+            pipeline: 4,
+            data: 2,
+            zero: 1,
+            interleave,
+            schedule,
+            sequence_parallel: true,
+            overlap_grad_reduce: true,
+            overlap_param_gather: true,
+            ..Plan::default()
+        };
+        let line = simulated(&job, &plan);
+        let ratio = line.estimated_s / line.simulated_s;
+        assert!(
+            (ratio - 1.0).abs() < 0.03,
+            "{schedule:?} {interleave} {sequence}: {ratio}"
+        );
+    }
 }

@@ -66,6 +66,9 @@ pub struct BlockFactor {
     pub weight: f64,
     /// Collectives that run under those and no longer do when they run apart, by purpose, seconds.
     pub under_weight: [f64; PURPOSES],
+    /// Expert all-to-alls of a forward and of a backward pass that run under the opposite pass of another
+    /// micro-batch, seconds.
+    pub paired: [f64; 2],
     /// Matrix arithmetic of forward and backward, and of the two recomputations.
     pub flops: [f64; 4],
     /// Weights held.
@@ -154,6 +157,7 @@ impl BlockFactor {
                 let hidden = (time - left[way]).min(lines.exposed[expert]);
                 lines.exposed[expert] -= hidden;
                 lines.hidden[expert] += hidden;
+                self.paired[way] += hidden;
                 paired::shorten(tasks[way], &mut spans[way], left[way] / time);
             }
         }
@@ -205,6 +209,7 @@ impl BlockFactor {
         };
         add(&mut self.totals, &other.totals);
         add(&mut self.under_weight, &other.under_weight);
+        add(&mut self.paired, &other.paired);
         add(&mut self.flops, &other.flops);
         self.weight += other.weight;
         self.activations.join(&other.activations);

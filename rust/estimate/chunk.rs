@@ -145,6 +145,13 @@ impl Chunks {
         std::iter::once(&self.orders[0]).chain(middle).chain(last)
     }
 
+    /// The blocks of each virtual stage along the model.
+    pub(super) fn along(&self) -> impl Iterator<Item = &Counts> {
+        let middle = self.kinds.iter().map(|&kind| &self.middle[kind]);
+        let last = (self.count > 1).then_some(&self.last);
+        std::iter::once(&self.first).chain(middle).chain(last)
+    }
+
     fn deal(&mut self, stage: u64, blocks: &[usize]) {
         let mut counts = match stage {
             0 => self.first,

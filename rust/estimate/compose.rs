@@ -31,6 +31,9 @@ pub struct Parts<L = f64> {
     /// ZeRO-3 gathers and scatters that compute does not hide on the busiest stage, and the copies beside
     /// them, within `pipeline`.
     pub shard_exposed: L,
+    /// Expert all-to-alls of the first forward and the last backward pass that have no opposite pass to run
+    /// under.
+    pub unpaired: L,
     /// Gradient reduction after the last backward.
     pub gradient_exposed: L,
     /// Gradient reduction under the backward pass.
@@ -63,6 +66,7 @@ impl<L: Lane> Parts<L> {
     #[inline(always)]
     pub fn step(&self) -> L {
         self.pipeline
+            + self.unpaired
             + self.gradient_exposed
             + self.gather_exposed
             + self.embedding_sync
@@ -439,7 +443,7 @@ impl Setting<'_> {
             borders.and(near.every, self.hop_over(&near.stage, &near.staggered))
         });
         let borders = borders.and(links.farthest, self.hop());
-        if frame.turns && borders.unlike() {
+        if frame.zigzags && borders.unlike() {
             return none.and(1, borders.slowest());
         }
         borders

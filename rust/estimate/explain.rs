@@ -44,8 +44,8 @@ const FORMULAS: [(&str, &str, &str); 17] = [
     ),
     (
         "state_space",
-        "kernel by kernel: launch + max(bytes over 0.41 of the sustained memory bandwidth, products at the matrix peak); convolution: bytes over that bandwidth",
-        "Dao and Gu 2024 (arXiv 2405.21060), sections 6 and 7; share of the bandwidth: kernels of mamba-ssm timed on H100, vllm-project/vllm pull request 27299",
+        "kernel by kernel: launch + max(bytes over the sustained memory bandwidth, bytes and products at a pace that goes with the peak of the vector engine, as timed on H100)",
+        "Dao and Gu 2024 (arXiv 2405.21060), sections 6 and 7; pace: kernels of mamba-ssm timed on H100, vllm-project/vllm pull request 27299",
     ),
     (
         "tensor_parallel",
@@ -59,8 +59,8 @@ const FORMULAS: [(&str, &str, &str); 17] = [
     ),
     (
         "expert_parallel",
-        "all-to-all of tokens x top-k x width to the experts and back, at the most loaded rank, less what shared experts hide",
-        "Lepikhin et al. 2020 (GShard), section 3.2; shared experts: Rajbhandari et al. 2022 (DeepSpeed-MoE)",
+        "all-to-all of tokens x top-k x width to the experts and back, at the most loaded rank, less what shared experts and opposite passes hide; the first forward and the last backward pass have no opposite one",
+        "Lepikhin et al. 2020 (GShard), section 3.2; shared experts: Rajbhandari et al. 2022 (DeepSpeed-MoE); opposite passes: combined_1f1b.py of NVIDIA/Megatron-LM",
     ),
     (
         "stage_to_stage",

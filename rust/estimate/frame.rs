@@ -19,7 +19,9 @@ pub struct Frame {
     /// True where passes run in pairs.
     pub(super) pairs: bool,
     /// True where virtual stages do not go round the devices in one direction.
-    pub(super) turns: bool,
+    pub(super) zigzags: bool,
+    /// How the chunks of a rank take turns.
+    pub(super) turns: Turns,
     /// Micro-batches of a replica.
     pub(super) micro_batches: u32,
     /// The stages of which one is fullest.
@@ -65,7 +67,8 @@ impl Frame {
             shares: Shares::new(plan),
             splits: rule.splits(),
             pairs: rule.runs_pairs(),
-            turns: turns(rule, plan.pipeline_shape()),
+            zigzags: zigzags(rule, plan.pipeline_shape()),
+            turns: Turns::new(plan, micro_batches),
             micro_batches,
             seats: Vec::new(),
         };
@@ -77,6 +80,34 @@ impl Frame {
             }
         }
         frame
+    }
+}
+
+/// The chunks of a rank whose passes take turns: so many of one in a row, then as many of the next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Turns {
+    /// Chunks; one where they do not take turns.
+    pub(super) chunks: f64,
+    /// Passes of a chunk in its turn.
+    pub(super) passes: f64,
+}
+
+impl Turns {
+    fn new(plan: &Plan, micro_batches: u32) -> Self {
+        let passes = match plan.schedule {
+            // the last turn is shorter where micro-batches are no multiple of stages
+            Kind::Interleaved => match micro_batches % plan.pipeline {
+                0 => plan.pipeline,
+                left => left,
+            },
+            Kind::BreadthFirst => micro_batches,
+            _ => 1,
+        };
+        let chunks = if passes > 1 { plan.interleave } else { 1 };
+        Self {
+            chunks: f64::from(chunks),
+            passes: f64::from(passes),
+        }
     }
 }
 
@@ -197,7 +228,7 @@ impl Shares {
 }
 
 /// True where some virtual stage does not lie on the device behind that of the one before.
-fn turns(rule: &dyn Rule, shape: Shape) -> bool {
+fn zigzags(rule: &dyn Rule, shape: Shape) -> bool {
     let last = rule.count(shape).saturating_sub(1);
     let around = |stage| rule.device(shape, stage, 0) == stage % shape.stages.max(1);
     rule.copies(shape) > 1 || !around(last)

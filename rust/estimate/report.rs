@@ -6,7 +6,7 @@ use super::job::Job;
 use super::spilled::Spilled;
 use super::verdict::Shortfall;
 use crate::memory::Footprint;
-use crate::plan::{Plan, RecomputePolicy};
+use crate::plan::{Plan, Purpose, RecomputePolicy};
 use crate::units::{Bytes, Seconds};
 use crate::workload::{Arithmetic, FlopConvention};
 use serde::Serialize;
@@ -243,7 +243,13 @@ pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
 
 fn terms(composer: &Composer, composed: &Composed) -> Vec<Term> {
     let rounds = composer.micro_batches();
-    let lines = composer.rank_lines(composed);
+    let mut lines = composer.rank_lines(composed);
+    let expert = Purpose::Expert as usize;
+    for (line, unpaired) in lines.iter_mut().zip(composer.sums.unpaired) {
+        let hidden = line.hidden[expert];
+        line.exposed[expert] += unpaired / rounds;
+        line.hidden[expert] -= (unpaired / rounds).min(hidden);
+    }
     let mut terms = Vec::new();
     let mut push = |term: String, group, time_s: f64, hidden_s: f64| {
         if time_s > 0.0 || hidden_s > 0.0 {

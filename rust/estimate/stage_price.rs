@@ -23,6 +23,8 @@ pub struct StageSeconds {
     pub forward: f64,
     /// Backward pass of a micro-batch.
     pub backward: f64,
+    /// Expert all-to-alls of a forward and a backward pass that have no opposite pass to run under.
+    pub unpaired: f64,
     /// Gradient reduction that the backward pass does not hide.
     pub gradient_exposed: f64,
     /// Gather of updated weights that the forward pass does not hide.
@@ -105,6 +107,7 @@ impl<'a> StagePricer<'a> {
         StageSeconds {
             forward: sum.forward,
             backward: sum.backward,
+            unpaired: parts.unpaired,
             gradient_exposed: parts.gradient_exposed,
             gather_exposed: parts.gather_exposed,
             optimizer: parts.optimizer,

@@ -199,6 +199,9 @@ pub struct Sums {
     /// What stands for all of those: the most of each of their parts, so that no step is longer than it is
     /// with this one in every place, whichever of them bounds a part of it.
     pub(super) between: Stage,
+    /// Expert all-to-alls that wait for an opposite pass all along the model, forward and backward: the first
+    /// micro-batch goes forward and the last one backward without one.
+    pub(super) unpaired: [f64; 2],
     /// The same of each slice; none where sequences are not cut.
     pub(super) slices: Vec<Self>,
 }
@@ -222,6 +225,7 @@ impl Sums {
             ],
             middle,
             between: between.unwrap_or_default(),
+            unpaired: adder.unpaired(chunks),
             slices: factors
                 .slices
                 .iter()
@@ -264,6 +268,21 @@ impl Adder<'_> {
                 forward: sum.forward,
                 ..Virtual::default()
             };
+        }
+        sum
+    }
+
+    fn unpaired(&self, chunks: &Chunks) -> [f64; 2] {
+        let mut sum = [0.0; 2];
+        if self.job.training.forward_only {
+            return sum;
+        }
+        for counts in chunks.along() {
+            for (block, &count) in self.factors.blocks.iter().zip(counts) {
+                for (sum, seconds) in sum.iter_mut().zip(block.paired) {
+                    *sum += count * seconds;
+                }
+            }
         }
         sum
     }

@@ -57,12 +57,9 @@ impl<L: Lane> Siblings<'_, L> {
             let backward = shares.passes(virtuals, position, |v| v.backward);
             let (reduce, mut reducing) = (after.reduce, L::splat(0.0));
             if plan.zero < 2 {
-                let left = self.exposed(
-                    L::splat(reduce),
-                    backward,
-                    after.layers,
-                    plan.overlap_grad_reduce,
-                );
+                let overlaps = plan.overlap_grad_reduce;
+                let left =
+                    self.exposed_in_turns(L::splat(reduce), backward, after.layers, overlaps);
                 reducing = left;
                 if !plan.offload_optimizer {
                     // later stages end their last backward earlier, by the passes still to come
@@ -76,7 +73,7 @@ impl<L: Lane> Siblings<'_, L> {
                 let forward = shares.passes(virtuals, position, |v| v.forward);
                 let overlaps = plan.overlap_param_gather;
                 let gather = L::splat(after.gather);
-                let left = self.exposed(gather, forward, after.layers, overlaps);
+                let left = self.exposed_in_turns(gather, forward, after.layers, overlaps);
                 let (most, hidden) = (parts.gather_exposed, L::splat(after.gather) - left);
                 parts.gather_hidden = left.at_least(most, hidden, parts.gather_hidden);
                 parts.gather_exposed = left.larger(most);
@@ -91,6 +88,7 @@ impl<L: Lane> Siblings<'_, L> {
             ripple = ripple + backward * share;
         }
         parts.embedding_sync = L::splat(self.state.embedding_sync);
+        parts.unpaired = L::splat(self.sums.unpaired.iter().sum());
     }
 
     /// How often a backward pass gathers each weight: once, and once more for what it computes again
@@ -128,6 +126,28 @@ impl<L: Lane> Siblings<'_, L> {
             return traffic;
         }
         uncovered(traffic, cover, pieces, self.state.contention)
+    }
+
+    /// The same of traffic that comes once a step, under a pass of the rank's chunks that take turns: `k`
+    /// micro-batches of a chunk go back before the next chunk does, so that all but the last chunk's traffic has
+    /// `k` passes of each chunk behind it to run under (Narayanan et al. 2021, section 2.2.2).
+    ///
+    /// With v chunks, n pieces, T traffic and K a pass of all chunks:
+    ///
+    /// ```text
+    /// max(uncovered(T / v, K / v, n / v), c T, T - K ((v - 1) k + 1 - v / n) / v)
+    /// ```
+    #[inline(always)]
+    fn exposed_in_turns(&self, traffic: L, cover: L, pieces: f64, overlap: bool) -> L {
+        let turns = &self.frame.turns;
+        if !overlap || turns.chunks < 2.0 {
+            return self.exposed(traffic, cover, pieces, overlap);
+        }
+        let (part, own) = (1.0 / turns.chunks, (pieces / turns.chunks).max(1.0));
+        let last = uncovered(traffic * part, cover * part, own, 0.0);
+        let passes = (turns.chunks - 1.0) * turns.passes + 1.0 - 1.0 / own;
+        let rest = traffic - cover * (passes * part);
+        last.larger(traffic * self.state.contention).larger(rest)
     }
 }
 

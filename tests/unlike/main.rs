@@ -201,7 +201,7 @@ proptest! {
         let groups = Groups::new(&jobs.iter().collect::<Vec<_>>(), Some(&between)).unwrap();
         for plan in found(&groups, &Space::default(), 20).best {
             let terms = [plan.pipeline_s, plan.gradient_exposed_s, plan.gather_exposed_s];
-            let rest = plan.embedding_sync_s + plan.optimizer_s;
+            let rest = plan.expert_unpaired_s + plan.embedding_sync_s + plan.optimizer_s;
             prop_assert!(close(plan.step_time_s, terms.iter().sum::<f64>() + rest));
             let mut layer = 0;
             for stage in &plan.stages {

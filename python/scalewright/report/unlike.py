@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _TERMS = {
     "pipeline_s": "pipeline",
+    "expert_unpaired_s": "expert all-to-alls without an opposite pass",
     "gradient_exposed_s": "gradient reduction",
     "gather_exposed_s": "weight gather",
     "embedding_sync_s": "tied embeddings",

@@ -53,6 +53,8 @@ pub struct UnlikePlan {
     pub step_time_s: f64,
     /// First forward to last backward.
     pub pipeline_s: f64,
+    /// Expert all-to-alls of the first forward and the last backward pass, which have no opposite pass.
+    pub expert_unpaired_s: f64,
     /// Gradient reduction that no backward pass hides.
     pub gradient_exposed_s: f64,
     /// Gather of updated weights that no forward pass hides.

@@ -81,6 +81,8 @@ fn tied(walk: &Walk, seats: &[Seat]) -> f64 {
 /// Seconds of a step beside its pipeline.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct After {
+    /// Expert all-to-alls without an opposite pass.
+    pub(super) unpaired: f64,
     pub(super) gradient: f64,
     pub(super) gather: f64,
     pub(super) optimizer: f64,
@@ -88,8 +90,8 @@ pub(super) struct After {
 }
 
 impl After {
-    fn sum(&self) -> f64 {
-        self.gradient + self.gather + self.tied + self.optimizer
+    pub(super) fn sum(&self) -> f64 {
+        self.unpaired + self.gradient + self.gather + self.tied + self.optimizer
     }
 }
 
@@ -283,6 +285,7 @@ impl Dealing {
                 },
                 |(_, _, stage)| stage,
             );
+            after.unpaired += stage.unpaired;
             after.gradient = after.gradient.max(stage.gradient_exposed - ripple);
             after.gather = after.gather.max(stage.gather_exposed);
             after.optimizer = after.optimizer.max(stage.optimizer);

@@ -13,11 +13,12 @@ pub(super) fn tell(
     (pipeline, after): (f64, After),
 ) -> UnlikePlan {
     let unit = walk.unit;
-    let step = pipeline + after.gradient + after.gather + after.tied + after.optimizer;
+    let step = pipeline + after.sum();
     let groups = 0..walk.task.groups.jobs.len();
     UnlikePlan {
         step_time_s: step,
         pipeline_s: pipeline,
+        expert_unpaired_s: after.unpaired,
         gradient_exposed_s: after.gradient,
         gather_exposed_s: after.gather,
         embedding_sync_s: after.tied,
