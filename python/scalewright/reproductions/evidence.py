@@ -34,9 +34,10 @@ _BOOK, _LATER = "training.csv", "training_later.csv"
 _AFTER = (
     ", for which no constant was fitted, though with their errors in view profiles of their "
     "programs were written, lasting rates of Blackwell were taken from the kernel book where one "
-    "site's had stood, attention was given the clock of products, as timed kernels say, and "
-    "merges around a ring were counted in the sources of programs, and what hosts take for an "
-    "operation was set by a test of Megatron-LM that is no row"
+    "site's had stood, attention was given the clock of products, as timed kernels say, "
+    "merges around a ring were counted in the sources of programs, what hosts take for an "
+    "operation was set by a test of Megatron-LM that is no row, and what hides sums of gradients "
+    "where chunks take turns was mended as the simulated step has it"
 )
 _FEWEST_ROWS, _FEWEST_RUNS = 5, 3
 _HEADER_LINES = 4
@@ -305,13 +306,11 @@ def _far(rows: list[Result]) -> str:
     open_rows = sum(len(own) for (said, _), own in groups.items() if _is_open(said))
     lines = [
         f"## Rows off by more than {FAR:.0%}\n",
-        f"{count:,} rows, of which {open_rows:,} are not explained.\n",
+        f"{count:,} rows, of which {open_rows:,} are not explained, or not in full.\n",
         "| paper | rows | from | to | finding |",
         "|---|---|---|---|---|",
     ]
-    ordered = sorted(
-        groups.items(), key=lambda item: (item[0][0].startswith(UNEXPLAINED), -len(item[1]))
-    )
+    ordered = sorted(groups.items(), key=lambda item: (_is_open(item[0][0]), -len(item[1])))
     for (said, paper), own in ordered:
         ends = f"{min(own):+.0%} | {max(own):+.0%}"
         lines.append(f"| {_cell(paper)} | {len(own)} | {ends} | {_cell(said)} |")
@@ -319,7 +318,7 @@ def _far(rows: list[Result]) -> str:
 
 
 def _is_open(finding: str) -> bool:
-    return finding.startswith(UNEXPLAINED)
+    return UNEXPLAINED in finding
 
 
 def _bands() -> str:
