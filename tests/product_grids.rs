@@ -87,7 +87,19 @@ fn kernels_of_scans_run_at_the_pace_of_multiprocessors_or_of_memory() {
     let mut other = worlds::a100();
     other.vector = device.vector * 0.5;
     let selection = Kernel::Selection { scores: 1e8 };
-    for kernel in [scan(0.0), scan(1e12), convolution, selection] {
+    let strided = |bytes: f64, elements: f64| Kernel::Strided {
+        bytes: Bytes::new(bytes),
+        launches: 1.0,
+        elements,
+        strided: Bytes::new(4.0 * elements),
+    };
+    for kernel in [
+        scan(0.0),
+        scan(1e12),
+        convolution,
+        selection,
+        strided(0.0, 1e9),
+    ] {
         let ratio = seconds(kernel, &other) / seconds(kernel, &device);
         assert!((1.9..=2.0).contains(&ratio), "{kernel:?}: {ratio}");
     }
@@ -106,6 +118,21 @@ fn kernels_of_scans_run_at_the_pace_of_multiprocessors_or_of_memory() {
     };
     let row = (rows(40_000.0) - rows(1_024.0)) / (40_000.0 - 1_024.0);
     assert!((row / 19.2e-9 - 1.0).abs() < 0.01, "{row}");
+    // elements one by one: 313 G/s at that vector peak, 239 at 51.2 TFLOP/s (`STRIDED`); other passes come on top
+    let mut pace = |peak: f64| {
+        other.vector = FlopsPerSecond::new(peak);
+        1e10 / seconds(strided(0.0, 1e10), &other)
+    };
+    for (peak, told) in [(66.9e12, 313e9), (51.2e12, 239e9)] {
+        let found = pace(peak);
+        assert!((found / told - 1.0).abs() < 0.01, "{found}");
+    }
+    let [alone, both] = [0.0, 1e9].map(|bytes| seconds(strided(bytes, 1e9), &device));
+    let beside = seconds(pass(1e9, 1.0), &device);
+    assert!(
+        ((both - alone) / beside - 1.0).abs() < 0.01,
+        "{alone} {both}"
+    );
     assert!(seconds(scan(1e12), &device) > 2.0 * seconds(scan(0.0), &device));
     // an engine that is quick enough leaves traffic alone
     other.vector = device.vector * 100.0;

@@ -143,6 +143,29 @@ fn a_router_selects_out_of_the_scores_of_all_experts_on_the_way_there_alone() {
 }
 
 #[test]
+fn kernels_that_take_elements_one_by_one_are_those_of_the_operators_that_the_software_names() {
+    let of = |task: &Task| match task {
+        Task::Compute {
+            kernel: Kernel::Strided { elements, .. },
+            ..
+        } => *elements,
+        _ => 0.0,
+    };
+    let elements = |software: &str| kept(software).1.map(|way| way.iter().map(of).sum::<f64>());
+    assert_eq!(elements("{}"), [0.0, 0.0]);
+    // 4,096 tokens, two experts each and a shared one, of 1,024 columns; rotation of 16 and 8 heads of 64
+    let gated = 4096.0 * 3.0 * 1024.0;
+    let strided = r#"{"gated_activation_strided": [2, 5]}"#;
+    assert_eq!(elements(strided), [2.0 * gated, 5.0 * gated]);
+    let turned = 4096.0 * (16.0 + 8.0) * 64.0;
+    let strided = r#"{"rotary_strided": [2.5, 1]}"#;
+    assert_eq!(elements(strided), [2.5 * turned, turned]);
+    let less = r#"{"gated_activation": [7, 10.5]}"#;
+    let same = r#"{"gated_activation": [7, 10.5], "gated_activation_strided": [2, 5]}"#;
+    assert!(mixture(same) > mixture(less));
+}
+
+#[test]
 fn each_expert_is_cast_by_one_kernel_or_by_three_that_seek_a_scale() {
     let (once, each) = (
         r#"{"casts_weights_once": true}"#,

@@ -158,7 +158,9 @@ fn is_small(task: &Task) -> bool {
 fn launches(task: &Task) -> f64 {
     match task {
         Task::Compute { kernel, .. } => match kernel {
-            Kernel::Memory { launches, .. } | Kernel::Cast { launches, .. } => *launches,
+            Kernel::Memory { launches, .. }
+            | Kernel::Strided { launches, .. }
+            | Kernel::Cast { launches, .. } => *launches,
             _ => 1.0,
         },
         Task::Communicate { .. } => 1.0,

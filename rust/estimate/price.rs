@@ -45,6 +45,7 @@ impl<'a> Pricer<'a> {
             | Kernel::Convolution { .. }
             | Kernel::Selection { .. }
             | Kernel::Memory { .. }
+            | Kernel::Strided { .. }
             | Kernel::Cast { .. } => Pace::ALONE,
         };
         kernel.cost_at(pace.slower(self.slowest), self.long_run.device())

@@ -141,6 +141,24 @@ fn shape(kernel: &Kernel) -> String {
         ),
         Kernel::Convolution { bytes } => format!("convolution: {} read and written", size(bytes)),
         Kernel::Selection { scores } => format!("selection out of {} scores", count(scores)),
+        _ => passes(kernel),
+    }
+}
+
+/// The shape of a kernel whose time is its traffic, or its elements one by one.
+fn passes(kernel: &Kernel) -> String {
+    match *kernel {
+        Kernel::Strided {
+            bytes,
+            elements,
+            strided,
+            ..
+        } => format!(
+            "{} read and written, {} of them in {} elements one by one",
+            size(bytes + strided),
+            size(strided),
+            count(elements)
+        ),
         Kernel::Memory { bytes, launches } | Kernel::Cast { bytes, launches } if launches > 0.0 => {
             let size = size(bytes);
             let plural = if launches > 1.0 { "es" } else { "" };
@@ -152,6 +170,7 @@ fn shape(kernel: &Kernel) -> String {
         Kernel::Memory { bytes, .. } | Kernel::Cast { bytes, .. } => {
             format!("{} read and written within another kernel", size(bytes))
         }
+        _ => String::new(),
     }
 }
 

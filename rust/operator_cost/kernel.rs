@@ -77,6 +77,18 @@ pub enum Kernel {
         /// Kernel launches.
         launches: f64,
     },
+    /// Passes of which some run as kernels that take their elements one by one: an operand of theirs is part of a
+    /// wider tensor or is repeated along a dim.
+    Strided {
+        /// Bytes read and written by the other kernels.
+        bytes: Bytes,
+        /// Kernel launches.
+        launches: f64,
+        /// Elements that those kernels write.
+        elements: f64,
+        /// Bytes that they read and write.
+        strided: Bytes,
+    },
     /// A cast that writes a tensor along its rows and along its columns (`Device::cast_share`).
     Cast {
         /// Bytes read and written.
@@ -170,10 +182,32 @@ impl Kernel {
                 };
                 attention::cost(&pass, device, pace)
             }
+            _ => self.without_engine(pace, device),
+        }
+    }
+
+    /// Prices a kernel that traffic or multiprocessors bound.
+    fn without_engine(&self, pace: Pace, device: &Device) -> KernelCost {
+        match *self {
+            Self::Matmul { .. } | Self::Attention { .. } => KernelCost::default(),
             Self::Scan { flops, bytes } => scan::cost((flops, bytes), device, pace),
             Self::Convolution { bytes } => scan::convolution(bytes, device, pace),
             Self::Selection { scores } => scan::selection(scores, device, pace),
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),
+            Self::Strided {
+                bytes,
+                launches,
+                elements,
+                strided,
+            } => {
+                let passes = memory::cost(bytes, launches, device);
+                let one_by_one = scan::strided((elements, strided), device, pace);
+                KernelCost {
+                    time: passes.time + one_by_one.time,
+                    traffic: passes.traffic + one_by_one.traffic,
+                    ..passes
+                }
+            }
             Self::Cast { bytes, launches } => memory::cast_cost(bytes, launches, device),
         }
     }

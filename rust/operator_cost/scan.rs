@@ -1,4 +1,4 @@
-//! How long does a kernel take that multiprocessors pace: a scan, a convolution, a selection of experts?
+//! How long does a kernel take that multiprocessors pace: a scan, a convolution, a selection, elements one by one?
 
 use super::kernel::KernelCost;
 use super::pace::Pace;
@@ -29,6 +29,17 @@ const CONVOLUTION_BYTES: f64 = 0.0211;
 /// tests are of H200 (vector peak 66.9 TFLOP/s), so that both come to 0.050 to 0.051 ns a score.
 const SELECTION: f64 = 3_360.0;
 
+/// Operations that the vector engine could do while a kernel of `PyTorch` takes one element where it cannot take several at
+/// once, because an operand is part of a wider tensor, is repeated along a dim or has another format: it finds the
+/// address of each, loads and stores it alone (`elementwise_kernel` and `unrolled_elementwise_kernel` of `PyTorch`).
+///
+/// 51.2 TFLOP/s of H100 PCIe over 239 G elements/s: casts of 2^29 and 2^31 elements before they were vectorised
+/// (pytorch/pytorch pull request 137053). 66.9 of H200 over 313: `prelu` with a weight for each of 10,240 columns, 1.18
+/// TB/s of fp16, less 2 us for start and end (tile-ai/TileOPs pull request 500). Both give 214, 1.2 elements a clock and
+/// multiprocessor. On A100 it is as many (190 G elements/s, pytorch/pytorch pull request 195542), which is half as many
+/// operations, since its multiprocessors have half the lanes: there such kernels take half of what is priced.
+const STRIDED: f64 = 214.0;
+
 /// Prices a kernel of a scan, which multiplies and moves at once.
 ///
 /// ```text
@@ -56,6 +67,12 @@ pub(super) fn selection(scores: f64, device: &Device, pace: Pace) -> KernelCost 
         (Flops::ZERO, bytes),
         device,
     )
+}
+
+/// Prices kernels of a deep-learning framework that take so many elements one by one, and so many bytes.
+pub(super) fn strided((elements, bytes): (f64, Bytes), device: &Device, pace: Pace) -> KernelCost {
+    let work = elements * STRIDED * pace.slowdown;
+    bound(work, (Flops::ZERO, bytes), device)
 }
 
 /// The longer of traffic and of `work`, operations of the vector engine.

@@ -33,10 +33,11 @@ impl Lowering<'_> {
             OperatorKind::Elementwise {
                 width,
                 forward_passes,
+                strided,
                 ..
             } => {
-                let bytes = self.pass_bytes(operator, width) * forward_passes;
-                self.compute(true, operator, passes(operator, bytes));
+                let kernel = self.passes(operator, width, (*forward_passes, strided[0]));
+                self.compute(true, operator, kernel);
                 self.sum_statistics(operator, true);
             }
             OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
@@ -72,10 +73,11 @@ impl Lowering<'_> {
             OperatorKind::Elementwise {
                 width,
                 backward_passes,
+                strided,
                 ..
             } => {
-                let bytes = self.pass_bytes(operator, width) * backward_passes;
-                self.compute(false, operator, passes(operator, bytes));
+                let kernel = self.passes(operator, width, (*backward_passes, strided[1]));
+                self.compute(false, operator, kernel);
                 self.sum_statistics(operator, false);
             }
             OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
@@ -321,6 +323,30 @@ impl Lowering<'_> {
         self.tokens_of(operator) * columns * self.activation.bytes()
     }
 
+    /// What so many passes over columns and kernels that take elements one by one become: passes of a
+    /// state-space mixer are its convolution.
+    fn passes(&self, operator: &Operator, width: &[Extent], (some, alone): (f64, f64)) -> Kernel {
+        let pass = self.pass_bytes(operator, width);
+        if operator.class == OperatorClass::StateSpace {
+            let bytes = Bytes::new(pass * some);
+            return Kernel::Convolution { bytes };
+        }
+        let launches = if pass * (some + alone) > 0.0 {
+            1.0
+        } else {
+            0.0
+        };
+        if alone <= 0.0 {
+            return memory(pass * some, launches);
+        }
+        Kernel::Strided {
+            bytes: Bytes::new(pass * some),
+            launches,
+            elements: pass / self.activation.bytes() * alone,
+            strided: Bytes::new(pass * alone * 2.0), // read and written
+        }
+    }
+
     fn attention(&mut self, operator: &Operator, core: &Attention, forward: bool) {
         let heads = self.local_heads(operator, core.heads);
         let kv_heads = self.local_heads(operator, core.kv_heads);
@@ -549,15 +575,6 @@ impl Lowering<'_> {
             self.compute(false, operator, kernel);
         }
     }
-}
-
-/// What passes over columns become: those of a state-space mixer are its convolution.
-fn passes(operator: &Operator, bytes: f64) -> Kernel {
-    if operator.class == OperatorClass::StateSpace {
-        let bytes = Bytes::new(bytes);
-        return Kernel::Convolution { bytes };
-    }
-    memory(bytes, if bytes > 0.0 { 1.0 } else { 0.0 })
 }
 
 pub(super) fn memory(bytes: f64, launches: f64) -> Kernel {

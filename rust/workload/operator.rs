@@ -247,6 +247,8 @@ pub enum OperatorKind {
         forward_passes: f64,
         /// The same for the backward pass.
         backward_passes: f64,
+        /// Kernels over all elements, forward and backward, that take them one by one; their passes come on top.
+        strided: [f64; 2],
         /// Trained vectors of this operator (norm gains and biases).
         vectors: Vec<Weight>,
     },

@@ -25,11 +25,15 @@ pub struct Software {
     pub norm: [f64; 2],
     /// Passes of a rotation of queries and keys. Fused: reads and writes each way.
     pub rotary: [f64; 2],
+    /// Kernels of those, forward and backward, that take elements one by one; their passes are not counted above.
+    pub rotary_strided: [f64; 2],
     /// Passes of a plain activation. Fused: reads, writes; reads gradient and input, writes gradient.
     pub activation: [f64; 2],
     /// Passes of a gated activation over its output width. Fused: reads two halves, writes one; reads
     /// gradient and two halves, writes two gradients.
     pub gated_activation: [f64; 2],
+    /// Kernels of those, forward and backward, that take elements one by one; their passes are not counted above.
+    pub gated_activation_strided: [f64; 2],
     /// Widths that a gated activation keeps: its two inputs, and where the gate and the product are kernels of
     /// their own, what the gate made.
     pub gated_kept: f64,
@@ -43,6 +47,8 @@ pub struct Software {
     pub heads: [f64; 2],
     /// Passes by which an addition to the residual stream exceeds one fused kernel.
     pub addition: [f64; 2],
+    /// Kernels of those, forward and backward, that take elements one by one; their passes are not counted above.
+    pub addition_strided: [f64; 2],
     /// Passes over a product's output by which its bias is added outside of the product.
     pub bias: [f64; 2],
     /// Bytes of a gradient's element by which adding it to its sum exceeds one pass that reads both and
@@ -67,6 +73,8 @@ pub struct Software {
     /// Passes over what routed experts return by which their biases are added, forward and backward, where
     /// the product does not do so itself.
     pub expert_bias: [f64; 2],
+    /// Kernels of those, forward and backward, that take elements one by one; their passes are not counted above.
+    pub expert_bias_strided: [f64; 2],
     /// Tokens are sorted once more between all-to-all and experts, each way, where a rank holds several
     /// experts (Megatron-Core, `MoEAlltoAllTokenDispatcher`): rows arrive by rank and are wanted by expert.
     pub sorts_received: bool,
@@ -271,13 +279,16 @@ impl Default for Software {
             name: String::new(),
             norm: [2.0, 5.0],
             rotary: [2.0, 2.0],
+            rotary_strided: [0.0, 0.0],
             activation: [2.0, 3.0],
             gated_activation: [3.0, 5.0],
+            gated_activation_strided: [0.0, 0.0],
             gated_kept: 2.0,
             scores: [2.0, 3.0],
             scores_spared: [0.5, 1.0],
             heads: [0.0, 0.0],
             addition: [0.0, 0.0],
+            addition_strided: [0.0, 0.0],
             bias: [0.0, 0.0],
             accumulation: 0.0,
             loss: [38.0, 14.0],
@@ -285,6 +296,7 @@ impl Default for Software {
             logits_shared: None,
             vocabulary_multiple: 128,
             expert_bias: [0.0, 0.0],
+            expert_bias_strided: [0.0, 0.0],
             sorts_received: false,
             sends_once: false,
             casts_weights_once: false,
@@ -359,16 +371,20 @@ impl Software {
         let pairs = [
             ("norm", self.norm),
             ("rotary", self.rotary),
+            ("rotary_strided", self.rotary_strided),
             ("activation", self.activation),
             ("gated_activation", self.gated_activation),
+            ("gated_activation_strided", self.gated_activation_strided),
             ("scores", self.scores),
             ("scores_spared", self.scores_spared),
             ("heads", self.heads),
             ("addition", self.addition),
+            ("addition_strided", self.addition_strided),
             ("bias", self.bias),
             ("loss", self.loss),
             ("logits", self.logits.unwrap_or_default()),
             ("expert_bias", self.expert_bias),
+            ("expert_bias_strided", self.expert_bias_strided),
             ("routing_kernels", self.routing_kernels),
             ("ring", self.ring),
             ("ring_keys", self.ring_keys),

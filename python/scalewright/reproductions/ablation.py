@@ -109,6 +109,14 @@ SWITCHES = (
     Switch("stashes of what experts keep", "training", (("software.stashes_experts", False),)),
     Switch("rows of all-to-alls", "training", (("software.row_time", ["0 s", "0 s"]),)),
     Switch("selection of experts", "training", (("software.selections", 0.0),)),
+    Switch(
+        "elements one by one",
+        "training",
+        tuple(
+            (f"software.{operator}_strided", [0.0, 0.0])
+            for operator in ("rotary", "gated_activation", "addition", "expert_bias")
+        ),
+    ),
     Switch("what compilers do not repeat", "training", (("software.repeat_unread", True),)),
     Switch("tokens moved by products", "training", (("software.dispatch_products", False),)),
     Switch("the software's profile", "training", (("software", None),)),

@@ -52,6 +52,7 @@ impl BlockBuilder<'_> {
             width: vec![queries, keys],
             forward_passes,
             backward_passes,
+            strided: [0.0; 2],
             vectors: vec![gain.clone(), gain],
         };
         let class = OperatorClass::Normalization;
@@ -72,6 +73,7 @@ impl BlockBuilder<'_> {
             width,
             forward_passes,
             backward_passes,
+            strided: self.training.software.rotary_strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

@@ -328,6 +328,7 @@ impl<'a> BlockBuilder<'a> {
             width: vec![width],
             forward_passes,
             backward_passes,
+            strided: [0.0; 2],
             vectors: vec![self.vector(width); count],
         };
         let index = self.push(name, OperatorClass::Normalization, region, input, kind);
@@ -350,6 +351,7 @@ impl<'a> BlockBuilder<'a> {
             forward_passes: branches + 2.0 + mask + more_forward,
             // the stream's gradient and the branch's meet: two reads, one write
             backward_passes: 3.0 + dropped + more_backward,
+            strided: self.training.software.addition_strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

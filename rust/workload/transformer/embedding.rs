@@ -73,6 +73,7 @@ impl BlockBuilder<'_> {
             forward_passes: tables + 1.0 + if dropout { 0.5 } else { 0.0 },
             // dropout reads gradient and mask and writes; the sum alone passes the gradient on
             backward_passes: if dropout { 2.5 } else { 0.0 },
+            strided: [0.0; 2],
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;
@@ -91,6 +92,7 @@ impl BlockBuilder<'_> {
             width: Vec::new(),
             forward_passes: 0.0,
             backward_passes: 0.0,
+            strided: [0.0; 2],
             vectors: vec![table],
         };
         let class = OperatorClass::Embedding;

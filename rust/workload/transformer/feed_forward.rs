@@ -89,18 +89,21 @@ impl BlockBuilder<'_> {
         width: Extent,
     ) -> usize {
         let software = &self.training.software;
-        let ([forward_passes, backward_passes], kept) = match self.model.activation {
-            Activation::Gelu | Activation::Relu2 => (software.activation, 1.0),
+        let ([forward_passes, backward_passes], strided, kept) = match self.model.activation {
+            Activation::Gelu | Activation::Relu2 => (software.activation, [0.0; 2], 1.0),
             // the sign of the output suffices, and the output projection keeps the output
-            Activation::Relu => (software.activation, 0.0),
-            Activation::Swiglu | Activation::Geglu => {
-                (software.gated_activation, software.gated_kept)
-            }
+            Activation::Relu => (software.activation, [0.0; 2], 0.0),
+            Activation::Swiglu | Activation::Geglu => (
+                software.gated_activation,
+                software.gated_activation_strided,
+                software.gated_kept,
+            ),
         };
         let kind = OperatorKind::Elementwise {
             width: vec![width],
             forward_passes,
             backward_passes,
+            strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

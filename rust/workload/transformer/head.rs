@@ -109,6 +109,7 @@ impl BlockBuilder<'_> {
             width: Vec::new(),
             forward_passes: 0.0,
             backward_passes: 0.0,
+            strided: [0.0; 2],
             vectors,
         };
         let class = OperatorClass::Elementwise;

@@ -56,6 +56,7 @@ impl BlockBuilder<'_> {
             width: vec![Extent::wide(Dim::Heads, self.model.heads, moved)],
             forward_passes: 1.0,
             backward_passes: 1.0,
+            strided: [0.0; 2],
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

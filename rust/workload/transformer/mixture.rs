@@ -88,6 +88,7 @@ impl BlockBuilder<'_> {
             width: vec![returned],
             forward_passes,
             backward_passes,
+            strided: self.training.software.expert_bias_strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;
@@ -118,6 +119,7 @@ impl BlockBuilder<'_> {
             width: vec![Extent::wide(outer.dim, outer.size, copies * narrow), inner],
             forward_passes: 2.0,
             backward_passes: 2.0,
+            strided: [0.0; 2],
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;
@@ -174,6 +176,7 @@ impl BlockBuilder<'_> {
             forward_passes: 3.0,
             // the gate reads gradient and output and writes a gradient; a sum passes it on
             backward_passes: if mixture.shared_gate { 3.0 } else { 0.0 },
+            strided: [0.0; 2],
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

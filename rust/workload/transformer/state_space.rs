@@ -101,6 +101,7 @@ impl BlockBuilder<'_> {
             width: vec![inner, more(state, 2.0)],
             forward_passes: 2.0,
             backward_passes: 5.0,
+            strided: [0.0; 2],
             vectors,
         };
         let class = OperatorClass::StateSpace;
