@@ -366,9 +366,9 @@ impl Default for Software {
 }
 
 impl Software {
-    /// Refuses figures that no program has.
-    pub fn check(&self) -> Result<()> {
-        let pairs = [
+    /// Figures of the forward and the backward pass, by field.
+    fn pairs(&self) -> [(&'static str, [f64; 2]); 20] {
+        [
             ("norm", self.norm),
             ("rotary", self.rotary),
             ("rotary_strided", self.rotary_strided),
@@ -389,8 +389,12 @@ impl Software {
             ("ring", self.ring),
             ("ring_keys", self.ring_keys),
             ("ring_held", self.ring_held),
-        ];
-        for (field, pair) in pairs {
+        ]
+    }
+
+    /// Refuses figures that no program has.
+    pub fn check(&self) -> Result<()> {
+        for (field, pair) in self.pairs() {
             for value in pair {
                 within(field, value, 0.0, MOST)?;
             }
