@@ -121,6 +121,7 @@ fn shape(kernel: &Kernel) -> String {
             value_dim,
             dtype,
             backward,
+            ..
         } => format!(
             "fused attention{} of {} heads ({} of keys) of width {} (values {}), {} queries that \
              see {} of {} keys on average, in {}",

@@ -1,7 +1,8 @@
 //! Which numbers of a cluster does pricing read, by what name, and what is the cluster with some of them scaled?
 
+use super::attention_model::{AttentionModel, AttentionPass};
 use super::cluster::Cluster;
-use super::device::{AttentionModel, Device};
+use super::device::Device;
 use super::level::Level;
 use super::library::Library;
 use super::matmul_model::MatmulModel;
@@ -243,7 +244,7 @@ impl Walk<'_> {
         scale(&mut device.vector, factor);
         self.sustained(device, &peaks, &reads);
         self.matmul(&mut device.matmul, &reads);
-        self.attention(&mut device.attention);
+        self.attention(device);
         let launch = device.launch_overhead.value();
         let factor = self.factor(format_args!("device.launch_overhead"), launch, SECONDS);
         scale(&mut device.launch_overhead, factor);
@@ -333,7 +334,27 @@ impl Walk<'_> {
         }
     }
 
-    fn attention(&mut self, model: &mut AttentionModel) {
+    /// Attention in 16 bits reads its own kernels where they were timed; other formats those of theirs.
+    fn attention(&mut self, device: &mut Device) {
+        let timed = device.training_attention.get(&Dtype::Bf16);
+        if timed.is_none_or(|passes| passes.forward.is_none() || passes.backward.is_none()) {
+            self.any_attention(&mut device.attention);
+        }
+        for (dtype, passes) in &mut device.training_attention {
+            let name = dtype.name();
+            for (kind, pass) in [
+                ("forward", &mut passes.forward),
+                ("backward", &mut passes.backward),
+            ] {
+                if let Some(pass) = pass {
+                    let at = format!("device.training_attention.{name}.{kind}");
+                    self.attention_pass(&at, pass);
+                }
+            }
+        }
+    }
+
+    fn any_attention(&mut self, model: &mut AttentionModel) {
         for (name, number, sort) in [
             ("forward_efficiency", &mut model.forward_efficiency, SHARE),
             ("backward_efficiency", &mut model.backward_efficiency, SHARE),
@@ -344,6 +365,21 @@ impl Walk<'_> {
         ] {
             self.number(format_args!("device.attention.{name}"), number, sort);
         }
+    }
+
+    fn attention_pass(&mut self, at: &str, pass: &mut AttentionPass) {
+        for (name, number, sort) in [
+            ("efficiency", &mut pass.efficiency, SHARE),
+            ("score_overhead", &mut pass.score_overhead, ELEMENTS),
+            ("key_overhead", &mut pass.key_overhead, ELEMENTS),
+            ("tail", &mut pass.tail, PART),
+            ("wide", &mut pass.wide, PART),
+        ] {
+            self.number(format_args!("{at}.{name}"), number, sort);
+        }
+        let window = pass.window.value();
+        let factor = self.factor(format_args!("{at}.window"), window, SECONDS);
+        scale(&mut pass.window, factor);
     }
 
     fn tier(&mut self, at: &str, tier: &mut MemoryTier) {

@@ -1,5 +1,6 @@
 //! A device: compute engines by number format, memory tiers, launch overhead, power, area, price.
 
+use super::attention_model::{AttentionModel, AttentionPass, TrainingAttention};
 use super::matmul_model::MatmulModel;
 use super::serving::{DecodeModel, ExpertModel, PrefillModel};
 use super::tier::{MemoryTier, TierKind};
@@ -54,9 +55,13 @@ pub struct Device {
     /// How matrix products use the matrix engine.
     #[serde(default)]
     pub matmul: MatmulModel,
-    /// How fused attention kernels use the matrix engine.
+    /// How fused attention kernels use the matrix engine: those of inference in 16 bits, and of training in formats
+    /// that `training_attention` does not list.
     #[serde(default)]
     pub attention: AttentionModel,
+    /// Attention kernels of training that were timed by themselves, by the format of their products; fp16 runs as bf16.
+    #[serde(default)]
+    pub training_attention: BTreeMap<Dtype, TrainingAttention>,
     /// How prefill attention of inference runs, by format of the queries.
     #[serde(default)]
     pub prefill: BTreeMap<Dtype, PrefillModel>,
@@ -92,40 +97,6 @@ pub struct Device {
     /// taken from it, and `sustained` is held against that.
     #[serde(skip)]
     pub unscaled: Option<Arc<Device>>,
-}
-
-/// Constants of the fused-attention model (see `operator_cost`).
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AttentionModel {
-    /// Share of the dense peak that the products of the forward kernel sustain.
-    pub forward_efficiency: f64,
-    /// The same for the backward kernel.
-    pub backward_efficiency: f64,
-    /// Cost of the exponential of one score, as the head width whose products take as long in bf16.
-    pub score_overhead: f64,
-    /// Keys that starting and finishing a block of 128 queries costs.
-    pub key_overhead: f64,
-    /// Share of the longest block that the last units wait for.
-    pub tail: f64,
-    /// What products of heads wider than 192 take, over what their flops say.
-    pub wide: f64,
-    /// Multiple to which head widths are padded: the side of a systolic array, elements.
-    pub width_step: f64,
-}
-
-impl Default for AttentionModel {
-    fn default() -> Self {
-        Self {
-            forward_efficiency: 0.6,
-            backward_efficiency: 0.5,
-            score_overhead: 10.0,
-            key_overhead: 64.0,
-            tail: 0.5,
-            wide: 1.0,
-            width_step: 1.0,
-        }
-    }
 }
 
 /// Electrical power of one device.
@@ -205,6 +176,19 @@ impl Device {
         self.stream_overhead.unwrap_or(self.launch_overhead)
     }
 
+    /// The constants of an attention pass of training with products in `dtype`.
+    pub fn attention_pass(&self, dtype: Dtype, backward: bool) -> AttentionPass {
+        let family = if dtype == Dtype::Fp16 {
+            Dtype::Bf16
+        } else {
+            dtype
+        };
+        let timed = self.training_attention.get(&family);
+        timed
+            .and_then(|passes| passes.pass(backward))
+            .unwrap_or_else(|| self.attention.pass(backward))
+    }
+
     /// The tier that holds weights and activations: the last one.
     pub fn main_memory(&self) -> &MemoryTier {
         &self.tiers[self.tiers.len() - 1]
@@ -263,6 +247,9 @@ impl Device {
         }
         self.matmul.check(&at("matmul"))?;
         self.attention.check(&at("attention"))?;
+        for (dtype, passes) in &self.training_attention {
+            passes.check(&at(&format!("training_attention.{}", dtype.name())))?;
+        }
         for (dtype, model) in &self.prefill {
             model.check(&at(&format!("prefill.{}", dtype.name())))?;
         }
@@ -295,19 +282,6 @@ impl Device {
             share(&at(&format!("product_share.{}", dtype.name())), *part)?;
         }
         positive(&at("vector"), self.vector.value())
-    }
-}
-
-impl AttentionModel {
-    pub(super) fn check(&self, path: &str) -> Result<()> {
-        let at = |field: &str| format!("{path}.{field}");
-        share(&at("forward_efficiency"), self.forward_efficiency)?;
-        share(&at("backward_efficiency"), self.backward_efficiency)?;
-        not_negative(&at("score_overhead"), self.score_overhead)?;
-        not_negative(&at("key_overhead"), self.key_overhead)?;
-        not_negative(&at("tail"), self.tail)?;
-        positive(&at("wide"), self.wide)?;
-        positive(&at("width_step"), self.width_step)
     }
 }
 

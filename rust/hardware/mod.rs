@@ -1,5 +1,6 @@
 //! What machines are: devices, memory tiers, fabric levels, clusters, and where a group of ranks lies.
 
+mod attention_model;
 mod cluster;
 mod constants;
 mod device;
@@ -14,9 +15,10 @@ mod system;
 mod tier;
 mod topology;
 
+pub use attention_model::{AttentionModel, AttentionPass, TrainingAttention};
 pub use cluster::Cluster;
 pub use constants::{Constant, Kind};
-pub use device::{AttentionModel, Calibration, Device, DevicePower};
+pub use device::{Calibration, Device, DevicePower};
 pub use group::{Group, MAX_DIMS, MAX_LEVELS};
 pub use level::{Level, LevelKind, Optical, Routing, SingleHop, WideArea, Wrap};
 pub use library::{Channels, Library, Line};

@@ -1,6 +1,7 @@
 //! Which constants say how kernels of inference (prefill, decode, experts) use a device?
 
-use super::device::{AttentionModel, not_negative, positive, share};
+use super::attention_model::AttentionModel;
+use super::device::{not_negative, positive, share};
 use crate::error::Result;
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::kernel::KernelCost;
 use super::memory::transfer;
 use super::pace::Pace;
-use crate::hardware::{AttentionModel, Device};
+use crate::hardware::{AttentionPass, Device};
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 
 /// Queries that one unit handles at a time, but where a library says otherwise.
@@ -11,8 +11,6 @@ pub(super) const QUERY_BLOCK: f64 = 128.0;
 /// Keys that a block computes on average and then masks, over its queries: half of a square block on the
 /// diagonal.
 const MASKED: f64 = 0.5;
-/// Widest heads whose tiles fit the unit's registers and shared memory at full depth.
-const WIDEST: f64 = 192.0;
 /// Bytes of the row statistic (log-sum-exp) that the forward pass leaves for the backward one.
 const STATISTIC_BYTES: f64 = 4.0;
 /// Products of one (query, key) pair over the query width and over the value width.
@@ -29,6 +27,8 @@ pub(super) struct Pass {
     pub batch_kv_heads: f64,
     pub queries: f64,
     pub visible: f64,
+    /// Keys that a window hides from a query on average, which it would see without.
+    pub hidden: f64,
     pub keys: f64,
     /// Queries that one unit handles at a time.
     pub block: f64,
@@ -45,7 +45,7 @@ pub(super) struct Pass {
 /// ```text
 /// time    = sqrt((p t_engine)^2 + t_memory^2) + t_launch
 /// t_engine = max(blocks t_block(v) / units + c t_block(longest), t_block(longest))
-/// t_block(v) = b (v + k0) t_pair units + t_extra,   v = visible + min(b / 2, keys - visible)
+/// t_block(v) = min(b (v + k0) t_pair units + t_extra, t_block(v + hidden)),   v = visible + min(b / 2, keys - visible)
 /// t_pair  = (2 (a ceil(dq / g) + b ceil(dv / g)) g w / P + 4 x / P16) / e
 /// ```
 ///
@@ -54,12 +54,13 @@ pub(super) struct Pass {
 /// diagonal that it masks; k0: `key_overhead`, keys; dq, dv: widths; a, b: products per pair, 1 and 1
 /// forward, 3 and 2 backward (scores again and four gradients: 2.5 times the forward flops); P: peak of
 /// the format, P16 of bf16, flop/s; x: `score_overhead`, the exponential of one score in equivalents of
-/// head width; g: `width_step`; e: forward or backward efficiency; w: `wide` for heads wider than 192, else 1; c: `tail`;
-/// `t_extra`: what inference pays in special cases, s. The longest block is the last query block of a
+/// head width; g: `width_step`; e: forward or backward efficiency; w: `wide` for wide heads, else 1; c: `tail`;
+/// `t_extra`: what a sliding window costs and inference pays in special cases, s; hidden: keys that a window hides, all
+/// of which a kernel computes that does not skip them. The longest block is the last query block of a
 /// causal mask, which sees twice the average. Sources: Dao 2023 (FlashAttention-2) sections 3.1 and 3.2;
-/// Shah et al. 2024 (FlashAttention-3) section 3.1 on the cost of exponentials. Forward constants are
-/// fitted to TensorRT-LLM prefill kernels, backward efficiencies rest on the `FlashAttention` papers: each
-/// device says which.
+/// Shah et al. 2024 (FlashAttention-3) section 3.1 on the cost of exponentials. Constants are
+/// fitted to the training kernels of cuDNN and `FlashAttention` where a device has been timed, else to prefill kernels
+/// of TensorRT-LLM, with backward efficiencies of the `FlashAttention` papers: each device says which.
 pub(super) fn cost(pass: &Pass, device: &Device, pace: Pace) -> KernelCost {
     let (score, value) = pass.products();
     let pairs = pass.batch_heads * pass.queries * pass.visible;
@@ -69,7 +70,8 @@ pub(super) fn cost(pass: &Pass, device: &Device, pace: Pace) -> KernelCost {
         return KernelCost::default();
     }
     let moved = transfer(pass.bytes(), device);
-    let engine = pass.engine_time(&device.attention, 0.0, device) * pace.slowdown;
+    let model = device.attention_pass(pass.dtype, pass.backward);
+    let engine = pass.engine_time(&model, 0.0, device) * pace.slowdown;
     KernelCost {
         time: Seconds::new(engine.hypot(moved.time.value())) + device.launch_overhead,
         flops,
@@ -87,13 +89,8 @@ impl Pass {
     }
 
     /// Seconds on the matrix engine, where every block of queries takes `extra` seconds more.
-    pub(super) fn engine_time(&self, model: &AttentionModel, extra: f64, device: &Device) -> f64 {
-        let efficiency = if self.backward {
-            model.backward_efficiency
-        } else {
-            model.forward_efficiency
-        };
-        let wide = if self.query_dim > WIDEST {
+    pub(super) fn engine_time(&self, model: &AttentionPass, extra: f64, device: &Device) -> f64 {
+        let wide = if self.query_dim > model.wide_beyond {
             model.wide
         } else {
             1.0
@@ -104,14 +101,26 @@ impl Pass {
         let flops = 2.0 * widths * wide;
         let products = flops / device.engine_peak(self.dtype).value();
         let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
-        let pair = (products + exponentials) / efficiency;
+        let pair = (products + exponentials) / model.efficiency;
         let units = f64::from(device.matmul.units);
         let block = |keys: f64| self.block * (keys + model.key_overhead) * pair * units + extra;
         let blocks = self.batch_heads * (self.queries / self.block).ceil();
         let masked = MASKED * self.block;
         let computed = self.visible + masked.min(self.keys - self.visible).max(0.0);
-        let longest = block(self.longest);
-        (blocks * block(computed) / units + model.tail * longest).max(longest)
+        let all =
+            |mean: f64, longest: f64| (blocks * mean / units + model.tail * longest).max(longest);
+        if self.hidden <= 0.0 {
+            return all(block(computed), block(self.longest));
+        }
+        // a window never costs more than computing what it hides
+        let open = self.visible + self.hidden;
+        let open = open + masked.min(self.keys - open).max(0.0);
+        let whole = all(block(open), block(self.keys));
+        if !model.skips_hidden {
+            return whole;
+        }
+        let edges = model.window.value();
+        all(block(computed) + edges, block(self.longest) + edges).min(whole)
     }
 
     /// Queries, keys, values and output once; backward also their gradients and the output again.

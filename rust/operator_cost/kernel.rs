@@ -42,6 +42,8 @@ pub enum Kernel {
         queries: f64,
         /// Key positions that a query sees on average (half of them under a causal mask).
         visible: f64,
+        /// Key positions that a window hides from it, on average, and that it would see without.
+        hidden: f64,
         /// Key positions in memory.
         keys: f64,
         /// Width of queries and keys.
@@ -161,6 +163,7 @@ impl Kernel {
                 batch_kv_heads,
                 queries,
                 visible,
+                hidden,
                 keys,
                 query_dim,
                 value_dim,
@@ -172,12 +175,14 @@ impl Kernel {
                     batch_kv_heads,
                     queries,
                     visible,
+                    hidden,
                     keys,
                     block: attention::QUERY_BLOCK,
                     longest: keys.min(2.0 * visible),
                     query_dim,
                     value_dim,
-                    dtype,
+                    // an engine without the format multiplies what was kept
+                    dtype: device.matrix_peak(dtype).map_or(Dtype::Bf16, |_| dtype),
                     backward,
                 };
                 attention::cost(&pass, device, pace)

@@ -77,9 +77,10 @@ impl TimedPrefill {
             return KernelCost::default();
         }
         let cast = self.cache.bytes() < self.queries.bytes();
-        let mut products = model.attention.clone().unwrap_or(device.attention.clone());
+        let products = model.attention.as_ref().unwrap_or(&device.attention);
+        let mut products = products.pass(false);
         if cast {
-            products.forward_efficiency *= model.cast;
+            products.efficiency *= model.cast;
         }
         let extra = call.extra(model, cast);
         let engine = pass.engine_time(&products, extra, device);
@@ -125,6 +126,8 @@ impl TimedPrefill {
                 batch_kv_heads: batch * kv_heads,
                 queries,
                 visible: seen / queries.max(1.0),
+                // what a window costs here is in `extra`
+                hidden: 0.0,
                 keys,
                 block,
                 longest,

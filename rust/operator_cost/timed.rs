@@ -1,7 +1,7 @@
 //! What does a kernel cost as a benchmark times it, with the passes that are timed with it?
 
 use super::decode::TimedDecode;
-use super::kernel::KernelCost;
+use super::kernel::{Kernel, KernelCost};
 use super::matmul::{self, Product, Supply};
 use super::moe::TimedExperts;
 use super::pace::Pace;
@@ -26,6 +26,20 @@ pub enum Timed {
     Decode(TimedDecode),
     /// The experts of a mixture.
     Experts(TimedExperts),
+    /// One pass of the attention of a training step.
+    TrainingAttention(TimedAttention),
+}
+
+/// One pass of fused attention as a training step runs it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimedAttention {
+    /// Format of the products.
+    pub dtype: Dtype,
+    /// True for the backward pass.
+    pub backward: bool,
+    /// True where a position sees only earlier ones.
+    pub causal: bool,
 }
 
 /// A matrix product as linear layers run it.
@@ -52,6 +66,7 @@ impl Timed {
             Self::Prefill(_) => TimedPrefill::COLUMNS,
             Self::Decode(_) => TimedDecode::COLUMNS,
             Self::Experts(_) => TimedExperts::COLUMNS,
+            Self::TrainingAttention(_) => TimedAttention::COLUMNS,
         }
     }
 
@@ -69,6 +84,7 @@ impl Timed {
             Self::Prefill(prompt) => Ok(prompt.cost(sized(shape)?, device)),
             Self::Decode(token) => Ok(token.cost(sized(shape)?, device)),
             Self::Experts(experts) => experts.cost(sized(shape)?, device),
+            Self::TrainingAttention(pass) => Ok(pass.cost(sized(shape)?, device)),
         }
     }
 }
@@ -79,6 +95,57 @@ fn sized<const COUNT: usize>(shape: &[f64]) -> Result<[f64; COUNT]> {
         let got = format!("{} numbers", shape.len());
         Error::invalid("shape", got, format!("{COUNT} numbers"))
     })
+}
+
+impl TimedAttention {
+    /// The numbers that make a shape; a window of 0 is none.
+    const COLUMNS: &'static [(&'static str, Option<f64>)] = &[
+        ("batch", Some(1.0)),
+        ("positions", None),
+        ("heads", None),
+        ("kv_heads", None),
+        ("head_dim", None),
+        ("value_dim", None),
+        ("window", Some(0.0)),
+    ];
+
+    /// Prices one shape, in the order of `COLUMNS`, as `Kernel::Attention` of a step.
+    fn cost(self, shape: [f64; 7], device: &Device) -> KernelCost {
+        let [
+            batch,
+            positions,
+            heads,
+            kv_heads,
+            width,
+            value_width,
+            window,
+        ] = shape;
+        let span = if window > 0.0 {
+            window.min(positions)
+        } else {
+            positions
+        };
+        let seen = |span: f64| {
+            if self.causal {
+                span - span * (span - 1.0) / (2.0 * positions.max(1.0))
+            } else {
+                span
+            }
+        };
+        let kernel = Kernel::Attention {
+            batch_heads: batch * heads,
+            batch_kv_heads: batch * kv_heads,
+            queries: positions,
+            visible: seen(span),
+            hidden: seen(positions) - seen(span),
+            keys: positions,
+            query_dim: width,
+            value_dim: value_width,
+            dtype: self.dtype,
+            backward: self.backward,
+        };
+        kernel.cost(device)
+    }
 }
 
 impl TimedMatmul {

@@ -5,9 +5,7 @@ use super::program::Purpose;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype, Seconds};
-use crate::workload::{
-    Attention, Extent, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed,
-};
+use crate::workload::{Extent, Operator, OperatorClass, OperatorKind, Recompute, Region, Routed};
 
 /// Row statistics that tensor ranks add up in fp32: maximum, target logit, sum of exponentials.
 const LOSS_STATISTICS: f64 = 3.0;
@@ -262,11 +260,8 @@ impl Lowering<'_> {
             return;
         }
         let trains = operator.trained && !self.training.forward_only;
-        let layouts = if trains { 2.0 } else { 1.0 };
-        let scaled =
-            matches!(format, Dtype::Fp8 | Dtype::Nvfp4) && !self.training.software.delayed_scaling;
-        let readings = if scaled { 2.0 } else { 1.0 };
-        let cast = tokens * (readings * wide + layouts * narrow);
+        let scaled = self.reads_for_scale(format);
+        let cast = tokens * self.cast_bytes(format, trains);
         let kernels = self.cast_kernels(operator, scaled);
         let (weights, launches) = if self.training.software.casts_weights_once {
             (0.0, kernels)
@@ -274,12 +269,28 @@ impl Lowering<'_> {
             (weights * (wide + narrow), kernels + 1.0)
         };
         let bytes = Bytes::new(cast + weights);
-        let kernel = if layouts > 1.0 {
+        let kernel = if trains {
             Kernel::Cast { bytes, launches }
         } else {
             Kernel::Memory { bytes, launches }
         };
         self.compute(forward, operator, kernel);
+    }
+
+    /// True where a tensor is read once more to find the scale of a cast.
+    pub(super) fn reads_for_scale(&self, format: Dtype) -> bool {
+        matches!(format, Dtype::Fp8 | Dtype::Nvfp4) && !self.training.software.delayed_scaling
+    }
+
+    /// Bytes that casting an element to `format` moves; twice written where it is read along two dims.
+    pub(super) fn cast_bytes(&self, format: Dtype, twice: bool) -> f64 {
+        let readings = if self.reads_for_scale(format) {
+            2.0
+        } else {
+            1.0
+        };
+        let layouts = if twice { 2.0 } else { 1.0 };
+        readings * self.activation.bytes() + layouts * format.bytes()
     }
 
     /// Kernels that cast an operand: one that reads a tensor for its scale, if so, and one that casts; for
@@ -347,185 +358,6 @@ impl Lowering<'_> {
         }
     }
 
-    fn attention(&mut self, operator: &Operator, core: &Attention, forward: bool) {
-        let heads = self.local_heads(operator, core.heads);
-        let kv_heads = self.local_heads(operator, core.kv_heads);
-        let keys = self.key_positions(operator, core);
-        self.gather_keys(operator, core, kv_heads, forward);
-        self.merge_parts(operator, core, (heads, kv_heads), forward);
-        if core.flash {
-            let kernel = self.flash(operator, core, !forward);
-            self.compute(forward, operator, kernel);
-            if !forward {
-                self.join_gradients(operator, core, (heads, kv_heads));
-            }
-        } else {
-            self.plain_attention(operator, core, heads * self.batch, keys, forward);
-        }
-        let [_, in_front] = self.keys_bytes(operator, core);
-        if !forward && in_front > 0.0 {
-            // gradients of the keys and values in front are added to those of later slices
-            self.compute(false, operator, memory(3.0 * in_front, 2.0));
-        }
-    }
-
-    /// Puts the gradients of queries, keys and values side by side where the software does so.
-    fn join_gradients(&mut self, operator: &Operator, core: &Attention, heads: (f64, f64)) {
-        let passes = self.training.software.joined;
-        if passes > 0.0 && core.memory_sequence.is_none() {
-            let values = heads.1 * (core.query_dim + core.value_dim) as f64;
-            let columns = heads.0 * core.query_dim as f64 + values;
-            let bytes = self.batch * self.positions(operator) * columns * self.activation.bytes();
-            self.compute(false, operator, memory(passes * bytes, 1.0));
-        }
-    }
-
-    pub(super) fn local_heads(&self, operator: &Operator, heads: u64) -> f64 {
-        let extent = Extent::new(crate::workload::Dim::Heads, heads);
-        self.sharding.local(operator.region, &extent)
-    }
-
-    pub(super) fn key_positions(&self, operator: &Operator, core: &Attention) -> f64 {
-        let keys = core.memory_sequence.or(operator.positions);
-        keys.unwrap_or(self.training.sequence) as f64 + self.keys_in_front(core)
-    }
-
-    /// Keys that a query reads on average: all in front of the slice, and its own as the mask says.
-    fn visible(&self, operator: &Operator, core: &Attention) -> f64 {
-        let keys = self.key_positions(operator, core);
-        let in_front = self.keys_in_front(core);
-        let visible = in_front + core.visible(keys - in_front);
-        core.window.map_or(visible, |w| visible.min(w as f64))
-    }
-
-    fn flash(&self, operator: &Operator, core: &Attention, backward: bool) -> Kernel {
-        let keys = self.key_positions(operator, core);
-        Kernel::Attention {
-            batch_heads: self.batch * self.local_heads(operator, core.heads),
-            batch_kv_heads: self.batch * self.local_heads(operator, core.kv_heads),
-            queries: self.positions(operator),
-            visible: self.visible(operator, core),
-            keys,
-            query_dim: core.query_dim as f64,
-            value_dim: core.value_dim as f64,
-            dtype: self.activation,
-            backward,
-        }
-    }
-
-    /// Context parallelism brings all keys and values past each rank; ring attention does so under
-    /// the attention kernel (Liu et al. 2023), a gather in front of it does not (`gathers_keys_first`).
-    /// The backward pass sends their gradients back as well.
-    fn gather_keys(&mut self, operator: &Operator, core: &Attention, kv_heads: f64, forward: bool) {
-        if self.mesh.context.size < 2 {
-            return;
-        }
-        let width = kv_heads * (core.query_dim + core.value_dim) as f64;
-        let bytes =
-            self.batch * self.key_positions(operator, core) * width * self.activation.bytes();
-        let under = u32::from(core.flash && !self.training.software.gathers_keys_first);
-        let gather = self.wire(Purpose::Context, Collective::AllGather, bytes, under);
-        self.communicate(forward, operator, gather);
-        if !forward {
-            let scatter = self.wire(Purpose::Context, Collective::ReduceScatter, bytes, 0);
-            self.communicate(false, operator, scatter);
-        }
-    }
-
-    /// Each part of keys and values that comes round a ring gives results of its own, which are merged with
-    /// those of the parts before (Liu et al. 2023, algorithm 1): `P (q Q + k K)` bytes, P: context ranks; Q, K:
-    /// bytes of a rank's queries and of its keys and values; q, k: passes of the software (`Software::ring`,
-    /// `ring_keys`), a kernel for each part at least.
-    fn merge_parts(
-        &mut self,
-        operator: &Operator,
-        core: &Attention,
-        (heads, kv_heads): (f64, f64),
-        forward: bool,
-    ) {
-        let software = &self.training.software;
-        if self.mesh.context.size < 2 || !core.flash || software.gathers_keys_first {
-            return;
-        }
-        let way = usize::from(!forward);
-        let keys = kv_heads * (core.query_dim + core.value_dim) as f64 * software.ring_keys[way];
-        let columns = heads * core.query_dim as f64 * software.ring[way] + keys;
-        let parts = f64::from(self.mesh.context.size);
-        let row = self.batch * self.positions(operator) * self.activation.bytes();
-        if columns > 0.0 {
-            self.compute(forward, operator, memory(parts * row * columns, parts));
-        }
-    }
-
-    /// Scores, softmax and context as separate kernels with the scores in memory
-    /// (Korthikanti et al. 2022, figure 2).
-    fn plain_attention(
-        &mut self,
-        operator: &Operator,
-        core: &Attention,
-        batch: f64,
-        keys: f64,
-        forward: bool,
-    ) {
-        let (queries, width) = (self.positions(operator), core.query_dim as f64);
-        let value = core.value_dim as f64;
-        let scores = batch * queries * keys;
-        let element = self.activation.bytes();
-        let dtype = self.activation;
-        let product = move |m, n, k| Kernel::Matmul {
-            batch,
-            m,
-            n,
-            k,
-            dtype,
-            output_bytes: dtype.bytes(),
-            transposed: false,
-            added: false,
-            in_turn: false,
-        };
-        let copy = |columns: f64| 2.0 * batch * queries * columns * element;
-        let heads = self.training.software.heads[usize::from(!forward)] / 2.0;
-        let ordered = copy(2.0 * width + value) * heads;
-        let [over_forward, over_backward] = self.score_passes(core);
-        // dropout: read, write, one-byte mask
-        let dropout = if core.dropout {
-            2.0 * element + 1.0
-        } else {
-            0.0
-        };
-        if ordered > 0.0 {
-            self.compute(forward, operator, memory(ordered, 3.0));
-        }
-        if forward {
-            self.compute(true, operator, product(queries, keys, width));
-            self.compute(
-                true,
-                operator,
-                memory(scores * (over_forward * element + dropout), 2.0),
-            );
-            self.compute(true, operator, product(queries, value, keys));
-            // the context goes back to token order: read and write
-            self.compute(true, operator, memory(copy(value), 1.0));
-        } else {
-            for (m, n, k) in [
-                (queries, keys, value),
-                (keys, value, queries),
-                (queries, width, keys),
-                (keys, width, queries),
-            ] {
-                self.compute(false, operator, product(m, n, k));
-            }
-            self.compute(
-                false,
-                operator,
-                memory(scores * (over_backward * element + dropout), 2.0),
-            );
-            // the context's gradient changes order, those of queries, keys and values are joined
-            let joined = copy(value) + copy(2.0 * width + value);
-            self.compute(false, operator, memory(joined, 2.0));
-        }
-    }
-
     /// A collective of all ranks of a purpose.
     pub(super) fn wire(
         &self,
@@ -548,18 +380,6 @@ impl Lowering<'_> {
             crossing: Crossing::Each,
             handling: Seconds::ZERO,
         }
-    }
-
-    /// Passes over all scores, less what a causal mask spares.
-    fn score_passes(&self, core: &Attention) -> [f64; 2] {
-        let software = &self.training.software;
-        let [forward, backward] = software.scores;
-        let [spared, spared_backward] = software.scores_spared;
-        if core.causal {
-            let left = [forward - spared, backward - spared_backward];
-            return left.map(|passes| passes.max(0.0));
-        }
-        [forward, backward]
     }
 
     /// Runs an up-projection of latent attention once more, for the backward pass of the attention core.

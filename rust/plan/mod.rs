@@ -1,5 +1,6 @@
 //! Every choice of a training plan as plain data, its legality, and its lowering to a program.
 
+mod attention;
 mod axis_order;
 mod choice;
 mod chunked;

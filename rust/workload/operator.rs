@@ -395,6 +395,15 @@ impl Attention {
     /// window and `w - w (w - 1) / (2 keys)` with one.
     pub fn visible(&self, keys: f64) -> f64 {
         let window = self.window.map_or(keys, |w| (w as f64).min(keys));
+        self.seen(keys, window)
+    }
+
+    /// The same if no window hid any.
+    pub fn unhidden(&self, keys: f64) -> f64 {
+        self.seen(keys, keys)
+    }
+
+    fn seen(&self, keys: f64, window: f64) -> f64 {
         if self.causal {
             window - window * (window - 1.0) / (2.0 * keys)
         } else {

@@ -1,7 +1,7 @@
 //! What does training software do beside a model's products: passes over memory, launches, gathers?
 
 use crate::error::{Error, Result};
-use crate::units::Seconds;
+use crate::units::{Dtype, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// Largest number of passes, bytes or collectives that is taken for real.
@@ -257,6 +257,9 @@ pub struct Software {
     /// With each copy of a dispatched token go the router's weights, in fp32, of all experts of the fabric's
     /// innermost unit, and their gradients on the way back (`HybridEP`).
     pub sends_row_weights: bool,
+    /// Format of the products of fused attention, where it is not that in which activations are kept
+    /// (Megatron-Core, `fp8_dot_product_attention`): 16 bits, fp8 or mxfp8.
+    pub attention_format: Option<Dtype>,
     /// Products of routed experts are kernels of their own, of which one follows another, though several streams are
     /// there for them (Transformer Engine's `GroupedLinear` on cuBLAS); else one kernel computes all experts of a rank.
     pub experts_in_turn: bool,
@@ -355,6 +358,7 @@ impl Default for Software {
             selections: 0.0,
             sends_weights: false,
             row_time: [Seconds::ZERO; 2],
+            attention_format: None,
             gathers_routing: false,
             sends_row_weights: false,
             experts_in_turn: false,
@@ -413,6 +417,16 @@ impl Software {
         ];
         for (field, value) in single {
             within(field, value, 0.0, MOST)?;
+        }
+        if let Some(format) = self.attention_format
+            && !matches!(
+                format,
+                Dtype::Bf16 | Dtype::Fp16 | Dtype::Fp8 | Dtype::Mxfp8
+            )
+        {
+            let allowed = "bf16, fp16, fp8 or mxfp8";
+            let field = "training.software.attention_format";
+            return Err(Error::invalid(field, format.name(), allowed));
         }
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
         let rows = self.vocabulary_multiple as f64;

@@ -31,7 +31,12 @@ FOLDS = 4
 _ROWS_A_CONSTANT = 2
 _NEAR = 1.5
 _LONG_S = 20e-6
-_VERBS = {"prefill": "attention", "decode": "attention", "experts": "moe"}
+_VERBS = {
+    "prefill": "attention",
+    "decode": "attention",
+    "training_attention": "attention",
+    "experts": "moe",
+}
 """What is calibrated, by the first word of a table; products where it is none of these."""
 
 

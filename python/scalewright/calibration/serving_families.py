@@ -1,7 +1,8 @@
 """Which constants of a device do timed attention and experts tell, and where does their fit start?
 
 A family is a kernel and the format that its constants belong to: of the queries for prefill, of the
-cache for decode, of the rows for experts. The starts are no device's.
+cache for decode, of the rows for experts, of the products for a pass of training. The starts are no
+device's.
 """
 
 from __future__ import annotations
@@ -46,6 +47,14 @@ _DECODE: dict[str, Bounds] = {
     "most_splits": (64.0, 1.0, 2000.0),
     "element": (5e-12, 1e-14, 1e-9),
 }
+_PASS: dict[str, Bounds] = {
+    "efficiency": (0.7, 0.1, 1.0),
+    "score_overhead": (30.0, 0.1, 300.0),
+    "key_overhead": (150.0, 1.0, 2000.0),
+    "tail": (0.5, 0.02, 2.0),
+    "wide": (1.0, 0.5, 10.0),
+    "window": (1e-6, 1e-8, 5e-5),
+}
 _EXPERTS: dict[str, Bounds] = {
     "launch": (2e-5, 3e-6, 2e-4),
     "efficiency": (0.6, 0.05, 1.0),
@@ -69,8 +78,12 @@ _OTHER_STARTS: dict[str, tuple[dict[str, float], ...]] = {
         {"tiled_block": 5e-6, "vector_block": 2e-6},
     ),
     "experts": ({"tile_overhead": 10.0, "launch": 4e-5}, {"efficiency": 0.3}),
+    "training_attention": (
+        {"score_overhead": 100.0, "efficiency": 0.95, "window": 3e-6},
+        {"score_overhead": 3.0, "efficiency": 0.5, "key_overhead": 400.0},
+    ),
 }
-_NARROW, _WIDE = 64.0, 192.0
+_NARROW, _WIDE, _WIDE_IN_TRAINING = 64.0, 192.0, 128.0
 _NARROWER = ("fp8", "int8", "nvfp4", "mxfp8")
 
 
@@ -79,14 +92,18 @@ def table(request: Mapping[str, Any]) -> Path:
     kernel = str(request["kernel"])
     if kernel == "experts":
         return ("experts", str(request["rows"]))
+    if kernel == "training_attention":
+        products = "bf16" if request["dtype"] == "fp16" else str(request["dtype"])
+        return (kernel, products, "backward" if request["backward"] else "forward")
     stored = str(request["queries" if kernel == "prefill" else "cache"])
     return (kernel, "fp8" if stored in _NARROWER else "bf16")
 
 
 def constants(path: Path, shapes: Sequence[Shape]) -> dict[Path, Bounds]:
     """List the constants of a table that some shapes tell: start, least and most by path."""
-    untold = _untold(shapes) if path[0] == "prefill" else set[str]()
-    return {place: bounds for place, bounds in _all(path).items() if place[-1] not in untold}
+    untold = {"prefill": _untold, "training_attention": _untold_of_training}.get(path[0])
+    missing = set[str]() if untold is None else untold(shapes)
+    return {place: bounds for place, bounds in _all(path).items() if place[-1] not in missing}
 
 
 def _untold(shapes: Sequence[Shape]) -> set[str]:
@@ -109,13 +126,27 @@ def _untold(shapes: Sequence[Shape]) -> set[str]:
     return {name for name, some in told.items() if not some}
 
 
+def _untold_of_training(shapes: Sequence[Shape]) -> set[str]:
+    """Name the constants of a pass of training that have no rows, or none without them beside."""
+    widths = {shape.numbers["head_dim"] for shape in shapes}
+    windowed = {0.0 < s.numbers["window"] < s.numbers["positions"] for s in shapes}
+    told = {
+        "score_overhead": len(widths) > 1,
+        "wide": min(widths) <= _WIDE_IN_TRAINING < max(widths),
+        "window": len(windowed) > 1,
+    }
+    return {name for name, some in told.items() if not some}
+
+
 def _cast(request: Mapping[str, Any]) -> bool:
     """Say whether keys are kept in a narrower format than queries."""
     return request["cache"] in _NARROWER and request["queries"] not in _NARROWER
 
 
 def _all(path: Path) -> dict[Path, Bounds]:
-    kernel, family = path
+    kernel, family = path[:2]
+    if kernel == "training_attention":
+        return {(*path, name): bounds for name, bounds in _PASS.items()}
     if kernel == "prefill":
         # the products of bf16 are those of training
         place = ("attention",) if family == "bf16" else (*path, "attention")

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.loading import load_entry, names
+from scalewright.catalog.merging import merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +37,8 @@ def with_software(
     and the share of tested rates that its library of products reaches.
 
     Args:
-        name: The profile, or the path of a TOML file.
+        name: The profile, or the path of a TOML file; several joined by `+` are laid one over the
+            other, as a program and the release of a library that it called.
         training: The fields of the job.
         device: The fields of the device.
         overrides: User files or directories that add to the catalog or change it.
@@ -44,18 +46,30 @@ def with_software(
     Raises:
         UnknownNameError: No profile has this name; says which come nearest.
     """
-    profile = load_entry("software", name, overrides).table
     changed = dict(device)
-    for own in _of_device(profile.get("attention", ()), device):
-        changed["attention"] = {**device.get("attention", {}), **own}
-    for own in _of_device(profile.get("overlap", ()), device):
-        changed["communication_units"] = own["communication_units"]
-    for own in _of_device(profile.get("products", ()), device):
-        changed["product_share"] = own["share"]
-    return {
-        **training,
-        "software": {**profile.get("software", {}), "name": profile["name"]},
-    }, changed
+    software: Table = {}
+    called: list[str] = []
+    for part in _joined(name):
+        profile = load_entry("software", part, overrides).table
+        software |= profile.get("software", {})
+        called.append(str(profile["name"]))
+        for own in _of_device(profile.get("attention", ()), device):
+            changed["attention"] = {**device.get("attention", {}), **own}
+            # what was timed are kernels of other programs
+            changed.pop("training_attention", None)
+        for own in _of_device(profile.get("training_attention", ()), device):
+            kernels = changed.get("training_attention", {})
+            changed["training_attention"] = merged(kernels, own) if kernels else own
+        for own in _of_device(profile.get("overlap", ()), device):
+            changed["communication_units"] = own["communication_units"]
+        for own in _of_device(profile.get("products", ()), device):
+            changed["product_share"] = own["share"]
+    return {**training, "software": {**software, "name": "+".join(called)}}, changed
+
+
+def _joined(name: str) -> list[str]:
+    """Return the profiles of a name that joins several by `+`: a program and its libraries."""
+    return [name] if name.endswith(".toml") else name.split("+")
 
 
 def _of_device(tables: Iterable[Table], device: Mapping[str, Any]) -> Iterator[Table]:

@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 _LINES_NAMED = 5
 _KINDS = {
     "gemm": ("gemm",),
-    "attention": ("attention_prefill", "attention_decode"),
+    "attention": (
+        "attention_prefill",
+        "attention_decode",
+        "attention_forward",
+        "attention_backward",
+    ),
     "moe": ("moe",),
 }
 
@@ -25,8 +30,8 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "what",
         choices=("nccl", "gemm", "attention", "moe", "step"),
-        help="what was measured: collectives by nccl-tests, matrix products, attention of prompts "
-        "and of new tokens, experts of a mixture, or whole training steps",
+        help="what was measured: collectives by nccl-tests, matrix products, attention of prompts, "
+        "of new tokens and of training, experts of a mixture, or whole training steps",
     )
     parser.add_argument(
         "files",

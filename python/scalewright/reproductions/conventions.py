@@ -31,6 +31,8 @@ class Conventions:
     columns: dict[str, str] = field(default_factory=dict[str, str])
     software: str | None = None
     """The software profile of the catalog, where the source says what ran."""
+    library: str | None = None
+    """The profile of a library's release that is laid over it."""
     batches_per_device: tuple[int, ...] = ()
     """Sequences a device that are tried where the paper does not say its batch."""
     source: tuple[str, ...] = ()
@@ -50,6 +52,7 @@ def conventions_of(row: Row) -> Conventions:
             columns: dict[str, str] = dict(entry.get("columns", {}))
             space: dict[str, list[Any]] = dict(entry["space"])
             software: str | None = entry.get("software")
+            library: str | None = entry.get("library")
             training: dict[str, Any] = dict(entry["training"])
             for run in entry.get("runs", ()):
                 if all(matches(row.text(cell), [text]) for cell, text in run["where"].items()):
@@ -57,6 +60,7 @@ def conventions_of(row: Row) -> Conventions:
                     space |= run.get("space", {})
                     training |= run.get("training", {})
                     software = run.get("software", software)
+                    library = run.get("library", library)
                     flops = run.get("flops", flops)
                     training |= run.get("training", {})
             return Conventions(
@@ -67,6 +71,7 @@ def conventions_of(row: Row) -> Conventions:
                 space=space,
                 columns=columns,
                 software=software,
+                library=library,
                 batches_per_device=tuple(entry.get("batches_per_device", ())),
                 source=tuple(entry.get("source", ())),
             )

@@ -77,8 +77,9 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
     training = _training(row, conventions)
-    software = row.text("software") or conventions.software
-    if software is not None:
+    ran = filter(None, (conventions.software, conventions.library))
+    software = row.text("software") or "+".join(ran)
+    if software:
         training, device = with_software(software, training, device, machines.overrides)
     space = _space(row, conventions, machine)
     if model.get("experts") is None:

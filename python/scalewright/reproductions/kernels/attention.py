@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, short
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, short, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,13 +31,13 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     queries = _format("attn_dtype", cells)
     cache = _format("kv_cache_dtype", cells)
     new = count("isl", cells)
-    held = _whole("step", cells)
+    held = whole("step", cells)
     numbers = {
         "batch": count("batch_size", cells),
         "heads": count("num_heads", cells),
         "kv_heads": count("num_key_value_heads", cells),
         "head_dim": count("head_dim", cells),
-        "window": _whole("window_size", cells),
+        "window": whole("window_size", cells),
     }
     if numbers["heads"] % numbers["kv_heads"]:
         message = f"num_key_value_heads: got {numbers['kv_heads']:.0f}; allowed: divisors of heads"
@@ -60,11 +60,6 @@ def _format(field: str, cells: Mapping[str, str]) -> str:
         message = f"{field}: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)
     return _FORMATS[spelt]
-
-
-def _whole(field: str, cells: Mapping[str, str]) -> float:
-    """Return a cell as a whole number, where 0 and nothing mean none."""
-    return 0.0 if re.fullmatch(r"0*(\.0*)?", cells.get(field, "")) else count(field, cells)
 
 
 ATTENTION = Kind(

@@ -62,6 +62,15 @@ def count(field: str, cells: Mapping[str, str], usual: float | None = None) -> f
     raise InvalidError(message)
 
 
+def whole(field: str, cells: Mapping[str, str]) -> float:
+    """Return a cell as a whole number, where 0 and nothing mean none.
+
+    Raises:
+        InvalidError: It is something else.
+    """
+    return 0.0 if re.fullmatch(r"0*(\.0*)?", cells.get(field, "")) else count(field, cells)
+
+
 def number(field: str, text: str) -> float:
     """Return text as a number above zero.
 

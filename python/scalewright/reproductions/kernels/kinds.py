@@ -1,8 +1,9 @@
 """Which kinds of kernels does the book hold?"""
 
 from scalewright.reproductions.kernels.attention import ATTENTION
+from scalewright.reproductions.kernels.attention_training import ATTENTION_TRAINING
 from scalewright.reproductions.kernels.gemm import GEMM
 from scalewright.reproductions.kernels.moe import MOE
 
-KINDS = (GEMM, ATTENTION, MOE)
+KINDS = (GEMM, ATTENTION, ATTENTION_TRAINING, MOE)
 """Every kind; a header belongs to the first whose columns it has."""

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 FOLDER = ("published", "kernels")
 """Where the rows of the package lie in the catalog."""
 _COMMON: dict[str, tuple[str, ...]] = {
-    "system": ("system", "device", "hardware"),
+    "system": ("system", "device", "hardware", "gpu_name"),
     "time_us": ("latency_us", "time_us"),
+    "time_ms": ("latency_ms", "time_ms"),
     "source": ("source",),
 }
-_MICRO = 1e-6
+_TIMES = {"time_us": 1e-6, "time_ms": 1e-3}
+"""Seconds of a unit, by the column that holds a time; the first that a row has counts."""
 _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 SPLIT = (
@@ -118,7 +120,7 @@ def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
 
 def _kind(cells: Sequence[str]) -> Kind | None:
     """Return the kind of kernel whose columns a header has."""
-    if not any(plain(cell) in _COMMON["time_us"] for cell in cells):
+    if not any(plain(cell) in _COMMON[time] for cell in cells for time in _TIMES):
         return None
     return next((kind for kind in KINDS if kind.needed <= set(_columns(kind, cells))), None)
 
@@ -155,12 +157,13 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
 
 def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
     shape = kind.shape(cells)
+    time = next((name for name in _TIMES if cells.get(name)), "time_us")
     return KernelRow(
         file=file,
         line=line,
         kind=shape.kind or kind.name,
         system=cells.get("system", ""),
         shape=shape,
-        time_s=number("latency_us", cells.get("time_us", "")) * _MICRO,
+        time_s=number(_COMMON[time][0], cells.get(time, "")) * _TIMES[time],
         source=cells.get("source", ""),
     )
