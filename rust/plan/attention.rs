@@ -14,16 +14,18 @@ impl Lowering<'_> {
         let heads = self.local_heads(operator, core.heads);
         let kv_heads = self.local_heads(operator, core.kv_heads);
         let keys = self.key_positions(operator, core);
-        self.gather_keys(operator, core, kv_heads, forward);
-        self.merge_parts(operator, core, (heads, kv_heads), forward);
         if core.flash {
             self.cast_attention(operator, core, (heads, kv_heads), forward);
+            // what hides under the attention kernel stands right before it
+            self.gather_keys(operator, core, kv_heads, forward);
             let kernel = self.flash(operator, core, !forward);
             self.compute(forward, operator, kernel);
+            self.merge_parts(operator, core, (heads, kv_heads), forward);
             if !forward {
                 self.join_gradients(operator, core, (heads, kv_heads));
             }
         } else {
+            self.gather_keys(operator, core, kv_heads, forward);
             self.plain_attention(operator, core, heads * self.batch, keys, forward);
         }
         let [_, in_front] = self.keys_bytes(operator, core);
@@ -124,8 +126,8 @@ impl Lowering<'_> {
     }
 
     /// Context parallelism brings all keys and values past each rank; ring attention does so under
-    /// the attention kernel (Liu et al. 2023), a gather in front of it does not (`gathers_keys_first`).
-    /// The backward pass sends their gradients back as well.
+    /// the attention kernel (Liu et al. 2023), and sends their gradients round with them in the backward pass. A gather in
+    /// front of the kernel (`gathers_keys_first`) hides under nothing, nor does the sum of gradients behind it.
     fn gather_keys(&mut self, operator: &Operator, core: &Attention, kv_heads: f64, forward: bool) {
         if self.mesh.context.size < 2 {
             return;
@@ -133,8 +135,13 @@ impl Lowering<'_> {
         let width = kv_heads * (core.query_dim + core.value_dim) as f64;
         let bytes =
             self.batch * self.key_positions(operator, core) * width * self.activation.bytes();
-        let under = u32::from(core.flash && !self.training.software.gathers_keys_first);
-        let gather = self.wire(Purpose::Context, Collective::AllGather, bytes, under);
+        if core.flash && !self.training.software.gathers_keys_first {
+            let round = if forward { bytes } else { 2.0 * bytes };
+            let ring = self.wire(Purpose::Context, Collective::AllGather, round, 1);
+            self.communicate(forward, operator, ring);
+            return;
+        }
+        let gather = self.wire(Purpose::Context, Collective::AllGather, bytes, 0);
         self.communicate(forward, operator, gather);
         if !forward {
             let scatter = self.wire(Purpose::Context, Collective::ReduceScatter, bytes, 0);
