@@ -95,7 +95,8 @@ impl Lowering<'_> {
 
     /// Casts what a fused kernel multiplies in a narrower format than activations are kept in: queries, keys and
     /// values before the forward pass, the gradient of the context before the backward one. Block scales lie along
-    /// the dim that a product sums over, so that each is written twice (Transformer Engine, `mxfp8` quantizer).
+    /// the dim that a product sums over, so that each is written twice, and for mxfp8 heads are brought before positions
+    /// first, which reads and writes once more (Transformer Engine, `mxfp8` quantizer and pull request 2719).
     fn cast_attention(
         &mut self,
         operator: &Operator,
@@ -109,20 +110,29 @@ impl Lowering<'_> {
         }
         let [width, value] = [core.query_dim as f64, core.value_dim as f64];
         let (rows, launches) = if forward {
-            let keys = kv_heads * (width + value) * self.key_positions(operator, core);
-            (self.positions(operator) * heads * width + keys, 3.0)
+            let own = self.positions(operator);
+            let keys = core.memory_sequence.map_or(own, |keys| keys as f64);
+            (own * heads * width + keys * kv_heads * (width + value), 3.0)
         } else {
             (self.positions(operator) * heads * value, 1.0)
         };
-        let readings = if self.reads_for_scale(format) {
-            2.0
+        let turned = if format == Dtype::Mxfp8 {
+            2.0 * self.activation.bytes()
         } else {
-            1.0
+            0.0
+        };
+        let kernels = if self.reads_for_scale(format) || turned > 0.0 {
+            2.0 * launches
+        } else {
+            launches
         };
         let twice = !self.training.forward_only;
-        let bytes = Bytes::new(self.batch * rows * self.cast_bytes(format, twice));
-        let launches = launches * readings;
-        self.compute(forward, operator, Kernel::Cast { bytes, launches });
+        let moved = self.cast_bytes(format, twice) + turned;
+        let cast = Kernel::Cast {
+            bytes: Bytes::new(self.batch * rows * moved),
+            launches: kernels,
+        };
+        self.compute(forward, operator, cast);
     }
 
     /// Context parallelism brings all keys and values past each rank; ring attention does so under
