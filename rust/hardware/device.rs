@@ -176,6 +176,16 @@ impl Device {
         self.stream_overhead.unwrap_or(self.launch_overhead)
     }
 
+    /// The format in which attention of training multiplies what is asked for in `dtype`: kernels narrower than 16 bits
+    /// are known of devices alone that list them.
+    pub fn attention_format(&self, dtype: Dtype) -> Dtype {
+        if dtype.bytes() >= Dtype::Bf16.bytes() || self.training_attention.contains_key(&dtype) {
+            dtype
+        } else {
+            Dtype::Bf16
+        }
+    }
+
     /// The constants of an attention pass of training with products in `dtype`.
     pub fn attention_pass(&self, dtype: Dtype, backward: bool) -> AttentionPass {
         let family = if dtype == Dtype::Fp16 {

@@ -181,8 +181,7 @@ impl Kernel {
                     longest: keys.min(2.0 * visible),
                     query_dim,
                     value_dim,
-                    // an engine without the format multiplies what was kept
-                    dtype: device.matrix_peak(dtype).map_or(Dtype::Bf16, |_| dtype),
+                    dtype: device.attention_format(dtype),
                     backward,
                 };
                 attention::cost(&pass, device, pace)

@@ -37,7 +37,7 @@ def test_a_profile_names_a_source_for_every_figure(name: str) -> None:
     sources = profile["sources"]
     assert profile["name"] == profile["software"]["name"] == name
     assert figures <= set(sources)
-    for table in ("attention", "overlap", "products"):
+    for table in ("attention", "training_attention", "overlap", "products"):
         assert not profile.get(table) or any(key.startswith(table) for key in sources)
     assert all(len(text) > 20 for text in sources.values())
 
@@ -65,7 +65,7 @@ def test_a_profile_leaves_the_job_and_the_device_it_was_given() -> None:
     assert "software" not in training
     assert changed["attention"] != device["attention"]
     assert changed["communication_units"] > device["communication_units"]
-    own = {"attention", "communication_units"}
+    own = {"attention", "communication_units", "training_attention"}
     assert {k: v for k, v in changed.items() if k not in own} == {
         k: v for k, v in device.items() if k not in own
     }
@@ -136,6 +136,6 @@ def test_a_figure_that_no_program_has_is_refused_by_name() -> None:
 def test_every_profile_that_a_paper_names_is_in_the_catalog() -> None:
     book = read_table(built_in_root() / "conventions.toml")
     entries = [*book["papers"], *(run for paper in book["papers"] for run in paper.get("runs", ()))]
-    named = {entry["software"] for entry in entries if "software" in entry}
+    named = {entry[key] for entry in entries for key in ("software", "library") if key in entry}
     assert named <= set(NAMES)
     assert named

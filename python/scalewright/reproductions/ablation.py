@@ -72,12 +72,31 @@ SWITCHES = (
     Switch(
         "sustained share in attention kernels",
         "device",
-        (("attention.forward_efficiency", 1.0), ("attention.backward_efficiency", 1.0)),
+        (
+            ("attention.forward_efficiency", 1.0),
+            ("attention.backward_efficiency", 1.0),
+            ("training_attention.*.*.efficiency", 1.0),
+        ),
     ),
     Switch(
         "short sequences in attention kernels",
         "device",
-        (("attention.score_overhead", 0.0), ("attention.key_overhead", 0.0)),
+        (
+            ("attention.score_overhead", 0.0),
+            ("attention.key_overhead", 0.0),
+            ("training_attention.*.*.score_overhead", 0.0),
+            ("training_attention.*.*.key_overhead", 0.0),
+        ),
+    ),
+    Switch("training's own attention kernels", "device", (("training_attention", None),)),
+    Switch(
+        "windows and wide heads in attention kernels",
+        "device",
+        (
+            ("training_attention.*.*.window", "0 s"),
+            ("training_attention.*.*.wide", 1.0),
+            ("training_attention.*.*.skips_hidden", True),
+        ),
     ),
     Switch("heads padded to systolic arrays", "device", (("attention.width_step", 1.0),)),
     Switch("sustained share of memory bandwidth", "device", (("tiers.-1.efficiency", 1.0),)),
@@ -105,6 +124,7 @@ SWITCHES = (
         "training",
         (("+software.+ring", [0.0, 0.0]), ("+software.+ring_keys", [0.0, 0.0])),
     ),
+    Switch("attention in narrow formats", "training", (("software.attention_format", None),)),
     Switch("experts' products in turn", "training", (("software.experts_in_turn", False),)),
     Switch("stashes of what experts keep", "training", (("software.stashes_experts", False),)),
     Switch("rows of all-to-alls", "training", (("software.row_time", ["0 s", "0 s"]),)),

@@ -20,6 +20,7 @@ _CHANGED = 1e-3
 """A change of a kernel's time below this share is none."""
 _NEAR = 1.5
 _GEMM, _PREFILL, _DECODE, _EXPERTS = "gemm", "attention_prefill", "attention_decode", "moe"
+_FORWARD, _BACKWARD = "attention_forward", "attention_backward"
 _PRODUCTS = ("matmul", "matmul.families.*", "matmul.weight_only.*")
 
 
@@ -50,6 +51,11 @@ def _of_attention(name: str, *values: tuple[str, object]) -> KernelSwitch:
     parts = ("attention", "prefill.*.attention")
     paths = tuple((f"{part}.{f}", value) for part in parts for f, value in values)
     return KernelSwitch(name, (_PREFILL,), paths)
+
+
+def _of_training(name: str, *values: tuple[str, object]) -> KernelSwitch:
+    paths = tuple((f"training_attention.*.*.{f}", value) for f, value in values)
+    return KernelSwitch(name, (_FORWARD, _BACKWARD), paths)
 
 
 def _of_experts(name: str, *values: tuple[str, object]) -> KernelSwitch:
@@ -91,6 +97,13 @@ SWITCHES = (
     _of_attention("short sequences", ("score_overhead", 0.0), ("key_overhead", 0.0)),
     _of_attention("last wave of blocks", ("tail", 0.0)),
     _of_attention("wide heads", ("wide", 1.0)),
+    _of_training("sustained share of the matrix peak", ("efficiency", 1.0)),
+    _of_training("exponentials of scores", ("score_overhead", 0.0)),
+    _of_training("start and end of blocks", ("key_overhead", 0.0)),
+    _of_training("last wave of blocks", ("tail", 0.0)),
+    _of_training("wide heads", ("wide", 1.0)),
+    _of_training("masked tiles of sliding windows", ("window", "0 s")),
+    _of_training("hidden keys that are computed", ("skips_hidden", True)),
     _of_prefill("start of kernels", ("launch", "0 s")),
     _of_prefill("rotation and writing of keys", ("element", "0 s"), ("head", "0 s")),
     _of_prefill("sliding windows and narrow heads", ("window", "0 s"), ("narrow", "0 s")),

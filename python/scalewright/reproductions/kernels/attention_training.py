@@ -31,7 +31,9 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     backward = _PASSES[_one_of("profile_pass", cells, _PASSES)]
     causal = _MASKS[_one_of("attn_mask", cells, _MASKS)]
     if cells.get("deterministic_bwd", "").casefold() == "true":
-        message = "deterministic_bwd: got 'True'; allowed: False, another kernel than training takes"
+        message = (
+            "deterministic_bwd: got 'True'; allowed: False, another kernel than training takes"
+        )
         raise InvalidError(message)
     width = count("head_dim_qk", cells)
     numbers = {
@@ -44,7 +46,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         "window": whole("sliding_window_size", cells),
     }
     if count("kv_seqlen", cells, numbers["positions"]) != numbers["positions"]:
-        message = "kv_seqlen: got another length than q_seqlen; allowed: attention of a sequence to itself"
+        message = "kv_seqlen: got another length than q_seqlen; allowed: the same"
         raise InvalidError(message)
     if numbers["heads"] % numbers["kv_heads"]:
         message = f"num_kv_heads: got {numbers['kv_heads']:.0f}; allowed: divisors of num_q_heads"
@@ -64,7 +66,8 @@ def _shape(cells: Mapping[str, str]) -> Shape:
 def _one_of(field: str, cells: Mapping[str, str], allowed: Mapping[str, object]) -> str:
     spelt = cells.get(field, "").casefold()
     if spelt not in allowed:
-        raise InvalidError(f"{field}: got '{short(spelt)}'; allowed: {', '.join(allowed)}")
+        message = f"{field}: got '{short(spelt)}'; allowed: {', '.join(allowed)}"
+        raise InvalidError(message)
     return spelt
 
 
