@@ -377,9 +377,11 @@ impl Walk<'_> {
         ] {
             self.number(format_args!("{at}.{name}"), number, sort);
         }
-        let window = pass.window.value();
-        let factor = self.factor(format_args!("{at}.window"), window, SECONDS);
-        scale(&mut pass.window, factor);
+        if pass.skips_hidden {
+            let window = pass.window.value();
+            let factor = self.factor(format_args!("{at}.window"), window, SECONDS);
+            scale(&mut pass.window, factor);
+        }
     }
 
     fn tier(&mut self, at: &str, tier: &mut MemoryTier) {

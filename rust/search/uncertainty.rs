@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// What constants may be off by where nobody says, as the share `u` of `Uncertainty`; see `Uncertainty::new`.
 ///
 /// - Products and attention: the mean errors of held-out kernels on measured devices, 6% and 7%
-///   (`tests/operator_cost.rs`, `docs/attention-kernels.md`); efficiency of devices without measurements is a guess, which B200 steps
+///   (`tests/operator_cost.rs`, `docs/attention-kernels.md`), 6% and 7% also of the kernels of training
+///   (`docs/kernels.md`); efficiency of devices without measurements is a guess, which B200 steps
 ///   show to be off by a quarter (`SimuMax` rows of `scalewright reproduce`).
 /// - Memory: streaming kernels reach 0.85 to 0.92 of the pin rate of HBM. Caches and launches differ
 ///   with the kernel and the host's clock: stated, not measured.
@@ -21,11 +22,12 @@ use std::collections::BTreeMap;
 ///
 /// What is not named is taken as known: peaks and sizes of data sheets, and what was fitted together
 /// with an efficiency, whose error holds theirs.
-const DEFAULTS: [(&str, f64); 12] = [
+const DEFAULTS: [(&str, f64); 13] = [
     ("device.matmul.efficiency", 0.06),
     ("device.sustained", 0.1),
     ("device.attention.forward_efficiency", 0.07),
     ("device.attention.backward_efficiency", 0.07),
+    ("device.training_attention.*.*.efficiency", 0.07),
     ("device.memory.bandwidth", 0.05),
     ("device.cache.bandwidth", 0.2),
     ("device.launch_overhead", 0.3),

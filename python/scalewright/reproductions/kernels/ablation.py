@@ -103,7 +103,11 @@ SWITCHES = (
     _of_training("last wave of blocks", ("tail", 0.0)),
     _of_training("wide heads", ("wide", 1.0)),
     _of_training("masked tiles of sliding windows", ("window", "0 s")),
-    _of_training("hidden keys that are computed", ("skips_hidden", True)),
+    KernelSwitch(
+        "hidden keys that are computed",
+        (_BACKWARD,),
+        (("training_attention.*.*.skips_hidden", True),),
+    ),
     _of_prefill("start of kernels", ("launch", "0 s")),
     _of_prefill("rotation and writing of keys", ("element", "0 s"), ("head", "0 s")),
     _of_prefill("sliding windows and narrow heads", ("window", "0 s"), ("narrow", "0 s")),
