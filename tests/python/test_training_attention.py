@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+import scalewright
 from scalewright import catalog
 from scalewright.calibration import calibrate_serving, timed_kernels
+from scalewright.calibration.serving_families import constants, table
 from scalewright.catalog import load_device, with_costs
 from scalewright.planning import kernel_times
 from scalewright.reproductions import kernels
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+_BOOK = Path(scalewright.__file__).parent / "catalog/published/kernels/attention_training.csv"
 # as NVIDIA/cudnn-frontend writes them
 _HEADER = (
     "config_name,backend,data_type,attn_mask,batch_size,q_seqlen,kv_seqlen,num_q_heads,"
@@ -139,6 +139,20 @@ def test_calibration_finds_the_constants_that_made_the_times(tmp_path: Path) -> 
         taken["training_attention"]["bf16"]["backward"]
         == device["training_attention"]["bf16"]["backward"]
     )
+
+
+def test_a_kernel_that_skips_nothing_has_no_price_of_windows() -> None:
+    device = load_device("gb200")
+    rows, _, _ = timed_kernels(
+        [str(_BOOK)], "gb200", kinds=("attention_forward", "attention_backward"), only="gb200"
+    )
+    for dtype, skips in (("bf16", True), ("fp8", False), ("mxfp8", False)):
+        path = ("training_attention", dtype, "backward")
+        shapes = [row.shape for row in rows if table(row.shape.request) == path]
+        assert shapes
+        told = {place[-1] for place in constants(path, shapes, device)}
+        assert ("window" in told) == skips
+        assert {"efficiency", "score_overhead", "key_overhead", "tail"} <= told
 
 
 def test_a_release_of_a_library_is_laid_over_a_program() -> None:

@@ -60,7 +60,7 @@ def _fitted(
     import numpy as np
 
     rows = sorted(rows, key=lambda row: (row.shape.work, row.line))
-    bounds = constants(path, [row.shape for row in rows])
+    bounds = constants(path, [row.shape for row in rows], device)
     held = np.array([(row.file, row.line) in apart for row in rows], dtype=np.bool_)
     places = np.flatnonzero(~held)
     need_rows(".".join(path), [rows[place] for place in places], len(bounds))

@@ -99,10 +99,19 @@ def table(request: Mapping[str, Any]) -> Path:
     return (kernel, "fp8" if stored in _NARROWER else "bf16")
 
 
-def constants(path: Path, shapes: Sequence[Shape]) -> dict[Path, Bounds]:
+def constants(path: Path, shapes: Sequence[Shape], device: Mapping[str, Any]) -> dict[Path, Bounds]:
     """List the constants of a table that some shapes tell: start, least and most by path."""
-    untold = {"prefill": _untold, "training_attention": _untold_of_training}.get(path[0])
-    missing = set[str]() if untold is None else untold(shapes)
+    missing = set[str]()
+    if path[0] == "prefill":
+        missing = _untold(shapes)
+    elif path[0] == "training_attention":
+        missing = _untold_of_training(shapes)
+        own: Any = device
+        for part in path:
+            own = own.get(part, {})
+        if not own.get("skips_hidden", True):
+            # such a kernel computes what a window hides, so that no window has a price
+            missing.add("window")
     return {place: bounds for place, bounds in _all(path).items() if place[-1] not in missing}
 
 
