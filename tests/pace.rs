@@ -135,6 +135,7 @@ fn attended(positions: f64) -> Kernel {
         batch_kv_heads: 64.0,
         queries: positions,
         visible: 0.5 * (positions + 1.0),
+        longest: positions,
         hidden: 0.0,
         keys: positions,
         query_dim: 128.0,

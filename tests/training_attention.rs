@@ -25,6 +25,7 @@ fn kernel(positions: f64, window: f64, width: f64, dtype: Dtype, backward: bool)
         batch_kv_heads: 8.0,
         queries: positions,
         visible,
+        longest: positions.min(2.0 * visible),
         hidden: seen(positions) - visible,
         keys: positions,
         query_dim: width,

@@ -279,6 +279,7 @@ fn under_weight(tasks: &[Task], index: usize, pricer: &mut Pricer, hidden: f64) 
 /// there.
 fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -> bool) -> f64 {
     let Task::Communicate {
+        purpose,
         collective,
         span,
         bytes,
@@ -296,7 +297,12 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
         .filter_map(Task::kernel)
         .map(|kernel| pricer.kernel(&kernel).time.value())
         .reduce(|sum, more| sum + more);
-    under.map_or(time, |under| beside(time, under, pricer.contention()))
+    let contention = if *purpose == Purpose::Context {
+        pricer.ring_contention(*span)
+    } else {
+        pricer.contention()
+    };
+    under.map_or(time, |under| beside(time, under, contention))
 }
 
 /// What was added to lines.

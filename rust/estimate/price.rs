@@ -56,6 +56,15 @@ impl<'a> Pricer<'a> {
         self.cluster.device.contention()
     }
 
+    /// The same of a ring of context ranks, whose hops cross a network or not.
+    pub fn ring_contention(&self, span: Span) -> f64 {
+        if self.cluster.group(span.stride, span.size).outermost() > 0 {
+            self.cluster.device.peer_contention()
+        } else {
+            self.contention()
+        }
+    }
+
     /// The same of chunks of a collective, which copy engines carry.
     pub fn chunk_contention(&self) -> f64 {
         self.cluster.device.chunk_contention()

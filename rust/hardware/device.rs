@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Channels of NCCL to and from one peer over a network.
+const PEER_CHANNELS: f64 = 2.0;
+
 /// One accelerator as the framework sees it (one rank).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -165,6 +168,12 @@ impl Device {
         (self.communication_units.min(1.0) / f64::from(self.matmul.units)).min(1.0)
     }
 
+    /// The same of a ring whose ranks send to one peer over a network and receive from one: `NCCL` gives a peer there
+    /// two channels (`ncclTopoGetNchannels` of `src/graph/paths.cc`), one unit each, which send and receive.
+    pub fn peer_contention(&self) -> f64 {
+        (self.communication_units.min(PEER_CHANNELS) / f64::from(self.matmul.units)).min(1.0)
+    }
+
     /// How much longer matrix work takes on the slowest of `count` devices than on a typical one.
     /// Synchronous training waits for it: `1 + speed_spread * E[largest of count normal draws]`.
     pub fn slowest_of(&self, count: u32) -> f64 {
@@ -313,12 +322,12 @@ pub(super) fn share(field: &str, value: f64) -> Result<()> {
     }
 }
 
-/// 1.5 GiB: about 0.5 GiB of CUDA context and 1 GiB of NCCL channel buffers on 8 to 16 channels
-/// for several communicators.
 fn whole() -> f64 {
     1.0
 }
 
+/// 1.5 GiB: about 0.5 GiB of CUDA context and 1 GiB of NCCL channel buffers on 8 to 16 channels
+/// for several communicators.
 fn default_reserve() -> Bytes {
     Bytes::new(1.5 * 1_073_741_824.0)
 }

@@ -42,6 +42,8 @@ pub enum Kernel {
         queries: f64,
         /// Key positions that a query sees on average (half of them under a causal mask).
         visible: f64,
+        /// Key positions that the last queries see, with which a unit is busy longest.
+        longest: f64,
         /// Key positions that a window hides from it, on average, and that it would see without.
         hidden: f64,
         /// Key positions in memory.
@@ -163,6 +165,7 @@ impl Kernel {
                 batch_kv_heads,
                 queries,
                 visible,
+                longest,
                 hidden,
                 keys,
                 query_dim,
@@ -178,7 +181,7 @@ impl Kernel {
                     hidden,
                     keys,
                     block: attention::QUERY_BLOCK,
-                    longest: keys.min(2.0 * visible),
+                    longest,
                     query_dim,
                     value_dim,
                     dtype: device.attention_format(dtype),

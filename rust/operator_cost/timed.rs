@@ -137,6 +137,7 @@ impl TimedAttention {
             batch_kv_heads: batch * kv_heads,
             queries: positions,
             visible: seen(span),
+            longest: positions.min(2.0 * seen(span)),
             hidden: seen(positions) - seen(span),
             keys: positions,
             query_dim: width,

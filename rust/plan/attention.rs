@@ -78,6 +78,7 @@ impl Lowering<'_> {
             batch_kv_heads: self.batch * self.local_heads(operator, core.kv_heads),
             queries: self.positions(operator),
             visible,
+            longest: keys.min(self.longest(core) * visible),
             hidden,
             keys,
             query_dim: core.query_dim as f64,
@@ -85,6 +86,16 @@ impl Lowering<'_> {
             dtype: self.attention_format(),
             backward,
         }
+    }
+
+    /// Keys that the last block of queries waits for, over those that a query sees on average: twice under a causal mask.
+    ///
+    /// Round a ring each part is a kernel of its own. Balanced, half of the parts bring all queries to half of the keys
+    /// and half of them half of the queries to all (`AttnFuncWithCP` of Transformer Engine's attention.py), each without
+    /// a mask but the first: `P / 2 (L + L / 2)` for `P L / 2` visible keys, P: context ranks, L: keys of one.
+    fn longest(&self, core: &Attention) -> f64 {
+        let ring = self.mesh.context.size > 1 && !self.training.software.gathers_keys_first;
+        if ring && core.causal { 1.5 } else { 2.0 }
     }
 
     /// The format of the products of fused attention.

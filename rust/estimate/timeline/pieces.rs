@@ -18,6 +18,8 @@ pub(super) enum Resource {
     Compute,
     /// Links of a fabric level.
     Link(usize),
+    /// The same, by sends and receives of a ring under kernels.
+    Ring(usize),
 }
 
 /// Something that a rank does without a pause.
@@ -199,8 +201,14 @@ impl Writer<'_, '_> {
         };
         let forms = self.pricer.carried(*collective, *span, crossing);
         let name = format!("{} {}", purpose_name(purpose as usize), collective.name());
+        let level = level(self.cluster, *span);
+        let resource = if beside && purpose == Purpose::Context {
+            Resource::Ring(level)
+        } else {
+            Resource::Link(level)
+        };
         Some(Piece {
-            resource: Resource::Link(level(self.cluster, *span)),
+            resource,
             seconds: (forms.time(*bytes) + handling).value(),
             label: self.labels.of(&name),
             beside,

@@ -32,6 +32,8 @@ pub(super) struct Rank {
     links: Vec<u32>,
     /// Copy engines that carry chunks over each level, beside what else it carries.
     copies: Vec<u32>,
+    /// Sends and receives of rings, by level.
+    rings: Vec<u32>,
     /// Sends to the next and to the previous stage.
     pub(super) sends: [u32; 2],
     /// Copies to the host and back, and the host itself; none of them slows kernels.
@@ -78,7 +80,12 @@ impl State {
             owner: Vec::new(),
         };
         let device = &cluster.device;
-        let [share, chunks] = [device.contention(), device.chunk_contention()].map(|s| s.min(0.99));
+        let shares = [
+            device.contention(),
+            device.chunk_contention(),
+            device.peer_contention(),
+        ];
+        let [share, chunks, peers] = shares.map(|share| share.min(0.99));
         for stage in 0..stages {
             let mut engine = |name: &str, turn| {
                 let name = name.to_owned();
@@ -95,12 +102,19 @@ impl State {
                 .iter()
                 .map(|l| engine(&format!("{} (copy engines)", l.name), Turn::Ready))
                 .collect();
+            let rings: Vec<u32> = levels
+                .iter()
+                .map(|l| engine(&format!("{} (ring)", l.name), Turn::Ready))
+                .collect();
             let sends =
                 ["to the next stage", "to the stage before"].map(|n| engine(n, Turn::Ready));
             let host = ["to host", "from host", "host"].map(|n| engine(n, Turn::Ready));
             // beside a collective, kernels lose the compute units that it takes
             let by_units = links.iter().chain(&sends).map(|by| (by, share));
-            for (by, share) in by_units.chain(copies.iter().map(|by| (by, chunks))) {
+            let by_copies = copies.iter().map(|by| (by, chunks));
+            let hops = rings.iter().enumerate();
+            let by_rings = hops.map(|(level, by)| (by, if level > 0 { peers } else { share }));
+            for (by, share) in by_units.chain(by_copies).chain(by_rings) {
                 state.tasks.slow(Slow {
                     engine: compute,
                     by: *by,
@@ -111,6 +125,7 @@ impl State {
                 compute,
                 links,
                 copies,
+                rings,
                 sends,
                 host,
             });
@@ -123,6 +138,7 @@ impl State {
         match resource {
             Resource::Compute => rank.compute,
             Resource::Link(level) => rank.links.get(level).copied().unwrap_or(rank.sends[0]),
+            Resource::Ring(level) => rank.rings.get(level).copied().unwrap_or(rank.sends[0]),
         }
     }
 
@@ -170,7 +186,7 @@ impl State {
     ) {
         let engine = match piece.resource {
             Resource::Link(level) => self.ranks[rank].copies.get(level).copied(),
-            Resource::Compute => None,
+            Resource::Compute | Resource::Ring(_) => None,
         };
         let engine = engine.unwrap_or_else(|| self.engine(rank, piece.resource));
         let link = (engine, (piece.seconds, piece.label));
