@@ -88,6 +88,18 @@ class Pricing:
         return outcome
 
     def _priced(self, setting: Setting) -> Priced:
+        try:
+            return self._best(setting)
+        except ScalewrightError:
+            layers = json.loads(setting.model)["layers"]
+            ends = None if setting.conventions.known else uneven(setting.space, layers)
+            if ends is None:
+                raise
+            found = self._best(replace(setting, space=setting.space | ends))
+            note = f"{layers} layers do not divide over the stages: fewer are taken at the ends"
+            return replace(found, searched=True, notes=(*found.notes, note))
+
+    def _best(self, setting: Setting) -> Priced:
         best: Priced | None = None
         best_batch = 0
         refused: ScalewrightError | None = None
@@ -162,6 +174,36 @@ class Pricing:
         parameters = self._model(setting.model).parameters()["total"]
         job = self._job(setting, batch, ample=False)
         return Priced(job, json.dumps(found), searched, notes, parameters, batch)
+
+
+def uneven(space: dict[str, list[Any]], layers: int) -> dict[str, list[Any]] | None:
+    """Return what the first and the last virtual stage may hold where all others hold as many.
+
+    None where the row says no pipeline, or how its layers lie, or where they divide.
+    """
+    stages = {
+        pipeline * interleave
+        for pipeline in space.get("pipeline", ())
+        for interleave in space.get("interleave", (1, 2, 4, 8))
+    }
+    if "first_layers" in space or "last_layers" in space:
+        return None
+    firsts: set[int] = set()
+    lasts: set[int] = set()
+    for count in stages:
+        most = -(-layers // count)
+        left = layers - most * (count - 2)
+        if count > 1 and layers % count and left > 0:
+            pairs = [(first, left - first) for first in range(1, most + 1)]
+            firsts |= {first for first, last in pairs if 0 <= last <= most}
+            lasts |= {last for _, last in pairs if 0 <= last <= most}
+    if not firsts:
+        return None
+    return {
+        "first_layers": sorted(firsts),
+        "last_layers": sorted(lasts),
+        "bare_last": [False, True] if 0 in lasts else [False],
+    }
 
 
 def contradiction(space: dict[str, list[Any]], devices: int, batch: int) -> str | None:

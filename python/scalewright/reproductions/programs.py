@@ -12,6 +12,8 @@ from scalewright.catalog.toml_file import Table, read_table
 from scalewright.reproductions.conventions import matches
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scalewright.reproductions.conventions import Conventions
     from scalewright.reproductions.reading import Row
 
@@ -47,10 +49,11 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    if (found := _first("ages", row, device, model)) is not None:
-        why, entry = found
-        conventions = _completed(conventions, entry)
-        said += (f"{why}: {entry['means']}",)
+    for kind in ("ages", "lengths"):
+        if (found := _first(kind, row, device, model)) is not None:
+            why, entry = found
+            conventions = _completed(conventions, entry)
+            said += (f"{why}: {entry['means']}",)
     return conventions, said
 
 
@@ -59,6 +62,7 @@ def _completed(conventions: Conventions, entry: Table) -> Conventions:
     return replace(
         conventions,
         software=conventions.software or entry.get("software"),
+        flops=conventions.flops if conventions.known else entry.get("flops", conventions.flops),
         training={**entry.get("training", {}), **conventions.training},
         space={**conventions.space, **entry.get("space", {})},
         source=(*conventions.source, entry["source"]),
@@ -81,6 +85,12 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
         return None
     if "zero" in entry and not matches(row.text("zero"), entry["zero"]):
         return None
+    if "models" in entry and not matches(str(model.get("name", "")), entry["models"]):
+        return None
+    if "experts" in entry and entry["experts"] != bool(model.get("experts")):
+        return None
+    if "beyond" in entry and (row.count("sequence") or 0) <= entry["beyond"]:
+        return None
     year = _year(row)
     if "until" in entry and (year is None or year > entry["until"]):
         return None
@@ -89,10 +99,16 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
             return f"the row says '{row.text('zero')}'"
         return f"the row is of {year}" if "until" in entry else f"on {device}"
     said = " | ".join(row.text(column) for column in _NAMING).casefold()
-    for name in entry["named"]:
-        if re.search(rf"(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", said):
-            return f"the row names {name}"
-    return None
+    spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
+    if None in spoken:
+        return None
+    return "the row names " + " and ".join(word for word in spoken if word)
+
+
+def _spoken(words: Sequence[str], said: str) -> str | None:
+    """Return the first of some words that a text has, if it has one."""
+    found = (re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", said) for word in words)
+    return next((word for word, there in zip(words, found, strict=True) if there), None)
 
 
 def _year(row: Row) -> int | None:
