@@ -377,6 +377,31 @@ fn context_parallelism_brings_all_keys_past() {
     assert_eq!(backward.len(), 1);
 }
 
+/// The parts of a ring are kernels of their own, whose last blocks see 1.5 times as many keys in all as a query does on
+/// average; one kernel under a causal mask has blocks that see twice as many.
+#[test]
+fn parts_of_a_ring_end_sooner_than_one_kernel() {
+    for (context, times) in [(1, 2.0), (4, 1.5)] {
+        let plan = Plan {
+            context,
+            ..Plan::default()
+        };
+        let program = layer(&jobs::llama(4, 1024, 2), context, &plan);
+        let longest = program.forward.iter().find_map(|task| match task {
+            Task::Compute {
+                kernel:
+                    Kernel::Attention {
+                        longest, visible, ..
+                    },
+                ..
+            } => Some(longest / visible),
+            _ => None,
+        });
+        let off = longest.map_or(1.0, |found| found / times - 1.0);
+        assert!(off.abs() < 1e-3, "{context} {longest:?}");
+    }
+}
+
 #[test]
 fn experts_swap_tokens_twice_a_pass() {
     // each token goes to its two experts and comes back: tokens x top_k x hidden

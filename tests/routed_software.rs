@@ -255,6 +255,18 @@ fn passes_in_pairs_hide_all_to_alls_and_nothing_else() {
     assert!(plain - hidden <= travel * (1.0 + 1e-9));
 }
 
+/// What all-to-alls take from the pass beside them is lost, and no more than they take in the open.
+#[test]
+fn a_larger_share_for_all_to_alls_hides_less_of_them() {
+    let with = |share: f64| {
+        mixture(&format!(
+            r#"{{"pairs_passes": true, "paired_share": {share:?}}}"#
+        ))
+    };
+    assert!(with(0.0) < with(0.4) && with(0.4) < with(1.0));
+    assert!(with(1.0) <= mixture("{}") * (1.0 + 1e-9));
+}
+
 /// The first micro-batch goes forward and the last one backward without an opposite pass.
 #[test]
 fn passes_in_pairs_leave_one_micro_batch_of_all_to_alls_exposed() {

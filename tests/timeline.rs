@@ -128,6 +128,40 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// A ring of context ranks runs under attention as in closed form, and takes less of it where its hops cross a
+    /// network than within a node.
+    #[test]
+    fn rings_run_under_attention_as_in_closed_form(
+        hidden in prop::sample::select(vec![256_u64, 1024, 4096]),
+        sequence in prop::sample::select(vec![2048_u64, 32_768]),
+        context in prop::sample::select(vec![2_u32, 8, 16]),
+    ) {
+        let job = jobs::job(
+            &jobs::llama(4, hidden, 2),
+            &worlds::nodes_of_eight(context),
+            &jobs::training(4, sequence, ""),
+        );
+        let job = jobs::contended(job);
+        // gradients and weights of replicas stay out of the passes
+        let plan = Plan {
+            context,
+            overlap_grad_reduce: false,
+            overlap_param_gather: false,
+            ..Plan::default()
+        };
+        let line = simulated(&job, &plan);
+        let priced = price(&job, &plan).unwrap();
+        let end = end_of_passes(&line);
+        let off = end / priced.parts.pipeline - 1.0;
+        prop_assert!(off.abs() < 1e-9, "{end} is not {}", priced.parts.pipeline);
+        let device = &job.cluster.device;
+        prop_assert!(0.0 < device.peer_contention() && device.peer_contention() < device.contention());
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Routed experts wait for no more than what the shared ones leave of their all-to-alls, over

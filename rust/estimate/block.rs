@@ -135,7 +135,8 @@ impl BlockFactor {
             }
         }
         if software.pairs_passes {
-            factor.pair(program, &mut spans, pricer.contention());
+            let share = software.paired_share.unwrap_or(pricer.contention());
+            factor.pair(program, &mut spans, share);
         }
         for index in 0..program.restored.len() {
             price(&program.restored, index, pricer, &mut factor.full);

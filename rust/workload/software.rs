@@ -240,6 +240,8 @@ pub struct Software {
     /// `overlap_moe_expert_parallel_comm`). Every pass is taken as paired, those that fill and drain a
     /// pipeline, too.
     pub pairs_passes: bool,
+    /// Share of compute that those all-to-alls take from the pass beside them; absent: what any collective takes.
+    pub paired_share: Option<f64>,
     /// Small kernels of routing beside those that move tokens, forward and backward: counts, maps of rows,
     /// the loss that balances the load.
     pub routing_kernels: [f64; 2],
@@ -354,6 +356,7 @@ impl Default for Software {
             replays_attention: false,
             replays_mixers: false,
             pairs_passes: false,
+            paired_share: None,
             routing_kernels: [0.0, 0.0],
             selections: 0.0,
             sends_weights: false,
@@ -428,6 +431,7 @@ impl Software {
             let field = "training.software.attention_format";
             return Err(Error::invalid(field, format.name(), allowed));
         }
+        within("paired_share", self.paired_share.unwrap_or(0.0), 0.0, 1.0)?;
         within("gathers_per_layer", self.gathers_per_layer, 1.0, MOST)?;
         let rows = self.vocabulary_multiple as f64;
         within("vocabulary_multiple", rows, 1.0, MOST_ROWS)?;

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scalewright import catalog
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.machine import Machines
+from scalewright.reproductions.pricing import Pricing, uneven
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.reading import Row, shipped_rows
 from scalewright.reproductions.setting import setting_of
 
 BOOK = read_table(built_in_root() / "programs.toml")["programs"]
 AGES = read_table(built_in_root() / "programs.toml")["ages"]
+LENGTHS = read_table(built_in_root() / "programs.toml")["lengths"]
 LLAMA = {"norm": "rmsnorm"}
+MIXTURE = {"norm": "rmsnorm", "name": "qwen3-30b-a3b", "experts": {"experts": 128}}
 GPT = {"norm": "layernorm"}
 
 
@@ -32,7 +37,9 @@ def test_every_class_has_a_condition_a_source_and_a_profile_of_the_catalog(place
     entry = BOOK[place]
     assert {"named", "zero", "devices", "until"} & set(entry)
     assert len(entry["source"]) > 20
-    assert entry.get("software") is None or entry["software"] in catalog.software_names()
+    for profile in filter(None, str(entry.get("software", "")).split("+")):
+        assert profile in catalog.software_names()
+    assert not {word for words in entry.get("says", ()) for word in words if word.lower() != word}
     for pattern in entry.get("devices", ()):
         stem = pattern.rstrip("*-")
         assert any(name.startswith(stem) for name in catalog.names("device")), pattern
@@ -112,6 +119,74 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     assert taken({"paper": "A page", "program": "DeepSpeed", "zero": "3"}, "h100-sxm") == (
         "eager-llama"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "device", "profile"),
+    [
+        ("", "h100-sxm", "megatron-bridge-eager"),
+        ("DeepEP", "h100-sxm", "megatron-bridge-deepep-eager+megatron-bridge-unpaired"),
+        ("DeepEP, 1f1b overlap", "h100-sxm", "megatron-bridge-deepep-eager"),
+        ("HybridEP, EP overlap", "h200-sxm", "megatron-bridge-hybridep+megatron-core-paired"),
+        ("paged stash, full CG", "gb300", "megatron-bridge-full-graph"),
+        ("paged stash, full CG", "h100-sxm", "megatron-bridge-eager"),
+        ("", "gb200", "megatron-bridge-grace"),
+        ("", "b300-sxm", "megatron-bridge-partial"),
+        ("", "a100-sxm-80gb", "megatron-bridge-eager"),
+    ],
+)
+def test_words_tell_how_megatron_core_moves_tokens(words: str, device: str, profile: str) -> None:
+    cells = {"paper": "A page", "table": words, "program": "Megatron-LM"}
+    assert taken(cells, device, MIXTURE) == profile
+    # dense models have no tokens to move
+    assert taken(cells, device, LLAMA) is None
+    row = Row("own.csv", 2, cells)
+    assert with_program(row, conventions_of(row), device, MIXTURE)[0].flops == "model_causal"
+
+
+def test_a_model_with_kernels_of_its_own_comes_before_other_mixtures() -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM"}
+    assert taken(cells, "h100-sxm", {**MIXTURE, "name": "gpt-oss-120b"}) == (
+        "megatron-bridge-gpt-oss-again"
+    )
+
+
+@pytest.mark.parametrize("entry", LENGTHS)
+def test_long_sequences_of_mixtures_fill_a_micro_batch(entry: dict[str, Any]) -> None:
+    assert len(entry["source"]) > 20
+    for sequence, micro in ((entry["beyond"], None), (entry["beyond"] + 1, [1])):
+        cells = {"paper": "A page", "program": "Megatron-LM", "sequence": str(sequence)}
+        row = Row("own.csv", 2, cells)
+        space = with_program(row, conventions_of(row), "h100-sxm", MIXTURE)[0].space
+        assert space.get("micro_batch") == micro
+
+
+@given(layers=st.integers(1, 200), pipeline=st.integers(1, 16), interleave=st.integers(1, 8))
+def test_layers_that_do_not_divide_lie_evenly_between_the_ends(
+    layers: int, pipeline: int, interleave: int
+) -> None:
+    count = pipeline * interleave
+    ends = uneven({"pipeline": [pipeline], "interleave": [interleave]}, layers)
+    most = -(-layers // count)
+    if layers % count == 0 or count == 1 or most * (count - 2) >= layers:
+        assert ends is None
+        return
+    assert ends is not None
+    left = layers - most * (count - 2)
+    for first in ends["first_layers"]:
+        assert left - first in ends["last_layers"]
+        assert 0 <= left - first <= most
+
+
+def test_a_row_of_an_unknown_paper_is_priced_where_layers_do_not_divide() -> None:
+    cells = {"paper": "A page", "hardware": "DGX H100", "devices": "64", "model": "llama2-7b"}
+    cells |= {"sequence": "4096", "global_batch": "256", "tensor": "1", "pipeline": "2"}
+    cells |= {"devices": "16", "global_batch": "256", "micro_batch": "1", "interleave": "3"}
+    cells |= {"metric": "tokens_per_s", "value": "1", "recompute": "full"}
+    result = Pricing().price(setting_of(Row("own.csv", 2, cells), Machines()))
+    assert any("do not divide" in note for note in result.notes)
+    plan = result.fields()["plan"]
+    assert plan["first_layers"] + plan["last_layers"] == 32 - 6 * 4
 
 
 def test_a_name_is_a_word_and_not_a_part_of_one() -> None:

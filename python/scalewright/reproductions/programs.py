@@ -79,30 +79,34 @@ def _first(kind: str, row: Row, device: str, model: dict[str, Any]) -> tuple[str
 
 def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | None:
     """Say why an entry is the row's, or none where it is not."""
-    if "devices" in entry and not matches(device, entry["devices"]):
-        return None
-    if "norm" in entry and str(model.get("norm", "layernorm")) != entry["norm"]:
-        return None
-    if "zero" in entry and not matches(row.text("zero"), entry["zero"]):
-        return None
-    if "models" in entry and not matches(str(model.get("name", "")), entry["models"]):
-        return None
-    if "experts" in entry and entry["experts"] != bool(model.get("experts")):
-        return None
-    if "beyond" in entry and (row.count("sequence") or 0) <= entry["beyond"]:
-        return None
-    year = _year(row)
-    if "until" in entry and (year is None or year > entry["until"]):
+    if not _holds(entry, row, device, model):
         return None
     if "named" not in entry:
         if "zero" in entry:
             return f"the row says '{row.text('zero')}'"
-        return f"the row is of {year}" if "until" in entry else f"on {device}"
+        return f"the row is of {_year(row)}" if "until" in entry else f"on {device}"
     said = " | ".join(row.text(column) for column in _NAMING).casefold()
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
     if None in spoken:
         return None
     return "the row names " + " and ".join(word for word in spoken if word)
+
+
+def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
+    """Say whether all conditions of an entry hold but those on words."""
+    year = _year(row)
+    patterned = (
+        ("devices", device),
+        ("zero", row.text("zero")),
+        ("models", str(model.get("name", ""))),
+    )
+    return (
+        all(key not in entry or matches(text, entry[key]) for key, text in patterned)
+        and entry.get("norm") in {None, str(model.get("norm", "layernorm"))}
+        and entry.get("experts") in {None, bool(model.get("experts"))}
+        and ("beyond" not in entry or (row.count("sequence") or 0) > entry["beyond"])
+        and ("until" not in entry or (year is not None and year <= entry["until"]))
+    )
 
 
 def _spoken(words: Sequence[str], said: str) -> str | None:
