@@ -214,6 +214,16 @@ fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
     let layers = LAYERS as f64 * layer;
     assert_eq!(of("fp8"), layers + 2.0 * ends);
     assert_eq!(of("bf16"), 2.0 * (layers + ends));
+    // ranks of a context that share an only replica gather them wide
+    let shared = |software: &str, plan: &Plan| held(software, "fp8", plan)[0].total_bytes;
+    let rings = Plan {
+        data: 1,
+        context: 2,
+        ..plan.clone()
+    };
+    let wide = r#"{"recasts_weights": true}"#;
+    assert_eq!(shared(narrow, &rings), shared(wide, &rings));
+    assert!(shared(narrow, &plan) < shared(wide, &plan));
     // and travel so
     let plan = Plan {
         data: 8,
@@ -223,7 +233,6 @@ fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
     let step = |software: &str, precision: &str| {
         jobs::priced(&job(software, precision, 8), &plan).step_time_s
     };
-    let wide = r#"{"recasts_weights": true}"#;
     assert!(step(narrow, "fp8") < step(wide, "fp8"));
     assert_eq!(step(narrow, "bf16"), step(wide, "bf16"));
 }

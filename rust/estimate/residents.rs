@@ -49,6 +49,7 @@ impl Setting<'_> {
             dense_shards: self.links.dense.shards,
             expert_shards: self.links.expert.shards,
             zero: self.plan.zero,
+            narrow: self.job.training.software.narrows(self.plan.data),
             host_optimizer: self.plan.offload_optimizer,
             layer: shared * of_all(|s| s.held.largest),
             end: shared * of_all(|s| s.held.largest_end),

@@ -186,7 +186,7 @@ impl Setting<'_> {
         let precision = self.job.training.precision;
         let wide = precision.activation().bytes();
         let share = (precision.matmul().bytes() / wide).min(1.0);
-        if !self.job.training.software.gathers_narrow {
+        if !self.job.training.software.narrows(self.plan.data) {
             return [dense, expert];
         }
         [(dense - ends) * share + ends, expert * share]

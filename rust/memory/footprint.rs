@@ -35,6 +35,8 @@ pub struct Holdings {
     pub expert_shards: f64,
     /// ZeRO stage, 0 to 3.
     pub zero: u8,
+    /// True where weights of products are cast before a gather (`Software::narrows`).
+    pub narrow: bool,
     /// True where optimizer state and master weights lie in host memory.
     pub host_optimizer: bool,
     /// Weights of the largest layer, of the larger of embedding and head, and of both ends together; 0
@@ -60,8 +62,8 @@ pub struct Holdings {
 }
 
 /// Bytes of a trained weight in a layer, and of one in embedding or head, that stay beside the master
-/// weights, of a rank that holds them whole or its shard of them.
-pub fn weight_bytes(training: &Training, zero: u8, shared: bool) -> [f64; 2] {
+/// weights, of a rank that holds them whole or its shard of them; `narrow` as in `Holdings`.
+pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -> [f64; 2] {
     let software = &training.software;
     let (element, low) = (
         training.precision.activation().bytes(),
@@ -71,7 +73,7 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool) -> [f64; 2] {
     if shared && cut && software.wide_shards && element < 4.0 && !training.forward_only {
         return [0.0; 2];
     }
-    if shared && zero >= 1 && !cut && software.gathers_narrow && low < element {
+    if shared && zero >= 1 && !cut && narrow && low < element {
         return [low, element];
     }
     // scaled low-precision copies of the weights stay beside the wide ones
@@ -93,7 +95,7 @@ impl Holdings {
         let element = training.precision.activation().bytes();
         let low = training.precision.matmul().bytes();
         let layer = self.layer
-            * if software.gathers_narrow {
+            * if self.narrow {
                 low.min(element)
             } else {
                 element
@@ -276,8 +278,8 @@ impl Footprint {
         } else {
             (state, 0.0)
         };
-        let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0);
-        let plain = weight_bytes(training, 0, false)[0];
+        let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0, holdings.narrow);
+        let plain = weight_bytes(training, 0, false, false)[0];
         let trained = divided(3);
         // only whole weights are held in two formats
         let kept = if layer < end {

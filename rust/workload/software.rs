@@ -110,7 +110,7 @@ pub struct Software {
     /// gathered together and stay whole (FSDP2 of `PyTorch`).
     pub gathers_apart: bool,
     /// Owners cast weights of products before a gather, so that narrow ones travel and stay (FSDP2 of
-    /// `PyTorch` with `torchao`, `enable_fsdp_float8_all_gather`).
+    /// `PyTorch` with `torchao`, `enable_fsdp_float8_all_gather`), where replicas share them: see `narrows`.
     pub gathers_narrow: bool,
     /// Shards of weights are the fp32 ones that the optimizer updates (ZeRO stage 3): what a gather sends is
     /// cast for it, and no narrower shard stays (FSDP of `PyTorch` with mixed precision).
@@ -397,6 +397,13 @@ impl Software {
             ("ring_keys", self.ring_keys),
             ("ring_held", self.ring_held),
         ]
+    }
+
+    /// True where weights of products are cast before so many replicas gather them: context ranks that hold
+    /// shards of an only replica gather wide ones (`enable_fsdp_float8_all_gather` counts where
+    /// `parallel_dims.dp_shard_enabled`: torchtitan/float8.py).
+    pub const fn narrows(&self, replicas: u32) -> bool {
+        self.gathers_narrow && replicas > 1
     }
 
     /// Refuses figures that no program has.

@@ -260,6 +260,12 @@ def test_a_model_that_no_entry_holds_is_priced_by_the_shape_of_its_row(tmp_path)
         ("full (first 8 layers)", "full", 8),
         ("uniform 1", "full", 0),
         ("selective core_attn", "selective", 0),
+        ("Full AC", "full", 0),
+        ("per-op SAC", "selective", 0),
+        ("no recompute", "none", 0),
+        ("core_attn layernorm", "selective", 0),
+        ("norm, act", "none", 0),
+        ("selective (mla_up_proj, mlp)", "none", 0),
     ],
 )
 def test_recomputation_of_some_layers_is_read(text, policy, layers):
@@ -268,8 +274,9 @@ def test_recomputation_of_some_layers_is_read(text, policy, layers):
     assert space["recompute_layers"] == [layers]
 
 
-def test_what_recomputes_by_no_known_word_is_refused(tmp_path):
-    assert "block 4" in str(priced(tmp_path, recompute="4 of 8 blocks, 2 full")["reason"])
+@pytest.mark.parametrize("text", ["4 of 8 blocks, 2 full", "full, every 2", "mlp", "moe layernorm"])
+def test_what_recomputes_by_no_known_word_is_refused(tmp_path, text):
+    assert "block 4" in str(priced(tmp_path, recompute=text)["reason"])
 
 
 def test_a_utilisation_of_one_and_of_a_hundred_are_the_same(tmp_path):

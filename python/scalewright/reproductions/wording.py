@@ -34,6 +34,11 @@ _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
 _SOME_LAYERS = re.compile(r"(?:full|block)[^0-9]{0,20}([0-9]{1,4})[^0-9]{0,20}")
+# parts of a layer that take passes over memory or few products to compute again
+_SMALL_PARTS = frozenset({"norm", "norms", "layernorm", "rmsnorm", "act", "activation"}) | {
+    *("moe_act", "mla_up_proj", "swiglu")
+}
+_CORES = frozenset({"core_attn", "core_attention", "attn", "attention", "sdpa"})
 _FORMATS = (
     ("nvfp4", ("nvfp4",)),
     ("mxfp8", ("mxfp8", "fp8mx")),
@@ -141,16 +146,37 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
 def recomputation_meant(text: str) -> tuple[str, int] | None:
     """Return what is computed again and in how many layers of a stage, 0 for all of them.
 
-    As Megatron-LM says it: `block 12` are twelve layers of each stage, `uniform 1` all of them.
+    As Megatron-LM says it: `block 12` are twelve layers of each stage, `uniform 1` all of them;
+    a list of its modules is `selective` where attention's core is among them. Norms, activation
+    functions and up-projections are computed again in little time, which counts as none.
     """
     folded = text.casefold().strip()
-    if folded.startswith("selective"):
+    chosen = folded.removeprefix("selective").strip(" :(){}[]")
+    if chosen and (policy := _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen))):
+        return policy, 0
+    words = _plain(folded)
+    if words[:1] == ["selective"] or "sac" in words:
         return "selective", 0
-    if folded.startswith("uniform"):
+    if words[:1] == ["uniform"]:
         return "full", 0
-    if some := _SOME_LAYERS.fullmatch(folded):
+    if "every" not in words and (some := _SOME_LAYERS.fullmatch(folded)):
         return "full", int(some[1])
+    if words[:1] == ["full"] and not any(c.isdigit() for c in folded):
+        return "full", 0
+    if words[:1] in (["no"], ["without"]):
+        return "none", 0
     return None
+
+
+def _of_modules(words: list[str]) -> str | None:
+    """Return the policy of a list of modules; none where one is not known to be small."""
+    modules = {word for word in words if word}
+    small = set(_SMALL_PARTS)
+    if modules & {"moe_act", "mla_up_proj"}:
+        small.add("mlp")  # in a mixture of experts, that of its few dense layers
+    if not modules <= small | _CORES:
+        return None
+    return "selective" if modules & _CORES else "none"
 
 
 def _plain(text: str) -> list[str]:

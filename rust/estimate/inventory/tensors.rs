@@ -92,8 +92,9 @@ impl Steps<'_, '_> {
         let (zero, shards) = (self.composer.plan.zero, self.shards(3));
         let links = self.composer.links;
         let shared = links.dense.shards.max(links.expert.shards) > 1.0;
-        let each = weight_bytes(training, zero, shared)[usize::from(ends)];
-        let plain = weight_bytes(training, 0, false)[0];
+        let narrow = training.software.narrows(self.composer.plan.data);
+        let each = weight_bytes(training, zero, shared, narrow)[usize::from(ends)];
+        let plain = weight_bytes(training, 0, false, false)[0];
         for (kind, (class, name)) in kinds.into_iter().enumerate() {
             let (trained, frozen) = (elements.trained[kind], elements.frozen[kind]);
             let newest = (trained * each + frozen * plain) / shards[kind];
