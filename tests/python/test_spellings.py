@@ -274,7 +274,9 @@ def test_recomputation_of_some_layers_is_read(text, policy, layers):
     assert space["recompute_layers"] == [layers]
 
 
-@pytest.mark.parametrize("text", ["4 of 8 blocks, 2 full", "full, every 2", "mlp", "moe layernorm"])
+@pytest.mark.parametrize(
+    "text", ["4 of 8 blocks, 2 full", "full, every 2", "full vs none", "moe layernorm"]
+)
 def test_what_recomputes_by_no_known_word_is_refused(tmp_path, text):
     assert "block 4" in str(priced(tmp_path, recompute=text)["reason"])
 

@@ -155,11 +155,13 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if chosen and (policy := _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen))):
         return policy, 0
     words = _plain(folded)
+    if {"vs", "versus", "or", "every"} & set(words):
+        return None
     if words[:1] == ["selective"] or "sac" in words:
         return "selective", 0
     if words[:1] == ["uniform"]:
         return "full", 0
-    if "every" not in words and (some := _SOME_LAYERS.fullmatch(folded)):
+    if some := _SOME_LAYERS.fullmatch(folded):
         return "full", int(some[1])
     if words[:1] == ["full"] and not any(c.isdigit() for c in folded):
         return "full", 0
