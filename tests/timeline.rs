@@ -407,3 +407,25 @@ fn chunks_that_take_turns_hide_sums_and_gathers_as_simulated() {
         );
     }
 }
+
+/// What each rank broadcasts of all its blocks is cut over them in the simulated step, and starts no more often.
+#[test]
+fn broadcasts_in_turn_take_as_long_as_simulated() {
+    let cluster = worlds::nodes_of_eight(64);
+    let software = r#", "software": {"broadcasts_parts": true}"#;
+    let training = jobs::training(64, 512, software);
+    let job = jobs::job(&jobs::llama(32, 4096, 16), &cluster, &training);
+    for (tensor, data) in [(1, 64), (4, 16)] {
+        let plan = Plan {
+            tensor,
+            data,
+            zero: 1,
+            overlap_grad_reduce: false,
+            overlap_param_gather: false,
+            ..Plan::default()
+        };
+        let line = simulated(&job, &plan);
+        let ratio = line.estimated_s / line.simulated_s;
+        assert!((ratio - 1.0).abs() < 0.01, "{tensor}: {ratio}");
+    }
+}

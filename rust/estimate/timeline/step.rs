@@ -28,7 +28,13 @@ impl Layout<'_, '_> {
                 ];
                 time(all)
             }
-            1 | 2 if first && !self.composer.job.training.forward_only => time(trained),
+            1 | 2 if first && !self.composer.job.training.forward_only => {
+                if self.composer.job.training.software.broadcasts_parts {
+                    self.part_of_delivery(device, trained)
+                } else {
+                    time(trained)
+                }
+            }
             _ => 0.0,
         };
         if seconds <= 0.0 {
@@ -42,6 +48,18 @@ impl Layout<'_, '_> {
         let task = (seconds, "weight gather");
         let done = self.state.traffic(device, self.replicas, task, &after);
         chain.after.push(done);
+    }
+
+    /// A block's part of the broadcasts that carry all weights of a device at once.
+    fn part_of_delivery(&self, device: usize, block: [f64; 2]) -> f64 {
+        let mut stages: Vec<u32> = self.orders[device].iter().map(|o| o.stage).collect();
+        stages.sort_unstable();
+        stages.dedup();
+        let placed = |&stage: &u32| self.sequences[stage as usize].iter().map(|p| p.block);
+        let blocks: Vec<usize> = stages.iter().flat_map(placed).collect();
+        let all = self.elements(&blocks);
+        let share = block.iter().sum::<f64>() / all.iter().sum::<f64>().max(1.0);
+        self.composer.gather_time(all) * share
     }
 
     /// Reduces a block's gradients: after each pass from ZeRO-2 on, else after the last one.
