@@ -239,6 +239,24 @@ def test_a_batch_may_be_said_in_tokens(text, sequences):
         assert setting_of(wanted, Machines()).batches == (sequences,)
 
 
+@pytest.mark.parametrize(
+    ("batch", "metric", "taken"),
+    [
+        ("63", "tokens_per_s", 64),
+        ("63", "step_time", None),
+        ("1601", "step_time", 1600),
+        ("50", "tokens_per_s", None),
+    ],
+)
+def test_a_batch_that_nothing_divides_is_the_nearest_that_does(tmp_path, batch, metric, taken):
+    unit = "s" if metric == "step_time" else "tokens/s"
+    told = priced(tmp_path, global_batch=batch, metric=metric, unit=unit)
+    if taken is None:
+        assert "a multiple of 64" in str(told["reason"])
+    else:
+        assert f"global batch of {taken} taken: {batch} does not divide" in str(told["note"])
+
+
 def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
     assert priced(tmp_path, global_batch="", metric="MFU", unit="%")["status"] == "searched"
     refused = priced(tmp_path, global_batch="", metric="step_time", unit="s")

@@ -12,6 +12,8 @@ from scalewright._engine import Cluster, Job, Workload, estimate, search
 from scalewright.errors import ScalewrightError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scalewright.reproductions.setting import Setting
 
 _ALL_FIELDS = (
@@ -73,6 +75,7 @@ class Pricing:
                 setting.devices,
                 setting.training,
                 setting.batches,
+                setting.rounding,
                 setting.space,
             ],
             sort_keys=True,
@@ -91,13 +94,14 @@ class Pricing:
         try:
             return self._best(setting)
         except ScalewrightError:
-            layers = json.loads(setting.model)["layers"]
-            ends = None if setting.conventions.known else uneven(setting.space, layers)
-            if ends is None:
-                raise
-            found = self._best(replace(setting, space=setting.space | ends))
-            note = f"{layers} layers do not divide over the stages: fewer are taken at the ends"
-            return replace(found, searched=True, notes=(*found.notes, note))
+            for amended, note in _amendments(setting):
+                try:
+                    found = self._best(amended)
+                except ScalewrightError:
+                    continue
+                searched = found.searched or amended.space != setting.space
+                return replace(found, searched=searched, notes=(*found.notes, note))
+            raise
 
     def _best(self, setting: Setting) -> Priced:
         best: Priced | None = None
@@ -174,6 +178,35 @@ class Pricing:
         parameters = self._model(setting.model).parameters()["total"]
         job = self._job(setting, batch, ample=False)
         return Priced(job, json.dumps(found), searched, notes, parameters, batch)
+
+
+def _amendments(setting: Setting) -> Iterator[tuple[Setting, str]]:
+    """Yield readings under which a row that no plan fits may be priced, each with its note."""
+    if (near := nearest_batch(setting)) is not None:
+        note = f"global batch of {near} taken: {setting.batches[0]} does not divide"
+        yield replace(setting, batches=(near,)), note
+    layers = json.loads(setting.model)["layers"]
+    ends = None if setting.conventions.known else uneven(setting.space, layers)
+    if ends is not None:
+        note = f"{layers} layers do not divide over the stages: fewer are taken at the ends"
+        yield replace(setting, space=setting.space | ends), note
+
+
+def nearest_batch(setting: Setting) -> int | None:
+    """Return the batch nearest to a row's that its replicas and micro-batches divide.
+
+    Sources round their batches, or say them in tokens. None where the row's own divides, where
+    several are tried, or where the nearest is farther away than `setting.rounding`.
+    """
+    if len(setting.batches) != 1:
+        return None
+    (batch,) = setting.batches
+    fixed = {name: values[0] for name, values in setting.space.items() if len(values) == 1}
+    ranks = math.prod(fixed.get(name, 1) for name in ("tensor", "pipeline", "context"))
+    replicas = fixed.get("data", max(setting.devices // ranks, 1))
+    least = replicas * fixed.get("micro_batch", 1)
+    near = max(round(batch / least), 1) * least
+    return near if 0 < abs(near - batch) <= setting.rounding * batch else None
 
 
 def uneven(space: dict[str, list[Any]], layers: int) -> dict[str, list[Any]] | None:

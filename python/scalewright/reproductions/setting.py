@@ -29,6 +29,7 @@ _TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
 _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 """Sequences a replica that are tried where neither a row nor its paper says a batch."""
+_ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _LEAST_GROUP = 4
@@ -49,6 +50,8 @@ class Setting:
     training: dict[str, Any]
     batches: tuple[int, ...]
     """Global batches; more than one where the source does not say it."""
+    rounding: float
+    """Share of a batch by which its source may have rounded it; rates hardly depend on it."""
     space: dict[str, list[Any]]
     """Allowed values by plan field; an absent field is open."""
     conventions: Conventions
@@ -97,6 +100,7 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         machine.devices,
         training,
         batches,
+        _ROUNDED_RATE if kind_of(metric_of(row)) == "rate" else _ROUNDED,
         space,
         conventions,
         notes,
