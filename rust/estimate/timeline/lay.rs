@@ -41,8 +41,8 @@ pub(super) struct Device {
     pub(super) recent: [Vec<After>; 2],
     /// Reductions that the optimizer waits for.
     pub(super) reductions: Vec<After>,
-    /// Virtual stages whose gradients are reduced when all passes have ended.
-    pub(super) unreduced: Vec<u32>,
+    /// True once updated weights have been gathered, where no pass hides it.
+    pub(super) gathered: bool,
     /// Micro-batches whose gradients each virtual stage has still to add here.
     gradients_left: Vec<u32>,
     /// Micro-batches that each virtual stage has run forward here.
@@ -293,9 +293,6 @@ impl<'a, 'b> Layout<'a, 'b> {
             let stage = open.operation.stage;
             let last = self.devices[device].gradients_left[stage as usize] == 1;
             self.reduce(device, block.block, last, &mut open.chain);
-            if last && open.block + 1 == open.blocks.len() {
-                self.devices[device].unreduced.push(stage);
-            }
         }
         let recent = &mut self.devices[device].recent;
         recent.swap(0, 1);

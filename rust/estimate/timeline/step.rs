@@ -8,32 +8,24 @@ use crate::solve::After;
 use crate::workload::BlockRole;
 
 impl Layout<'_, '_> {
-    /// Gathers a block's weights before its pass: each time under ZeRO-3, one block ahead; once a
-    /// step under ZeRO-1 and 2, before the `first` pass.
+    /// Gathers weights: a block's before each pass under ZeRO-3, one block ahead; once a step under ZeRO-1 and
+    /// 2, before a block's `first` pass where gathers may run under passes, else all of a device at the start.
     pub(super) fn gather(&mut self, device: usize, block: usize, first: bool, chain: &mut Chain) {
         let plan = self.composer.plan;
+        let once = matches!(plan.zero, 1 | 2) && !self.composer.job.training.forward_only;
         let weights = &self.composer.factors.blocks[block].weights;
-        let trained = [weights.dense, weights.expert];
-        let layer = self.composer.job.graph.blocks[block].role == BlockRole::Layer;
-        let time = |elements: [f64; 2]| {
-            let ends = if layer { 0.0 } else { elements[0] };
-            let narrowed = self.composer.narrowed(elements, ends);
-            self.composer.gather_time(narrowed)
-        };
-        let seconds = match plan.zero {
-            3 => {
+        let seconds = match (plan.zero, plan.overlap_param_gather) {
+            (3, _) => {
                 let all = [
                     weights.dense + weights.frozen,
                     weights.expert + weights.frozen_expert,
                 ];
-                time(all)
+                self.delivery(all, if self.is_layer(block) { 0.0 } else { all[0] })
             }
-            1 | 2 if first && !self.composer.job.training.forward_only => {
-                if self.composer.job.training.software.broadcasts_parts {
-                    self.part_of_delivery(device, trained)
-                } else {
-                    time(trained)
-                }
+            (_, true) if once && first => self.part_of_delivery(device, block),
+            (_, false) if once && !self.devices[device].gathered => {
+                self.devices[device].gathered = true;
+                self.whole_delivery(device)
             }
             _ => 0.0,
         };
@@ -42,24 +34,52 @@ impl Layout<'_, '_> {
         }
         let after: Vec<After> = match (plan.zero, plan.overlap_param_gather) {
             (3, true) => self.devices[device].recent[0].clone(),
-            (_, true) => Vec::new(),
-            (_, false) => chain.after.clone(),
+            (3, false) => chain.after.clone(),
+            _ => Vec::new(),
         };
         let task = (seconds, "weight gather");
         let done = self.state.traffic(device, self.replicas, task, &after);
         chain.after.push(done);
     }
 
-    /// A block's part of the broadcasts that carry all weights of a device at once.
-    fn part_of_delivery(&self, device: usize, block: [f64; 2]) -> f64 {
+    /// Seconds in which so many elements are gathered, `ends` of them in embedding and head.
+    fn delivery(&self, elements: [f64; 2], ends: f64) -> f64 {
+        let narrowed = self.composer.narrowed(elements, ends);
+        self.composer.gather_time(narrowed)
+    }
+
+    /// Gather of all that a device has updated.
+    fn whole_delivery(&self, device: usize) -> f64 {
+        let blocks = self.placed_on(device);
+        let ends = blocks.iter().filter(|&&block| !self.is_layer(block));
+        let ends: Vec<usize> = ends.copied().collect();
+        self.delivery(self.elements(&blocks), self.elements(&ends)[0])
+    }
+
+    /// Gather of a block before its first pass: of what each rank broadcasts of all blocks at once, the
+    /// block's part.
+    fn part_of_delivery(&self, device: usize, block: usize) -> f64 {
+        let weights = &self.composer.factors.blocks[block].weights;
+        let own = [weights.dense, weights.expert];
+        if !self.composer.job.training.software.broadcasts_parts {
+            return self.delivery(own, if self.is_layer(block) { 0.0 } else { own[0] });
+        }
+        let all = self.elements(&self.placed_on(device));
+        let share = own.iter().sum::<f64>() / all.iter().sum::<f64>().max(1.0);
+        self.whole_delivery(device) * share
+    }
+
+    fn is_layer(&self, block: usize) -> bool {
+        self.composer.job.graph.blocks[block].role == BlockRole::Layer
+    }
+
+    /// Blocks that a device runs in a step.
+    fn placed_on(&self, device: usize) -> Vec<usize> {
         let mut stages: Vec<u32> = self.orders[device].iter().map(|o| o.stage).collect();
         stages.sort_unstable();
         stages.dedup();
         let placed = |&stage: &u32| self.sequences[stage as usize].iter().map(|p| p.block);
-        let blocks: Vec<usize> = stages.iter().flat_map(placed).collect();
-        let all = self.elements(&blocks);
-        let share = block.iter().sum::<f64>() / all.iter().sum::<f64>().max(1.0);
-        self.composer.gather_time(all) * share
+        stages.iter().flat_map(placed).collect()
     }
 
     /// Reduces a block's gradients: after each pass from ZeRO-2 on, else after the last one.
@@ -111,7 +131,7 @@ impl Layout<'_, '_> {
         for device in 0..self.devices.len() {
             let last = self.devices[device].last.clone();
             self.devices[device].reductions.extend(last.iter().copied());
-            let held = self.held(device);
+            let held = self.placed_on(device);
             if plan.zero < 2 && !plan.overlap_grad_reduce {
                 let done = self.reduction(device, &held, &last);
                 self.devices[device].reductions.extend(done);
@@ -124,7 +144,7 @@ impl Layout<'_, '_> {
         self.join_copies();
         self.sum_tied();
         for device in 0..self.devices.len() {
-            let held = self.held(device);
+            let held = self.placed_on(device);
             let after = std::mem::take(&mut self.devices[device].reductions);
             if plan.offload_optimizer {
                 self.update_on_host(device, &held, &after);
@@ -142,14 +162,6 @@ impl Layout<'_, '_> {
         }
     }
 
-    /// Blocks on a device.
-    fn held(&self, device: usize) -> Vec<usize> {
-        let stages = self.devices[device].unreduced.iter();
-        stages
-            .flat_map(|&stage| self.sequences[stage as usize].iter().map(|p| p.block))
-            .collect()
-    }
-
     /// Adds up the gradients of a stage's copies inside the pipeline: all of its devices take part.
     fn join_copies(&mut self) {
         let plan = self.composer.plan;
@@ -163,7 +175,7 @@ impl Layout<'_, '_> {
             .flat_map(|d| d.reductions.clone())
             .collect();
         for device in 0..self.devices.len() {
-            let [dense, expert] = self.elements(&self.held(device));
+            let [dense, expert] = self.elements(&self.placed_on(device));
             let seconds = self.composer.join_copies(dense, expert, copies);
             let task = (seconds, "sum of a stage's copies");
             let done = self.state.traffic(device, self.replicas, task, &ready);
