@@ -257,6 +257,13 @@ def test_a_batch_that_nothing_divides_is_the_nearest_that_does(tmp_path, batch, 
         assert f"global batch of {taken} taken: {batch} does not divide" in str(told["note"])
 
 
+def test_a_rounded_batch_does_not_decide_how_many_replicas_there_are(tmp_path):
+    open_degrees = {"tensor": "", "pipeline": "", "metric": "tokens_per_s", "unit": "tokens/s"}
+    told = [priced(tmp_path, global_batch=batch, **open_degrees) for batch in ("1000", "1024")]
+    assert told[0]["predicted"] == told[1]["predicted"]
+    assert "few replicas divide 1000" in str(told[0]["note"])
+
+
 def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
     assert priced(tmp_path, global_batch="", metric="MFU", unit="%")["status"] == "searched"
     refused = priced(tmp_path, global_batch="", metric="step_time", unit="s")

@@ -92,7 +92,7 @@ class Pricing:
 
     def _priced(self, setting: Setting) -> Priced:
         try:
-            return self._best(setting)
+            return self._quicker(setting, self._best(setting))
         except ScalewrightError:
             for amended, note in _amendments(setting):
                 try:
@@ -102,6 +102,20 @@ class Pricing:
                 searched = found.searched or amended.space != setting.space
                 return replace(found, searched=searched, notes=(*found.notes, note))
             raise
+
+    def _quicker(self, setting: Setting, found: Priced) -> Priced:
+        """Return what a rounded batch leaves where the row's own leaves slower degrees alone."""
+        near = nearest_batch(setting) if found.searched else None
+        if near is None:
+            return found
+        try:
+            rounded = self._best(replace(setting, batches=(near,)))
+        except ScalewrightError:
+            return found
+        if _rank(rounded) <= _rank(found):
+            return found
+        note = f"global batch of {near} taken: few replicas divide {setting.batches[0]}"
+        return replace(rounded, notes=(*rounded.notes, note))
 
     def _best(self, setting: Setting) -> Priced:
         best: Priced | None = None
