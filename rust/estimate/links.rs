@@ -4,7 +4,6 @@ use super::price::Pricer;
 use crate::collective::{Collective, Forms};
 use crate::hardware::MAX_LEVELS;
 use crate::plan::{Collectives, Mesh, Plan, Span, expert_zero_group, zero_spans};
-use crate::workload::Software;
 
 /// Reductions and gathers of one kind of weights over its replicas.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,9 +16,6 @@ pub struct Replicas {
     pub outer_reduce: Forms,
     /// Shards back to full weights.
     pub all_gather: Forms,
-    /// The same after an update, once a step: as `all_gather`, or a broadcast of each shard in turn
-    /// (`Software::broadcasts_parts`).
-    pub delivery: Forms,
     /// Ranks that share one copy of the state.
     pub shards: f64,
     /// Replicas in all.
@@ -27,26 +23,13 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    fn new(
-        (replicas, zero_group): (Span, u32),
-        sums: Collectives,
-        software: &Software,
-        pricer: &mut Pricer,
-    ) -> Self {
+    fn new(replicas: Span, zero_group: u32, sums: Collectives, pricer: &mut Pricer) -> Self {
         let (shard, outer) = zero_spans(replicas, zero_group);
-        let all_gather = pricer.forms(Collective::AllGather, shard);
-        let delivery = if software.broadcasts_parts {
-            let one = pricer.forms(Collective::Broadcast, shard);
-            one.in_turn(shard.size)
-        } else {
-            all_gather
-        };
         Self {
             all_reduce: pricer.sums(sums, replicas),
             reduce_scatter: pricer.forms(Collective::ReduceScatter, shard),
             outer_reduce: pricer.sums(sums, outer),
-            all_gather,
-            delivery,
+            all_gather: pricer.forms(Collective::AllGather, shard),
             shards: f64::from(shard.size),
             size: replicas.size,
         }
@@ -86,12 +69,11 @@ pub struct Links {
 }
 
 impl Links {
-    /// Prices the links of a plan; of it they depend on its mesh, ZeRO group and forced algorithm alone.
-    pub fn new(plan: &Plan, software: &Software, pricer: &mut Pricer) -> Self {
+    /// Prices the links of a plan; they depend on its mesh, ZeRO group and forced algorithm alone.
+    pub fn new(plan: &Plan, pricer: &mut Pricer) -> Self {
         let mesh = Mesh::new(plan);
         let sums = plan.collectives;
-        let group = (mesh.replicas, plan.zero_group);
-        let expert_group = (mesh.expert_replicas, expert_zero_group(plan));
+        let expert_group = expert_zero_group(plan);
         let mut distances = pricer.distances(mesh.stages);
         let farthest = distances.pop().map_or(1, |(every, _)| every);
         let mut nearer = [None; MAX_LEVELS - 1];
@@ -103,8 +85,8 @@ impl Links {
             });
         }
         Self {
-            dense: Replicas::new(group, sums, software, pricer),
-            expert: Replicas::new(expert_group, sums, software, pricer),
+            dense: Replicas::new(mesh.replicas, plan.zero_group, sums, pricer),
+            expert: Replicas::new(mesh.expert_replicas, expert_group, sums, pricer),
             stage: pricer.hop(mesh.stages, false),
             staggered: pricer.hop(mesh.stages, true),
             farthest,

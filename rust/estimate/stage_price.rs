@@ -51,7 +51,7 @@ impl<'a> StagePricer<'a> {
         };
         Self {
             job,
-            links: Links::new(&plan, &job.training.software, pricer),
+            links: Links::new(&plan, pricer),
             plan,
             factors,
         }
@@ -202,7 +202,7 @@ impl<'a> StagePricer<'a> {
             pipeline: count,
             ..self.plan.clone()
         };
-        Links::new(&plan, &self.job.training.software, pricer).ends
+        Links::new(&plan, pricer).ends
     }
 }
 

@@ -212,11 +212,7 @@ impl<'a> Walk<'a> {
                     collectives,
                     ..plan.clone()
                 };
-                all.push((
-                    zero_group,
-                    collectives,
-                    Links::new(&plan, &self.job.training.software, &mut self.pricer),
-                ));
+                all.push((zero_group, collectives, Links::new(&plan, &mut self.pricer)));
             }
         }
         all

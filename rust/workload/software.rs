@@ -137,9 +137,6 @@ pub struct Software {
     /// Stage 1 of ZeRO sums whole gradients on every rank (an all-reduce), though each updates a part of them;
     /// else a rank gets the sums of its own part (reduce-scatter).
     pub reduces_whole: bool,
-    /// Stages 1 and 2 of ZeRO: each rank broadcasts the part of the weights that it has updated, one after
-    /// another; else one all-gather brings all parts.
-    pub broadcasts_parts: bool,
     /// A stage of a pipeline sends and receives in turn, as one blocking message follows another; else what goes
     /// one way and what comes the other way travel together.
     pub sends_apart: bool,
@@ -326,7 +323,6 @@ impl Default for Software {
             gather_copy: 0.0,
             reduce_copy: 0.0,
             reduces_whole: false,
-            broadcasts_parts: false,
             sends_apart: false,
             handover_gathers: 1.0,
             handover_copies: 0.0,
