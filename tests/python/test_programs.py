@@ -179,8 +179,8 @@ def test_layers_that_do_not_divide_lie_evenly_between_the_ends(
 
 
 def test_a_row_of_an_unknown_paper_is_priced_where_layers_do_not_divide() -> None:
-    cells = {"paper": "A page", "hardware": "DGX H100", "devices": "64", "model": "llama2-7b"}
-    cells |= {"sequence": "4096", "global_batch": "256", "tensor": "1", "pipeline": "2"}
+    cells = {"paper": "A page", "hardware": "DGX H100", "model": "llama2-7b"}
+    cells |= {"sequence": "4096", "tensor": "1", "pipeline": "2"}
     cells |= {"devices": "16", "global_batch": "256", "micro_batch": "1", "interleave": "3"}
     cells |= {"metric": "tokens_per_s", "value": "1", "recompute": "full"}
     result = Pricing().price(setting_of(Row("own.csv", 2, cells), Machines()))

@@ -104,7 +104,7 @@ class Pricing:
             raise
 
     def _quicker(self, setting: Setting, found: Priced) -> Priced:
-        """Return what a rounded batch leaves where the row's own leaves slower degrees alone."""
+        """Return what a rounded batch leaves where the row's own leaves few, slower replicas."""
         near = nearest_batch(setting) if found.searched else None
         if near is None:
             return found
@@ -112,7 +112,8 @@ class Pricing:
             rounded = self._best(replace(setting, batches=(near,)))
         except ScalewrightError:
             return found
-        if _rank(rounded) <= _rank(found):
+        replicas = [each.fields()["plan"]["data"] for each in (found, rounded)]
+        if replicas[1] <= replicas[0] or _rank(rounded) <= _rank(found):
             return found
         note = f"global batch of {near} taken: few replicas divide {setting.batches[0]}"
         return replace(rounded, notes=(*rounded.notes, note))
