@@ -33,7 +33,7 @@ fn one_plan(criterion: &mut Criterion) {
     let plan = megatron();
     let mut pricer = Pricer::new(&job.cluster);
     let factors = Factors::new(&job, &plan, &mut pricer);
-    let links = Links::new(&plan, &mut pricer);
+    let links = Links::new(&plan, job.dealt_tensors(&plan), &mut pricer);
     let stages = u64::from(plan.pipeline * plan.interleave);
     let each = job.shape.layers / stages;
     let split = Split {

@@ -25,7 +25,7 @@ fn composed(job: &Job, plan: &Plan, work: impl FnOnce(&Composer)) {
     let split = check(plan, &job.shape, &job.training, job.cluster.devices).unwrap();
     let mut pricer = Pricer::new(&job.cluster);
     let factors = Factors::new(job, plan, &mut pricer);
-    let links = Links::new(plan, &mut pricer);
+    let links = Links::new(plan, job.dealt_tensors(plan), &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.pipeline * plan.interleave));
     let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
     let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());

@@ -152,7 +152,7 @@ proptest! {
     fn a_hop_crosses_what_the_farthest_neighbours_do(plan in meshes(), on_torus in any::<bool>()) {
         let world = if on_torus { worlds::torus } else { worlds::oversubscribed };
         let cluster = world(u32::try_from(plan.devices()).unwrap());
-        let links = Links::new(&plan, &mut Pricer::new(&cluster));
+        let links = Links::new(&plan, 0, &mut Pricer::new(&cluster));
         let units: Vec<u32> = cluster.system.levels.iter().filter_map(|l| l.devices).collect();
         let level = |a: u32, b: u32| units.iter().filter(|&unit| a / unit != b / unit).count();
         let stages = along(&plan, &[Axis::Pipeline]);
@@ -216,7 +216,7 @@ proptest! {
         let forced = Forms::forced(algorithm, Collective::AllReduce, &at, &job.cluster);
         let verdict = check(&plan, &job.shape, &job.training, job.cluster.devices);
         prop_assert_eq!(verdict.is_ok(), forced.is_ok(), "{:?} {:?}", verdict, forced);
-        let dense = Links::new(&plan, &mut Pricer::new(&job.cluster)).dense;
+        let dense = Links::new(&plan, job.dealt_tensors(&plan), &mut Pricer::new(&job.cluster)).dense;
         match (verdict, forced) {
             (Ok(_), Ok(forms)) => {
                 let used = if zero == 0 { dense.all_reduce } else { dense.outer_reduce };

@@ -4,10 +4,10 @@
 
 mod worlds;
 
-use scalewright::collective::Collective;
+use scalewright::collective::{Collective, Forms};
 use scalewright::operator_cost::Kernel;
 use scalewright::plan::{Plan, RecomputePolicy, Task, lower};
-use scalewright::units::Dtype;
+use scalewright::units::{Bytes, Dtype};
 use worlds::jobs;
 use worlds::programs::{beyond, cluster, job, plan, seconds};
 
@@ -285,6 +285,44 @@ fn whole_sums_lengthen_the_first_stage_of_zero_alone() {
     assert!(beyond(whole, 8, &shared(1)) > 0.0);
     for zero in [0, 2, 3] {
         assert_eq!(beyond(whole, 8, &shared(zero)), 0.0, "stage {zero}");
+    }
+}
+
+/// Bytes travel alike, and every broadcast starts anew: with `n` owners `n b(w / n)`, b one broadcast; there are
+/// no more owners than ranks, nor than tensors.
+#[test]
+fn tensors_dealt_whole_cost_a_broadcast_for_each_owner() {
+    let turns = r#"{"dealt_tensors": 4}"#;
+    let shared = |data, zero| Plan {
+        data,
+        zero,
+        overlap_param_gather: false,
+        overlap_grad_reduce: false,
+        ..plan()
+    };
+    for data in [2, 8, 32] {
+        let (job, plan) = (job("{}", data), shared(data, 1));
+        let group = job.cluster.group(1, data);
+        let time = |collective, bytes: f64| {
+            let forms = Forms::new(collective, &group, &job.cluster);
+            forms.time(Bytes::new(bytes)).value()
+        };
+        let held = jobs::priced(&job, &plan).memory[0].weights_bytes;
+        let owners = f64::from(data).min(4.0 * job.shape.layers as f64);
+        let wanted = owners * time(Collective::Broadcast, held / owners)
+            - time(Collective::AllGather, held);
+        let got = beyond(turns, data, &plan);
+        assert!(
+            (got - wanted).abs() < 1e-9 + 1e-6 * wanted.abs(),
+            "{data}: {got}, {wanted}"
+        );
+        for zero in [0, 3] {
+            assert_eq!(
+                beyond(turns, data, &shared(data, zero)),
+                0.0,
+                "stage {zero}"
+            );
+        }
     }
 }
 

@@ -140,6 +140,15 @@ impl Forms {
         forms
     }
 
+    /// So many of these one after another, which share the bytes evenly: each starts anew.
+    pub fn in_turn(mut self, times: u32) -> Self {
+        for form in &mut self.held[..self.count] {
+            form.fixed = form.fixed * f64::from(times);
+        }
+        self.bound.fixed = self.bound.fixed * f64::from(times);
+        self
+    }
+
     /// The forms that `rules` leave.
     ///
     /// Refuses an algorithm that cannot do the collective, rank count or fabric and says what it needs;

@@ -16,7 +16,9 @@ use crate::units::Seconds;
 /// count leaves out: parts on slow steps and parts on narrow links travel at the same time. `own` = copying a rank's own part, once,
 /// over a step of the inner rate `B_in`. Broadcast and reduce pass the whole buffer once, without the copy:
 /// `n / B`. Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place
-/// runs).
+/// runs). A broadcast or reduction hands the whole buffer on in chunks, which a rank passes on once it has them:
+/// across levels each hop takes a step of the outermost one, as NCCL's tuner counts (src/graph/tuning.cc of
+/// NVIDIA/nccl, latencies of `ncclFuncBroadcast` and `ncclFuncReduce`).
 #[inline]
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     at_rate(collective, route, slowest(route, 1.0))
@@ -27,15 +29,20 @@ fn at_rate(collective: Collective, route: &Route, rate: f64) -> Form {
     let passes = collective.passes();
     let ranks = route.ranks();
     let own = route.own_part() / (ranks * route.unit_rate(route.innermost()));
-    let per_byte = if matches!(collective, Collective::Broadcast | Collective::Reduce) {
+    let rooted = matches!(collective, Collective::Broadcast | Collective::Reduce);
+    let per_byte = if rooted {
         1.0 / rate
     } else {
         passes * (ranks - 1.0) / (ranks * rate) + own
     };
+    let mut steps = hops(route) * passes;
+    if rooted && route.in_chunks() {
+        steps = steps.max(route.step(route.outermost()) * (ranks - 1.0));
+    }
     Form {
         algorithm: Algorithm::Ring,
         protocol: route.protocol,
-        fixed: route.base() + hops(route) * passes,
+        fixed: route.base() + steps,
         per_byte,
     }
 }

@@ -296,6 +296,12 @@ impl<'a> Route<'a> {
         self.level(i).latency * self.line(i).step
     }
 
+    /// True where the library crosses the outermost level in chunks whose size and step are the protocol's.
+    pub(super) fn in_chunks(&self) -> bool {
+        let library = self.library(self.outermost());
+        library.simple.step > library.low_latency.step
+    }
+
     /// The shortest step across level `i` of any protocol, of switches that reduce and of reads of memory.
     pub(super) fn shortest_step(&self, i: usize) -> Seconds {
         let library = self.library(i);

@@ -3,7 +3,7 @@
 use super::chunk::MAX_BLOCKS;
 use crate::error::Result;
 use crate::hardware::{Cluster, Memories};
-use crate::plan::Shape;
+use crate::plan::{Plan, Shape};
 use crate::units::Bytes;
 use crate::workload::{Graph, Training, Transformer};
 
@@ -92,6 +92,13 @@ impl Job {
     /// Memory of a node's host, where it is known.
     pub fn host_capacity(&self) -> Option<Bytes> {
         self.cluster.system.host.as_ref().map(|host| host.memory)
+    }
+
+    /// Tensors of a stage's layers that ZeRO deals whole to its ranks (`Software::dealt_tensors`); those of embedding
+    /// and head are few and left out.
+    pub fn dealt_tensors(&self, plan: &Plan) -> u32 {
+        let layers = self.shape.layers as f64 / f64::from(plan.pipeline);
+        (self.training.software.dealt_tensors * layers).ceil() as u32
     }
 
     /// Tokens of an optimizer step.

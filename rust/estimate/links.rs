@@ -16,6 +16,9 @@ pub struct Replicas {
     pub outer_reduce: Forms,
     /// Shards back to full weights.
     pub all_gather: Forms,
+    /// The same after an update, once a step: as `all_gather`, or a broadcast of each owner's tensors in turn
+    /// (`Software::dealt_tensors`).
+    pub delivery: Forms,
     /// Ranks that share one copy of the state.
     pub shards: f64,
     /// Replicas in all.
@@ -23,13 +26,26 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    fn new(replicas: Span, zero_group: u32, sums: Collectives, pricer: &mut Pricer) -> Self {
+    fn new(
+        (replicas, zero_group): (Span, u32),
+        sums: Collectives,
+        dealt: u32,
+        pricer: &mut Pricer,
+    ) -> Self {
         let (shard, outer) = zero_spans(replicas, zero_group);
+        let all_gather = pricer.forms(Collective::AllGather, shard);
+        let delivery = if dealt > 0 {
+            let one = pricer.forms(Collective::Broadcast, shard);
+            one.in_turn(shard.size.min(dealt))
+        } else {
+            all_gather
+        };
         Self {
             all_reduce: pricer.sums(sums, replicas),
             reduce_scatter: pricer.forms(Collective::ReduceScatter, shard),
             outer_reduce: pricer.sums(sums, outer),
-            all_gather: pricer.forms(Collective::AllGather, shard),
+            all_gather,
+            delivery,
             shards: f64::from(shard.size),
             size: replicas.size,
         }
@@ -69,11 +85,13 @@ pub struct Links {
 }
 
 impl Links {
-    /// Prices the links of a plan; they depend on its mesh, ZeRO group and forced algorithm alone.
-    pub fn new(plan: &Plan, pricer: &mut Pricer) -> Self {
+    /// Prices the links of a plan; of it they depend on its mesh, ZeRO group and forced algorithm alone.
+    /// `dealt`: tensors of a stage that ZeRO deals whole (`Job::dealt_tensors`), 0 where it cuts evenly.
+    pub fn new(plan: &Plan, dealt: u32, pricer: &mut Pricer) -> Self {
         let mesh = Mesh::new(plan);
         let sums = plan.collectives;
-        let expert_group = expert_zero_group(plan);
+        let group = (mesh.replicas, plan.zero_group);
+        let expert_group = (mesh.expert_replicas, expert_zero_group(plan));
         let mut distances = pricer.distances(mesh.stages);
         let farthest = distances.pop().map_or(1, |(every, _)| every);
         let mut nearer = [None; MAX_LEVELS - 1];
@@ -85,8 +103,8 @@ impl Links {
             });
         }
         Self {
-            dense: Replicas::new(mesh.replicas, plan.zero_group, sums, pricer),
-            expert: Replicas::new(mesh.expert_replicas, expert_group, sums, pricer),
+            dense: Replicas::new(group, sums, dealt, pricer),
+            expert: Replicas::new(expert_group, sums, dealt, pricer),
             stage: pricer.hop(mesh.stages, false),
             staggered: pricer.hop(mesh.stages, true),
             farthest,

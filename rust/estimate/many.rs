@@ -310,7 +310,7 @@ impl<'a> Desk<'a> {
             .chunks
             .entry((split, count))
             .or_insert_with(|| Chunks::new(job, split, count));
-        let links = Links::new(plan, &mut self.pricer);
+        let links = Links::new(plan, job.dealt_tensors(plan), &mut self.pricer);
         let sums = Sums::new(job, factors, chunks, plan.pipeline > 1);
         let again = Recomputed::new(job, factors, (chunks, &sums), plan.recomputation());
         let frame = Frame::new(job, plan, chunks);

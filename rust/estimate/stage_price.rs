@@ -51,7 +51,7 @@ impl<'a> StagePricer<'a> {
         };
         Self {
             job,
-            links: Links::new(&plan, pricer),
+            links: Links::new(&plan, job.dealt_tensors(&plan), pricer),
             plan,
             factors,
         }
@@ -202,7 +202,7 @@ impl<'a> StagePricer<'a> {
             pipeline: count,
             ..self.plan.clone()
         };
-        Links::new(&plan, pricer).ends
+        Links::new(&plan, self.job.dealt_tensors(&plan), pricer).ends
     }
 }
 

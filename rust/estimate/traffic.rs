@@ -238,11 +238,18 @@ impl Setting<'_> {
         .map(|bytes| (Bytes::new(bytes) / rate).value())
     }
 
-    /// Gather of dense and expert weights over their shards.
+    /// Gather of dense and expert weights over their shards: after their update, or before a pass (stage 3).
     pub(super) fn gather_time(&self, [dense, expert]: [f64; 2]) -> f64 {
         let weight = self.job.training.precision.activation().bytes();
-        seconds(&self.links.dense.all_gather, dense * weight)
-            + seconds(&self.links.expert.all_gather, expert * weight)
+        let forms = |replicas: &Replicas| {
+            if self.plan.zero == 3 {
+                replicas.all_gather
+            } else {
+                replicas.delivery
+            }
+        };
+        seconds(&forms(&self.links.dense), dense * weight)
+            + seconds(&forms(&self.links.expert), expert * weight)
     }
 
     /// Sum of gradients over replicas: an all-reduce (ZeRO stage 0, and 1 where the software does not take

@@ -212,7 +212,11 @@ impl<'a> Walk<'a> {
                     collectives,
                     ..plan.clone()
                 };
-                all.push((zero_group, collectives, Links::new(&plan, &mut self.pricer)));
+                all.push((
+                    zero_group,
+                    collectives,
+                    Links::new(&plan, self.job.dealt_tensors(&plan), &mut self.pricer),
+                ));
             }
         }
         all

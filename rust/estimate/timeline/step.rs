@@ -14,15 +14,15 @@ impl Layout<'_, '_> {
         let plan = self.composer.plan;
         let once = matches!(plan.zero, 1 | 2) && !self.composer.job.training.forward_only;
         let weights = &self.composer.factors.blocks[block].weights;
-        let layer = self.is_layer(block);
-        let of_block =
-            |elements: [f64; 2]| self.delivery(elements, if layer { 0.0 } else { elements[0] });
         let seconds = match (plan.zero, plan.overlap_param_gather) {
-            (3, _) => of_block([
-                weights.dense + weights.frozen,
-                weights.expert + weights.frozen_expert,
-            ]),
-            (_, true) if once && first => of_block([weights.dense, weights.expert]),
+            (3, _) => {
+                let all = [
+                    weights.dense + weights.frozen,
+                    weights.expert + weights.frozen_expert,
+                ];
+                self.delivery(all, if self.is_layer(block) { 0.0 } else { all[0] })
+            }
+            (_, true) if once && first => self.part_of_delivery(device, block),
             (_, false) if once && !self.devices[device].gathered => {
                 self.devices[device].gathered = true;
                 self.whole_delivery(device)
@@ -54,6 +54,19 @@ impl Layout<'_, '_> {
         let ends = blocks.iter().filter(|&&block| !self.is_layer(block));
         let ends: Vec<usize> = ends.copied().collect();
         self.delivery(self.elements(&blocks), self.elements(&ends)[0])
+    }
+
+    /// Gather of a block before its first pass: of what owners of whole tensors broadcast of all blocks, the
+    /// block's part.
+    fn part_of_delivery(&self, device: usize, block: usize) -> f64 {
+        let weights = &self.composer.factors.blocks[block].weights;
+        let own = [weights.dense, weights.expert];
+        if self.composer.job.training.software.dealt_tensors == 0.0 {
+            return self.delivery(own, if self.is_layer(block) { 0.0 } else { own[0] });
+        }
+        let all = self.elements(&self.placed_on(device));
+        let share = own.iter().sum::<f64>() / all.iter().sum::<f64>().max(1.0);
+        self.whole_delivery(device) * share
     }
 
     fn is_layer(&self, block: usize) -> bool {
