@@ -33,12 +33,22 @@ fn the_gpt_family_counts_flops_as_printed() {
     let wanted = 96.0 * tokens * l * h * h * (1.0 + s / (6.0 * h) + v / (16.0 * l * h));
     close(gpt_hardware_flops(batch, s, l, h, v).value(), wanted);
     close(per_token(FlopConvention::Hardware) * tokens, wanted);
+    let wanted = 96.0 * tokens * l * h * h * (1.0 + s / (8.0 * h));
+    close(per_token(FlopConvention::HardwareLayers) * tokens, wanted);
     // halving attention takes half of 72 l h^2 s / (6 h)
     let attention = 12.0 * l * h * s;
     let causal = per_token(FlopConvention::Model) - attention / 2.0;
     close(per_token(FlopConvention::ModelCausal), causal);
     let total = model.parameters().total as f64;
     close(per_token(FlopConvention::Palm), 6.0 * total + attention);
+}
+
+/// TFLOP/s times the time of a step of 40 layers of 1,536 columns, both as printed to three and four digits.
+#[test]
+fn layers_of_megatron_of_2020_count_as_printed() {
+    let model = gpt(40, 1536, 16, 51_200, 1024);
+    let step = model.flops_per_token(1024, FlopConvention::HardwareLayers) * (8.0 * 1024.0);
+    assert!((step.value() / (62.4e12 * 1.288) - 1.0).abs() < 1e-3);
 }
 
 #[test]
