@@ -190,6 +190,53 @@ fn weights_cast_once_a_step_spare_every_micro_batch_their_passes() {
     assert_eq!(moved(once, "bf16", &plan()), moved("{}", "bf16", &plan()));
 }
 
+/// Bytes per weight of layers: a tensor's own scale is sought and cast on the owner, blocks on every rank in both
+/// layouts; shards that passes gather have no such cast.
+#[test]
+fn weights_cast_once_a_step_take_their_bytes_behind_the_update() {
+    let layers = 4.0 * (4.0 * 1024.0 * 1024.0 + 3.0 * 1024.0 * 4096.0);
+    let optimizer = |once: bool, precision: &str, data: u32, zero: u8| {
+        let more = format!(
+            r#", "precision": "{precision}", "software": {{"casts_weights_once": {once}}}"#
+        );
+        let training = jobs::training(8 * u64::from(data), 2048, &more);
+        let mut model: serde_json::Value = serde_json::from_str(&jobs::llama(4, 1024, 4)).unwrap();
+        for (field, value) in [("heads", 8), ("kv_heads", 8), ("ffn", 4096)] {
+            model[field] = value.into();
+        }
+        let job = jobs::job(&model.to_string(), &cluster(data), &training);
+        let sharing = Plan {
+            data,
+            zero,
+            ..plan()
+        };
+        let estimate = jobs::priced(&job, &sharing);
+        let lines = estimate.time.iter().filter(|line| line.term == "optimizer");
+        let device = &job.cluster.device;
+        let rate = device.main_memory().sustained().value() * device.cast_share;
+        lines.map(|line| line.time_s).sum::<f64>() * rate
+    };
+    let cases = [
+        ("bf16", 0.0, 1.0),
+        ("fp8", 5.0, 4.0),
+        ("mxfp8", 2.0 + 2.0 * 1.03125, 1.0),
+        ("nvfp4", 4.0 + 2.0 * 0.5625, 1.0),
+    ];
+    for (precision, bytes, owners) in cases {
+        let moved = |data, zero| {
+            optimizer(true, precision, data, zero) - optimizer(false, precision, data, zero)
+        };
+        let wanted = layers * bytes / owners;
+        let got = moved(4, 1);
+        // norms are cast with the weights beside them
+        assert!(
+            (got - wanted).abs() <= 1e-3 * wanted,
+            "{precision}: {got} for {wanted}"
+        );
+        assert_eq!(moved(4, 3), 0.0, "{precision}");
+    }
+}
+
 #[test]
 fn an_update_takes_as_long_as_the_bytes_that_it_moves() {
     let optimizer = |bytes: f64| {

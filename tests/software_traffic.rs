@@ -309,8 +309,8 @@ fn tensors_dealt_whole_cost_a_broadcast_for_each_owner() {
         };
         let held = jobs::priced(&job, &plan).memory[0].weights_bytes;
         let owners = f64::from(data).min(4.0 * job.shape.layers as f64);
-        let wanted = owners * time(Collective::Broadcast, held / owners)
-            - time(Collective::AllGather, held);
+        let wanted =
+            owners * time(Collective::Broadcast, held / owners) - time(Collective::AllGather, held);
         let got = beyond(turns, data, &plan);
         assert!(
             (got - wanted).abs() < 1e-9 + 1e-6 * wanted.abs(),

@@ -89,7 +89,7 @@ const FORMULAS: [(&str, &str, &str); 17] = [
     ),
     (
         "optimizer",
-        "trained elements per rank x bytes moved per element / sustained memory bandwidth",
+        "trained elements per rank x bytes moved per element / sustained memory bandwidth; casts of weights to a narrow format, where the software does them once a step",
         "bytes per element: gradients three times, state read and written, weights written",
     ),
     (

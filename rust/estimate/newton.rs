@@ -79,6 +79,31 @@ impl Setting<'_> {
         (Bytes::new(bytes) / rate).value() + self.orthogonalising(newton)
     }
 
+    /// Seconds in which weights of layers become narrow once a step (`Software::casts_weights_once`), below stage 3
+    /// of ZeRO, whose gathers have their own.
+    ///
+    /// `t = e b / r`: r the sustained rate of casts. One scale for a tensor: owners cast what they have updated, which
+    /// they read for its scale, too, and write it in one layout (`fp8_param_gather` of Megatron-Core). Scales of
+    /// blocks: every rank casts what it gathered wide, in both layouts (Megatron-LM pull request 6094, of mxfp8;
+    /// Transformer Engine for the first micro-batch, of nvfp4).
+    pub(super) fn weight_casts(&self, [dense, expert]: [f64; 2]) -> f64 {
+        let training = &self.job.training;
+        let [wide, narrow] =
+            [training.precision.activation(), training.precision.matmul()].map(Dtype::bytes);
+        let once = training.software.casts_weights_once && self.plan.zero < 3;
+        if !once || narrow >= wide {
+            return 0.0;
+        }
+        let (elements, bytes) = match training.precision.matmul() {
+            Dtype::Fp8 => (self.updated(dense, expert), 2.0 * wide + narrow),
+            Dtype::Nvfp4 => (dense + expert, 2.0 * wide + 2.0 * narrow),
+            _ => (dense + expert, wide + 2.0 * narrow),
+        };
+        let device = &self.job.cluster.device;
+        let rate = device.main_memory().sustained() * device.cast_share;
+        (Bytes::new(elements * bytes) / rate).value()
+    }
+
     /// Seconds of iterations and of the gathers before them; see `optimizer_time`.
     fn orthogonalising(&self, newton: &Newton) -> f64 {
         let replicas = [&self.links.dense, &self.links.expert];

@@ -182,8 +182,10 @@ fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position:
         after.elements = [embedding, updated - embedding - head, head];
     } else {
         let newton = shares.newton(params, position);
-        after.update =
-            setting.optimizer_time([dense, expert], &newton) + setting.update_wait(after.layers);
+        let ends = shares.all(params, position, |p| p.ends);
+        after.update = setting.optimizer_time([dense, expert], &newton)
+            + setting.weight_casts([dense - ends, expert])
+            + setting.update_wait(after.layers);
     }
     after
 }

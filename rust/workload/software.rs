@@ -81,7 +81,7 @@ pub struct Software {
     /// A token reaches a rank once, crosses to a unit of the fabric once and is copied there to the ranks of its
     /// experts (`DeepEP`, `HybridEP`: DeepSeek-V3, arXiv 2412.19437, section 3.2.2); else each copy crosses.
     pub sends_once: bool,
-    /// Weights are cast to a narrow format once a step; else for every micro-batch.
+    /// Weights are cast to a narrow format once a step, behind the update; else for every micro-batch.
     pub casts_weights_once: bool,
     /// Collectives into which ZeRO-3 cuts the gather of one layer's weights: 1 where they are flat.
     pub gathers_per_layer: f64,
