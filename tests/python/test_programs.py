@@ -226,3 +226,50 @@ def test_a_class_changes_plan_fields_only_where_the_row_leaves_them_open() -> No
     space = setting_of(Row("own.csv", 2, cells), Machines()).space
     assert space["overlap_param_gather"] == space["overlap_grad_reduce"] == [False]
     assert space["zero"] == [3]
+
+
+@pytest.mark.parametrize(
+    ("cells", "flops"),
+    [
+        ({"paper": "Doe 2021", "metric": "tflops_per_gpu", "recompute": "full"}, "hardware"),
+        ({"paper": "Doe 2021", "metric": "tflops_per_gpu", "recompute": "none"}, "model"),
+        ({"paper": "Doe 2021", "metric": "mfu", "recompute": "full"}, "model"),
+        ({"paper": "Doe 2023", "metric": "tflops_per_gpu", "recompute": "full"}, "model"),
+        ({"paper": "Doe", "metric": "tflops_per_gpu", "recompute": "full"}, "model"),
+    ],
+)
+def test_recomputed_layers_count_as_authors_of_the_year_counted_them(
+    cells: dict[str, str], flops: str
+) -> None:
+    row = Row("own.csv", 2, cells)
+    assert with_program(row, conventions_of(row), "a100-sxm-80gb", GPT)[0].flops == flops
+
+
+def test_a_container_says_the_year_of_what_it_holds() -> None:
+    fp8 = {"paper": "A page", "program": "NeMo", "dtype": "FP8"}
+    assert taken(fp8, "h100-sxm") is None
+    assert taken({**fp8, "source": "container nemo:24.07"}, "h100-sxm") == "nemo-2024"
+    assert taken({**fp8, "source": "NeMo 25.04"}, "h100-sxm") is None
+    assert taken({**fp8, "source": "pytorch 2.4"}, "h100-sxm") is None
+    assert taken({**fp8, "dtype": "BF16", "source": "NeMo 24.07"}, "h100-sxm") is None
+
+
+def test_words_beside_a_sharding_tell_compiled_and_fused_programs() -> None:
+    fsdp = {"paper": "A page", "zero": "FSDP2"}
+    assert taken({**fsdp, "source": "with torch.compile"}, "h100-sxm") == "torchtitan-compile"
+    assert taken({**fsdp, "program": "torchtitan"}, "h100-sxm") == "torchtitan-compile"
+    assert taken({**fsdp, "source": "FSDP, fused rmsnorm"}, "a100-sxm-80gb") is None
+    assert taken({"paper": "InternLM/xtuner README"}, "a100-sxm-80gb") == "eager-llama"
+
+
+def test_tensor_ranks_that_are_open_may_be_one_where_they_would_share_sequences() -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM", "hardware": "DGX B200", "devices": "8"}
+    cells |= {"model": "qwen3-30b-a3b", "sequence": "4096", "global_batch": "64", "expert": "8"}
+    cells |= {"micro_batch": "1", "metric": "tokens_per_s", "value": "1", "pipeline": "1"}
+    space = setting_of(Row("own.csv", 2, cells), Machines()).space
+    assert space["sequence_parallel"] == [False, True]
+    fixed = setting_of(Row("own.csv", 2, {**cells, "tensor": "2"}), Machines()).space
+    assert fixed["sequence_parallel"] == [True]
+    alone = Pricing().price(setting_of(Row("own.csv", 2, {**cells, "tensor": "1"}), Machines()))
+    either = Pricing().price(setting_of(Row("own.csv", 2, cells), Machines()))
+    assert either.fields()["step_time_s"] <= alone.fields()["step_time_s"]

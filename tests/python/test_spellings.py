@@ -11,7 +11,7 @@ from scalewright.catalog import names, usual_system
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.machine import Machines, machine_of
-from scalewright.reproductions.naming import model_named, nearest_models
+from scalewright.reproductions.naming import model_named, model_of_size, nearest_models
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
 from scalewright.reproductions.wording import (
@@ -404,3 +404,18 @@ def test_a_device_of_a_users_file_means_a_system_that_has_it(tmp_path):
 )
 def test_a_job_of_racks_takes_64_devices_where_its_number_does_not_fill_them(devices, system):
     assert machine_of(row(hardware="GB200", devices=devices), Machines()).system["name"] == system
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("GPT-style 6.7B", "gpt3-6.7b"),
+        ("GPT-2 architecture 13B", "gpt3-13b"),
+        ("LLaMA-style 7B", "llama-7b"),
+        ("GPT 500M", None),
+        ("Llama2 33b", None),
+        ("RetNet 6.7B", None),
+    ],
+)
+def test_a_kind_and_a_size_mean_the_nearest_shape_of_the_kind(name, meant):
+    assert model_of_size(name, None) == meant

@@ -48,6 +48,13 @@ _IGNORED = frozenset(
 )
 _CLOSE = 0.05
 """How far a name's size may be from the parameters of a model whose own name has none."""
+_FAMILIES = {
+    r"(?<![a-z])gpt(?![a-z])": re.compile(r"(?:gpt3|megatron)-[0-9.]{1,5}[bmt]"),
+    r"(?<![a-z])llama[- ](?:style|like|based|type|arch)": re.compile(r"llama[23]?-[0-9.]{1,5}b"),
+}
+"""Models whose shapes stand for others of their kind, by what a name says of its kind."""
+_NEAR = 0.15
+"""How far a model's parameters may be from those of a row whose shape is not said."""
 _LONGEST = 100
 
 
@@ -81,6 +88,32 @@ def model_named(text: str) -> str | None:
         if found:
             return next(iter(found)) if len(found) == 1 else None
     return None
+
+
+def model_of_size(text: str, billions: float | None) -> str | None:
+    """Return the model of a family that a name speaks of whose parameters come nearest to a size.
+
+    Args:
+        text: A name that no model has, as `GPT-style 6.7B`.
+        billions: Parameters in billions; none where the name alone may say them.
+
+    Returns:
+        The catalog's name, or none where the family is unknown or none of its models is near.
+    """
+    folded = text.casefold()[:_LONGEST]
+    if billions is None:
+        said = [_SIZE.fullmatch(word) for word in _WORDS.findall(folded.replace("_", " "))]
+        sizes = [float(size[1]) * _SCALE[size[2]] for size in said if size is not None]
+        if len(sizes) != 1:
+            return None
+        wanted = sizes[0]
+    else:
+        wanted = billions * _SCALE["b"]
+    family = next((of for kind, of in _FAMILIES.items() if re.search(kind, folded)), None)
+    kin = [name for name in names("model") if family is not None and family.fullmatch(name)]
+    far = {name: abs(_parameters(name) / wanted - 1.0) for name in kin} if wanted > 0.0 else {}
+    nearest = min(far, key=lambda name: far[name], default=None)
+    return nearest if nearest is not None and far[nearest] <= _NEAR else None
 
 
 def nearest_models(text: str) -> list[str]:

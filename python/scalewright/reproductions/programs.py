@@ -23,6 +23,10 @@ _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 _YEAR = re.compile(r"(?<![0-9.])20[0-9]{2}(?![0-9]|\.[0-9]{4})")
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
+_CONTAINER = re.compile(
+    r"(?:nemo|container|pytorch)[ :/-]{0,2}(2[0-9])\.(?:0[1-9]|1[0-2])(?![0-9])"
+)
+"""A container of NVIDIA's, as NeMo 24.07 of July 2024."""
 
 
 def with_program(
@@ -49,7 +53,7 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("ages", "lengths"):
+    for kind in ("counts", "ages", "lengths"):
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
             conventions = _completed(conventions, entry)
@@ -99,6 +103,10 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
         ("devices", device),
         ("zero", row.text("zero")),
         ("models", str(model.get("name", ""))),
+        ("dtypes", row.text("dtype").casefold()),
+        ("metrics", row.text("metric").casefold()),
+        ("recompute", row.text("recompute").casefold()),
+        ("tensor", row.text("tensor")),
     )
     return (
         all(key not in entry or matches(text, entry[key]) for key, text in patterned)
@@ -120,6 +128,7 @@ def _year(row: Row) -> int | None:
     said = " | ".join(row.text(column) for column in _NAMING)
     years = [int(year) for year in _YEAR.findall(said)]
     years += [2000 + int(year) for year in _ARXIV.findall(said)]
+    years += [2000 + int(year) for year in _CONTAINER.findall(said.casefold())]
     return max(years, default=None)
 
 

@@ -182,6 +182,9 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
         space["schedule"] = ["1f1b" if space["interleave"] == [1] else "interleaved"]
     if space.get("tensor") == [1]:
         space |= {"sequence_parallel": [False], "overlap_tensor": [True]}
+    elif len(space.get("tensor", ())) != 1 and space.get("sequence_parallel") == [True]:
+        # one rank, which an open degree may be, has nobody to share sequences with
+        space["sequence_parallel"] = [False, True]
     return space
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
-from scalewright.reproductions.naming import model_named, nearest_models
+from scalewright.reproductions.naming import model_named, model_of_size, nearest_models
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -53,14 +53,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         ScalewrightError: Neither the shape nor the name says the model.
     """
     shape = {column: row.count(column) for column in _SHAPE}
-    entry: dict[str, Any] | None = None
-    try:
-        entry, notes = _named(row.text("model"))
-    except UnknownNameError as unknown:
-        # a shape that the row prints tells most of a model that no entry can hold
-        if not all(shape[column] for column in ("layers", "hidden", "heads")):
-            raise
-        notes = (f"{unknown}; priced by the row's shape",)
+    entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:
         model = _completed(_overlaid(entry, shape, row.count("vocab")), row)
         dense = row.count("dense_layers")
@@ -131,6 +124,27 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     if (meant := model_named(text)) is not None:
         return load_model(meant), (f"model '{text}' taken as {meant}",)
     return None, ()
+
+
+def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the catalog's entry that is meant, if one is, and what to mind."""
+    try:
+        entry, notes = _named(row.text("model"))
+    except UnknownNameError as unknown:
+        # a shape that the row prints tells most of a model that no entry can hold
+        if not shaped:
+            raise
+        return None, (f"{unknown}; priced by the row's shape",)
+    return _of_size(row) if entry is None and not shaped else (entry, notes)
+
+
+def _of_size(row: Row) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Take the shape of a family's model that has as many parameters as the row says."""
+    text = row.text("model")
+    meant = model_of_size(text, row.number("parameters") if row.text("parameters") else None)
+    if meant is None:
+        return None, ()
+    return load_model(meant), (f"model '{text}': shape of {meant} taken, of a like size",)
 
 
 def _overlaid(
