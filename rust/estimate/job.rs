@@ -97,8 +97,9 @@ impl Job {
     /// Tensors of a stage's layers that ZeRO deals whole to its ranks (`Software::dealt_tensors`); those of embedding
     /// and head are few and left out.
     pub fn dealt_tensors(&self, plan: &Plan) -> u32 {
-        let layers = self.shape.layers as f64 / f64::from(plan.pipeline);
-        (self.training.software.dealt_tensors * layers).ceil() as u32
+        let layers = self.shape.layers.div_ceil(u64::from(plan.pipeline));
+        let tensors = u64::from(self.training.software.dealt_tensors).saturating_mul(layers);
+        u32::try_from(tensors).unwrap_or(u32::MAX)
     }
 
     /// Tokens of an optimizer step.

@@ -140,7 +140,7 @@ pub struct Software {
     /// Stages 1 and 2 of ZeRO deal whole tensors, so many of each layer, to ranks, each of which broadcasts its
     /// own after the update, one broadcast after another; 0 where ranks hold even shards and one all-gather
     /// brings them.
-    pub dealt_tensors: f64,
+    pub dealt_tensors: u32,
     /// A stage of a pipeline sends and receives in turn, as one blocking message follows another; else what goes
     /// one way and what comes the other way travel together.
     pub sends_apart: bool,
@@ -327,7 +327,7 @@ impl Default for Software {
             gather_copy: 0.0,
             reduce_copy: 0.0,
             reduces_whole: false,
-            dealt_tensors: 0.0,
+            dealt_tensors: 0,
             sends_apart: false,
             handover_gathers: 1.0,
             handover_copies: 0.0,
@@ -420,7 +420,7 @@ impl Software {
         }
         let single = [
             ("accumulation", self.accumulation),
-            ("dealt_tensors", self.dealt_tensors),
+            ("dealt_tensors", f64::from(self.dealt_tensors)),
             ("handover_gathers", self.handover_gathers),
             ("handover_copies", self.handover_copies),
             ("joined", self.joined),
