@@ -204,7 +204,12 @@ fn weights_cast_once_a_step_take_their_bytes_behind_the_update() {
         for (field, value) in [("heads", 8), ("kv_heads", 8), ("ffn", 4096)] {
             model[field] = value.into();
         }
-        let job = jobs::job(&model.to_string(), &cluster(data), &training);
+        let mut machines = cluster(data);
+        for format in [Dtype::Fp8, Dtype::Mxfp8, Dtype::Nvfp4] {
+            let rate = machines.device.matrix[&Dtype::Bf16] * 2.0;
+            machines.device.matrix.insert(format, rate);
+        }
+        let job = jobs::job(&model.to_string(), &machines, &training);
         let sharing = Plan {
             data,
             zero,
