@@ -39,8 +39,9 @@ _AFTER = (
     "merges around a ring were counted in the sources of programs, what hosts take for an "
     "operation was set by a test of Megatron-LM that is no row, what hides sums of gradients "
     "where chunks take turns was mended as the simulated step has it, attention of cuDNN 8.9 was "
-    "taken as slow as release notes allow, and what all-to-alls take from passes beside them was "
-    "reckoned from units"
+    "taken as slow as release notes allow, what all-to-alls take from passes beside them was "
+    "reckoned from units, broadcasts were counted as NCCL's tuner does, and classes of programs "
+    "were told apart by words of rows"
 )
 _FEWEST_ROWS, _FEWEST_RUNS = 5, 3
 _HEADER_LINES = 4
