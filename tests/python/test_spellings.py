@@ -197,6 +197,15 @@ def test_words_for_sharding_say_a_stage_and_a_group(text, stage, group):
     assert space.get("zero_group", [0]) == [group]
 
 
+@pytest.mark.parametrize(
+    ("text", "group"), [("FSDP8 (inside the node)", [8]), ("FSDP 16", [16]), ("FSDP2, HF", None)]
+)
+def test_a_number_behind_fsdp_is_a_group_unless_it_is_the_release(text, group):
+    space = setting_of(row(zero=text, data="64"), Machines()).space
+    assert space["zero"] == [3]
+    assert space.get("zero_group") == group
+
+
 @pytest.mark.parametrize("text", ["ZeRO", "DeepSpeed ZeRO", "sharded"])
 def test_sharding_of_no_stage_leaves_the_stage_open(text):
     assert setting_of(row(zero=text), Machines()).space["zero"] == [1, 2, 3]

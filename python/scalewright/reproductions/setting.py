@@ -207,7 +207,7 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     if folded == "fsdp2" and (row.count("pipeline") or 1) > 1:
         # under PyTorch's schedules weights stay gathered and gradients are reduced once a step
         return [1], None
-    if group := re.fullmatch(r"fsdp\s*(\d{1,6})", folded):
+    if group := re.match(r"fsdp\s*(\d{1,6})(?![\w.])", folded):
         ranks = int(group[1])
         data = row.count("data")
         # FSDP2 is a release, FSDP64 a group of 64 ranks
