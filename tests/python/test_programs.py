@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scalewright import catalog
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
+from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.pricing import Pricing, uneven
@@ -273,3 +274,15 @@ def test_tensor_ranks_that_are_open_may_be_one_where_they_would_share_sequences(
     alone = Pricing().price(setting_of(Row("own.csv", 2, {**cells, "tensor": "1"}), Machines()))
     either = Pricing().price(setting_of(Row("own.csv", 2, cells), Machines()))
     assert either.fields()["step_time_s"] <= alone.fields()["step_time_s"]
+
+
+def test_a_rate_without_a_sequence_is_priced_at_a_usual_length_and_a_time_is_refused() -> None:
+    cells = {"paper": "A page", "hardware": "DGX H100", "devices": "8", "model": "llama2-7b"}
+    cells |= {"metric": "tokens_per_s_per_gpu", "value": "1", "global_batch": "64"}
+    setting = setting_of(Row("own.csv", 2, cells), Machines())
+    assert setting.training["sequence"] == 4096
+    assert any("4,096 tokens taken" in note for note in setting.notes)
+    short = setting_of(Row("own.csv", 2, {**cells, "model": "gpt3-6.7b"}), Machines())
+    assert short.training["sequence"] == catalog.load_model("gpt3-6.7b")["max_positions"]
+    with pytest.raises(InvalidError, match="tokens per sequence"):
+        setting_of(Row("own.csv", 2, {**cells, "metric": "iteration_time"}), Machines())

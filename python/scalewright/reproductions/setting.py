@@ -29,6 +29,8 @@ _TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
 _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 """Sequences a replica that are tried where neither a row nor its paper says a batch."""
+_GUESSED_SEQUENCE = 4096
+"""Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
@@ -77,6 +79,11 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         row = replace(row, cells=cells)
     machine = machine_of(row, machines)
     model, notes = model_of(row)
+    if not (conventions.known or row.text("sequence")) and kind_of(metric_of(row)) == "rate":
+        # a rate depends little on the length
+        length = min(_GUESSED_SEQUENCE, model.get("max_positions") or _GUESSED_SEQUENCE)
+        row = replace(row, cells={**row.cells, "sequence": str(length)})
+        notes = (*notes, f"sequences of {length:,} tokens taken: the row says none")
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
     training = _training(row, conventions)
