@@ -17,8 +17,8 @@ use crate::units::Seconds;
 /// over a step of the inner rate `B_in`. Broadcast and reduce pass the whole buffer once, without the copy:
 /// `n / B`. Patarasuk and Yuan 2009; hop count as in NCCL's tuner; the copy term is fitted (out-of-place
 /// runs). A broadcast or reduction hands the whole buffer on in chunks, which a rank passes on once it has them:
-/// across levels each hop takes a step of the outermost one, as NCCL's tuner counts (src/graph/tuning.cc of
-/// NVIDIA/nccl, latencies of `ncclFuncBroadcast` and `ncclFuncReduce`).
+/// across levels each hop takes a step of the outermost one, as NCCL's tuner counts unless all channels take the
+/// same way (src/graph/tuning.cc of NVIDIA/nccl, latencies of `ncclFuncBroadcast` and `ncclFuncReduce`).
 #[inline]
 pub(super) fn form(collective: Collective, route: &Route) -> Form {
     at_rate(collective, route, slowest(route, 1.0))

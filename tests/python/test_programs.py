@@ -260,6 +260,8 @@ def test_words_beside_a_sharding_tell_compiled_and_fused_programs() -> None:
     assert taken({**fsdp, "source": "with torch.compile"}, "h100-sxm") == "torchtitan-compile"
     assert taken({**fsdp, "program": "torchtitan"}, "h100-sxm") == "torchtitan-compile"
     assert taken({**fsdp, "source": "FSDP, fused rmsnorm"}, "a100-sxm-80gb") is None
+    assert taken({**fsdp, "pipeline": "1"}, "h100-sxm") == "eager-llama-fsdp"
+    assert taken({**fsdp, "pipeline": "16"}, "h100-sxm") is None
     assert taken({"paper": "InternLM/xtuner README"}, "a100-sxm-80gb") == "eager-llama"
 
 

@@ -107,6 +107,7 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
         ("metrics", row.text("metric").casefold()),
         ("recompute", row.text("recompute").casefold()),
         ("tensor", row.text("tensor")),
+        ("pipeline", row.text("pipeline")),
     )
     return (
         all(key not in entry or matches(text, entry[key]) for key, text in patterned)
