@@ -57,7 +57,7 @@ def test_ramp_gains_what_its_simulation_says_over_a_switched_network() -> None:
         "broadcast",
         "barrier",
     )
-    # the switched network broadcasts by its quickest algorithm: NCCL's ring would be 319 times slower
+    # the switched network broadcasts by its quickest algorithm: NCCL's ring takes 319 times as long
     rooted = ("ring", "binomial", "scatter_all_gather", "chain")
     gains = []
     for name in operations:
