@@ -288,3 +288,22 @@ def test_a_rate_without_a_sequence_is_priced_at_a_usual_length_and_a_time_is_ref
     assert short.training["sequence"] == catalog.load_model("gpt3-6.7b")["max_positions"]
     with pytest.raises(InvalidError, match="tokens per sequence"):
         setting_of(Row("own.csv", 2, {**cells, "metric": "iteration_time"}), Machines())
+
+
+def test_recipes_of_nemo_reduce_in_bf16_and_megatron_lm_in_fp32() -> None:
+    assert facts({"paper": "A page", "program": "NeMo 25.09"}, "b200-sxm")["gradient"] == "bf16"
+    assert facts({"paper": "MLPerf Training v5.1"}, "gb300")["gradient"] == "bf16"
+    assert "gradient" not in facts({"paper": "A page", "program": "Megatron-LM"}, "b200-sxm")
+    assert "gradient" not in facts({"paper": "A page", "program": "NeMo"}, "a100-sxm-80gb")
+
+
+def test_a_row_that_says_lora_has_adapters_and_frozen_weights() -> None:
+    cells = {"paper": "A page", "hardware": "DGX H100", "devices": "8", "model": "llama2-70b"}
+    cells |= {"sequence": "8192", "global_batch": "8", "metric": "tokens_per_s", "value": "1"}
+    plain = setting_of(Row("own.csv", 2, cells), Machines())
+    adapted = setting_of(Row("own.csv", 2, {**cells, "table": "LoRA"}), Machines())
+    assert '"lora"' not in plain.model
+    assert '"lora"' in adapted.model
+    assert any("adapters of rank 16" in note for note in adapted.notes)
+    own = setting_of(Row("own.csv", 2, {**cells, "table": "LoRA", "lora": "8"}), Machines())
+    assert not any("adapters of rank" in note for note in own.notes)

@@ -53,7 +53,7 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("counts", "ages", "lengths"):
+    for kind in ("formats", "counts", "ages", "lengths"):
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
             conventions = _completed(conventions, entry)

@@ -31,6 +31,8 @@ _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 """Sequences a replica that are tried where neither a row nor its paper says a batch."""
 _GUESSED_SEQUENCE = 4096
 """Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
+_GUESSED_RANK = 16
+"""Rank of adapters where a row of an unknown paper says LoRA and no more."""
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
@@ -78,7 +80,16 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
     machine = machine_of(row, machines)
+    said = " ".join(row.text(column) for column in ("paper", "table", "model")).casefold()
+    adapted = re.search(r"(?<![a-z])lora(?![a-z])", said) and not row.text("lora")
+    if adapted and not conventions.known:
+        row = replace(row, cells={**row.cells, "lora": str(_GUESSED_RANK)})
     model, notes = model_of(row)
+    if adapted and not conventions.known:
+        notes = (
+            *notes,
+            f"the row says LoRA: adapters of rank {_GUESSED_RANK} on all products taken",
+        )
     if not (conventions.known or row.text("sequence")) and kind_of(metric_of(row)) == "rate":
         # a rate depends little on the length
         length = min(_GUESSED_SEQUENCE, model.get("max_positions") or _GUESSED_SEQUENCE)
