@@ -80,21 +80,14 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
     machine = machine_of(row, machines)
-    said = " ".join(row.text(column) for column in ("paper", "table", "model")).casefold()
-    adapted = re.search(r"(?<![a-z])lora(?![a-z])", said) and not row.text("lora")
-    if adapted and not conventions.known:
-        row = replace(row, cells={**row.cells, "lora": str(_GUESSED_RANK)})
+    guesses: tuple[str, ...] = ()
+    if not conventions.known:
+        row, guesses = _adapted(row)
     model, notes = model_of(row)
-    if adapted and not conventions.known:
-        notes = (
-            *notes,
-            f"the row says LoRA: adapters of rank {_GUESSED_RANK} on all products taken",
-        )
-    if not (conventions.known or row.text("sequence")) and kind_of(metric_of(row)) == "rate":
-        # a rate depends little on the length
-        length = min(_GUESSED_SEQUENCE, model.get("max_positions") or _GUESSED_SEQUENCE)
-        row = replace(row, cells={**row.cells, "sequence": str(length)})
-        notes = (*notes, f"sequences of {length:,} tokens taken: the row says none")
+    if not conventions.known:
+        row, length = _of_usual_length(row, model)
+        guesses += length
+    notes = (*notes, *guesses)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
     training = _training(row, conventions)
@@ -123,6 +116,24 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         conventions,
         notes,
     )
+
+
+def _adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """Add adapters where a row says LoRA and not how many."""
+    said = " ".join(row.text(column) for column in ("paper", "table", "model")).casefold()
+    if row.text("lora") or not re.search(r"(?<![a-z])lora(?![a-z])", said):
+        return row, ()
+    note = f"the row says LoRA: adapters of rank {_GUESSED_RANK} on all products taken"
+    return replace(row, cells={**row.cells, "lora": str(_GUESSED_RANK)}), (note,)
+
+
+def _of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:
+    """Add the length of sequences where a row lacks it and depends little on it: a rate."""
+    if row.text("sequence") or kind_of(metric_of(row)) != "rate":
+        return row, ()
+    length = min(_GUESSED_SEQUENCE, model.get("max_positions") or _GUESSED_SEQUENCE)
+    note = f"sequences of {length:,} tokens taken: the row says none"
+    return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
 
 
 def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
