@@ -57,7 +57,8 @@ def test_ramp_gains_what_its_simulation_says_over_a_switched_network() -> None:
         "broadcast",
         "barrier",
     )
-    # the switched network broadcasts by its quickest algorithm: NCCL's ring takes 319 times as long
+    # the switched network broadcasts by its quickest algorithm (NCCL's ring takes 319 times as
+    # long); by which one the simulation's baseline does is not read
     rooted = ("ring", "binomial", "scatter_all_gather", "chain")
     gains = []
     for name in operations:
