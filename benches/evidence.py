@@ -18,6 +18,7 @@ from scalewright.reproductions.evidence import (
 )
 from scalewright.reproductions.kernels.ablation import kernel_ablation, kernel_ablation_table
 from scalewright.reproductions.ratchet import as_text, errors_of, grown, tightened
+from scalewright.reproductions.reading import unseen_path
 
 ROOT = Path(__file__).parents[1]
 PAGE, README = ROOT / "docs" / "evidence.md", ROOT / "README.md"
@@ -32,7 +33,7 @@ def main() -> int:
         "--ratchet", action="store_true", help="record the errors as they are, also where they grew"
     )
     asked = parser.parse_args()
-    write_residuals(run()["rows"])
+    write_residuals(run()["rows"], run(rows_path=unseen_path())["rows"])
     told = ablation_of(PAGE) if asked.keep_ablation else _ablations()
     write_evidence(PAGE, README, told)
     errors = errors_of(recorded_results())

@@ -90,7 +90,7 @@ def test_the_ratchet_goes_one_way():
 
 def drawn(paper: str, shift: float, seed: int, **changes) -> list[Residual]:
     draw = random.Random(seed)
-    traits = Traits("d", "v", 2020, "bf16", 5.0, 33.0, searched=False)
+    traits = Traits("d", "v", 2020, "bf16", 5.0, 33.0, searched=False, named=True)
     return [
         Residual(
             paper,

@@ -13,7 +13,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import conventions_of
-from scalewright.reproductions.machine import Machines
+from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.pricing import Pricing, uneven
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.reading import Row, shipped_rows
@@ -112,7 +112,14 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") is None
     assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") is None
     assert taken({"paper": "A page (arXiv 2311.01234)"}, "h100-sxm") == "hopper-2023"
-    assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm") == "hopper-2023"
+    assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm", GPT) == "hopper-2023"
+    assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm") == (
+        "hopper-2023+megatron-2023-llama"
+    )
+    assert taken({"paper": "Megatron-LM in 2023"}, "a100-sxm-80gb") == "megatron-2023-llama"
+    assert taken({"paper": "Megatron-LM in 2023"}, "a100-sxm-80gb", GPT) is None
+    # 2,048 tokens are no year
+    assert taken({"paper": "A page of 2023", "source": "seq 2048"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "A page of 2023", "zero": "FSDP"}, "h100-sxm") == "eager-llama-fsdp"
     assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") is None
     assert taken({"paper": "A page", "source": "release 2023.0412"}, "h100-sxm") is None
@@ -307,3 +314,64 @@ def test_a_row_that_says_lora_has_adapters_and_frozen_weights() -> None:
     assert any("adapters of rank 16" in note for note in adapted.notes)
     own = setting_of(Row("own.csv", 2, {**cells, "table": "LoRA", "lora": "8"}), Machines())
     assert not any("adapters of rank" in note for note in own.notes)
+
+
+@pytest.mark.parametrize("dtype", ["FP8", "NVFP4", "BF16"])
+def test_narrow_weights_are_cast_once_a_step_on_blackwell(dtype: str) -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM", "dtype": dtype}
+    profile = None if dtype == "BF16" else "megatron-bridge"
+    assert taken(cells, "b200-sxm") == profile
+    assert taken({**cells, "paper": "MLPerf v5.1"}, "gb300") == profile
+    assert taken({**cells, "source": "2025"}, "h100-sxm") is None
+
+
+@pytest.mark.parametrize("words", ["without FlashAttention", "no flash attention"])
+def test_a_row_that_says_so_keeps_its_scores_in_memory(words: str) -> None:
+    assert facts({"paper": "A page", "table": words}, "a100-sxm-80gb")["flash_attention"] is False
+    assert "flash_attention" not in facts({"paper": "A page", "table": "all"}, "a100-sxm-80gb")
+
+
+@pytest.mark.parametrize(
+    ("cells", "interleave"),
+    [
+        ({"pipeline": "8"}, [1]),
+        ({"pipeline": "16", "program": "Megatron-LM"}, [1]),
+        ({"pipeline": "8", "program": "NeMo"}, None),
+        ({"pipeline": "8", "table": "interleaved 1F1B"}, None),
+        ({"pipeline": "8", "interleave": "3"}, None),
+        ({"pipeline": "1"}, None),
+        ({}, None),
+    ],
+)
+def test_a_pipeline_of_which_no_virtual_stages_are_told_has_one_stage_a_rank(
+    cells: dict[str, str], interleave: list[int] | None
+) -> None:
+    row = Row("own.csv", 2, {"paper": "A page", **cells})
+    space = with_program(row, conventions_of(row), "a100-sxm-80gb", LLAMA)[0].space
+    assert space.get("interleave") == interleave
+
+
+@pytest.mark.parametrize(
+    ("hardware", "devices", "chips"),
+    [
+        ("TPU v3-256 (cores)", 256, 128),
+        ("TPU v3-8 (8 cores)", 8, 4),
+        ("TPU v3-256 (cores)", 128, 128),
+        ("TPU v4-256 (128 chips)", 128, 128),
+    ],
+)
+def test_cores_of_a_slice_that_is_named_by_them_are_two_a_chip(
+    hardware: str, devices: int, chips: int
+) -> None:
+    cells = {"hardware": hardware, "devices": str(devices)}
+    machine = machine_of(Row("own.csv", 2, cells), Machines())
+    assert machine.devices == chips
+    assert any("cores" in note and "chip" in note for note in machine.notes) == (chips < devices)
+
+
+def test_mics_shares_weights_within_a_node() -> None:
+    cells = {"paper": "A page", "hardware": "DGX A100 80GB", "devices": "64", "tensor": "1"}
+    cells |= {"model": "llama2-7b", "sequence": "4096", "global_batch": "64", "pipeline": "1"}
+    cells |= {"metric": "tokens_per_s", "value": "1", "zero": "MiCS (within a node)"}
+    space = setting_of(Row("own.csv", 2, cells), Machines()).space
+    assert (space["zero"], space["zero_group"]) == ([3], [8])

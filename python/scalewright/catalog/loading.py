@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _HASH_DIGITS = 12
+_SEPARATORS = re.compile(r"(?<=[0-9])([-_\s]+)(?=[0-9])|[-_\s]+")
 
 
 @dataclass(frozen=True)
@@ -166,5 +168,8 @@ def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
 
 
 def normalised(name: str) -> str:
-    """Return the form in which names are compared: no case, spaces, dashes or underscores."""
-    return "".join(name.casefold().split()).replace("-", "").replace("_", "")
+    """Return the form in which names are compared: no case, spaces, dashes or underscores.
+
+    One that parts two digits stays, as a dash: `GPT 28.3B` is not `gpt2-8.3b`.
+    """
+    return _SEPARATORS.sub(lambda found: "-" if found[1] else "", name.casefold().strip())

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from scalewright.planning.job import Job
 
-FILE = "residuals.csv"
+FILE, UNSEEN_FILE = "residuals.csv", "unseen_residuals.csv"
 SHARE = 0.8
 """Share of measured runs that a band is to hold."""
 NEAREST, OF_ONE_PAPER = 60, 20
 _WIDENED = "widened by"
 # what makes runs unlike, in the distance's own unit
-_OTHER_VENDOR, _OTHER_DEVICE, _YEAR, _OTHER_FORMAT, _SEARCHED = 1.0, 1.0, 0.5, 0.5, 0.5
+_OTHER_VENDOR, _OTHER_DEVICE, _YEAR, _OTHER_FORMAT, _SEARCHED, _NAMED = 1.0, 1.0, 0.5, 0.5, 0.5, 1.0
 _DOUBLING = 0.5
 
 
@@ -41,13 +41,15 @@ class Traits:
     """Base-2 logarithm of the model's parameters."""
     searched: bool
     """True where fields of the plan were searched."""
+    named: bool
+    """True where it is known which program ran: a software profile is named, or its source says."""
 
     def distance(self, other: Traits) -> float:
         """Return how unlike two runs are.
 
         1 for another maker, 1 for another device, a half a year between the devices, a half for
         another number format, a half a doubling of devices and of parameters, a half where the plan
-        of one alone was searched.
+        of one alone was searched, 1 where the program of one alone is known.
         """
         return (
             _OTHER_VENDOR * (self.vendor != other.vendor)
@@ -57,6 +59,7 @@ class Traits:
             + _DOUBLING * abs(self.devices - other.devices)
             + _DOUBLING * abs(self.parameters - other.parameters)
             + _SEARCHED * (self.searched != other.searched)
+            + _NAMED * (self.named != other.named)
         )
 
 
@@ -111,6 +114,7 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         math.log2(job.system.devices),
         math.log2(max(job.model.parameters()["total"], 1)),
         searched,
+        named=bool(job.training.software),
     )
     band = band_of(traits, residuals).widened(widened)
     return {
@@ -140,9 +144,18 @@ def band_of(traits: Traits, residuals: Iterable[Residual]) -> Band:
 
 
 def recorded() -> tuple[tuple[Residual, ...], float]:
-    """Return the recorded runs and by how much their bands are widened."""
-    text = (built_in_root() / "published" / FILE).read_text(encoding="utf-8")
-    return _read(text)
+    """Return the recorded runs, also of unseen sources, and by how much bands are widened."""
+    runs, widened = _read(_text(FILE))
+    return runs + unseen(), widened
+
+
+def unseen() -> tuple[Residual, ...]:
+    """Return the runs of sources that nobody wrote conventions for."""
+    return _read(_text(UNSEEN_FILE))[0]
+
+
+def _text(name: str) -> str:
+    return (built_in_root() / "published" / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -167,6 +180,7 @@ def _residual(rows: Sequence[Mapping[str, str]]) -> Residual:
         math.log2(int(row["devices"])),
         math.log2(int(row["parameters"])),
         row["status"] == "searched",
+        named=bool(row["known"]),
     )
     logs = [math.log(float(row["time_ratio"])) for row in rows]
     return Residual(row["paper"], traits, -sum(logs) / len(logs))

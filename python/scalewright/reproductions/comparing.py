@@ -227,6 +227,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         "time_ratio": ratio_of(result["kind"], published, predicted),
         "finding": finding_of(row, error),
         "status": "searched" if priced.searched else "priced",
+        "known": bool(row.text("software")) or conventions_of(row).known,
         "note": "; ".join((*setting.notes, *priced.notes)) or None,
         **_shown(setting, priced, detail=detail),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.planning.error_band import FILE, recorded
+from scalewright.planning.error_band import FILE, UNSEEN_FILE, recorded
 from scalewright.reproductions.ablation import sides
 from scalewright.reproductions.columns import SEEN
 from scalewright.reproductions.comparing import summary
@@ -24,6 +24,7 @@ from scalewright.reproductions.residuals import (
 )
 from scalewright.reproductions.runs import counts, kinds
 from scalewright.reproductions.target import check_target
+from scalewright.reproductions.unseen import unseen_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,18 +71,19 @@ _KEPT = {
 """Why a term stays that lowers no error."""
 
 
-def write_residuals(results: Iterable[Result]) -> None:
-    """Write the catalog's file of residuals from the rows of a comparison of all that ships."""
+def write_residuals(results: Iterable[Result], unseen: Iterable[Result]) -> None:
+    """Write the catalog's files of residuals from comparisons of all that ships and of the unseen."""
     table = residual_table(results)
     place = Path(str(built_in_root() / "published" / FILE))
     _write(place, _remark(0.0) + table)
+    _write(place.with_name(UNSEEN_FILE), _remark(0.0) + residual_table(unseen))
     residuals, _ = recorded()
     _write(place, _remark(widening(residuals)) + table)
 
 
-def recorded_results() -> list[Result]:
-    """Return the rows of the catalog's file of residuals."""
-    text = (built_in_root() / "published" / FILE).read_text(encoding="utf-8")
+def recorded_results(name: str = FILE) -> list[Result]:
+    """Return the rows of one of the catalog's files of residuals."""
+    text = (built_in_root() / "published" / name).read_text(encoding="utf-8")
     return read_results(text.partition("\n")[2])
 
 
@@ -148,6 +150,7 @@ def evidence_page(rows: list[Result], ablation: str) -> str:
         _tables(rows),
         _kinds(rows),
         _far(rows),
+        unseen_section(recorded_results(UNSEEN_FILE)),
         _bands(),
         "## What each term is worth\n\n" + ablation.strip(),
         _skipped(rows),
@@ -346,7 +349,8 @@ def _bands() -> str:
         "Every answer of `plan` and `estimate` carries a band from the residuals of the nearest "
         "runs above. Distance: 1 for another maker, 1 for another device, half a year between "
         "devices, a half for another number format, a half for each doubling of devices and of "
-        "parameters, a half where the plan of one alone was searched. Of the 60 nearest runs, at "
+        "parameters, a half where the plan of one alone was searched, 1 where it is known of one "
+        "alone which program ran (an answer's `software` is named). Of the 60 nearest runs, at "
         "most 20 of one paper, the middle 80% make the band, which is then widened at both ends "
         f"by {widened:.3f} of the logarithm, so that bands hold 80% of the runs of papers that "
         "they do not rest on, runs and papers weighing alike (conformalised quantile regression, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
+_COUNTED_BY_CORES = re.compile(r"(?:cloud )?tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100})", re.ASCII)
+"""A slice whose name counts cores, of chips that have two, as v3-256."""
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
@@ -76,9 +79,17 @@ def machine_of(row: Row, machines: Machines) -> Machine:
         name = _POWERS_OF_TWO[name]
         notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
     system, device = machines.named(name)
+    if notes and _says_cores(text, count):
+        cores, notes = True, (*notes, f"devices are cores, {_CORES_PER_CHIP} a chip")
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
     return Machine(system, device, count, notes)
+
+
+def _says_cores(text: str, count: int) -> bool:
+    """Say whether a slice named by its cores is said to have as many cores as a row devices."""
+    found = _COUNTED_BY_CORES.search(text.casefold())
+    return found is not None and int(found[1]) == count and "core" in found[2]
 
 
 def _devices(row: Row) -> int:

@@ -18,8 +18,8 @@ _WORDS = re.compile(
     r"|[0-9]{1,5}(?:\.[0-9]{1,3})?"
     r"|[a-z]{1,40}"
 )
-_RELEASE = re.compile(r"v0\.[0-9]{1,2}")
-"""Releases of a checkpoint, as Mistral's, are no version of the shape."""
+_RELEASE = re.compile(r"v0\.[0-9]{1,2}|(?<![0-9a-z.])[0-9]{1,4}k(?![a-z])")
+"""Releases of a checkpoint, as Mistral's, are no version of the shape, nor are its positions."""
 _SIZE = re.compile(r"([0-9.]{1,9})([bmt])")
 _SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
 _IGNORED = frozenset(
@@ -74,7 +74,19 @@ def model_named(text: str) -> str | None:
     the size of what is active, the only model without a contradiction is meant: `Nemotron-340B`
     is `nemotron-4-340b`.
     """
-    wanted = _signature(text)
+    return _meant(_signature(text))
+
+
+def model_within(text: str) -> str | None:
+    """Return the only model that is meant where words that no model's name has do not count.
+
+    Tunings keep the shape of what they began with: `Llama2-Chinese-13b-Chat` is `llama2-13b`.
+    """
+    return _meant(_signature(text, strange=False))
+
+
+def _meant(wanted: _Signature) -> str | None:
+    """Return the only model of a signature."""
     if not wanted.family or not wanted.sizes:
         return None
     same = [
@@ -123,7 +135,8 @@ def nearest_models(text: str) -> list[str]:
     return [by_form[form] for form in close]
 
 
-def _signature(text: str) -> _Signature:
+def _signature(text: str, *, strange: bool = True) -> _Signature:
+    """Take a name apart, with or without words that no model's name has."""
     folded = _RELEASE.sub(" ", text.casefold()[:_LONGEST])
     words = _WORDS.findall(folded.replace("_", " "))
     family = ""
@@ -134,7 +147,7 @@ def _signature(text: str) -> _Signature:
             sizes.append(word)
         elif word[0].isdigit():
             versions.append(float(word))
-        elif word not in _IGNORED:
+        elif word not in _IGNORED and (strange or word in _familiar()):
             family += word
     # DeepSeekV3 and LLaMAv2 write the version's letter to the name
     if versions and family.endswith("v"):
@@ -156,6 +169,13 @@ def _same_size(wanted: _Signature, known: _Signature, model: str) -> bool:
 @cache
 def _parameters(model: str) -> float:
     return float(Workload(json.dumps(load_model(model))).parameters()["total"])
+
+
+@cache
+def _familiar() -> frozenset[str]:
+    """Return the words of the catalog's names of models."""
+    said = " ".join(names("model")).casefold().replace("_", " ")
+    return frozenset(word for word in _WORDS.findall(said) if word.isalpha())
 
 
 @cache

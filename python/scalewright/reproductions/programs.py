@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _FILE = "programs.toml"
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 """Columns whose text may name a program."""
-_YEAR = re.compile(r"(?<![0-9.])20[0-9]{2}(?![0-9]|\.[0-9]{4})")
+_YEAR = re.compile(r"(?<![0-9.])20[12][0-9](?![0-9]|\.[0-9]{4})")
+"""A year, not 2,048 tokens."""
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
 _CONTAINER = re.compile(
@@ -53,7 +54,7 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("formats", "counts", "ages", "lengths"):
+    for kind in ("formats", "counts", "ages", "scores", "lengths", "stages"):
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
             conventions = _completed(conventions, entry)
@@ -88,6 +89,8 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
     if "named" not in entry:
         if "zero" in entry:
             return f"the row says '{row.text('zero')}'"
+        if "interleave" in entry:
+            return "the row tells of no virtual stages"
         return f"the row is of {_year(row)}" if "until" in entry else f"on {device}"
     said = " | ".join(row.text(column) for column in _NAMING).casefold()
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
@@ -108,6 +111,7 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
         ("recompute", row.text("recompute").casefold()),
         ("tensor", row.text("tensor")),
         ("pipeline", row.text("pipeline")),
+        ("interleave", row.text("interleave")),
     )
     return (
         all(key not in entry or matches(text, entry[key]) for key, text in patterned)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 _FOLDER = "published"
-_BESIDE_RESULTS = {"findings.csv", "residuals.csv"}
+UNSEEN = "unseen.csv"
+"""Rows of sources that no constant, no term and no convention was written for."""
+_BESIDE_RESULTS = {"findings.csv", "residuals.csv", "unseen_residuals.csv", UNSEEN}
 _KIBI = 1024
 _MOST_COUNT = 2**32
 _FEWEST_COLUMNS = 4
@@ -121,6 +123,11 @@ def shipped_rows() -> list[Row]:
     tables = (f for f in folder.iterdir() if f.name.endswith(".csv"))
     files = sorted((f for f in tables if f.name not in _BESIDE_RESULTS), key=lambda f: f.name)
     return [row for file in files for row in _rows(file)]
+
+
+def unseen_path() -> Path:
+    """Return the file of rows whose sources nobody wrote conventions for."""
+    return Path(str(built_in_root() / _FOLDER / UNSEEN))
 
 
 def read_rows(path: str | Path) -> list[Row]:

@@ -13,14 +13,14 @@ from scalewright.planning.error_band import SHARE, Band, Residual, Traits, band_
 from scalewright.reproductions.columns import SEEN
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.parity import short
-from scalewright.reproductions.reading import Row, shipped_rows
+from scalewright.reproductions.reading import Row, read_rows, shipped_rows, unseen_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 Result = dict[str, Any]
 _TRAITS = ("device", "vendor", "year", "dtype", "devices", "parameters")
-_NAMES = ("file", "line", "paper", "run", "kind", "use", "status", *_TRAITS)
+_NAMES = ("file", "line", "paper", "run", "kind", "use", "status", "known", *_TRAITS)
 _NUMBERS = ("published", "predicted", "error", "time_ratio")
 _COLUMNS: tuple[str, ...] = (*_NAMES, *_NUMBERS, "reason")
 _DIGITS = 6
@@ -37,7 +37,8 @@ def residual_table(results: Iterable[Result]) -> str:
 
 def read_results(table: str) -> list[Result]:
     """Return the rows of a residual file, with what the published files say of them."""
-    rows = {(row.file, row.line): row for row in shipped_rows()}
+    known = (*shipped_rows(), *read_rows(unseen_path()))
+    rows = {(row.file, row.line): row for row in known}
     records = csv.DictReader(io.StringIO(table, newline=""))
     return [_result(record, rows[record["file"], int(record["line"])]) for record in records]
 

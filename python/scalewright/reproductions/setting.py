@@ -222,8 +222,8 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     folded = text.casefold()
     if (meant := sharding_meant(text)) is not None:
         return [meant[0]], meant[1] or None
-    if "hsdp" in folded or "hybrid_shard" in folded:
-        # PyTorch's hybrid sharding: within a node, replicas between nodes
+    if "hsdp" in folded or "hybrid_shard" in folded or folded.startswith("mics"):
+        # PyTorch's hybrid sharding, and MiCS (Zhang et al., arXiv 2205.00119): within a node
         return [3], machine.system["devices_per_node"]
     if "not resharded" in folded:
         # weights stay gathered and gradients are summed over micro-batches before they are reduced

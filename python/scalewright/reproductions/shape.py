@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
-from scalewright.reproductions.naming import model_named, model_of_size, nearest_models
+from scalewright.reproductions.naming import model_named, model_of_size, model_within, nearest_models
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -135,7 +135,12 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
         if not shaped:
             raise
         return None, (f"{unknown}; priced by the row's shape",)
-    return _of_size(row) if entry is None and not shaped else (entry, notes)
+    if entry is not None or shaped:
+        return entry, notes
+    text = row.text("model")
+    if (meant := model_within(text.rpartition("/")[2])) is not None:
+        return load_model(meant), (f"model '{text}': shape of {meant} taken, which its name holds",)
+    return _of_size(row)
 
 
 def _of_size(row: Row) -> tuple[dict[str, Any] | None, tuple[str, ...]]:

@@ -1,0 +1,64 @@
+"""How near are predictions for sources that nobody wrote conventions for?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+from scalewright.planning.error_band import Residual, band_of, recorded, unseen
+
+Result = dict[str, Any]
+_TOLD = (
+    "Readers typed these rows off tables, posts and users' reports, without sight of a prediction "
+    "and without choosing by one. Nobody wrote conventions for their sources: classes of programs "
+    "(`programs.toml`) and words alone tell what ran, but for a few whose names fall under the "
+    "conventions of a program's own pages, and what a row leaves open is a best case. "
+    "They came in four lots. As first priced, medians of sources were 33% at their mean and 23% in "
+    "the middle, 40 and 33% (users' reports of slow runs), 27 and 13%, 25 and 19%; what was mended "
+    "then, spellings and classes of programs, had the errors of the lot in view. No finding is "
+    "written for a row here, and none counts in a table above, but bands rest on them, too: "
+    "whoever names no software gets predictions like these."
+)
+
+
+def unseen_section(rows: list[Result]) -> str:
+    """Return the section of the page: sources, and how many of their runs bands hold.
+
+    Args:
+        rows: The rows of `unseen.csv` with their residuals.
+    """
+    every, widened = recorded()
+    lines = [
+        "## Sources that nobody wrote conventions for\n",
+        f"{_TOLD} `scalewright reproduce --rows` prices "
+        "`python/scalewright/catalog/published/unseen.csv` again. Errors of the time of a step.\n",
+        "| source | runs | median | signed median | inside the band of others |",
+        "|---|---|---|---|---|",
+    ]
+    sources: dict[str, list[Residual]] = {}
+    for run in unseen():
+        sources.setdefault(run.paper, []).append(run)
+    medians: list[float] = []
+    shares: list[float] = []
+    for paper, runs in sources.items():
+        errors = [math.exp(-run.log_ratio) - 1.0 for run in runs]
+        medians.append(statistics.median(map(abs, errors)))
+        others = [run for run in every if run.paper != paper]
+        held = [band_of(r.traits, others).widened(widened).misses(r) <= 0.0 for r in runs]
+        shares.append(statistics.fmean(held))
+        lines.append(
+            f"| {paper.replace('|', '/')} | {len(runs)} | {medians[-1]:.0%} | "
+            f"{statistics.median(errors):+.0%} | {sum(held)} |"
+        )
+    count = sum(map(len, sources.values()))
+    of_runs = statistics.fmean(shares, [len(runs) for runs in sources.values()])
+    skipped = sum(row["status"] == "skipped" for row in rows)
+    lines.append(
+        f"\n{count} runs of {len(sources)} sources; {skipped} rows lack what a price needs. Medians "
+        f"are {statistics.fmean(medians):.0%} at their mean and {statistics.median(medians):.0%} in "
+        f"the middle; bands that rest on other sources hold {of_runs:.0%} of the runs, "
+        f"{statistics.fmean(shares):.0%} with each source counted once."
+    )
+    return "\n".join(lines)
+

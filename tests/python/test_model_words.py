@@ -1,0 +1,62 @@
+"""Which model do the words of a name mean, and when are two names one?"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewright.catalog import load_model, names
+from scalewright.catalog.loading import normalised
+from scalewright.reproductions.naming import model_named, model_within
+from scalewright.reproductions.reading import Row
+from scalewright.reproductions.shape import model_of
+
+
+def test_no_two_entries_have_names_that_compare_alike() -> None:
+    for kind in ("model", "device", "system"):
+        forms = [normalised(name) for name in names(kind)]
+        assert len(set(forms)) == len(forms)
+
+
+def test_a_dash_between_digits_counts() -> None:
+    assert normalised("GPT 28.3B") != normalised("gpt2-8.3b")
+    assert normalised("LLaMA 2-7B") == normalised("llama2 7b") == normalised("llama_2_7b")
+    row = Row("own.csv", 2, {"model": "GPT 28.3B", "layers": "62", "hidden": "6144", "heads": "48"})
+    assert model_of(row)[0]["ffn"] == 4 * 6144
+    assert load_model("gpt2 8.3b")["ffn"] == 12288
+
+
+@given(st.text(alphabet="ab1 2-_.", max_size=20))
+def test_the_form_of_a_form_is_itself(text: str) -> None:
+    assert normalised(normalised(text)) == normalised(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("FlagAlpha/Llama2-Chinese-13b-Chat", "llama2-13b"),
+        ("linly-ai/chinese-llama-2-7b", "llama2-7b"),
+        ("Yi-34B-200K", "yi-34b"),
+        ("Llama-Guard-3-8B", "llama3-8b"),
+    ],
+)
+def test_a_tuning_has_the_shape_of_what_it_began_with(text: str, model: str) -> None:
+    meant, notes = model_of(Row("own.csv", 2, {"model": text}))
+    assert meant["name"] == model
+    assert any(model in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "text", ["DeepSeek-R1-Distill-Qwen-7B", "70B (Llama)", "DLRM 12T", "GEMM", "EfficientNet-B2"]
+)
+def test_a_name_of_two_families_or_none_means_no_model(text: str) -> None:
+    assert model_within(text) is None
+
+
+def test_strange_words_change_no_name_of_the_catalog() -> None:
+    for name, word in itertools.product(names("model")[::7], ("chinese", "tuned")):
+        if (meant := model_named(name)) is not None:
+            assert model_within(f"{word}-{name}") in {meant, None}
