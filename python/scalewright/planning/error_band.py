@@ -99,8 +99,8 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
 
     Returns:
         `low_factor` and `high_factor` of the predicted time, the `share` of runs between them, on
-        which `runs` and `papers` they rest, how many of those are of the `same_device`; none where
-        the catalog holds no residuals.
+        which `runs` and `papers` they rest, how many of those are of the `same_device`, whether the
+        answer's program is named (`program_named`); none where the catalog holds no residuals.
     """
     residuals, widened = recorded()
     if not residuals:
@@ -124,6 +124,7 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         "runs": len(band.runs),
         "papers": sorted({run.paper for run in band.runs}),
         "same_device": sum(run.traits.device == traits.device for run in band.runs),
+        "program_named": traits.named,
     }
 
 

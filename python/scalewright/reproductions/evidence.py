@@ -72,7 +72,7 @@ _KEPT = {
 
 
 def write_residuals(results: Iterable[Result], unseen: Iterable[Result]) -> None:
-    """Write the catalog's files of residuals from comparisons of all that ships and of the unseen."""
+    """Write the catalog's files of residuals: of the rows that count, and of unseen sources."""
     table = residual_table(results)
     place = Path(str(built_in_root() / "published" / FILE))
     _write(place, _remark(0.0) + table)

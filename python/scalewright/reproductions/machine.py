@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
-_COUNTED_BY_CORES = re.compile(r"(?:cloud )?tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100})", re.ASCII)
+_COUNTED_BY_CORES = re.compile(r"tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100})")
 """A slice whose name counts cores, of chips that have two, as v3-256."""
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}

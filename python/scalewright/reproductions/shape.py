@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
-from scalewright.reproductions.naming import model_named, model_of_size, model_within, nearest_models
+from scalewright.reproductions.naming import (
+    model_named,
+    model_of_size,
+    model_within,
+    nearest_models,
+)
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row

@@ -54,11 +54,11 @@ def unseen_section(rows: list[Result]) -> str:
     count = sum(map(len, sources.values()))
     of_runs = statistics.fmean(shares, [len(runs) for runs in sources.values()])
     skipped = sum(row["status"] == "skipped" for row in rows)
+    mean, middle = statistics.fmean(medians), statistics.median(medians)
     lines.append(
-        f"\n{count} runs of {len(sources)} sources; {skipped} rows lack what a price needs. Medians "
-        f"are {statistics.fmean(medians):.0%} at their mean and {statistics.median(medians):.0%} in "
-        f"the middle; bands that rest on other sources hold {of_runs:.0%} of the runs, "
-        f"{statistics.fmean(shares):.0%} with each source counted once."
+        f"\n{count} runs of {len(sources)} sources; {skipped} rows lack what a price needs. "
+        f"Medians are {mean:.0%} at their mean and {middle:.0%} in the middle; bands that rest on "
+        f"other sources hold {of_runs:.0%} of the runs, {statistics.fmean(shares):.0%} with each "
+        "source counted once."
     )
     return "\n".join(lines)
-
