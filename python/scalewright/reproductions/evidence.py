@@ -150,7 +150,7 @@ def evidence_page(rows: list[Result], ablation: str) -> str:
         _tables(rows),
         _kinds(rows),
         _far(rows),
-        unseen_section(recorded_results(UNSEEN_FILE)),
+        _unseen(rows),
         _bands(),
         "## What each term is worth\n\n" + ablation.strip(),
         _skipped(rows),
@@ -359,6 +359,12 @@ def _bands() -> str:
         f"{held['runs']:,} runs lie inside, {held['of_papers']:.0%} with each of {held['papers']} "
         f"papers counted once. Half of the bands are narrower than x/÷ {factor:.2f}.{alone}"
     )
+
+
+def _unseen(rows: list[Result]) -> str:
+    """Tell of unseen sources beside the rows that ship, not beside a user's own."""
+    shipped = any(row["file"] == _BOOK for row in rows)
+    return unseen_section(recorded_results(UNSEEN_FILE)) if shipped else ""
 
 
 def _skipped(rows: list[Result]) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "published"
 UNSEEN = "unseen.csv"
-"""Rows of sources that no constant, no term and no convention was written for."""
+"""Rows of sources that nobody wrote conventions for."""
 _BESIDE_RESULTS = {"findings.csv", "residuals.csv", "unseen_residuals.csv", UNSEEN}
 _KIBI = 1024
 _MOST_COUNT = 2**32

@@ -16,7 +16,8 @@ _TOLD = (
     "conventions of a program's own pages, and what a row leaves open is a best case. "
     "They came in four lots. As first priced, medians of sources were 33% at their mean and 23% in "
     "the middle, 40 and 33% (users' reports of slow runs), 27 and 13%, 25 and 19%; what was mended "
-    "then, spellings and classes of programs, had the errors of the lot in view. No finding is "
+    "then, spellings, classes of programs and an entry of MareNostrum 5, had the errors of the "
+    "lot in view. No finding is "
     "written for a row here, and none counts in a table above, but bands rest on them, too: "
     "whoever names no software gets predictions like these."
 )
