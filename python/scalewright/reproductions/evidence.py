@@ -24,7 +24,7 @@ from scalewright.reproductions.residuals import (
 )
 from scalewright.reproductions.runs import counts, kinds
 from scalewright.reproductions.target import check_target
-from scalewright.reproductions.unseen import unseen_section
+from scalewright.reproductions.unseen import unseen_line, unseen_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,7 +137,7 @@ def readme_block(rows: list[Result]) -> str:
         f"| each of {macro['papers']} papers once | | {macro['median_abs_error']:.1%} | "
         f"{macro['p90_abs_error']:.1%} | |"
     )
-    return "\n".join([*lines, _END])
+    return "\n".join([*lines, unseen_line(), _END])
 
 
 def evidence_page(rows: list[Result], ablation: str) -> str:

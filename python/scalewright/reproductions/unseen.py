@@ -37,13 +37,11 @@ def unseen_section(rows: list[Result]) -> str:
         "| source | runs | median | signed median | inside the band of others |",
         "|---|---|---|---|---|",
     ]
-    sources: dict[str, list[Residual]] = {}
-    for run in unseen():
-        sources.setdefault(run.paper, []).append(run)
     medians: list[float] = []
     shares: list[float] = []
+    sources = _sources()
     for paper, runs in sources.items():
-        errors = [math.exp(-run.log_ratio) - 1.0 for run in runs]
+        errors = [_error(run) for run in runs]
         medians.append(statistics.median(map(abs, errors)))
         others = [run for run in every if run.paper != paper]
         held = [band_of(r.traits, others).widened(widened).misses(r) <= 0.0 for r in runs]
@@ -63,3 +61,27 @@ def unseen_section(rows: list[Result]) -> str:
         "source counted once."
     )
     return "\n".join(lines)
+
+
+def unseen_line() -> str:
+    """Return the line of the README's table: the errors of sources, each at its median, once."""
+    medians = [statistics.median(map(_error, runs)) for runs in _sources().values()]
+    sizes = [statistics.median(abs(_error(r)) for r in runs) for runs in _sources().values()]
+    high = statistics.quantiles(sizes, n=10)[-1]
+    return (
+        f"| apart, {len(sizes)} sources without conventions (`docs/evidence.md`), each once at its "
+        f"median | {len(unseen())} | {statistics.median(sizes):.1%} | {high:.1%} | "
+        f"{statistics.median(medians):+.1%} |"
+    )
+
+
+def _sources() -> dict[str, list[Residual]]:
+    found: dict[str, list[Residual]] = {}
+    for run in unseen():
+        found.setdefault(run.paper, []).append(run)
+    return found
+
+
+def _error(run: Residual) -> float:
+    """Return predicted over measured time less one."""
+    return math.exp(-run.log_ratio) - 1.0
