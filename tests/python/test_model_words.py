@@ -29,6 +29,12 @@ def test_a_dash_between_digits_counts() -> None:
     assert load_model("gpt2 8.3b")["ffn"] == 12288
 
 
+def test_dashes_in_a_version_are_its_point() -> None:
+    assert load_model("Llama_3_1_405B")["name"] == load_model("llama3.1-405b")["name"]
+    assert load_model("Nemotron_3_5_Lightning")["name"] == "nemotron-3.5-lightning"
+    assert normalised("llama-3-8b") == "llama3-8b"
+
+
 @given(st.text(alphabet="ab1 2-_.", max_size=20))
 def test_the_form_of_a_form_is_itself(text: str) -> None:
     assert normalised(normalised(text)) == normalised(text)

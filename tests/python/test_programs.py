@@ -121,6 +121,8 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     # 2,048 tokens are no year
     assert taken({"paper": "A page of 2023", "source": "seq 2048"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "A page of 2023", "zero": "FSDP"}, "h100-sxm") == "eager-llama-fsdp"
+    later = {"paper": "A page of 2026", "zero": "FSDP2"}
+    assert taken(later, "h100-sxm") == "eager-llama-fsdp-2026"
     assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") is None
     assert taken({"paper": "A page", "source": "release 2023.0412"}, "h100-sxm") is None
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "h100-sxm") is None

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _HASH_DIGITS = 12
 _SEPARATORS = re.compile(r"(?<=[0-9])([-_\s]+)(?=[0-9])|[-_\s]+")
+# a version between dashes or underscores: `Llama_3_1_405B`, `nemotron-3-5-lightning`
+_VERSION = re.compile(r"(?<![0-9.])([0-9])[-_\s]+([0-9])(?=[-_\s])")
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,8 @@ def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
 def normalised(name: str) -> str:
     """Return the form in which names are compared: no case, spaces, dashes or underscores.
 
-    One that parts two digits stays, as a dash: `GPT 28.3B` is not `gpt2-8.3b`.
+    One that parts two digits stays, as a dash: `GPT 28.3B` is not `gpt2-8.3b`. Within a version,
+    as in `Llama_3_1_405B`, it is the point.
     """
-    return _SEPARATORS.sub(lambda found: "-" if found[1] else "", name.casefold().strip())
+    name = _VERSION.sub(r"\1.\2", name.strip())
+    return _SEPARATORS.sub(lambda found: "-" if found[1] else "", name.casefold())

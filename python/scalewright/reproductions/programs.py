@@ -119,6 +119,7 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
         and entry.get("experts") in {None, bool(model.get("experts"))}
         and ("beyond" not in entry or (row.count("sequence") or 0) > entry["beyond"])
         and ("until" not in entry or (year is not None and year <= entry["until"]))
+        and ("since" not in entry or (year is not None and year >= entry["since"]))
     )
 
 
