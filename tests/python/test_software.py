@@ -23,7 +23,7 @@ PLAN = {"micro_batch": 2, "data": 8, "recompute": "none"}
 
 def step_seconds(training: dict[str, Any], device: dict[str, Any]) -> float:
     """Price GPT-3 1.3B on eight devices."""
-    system = catalog.load_system("dgx-h100")
+    system = catalog.load_system("dgx-h100") | {"device": device["name"]}
     cluster = Cluster(json.dumps({"system": system, "device": device, "devices": 8}))
     model = json.dumps(catalog.load_model("gpt3-1.3b"))
     job = Job(Workload(model), cluster, json.dumps(training))
@@ -37,7 +37,7 @@ def test_a_profile_names_a_source_for_every_figure(name: str) -> None:
     sources = profile["sources"]
     assert profile["name"] == profile["software"]["name"] == name
     assert figures <= set(sources)
-    for table in ("attention", "training_attention", "overlap", "products"):
+    for table in ("attention", "training_attention", "overlap", "products", "sustained"):
         assert not profile.get(table) or any(key.startswith(table) for key in sources)
     assert all(len(text) > 20 for text in sources.values())
 
@@ -94,6 +94,17 @@ def test_a_slow_library_of_products_lengthens_steps_of_its_formats_on_named_devi
         without = {key: value for key, value in own.items() if key != "product_share"}
         longer = step_seconds(changed, own) / step_seconds(changed, without)
         assert 1.02 < longer < 1.0 / 0.72 if changes else 1.0 < longer < 1.02
+
+
+def test_a_site_whose_products_hold_less_takes_longer_on_its_boards_alone() -> None:
+    training = {"global_batch": 16, "sequence": 2048, "precision": "bf16"}
+    for name, changes in (("b200-sxm", True), ("h100-sxm", False)):
+        device = catalog.load_device(name)
+        changed, own = catalog.with_software("simumax-b200", training, device)
+        assert (own["sustained"] != device["sustained"]) is changes
+        assert set(own["sustained"]) == set(device["sustained"])
+        longer = step_seconds(changed, own) / step_seconds(changed, device)
+        assert 1.05 < longer < 1288 / 1108 if changes else longer == 1.0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,8 +33,8 @@ def with_software(
     """Return a training job and its device as a named program uses them.
 
     The profile's `software` goes into the job; where it names the device, its own attention kernels
-    take the place of the device's, and so do the units that its kernels lose beside a collective
-    and the share of tested rates that its library of products reaches.
+    take the place of the device's, and so do the units that its kernels lose beside a collective,
+    the share of tested rates that its library of products reaches and rates that last at its site.
 
     Args:
         name: The profile, or the path of a TOML file; several joined by `+` are laid one over the
@@ -64,6 +64,8 @@ def with_software(
             changed["communication_units"] = own["communication_units"]
         for own in _of_device(profile.get("products", ()), device):
             changed["product_share"] = own["share"]
+        for own in _of_device(profile.get("sustained", ()), device):
+            changed["sustained"] = {**device.get("sustained", {}), **own["rates"]}
     return {**training, "software": {**software, "name": "+".join(called)}}, changed
 
 
