@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scalewright import InvalidError, ScalewrightError, UnknownNameError
 from scalewright.catalog import load_device
 from scalewright.cli import main
 from scalewright.reproductions.kernels import holds_kernels, markdown, run
+from scalewright.reproductions.kernels.comparing import LONG_S, summary
 from scalewright.reproductions.kernels.rows import KernelRow, held_out, read, shipped
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +25,13 @@ HEADER = "system,gemm_dtype,m,n,k,kernel_source,latency_us,source\n"
 MATMUL = {"kernel": "matmul", "a": "bf16", "b": "bf16", "output": "bf16"}
 # median and 90th percentile of held-out errors, from 20 us on
 FLOATING = {"bfloat16", "fp8", "nvfp4"}
+CASTS = [
+    *(("fp8", cast) for cast in ("no", "yes", "")),
+    *(("bf16", cast) for cast in ("no", "")),
+    *((dtype, "") for dtype in ("tf32", "fp32")),
+    *((dtype, "no") for dtype in ("mxfp8", "fp8_block")),
+    ("fp8", "maybe"),
+]
 FEW = 10
 """Rows of a board that only reports of square products know."""
 BANDS = {True: (0.07, 0.19), False: (0.10, 0.30)}
@@ -59,10 +68,26 @@ def test_held_out_products_are_close_on_every_device_and_format(book: dict[str, 
 def test_boards_whose_constants_saw_no_row_are_near_where_their_reports_are_steady(
     book: dict[str, Any],
 ) -> None:
-    lines = [line for line in book["summary"]["by_kernel"] if line["part"] == "not_calibrated"]
+    results = [row for row in book["rows"] if row["file"] == "torch_mm.csv"]
+    lines = [line for line in summary(results)["by_kernel"] if line["part"] == "not_calibrated"]
     near = {line["device"] for line in lines if line["median_abs_error"] <= 0.15}
     assert {"a100-pcie-40gb", "ascend-910b2", "h100-pcie", "h100-sxm", "h20"} <= near
     assert {line["device"] for line in lines} - near == {"titan-rtx"}
+
+
+def test_kernels_that_others_timed_come_out_near_though_no_constant_saw_them() -> None:
+    results = [row for row in run()["rows"] if row["file"].endswith("_others.csv")]
+    assert {row["part"] for row in results} == {"not_calibrated"}
+    assert len({row["device"] for row in results}) > 20
+    for kind, rows, median in (
+        ("gemm", 150, 0.14),
+        ("moe", 60, 0.15),
+        ("attention_forward", 70, 0.18),
+        ("attention_decode", 18, 0.12),
+    ):
+        found = [row for row in results if row["kind"] == kind and row["measured_s"] >= LONG_S]
+        assert len(found) >= rows, kind
+        assert statistics.median(abs(row["error"]) for row in found) <= median, kind
 
 
 def test_held_out_products_are_close_in_all(book: dict[str, Any]) -> None:
@@ -165,6 +190,20 @@ def test_a_cast_is_paid_beside_the_product() -> None:
     cast = sw.kernel_times({**fp8, "cast_from": "bf16"}, "h100-sxm", shape)
     moved = shape["m"] * 4096 * 3 / 3.35e12
     assert np.all(cast - bare > moved)
+
+
+def test_a_row_whose_operands_come_cast_is_priced_without_the_cast(tmp_path: Path) -> None:
+    file = tmp_path / "timed.csv"
+    header = "system,gemm_dtype,m,n,k,cast,latency_us\n"
+    lines = [f"h100-sxm,{dtype},4096,4096,4096,{cast},100\n" for dtype, cast in CASTS]
+    file.write_text(header + "".join(lines))
+    *known, unknown = run(rows_path=file)["rows"]
+    seconds = dict(zip(CASTS, (row["predicted_s"] for row in known), strict=False))
+    assert seconds["fp8", "no"] < seconds["fp8", "yes"] == seconds["fp8", ""]
+    assert seconds["bf16", "no"] == seconds["bf16", ""] < seconds["tf32", ""]
+    assert seconds["tf32", ""] < seconds["fp32", ""]
+    assert seconds["mxfp8", "no"] == seconds["fp8_block", "no"]
+    assert "cast: got 'maybe'; allowed: yes, no, or nothing" in unknown["reason"]
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,11 @@ impl TimedExperts {
         ("tensor_parallel", Some(1.0)),
         ("expert_parallel", Some(1.0)),
         ("skew", Some(0.0)),
+        ("random", Some(0.0)),
     ];
 
-    /// Prices one shape, in the order of `COLUMNS`, on the device with most rows; a skew of 0 is none.
+    /// Prices one shape, in the order of `COLUMNS`, on the device with most rows; a skew of 0 is none, and
+    /// `random` above 0 means that tokens choose experts by chance.
     ///
     /// ```text
     /// time = t_launch + T k t_choice + T E t_routing + E_l t_expert + o B / r + t_product + t_product'
@@ -72,10 +74,10 @@ impl TimedExperts {
     /// for matrix products.
     pub(in crate::operator_cost) fn cost(
         self,
-        shape: [f64; 8],
+        shape: [f64; 9],
         device: &Device,
     ) -> Result<KernelCost> {
-        let [tokens, hidden, inter, topk, experts, tensor, ranks, skew] = shape;
+        let [tokens, hidden, inter, topk, experts, tensor, ranks, skew, random] = shape;
         self.check(shape)?;
         if tokens * hidden * inter * topk <= 0.0 {
             return Ok(KernelCost::default());
@@ -92,7 +94,9 @@ impl TimedExperts {
             experts,
             ranks,
         };
-        let loads = if skew > 0.0 {
+        let loads = if random > 0.0 {
+            Loads::random(routing)
+        } else if skew > 0.0 {
             Loads::skewed(routing, skew)
         } else {
             Loads::balanced(routing)
@@ -163,8 +167,8 @@ impl TimedExperts {
         [engine.hypot(memory), moved.traffic.value()]
     }
 
-    fn check(self, shape: [f64; 8]) -> Result<()> {
-        let [_, _, _, topk, experts, tensor, ranks, skew] = shape;
+    fn check(self, shape: [f64; 9]) -> Result<()> {
+        let [_, _, _, topk, experts, tensor, ranks, skew, random] = shape;
         let refuse =
             |field: &str, got: f64, allowed: &str| Err(Error::invalid(field, got, allowed));
         if !(0.0..=16.0).contains(&self.weight_bytes) {
@@ -192,6 +196,9 @@ impl TimedExperts {
                 skew,
                 "0 for a balanced load, or an exponent up to 4",
             );
+        }
+        if random > 0.0 && skew > 0.0 {
+            return refuse("skew", skew, "0 where experts are chosen by chance");
         }
         Ok(())
     }

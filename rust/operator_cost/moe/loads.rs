@@ -58,8 +58,32 @@ impl Loads {
     /// here u are the middles of equal shares, dealt to experts by a fixed shuffle, so that equal
     /// questions have equal answers.
     pub(super) fn skewed(routing: Routing, skew: f64) -> Self {
+        let choices = routing.tokens * routing.topk;
+        let (least, most) = if choices > routing.experts {
+            (1.0, (routing.tokens * LARGEST_SHARE).max(1.0))
+        } else {
+            FEW_LIMITS
+        };
+        Self::of(&drawn(routing, |share| {
+            power_law(share, skew, least, most)
+        }))
+    }
+
+    /// Loads of tokens that each choose experts by chance, all alike, on the device that gets most.
+    ///
+    /// An expert is chosen by a token with probability k / E, so its rows follow a binomial law; its
+    /// draws and what is left over are those of `skewed`. Few tokens leave many experts without any:
+    /// `E (1 - (1 - k/E)^T)` have rows. Benchmarks with random gates (vLLM's and `SGLang`'s
+    /// `benchmark_moe.py`, `fused_moe_triton`) route so.
+    pub(super) fn random(routing: Routing) -> Self {
+        let chance = (routing.topk / routing.experts).min(1.0);
+        let quantile = |share: f64| binomial_quantile(share, routing.tokens, chance);
+        Self::of(&drawn(routing, quantile))
+    }
+
+    fn of(drawn: &[f64]) -> Self {
         let mut loads = Self::default();
-        for load in drawn(routing, skew) {
+        for &load in drawn {
             loads.add(load, 1.0);
         }
         loads
@@ -77,18 +101,13 @@ impl Loads {
     }
 }
 
-/// The rows of each expert on the device that gets most.
-fn drawn(routing: Routing, skew: f64) -> Vec<f64> {
+/// The rows of each expert on the device that gets most; `law`: what an expert gets, by its share of the law.
+fn drawn(routing: Routing, law: impl Fn(f64) -> f64) -> Vec<f64> {
     let choices = routing.tokens * routing.topk;
-    let (least, most) = if choices > routing.experts {
-        (1.0, (routing.tokens * LARGEST_SHARE).max(1.0))
-    } else {
-        FEW_LIMITS
-    };
     // one draw in each of as many equal shares of the law, dealt to experts by chance
     let mut loads: Vec<f64> = (0..whole(routing.experts))
         .map(|place| (f64::from(place) + 0.5) / routing.experts)
-        .map(|share| power_law(share, skew, least, most))
+        .map(law)
         .collect();
     shuffle(&mut loads);
     let scale = choices / loads.iter().sum::<f64>();
@@ -110,6 +129,22 @@ fn drawn(routing: Routing, skew: f64) -> Vec<f64> {
     let heavier = |a: &&[f64], b: &&[f64]| a.iter().sum::<f64>().total_cmp(&b.iter().sum());
     let fullest = loads.chunks(local).max_by(heavier);
     fullest.unwrap_or_default().to_vec()
+}
+
+/// How many of `trials` come true, each with probability `chance`, for a share of all outcomes.
+fn binomial_quantile(share: f64, trials: f64, chance: f64) -> f64 {
+    if chance >= 1.0 {
+        return trials;
+    }
+    let odds = (chance / (1.0 - chance)).ln();
+    let mut log = trials * (1.0 - chance).ln();
+    let (mut count, mut below) = (0.0, log.exp());
+    while below < share && count < trials {
+        log += ((trials - count) / (count + 1.0)).ln() + odds;
+        count += 1.0;
+        below += log.exp();
+    }
+    count
 }
 
 /// A count as an index: the most that `experts` may be is far below the largest 16-bit number.
@@ -216,6 +251,36 @@ mod tests {
     }
 
     #[test]
+    fn choices_by_chance_leave_as_many_experts_without_rows_as_expected() {
+        for (tokens, topk, experts) in [(1.0, 8.0, 128.0), (16.0, 8.0, 128.0), (40.0, 2.0, 64.0)] {
+            let routing = Routing {
+                tokens,
+                topk,
+                experts,
+                ranks: 1.0,
+            };
+            let loads = Loads::random(routing);
+            let wanted = experts * (1.0 - (1.0 - topk / experts).powf(tokens));
+            assert!((loads.hit - wanted).abs() <= 0.02 * experts, "{loads:?}");
+            assert!((loads.rows - tokens * topk).abs() < 1e-6);
+            assert!(loads.hit <= Loads::balanced(routing).hit);
+        }
+    }
+
+    #[test]
+    fn many_tokens_by_chance_come_out_nearly_alike() {
+        let routing = Routing {
+            tokens: 65_536.0,
+            topk: 8.0,
+            experts: 128.0,
+            ranks: 8.0,
+        };
+        let [random, balanced] = [Loads::random(routing), Loads::balanced(routing)];
+        assert!(random.rows >= balanced.rows && random.rows < 1.05 * balanced.rows);
+        assert!((random.hit - balanced.hit).abs() < 1e-9);
+    }
+
+    #[test]
     fn no_expert_gets_more_than_all_tokens() {
         let routing = Routing {
             tokens: 10.0,
@@ -223,7 +288,7 @@ mod tests {
             experts: 8.0,
             ranks: 2.0,
         };
-        let loads = drawn(routing, 1.2);
+        let loads = drawn(routing, |share| power_law(share, 1.2, 1.0, 8.0));
         assert!(loads.iter().all(|&l| (0.0..=10.0).contains(&l)));
     }
 

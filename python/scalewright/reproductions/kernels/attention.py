@@ -87,6 +87,6 @@ ATTENTION = Kind(
         }
     ),
     shape=_shape,
-    files=(PREFILL, DECODE),
+    files=(PREFILL, DECODE, f"{DECODE}_others"),
 )
 """Attention over a cache: `isl` new positions of a sequence after `step` that the cache holds."""

@@ -100,6 +100,6 @@ ATTENTION_TRAINING = Kind(
         }
     ),
     shape=_shape,
-    files=("attention_training",),
+    files=("attention_training", "attention_others"),
 )
 """One pass of fused attention over whole sequences, timed alone."""

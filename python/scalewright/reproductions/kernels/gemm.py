@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, short
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, flag, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,12 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "float16": {"a": "fp16", "b": "fp16", "output": "fp16"},
     "fp16": {"a": "fp16", "b": "fp16", "output": "fp16"},
     "half": {"a": "fp16", "b": "fp16", "output": "fp16"},
+    "float32": {"a": "fp32", "b": "fp32", "output": "fp32"},
+    "fp32": {"a": "fp32", "b": "fp32", "output": "fp32"},
+    "tf32": {"a": "tf32", "b": "tf32", "output": "fp32"},
     "fp8": {"a": "fp8", "b": "fp8", "output": "bf16", "cast_from": "bf16"},
     "fp8_block": {"a": "mxfp8", "b": "mxfp8", "output": "bf16", "cast_from": "bf16"},
+    "mxfp8": {"a": "mxfp8", "b": "mxfp8", "output": "bf16", "cast_from": "bf16"},
     "nvfp4": {"a": "nvfp4", "b": "nvfp4", "output": "bf16", "cast_from": "bf16"},
     # weights alone are stored in integers; a product in 16 bits unpacks them
     "int8_wo": {"a": "bf16", "b": "int8", "output": "bf16"},
@@ -37,8 +41,11 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     numbers = {name: count(name, cells) for name in ("m", "n", "k")}
     numbers["batch"] = count("batch", cells, 1.0)
     work = numbers["batch"] * numbers["m"] * numbers["n"] * numbers["k"]
-    dtype = "bfloat16" if spelt == "bf16" else spelt
-    return Shape(dtype, {"kernel": "matmul", **_FORMATS[spelt]}, numbers, work)
+    dtype = {"bf16": "bfloat16", "fp32": "float32"}.get(spelt, spelt)
+    formats = _FORMATS[spelt]
+    if not flag("cast", cells, usual=True):
+        formats = {key: value for key, value in formats.items() if key != "cast_from"}
+    return Shape(dtype, {"kernel": "matmul", **formats}, numbers, work)
 
 
 GEMM = Kind(
@@ -49,9 +56,10 @@ GEMM = Kind(
         "m": ("m",),
         "n": ("n",),
         "k": ("k",),
+        "cast": ("cast",),
     },
     needed=frozenset({"dtype", "m", "n", "k"}),
     shape=_shape,
-    files=("gemm", "torch_mm"),
+    files=("gemm", "torch_mm", "gemm_others"),
 )
 """Matrix products; `a` is what a layer reads, `b` its weights."""

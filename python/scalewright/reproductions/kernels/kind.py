@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _LONGEST = 40
+_FLAGS = {"": False, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _MOST = 1e12
 
 
@@ -69,6 +70,19 @@ def whole(field: str, cells: Mapping[str, str]) -> float:
         InvalidError: It is something else.
     """
     return 0.0 if re.fullmatch(r"0*(\.0*)?", cells.get(field, "")) else count(field, cells)
+
+
+def flag(field: str, cells: Mapping[str, str], *, usual: bool) -> bool:
+    """Return a cell as yes or no; `usual` stands for an empty one.
+
+    Raises:
+        InvalidError: It is something else.
+    """
+    text = cells.get(field, "").casefold()
+    if text in _FLAGS:
+        return usual if text == "" else _FLAGS[text]
+    message = f"{field}: got '{short(text)}'; allowed: yes, no, or nothing"
+    raise InvalidError(message)
 
 
 def number(field: str, text: str) -> float:

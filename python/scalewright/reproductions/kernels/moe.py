@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, number, short
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, flag, number, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,6 @@ _COUNTS = {
     "experts": "num_experts",
 }
 _PARALLEL = {"tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size"}
-_GATED = {"": None, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
@@ -50,7 +49,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     numbers = {name: count(field, cells) for name, field in _COUNTS.items()}
     numbers |= {name: count(field, cells, 1.0) for name, field in _PARALLEL.items()}
     _check(numbers)
-    numbers["skew"] = _skew(cells.get("distribution", ""))
+    numbers |= _distribution(cells.get("distribution", ""))
     request = {
         "kernel": "experts",
         **_FORMATS[spelt],
@@ -80,28 +79,26 @@ def _check(numbers: Mapping[str, float]) -> None:
             raise InvalidError(message)
 
 
-def _skew(text: str) -> float:
-    """Return the exponent of the load's power law; 0 for none."""
-    if text.casefold() in ("", "balanced"):
-        return 0.0
-    if text.startswith(_SKEWED):
-        skew = number("distribution", text.removeprefix(_SKEWED))
+def _distribution(text: str) -> dict[str, float]:
+    """Return the exponent of the load's power law, 0 for none, or that choices are by chance."""
+    spelt = text.casefold()
+    if spelt in ("", "balanced"):
+        return {"skew": 0.0, "random": 0.0}
+    if spelt == "random":
+        return {"skew": 0.0, "random": 1.0}
+    if spelt.startswith(_SKEWED):
+        skew = number("distribution", spelt.removeprefix(_SKEWED))
         if skew <= _MOST_SKEW:
-            return skew
-    message = f"distribution: got '{short(text)}'; allowed: balanced, power_law_X, X from 0 to 4"
+            return {"skew": skew, "random": 0.0}
+    allowed = "balanced, random, power_law_X, X from 0 to 4"
+    message = f"distribution: got '{short(text)}'; allowed: {allowed}"
     raise InvalidError(message)
 
 
 def _gated(cells: Mapping[str, str], numbers: Mapping[str, float]) -> bool:
     """Return whether experts have a gate: as the row says, or the model of this shape, or yes."""
-    text = cells.get("gated", "").casefold()
-    if text not in _GATED:
-        message = f"gated: got '{short(text)}'; allowed: yes, no, or nothing"
-        raise InvalidError(message)
-    told = _GATED[text]
-    if told is not None:
-        return told
-    return _models().get(tuple(numbers[name] for name in _COUNTS if name != "tokens"), True)
+    shape = tuple(numbers[name] for name in _COUNTS if name != "tokens")
+    return flag("gated", cells, usual=_models().get(shape, True))
 
 
 @cache
@@ -124,5 +121,6 @@ MOE = Kind(
     },
     needed=frozenset({"moe_dtype", *_COUNTS.values()}),
     shape=_shape,
+    files=("moe", "moe_others"),
 )
 """The experts of a mixture as one call: routing, two grouped products, activation, weighted sum."""
