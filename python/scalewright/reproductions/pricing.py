@@ -148,12 +148,19 @@ class Pricing:
                 raise ScalewrightError(told or f"plan: {verdict['illegal']}")
             return self._noted(setting, batch, verdict["estimate"], searched=False)
         space = json.dumps(setting.space)
-        report = json.loads(search(job, space, json.dumps({"top": 1})))
+        limits = json.dumps({"top": 1, "offload": "never"})
+        report = json.loads(search(job, space, limits))
         if report["best"]:
             return self._noted(setting, batch, report["best"][0], searched=True)
+        if _may_share(setting):
+            # what no device holds whole was shared out
+            shared = json.dumps(setting.space | {"zero": [3]})
+            report = json.loads(search(job, shared, limits))
+            if report["best"]:
+                return self._noted(setting, batch, report["best"][0], searched=True)
         # the run happened, so the plan that comes nearest to fitting stands for it
         roomy = self._job(setting, batch, ample=True)
-        limits = json.dumps({"top": 1, "objective": "memory"})
+        limits = json.dumps({"top": 1, "objective": "memory", "offload": "never"})
         report = json.loads(search(roomy, space, limits))
         if not report["best"]:
             told = contradiction(setting.space, setting.devices, batch)
@@ -193,6 +200,13 @@ class Pricing:
         parameters = self._model(setting.model).parameters()["total"]
         job = self._job(setting, batch, ample=False)
         return Priced(job, json.dumps(found), searched, notes, parameters, batch)
+
+
+def _may_share(setting: Setting) -> bool:
+    """Say whether ZeRO-3, which no pipeline goes with, may be what a row leaves unsaid."""
+    whole = all(1 in setting.space.get(axis, (1,)) for axis in ("tensor", "pipeline"))
+    open_stage = len(setting.space.get("zero", ())) > 1
+    return open_stage and whole and setting.devices > 1 and not setting.conventions.known
 
 
 def _amendments(setting: Setting) -> Iterator[tuple[Setting, str]]:

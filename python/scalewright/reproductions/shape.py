@@ -198,12 +198,19 @@ def _plain(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
 
 
 def _mixture(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
-    """Build a mixture from text as `64 routed + 2 shared, top-6`."""
+    """Build a mixture from text as `64 routed + 2 shared, top-6` or `128 experts top-1 every other`.
+
+    Mixtures of some layers only, and those whose expert's width a row need not say, are of the GPT
+    kind: their experts are as wide as that kind's feed-forward parts.
+    """
     text = row.text("experts").casefold()
     experts = re.search(r"(\d{1,5})\s*(?:routed|experts)", text)
     chosen = re.search(r"top[- ]?(\d{1,4})", text)
     shared = re.search(r"(\d{1,4})\s*shared", text)
+    every = re.search(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b", text)
     width = shape["ffn"]
+    if every is not None and width is None:
+        width = _WIDE * (shape["hidden"] or 1)
     if experts is None or chosen is None or width is None:
         message = (
             f"moe: got '{row.text('experts')}' and ffn '{row.text('ffn')}'; "
@@ -213,7 +220,10 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
     mixture = {"experts": int(experts[1]), "top_k": int(chosen[1]), "expert_ffn": width}
     if shared is not None:
         mixture["shared_ffn"] = int(shared[1]) * width
-    return {**_plain(row, shape), **_LLAMA, "experts": mixture}
+    if every is None:
+        return {**_plain(row, shape), **_LLAMA, "experts": mixture}
+    mixture["every"] = int(every[2] or 2)
+    return {**_plain(row, shape), "experts": mixture}
 
 
 def _unknown(row: Row) -> UnknownNameError:

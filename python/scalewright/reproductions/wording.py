@@ -25,6 +25,12 @@ _STEPS = frozenset(
     {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
 )
 _TIMES = frozenset({"time", "latency", "duration"})
+_MEMORY = frozenset(
+    {"peak", "max", "maximum", "highest", "memory", "gpu", "device", "per", "of", "cuda", "torch"}
+    | {"used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm", "in"}
+    | {"gib", "gb", "mib", "mb", "bytes"}
+)
+"""Words of a metric that is a device's memory at its fullest."""
 _WHOLE = frozenset({"aggregate", "total", "cluster", "system", "overall"})
 _OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
@@ -69,6 +75,8 @@ def metric_meant(name: str, unit: str) -> str | None:
     own = bool(words & _DEVICES)
     timed = bool(words & (_SECONDS | _RATES))
     used = bool(words & {"utilization", "utilisation"})
+    if "memory" in words and words <= _MEMORY:
+        return "peak_reserved_per_gpu" if "reserved" in words else "peak_memory_per_gpu"
     if words & {"layer", "memory"}:
         return None
     if "hfu" in words or (used and "hardware" in words):
