@@ -73,6 +73,9 @@ def test_nothing_is_taken_to_be_older_than_what_it_needs() -> None:
     assert "dropout" not in facts({"paper": "Doe et al. 2021"}, "a100-sxm-80gb", LLAMA)
     assert facts({"paper": "Doe (arXiv 2210.01234)"}, "a100-sxm-80gb")["flash_attention"] is False
     assert facts({"paper": "Doe et al. 2023"}, "a100-sxm-80gb", GPT) == {}
+    row = Row("own.csv", 2, {"paper": "Doe et al. 2022"})
+    told, _ = with_program(row, conventions_of(row), "a100-sxm-80gb", GPT)
+    assert told.space["recompute"] == ["none", "full"], "selective recomputation came that May"
     assert facts({"paper": "Doe"}, "a100-sxm-80gb", GPT) == {}
     # a later source than the paper may report a later program
     assert facts({"paper": "Doe 2021", "source": "README of 2024"}, "a100-sxm-80gb") == {}
@@ -109,7 +112,10 @@ def test_a_program_that_the_row_names_comes_before_its_sharding_and_device() -> 
 def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> None:
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "tpu-v4") == "xla-flash"
     assert taken({"paper": "A page of 2023"}, "h100-sxm") == "hopper-2023"
-    assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") is None
+    assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") == "flash-attention-2"
+    assert taken({"paper": "Megatron-LM in 2024"}, "h100-sxm") is None
+    assert taken({"paper": "A page of 2026"}, "h100-sxm") is None
+    assert taken({"paper": "A page", "program": "FA2"}, "h100-sxm") == "flash-attention-2"
     assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") is None
     assert taken({"paper": "A page (arXiv 2311.01234)"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm", GPT) == "hopper-2023"
@@ -123,7 +129,12 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     assert taken({"paper": "A page of 2023", "zero": "FSDP"}, "h100-sxm") == "eager-llama-fsdp"
     later = {"paper": "A page of 2026", "zero": "FSDP2"}
     assert taken(later, "h100-sxm") == "eager-llama-fsdp-2026"
-    assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") is None
+    assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") == (
+        "flash-attention-2"
+    )
+    compiled = {"paper": "A page", "zero": "FSDP", "program": "torch.compile"}
+    assert taken(compiled, "h100-sxm") == "torchtitan-compile"
+    assert taken(compiled | {"program": "no torch.compile"}, "h100-sxm") == "eager-llama-fsdp"
     assert taken({"paper": "A page", "source": "release 2023.0412"}, "h100-sxm") is None
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "h100-sxm") is None
     assert taken({"paper": "A page", "program": "DeepSpeed", "zero": "3"}, "h100-sxm") == (

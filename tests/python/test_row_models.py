@@ -98,3 +98,18 @@ def test_a_row_of_adapters_is_priced_with_them(tmp_path: Path) -> None:
     whole, part = priced(tmp_path), priced(tmp_path, lora_rank="16")
     assert whole["status"] == part["status"] == "priced"
     assert part["predicted"] > whole["predicted"]
+
+
+def test_a_mixture_of_every_other_layer_is_of_the_gpt_kind() -> None:
+    """DeepSpeed-MoE (Rajbhandari et al. 2022, table 1) counts 52 billion parameters."""
+    fields = model(
+        model="GPT 1.3B+MoE-128",
+        layers="24",
+        hidden="2048",
+        heads="16",
+        experts="128 experts top-1 every other layer",
+    )
+    assert fields["experts"]["every"] == 2
+    assert sw.model(fields).parameters()["total"] == pytest.approx(52e9, rel=0.02)
+    with pytest.raises(InvalidError, match="moe: got '128 experts top-1' and ffn ''"):
+        model(model="GPT", layers="24", hidden="2048", heads="16", experts="128 experts top-1")

@@ -76,6 +76,10 @@ def priced(tmp_path, **cells: str) -> dict[str, object]:
         ("aggregate PFLOPs", "", "aggregate_tflops", "PFLOP/s"),
         ("Model FLOPs utilization (MFU)", "%", "mfu", "%"),
         ("hardware utilisation", "%", "hfu", "%"),
+        ("peak_memory_gib", "GiB", "peak_memory_per_gpu", "GiB"),
+        ("Max GPU memory used", "GB", "peak_memory_per_gpu", "GB"),
+        ("Peak reserved memory (GiB)", "GiB", "peak_reserved_per_gpu", "GiB"),
+        ("host memory", "GB", "host memory", "GB"),
         # what says too little stays what it is, and the engine names what it knows
         ("time to train", "h", "time to train", "h"),
         ("layer_forward_time", "ms", "layer_forward_time", "ms"),
@@ -213,6 +217,36 @@ def test_sharding_of_no_stage_leaves_the_stage_open(text):
 
 def test_hybrid_sharding_shards_within_a_node():
     assert setting_of(row(zero="HSDP"), Machines()).space["zero_group"] == [8]
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "offloaded"),
+    [
+        ("ZeRO-Offload", 2, True),
+        ("ZeRO-Infinity", 3, True),
+        ("zero3 + CPU offload", 3, True),
+        ("stage 2 with CPU offload", 2, True),
+        ("FSDP2 + CPU offload", 3, True),
+        ("zero3", 3, False),
+    ],
+)
+def test_words_on_host_memory_say_where_the_state_lies(text, stage, offloaded):
+    space = setting_of(row(zero=text), Machines()).space
+    assert space["zero"] == [stage]
+    assert space.get("offload_optimizer", [False]) == [offloaded]
+    told = setting_of(row(zero=text, offload_optimizer="no"), Machines()).space
+    assert told["offload_optimizer"] == [False]
+
+
+def test_state_in_host_memory_lengthens_the_step_and_frees_the_device(tmp_path):
+    whole = priced(tmp_path, zero="2")
+    away = priced(tmp_path, zero="2", offload_optimizer="yes")
+    kept = priced(tmp_path, zero="2", offload_activations="50%")
+    assert away["step_time_s"] > whole["step_time_s"]
+    assert kept["step_time_s"] >= whole["step_time_s"]
+    wrong = priced(tmp_path, zero="2", offload_activations="half")
+    assert "offload_activations: got 'half'; allowed: 0 to 100" in wrong["reason"]
+
 
 
 def test_fsdp2_is_a_release_and_not_a_group_of_two():

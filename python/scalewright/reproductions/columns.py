@@ -38,6 +38,8 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "context": ("cp", "context", "context_parallel", "context_parallelism"),
     "expert": ("ep", "expert", "expert_parallel", "expert_parallelism"),
     "zero": ("zero", "zero_stage", "fsdp", "sharding"),
+    "offload_optimizer": ("offload_optimizer", "optimizer_offload", "cpu_offload"),
+    "offload_activations": ("offload_activations", "activation_offload"),
     "recompute": ("recompute", "activation_checkpointing", "checkpointing", "recomputation"),
     "sequence_parallel": ("seq_parallel", "sequence_parallel", "sp"),
     "dtype": ("dtype", "precision"),

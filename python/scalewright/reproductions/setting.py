@@ -19,6 +19,7 @@ from scalewright.reproductions.wording import (
     metric_of,
     recomputation_meant,
     sharding_meant,
+    without_offload,
 )
 
 if TYPE_CHECKING:
@@ -166,11 +167,28 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
             space["data"] = [machine.devices // ranks]
     if text := row.text("token_slices"):
         space["token_slices"] = [text]
-    if text := row.text("zero"):
+    text, offloaded = without_offload(row.text("zero"))
+    if text:
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
+    space |= _offload(row, offloaded)
     space |= _recomputation(row, conventions) | _sequence_parallel(row)
     return _narrowed(space)
+
+
+def _offload(row: Row, offloaded: bool) -> dict[str, list[Any]]:
+    """Read what lies in host memory between passes or steps."""
+    space: dict[str, list[Any]] = {"offload_optimizer": [True]} if offloaded else {}
+    if (told := _flag(row, "offload_optimizer")) is not None:
+        space["offload_optimizer"] = [told]
+    if text := row.text("offload_activations"):
+        percent = text.removesuffix("%").strip()
+        if not re.fullmatch(r"[0-9]{1,3}", percent) or int(percent) > 100:
+            got = f"{row.named('offload_activations')}: got '{text:.40}'"
+            message = f"{got}; allowed: 0 to 100, percent of the layers"
+            raise InvalidError(message)
+        space["offload_activations"] = [int(percent)]
+    return space
 
 
 def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
@@ -190,13 +208,18 @@ def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
 
 
 def _sequence_parallel(row: Row) -> dict[str, list[Any]]:
-    text = row.text("sequence_parallel").casefold()
+    told = _flag(row, "sequence_parallel")
+    return {} if told is None else {"sequence_parallel": [told]}
+
+
+def _flag(row: Row, column: str) -> bool | None:
+    text = row.text(column).casefold()
     if not text:
-        return {}
+        return None
     if text not in _YES | _NO:
-        message = f"{row.named('sequence_parallel')}: got '{text:.40}'; allowed: yes, no"
+        message = f"{row.named(column)}: got '{text:.40}'; allowed: yes, no"
         raise InvalidError(message)
-    return {"sequence_parallel": [text in _YES]}
+    return text in _YES
 
 
 def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:

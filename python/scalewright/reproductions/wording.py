@@ -38,6 +38,11 @@ _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
+_OFFLOADING = {
+    **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
+    **dict.fromkeys(("zero-infinity", "zero infinity", "infinity"), "3"),
+}
+_OFFLOAD = re.compile(r"\b(?:with|and|cpu|host|optimizer|offload|offloaded|offloading)\b|[()]")
 _GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
 _SOME_LAYERS = re.compile(r"(?:full|block)[^0-9]{0,20}([0-9]{1,4})[^0-9]{0,20}")
 # parts of a layer that take passes over memory or few products to compute again
@@ -130,6 +135,19 @@ def format_meant(text: str) -> str | None:
     if len(found) > 1:
         found -= {"fp32"}
     return found.pop() if len(found) == 1 else None
+
+
+def without_offload(text: str) -> tuple[str, bool]:
+    """Return a text on sharding without words on host memory, and whether it had them.
+
+    ZeRO-Offload (Ren et al. 2021) shares gradients out, ZeRO-Infinity (Rajbhandari et al. 2021)
+    weights, too.
+    """
+    folded = text.casefold().strip()
+    if folded in _OFFLOADING:
+        return _OFFLOADING[folded], True
+    left = _OFFLOAD.sub(" ", folded).strip(" +,/&()-_")
+    return (left, True) if left != folded and "offload" in folded else (text, False)
 
 
 def sharding_meant(text: str) -> tuple[int, int] | None:
