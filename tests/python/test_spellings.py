@@ -248,7 +248,6 @@ def test_state_in_host_memory_lengthens_the_step_and_frees_the_device(tmp_path):
     assert "offload_activations: got 'half'; allowed: 0 to 100" in wrong["reason"]
 
 
-
 def test_fsdp2_is_a_release_and_not_a_group_of_two():
     space = setting_of(row(zero="FSDP2"), Machines()).space
     assert (space["zero"], space.get("zero_group")) == ([3], None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,7 @@ FILE, UNSEEN_FILE = "residuals.csv", "unseen_residuals.csv"
 SHARE = 0.8
 """Share of measured runs that a band is to hold."""
 NEAREST, OF_ONE_PAPER = 60, 20
-_WIDENED = "widened by"
+_WIDENED = re.compile(r"widened by (-?[0-9.]+) \(program named\), (-?[0-9.]+) \(not named\)")
 # what makes runs unlike, in the distance's own unit
 _OTHER_VENDOR, _OTHER_DEVICE, _YEAR, _OTHER_FORMAT, _SEARCHED, _NAMED = 1.0, 1.0, 0.5, 0.5, 0.5, 1.0
 _DOUBLING = 0.5
@@ -61,6 +62,23 @@ class Traits:
             + _SEARCHED * (self.searched != other.searched)
             + _NAMED * (self.named != other.named)
         )
+
+
+@dataclass(frozen=True)
+class Widening:
+    """By how much of the logarithm both ends of a band are moved out."""
+
+    named: float = 0.0
+    """Where it is known which program ran."""
+    unnamed: float = 0.0
+
+    def of(self, traits: Traits) -> float:
+        """Return what runs like these are widened by."""
+        return self.named if traits.named else self.unnamed
+
+    def __str__(self) -> str:
+        """Return the remark above recorded residuals."""
+        return f"widened by {self.named:.4f} (program named), {self.unnamed:.4f} (not named)"
 
 
 @dataclass(frozen=True)
@@ -116,7 +134,7 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         searched,
         named=bool(job.training.software),
     )
-    band = band_of(traits, residuals).widened(widened)
+    band = band_of(traits, residuals).widened(widened.of(traits))
     return {
         "share": SHARE,
         "low_factor": math.exp(band.low),
@@ -144,7 +162,7 @@ def band_of(traits: Traits, residuals: Iterable[Residual]) -> Band:
     return Band(_quantile(ratios, left), _quantile(ratios, 1.0 - left), tuple(chosen))
 
 
-def recorded() -> tuple[tuple[Residual, ...], float]:
+def recorded() -> tuple[tuple[Residual, ...], Widening]:
     """Return the recorded runs, also of unseen sources, and by how much bands are widened."""
     runs, widened = _read(_text(FILE))
     return runs + unseen(), widened
@@ -160,9 +178,10 @@ def _text(name: str) -> str:
 
 
 @cache
-def _read(text: str) -> tuple[tuple[Residual, ...], float]:
+def _read(text: str) -> tuple[tuple[Residual, ...], Widening]:
     remark, _, table = text.partition("\n")
-    widened = float(remark.rpartition(_WIDENED)[2].split(";")[0] or 0.0)
+    told = _WIDENED.search(remark)
+    widened = Widening() if told is None else Widening(float(told[1]), float(told[2]))
     rows = csv.DictReader(io.StringIO(table, newline=""))
     groups: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:

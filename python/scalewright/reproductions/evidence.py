@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.planning.error_band import FILE, UNSEEN_FILE, recorded
+from scalewright.planning.error_band import FILE, UNSEEN_FILE, Widening, recorded
 from scalewright.reproductions.ablation import sides
 from scalewright.reproductions.columns import SEEN
 from scalewright.reproductions.comparing import summary
@@ -75,8 +75,8 @@ def write_residuals(results: Iterable[Result], unseen: Iterable[Result]) -> None
     """Write the catalog's files of residuals: of the rows that count, and of unseen sources."""
     table = residual_table(results)
     place = Path(str(built_in_root() / "published" / FILE))
-    _write(place, _remark(0.0) + table)
-    _write(place.with_name(UNSEEN_FILE), _remark(0.0) + residual_table(unseen))
+    _write(place, _remark(Widening()) + table)
+    _write(place.with_name(UNSEEN_FILE), _remark(Widening()) + residual_table(unseen))
     residuals, _ = recorded()
     _write(place, _remark(widening(residuals)) + table)
 
@@ -194,10 +194,8 @@ def ablation_of(page: str | Path) -> str:
     return found[1] if found else "Not made yet."
 
 
-def _remark(widened: float) -> str:
-    return (
-        f"# Predictions of published results, made by `make evidence`; widened by {widened:.4f}\n"
-    )
+def _remark(widened: Widening) -> str:
+    return f"# Predictions of published results, made by `make evidence`; {widened}\n"
 
 
 def _write(path: Path, text: str) -> None:
@@ -352,7 +350,8 @@ def _bands() -> str:
         "parameters, a half where the plan of one alone was searched, 1 where it is known of one "
         "alone which program ran (an answer's `software` is named). Of the 60 nearest runs, at "
         "most 20 of one paper, the middle 80% make the band, which is then widened at both ends "
-        f"by {widened:.3f} of the logarithm, so that bands hold 80% of the runs of papers that "
+        f"by {widened.named:.3f} of the logarithm where the program is known and by "
+        f"{widened.unnamed:.3f} where it is not, so that bands hold 80% of the runs of papers that "
         "they do not rest on, runs and papers weighing alike (conformalised quantile regression, "
         "Romano et al. 2019).\n\n"
         f"Own check, each paper held back in turn with its widening: {held['of_runs']:.0%} of "

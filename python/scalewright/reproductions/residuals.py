@@ -6,10 +6,18 @@ import csv
 import io
 import statistics
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import load_device
-from scalewright.planning.error_band import SHARE, Band, Residual, Traits, band_of
+from scalewright.planning.error_band import (
+    SHARE,
+    Band,
+    Residual,
+    Traits,
+    Widening,
+    band_of,
+)
 from scalewright.reproductions.columns import SEEN
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.parity import short
@@ -43,8 +51,11 @@ def read_results(table: str) -> list[Result]:
     return [_result(record, rows[record["file"], int(record["line"])]) for record in records]
 
 
-def widening(residuals: Sequence[Residual]) -> float:
+def widening(residuals: Sequence[Residual]) -> Widening:
     """Return by how much bands are widened so that they hold their share of runs of other papers.
+
+    Runs whose program is known and those of which it is not are widened apart, so that bands hold
+    their share of each (Mondrian conformal prediction, Vovk et al. 2005).
 
     Each run is set against the band of the runs of all other papers; what bands miss is a
     conformity score, of which the share's quantile is taken (conformalised quantile regression,
@@ -60,9 +71,10 @@ def coverage(residuals: Sequence[Residual]) -> Result:
     """
     misses = _misses(residuals)
     inside: dict[str, list[bool]] = {}
-    for paper in dict.fromkeys(name for name, _, _ in misses):
-        others = _widening([miss for miss in misses if miss[0] != paper])
-        inside[paper] = [miss <= others for name, miss, _ in misses if name == paper]
+    for paper in dict.fromkeys(miss.run.paper for miss in misses):
+        others = _widening([miss for miss in misses if miss.run.paper != paper])
+        own = [miss for miss in misses if miss.run.paper == paper]
+        inside[paper] = [miss.by <= others.of(miss.run.traits) for miss in own]
     listed = [held for own in inside.values() for held in own]
     widened = _widening(misses)
     largest = max(inside, key=lambda paper: len(inside[paper]))
@@ -78,13 +90,24 @@ def coverage(residuals: Sequence[Residual]) -> Result:
             "of_runs": statistics.fmean(inside[largest]),
             "of_other_runs": statistics.fmean(rest) if rest else None,
         },
-        "median_width": statistics.median(width + 2.0 * widened for _, _, width in misses),
+        "median_width": statistics.median(
+            miss.width + 2.0 * widened.of(miss.run.traits) for miss in misses
+        ),
     }
 
 
-def _misses(residuals: Sequence[Residual]) -> list[tuple[str, float, float]]:
-    """Return paper, miss and width of the band of each run, from the runs of other papers."""
-    found: list[tuple[str, float, float]] = []
+@dataclass(frozen=True)
+class _Miss:
+    """By how much a run lies outside the band of the runs of other papers."""
+
+    run: Residual
+    by: float
+    width: float
+    """Of the band."""
+
+
+def _misses(residuals: Sequence[Residual]) -> list[_Miss]:
+    found: list[_Miss] = []
     for paper in dict.fromkeys(run.paper for run in residuals):
         others = [run for run in residuals if run.paper != paper]
         bands: dict[Traits, Band] = {}
@@ -94,19 +117,24 @@ def _misses(residuals: Sequence[Residual]) -> list[tuple[str, float, float]]:
             if run.traits not in bands:
                 bands[run.traits] = band_of(run.traits, others)
             band = bands[run.traits]
-            found.append((paper, band.misses(run), band.high - band.low))
+            found.append(_Miss(run, band.misses(run), band.high - band.low))
     return found
 
 
-def _widening(misses: Sequence[tuple[str, float, float]]) -> float:
-    rows = Counter(paper for paper, _, _ in misses)
+def _widening(misses: Sequence[_Miss]) -> Widening:
+    apart = [[miss for miss in misses if miss.run.traits.named is named] for named in (True, False)]
+    return Widening(*(_quantile(own) if own else 0.0 for own in apart))
+
+
+def _quantile(misses: Sequence[_Miss]) -> float:
+    """Return the share's quantile; half of the weight is the runs', half the papers'."""
+    rows = Counter(miss.run.paper for miss in misses)
     weights = {paper: 0.5 / len(misses) + 0.5 / (len(rows) * n) for paper, n in rows.items()}
-    weighed = sorted((miss, weights[paper]) for paper, miss, _ in misses)
-    wanted = SHARE
+    weighed = sorted((miss.by, weights[miss.run.paper]) for miss in misses)
     reached = 0.0
     for miss, weight in weighed:
         reached += weight
-        if reached >= wanted:
+        if reached >= SHARE:
             return miss
     return weighed[-1][0]
 

@@ -198,10 +198,10 @@ def _plain(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
 
 
 def _mixture(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
-    """Build a mixture from text as `64 routed + 2 shared, top-6` or `128 experts top-1 every other`.
+    """Build a mixture from text as `64 routed + 2 shared, top-6`.
 
-    Mixtures of some layers only, and those whose expert's width a row need not say, are of the GPT
-    kind: their experts are as wide as that kind's feed-forward parts.
+    `128 experts top-1 every other layer` is one of the GPT kind: where the row says no width, its
+    experts are as wide as that kind's feed-forward parts.
     """
     text = row.text("experts").casefold()
     experts = re.search(r"(\d{1,5})\s*(?:routed|experts)", text)

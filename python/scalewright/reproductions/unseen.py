@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import Any
 
-from scalewright.planning.error_band import Residual, band_of, recorded, unseen
+from scalewright.planning.error_band import Residual, Widening, band_of, recorded, unseen
 
 Result = dict[str, Any]
 _TOLD = (
@@ -44,7 +44,7 @@ def unseen_section(rows: list[Result]) -> str:
         errors = [_error(run) for run in runs]
         medians.append(statistics.median(map(abs, errors)))
         others = [run for run in every if run.paper != paper]
-        held = [band_of(r.traits, others).widened(widened).misses(r) <= 0.0 for r in runs]
+        held = [_inside(run, others, widened) for run in runs]
         shares.append(statistics.fmean(held))
         lines.append(
             f"| {paper.replace('|', '/')} | {len(runs)} | {medians[-1]:.0%} | "
@@ -73,6 +73,10 @@ def unseen_line() -> str:
         f"median | {len(unseen())} | {statistics.median(sizes):.1%} | {high:.1%} | "
         f"{statistics.median(medians):+.1%} |"
     )
+
+
+def _inside(run: Residual, others: list[Residual], widened: Widening) -> bool:
+    return band_of(run.traits, others).misses(run) <= widened.of(run.traits)
 
 
 def _sources() -> dict[str, list[Residual]]:
