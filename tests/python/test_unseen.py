@@ -27,7 +27,9 @@ def test_every_row_has_its_residual_and_nothing_of_the_book() -> None:
 def test_nobody_wrote_conventions_for_its_sources() -> None:
     """Some speak of programs whose own pages have conventions, which hold by the name."""
     known = {row.text("paper") for row in ROWS if conventions_of(row).known}
-    assert all(re.search(r"torchtitan|llm-foundry|Megatron-Bridge|MaxText", paper) for paper in known)
+    assert all(
+        re.search(r"torchtitan|llm-foundry|Megatron-Bridge|MaxText", paper) for paper in known
+    )
     assert len(known) < len({row.text("paper") for row in ROWS}) / 10
 
 
