@@ -76,13 +76,14 @@ def test_boards_whose_constants_saw_no_row_are_near_where_their_reports_are_stea
 
 
 def test_kernels_that_others_timed_come_out_near_though_no_constant_saw_them() -> None:
-    results = [row for row in run()["rows"] if row["file"].endswith("_others.csv")]
-    assert {row["part"] for row in results} == {"not_calibrated"}
+    rows = [row for row in run()["rows"] if row["file"].endswith("_others.csv")]
+    results = [row for row in rows if row["part"] == "not_calibrated"]
+    assert {row["device"] for row in rows if row not in results} == {"gb10"}
     assert len({row["device"] for row in results}) > 20
     for kind, rows, median in (
         ("gemm", 150, 0.14),
         ("moe", 60, 0.15),
-        ("attention_forward", 70, 0.18),
+        ("attention_forward", 65, 0.18),
         ("attention_decode", 18, 0.12),
     ):
         found = [row for row in results if row["kind"] == kind and row["measured_s"] >= LONG_S]

@@ -188,7 +188,7 @@ def test_what_the_model_says_not_to_fit_is_priced_and_noted(tmp_path):
         ({"unit": "furlong"}, "unit: unknown name 'furlong'"),
         ({"global_batch": ""}, "global_batch: got nothing"),
         ({"seq": ""}, "seq"),
-        ({"zero": "3 + chunk CPU offload"}, "host memory"),
+        ({"zero": "3 + chunk CPU offload", "global_batch": "", "micro_batch": ""}, "host memory"),
     ],
 )
 def test_a_row_that_cannot_be_priced_says_why(tmp_path, changes, reason):

@@ -227,6 +227,7 @@ def test_hybrid_sharding_shards_within_a_node():
         ("zero3 + CPU offload", 3, True),
         ("stage 2 with CPU offload", 2, True),
         ("FSDP2 + CPU offload", 3, True),
+        ("3 + chunk CPU offload", 3, True),
         ("zero3", 3, False),
     ],
 )

@@ -38,7 +38,7 @@ def test_held_out_passes_of_every_device_and_format_lie_in_the_band(kind: str) -
         assert row["error"] is not None, row["reason"]
         if row["part"] == "held_out":
             groups.setdefault((row["device"], row["dtype"]), []).append(abs(row["error"]))
-    assert {device for device, _ in groups} == _DEVICES
+    assert {device for device, _ in groups} - {"gb10"} == _DEVICES
     for group, sizes in groups.items():
         assert _quantile(sizes, 0.5) <= _MEDIAN, group
         assert _quantile(sizes, 0.9) <= _TAIL, group

@@ -42,7 +42,9 @@ _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
     **dict.fromkeys(("zero-infinity", "zero infinity", "infinity"), "3"),
 }
-_OFFLOAD = re.compile(r"\b(?:with|and|cpu|host|optimizer|offload|offloaded|offloading)\b|[()]")
+_OFFLOAD = re.compile(
+    r"\b(?:with|and|to|chunks?|cpu|host|memory|optimizer|offload|offloaded|offloading)\b|[()]"
+)
 _GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
 _SOME_LAYERS = re.compile(r"(?:full|block)[^0-9]{0,20}([0-9]{1,4})[^0-9]{0,20}")
 # parts of a layer that take passes over memory or few products to compute again
