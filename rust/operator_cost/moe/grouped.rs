@@ -77,7 +77,17 @@ impl TimedExperts {
         shape: [f64; 9],
         device: &Device,
     ) -> Result<KernelCost> {
-        let [tokens, hidden, inter, topk, experts, tensor, ranks, skew, random] = shape;
+        let [
+            tokens,
+            hidden,
+            inter,
+            topk,
+            experts,
+            tensor,
+            ranks,
+            skew,
+            random,
+        ] = shape;
         self.check(shape)?;
         if tokens * hidden * inter * topk <= 0.0 {
             return Ok(KernelCost::default());
@@ -94,13 +104,7 @@ impl TimedExperts {
             experts,
             ranks,
         };
-        let loads = if random > 0.0 {
-            Loads::random(routing)
-        } else if skew > 0.0 {
-            Loads::skewed(routing, skew)
-        } else {
-            Loads::balanced(routing)
-        };
+        let loads = Loads::stated(routing, skew, random);
         let local = experts / ranks;
         let tile = model
             .tiles_by_average

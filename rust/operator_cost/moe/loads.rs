@@ -32,8 +32,19 @@ pub(super) struct Loads {
 }
 
 impl Loads {
+    /// Loads by chance where `random` is above 0, by a power law where `skew` is, else balanced ones.
+    pub(super) fn stated(routing: Routing, skew: f64, random: f64) -> Self {
+        if random > 0.0 {
+            Self::random(routing)
+        } else if skew > 0.0 {
+            Self::skewed(routing, skew)
+        } else {
+            Self::balanced(routing)
+        }
+    }
+
     /// Every expert gets the same, but for what does not divide.
-    pub(super) fn balanced(routing: Routing) -> Self {
+    fn balanced(routing: Routing) -> Self {
         let choices = routing.tokens * routing.topk;
         let each = (choices / routing.experts).floor();
         let local = routing.experts / routing.ranks;
@@ -57,16 +68,14 @@ impl Loads {
     /// aiconfigurator 0.12.0 (Apache-2.0), `collector/helper.py`, draws the loads of its rows, u at random;
     /// here u are the middles of equal shares, dealt to experts by a fixed shuffle, so that equal
     /// questions have equal answers.
-    pub(super) fn skewed(routing: Routing, skew: f64) -> Self {
+    fn skewed(routing: Routing, skew: f64) -> Self {
         let choices = routing.tokens * routing.topk;
         let (least, most) = if choices > routing.experts {
             (1.0, (routing.tokens * LARGEST_SHARE).max(1.0))
         } else {
             FEW_LIMITS
         };
-        Self::of(&drawn(routing, |share| {
-            power_law(share, skew, least, most)
-        }))
+        Self::of(&drawn(routing, |share| power_law(share, skew, least, most)))
     }
 
     /// Loads of tokens that each choose experts by chance, all alike, on the device that gets most.
@@ -75,7 +84,7 @@ impl Loads {
     /// draws and what is left over are those of `skewed`. Few tokens leave many experts without any:
     /// `E (1 - (1 - k/E)^T)` have rows. Benchmarks with random gates (vLLM's and `SGLang`'s
     /// `benchmark_moe.py`, `fused_moe_triton`) route so.
-    pub(super) fn random(routing: Routing) -> Self {
+    fn random(routing: Routing) -> Self {
         let chance = (routing.topk / routing.experts).min(1.0);
         let quantile = |share: f64| binomial_quantile(share, routing.tokens, chance);
         Self::of(&drawn(routing, quantile))
