@@ -79,6 +79,7 @@ def priced(tmp_path, **cells: str) -> dict[str, object]:
         ("peak_memory_gib", "GiB", "peak_memory_per_gpu", "GiB"),
         ("Max GPU memory used", "GB", "peak_memory_per_gpu", "GB"),
         ("Peak reserved memory (GiB)", "GiB", "peak_reserved_per_gpu", "GiB"),
+        ("Peak memory (MiB)", "", "peak_memory_per_gpu", "MiB"),
         ("host memory", "GB", "host memory", "GB"),
         # what says too little stays what it is, and the engine names what it knows
         ("time to train", "h", "time to train", "h"),

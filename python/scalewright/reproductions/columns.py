@@ -7,42 +7,82 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_HARDWARE = (
+    *("machine", "testbed", "node_type", "instance_type", "platform"),
+    *("gpu_type", "gpu_model", "device_type", "accelerator", "gpu"),
+)
+"""Headings that tell the hardware where no other does."""
+
+
+def _degree(axis: str, short: str, *more: str) -> tuple[str, ...]:
+    """Return the headings of a degree of parallelism, the table's own first."""
+    stem = f"{axis}_parallel"
+    return (
+        *(short, axis, stem, f"{axis}_parallelism", f"{short}_size", f"{short}_degree"),
+        *(f"{stem}_size", f"{stem}_degree", *more),
+    )
+
+
 _SPELLINGS: dict[str, tuple[str, ...]] = {
     "paper": ("paper", "publication", "reference"),
     "table": ("table", "figure", "section"),
-    "hardware": ("system_or_hw", "system", "hardware", "hw", "cluster"),
-    "devices": ("devices", "gpus", "chips", "num_gpus", "n_gpus", "accelerators", "world_size"),
-    "model": ("model", "model_name"),
+    "hardware": (
+        *("system_or_hw", "system", "hardware", "hw", "cluster"),
+        *_HARDWARE,
+    ),
+    "devices": (
+        *("devices", "gpus", "chips", "accelerators", "world_size", "gpu_count", "ngpu", "ngpus"),
+        *("num_gpus", "n_gpus", "num_devices", "num_chips", "number_of_gpus", "number_of_chips"),
+        *("number_of_devices", "number_of_accelerators", "of_gpus", "of_chips", "no_of_gpus"),
+    ),
+    "model": ("model", "model_name", "model_id"),
     "parameters": ("params_b", "parameters_billion", "parameters_b", "params"),
     "layers": ("layers", "num_layers", "n_layers"),
     "hidden": ("hidden", "hidden_size", "d_model"),
     "heads": ("heads", "attention_heads", "num_attention_heads", "n_heads"),
     "kv_heads": ("kv_heads", "num_key_value_heads", "query_groups"),
     "ffn": ("ffn", "ffn_hidden_size", "intermediate_size", "d_ff"),
-    "sequence": ("seq", "sequence", "sequence_length", "seq_length", "seq_len"),
+    "sequence": (
+        *("seq", "sequence", "sequence_length", "seq_length", "seq_len", "seqlen", "sequence_len"),
+        *("context_length", "context_len", "max_seq_len", "max_seq_length", "max_sequence_length"),
+    ),
     "vocab": ("vocab", "vocab_size", "vocabulary"),
     "padded_vocab": ("padded_vocab", "padded_vocab_size", "vocab_rows"),
     "experts": ("moe", "experts"),
+    "expert_count": ("num_experts", "number_of_experts", "n_experts", "num_moe_experts"),
+    "top_k": ("top_k", "topk", "moe_router_topk", "experts_per_token", "num_experts_per_tok"),
+    "expert_ffn": ("expert_ffn", "moe_ffn_hidden_size", "moe_intermediate_size"),
     "lora": ("lora", "lora_rank", "adapter_rank"),
     "lora_targets": ("lora_targets", "target_modules"),
     "capacity_factor": ("capacity_factor", "moe_capacity_factor"),
     "dense_layers": ("dense_layers", "first_dense_layers"),
     "prediction_layers": ("prediction_layers", "mtp_layers", "mtp_num_layers"),
-    "global_batch": ("global_batch", "global_batch_size", "batch", "batch_size", "gbs"),
-    "micro_batch": ("micro_batch", "micro_batch_size", "microbatch", "mbs"),
-    "tensor": ("tp", "tensor", "tensor_parallel", "tensor_parallelism"),
-    "pipeline": ("pp", "pipeline", "pipeline_parallel", "pipeline_parallelism"),
+    "global_batch": (
+        *("global_batch", "global_batch_size", "batch", "batch_size", "gbs", "globalbatch"),
+        *("global_bs", "global_batchsize"),
+    ),
+    "micro_batch": (
+        *("micro_batch", "micro_batch_size", "microbatch", "mbs", "microbatch_size", "lbs"),
+        *("local_batch_size", "local_batch", "bs_gpu", "batch_size_gpu", "batch_size_per_gpu"),
+        *("batch_per_gpu", "per_device_batch_size", "per_gpu_batch_size", "per_device_batch"),
+    ),
+    "tensor": _degree("tensor", "tp", "tensor_model_parallel_size"),
+    "pipeline": _degree("pipeline", "pp", "pipeline_model_parallel_size"),
     "interleave": ("interleave", "vp", "vpp", "virtual_pipeline", "virtual_stages"),
     "token_slices": ("token_slices", "slices"),
-    "data": ("dp", "data", "data_parallel", "data_parallelism"),
-    "context": ("cp", "context", "context_parallel", "context_parallelism"),
-    "expert": ("ep", "expert", "expert_parallel", "expert_parallelism"),
+    "data": _degree("data", "dp"),
+    "context": _degree("context", "cp"),
+    "expert": _degree("expert", "ep", "expert_model_parallel_size"),
     "zero": ("zero", "zero_stage", "fsdp", "sharding"),
     "offload_optimizer": ("offload_optimizer", "optimizer_offload", "cpu_offload"),
     "offload_activations": ("offload_activations", "activation_offload"),
-    "recompute": ("recompute", "activation_checkpointing", "checkpointing", "recomputation"),
+    "recompute": (
+        *("recompute", "activation_checkpointing", "checkpointing", "recomputation", "remat", "ac"),
+        *("activation_recomputation", "activation_recompute", "gradient_checkpointing", "ckpt"),
+        *("activation_checkpoint", "recompute_granularity"),
+    ),
     "sequence_parallel": ("seq_parallel", "sequence_parallel", "sp"),
-    "dtype": ("dtype", "precision"),
+    "dtype": ("dtype", "precision", "data_type", "training_precision", "mixed_precision"),
     "software": ("software_profile",),
     "program": ("program", "software", "software_stack"),
     "framework": ("framework", "trainer", "library"),
@@ -76,13 +116,24 @@ _TIMES = {
 
 def plain(header: str) -> str:
     """Return a header in lower case with single underscores: `# GPUs` becomes `gpus`."""
-    letters = "".join(c if c.isalnum() else " " for c in header.casefold())
+    # ZeRO++ is another thing than ZeRO
+    spelt = header.casefold().replace("++", " plus ")
+    letters = "".join(c if c.isalnum() else " " for c in spelt)
     return "_".join(letters.split())
 
 
 def meanings(headers: Sequence[str]) -> list[str | None]:
     """Return the column that each header means; none for what no row needs."""
-    return [_BY_SPELLING.get(plain(header)) for header in headers]
+    names = [plain(header) for header in headers]
+    told = [_BY_SPELLING.get(name) for name in names]
+    ranked = sorted(
+        (name in _HARDWARE and _HARDWARE.index(name) + 1, place)
+        for place, name in enumerate(names)
+        if told[place] == "hardware"
+    )
+    # a file that says the system and the kind of its devices says the machine once
+    weaker = {place for rank, place in ranked[1:] if rank}
+    return [None if place in weaker else column for place, column in enumerate(told)]
 
 
 def time_column(headers: Sequence[str]) -> tuple[int, str] | None:

@@ -49,6 +49,9 @@ def with_program(
     if row.text("software") or conventions.known:
         return conventions, ()
     said: tuple[str, ...] = ()
+    # what a class of programs tells comes before what holds of any
+    common = conventions.space
+    conventions = replace(conventions, space={})
     if (found := _first("programs", row, device, model)) is not None:
         why, entry = found
         conventions = _completed(conventions, entry)
@@ -59,7 +62,7 @@ def with_program(
             why, entry = found
             conventions = _completed(conventions, entry)
             said += (f"{why}: {entry['means']}",)
-    return conventions, said
+    return replace(conventions, space={**common, **conventions.space}), said
 
 
 def _completed(conventions: Conventions, entry: Table) -> Conventions:

@@ -18,6 +18,7 @@ from scalewright.reproductions.records import (
     short,
     some,
 )
+from scalewright.reproductions.wide import counted, figure_columns, figures
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -31,6 +32,8 @@ _MOST_COUNT = 2**32
 _FEWEST_COLUMNS = 4
 _ABSENT = {"none", "no", "off", "false", "disabled"}
 """A degree that a run does without is one."""
+_BILLIONS = {"m": 1e-3, "b": 1.0, "t": 1e3}
+_DECIMAL = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _VTRAIN = "Bang et al. 2023 (vTrain, arXiv 2312.12391)"
 
 
@@ -107,7 +110,10 @@ class Row:
             InvalidError: The cell is blank or holds something else.
         """
         text = self.text(column)
-        plain = text.replace(",", "").strip("~≈<>% ")
+        plain = text.replace(",", "").strip("~≈<>%*†‡ ")
+        if column == "parameters" and plain[-1:].casefold() in _BILLIONS:
+            scale = _BILLIONS[plain[-1].casefold()]
+            plain = repr(float(plain[:-1]) * scale) if _DECIMAL.fullmatch(plain[:-1]) else plain
         if re.fullmatch(r"[0-9]*\.?[0-9]+(e[+-]?[0-9]{1,2})?|[0-9]+\.", plain, re.IGNORECASE):
             value = float(plain)
             if 1e-30 < value < 1e30:
@@ -150,12 +156,15 @@ def _rows(file: Traversable) -> list[Row]:
     headers = listed[start][1]
     columns = meanings(headers)
     times = time_column(headers)
-    if "value" not in columns and times is None:
+    wide = () if "value" in columns or times is not None else figure_columns(headers, columns)
+    if "value" not in columns and times is None and not wide:
         refuse_other_marks(file, headers)
-        message = f"{file}: header: got no column of figures; allowed: value, iteration time (ms)"
+        allowed = "value, iteration time (ms), or a metric, as tokens/s/GPU, MFU, TFLOP/s"
+        message = f"{file}: header: got no column of figures; allowed: {allowed}"
         raise InvalidError(message)
     stem = file.name.rpartition(".")[0] or file.name
-    said = {"table": stem, "paper": stem if "hardware" in columns else f"{_VTRAIN}, {stem}"}
+    own = bool(wide) or "hardware" in columns
+    said = {"table": stem, "paper": stem if own else f"{_VTRAIN}, {stem}"}
     named: dict[str, str] = {}
     for column, header in zip(columns, headers, strict=True):
         if column is not None:
@@ -168,8 +177,12 @@ def _rows(file: Traversable) -> list[Row]:
             value = cells[place].strip() if place < len(cells) else ""
             row |= {"metric": "iteration_time", "unit": unit, "value": value}
             row = said | row
-        kept = {c: t for c, t in row.items() if t.casefold() not in BLANK}
-        found.append(Row(file.name, line, kept, named, fault))
+        of_line = [row]
+        if wide:
+            of_line = [said | row | counted(row) | figure for figure in figures(wide, cells)]
+        for each in of_line:
+            kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
+            found.append(Row(file.name, line, kept, named, fault))
     return found
 
 

@@ -38,6 +38,8 @@ _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _LEAST_GROUP = 4
+_LONG = 65536
+"""Tokens of a sequence beyond which an unsaid context degree is open."""
 _STAGE_UNSAID = {"zero", "deepspeed zero", "zero optimizer", "sharded"}
 """Texts that say that states are sharded, but not how many of them: stages are searched."""
 _OF_ONE_LAYER = "layer_"
@@ -129,10 +131,13 @@ def _adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
 
 
 def _of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:
-    """Add the length of sequences where a row lacks it and depends little on it: a rate."""
-    if row.text("sequence") or kind_of(metric_of(row)) != "rate":
+    """Add the length of sequences where a row lacks it: a rate of tokens depends little on it."""
+    metric = metric_of(row)
+    if row.text("sequence") or kind_of(metric) != "rate" or metric.startswith("sequences"):
         return row, ()
-    length = min(_GUESSED_SEQUENCE, model.get("max_positions") or _GUESSED_SEQUENCE)
+    # a shape without a length got one position
+    most = positions if (positions := model.get("max_positions", 0)) > 1 else _GUESSED_SEQUENCE
+    length = min(_GUESSED_SEQUENCE, most)
     note = f"sequences of {length:,} tokens taken: the row says none"
     return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
 
@@ -167,6 +172,9 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
             space["data"] = [machine.devices // ranks]
     if text := row.text("token_slices"):
         space["token_slices"] = [text]
+    if not conventions.known and (row.count("sequence") or 0) > _LONG and not row.text("context"):
+        # ranks may have shared what one alone would take long for
+        space["context"] = [1, 2, 4, 8, 16, 32]
     text, offloaded = without_offload(row.text("zero"))
     if text:
         stages, group = _zero(text, row, machine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     Raises:
         ScalewrightError: Neither the shape nor the name says the model.
     """
+    row = _with_experts(row)
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:
@@ -78,6 +80,17 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if row.text("experts"):
         return _completed(_mixture(row, shape), row), (*notes, "experts as the row's text says")
     return _completed(_plain(row, shape), row), notes
+
+
+def _with_experts(row: Row) -> Row:
+    """Say a mixture in one text where a table has columns for its counts."""
+    count, chosen, width = (row.count(name) for name in ("expert_count", "top_k", "expert_ffn"))
+    if count is None or row.text("experts"):
+        return row
+    told = {"experts": f"{count} experts" + (f" top-{chosen}" if chosen is not None else "")}
+    if width is not None:
+        told["ffn"] = str(width)
+    return replace(row, cells={**row.cells, **told})
 
 
 def _completed(model: dict[str, Any], row: Row) -> dict[str, Any]:
@@ -126,8 +139,10 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         return load_model(text), ()
     except UnknownNameError:
         pass
-    if (meant := model_named(text)) is not None:
-        return load_model(meant), (f"model '{text}' taken as {meant}",)
+    bare = re.sub(r"\s*\([^()]*\)$", "", text)
+    for spelling in dict.fromkeys((text, bare)):
+        if (meant := model_named(spelling)) is not None:
+            return load_model(meant), (f"model '{text}' taken as {meant}",)
     return None, ()
 
 

@@ -25,13 +25,15 @@ _STEPS = frozenset(
     {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
 )
 _TIMES = frozenset({"time", "latency", "duration"})
-_MEMORY = frozenset(
-    {"peak", "max", "maximum", "highest", "memory", "gpu", "device", "per", "of", "cuda", "torch"}
-    | {"used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm", "in"}
-    | {"gib", "gb", "mib", "mb", "bytes"}
-)
+_REMEMBERED = frozenset({"memory", "mem", "ram", "vram"})
+_MEMORY = _REMEMBERED | {
+    *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
+    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm"),
+    *("gib", "gb", "mib", "mb", "bytes"),
+}
 """Words of a metric that is a device's memory at its fullest."""
-_WHOLE = frozenset({"aggregate", "total", "cluster", "system", "overall"})
+_BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
+_WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
 _OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
@@ -82,7 +84,7 @@ def metric_meant(name: str, unit: str) -> str | None:
     own = bool(words & _DEVICES)
     timed = bool(words & (_SECONDS | _RATES))
     used = bool(words & {"utilization", "utilisation"})
-    if "memory" in words and words <= _MEMORY:
+    if words & _REMEMBERED and words <= _MEMORY:
         return "peak_reserved_per_gpu" if "reserved" in words else "peak_memory_per_gpu"
     if words & {"layer", "memory"}:
         return None
@@ -122,6 +124,8 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
             return "ms"
         if set(words) & _SECONDS:
             return "s"
+    if not unit and metric.startswith("peak_"):
+        return next((_BYTES[word] for word in words if word in _BYTES), unit)
     return unit
 
 
