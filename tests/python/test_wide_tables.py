@@ -89,6 +89,8 @@ def test_any_cells_yield_a_figure_or_the_text_that_is_none(cells: list[str]) -> 
         ({"devices": "1,024 H100", "hardware": "Eos"}, {"devices": "1,024"}),
         ({"hardware": "8 x A100"}, {"devices": "8", "hardware": "A100"}),
         ({"hardware": "A100 80GB", "devices": "8"}, {}),
+        ({"hardware": "4x v5p-256"}, {}),
+        ({"hardware": "8"}, {"devices": "8", "hardware": ""}),
     ],
 )
 def test_one_cell_may_say_how_many_devices_of_which_kind(
@@ -100,6 +102,7 @@ def test_one_cell_may_say_how_many_devices_of_which_kind(
 def test_the_kind_of_device_counts_where_no_system_is_said() -> None:
     assert meanings(["System", "GPU type"]) == ["hardware", None]
     assert meanings(["GPU", "Machine"]) == [None, "hardware"]
+    assert meanings(["#GPU", "testbed"]) == ["devices", "hardware"]
     assert meanings(["Zero Stage", "Zero++"]) == ["zero", None]
 
 

@@ -126,6 +126,9 @@ def meanings(headers: Sequence[str]) -> list[str | None]:
     """Return the column that each header means; none for what no row needs."""
     names = [plain(header) for header in headers]
     told = [_BY_SPELLING.get(name) for name in names]
+    for place, header in enumerate(headers):
+        if "#" in header and names[place] == "gpu":
+            told[place] = "devices"
     ranked = sorted(
         (name in _HARDWARE and _HARDWARE.index(name) + 1, place)
         for place, name in enumerate(names)

@@ -93,9 +93,13 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
     """Return devices and hardware where one cell of a row says both, as `16x H100 (two nodes)`."""
     said = row.get("devices", "")
     hardware = row.get("hardware", "")
+    if not said and hardware.isdecimal():
+        return {"devices": hardware, "hardware": ""}
     if (found := _COUNTED.fullmatch(said)) is not None:
         kind = {} if hardware else {"hardware": found[2].strip()}
         return {"devices": found[1], **kind}
-    if not said and (found := _COUNTED.fullmatch(hardware)) is not None:
+    found = _COUNTED.fullmatch(hardware)
+    # `4x v5p-256` are slices of devices
+    if not said and found is not None and not re.match(r"(?:tpu )?v[0-9]", found[2].casefold()):
         return {"devices": found[1], "hardware": found[2].strip()}
     return {}
