@@ -73,6 +73,10 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "data": _degree("data", "dp"),
     "context": _degree("context", "cp"),
     "expert": _degree("expert", "ep", "expert_model_parallel_size"),
+    "layout": (
+        *("layout", "parallelism", "parallelization", "parallel_config", "parallel_strategy"),
+        *("parallel_layout", "topology", "mesh", "setup"),
+    ),
     "zero": ("zero", "zero_stage", "fsdp", "sharding"),
     "offload_optimizer": ("offload_optimizer", "optimizer_offload", "cpu_offload"),
     "offload_activations": ("offload_activations", "activation_offload"),
