@@ -67,6 +67,14 @@ def test_a_cell_says_its_value_and_perhaps_its_unit(
     assert list(figures(columns, [cell])) == [{"metric": metric, "unit": unit, "value": value}]
 
 
+def test_a_time_beside_other_figures_is_one_of_them(tmp_path: Path) -> None:
+    head = f"{HEAD},Iteration Time (ms),Tokens/s"
+    time, rate = priced(tmp_path, head, f'{RUN},900,"140,000"')
+    assert (time["kind"], rate["kind"]) == ("time", "rate")
+    assert time["predicted"] == pytest.approx(1e3 * time["step_time_s"])
+    assert time["run"] == rate["run"]
+
+
 def test_what_is_no_figure_of_a_step_is_passed_over() -> None:
     headings = ["Loss", "Time 1k iterations", "Throughput speedup", "Est. Walltime", "Tokens/s"]
     assert [c.heading for c in figure_columns(headings, [None] * 5)] == ["Tokens/s"]
@@ -91,6 +99,7 @@ def test_any_cells_yield_a_figure_or_the_text_that_is_none(cells: list[str]) -> 
         ({"hardware": "8 x A100"}, {"devices": "8", "hardware": "A100"}),
         ({"hardware": "A100 80GB", "devices": "8"}, {}),
         ({"hardware": "4x v5p-256"}, {}),
+        ({"hardware": "4x v100 16 GB"}, {"devices": "4", "hardware": "v100 16 GB"}),
         ({"hardware": "8"}, {"devices": "8", "hardware": ""}),
     ],
 )
@@ -103,6 +112,8 @@ def test_one_cell_may_say_how_many_devices_of_which_kind(
 def test_the_kind_of_device_counts_where_no_system_is_said() -> None:
     assert meanings(["System", "GPU type"]) == ["hardware", None]
     assert meanings(["GPU", "Machine"]) == [None, "hardware"]
+    assert meanings(["Model type", "Model"]) == [None, "model"]
+    assert meanings(["Model size"]) == ["model"]
     assert meanings(["#GPU", "testbed"]) == ["devices", "hardware"]
     assert meanings(["Zero Stage", "Zero++"]) == ["zero", None]
 

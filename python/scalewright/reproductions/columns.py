@@ -12,6 +12,9 @@ _HARDWARE = (
     *("gpu_type", "gpu_model", "device_type", "accelerator", "gpu"),
 )
 """Headings that tell the hardware where no other does."""
+_MODEL = ("base_model", "model_type", "model_variant", "llm", "network", "model_size")
+"""Headings that tell the model where no other does."""
+_WEAKER = {"hardware": _HARDWARE, "model": _MODEL}
 
 
 def _degree(axis: str, short: str, *more: str) -> tuple[str, ...]:
@@ -35,7 +38,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
         *("num_gpus", "n_gpus", "num_devices", "num_chips", "number_of_gpus", "number_of_chips"),
         *("number_of_devices", "number_of_accelerators", "of_gpus", "of_chips", "no_of_gpus"),
     ),
-    "model": ("model", "model_name", "model_id"),
+    "model": ("model", "model_name", "model_id", *_MODEL),
     "parameters": ("params_b", "parameters_billion", "parameters_b", "params"),
     "layers": ("layers", "num_layers", "n_layers"),
     "hidden": ("hidden", "hidden_size", "d_model"),
@@ -133,13 +136,15 @@ def meanings(headers: Sequence[str]) -> list[str | None]:
     for place, header in enumerate(headers):
         if "#" in header and names[place] == "gpu":
             told[place] = "devices"
-    ranked = sorted(
-        (name in _HARDWARE and _HARDWARE.index(name) + 1, place)
-        for place, name in enumerate(names)
-        if told[place] == "hardware"
-    )
     # a file that says the system and the kind of its devices says the machine once
-    weaker = {place for rank, place in ranked[1:] if rank}
+    weaker: set[int] = set()
+    for column, headings in _WEAKER.items():
+        ranked = sorted(
+            (headings.index(name) + 1 if name in headings else 0, place)
+            for place, name in enumerate(names)
+            if told[place] == column
+        )
+        weaker |= {place for rank, place in ranked[1:] if rank}
     return [None if place in weaker else column for place, column in enumerate(told)]
 
 

@@ -156,7 +156,8 @@ def _rows(file: Traversable) -> list[Row]:
         raise InvalidError(message)
     headers = listed[start][1]
     columns = meanings(headers)
-    times = time_column(headers)
+    # vTrain's files say no machine: theirs is one
+    times = None if "hardware" in columns else time_column(headers)
     wide = () if "value" in columns or times is not None else figure_columns(headers, columns)
     if "value" not in columns and times is None and not wide:
         refuse_other_marks(file, headers)

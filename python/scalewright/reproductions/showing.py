@@ -251,6 +251,7 @@ def _show_skipped(rows: list[Result], console: Console, *, listed: bool) -> None
     for row in rows:
         reasons.setdefault(row["reason"], []).append(str(row["line"]))
     for reason, lines in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        table.add_row(Text(", ".join(lines) if listed else str(len(lines))), Text(reason))
+        named = ", ".join(dict.fromkeys(lines)) if listed else str(len(lines))
+        table.add_row(Text(named), Text(reason))
     console.print()
     console.print(table)

@@ -100,6 +100,10 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
         return {"devices": found[1], **kind}
     found = _COUNTED.fullmatch(hardware)
     # `4x v5p-256` are slices of devices
-    if not said and found is not None and not re.match(r"(?:tpu )?v[0-9]", found[2].casefold()):
+    if (
+        not said
+        and found is not None
+        and not re.match(r"(?:tpu )?v[2-9](?![0-9])", found[2].casefold())
+    ):
         return {"devices": found[1], "hardware": found[2].strip()}
     return {}
