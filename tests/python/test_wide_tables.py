@@ -113,9 +113,15 @@ def test_the_kind_of_device_counts_where_no_system_is_said() -> None:
     assert meanings(["System", "GPU type"]) == ["hardware", None]
     assert meanings(["GPU", "Machine"]) == [None, "hardware"]
     assert meanings(["Model type", "Model"]) == [None, "model"]
-    assert meanings(["Model size"]) == ["model"]
     assert meanings(["#GPU", "testbed"]) == ["devices", "hardware"]
     assert meanings(["Zero Stage", "Zero++"]) == ["zero", None]
+
+
+def test_a_size_beside_a_family_is_a_part_of_the_model(tmp_path: Path) -> None:
+    head = "model,Model size,system,gpus,seq,gbs,mbs,tp,pp,dtype,MFU"
+    cells = "DGX H100,8,4096,64,1,2,1,bf16,40"
+    found = priced(tmp_path, head, f"LLaMA,13B,{cells}", f"Llama 2 7B,13B,{cells}")
+    assert [round(row["parameters"] / 1e9) for row in found] == [13, 7]
 
 
 def test_counts_of_experts_in_columns_are_those_of_a_text(tmp_path: Path) -> None:

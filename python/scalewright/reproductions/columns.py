@@ -12,7 +12,7 @@ _HARDWARE = (
     *("gpu_type", "gpu_model", "device_type", "accelerator", "gpu"),
 )
 """Headings that tell the hardware where no other does."""
-_MODEL = ("base_model", "model_type", "model_variant", "llm", "network", "model_size")
+_MODEL = ("base_model", "model_type", "model_variant", "llm", "network")
 """Headings that tell the model where no other does."""
 _WEAKER = {"hardware": _HARDWARE, "model": _MODEL}
 
@@ -39,6 +39,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
         *("number_of_devices", "number_of_accelerators", "of_gpus", "of_chips", "no_of_gpus"),
     ),
     "model": ("model", "model_name", "model_id", *_MODEL),
+    "size": ("model_size", "size"),
     "parameters": ("params_b", "parameters_billion", "parameters_b", "params"),
     "layers": ("layers", "num_layers", "n_layers"),
     "hidden": ("hidden", "hidden_size", "d_model"),
@@ -78,7 +79,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "expert": _degree("expert", "ep", "expert_model_parallel_size"),
     "layout": (
         *("layout", "parallelism", "parallelization", "parallel_config", "parallel_strategy"),
-        *("parallel_layout", "topology", "mesh", "setup"),
+        *("parallel_layout", "topology", "mesh", "setup", "strategy", "distributed_strategy"),
     ),
     "zero": ("zero", "zero_stage", "fsdp", "sharding"),
     "offload_optimizer": ("offload_optimizer", "optimizer_offload", "cpu_offload"),

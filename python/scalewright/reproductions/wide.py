@@ -22,6 +22,7 @@ _FIGURE = re.compile(
 _COUNTED = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[x\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
 )
+_SIZE = re.compile(r"[0-9][bBmM](?![a-zA-Z])")
 _MANY = re.compile(r"[0-9]+[km]?")
 _BARE_STEPS = {"step", "iteration", "iter"}
 _OF_TIME = {"s", "sec", "secs", "second", "seconds", "ms", "msec", "min", "mins", "minutes"}
@@ -87,6 +88,14 @@ def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     if found["thousands"]:
         value = repr(float(value) * 1000.0)
     return {"metric": name, "unit": unit, "value": value}
+
+
+def sized(row: Mapping[str, str]) -> dict[str, str]:
+    """Return the model where a column of sizes tells a part of its name, as `LLaMA` and `13B`."""
+    size, model = row.get("size", ""), row.get("model", "")
+    if not size or _SIZE.search(model):
+        return {}
+    return {"model": f"{model} {size}".strip()}
 
 
 def counted(row: Mapping[str, str]) -> dict[str, str]:
