@@ -87,13 +87,18 @@ fn prefilled(
 }
 
 fn experts(tokens: f64, ranks: f64, skew: f64, device: &Device) -> f64 {
+    routed(tokens, ranks, [skew, 0.0], device)
+}
+
+/// Seconds of a mixture's experts under a power law, or by chance where the second number says so.
+fn routed(tokens: f64, ranks: f64, [skew, random]: [f64; 2], device: &Device) -> f64 {
     let kernel = Timed::Experts(TimedExperts {
         rows: Dtype::Bf16,
         weight_bytes: 2.0,
         gated: true,
         warm: true,
     });
-    let shape = [tokens, 4096.0, 1536.0, 8.0, 128.0, 1.0, ranks, skew];
+    let shape = [tokens, 4096.0, 1536.0, 8.0, 128.0, 1.0, ranks, skew, random];
     kernel.cost(&shape, device).unwrap().time.value()
 }
 
@@ -211,6 +216,17 @@ proptest! {
     }
 
     #[test]
+    fn few_choices_by_chance_read_no_more_weights_than_balanced_ones(
+        device in devices(), tokens in 1.0..64.0_f64,
+    ) {
+        let tokens = tokens.floor();
+        let even = experts(tokens, 1.0, 0.0, &device);
+        let chance = routed(tokens, 1.0, [0.0, 1.0], &device);
+        // tiles are fuller where fewer experts share the rows, but never by more than they hold
+        prop_assert!(chance <= even * 1.15, "{chance} {even}");
+    }
+
+    #[test]
     fn prices_are_finite(
         device in devices(), numbers in prop::array::uniform8(prop_oneof![Just(0.0), 0.0..1e12_f64]),
         cache in formats(),
@@ -240,8 +256,10 @@ fn experts_that_cannot_be_are_refused_by_name() {
         (5, 0.0, "tensor_parallel"),
         (6, 3.0, "expert_parallel"),
         (7, 9.0, "skew"),
+        (8, 1.0, "skew"),
     ] {
-        let mut shape = [64.0, 4096.0, 1536.0, 8.0, 128.0, 1.0, 1.0, 0.0];
+        let skew = if at == 8 { 1.2 } else { 0.0 };
+        let mut shape = [64.0, 4096.0, 1536.0, 8.0, 128.0, 1.0, 1.0, skew, 0.0];
         shape[at] = wrong;
         let error = kernel.cost(&shape, &device).unwrap_err().to_string();
         assert!(error.contains(named), "{error}");

@@ -98,6 +98,9 @@ def test_any_cells_yield_a_figure_or_the_text_that_is_none(cells: list[str]) -> 
         ({"devices": "1,024 H100", "hardware": "Eos"}, {"devices": "1,024"}),
         ({"hardware": "8 x A100"}, {"devices": "8", "hardware": "A100"}),
         ({"hardware": "A100 80GB", "devices": "8"}, {}),
+        ({"hardware": "GH200, 32 nodes / 128 GPUs"}, {"devices": "128"}),
+        ({"hardware": "H100, 8 GPUs per node"}, {}),
+        ({"hardware": "one NVIDIA GB200"}, {"devices": "1", "hardware": "NVIDIA GB200"}),
         ({"hardware": "4x v5p-256"}, {}),
         ({"hardware": "4x v100 16 GB"}, {"devices": "4", "hardware": "v100 16 GB"}),
         ({"hardware": "8"}, {"devices": "8", "hardware": ""}),
@@ -158,6 +161,17 @@ def test_counts_of_experts_in_columns_are_those_of_a_text(tmp_path: Path) -> Non
 )
 def test_a_layout_in_words_says_degrees(text: str, wanted: dict[str, str]) -> None:
     assert degrees_in(text) == wanted
+
+
+def test_nodes_count_with_the_devices_of_one(tmp_path: Path) -> None:
+    head = "model,system,nodes,gpus,seq,gbs,mbs,tp,pp,dtype,MFU"
+    found = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,DGX H100,4,,4096,64,1,2,1,bf16,40",
+        "Llama 2 7B,DGX H100,4,16,4096,64,1,2,1,bf16,40",
+    )
+    assert [row["device_count"] for row in found] == [32, 16]
 
 
 def test_degrees_in_columns_come_before_those_in_words(tmp_path: Path) -> None:

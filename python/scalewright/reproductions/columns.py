@@ -38,6 +38,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
         *("num_gpus", "n_gpus", "num_devices", "num_chips", "number_of_gpus", "number_of_chips"),
         *("number_of_devices", "number_of_accelerators", "of_gpus", "of_chips", "no_of_gpus"),
     ),
+    "nodes": ("nodes", "num_nodes", "number_of_nodes", "n_nodes", "of_nodes"),
     "model": ("model", "model_name", "model_id", *_MODEL),
     "size": ("model_size", "size"),
     "parameters": ("params_b", "parameters_billion", "parameters_b", "params"),

@@ -74,7 +74,7 @@ def machine_of(row: Row, machines: Machines) -> Machine:
         message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
-    count = _devices(row)
+    count = _devices(row, machines.named(name)[0]["devices_per_node"])
     if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
         name = _POWERS_OF_TWO[name]
         notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
@@ -92,9 +92,11 @@ def _says_cores(text: str, count: int) -> bool:
     return found is not None and int(found[1]) == count and "core" in found[2]
 
 
-def _devices(row: Row) -> int:
+def _devices(row: Row, per_node: int) -> int:
     if (count := row.count("devices")) is not None:
         return count
+    if (nodes := row.count("nodes")) is not None:
+        return nodes * per_node
     degrees = [row.count(axis) for axis in ("tensor", "pipeline", "data", "context")]
     tensor, pipeline, data, context = degrees
     if tensor is None or pipeline is None or data is None:

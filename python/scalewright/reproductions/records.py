@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Row = TypeVar("Row")
-BLANK = {"", "-", "n/a", "na", "none given", "?", "unknown", "nan"}
+BLANK = {"", "-", "\u2013", "\u2014", "n/a", "na", "none given", "?", "unknown", "nan"}
 """Cells that say nothing."""
 _LONGEST, _LINES_NAMED = 40, 5
 _OTHER_MARKS = ";\t|"

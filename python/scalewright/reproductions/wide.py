@@ -22,6 +22,10 @@ _FIGURE = re.compile(
 _COUNTED = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[x\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
 )
+_DEVICES = re.compile(
+    r"(?<![0-9.,])([0-9]{1,6}) ?(?:gpus?|chips|devices|accelerators)\b(?! ?(?:per|/|a|each)\b|/)"
+)
+_ALONE = re.compile(r"(?:one|single|1)[ -](.+)", re.IGNORECASE)
 _SIZE = re.compile(r"[0-9][bBmM](?![a-zA-Z])")
 _MANY = re.compile(r"[0-9]+[km]?")
 _BARE_STEPS = {"step", "iteration", "iter"}
@@ -107,6 +111,10 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
     if (found := _COUNTED.fullmatch(said)) is not None:
         kind = {} if hardware else {"hardware": found[2].strip()}
         return {"devices": found[1], **kind}
+    if not said and len(told := _DEVICES.findall(hardware.casefold())) == 1:
+        return {"devices": told[0]}
+    if not said and (alone := _ALONE.fullmatch(hardware)) is not None:
+        return {"devices": "1", "hardware": alone[1]}
     found = _COUNTED.fullmatch(hardware)
     # `4x v5p-256` are slices of devices
     if (
