@@ -98,9 +98,19 @@ def test_any_cells_yield_a_figure_or_the_text_that_is_none(cells: list[str]) -> 
         ({"devices": "1,024 H100", "hardware": "Eos"}, {"devices": "1,024"}),
         ({"hardware": "8 x A100"}, {"devices": "8", "hardware": "A100"}),
         ({"hardware": "A100 80GB", "devices": "8"}, {}),
-        ({"hardware": "GH200, 32 nodes / 128 GPUs"}, {"devices": "128"}),
+        (
+            {"hardware": "GH200, 32 nodes / 128 GPUs"},
+            {"devices": "128", "hardware": "GH200, 32 nodes / 128 GPUs"},
+        ),
         ({"hardware": "H100, 8 GPUs per node"}, {}),
         ({"hardware": "one NVIDIA GB200"}, {"devices": "1", "hardware": "NVIDIA GB200"}),
+        ({"hardware": "1 x A100"}, {"devices": "1", "hardware": "A100"}),
+        ({"hardware": "one 8-GPU node of H100"}, {}),
+        ({"devices": "8 GPUs", "hardware": "H100"}, {"devices": "8"}),
+        ({"devices": "8 GPUs"}, {"devices": "8"}),
+        ({"hardware": "2 nodes x 8 H100"}, {"devices": "16", "hardware": "H100"}),
+        ({"devices": "4 nodes", "hardware": "DGX H100"}, {"nodes": "4", "devices": ""}),
+        ({"hardware": "4 nodes of DGX H100"}, {"nodes": "4", "hardware": "DGX H100"}),
         ({"hardware": "4x v5p-256"}, {}),
         ({"hardware": "4x v100 16 GB"}, {"devices": "4", "hardware": "v100 16 GB"}),
         ({"hardware": "8"}, {"devices": "8", "hardware": ""}),
@@ -123,8 +133,17 @@ def test_the_kind_of_device_counts_where_no_system_is_said() -> None:
 def test_a_size_beside_a_family_is_a_part_of_the_model(tmp_path: Path) -> None:
     head = "model,Model size,system,gpus,seq,gbs,mbs,tp,pp,dtype,MFU"
     cells = "DGX H100,8,4096,64,1,2,1,bf16,40"
-    found = priced(tmp_path, head, f"LLaMA,13B,{cells}", f"Llama 2 7B,13B,{cells}")
-    assert [round(row["parameters"] / 1e9) for row in found] == [13, 7]
+    lines = ("LLaMA,13B", "Llama 2 7B,13B", "gpt3-xl,large", ",llama3-70b")
+    found = priced(tmp_path, head, *(f"{line},{cells}" for line in lines))
+    assert [round(row["parameters"] / 1e9) for row in found] == [13, 7, 1, 71]
+
+
+def test_further_headings_are_passed_over_beside_a_columns_own(tmp_path: Path) -> None:
+    head = "model,system,gpus,num_devices,seq,gbs,tp,tp_size,pp,dtype,data_type,recompute,ckpt,MFU"
+    cells = "Llama 2 7B,DGX H100,8,4,4096,64,2,4,1,bf16,train,none,true,40"
+    (row,) = priced(tmp_path, head, cells)
+    assert (row["device_count"], row["plan"]["tensor"], row["dtype"]) == (8, 2, "bf16")
+    assert row["plan"]["recompute"] == "none"
 
 
 def test_counts_of_experts_in_columns_are_those_of_a_text(tmp_path: Path) -> None:

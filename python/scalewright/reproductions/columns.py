@@ -7,39 +7,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_HARDWARE = (
-    *("machine", "testbed", "node_type", "instance_type", "platform"),
-    *("gpu_type", "gpu_model", "device_type", "accelerator", "gpu"),
-)
-"""Headings that tell the hardware where no other does."""
-_MODEL = ("base_model", "model_type", "model_variant", "llm", "network")
-"""Headings that tell the model where no other does."""
-_WEAKER = {"hardware": _HARDWARE, "model": _MODEL}
-
 
 def _degree(axis: str, short: str, *more: str) -> tuple[str, ...]:
-    """Return the headings of a degree of parallelism, the table's own first."""
+    """Return further headings of a degree of parallelism."""
     stem = f"{axis}_parallel"
-    return (
-        *(short, axis, stem, f"{axis}_parallelism", f"{short}_size", f"{short}_degree"),
-        *(f"{stem}_size", f"{stem}_degree", *more),
-    )
+    return (f"{short}_size", f"{short}_degree", f"{stem}_size", f"{stem}_degree", *more)
 
 
 _SPELLINGS: dict[str, tuple[str, ...]] = {
     "paper": ("paper", "publication", "reference"),
     "table": ("table", "figure", "section"),
-    "hardware": (
-        *("system_or_hw", "system", "hardware", "hw", "cluster"),
-        *_HARDWARE,
-    ),
-    "devices": (
-        *("devices", "gpus", "chips", "accelerators", "world_size", "gpu_count", "ngpu", "ngpus"),
-        *("num_gpus", "n_gpus", "num_devices", "num_chips", "number_of_gpus", "number_of_chips"),
-        *("number_of_devices", "number_of_accelerators", "of_gpus", "of_chips", "no_of_gpus"),
-    ),
+    "hardware": ("system_or_hw", "system", "hardware", "hw", "cluster"),
+    "devices": ("devices", "gpus", "chips", "num_gpus", "n_gpus", "accelerators", "world_size"),
     "nodes": ("nodes", "num_nodes", "number_of_nodes", "n_nodes", "of_nodes"),
-    "model": ("model", "model_name", "model_id", *_MODEL),
+    "model": ("model", "model_name"),
     "size": ("model_size", "size"),
     "parameters": ("params_b", "parameters_billion", "parameters_b", "params"),
     "layers": ("layers", "num_layers", "n_layers"),
@@ -47,10 +28,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "heads": ("heads", "attention_heads", "num_attention_heads", "n_heads"),
     "kv_heads": ("kv_heads", "num_key_value_heads", "query_groups"),
     "ffn": ("ffn", "ffn_hidden_size", "intermediate_size", "d_ff"),
-    "sequence": (
-        *("seq", "sequence", "sequence_length", "seq_length", "seq_len", "seqlen", "sequence_len"),
-        *("context_length", "context_len", "max_seq_len", "max_seq_length", "max_sequence_length"),
-    ),
+    "sequence": ("seq", "sequence", "sequence_length", "seq_length", "seq_len"),
     "vocab": ("vocab", "vocab_size", "vocabulary"),
     "padded_vocab": ("padded_vocab", "padded_vocab_size", "vocab_rows"),
     "experts": ("moe", "experts"),
@@ -62,22 +40,15 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "capacity_factor": ("capacity_factor", "moe_capacity_factor"),
     "dense_layers": ("dense_layers", "first_dense_layers"),
     "prediction_layers": ("prediction_layers", "mtp_layers", "mtp_num_layers"),
-    "global_batch": (
-        *("global_batch", "global_batch_size", "batch", "batch_size", "gbs", "globalbatch"),
-        *("global_bs", "global_batchsize"),
-    ),
-    "micro_batch": (
-        *("micro_batch", "micro_batch_size", "microbatch", "mbs", "microbatch_size", "lbs"),
-        *("local_batch_size", "local_batch", "bs_gpu", "batch_size_gpu", "batch_size_per_gpu"),
-        *("batch_per_gpu", "per_device_batch_size", "per_gpu_batch_size", "per_device_batch"),
-    ),
-    "tensor": _degree("tensor", "tp", "tensor_model_parallel_size"),
-    "pipeline": _degree("pipeline", "pp", "pipeline_model_parallel_size"),
+    "global_batch": ("global_batch", "global_batch_size", "batch", "batch_size", "gbs"),
+    "micro_batch": ("micro_batch", "micro_batch_size", "microbatch", "mbs"),
+    "tensor": ("tp", "tensor", "tensor_parallel", "tensor_parallelism"),
+    "pipeline": ("pp", "pipeline", "pipeline_parallel", "pipeline_parallelism"),
     "interleave": ("interleave", "vp", "vpp", "virtual_pipeline", "virtual_stages"),
     "token_slices": ("token_slices", "slices"),
-    "data": _degree("data", "dp"),
-    "context": _degree("context", "cp"),
-    "expert": _degree("expert", "ep", "expert_model_parallel_size"),
+    "data": ("dp", "data", "data_parallel", "data_parallelism"),
+    "context": ("cp", "context", "context_parallel", "context_parallelism"),
+    "expert": ("ep", "expert", "expert_parallel", "expert_parallelism"),
     "layout": (
         *("layout", "parallelism", "parallelization", "parallel_config", "parallel_strategy"),
         *("parallel_layout", "topology", "mesh", "setup", "strategy", "distributed_strategy"),
@@ -85,13 +56,9 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "zero": ("zero", "zero_stage", "fsdp", "sharding"),
     "offload_optimizer": ("offload_optimizer", "optimizer_offload", "cpu_offload"),
     "offload_activations": ("offload_activations", "activation_offload"),
-    "recompute": (
-        *("recompute", "activation_checkpointing", "checkpointing", "recomputation", "remat", "ac"),
-        *("activation_recomputation", "activation_recompute", "gradient_checkpointing", "ckpt"),
-        *("activation_checkpoint", "recompute_granularity"),
-    ),
+    "recompute": ("recompute", "activation_checkpointing", "checkpointing", "recomputation"),
     "sequence_parallel": ("seq_parallel", "sequence_parallel", "sp"),
-    "dtype": ("dtype", "precision", "data_type", "training_precision", "mixed_precision"),
+    "dtype": ("dtype", "precision"),
     "software": ("software_profile",),
     "program": ("program", "software", "software_stack"),
     "framework": ("framework", "trainer", "library"),
@@ -110,8 +77,44 @@ BESIDE = frozenset(
 """Columns that say what was printed of a run and how; the others say which run it is."""
 USES = ("validate", "calibrate")
 SEEN = ("read", "recalled", "derived")
+_WEAKER: dict[str, tuple[str, ...]] = {
+    "hardware": (
+        *("machine", "testbed", "node_type", "instance_type", "platform"),
+        *("gpu_type", "gpu_model", "device_type", "accelerator", "gpu"),
+    ),
+    "devices": (
+        *("gpu_count", "ngpu", "ngpus", "num_devices", "num_chips", "number_of_gpus"),
+        *("number_of_chips", "number_of_devices", "number_of_accelerators"),
+        *("of_gpus", "of_chips", "no_of_gpus"),
+    ),
+    "model": ("model_id", "base_model", "model_type", "model_variant", "llm", "network"),
+    "sequence": (
+        *("seqlen", "sequence_len", "context_length", "context_len"),
+        *("max_seq_len", "max_seq_length", "max_sequence_length"),
+    ),
+    "global_batch": ("globalbatch", "global_bs", "global_batchsize"),
+    "micro_batch": (
+        *("microbatch_size", "lbs", "local_batch_size", "local_batch", "bs_gpu"),
+        *("batch_size_gpu", "batch_size_per_gpu", "batch_per_gpu"),
+        *("per_device_batch_size", "per_gpu_batch_size", "per_device_batch"),
+    ),
+    "tensor": _degree("tensor", "tp", "tensor_model_parallel_size"),
+    "pipeline": _degree("pipeline", "pp", "pipeline_model_parallel_size"),
+    "data": _degree("data", "dp"),
+    "context": _degree("context", "cp"),
+    "expert": _degree("expert", "ep", "expert_model_parallel_size"),
+    "recompute": (
+        *("activation_recomputation", "activation_recompute", "activation_checkpoint"),
+        *("gradient_checkpointing", "recompute_granularity", "remat", "ckpt", "ac"),
+    ),
+    "dtype": ("training_precision", "data_type"),
+}
+"""Headings that tell a column where none of its own does: of several, the first that is listed."""
 _BY_SPELLING = {
-    spelling: column for column, spellings in _SPELLINGS.items() for spelling in spellings
+    spelling: column
+    for headings in (_SPELLINGS, _WEAKER)
+    for column, spellings in headings.items()
+    for spelling in spellings
 }
 _TIMES = {
     "iteration_time_ms": "ms",
@@ -138,7 +141,7 @@ def meanings(headers: Sequence[str]) -> list[str | None]:
     for place, header in enumerate(headers):
         if "#" in header and names[place] == "gpu":
             told[place] = "devices"
-    # a file that says the system and the kind of its devices says the machine once
+    # who says the system and the kind of its devices says the machine once
     weaker: set[int] = set()
     for column, headings in _WEAKER.items():
         ranked = sorted(

@@ -95,11 +95,11 @@ def _says_cores(text: str, count: int) -> bool:
 def _devices(row: Row, per_node: int) -> int:
     if (count := row.count("devices")) is not None:
         return count
-    if (nodes := row.count("nodes")) is not None:
-        return nodes * per_node
     degrees = [row.count(axis) for axis in ("tensor", "pipeline", "data", "context")]
     tensor, pipeline, data, context = degrees
     if tensor is None or pipeline is None or data is None:
+        if (nodes := row.count("nodes")) is not None:
+            return nodes * per_node
         got = f"{row.named('devices')}: got nothing"
         message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
         raise InvalidError(message)

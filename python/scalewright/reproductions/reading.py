@@ -18,7 +18,7 @@ from scalewright.reproductions.records import (
     short,
     some,
 )
-from scalewright.reproductions.wide import counted, figure_columns, figures, sized
+from scalewright.reproductions.wide import counted, figure_columns, figures
 from scalewright.reproductions.wording import degrees_in
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _rows(file: Traversable) -> list[Row]:
             of_line = [said | row | counted(row) | figure for figure in figures(wide, cells)]
         for each in of_line:
             kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
-            kept = degrees_in(kept.get("layout", "")) | kept | sized(kept)
+            kept = degrees_in(kept.get("layout", "")) | kept
             found.append(Row(file.name, line, kept, named, fault))
     return found
 

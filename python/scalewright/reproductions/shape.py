@@ -150,6 +150,9 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
     """Return the catalog's entry that is meant, if one is, and what to mind."""
     try:
         entry, notes = _named(row.text("model"))
+        if entry is None and not shaped and (size := row.text("size")):
+            # a family and a size in columns of their own
+            entry, notes = _named(f"{row.text('model')} {size}".strip())
     except UnknownNameError as unknown:
         # a shape that the row prints tells most of a model that no entry can hold
         if not shaped:

@@ -25,8 +25,11 @@ _COUNTED = re.compile(
 _DEVICES = re.compile(
     r"(?<![0-9.,])([0-9]{1,6}) ?(?:gpus?|chips|devices|accelerators)\b(?! ?(?:per|/|a|each)\b|/)"
 )
-_ALONE = re.compile(r"(?:one|single|1)[ -](.+)", re.IGNORECASE)
-_SIZE = re.compile(r"[0-9][bBmM](?![a-zA-Z])")
+_NODES = re.compile(
+    r"([0-9]{1,5}) ?nodes?(?: ?[x\u00d7*,] ?([0-9]{1,3}))?(?: of)? ?(\D.*)?", re.IGNORECASE
+)
+_ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
+_SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
 _BARE_STEPS = {"step", "iteration", "iter"}
 _OF_TIME = {"s", "sec", "secs", "second", "seconds", "ms", "msec", "min", "mins", "minutes"}
@@ -94,33 +97,32 @@ def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     return {"metric": name, "unit": unit, "value": value}
 
 
-def sized(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the model where a column of sizes tells a part of its name, as `LLaMA` and `13B`."""
-    size, model = row.get("size", ""), row.get("model", "")
-    if not size or _SIZE.search(model):
-        return {}
-    return {"model": f"{model} {size}".strip()}
-
-
 def counted(row: Mapping[str, str]) -> dict[str, str]:
-    """Return devices and hardware where one cell of a row says both, as `16x H100 (two nodes)`."""
-    said = row.get("devices", "")
-    hardware = row.get("hardware", "")
-    if not said and hardware.isdecimal():
+    """Return devices, nodes and hardware where one cell says several, as `16x H100 (two racks)`."""
+    said, hardware = row.get("devices", ""), row.get("hardware", "")
+    if said:
+        told = _counts(said)
+        if "nodes" in told:
+            told["devices"] = ""
+        return {k: v for k, v in told.items() if k != "hardware" or not hardware}
+    if hardware.isdecimal():
         return {"devices": hardware, "hardware": ""}
-    if (found := _COUNTED.fullmatch(said)) is not None:
-        kind = {} if hardware else {"hardware": found[2].strip()}
-        return {"devices": found[1], **kind}
-    if not said and len(told := _DEVICES.findall(hardware.casefold())) == 1:
-        return {"devices": told[0]}
-    if not said and (alone := _ALONE.fullmatch(hardware)) is not None:
+    return _counts(hardware)
+
+
+def _counts(text: str) -> dict[str, str]:
+    """Read a count before a kind of machine; nothing where the text is no such pair."""
+    if (found := _NODES.fullmatch(text)) is not None:
+        nodes, own, kind = found.groups()
+        count = {"nodes": nodes} if own is None else {"devices": str(int(nodes) * int(own))}
+        return count | ({"hardware": kind.strip()} if kind else {})
+    if len(told := _DEVICES.findall(text.casefold())) == 1:
+        rest = _DEVICES.sub("", text.casefold()).strip(" ,/()")
+        return {"devices": told[0]} | ({"hardware": text} if rest else {})
+    if (found := _COUNTED.fullmatch(text)) is not None:
+        # `4x v5p-256` are slices of devices
+        slices = re.match(r"(?:tpu )?v[2-9](?![0-9])", found[2].casefold())
+        return {} if slices else {"devices": found[1], "hardware": found[2].strip()}
+    if (alone := _ALONE.fullmatch(text)) is not None and not _SEVERAL.search(text.casefold()):
         return {"devices": "1", "hardware": alone[1]}
-    found = _COUNTED.fullmatch(hardware)
-    # `4x v5p-256` are slices of devices
-    if (
-        not said
-        and found is not None
-        and not re.match(r"(?:tpu )?v[2-9](?![0-9])", found[2].casefold())
-    ):
-        return {"devices": found[1], "hardware": found[2].strip()}
     return {}
