@@ -148,6 +148,7 @@ impl Device {
             Dtype::Fp8 => &[Dtype::Fp8],
             Dtype::Int8 => &[Dtype::Int8],
             Dtype::Nvfp4 => &[Dtype::Nvfp4],
+            Dtype::Mxfp4 => &[Dtype::Mxfp4, Dtype::Nvfp4],
             Dtype::Int4 => &[Dtype::Int4],
         };
         fallbacks

@@ -70,6 +70,18 @@ impl Timed {
         }
     }
 
+    /// The formats that a device must have products in, each with the field that names it.
+    fn multiplied(&self) -> impl Iterator<Item = (&'static str, Dtype)> {
+        let (first, second) = match *self {
+            Self::Matmul(product) => (Some(("a", product.a)), product.cast_from),
+            Self::Prefill(prompt) => (Some(("queries", prompt.queries)), None),
+            Self::Decode(_) => (None, None),
+            Self::Experts(experts) => (Some(("rows", experts.rows)), None),
+            Self::TrainingAttention(pass) => (Some(("dtype", pass.dtype)), None),
+        };
+        first.into_iter().chain(second.map(|format| ("cast_from", format)))
+    }
+
     /// Prices one shape on `device`: all passes one after the other.
     ///
     /// `shape` holds a number for each of `columns`.
@@ -77,6 +89,13 @@ impl Timed {
         for ((name, _), &number) in self.columns().iter().zip(shape) {
             if !(0.0..=MOST).contains(&number) {
                 return Err(Error::invalid(*name, number, "a number from 0 to 1e12"));
+            }
+        }
+        for (field, format) in self.multiplied() {
+            if device.matrix_peak(format).is_none() {
+                let have = device.matrix.keys().map(|d| d.name()).collect::<Vec<_>>();
+                let allowed = format!("formats of {}: {}", device.name, have.join(", "));
+                return Err(Error::invalid(field, format.name(), allowed));
             }
         }
         match self {
@@ -162,16 +181,6 @@ impl TimedMatmul {
     /// that does not want warm weights goes round as many copies as fill the cache, but no more than
     /// a few (the collector of the rows in the catalog: five).
     fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> Result<KernelCost> {
-        for (field, dtype) in [
-            ("a", self.a),
-            ("cast_from", self.cast_from.unwrap_or(self.a)),
-        ] {
-            if device.matrix_peak(dtype).is_none() {
-                let have = device.matrix.keys().map(|d| d.name()).collect::<Vec<_>>();
-                let allowed = format!("formats of {}: {}", device.name, have.join(", "));
-                return Err(Error::invalid(field, dtype.name(), allowed));
-            }
-        }
         let source = self.cast_from.map_or(0.0, Dtype::bytes) * batch * m * k;
         let weights = batch * n * k * self.b.bytes();
         let cache = device.cache().map_or(0.0, |c| c.capacity.value());

@@ -24,13 +24,15 @@ pub enum Dtype {
     Int8,
     /// 4-bit float with an 8-bit scale per block of 16.
     Nvfp4,
+    /// 4-bit float with an 8-bit scale per block of 32 (OCP MX 1.0).
+    Mxfp4,
     /// 4-bit integer with a 16-bit scale per group of 128.
     Int4,
 }
 
 impl Dtype {
     /// Every format, widest first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Fp64,
         Self::Fp32,
         Self::Tf32,
@@ -40,13 +42,14 @@ impl Dtype {
         Self::Mxfp8,
         Self::Int8,
         Self::Nvfp4,
+        Self::Mxfp4,
         Self::Int4,
     ];
 
     /// Bytes that one element takes in memory, its share of block scales included.
     pub const fn bytes(self) -> f64 {
         let scales = match self {
-            Self::Mxfp8 => 1.0 / 32.0,
+            Self::Mxfp8 | Self::Mxfp4 => 1.0 / 32.0,
             Self::Nvfp4 => 1.0 / 16.0,
             Self::Int4 => 2.0 / 128.0,
             _ => 0.0,
@@ -61,7 +64,7 @@ impl Dtype {
             Self::Fp32 | Self::Tf32 => 4.0,
             Self::Bf16 | Self::Fp16 => 2.0,
             Self::Fp8 | Self::Mxfp8 | Self::Int8 => 1.0,
-            Self::Nvfp4 | Self::Int4 => 0.5,
+            Self::Nvfp4 | Self::Mxfp4 | Self::Int4 => 0.5,
         }
     }
 
@@ -77,6 +80,7 @@ impl Dtype {
             Self::Mxfp8 => "mxfp8",
             Self::Int8 => "int8",
             Self::Nvfp4 => "nvfp4",
+            Self::Mxfp4 => "mxfp4",
             Self::Int4 => "int4",
         }
     }

@@ -132,7 +132,7 @@ def test_a_users_file_is_known_by_its_columns_and_bad_lines_are_named(
     assert [row["line"] for row in rows] == [2, 3, 4, 5, 6, 7]
     assert abs(rows[0]["error"]) < 0.2
     assert rows[0]["part"] == "held_out"
-    reasons = ["dtype: got 'bf61'", "n: got '-1'", "'h101_sxm'", "a: got fp8", "latency_us: got"]
+    reasons = ["dtype: got 'bf61'", "n: got '-1'", "'h101_sxm'", "a: got int8", "latency_us: got"]
     for row, reason in zip(rows[1:], reasons, strict=True):
         assert row["error"] is None
         assert reason in row["reason"]
@@ -239,3 +239,57 @@ def test_every_row_has_a_document() -> None:
     found = [row for file in folder.glob("gemm.csv") for row in read(file)]
     assert len(found) > 7000
     assert all(isinstance(row, KernelRow) and row.source in documents for row in found)
+
+
+@pytest.mark.parametrize("spelt", ["fp8", "fp8_block", "nvfp4", "mxfp4"])
+def test_formats_that_a_device_cannot_multiply_cost_what_products_in_16_bits_do(
+    tmp_path: Path, spelt: str
+) -> None:
+    """Their weights are read in fewer bytes: few rows gain by it, many do not."""
+    rows = [(dtype, m) for m in (16, 8192) for dtype in (spelt, "bfloat16")]
+    lines = [f"a100_sxm,{dtype},{m},8192,8192,x,100,made" for dtype, m in rows]
+    path = tmp_path / "rows.csv"
+    path.write_text(HEADER + "\n".join(lines) + "\n")
+    few, few_wide, many, many_wide = (
+        row["predicted_s"] for row in run(rows_path=path)["rows"]
+    )
+    assert few < 0.8 * few_wide
+    assert many_wide * 0.99 < many < 1.3 * many_wide
+
+
+def test_experts_and_prompts_run_in_16_bits_where_a_device_has_nothing_narrower(
+    tmp_path: Path,
+) -> None:
+    experts, prompts = tmp_path / "experts.csv", tmp_path / "prompts.csv"
+    header = "system,moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,distribution"
+    line = "a100_sxm,{},4096,4096,1536,8,128,{},3000"
+    cases = [("fp8", "balanced"), ("fp8_wo", "uniform"), ("bfloat16", "balanced")]
+    written = [line.format(*case) for case in cases]
+    experts.write_text("\n".join([f"{header},latency_us", *written]) + "\n")
+    narrow, stored, wide = (row["predicted_s"] for row in run(rows_path=experts)["rows"])
+    assert narrow == stored <= wide
+    header = "system,batch_size,isl,num_heads,num_key_value_heads,head_dim,attn_dtype"
+    written = [f"a100_sxm,4,8192,32,8,128,{dtype},bf16,100" for dtype in ("fp8", "bf16")]
+    prompts.write_text("\n".join([f"{header},kv_cache_dtype,latency_us", *written]) + "\n")
+    narrow, wide = (row["predicted_s"] for row in run(rows_path=prompts)["rows"])
+    assert narrow == wide
+
+
+@pytest.mark.parametrize(
+    ("request_", "shape"),
+    [
+        (
+            {"kernel": "experts", "rows": "fp8", "weight_bytes": 1.0, "gated": True},
+            {"tokens": 64, "hidden": 4096, "intermediate": 1536, "topk": 8, "experts": 128},
+        ),
+        (
+            {"kernel": "prefill", "queries": "fp8", "cache": "fp8"},
+            {"queries": 512, "heads": 32, "kv_heads": 8, "head_dim": 128},
+        ),
+    ],
+)
+def test_kernels_in_a_format_that_the_device_lacks_are_refused(
+    request_: dict[str, Any], shape: dict[str, float]
+) -> None:
+    with pytest.raises(InvalidError, match=r"got fp8; allowed: formats of a100-sxm-80gb"):
+        sw.kernel_times(request_, "a100-sxm-80gb", shape)

@@ -82,12 +82,14 @@ def prepared(
         names(kind, overrides)
     own = shipped()
     apart = held_out(row for row in own if isinstance(row, KernelRow))
-    fitted = {
-        row.key for row in own if isinstance(row, KernelRow) and (row.file, row.line) not in apart
-    }
+    used = [row for row in own if isinstance(row, KernelRow) and (row.file, row.line) not in apart]
+    fitted = {row.key for row in used}
+    kinds = {(row.system, row.kind, row.shape.dtype) for row in used}
+    named = Devices()
+    families = {(named.meant(system).name, kind, dtype) for system, kind, dtype in kinds}
     devices = Devices(only_device, overrides)
     found = own if rows_path is None else read(rows_path)
-    results = [_result(row, devices, fitted) for row in found]
+    results = [_result(row, devices, fitted, families) for row in found]
     return results if pattern is None else _chosen(results, pattern)
 
 
@@ -130,7 +132,12 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
     return chosen
 
 
-def _result(row: KernelRow | Unread, devices: Devices, fitted: set[tuple[object, ...]]) -> Result:
+def _result(
+    row: KernelRow | Unread,
+    devices: Devices,
+    fitted: set[tuple[object, ...]],
+    families: set[tuple[str, str, str]],
+) -> Result:
     result: Result = {
         "file": row.file,
         "line": row.line,
@@ -159,9 +166,10 @@ def _result(row: KernelRow | Unread, devices: Devices, fitted: set[tuple[object,
     except ScalewrightError as error:
         return result | {"reason": str(error)}
     part = "fitted" if row.key in fitted else "held_out"
+    known = row.kind in meant.calibrated and (meant.name, row.kind, row.shape.dtype) in families
     return result | {
         "device": meant.name,
-        "part": part if row.kind in meant.calibrated else "not_calibrated",
+        "part": part if known else "not_calibrated",
         "shape": row.shape,
         "meant": meant,
     }
@@ -193,7 +201,7 @@ def price(results: list[Result], progress: Callable[[int, int], object] | None =
 def _times(meant: Meant, members: list[Result]) -> list[float]:
     first = members[0]["shape"]
     shapes = {name: [m["shape"].numbers[name] for m in members] for name in first.numbers}
-    return kernel_times(first.request, meant.table, shapes).tolist()
+    return kernel_times(meant.runs(first.request), meant.table, shapes).tolist()
 
 
 def _figures(rows: list[Result]) -> Result:

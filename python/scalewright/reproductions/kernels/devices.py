@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from scalewright.catalog.toml_file import Table
 
 _FILE = "devices.csv"
+# fields of a request that name the format of products, and formats that stand for one another
+_MULTIPLIED = ("a", "rows", "queries")
+_NARROW = {
+    "fp8": ("fp8",),
+    "mxfp8": ("mxfp8", "fp8"),
+    "nvfp4": ("nvfp4",),
+    "mxfp4": ("mxfp4", "nvfp4"),
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,21 @@ class Meant:
     """Its fields."""
     calibrated: frozenset[str]
     """Kinds of kernels to whose rows of this spelling its constants were fitted."""
+
+    def runs(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what libraries run where the device has no products in a narrow format.
+
+        They keep weights and caches in it and multiply in 16 bits: vLLM's Marlin kernels (fp8 below
+        compute capability 8.9, nvfp4 below 10), FlashInfer over caches in fp8.
+        """
+        matrix = self.table["matrix"]
+        for field in _MULTIPLIED:
+            formats = _NARROW.get(request.get(field, ""), tuple(matrix))
+            if not any(name in matrix for name in formats):
+                wide = "bf16" if "bf16" in matrix else "fp16"
+                kept = {key: value for key, value in request.items() if key != "cast_from"}
+                return {**kept, field: wide}
+        return request
 
 
 class Devices:

@@ -25,11 +25,14 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "fp8_block": {"a": "mxfp8", "b": "mxfp8", "output": "bf16", "cast_from": "bf16"},
     "mxfp8": {"a": "mxfp8", "b": "mxfp8", "output": "bf16", "cast_from": "bf16"},
     "nvfp4": {"a": "nvfp4", "b": "nvfp4", "output": "bf16", "cast_from": "bf16"},
-    # weights alone are stored in integers; a product in 16 bits unpacks them
+    "mxfp4": {"a": "mxfp4", "b": "mxfp4", "output": "bf16", "cast_from": "bf16"},
+    # weights alone are stored in few bits; a product in 16 bits unpacks them
+    "fp8_wo": {"a": "bf16", "b": "fp8", "output": "bf16"},
     "int8_wo": {"a": "bf16", "b": "int8", "output": "bf16"},
     "int4_wo": {"a": "bf16", "b": "int4", "output": "bf16"},
     # both sides in integers, activations by the kernel before (Xiao et al. 2023, SmoothQuant)
     "sq": {"a": "int8", "b": "int8", "output": "bf16"},
+    "int8": {"a": "int8", "b": "int8", "output": "bf16"},
 }
 
 
@@ -41,7 +44,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     numbers = {name: count(name, cells) for name in ("m", "n", "k")}
     numbers["batch"] = count("batch", cells, 1.0)
     work = numbers["batch"] * numbers["m"] * numbers["n"] * numbers["k"]
-    dtype = {"bf16": "bfloat16", "fp32": "float32"}.get(spelt, spelt)
+    dtype = {"bf16": "bfloat16", "fp32": "float32", "int8": "sq"}.get(spelt, spelt)
     formats = _FORMATS[spelt]
     if not flag("cast", cells, usual=True):
         formats = {key: value for key, value in formats.items() if key != "cast_from"}

@@ -27,7 +27,12 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "fp8": {"rows": "fp8", "weight_bytes": 1.0},
     "fp8_block": {"rows": "fp8", "weight_bytes": 1.0},
     "nvfp4": {"rows": "nvfp4", "weight_bytes": 0.5625},
+    "int8": {"rows": "int8", "weight_bytes": 1.0},
+    "mxfp4": {"rows": "mxfp4", "weight_bytes": 0.53125},
+    "fp8_wo": {"rows": "bf16", "weight_bytes": 1.0},
+    "int8_wo": {"rows": "bf16", "weight_bytes": 1.0},
     "int4_wo": {"rows": "bf16", "weight_bytes": 0.515625},
+    "w4afp8": {"rows": "fp8", "weight_bytes": 0.515625},
     "w4a16_mxfp4": {"rows": "bf16", "weight_bytes": 0.53125},
     "w4a8_mxfp4_mxfp8": {"rows": "mxfp8", "weight_bytes": 0.53125},
 }
@@ -80,9 +85,12 @@ def _check(numbers: Mapping[str, float]) -> None:
 
 
 def _distribution(text: str) -> dict[str, float]:
-    """Return the exponent of the load's power law, 0 for none, or that choices are by chance."""
+    """Return the exponent of the load's power law, 0 for none, or that choices are by chance.
+
+    aiconfigurator reads `uniform` as `balanced`.
+    """
     spelt = text.casefold()
-    if spelt in ("", "balanced"):
+    if spelt in ("", "balanced", "uniform"):
         return {"skew": 0.0, "random": 0.0}
     if spelt == "random":
         return {"skew": 0.0, "random": 1.0}
@@ -90,7 +98,7 @@ def _distribution(text: str) -> dict[str, float]:
         skew = number("distribution", spelt.removeprefix(_SKEWED))
         if skew <= _MOST_SKEW:
             return {"skew": skew, "random": 0.0}
-    allowed = "balanced, random, power_law_X, X from 0 to 4"
+    allowed = "balanced or uniform, random, power_law_X, X from 0 to 4"
     message = f"distribution: got '{short(text)}'; allowed: {allowed}"
     raise InvalidError(message)
 
