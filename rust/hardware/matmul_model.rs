@@ -6,6 +6,10 @@ use crate::units::{Dtype, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Elements of a tile of 256 by 128, and of one of 256 by 256.
+const TILE: f64 = 32_768.0;
+const LARGE_TILE: f64 = 65_536.0;
+
 /// Constants of the tiled matrix-product model (see `operator_cost`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -31,6 +35,10 @@ pub struct MatmulModel {
     pub split_overhead: Seconds,
     /// Most parts into which a depth is split.
     pub most_splits: f64,
+    /// Elements of the largest tile whose depth is split.
+    pub split_tile: f64,
+    /// Elements of the largest tile, at which `efficiency` holds: 256 x 128, or 256 x 256.
+    pub largest_tile: f64,
     /// Share of a full wave that an only wave of tiles costs at least: 1 where it takes as long however few
     /// units it keeps busy, less where those run faster beside idle ones.
     pub least_wave: f64,
@@ -40,6 +48,8 @@ pub struct MatmulModel {
     /// Share of the pin rate of main memory that operands of products reach; absent: as streaming
     /// kernels, the tier's own.
     pub memory_efficiency: Option<f64>,
+    /// See `ProductModel`.
+    pub least_rows: f64,
     /// See `ProductModel`.
     pub thin_rows: f64,
     /// See `ProductModel`.
@@ -83,6 +93,10 @@ pub struct ProductModel {
     pub split_overhead: Seconds,
     /// See `MatmulModel`.
     pub most_splits: f64,
+    /// See `MatmulModel`.
+    pub split_tile: f64,
+    /// See `MatmulModel`.
+    pub largest_tile: f64,
     /// See `MatmulModel`.
     pub least_wave: f64,
     /// See `MatmulModel`.
@@ -134,9 +148,12 @@ impl Default for MatmulModel {
             throttle_time: usual.throttle_time,
             split_overhead: usual.split_overhead,
             most_splits: usual.most_splits,
+            split_tile: usual.split_tile,
+            largest_tile: usual.largest_tile,
             least_wave: usual.least_wave,
             overlap: usual.overlap,
             memory_efficiency: None,
+            least_rows: usual.least_rows,
             thin_rows: usual.thin_rows,
             thin_memory_efficiency: None,
             store_cost: usual.store_cost,
@@ -160,6 +177,8 @@ impl Default for ProductModel {
             throttle_time: Seconds::new(1.0e-3),
             split_overhead: Seconds::new(2.0e-6),
             most_splits: 16.0,
+            split_tile: LARGE_TILE,
+            largest_tile: TILE,
             least_wave: 1.0,
             overlap: 2.0,
             memory_efficiency: None,
@@ -228,9 +247,12 @@ impl MatmulModel {
             throttle_time: self.throttle_time,
             split_overhead: self.split_overhead,
             most_splits: self.most_splits,
+            split_tile: self.split_tile,
+            largest_tile: self.largest_tile,
             least_wave: self.least_wave,
             overlap: self.overlap,
             memory_efficiency: self.memory_efficiency,
+            least_rows: self.least_rows,
             thin_rows: self.thin_rows,
             thin_memory_efficiency: self.thin_memory_efficiency,
             store_cost: self.store_cost,
@@ -313,6 +335,8 @@ impl ProductModel {
         for (field, value, least, most) in [
             ("least_rows", self.least_rows, 16.0, 64.0),
             ("most_splits", self.most_splits, 1.0, 1024.0),
+            ("split_tile", self.split_tile, 0.0, LARGE_TILE),
+            ("largest_tile", self.largest_tile, TILE, LARGE_TILE),
             ("overlap", self.overlap, 1.0, 16.0),
             ("store_cost", self.store_cost, 1.0, 100.0),
         ] {

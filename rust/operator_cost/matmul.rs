@@ -8,7 +8,8 @@ use crate::units::{Bytes, BytesPerSecond, Dtype, Flops, Seconds};
 
 /// Output tiles (rows, columns) that vendor libraries choose from, the most efficient first; those of
 /// fewer than 64 rows serve families that have kernels for few tokens (`least_rows`).
-const TILES: [(f64, f64); 10] = [
+const TILES: [(f64, f64); 11] = [
+    (256.0, 256.0),
     (256.0, 128.0),
     (128.0, 256.0),
     (128.0, 128.0),
@@ -120,7 +121,7 @@ struct Engine {
 /// ```text
 /// time   = (t_engine^q + (t_memory - t_sum)^q)^(1/q) + t_sum + t_launch + o
 /// t_engine = a p t (1 + d t / (t + t_d)),   t = min over tiles and splits of waves * t_tile
-/// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + 3 h / 256) / (1 + h (1/tm + 1/tn))
+/// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + h (1/256 + 256/l)) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and b + (1 - b) w if it is less than 1
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
 /// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C)
@@ -130,7 +131,7 @@ struct Engine {
 /// ```
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
-/// unit, flop/s; e: sustained `efficiency`; h: `tile_overhead`, elements (operand bytes per flop
+/// unit, flop/s; e: sustained `efficiency`; l: `largest_tile`; h: `tile_overhead`, elements (operand bytes per flop
 /// grow as 1/tm + 1/tn); a: `unaligned` where sides are off the grid of copies, else 1; `t_k`: `depth_time`, s;
 /// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
 /// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
@@ -140,7 +141,7 @@ struct Engine {
 /// share the depth; `e_v u_v`: `thin_efficiency` of the vector engine's peak, flop/s. Where neither is known, kernels
 /// for few rows are tiles; all of them stream at `thin_memory_efficiency` where it is given.
 /// q: `overlap`: compute and traffic overlap, but not perfectly, so that they add in squares or a little
-/// better. A split into `most_splits` parts at most adds its partial sums and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
+/// better. A split into `most_splits` parts at most, of tiles up to `split_tile`, adds its partial sums and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
 /// User's Guide (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
 /// fitted to the rows that its calibration names.
 pub(super) fn cost(product: Product, device: &Device, pace: Pace) -> KernelCost {
@@ -324,7 +325,9 @@ impl Engine {
                 return quickest;
             }
         }
-        let fits = |tile: &&(f64, f64)| tile.0 >= model.least_rows;
+        let fits = |tile: &&(f64, f64)| {
+            tile.0 >= model.least_rows && tile.0 * tile.1 <= model.largest_tile
+        };
         let tiles = TILES.iter().filter(fits);
         tiles.fold(quickest, |best, &(rows, columns)| {
             best.min(self.tiled(rows, columns, best))
@@ -342,16 +345,15 @@ impl Engine {
         let Product { batch, m, n, k, .. } = self.product;
         let tiles = batch * (m / rows).ceil() * (n / columns).ceil();
         let overhead = self.model.tile_overhead;
-        let (largest_rows, largest_columns) = TILES[0];
-        let slowing = (1.0 + overhead * (1.0 / rows + 1.0 / columns))
-            / (1.0 + overhead * (1.0 / largest_rows + 1.0 / largest_columns));
+        let slowed = |rows: f64, columns: f64| 1.0 + overhead * (1.0 / rows + 1.0 / columns);
+        let slowing = slowed(rows, columns) / slowed(256.0, self.model.largest_tile / 256.0);
         let per_depth = 2.0 * rows * columns * slowing / self.unit_rate;
         let per_depth = per_depth.max(self.model.depth_time.value());
         if tiles * per_depth * k >= best * self.units {
             return f64::INFINITY;
         }
         let whole = self.waves(tiles) * per_depth * (padded(k) + self.model.depth_overhead);
-        if tiles > self.units {
+        if tiles > self.units || rows * columns > self.model.split_tile {
             return whole;
         }
         let most = self.model.most_splits.min((k / LEAST_SPLIT_DEPTH).floor());

@@ -123,7 +123,7 @@ def test_a_users_file_is_known_by_its_columns_and_bad_lines_are_named(
         + "h100_sxm,bf61,4096,4096,4096,x,200.5,y\n"
         + "h100_sxm,bfloat16,4096,-1,4096,x,200.5,y\n"
         + "h101_sxm,bfloat16,4096,4096,4096,x,200.5,y\n"
-        + "a100_sxm,fp8,4096,4096,4096,x,200.5,y\n"
+        + "p100-sxm-16gb,sq,4096,4096,4096,x,200.5,y\n"
         + "h100_sxm,bfloat16,4096,4096,4096,x,nan,y\n"
     )
     assert holds_kernels(file)

@@ -264,6 +264,9 @@ def test_fsdp2_is_a_release_and_not_a_group_of_two():
         ("mxfp8", "mxfp8"),
         ("TF32", "fp32"),
         ("bf16 or fp8", None),
+        ("fp8/bf16", None),
+        ("FP8 linears, bf16 lm_head", "fp8"),
+        ("bf16 and fp16", None),
         ("int3", None),
     ],
 )

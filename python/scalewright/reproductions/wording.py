@@ -78,6 +78,9 @@ _FORMATS = (
 )
 
 
+_CHOICE = re.compile(r"\b(?:or|vs)\b|/")
+
+
 def metric_of(row: Row) -> str:
     """Return the engine's name of a row's metric; the row's own where no other is meant."""
     name = plain(row.text("metric"))
@@ -144,7 +147,11 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
 
 
 def format_meant(text: str) -> str | None:
-    """Return the number format that a text names, master copies in fp32 beside it apart."""
+    """Return the number format that a text names, master copies in fp32 beside it apart.
+
+    Products in a narrow format leave parts of a model in 16 bits, which a text may name beside it;
+    `or` and `/` are choices.
+    """
     folded = "".join(c for c in text.casefold() if c.isalnum())
     found: set[str] = set()
     for meant, spellings in _FORMATS:
@@ -154,6 +161,8 @@ def format_meant(text: str) -> str | None:
                 folded = folded.replace(spelling, " ")
     if len(found) > 1:
         found -= {"fp32"}
+    if len(found) > 1 and not _CHOICE.search(text.casefold()):
+        found -= {"bf16", "fp16"}
     return found.pop() if len(found) == 1 else None
 
 
@@ -200,7 +209,8 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
         return 0, 0
     if "distributed optimizer" in folded or folded == "distopt":
         return 1, 0
-    if "shard_grad_op" in folded:
+    if "shard_grad_op" in folded or folded == "zero-100b":
+        # ZeRO-100B shards gradients and states (Rajbhandari et al. 2020, section 8)
         return 2, 0
     if stage := _SHARDED.fullmatch(folded):
         return int(stage[1]), 0

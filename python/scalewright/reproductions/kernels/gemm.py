@@ -63,6 +63,6 @@ GEMM = Kind(
     },
     needed=frozenset({"dtype", "m", "n", "k"}),
     shape=_shape,
-    files=("gemm", "torch_mm", "gemm_others"),
+    files=("gemm", "gemm_rocm", "torch_mm", "gemm_others"),
 )
 """Matrix products; `a` is what a layer reads, `b` its weights."""

@@ -129,6 +129,6 @@ MOE = Kind(
     },
     needed=frozenset({"moe_dtype", *_COUNTS.values()}),
     shape=_shape,
-    files=("moe", "moe_others"),
+    files=("moe", "moe_rocm", "moe_others"),
 )
 """The experts of a mixture as one call: routing, two grouped products, activation, weighted sum."""
