@@ -40,7 +40,7 @@ def test_held_out_rows_of_every_device_lie_in_the_band(kind: str) -> None:
         assert row["error"] is not None, row["reason"]
         if row["part"] == "held_out":
             groups.setdefault((row["device"], row["dtype"]), []).append(abs(row["error"]))
-    assert len({device for device, _ in groups}) == 7
+    assert len({device for device, _ in groups}) == (10 if kind == "moe" else 7)
     median, tail = _BANDS[kind]
     for group, sizes in groups.items():
         assert _quantile(sizes, 0.5) <= median, group
