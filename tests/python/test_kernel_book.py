@@ -271,9 +271,7 @@ def test_formats_that_a_device_cannot_multiply_cost_what_products_in_16_bits_do(
     lines = [f"a100_sxm,{dtype},{m},8192,8192,x,100,made" for dtype, m in rows]
     path = tmp_path / "rows.csv"
     path.write_text(HEADER + "\n".join(lines) + "\n")
-    few, few_wide, many, many_wide = (
-        row["predicted_s"] for row in run(rows_path=path)["rows"]
-    )
+    few, few_wide, many, many_wide = (row["predicted_s"] for row in run(rows_path=path)["rows"])
     assert few < 0.8 * few_wide
     assert many_wide * 0.99 < many < 1.3 * many_wide
 

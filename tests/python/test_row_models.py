@@ -113,3 +113,20 @@ def test_a_mixture_of_every_other_layer_is_of_the_gpt_kind() -> None:
     assert sw.model(fields).parameters()["total"] == pytest.approx(52e9, rel=0.02)
     with pytest.raises(InvalidError, match="moe: got '128 experts top-1' and ffn ''"):
         model(model="GPT", layers="24", hidden="2048", heads="16", experts="128 experts top-1")
+
+
+@pytest.mark.parametrize("metric", ["mfu", "tokens_per_s_per_gpu", "gpu_hours_per_trillion_tokens"])
+@pytest.mark.parametrize(("ranks", "taken"), [("1", 8), ("16", 16)])
+def test_a_rate_per_device_stands_for_whole_nodes_where_no_count_is_said(
+    tmp_path: Path, metric: str, ranks: str, taken: int
+) -> None:
+    cells = {"devices": "", "pipeline": ranks, "sequence": "", "global_batch": ""}
+    row = priced(tmp_path, metric=metric, **cells)
+    assert (row["status"], row["device_count"]) == ("searched", taken)
+    assert f"{taken} devices taken: the row says no count" in row["note"]
+
+
+def test_a_rate_of_all_devices_needs_their_count(tmp_path: Path) -> None:
+    row = priced(tmp_path, devices="")
+    assert row["status"] == "skipped"
+    assert "devices: got nothing; allowed: a count" in row["reason"]

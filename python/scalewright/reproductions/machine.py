@@ -12,6 +12,7 @@ from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from scalewright.reproductions.reading import Row
@@ -59,12 +60,13 @@ class Machines:
         return self._read[system]
 
 
-def machine_of(row: Row, machines: Machines) -> Machine:
+def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None = None) -> Machine:
     """Return the machine of a row.
 
     Args:
         row: The row.
         machines: Where systems are found.
+        usual: How many devices a row stands for that says no count, from those of a node.
 
     Raises:
         ScalewrightError: The hardware is not one system of the catalog, or the count is missing.
@@ -74,7 +76,15 @@ def machine_of(row: Row, machines: Machines) -> Machine:
         message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
-    count = _devices(row, machines.named(name)[0]["devices_per_node"])
+    per_node = machines.named(name)[0]["devices_per_node"]
+    count = _devices(row, per_node)
+    if count is None and usual is not None:
+        count = usual(per_node)
+        notes = (*notes, f"{count} devices taken: the row says no count")
+    if count is None:
+        got = f"{row.named('devices')}: got nothing"
+        message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
+        raise InvalidError(message)
     if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
         name = _POWERS_OF_TWO[name]
         notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
@@ -92,7 +102,7 @@ def _says_cores(text: str, count: int) -> bool:
     return found is not None and int(found[1]) == count and "core" in found[2]
 
 
-def _devices(row: Row, per_node: int) -> int:
+def _devices(row: Row, per_node: int) -> int | None:
     if (count := row.count("devices")) is not None:
         return count
     degrees = [row.count(axis) for axis in ("tensor", "pipeline", "data", "context")]
@@ -100,9 +110,7 @@ def _devices(row: Row, per_node: int) -> int:
     if tensor is None or pipeline is None or data is None:
         if (nodes := row.count("nodes")) is not None:
             return nodes * per_node
-        got = f"{row.named('devices')}: got nothing"
-        message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
-        raise InvalidError(message)
+        return None
     return tensor * pipeline * data * (context or 1)
 
 

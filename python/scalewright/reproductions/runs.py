@@ -32,6 +32,11 @@ def kind_of(metric: str) -> str:
     return "rate"
 
 
+def is_rate(metric: str) -> bool:
+    """Say whether a metric is a rate, or the time of so many tokens, its inverse."""
+    return kind_of(metric) == "rate" or metric.startswith(_RUN_TIMES)
+
+
 def run_key(row: Row) -> tuple[object, ...]:
     """Return what tells a row's run from others: its cells but those on what was printed."""
     said = tuple(sorted((c, t) for c, t in row.cells.items() if c not in BESIDE))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from scalewright._engine import Workload
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.programs import with_program
-from scalewright.reproductions.runs import kind_of
+from scalewright.reproductions.runs import is_rate
 from scalewright.reproductions.shape import model_of
 from scalewright.reproductions.wording import (
     format_meant,
@@ -23,6 +26,8 @@ from scalewright.reproductions.wording import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scalewright.reproductions.machine import Machines
     from scalewright.reproductions.reading import Row
 
@@ -34,6 +39,10 @@ _GUESSED_SEQUENCE = 4096
 """Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
 _GUESSED_RANK = 16
 """Rank of adapters where a row of an unknown paper says LoRA and no more."""
+_OF_ONE_DEVICE = re.compile(
+    r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_per))"
+)
+"""Metrics that hardly depend on how many devices run."""
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
@@ -82,14 +91,17 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         # alone, a layer would carry the collectives of embedding and head
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
-    machine = machine_of(row, machines)
     guesses: tuple[str, ...] = ()
+    usual: Callable[[int], int] | None = None
     if not conventions.known:
         row, guesses = _adapted(row)
     model, notes = model_of(row)
     if not conventions.known:
         row, length = _of_usual_length(row, model)
         guesses += length
+        if _OF_ONE_DEVICE.match(metric_of(row)):
+            usual = partial(_usual_count, row, model)
+    machine = machine_of(row, machines, usual)
     notes = (*notes, *guesses)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
@@ -114,11 +126,23 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         machine.devices,
         training,
         batches,
-        _ROUNDED_RATE if kind_of(metric_of(row)) == "rate" else _ROUNDED,
+        _ROUNDED_RATE if is_rate(metric_of(row)) else _ROUNDED,
         space,
         conventions,
         notes,
     )
+
+
+def _usual_count(row: Row, model: dict[str, Any], per_node: int) -> int:
+    """Return how many devices stand for an unsaid count: of a rate per device it says little.
+
+    Whole nodes whose number is a power of two, of 32 GiB for the weights and state that a device
+    keeps of mixed precision (18 bytes a parameter) and for the degrees that the row says.
+    """
+    held = 18.0 * float(Workload(json.dumps(model)).parameters()["total"]) / 2.0**35
+    ranks = math.prod(row.count(axis) or 1 for axis in ("tensor", "pipeline", "context"))
+    nodes = max(held, ranks, 1.0) / per_node
+    return per_node * 2 ** max(math.ceil(math.log2(nodes)), 0)
 
 
 def _adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -133,7 +157,7 @@ def _adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
 def _of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:
     """Add the length of sequences where a row lacks it: a rate of tokens depends little on it."""
     metric = metric_of(row)
-    if row.text("sequence") or kind_of(metric) != "rate" or metric.startswith("sequences"):
+    if row.text("sequence") or not is_rate(metric) or metric.startswith("sequences"):
         return row, ()
     # a shape without a length got one position
     most = positions if (positions := model.get("max_positions", 0)) > 1 else _GUESSED_SEQUENCE
@@ -291,7 +315,7 @@ def _batches(
     if micro and row.text("metric").startswith(_OF_ONE_LAYER):
         return (replicas * micro[0],)
     # a rate hardly depends on the batch, which a short text may leave out
-    guessed = () if conventions.known or kind_of(metric_of(row)) != "rate" else _GUESSED_BATCHES
+    guessed = () if conventions.known or not is_rate(metric_of(row)) else _GUESSED_BATCHES
     tried = conventions.batches_per_device or guessed
     if not tried:
         name = row.named("global_batch")
