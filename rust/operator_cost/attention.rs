@@ -98,10 +98,10 @@ impl Pass {
         let (score, value) = self.products();
         let padded = |width: f64| (width / model.width_step).ceil() * model.width_step;
         let widths = score * padded(self.query_dim) + value * padded(self.value_dim);
-        let flops = 2.0 * widths * wide;
-        let products = flops / device.engine_peak(self.dtype).value();
+        let products = 2.0 * widths / device.engine_peak(self.dtype).value();
         let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
-        let pair = (products + exponentials) / model.efficiency;
+        // shares that multiply one another never beat the peak
+        let pair = ((products * wide + exponentials) / model.efficiency).max(products);
         let units = f64::from(device.matmul.units);
         let block = |keys: f64| self.block * (keys + model.key_overhead) * pair * units + extra;
         let blocks = self.batch_heads * (self.queries / self.block).ceil();

@@ -6,6 +6,8 @@ use crate::hardware::{DecodeModel, Device};
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 use serde::Deserialize;
 
+/// Multiprocessors of an A100 (108) for each byte/s of its memory (2,039 GB/s; NVIDIA's data sheet).
+const UNITS_PER_RATE: f64 = 108.0 / 2.039e12;
 /// Fewest keys of a part where keys are split over blocks.
 const LEAST_PART: f64 = 128.0;
 /// Parts into which the kernel on the vector engine splits the keys at most.
@@ -107,7 +109,7 @@ impl TimedDecode {
             Dtype::Bf16
         };
         let model = device.decode.get(&family).unwrap_or(&usual);
-        let units = f64::from(device.matmul.units);
+        let units = streaming_units(device);
         let rows = heads / kv_heads;
         let counted = batch * kv_heads * (keys / COUNTED_KEYS).floor().max(1.0);
         let tiled = rows >= model.tiled_from
@@ -143,8 +145,7 @@ impl TimedDecode {
         } else {
             sustained.max(blocks.bytes / moved.time.value())
         };
-        let units = f64::from(device.matmul.units);
-        (blocks.time(model, units, rate), moved.traffic)
+        (blocks.time(model, streaming_units(device), rate), moved.traffic)
     }
 
     /// The kernel on the matrix engine: a block takes all queries of a key head.
@@ -190,6 +191,18 @@ impl TimedDecode {
         let [batch, _, _, kv_heads, width, _] = shape;
         let tensors = if once { 1.0 } else { 2.0 };
         batch * width * tensors * kv_heads * seen * self.cache.bytes()
+    }
+}
+
+/// Units over which blocks of keys spread: those of products, or, of engines that are fewer and larger,
+/// as many multiprocessors as an A100 has for each byte/s of its memory. The usual constants are those
+/// of its blocks.
+fn streaming_units(device: &Device) -> f64 {
+    let own = f64::from(device.matmul.units);
+    if device.decode.is_empty() {
+        own.max(device.main_memory().bandwidth.value() * UNITS_PER_RATE)
+    } else {
+        own
     }
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scalewright.calibration import calibrate_serving, timed_kernels
-from scalewright.catalog import load_device, with_costs
+from scalewright.catalog import load_device, names, with_costs
 from scalewright.errors import InvalidError
 from scalewright.planning import kernel_times
 from scalewright.reproductions import kernels
@@ -162,3 +162,53 @@ def test_rows_of_experts_say_their_load_and_gate(tmp_path: Path) -> None:
     assert "distribution: got 'zipf'" in zipf["reason"]
     # by chance a third of the experts gets no token, and its weights are not read
     assert 0.55 * alike["predicted_s"] < drawn["predicted_s"] < 0.8 * alike["predicted_s"]
+
+
+_SCALES = {
+    "GFLOP/s": 1e9,
+    "TFLOP/s": 1e12,
+    "PFLOP/s": 1e15,
+    "GB/s": 1e9,
+    "TB/s": 1e12,
+    "PB/s": 1e15,
+}
+
+
+def _rate(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * _SCALES[unit]
+
+
+@pytest.mark.parametrize("name", names("device"))
+def test_no_product_and_no_prompt_beats_the_peak(name: str) -> None:
+    device = load_device(name)
+    rows, tokens = [1, 17, 128, 320, 4096, 32768], [64, 512, 4096, 32768]
+    for dtype in ("bf16", "fp16", "fp8", "nvfp4", "mxfp4"):
+        if dtype not in device["matrix"]:
+            continue
+        peak = _rate(device["matrix"][dtype])
+        product = {"kernel": "matmul", "a": dtype, "b": dtype, "output": "bf16"}
+        for n, k in ((4096, 4096), (512, 7168), (8192, 28672)):
+            times = kernel_times(product, device, {"m": rows, "n": n, "k": k})
+            assert all(2.0 * m * n * k / peak <= time for m, time in zip(rows, times, strict=True))
+        if dtype not in ("bf16", "fp8"):
+            continue
+        prompt = {"kernel": "prefill", "queries": dtype, "cache": "fp8", "warm": True}
+        for heads, kv_heads, width in ((32, 8, 128), (16, 16, 256), (64, 8, 64)):
+            shape = {"queries": tokens, "heads": heads, "kv_heads": kv_heads, "head_dim": width}
+            times = kernel_times(prompt, device, shape)
+            assert all(
+                2.0 * heads * width * count**2 / peak <= time
+                for count, time in zip(tokens, times, strict=True)
+            )
+
+
+@pytest.mark.parametrize("name", [name for name in names("device") if "cerebras" not in name])
+def test_a_long_cache_is_read_at_the_rate_of_its_memory(name: str) -> None:
+    """Engines that are few and large stream as multiprocessors do; on a wafer launches last longer."""
+    device = load_device(name)
+    memory = _rate(device["tiers"][-1]["bandwidth"])
+    shape = {"batch": 128, "keys": 65536, "heads": 32, "kv_heads": 8, "head_dim": 128}
+    time = float(kernel_times({"kernel": "decode", "cache": "bf16", "warm": True}, device, shape))
+    read = 128 * 65536 * 8 * 128 * 2 * 2
+    assert 0.3 * memory <= read / time <= memory

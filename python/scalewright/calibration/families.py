@@ -100,7 +100,8 @@ def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> 
         else:
             rows = Constant((*path, "least_rows"), _NARROW, _WIDE)
             fixed.append((rows, (_WIDE, _NARROW)))
-        if own or first["a"] == "int8":
+        # both rules are TensorRT-LLM's
+        if (own or first["a"] == "int8") and device.get("vendor", "NVIDIA") == "NVIDIA":
             most = _TIMED_ROWS if own else _THIN_ROWS
             fixed.append((Constant((*path, "thin_rows"), most, most), (most,)))
             if own:
