@@ -205,7 +205,7 @@ def test_no_product_and_no_prompt_beats_the_peak(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in names("device") if "cerebras" not in name])
 def test_a_long_cache_is_read_at_the_rate_of_its_memory(name: str) -> None:
-    """Engines that are few and large stream as multiprocessors do; on a wafer launches last longer."""
+    """Few large engines stream as multiprocessors do; on a wafer launches last longer."""
     device = load_device(name)
     memory = _rate(device["tiers"][-1]["bandwidth"])
     shape = {"batch": 128, "keys": 65536, "heads": 32, "kv_heads": 8, "head_dim": 128}
