@@ -9,7 +9,7 @@ import pytest
 
 import scalewright as sw
 from scalewright import reproductions
-from scalewright.errors import InvalidError
+from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
 
@@ -130,3 +130,13 @@ def test_a_rate_of_all_devices_needs_their_count(tmp_path: Path) -> None:
     row = priced(tmp_path, devices="")
     assert row["status"] == "skipped"
     assert "devices: got nothing; allowed: a count" in row["reason"]
+
+
+def test_a_model_cut_to_some_layers_is_the_rest_of_it() -> None:
+    cut = model(model="llama-3.1-8B cut to 8 layers")
+    assert cut["layers"] == 8
+    assert {**cut, "layers": 32} == model(model="llama-3.1-8B") | {"layers": 32}
+    assert model(model="DeepSeek-V3, cut to 4 layers")["experts"]["first_dense_layers"] == 3
+    with pytest.raises(UnknownNameError, match="model: "):
+        # all layers that are left would be dense
+        model(model="DeepSeek-V3 cut to 3 layers")

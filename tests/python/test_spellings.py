@@ -267,6 +267,8 @@ def test_fsdp2_is_a_release_and_not_a_group_of_two():
         ("fp8/bf16", None),
         ("FP8 linears, bf16 lm_head", "fp8"),
         ("bf16 and fp16", None),
+        ("NVFP4 projections, FP8 PV", "nvfp4"),
+        ("mxfp8/nvfp4", None),
         ("int3", None),
     ],
 )

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
 _VOCAB = 51200
 _WIDE = 4
+_CUT = re.compile(
+    r"(.{2,80}?),? (?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?",
+    re.IGNORECASE,
+)
 """Inner width over the stream's of the original transformer and the GPT family."""
 _PARTS = {
     "qkv": ("query", "key", "value"),
@@ -146,10 +150,27 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     return None, ()
 
 
+def _cut(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return a model of which a text says that layers were left out, as `X, cut to 4 layers`."""
+    if (found := _CUT.fullmatch(text)) is None:
+        return None, ()
+    entry, notes = _named(found[1])
+    if entry is None:
+        return None, ()
+    count = int(found[2])
+    # a mixture keeps its leading dense layers as far as they go
+    experts = entry.get("experts")
+    if experts and experts.get("first_dense_layers", 0) >= count:
+        return None, ()
+    return {**entry, "layers": count}, (*notes, f"cut to {count} layers, as its name says")
+
+
 def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return the catalog's entry that is meant, if one is, and what to mind."""
     try:
         entry, notes = _named(row.text("model"))
+        if entry is None:
+            entry, notes = _cut(row.text("model"))
         if entry is None and not shaped and (size := row.text("size")):
             # a family and a size in columns of their own
             entry, notes = _named(f"{row.text('model')} {size}".strip())

@@ -163,7 +163,16 @@ def format_meant(text: str) -> str | None:
         found -= {"fp32"}
     if len(found) > 1 and not _CHOICE.search(text.casefold()):
         found -= {"bf16", "fp16"}
+        if len(found) > 1:
+            # the format of most products comes first
+            found = {min(found, key=lambda meant: _first(meant, text))}
     return found.pop() if len(found) == 1 else None
+
+
+def _first(meant: str, text: str) -> int:
+    folded = "".join(c for c in text.casefold() if c.isalnum())
+    places = [folded.find(spelling) for spelling in dict(_FORMATS)[meant]]
+    return min(place for place in places if place >= 0)
 
 
 def degrees_in(text: str) -> dict[str, str]:
@@ -204,7 +213,8 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
 
     `zero1=8` and `FSDP=128` share among so many ranks.
     """
-    folded = text.casefold().strip()
+    # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
+    folded = re.sub(r"\s*\+\s*hpz$", "", text.casefold().strip())
     if folded in {"ddp", "dp", "none", "no", "off", "false"}:
         return 0, 0
     if "distributed optimizer" in folded or folded == "distopt":
