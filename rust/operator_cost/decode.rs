@@ -145,7 +145,10 @@ impl TimedDecode {
         } else {
             sustained.max(blocks.bytes / moved.time.value())
         };
-        (blocks.time(model, streaming_units(device), rate), moved.traffic)
+        (
+            blocks.time(model, streaming_units(device), rate),
+            moved.traffic,
+        )
     }
 
     /// The kernel on the matrix engine: a block takes all queries of a key head.

@@ -79,7 +79,9 @@ impl Timed {
             Self::Experts(experts) => (Some(("rows", experts.rows)), None),
             Self::TrainingAttention(pass) => (Some(("dtype", pass.dtype)), None),
         };
-        first.into_iter().chain(second.map(|format| ("cast_from", format)))
+        first
+            .into_iter()
+            .chain(second.map(|format| ("cast_from", format)))
     }
 
     /// Prices one shape on `device`: all passes one after the other.
@@ -99,7 +101,7 @@ impl Timed {
             }
         }
         match self {
-            Self::Matmul(product) => product.cost(sized(shape)?, device),
+            Self::Matmul(product) => Ok(product.cost(sized(shape)?, device)),
             Self::Prefill(prompt) => Ok(prompt.cost(sized(shape)?, device)),
             Self::Decode(token) => Ok(token.cost(sized(shape)?, device)),
             Self::Experts(experts) => experts.cost(sized(shape)?, device),
@@ -180,7 +182,7 @@ impl TimedMatmul {
     /// `cast_efficiency`; `r_pin`: pin rate of main memory, bytes/s; the rest as in `matmul`. A benchmark
     /// that does not want warm weights goes round as many copies as fill the cache, but no more than
     /// a few (the collector of the rows in the catalog: five).
-    fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> Result<KernelCost> {
+    fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> KernelCost {
         let source = self.cast_from.map_or(0.0, Dtype::bytes) * batch * m * k;
         let weights = batch * n * k * self.b.bytes();
         let cache = device.cache().map_or(0.0, |c| c.capacity.value());
@@ -199,7 +201,7 @@ impl TimedMatmul {
         };
         let price = matmul::cost(product, device, Pace::ALONE);
         if source <= 0.0 {
-            return Ok(price);
+            return price;
         }
         let model = device.product_model(self.a, self.b);
         let cast = batch * m * k * self.a.bytes();
@@ -209,10 +211,10 @@ impl TimedMatmul {
         let main = device.main_memory();
         let reached = model.memory_efficiency.unwrap_or(main.efficiency);
         let slower = reached / model.cast_efficiency;
-        Ok(KernelCost {
+        KernelCost {
             time: price.time + moved.time * slower + device.launch_overhead + model.cast_overhead,
             flops: price.flops,
             traffic: price.traffic + moved.traffic,
-        })
+        }
     }
 }
