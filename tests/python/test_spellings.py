@@ -15,9 +15,12 @@ from scalewright.reproductions.naming import model_named, model_of_size, nearest
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
 from scalewright.reproductions.wording import (
+    degrees_in,
     format_meant,
+    metric_meant,
     metric_of,
     sharding_meant,
+    ungrouped,
     unit_meant,
 )
 
@@ -468,3 +471,29 @@ def test_a_job_of_racks_takes_64_devices_where_its_number_does_not_fill_them(dev
 )
 def test_a_kind_and_a_size_mean_the_nearest_shape_of_the_kind(name, meant):
     assert model_of_size(name, None) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("1,234,567", "1234567"),
+        ("7,866", "7866"),
+        ("4,5", "4,5"),
+        ("1.000,5", "1.000,5"),
+        ("5,0000", "5,0000"),
+    ],
+)
+def test_commas_group_thousands_alone(text, wanted):
+    assert ungrouped(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("iterations/s", ""), ("throughput", "it/s"), ("steps_per_s", "")]
+)
+def test_steps_per_second_are_no_seconds_per_step(name, unit):
+    assert metric_meant(name, unit) is None
+
+
+@pytest.mark.parametrize("text", ["TP4PP2", "TP4xPP2", "tp4 pp2", "TP=4xPP=2"])
+def test_degrees_need_no_blank_between_them(text):
+    assert (degrees_in(text)["tensor"], degrees_in(text)["pipeline"]) == ("4", "2")

@@ -19,7 +19,7 @@ from scalewright.reproductions.records import (
     some,
 )
 from scalewright.reproductions.wide import counted, figure_columns, figures
-from scalewright.reproductions.wording import degrees_in
+from scalewright.reproductions.wording import degrees_in, ungrouped
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -82,7 +82,7 @@ class Row:
             return None
         if text.casefold() in _ABSENT:
             return 1
-        plain = text.replace(",", "").replace("_", "")
+        plain = ungrouped(text).replace("_", "")
         if column == "sequence" and re.fullmatch(r"[0-9]{1,6}[kK]", plain):
             return int(plain[:-1]) * _KIBI
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
@@ -111,7 +111,7 @@ class Row:
             InvalidError: The cell is blank or holds something else.
         """
         text = self.text(column)
-        plain = text.replace(",", "").strip("~≈<>%*†‡ ")
+        plain = ungrouped(text).strip("~≈<>%*†‡ ")
         if column == "parameters" and plain[-1:].casefold() in _BILLIONS:
             scale = _BILLIONS[plain[-1].casefold()]
             plain = repr(float(plain[:-1]) * scale) if _DECIMAL.fullmatch(plain[:-1]) else plain

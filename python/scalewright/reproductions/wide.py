@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import spelt
 from scalewright.reproductions.records import BLANK
-from scalewright.reproductions.wording import metric_meant
+from scalewright.reproductions.wording import counts_steps, metric_meant, ungrouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,8 @@ def figure_columns(
         # `time of 1k iterations` is no time of a step
         many = any(_MANY.fullmatch(word) and word != "1" for word in name.split("_"))
         known = spelt("metrics", name) is not None or metric_meant(name, "") is not None
-        if column is None and not many and (bare or known):
+        rate = counts_steps(heading, "")
+        if column is None and not many and not rate and (bare or known):
             found.append(FigureColumn(place, heading.strip(), bare))
     return tuple(found)
 
@@ -91,8 +92,8 @@ def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     name = "step_time" if column.bare else column.heading
     if found is None:
         return {"metric": name, "unit": "", "value": cell}
-    value = found["value"].replace(",", "")
-    if found["thousands"]:
+    value = ungrouped(found["value"])
+    if found["thousands"] and "," not in value:
         value = repr(float(value) * 1000.0)
     return {"metric": name, "unit": unit, "value": value}
 

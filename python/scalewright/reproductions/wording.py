@@ -52,6 +52,10 @@ _LAYOUT = {
 }
 _LISTED = ("tensor", "pipeline", "context")
 _DEGREE = re.compile(rf"(?<![a-z0-9])({'|'.join(_LAYOUT)})[ =:_-]?([0-9]{{1,6}})(?![0-9])")
+_JOINED = re.compile(rf"(?<=[0-9])[x*]?(?=(?:{'|'.join(_LAYOUT)})[ =:_-]?[0-9])")
+_STEP_RATE = re.compile(
+    r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
+)
 _SHARDING = re.compile(r"\b(?:fsdp2?|hsdp|zero-?[ ]?[1-3]|ddp)\b")
 _SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _OFFLOADING = {
@@ -81,11 +85,23 @@ _FORMATS = (
 _CHOICE = re.compile(r"\b(?:or|vs)\b|/")
 
 
+def ungrouped(text: str) -> str:
+    """Return a number without the commas between its groups of three digits; others stay."""
+    return re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)
+
+
 def metric_of(row: Row) -> str:
     """Return the engine's name of a row's metric; the row's own where no other is meant."""
     name = plain(row.text("metric"))
+    if counts_steps(row.text("metric"), row.text("unit")):
+        return row.text("metric")
     listed = spelt("metrics", name)
     return str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
+
+
+def counts_steps(name: str, unit: str) -> bool:
+    """Say whether words mean steps per second, for which there is no metric: no step's seconds."""
+    return _STEP_RATE.search(f"{name} {unit}".casefold()) is not None
 
 
 def metric_meant(name: str, unit: str) -> str | None:
@@ -97,6 +113,8 @@ def metric_meant(name: str, unit: str) -> str | None:
     """
     if (run := _RUN.search(name)) is not None:
         return run[0]
+    if counts_steps(name, unit):
+        return None
     words = {*name.split("_"), *_plain(unit)}
     own = bool(words & _DEVICES)
     timed = bool(words & (_SECONDS | _RATES))
@@ -181,7 +199,7 @@ def degrees_in(text: str) -> dict[str, str]:
     A layout lists the degrees above one: tensor, pipeline and context degrees that it leaves out
     are 1. One that it says twice with unlike numbers is open; `FSDP` is how weights are shared.
     """
-    folded = text.casefold()
+    folded = _JOINED.sub(" ", text.casefold())
     found: dict[str, str] = {}
     for name, count in _DEGREE.findall(folded):
         column = _LAYOUT[name]

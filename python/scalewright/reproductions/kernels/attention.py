@@ -55,7 +55,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
 
 
 def _format(field: str, cells: Mapping[str, str]) -> str:
-    spelt = cells.get(field, "").casefold()
+    spelt = cells.get(field, "").casefold().removeprefix("torch.")
     if spelt not in _FORMATS:
         message = f"{field}: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)

@@ -37,7 +37,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
-    spelt = cells.get("dtype", "").casefold()
+    spelt = cells.get("dtype", "").casefold().removeprefix("torch.")
     if spelt not in _FORMATS:
         message = f"dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)

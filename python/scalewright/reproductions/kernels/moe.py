@@ -47,7 +47,7 @@ _PARALLEL = {"tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size"}
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
-    spelt = cells.get("moe_dtype", "").casefold()
+    spelt = cells.get("moe_dtype", "").casefold().removeprefix("torch.")
     if spelt not in _FORMATS:
         message = f"moe_dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)
@@ -90,7 +90,7 @@ def _distribution(text: str) -> dict[str, float]:
     aiconfigurator reads `uniform` as `balanced`.
     """
     spelt = text.casefold()
-    if spelt in ("", "balanced", "uniform"):
+    if spelt in ("", "balanced", "uniform", "power_law_0", "power_law_0.0"):
         return {"skew": 0.0, "random": 0.0}
     if spelt == "random":
         return {"skew": 0.0, "random": 1.0}
