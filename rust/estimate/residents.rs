@@ -46,6 +46,7 @@ impl Setting<'_> {
             expert: both(|s| s.params.expert),
             frozen: both(|s| s.params.frozen),
             frozen_expert: both(|s| s.params.frozen_expert),
+            frozen_ends: both(|s| s.params.frozen_ends),
             dense_shards: self.links.dense.shards,
             expert_shards: self.links.expert.shards,
             zero: self.plan.zero,

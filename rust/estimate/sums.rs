@@ -66,6 +66,8 @@ pub(super) struct Params {
     pub(super) expert: f64,
     pub(super) frozen: f64,
     pub(super) frozen_expert: f64,
+    /// Of `frozen`, in embedding and head.
+    pub(super) frozen_ends: f64,
     pub(super) layers: f64,
     /// Of all these, in embedding and head.
     pub(super) ends: f64,
@@ -80,6 +82,7 @@ impl Params {
             expert: self.expert.max(other.expert),
             frozen: self.frozen.max(other.frozen),
             frozen_expert: self.frozen_expert.max(other.frozen_expert),
+            frozen_ends: self.frozen_ends.max(other.frozen_ends),
             layers: self.layers.max(other.layers),
             ends: self.ends.max(other.ends),
             newton: self.newton.most(&other.newton),
@@ -299,6 +302,7 @@ impl Adder<'_> {
             sum.frozen += count * block.weights.frozen;
             sum.frozen_expert += count * block.weights.frozen_expert;
             if graph.role != BlockRole::Layer {
+                sum.frozen_ends += count * block.weights.frozen;
                 sum.ends += count * (block.dense(self.pipelined) + block.weights.frozen);
             }
             sum.newton.add(&block.newton, count);

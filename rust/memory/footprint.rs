@@ -29,6 +29,8 @@ pub struct Holdings {
     pub frozen: f64,
     /// Weight elements of routed experts that are not trained.
     pub frozen_expert: f64,
+    /// Of `frozen`, elements of embedding and head.
+    pub frozen_ends: f64,
     /// Ranks that share dense optimizer state, gradients or weights.
     pub dense_shards: f64,
     /// The same for experts.
@@ -79,6 +81,18 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -
     // scaled low-precision copies of the weights stay beside the wide ones
     let stay = low < element && !software.recasts_weights;
     [element + if stay { low } else { 0.0 }; 2]
+}
+
+/// Bytes of a weight that is not trained, in a layer and in embedding or head. It never changes, so that it
+/// is cast once, before the first step, and the wide one let go (`fp8_params` of NeMo's recipes of adapters);
+/// software that casts weights anew each time (`Software::recasts_weights`) holds wide ones.
+pub fn frozen_bytes(training: &Training) -> [f64; 2] {
+    let (element, low) = (
+        training.precision.activation().bytes(),
+        training.precision.matmul().bytes(),
+    );
+    let wide = training.software.recasts_weights;
+    [if wide { element } else { low.min(element) }, element]
 }
 
 impl Holdings {
@@ -279,7 +293,8 @@ impl Footprint {
             (state, 0.0)
         };
         let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0, holdings.narrow);
-        let plain = weight_bytes(training, 0, false, false)[0];
+        let frozen_ends = share(3, holdings.frozen_ends, holdings.dense_shards);
+        let [still, still_end] = frozen_bytes(training);
         let trained = divided(3);
         // only whole weights are held in two formats
         let kept = if layer < end {
@@ -289,7 +304,9 @@ impl Footprint {
         };
         Self {
             weights: Bytes::new(
-                kept + frozen * plain + holdings.older_versions * trained * element,
+                kept + (frozen - frozen_ends) * still
+                    + frozen_ends * still_end
+                    + holdings.older_versions * trained * element,
             ),
             gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),

@@ -263,7 +263,10 @@ impl Lowering<'_> {
         let scaled = self.reads_for_scale(format);
         let cast = tokens * self.cast_bytes(format, trains);
         let kernels = self.cast_kernels(operator, scaled);
-        let (weights, launches) = if self.training.software.casts_weights_once {
+        let software = &self.training.software;
+        // weights that are not trained are held narrow (`memory::frozen_bytes`)
+        let held = software.casts_weights_once || !(operator.trained || software.recasts_weights);
+        let (weights, launches) = if held {
             (0.0, kernels)
         } else {
             (weights * (wide + narrow), kernels + 1.0)

@@ -3,7 +3,9 @@
 use super::steps::Steps;
 use crate::estimate::recomputed::kept;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
-use crate::memory::{FRAGMENTATION, SPARED, host_optimizer_traffic, optimizer_bytes, weight_bytes};
+use crate::memory::{
+    FRAGMENTATION, SPARED, frozen_bytes, host_optimizer_traffic, optimizer_bytes, weight_bytes,
+};
 use crate::schedule::{Operation, Work};
 use crate::workload::{BlockRole, Training};
 
@@ -94,10 +96,10 @@ impl Steps<'_, '_> {
         let shared = links.dense.shards.max(links.expert.shards) > 1.0;
         let narrow = training.software.narrows(self.composer.plan.data);
         let each = weight_bytes(training, zero, shared, narrow)[usize::from(ends)];
-        let plain = weight_bytes(training, 0, false, false)[0];
+        let still = frozen_bytes(training)[usize::from(ends)];
         for (kind, (class, name)) in kinds.into_iter().enumerate() {
             let (trained, frozen) = (elements.trained[kind], elements.frozen[kind]);
-            let newest = (trained * each + frozen * plain) / shards[kind];
+            let newest = (trained * each + frozen * still) / shards[kind];
             let reads = |(index, operation): (usize, &Operation)| {
                 (operation.work != Work::Weight).then(|| Use {
                     at: self.instant(index, group),
