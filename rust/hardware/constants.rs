@@ -70,8 +70,9 @@ type Sort = (&'static str, Kind);
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
 
 /// The formats of products that a step may run, as `workload::Precision` names them.
-const MULTIPLIED: [Dtype; 6] = [
+const MULTIPLIED: [Dtype; 7] = [
     Dtype::Fp32,
+    Dtype::Tf32,
     Dtype::Bf16,
     Dtype::Fp16,
     Dtype::Fp8,
@@ -167,7 +168,8 @@ impl Reads {
         for asked in MULTIPLIED {
             let engine = device.engine_format(asked);
             // exponentials of attention scores run at the rate of bf16 in any job
-            let vector = engine.is_none() && matches!(asked, Dtype::Fp32 | Dtype::Bf16);
+            let vector =
+                engine.is_none() && matches!(asked, Dtype::Fp32 | Dtype::Tf32 | Dtype::Bf16);
             reads.peaks.extend(engine);
             let listed = |d: &Dtype| device.matmul.efficiency.contains_key(d);
             let own = [Some(asked), engine].into_iter().flatten().find(listed);

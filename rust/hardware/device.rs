@@ -128,7 +128,7 @@ impl Device {
         let listed = self.engine_format(dtype).and_then(|d| self.matrix.get(&d));
         listed
             .copied()
-            .or((dtype == Dtype::Fp32).then_some(self.vector))
+            .or(matches!(dtype, Dtype::Fp32 | Dtype::Tf32).then_some(self.vector))
     }
 
     /// Peak at which products in `dtype` run: the matrix engine's, or else the vector engine's.

@@ -101,7 +101,7 @@ impl Lowering<'_> {
     /// The format of the products of fused attention.
     fn attention_format(&self) -> Dtype {
         let own = self.training.software.attention_format;
-        own.unwrap_or(self.activation)
+        own.unwrap_or(self.wide)
     }
 
     /// Casts what a fused kernel multiplies in a narrower format than activations are kept in: queries, keys and
@@ -209,7 +209,7 @@ impl Lowering<'_> {
         let value = core.value_dim as f64;
         let scores = batch * queries * keys;
         let element = self.activation.bytes();
-        let dtype = self.activation;
+        let dtype = self.wide;
         let product = move |m, n, k| Kernel::Matmul {
             batch,
             m,

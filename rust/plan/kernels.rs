@@ -40,7 +40,7 @@ impl Lowering<'_> {
             }
             OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
                 let [tokens, rows, width] = self.picking(operator, [rows, width]);
-                let kernel = self.matrix(self.activation, [1.0, tokens, width, rows]);
+                let kernel = self.matrix(self.wide, [1.0, tokens, width, rows]);
                 self.compute(true, operator, kernel);
             }
             OperatorKind::Lookup { width, .. } => {
@@ -80,7 +80,7 @@ impl Lowering<'_> {
             }
             OperatorKind::Lookup { rows, width, .. } if self.picked_by_product(operator) => {
                 let [tokens, rows, width] = self.picking(operator, [rows, width]);
-                let kernel = self.matrix(self.activation, [1.0, rows, width, tokens]);
+                let kernel = self.matrix(self.wide, [1.0, rows, width, tokens]);
                 self.compute(false, operator, kernel);
             }
             OperatorKind::Lookup { width, .. } => {

@@ -50,6 +50,8 @@ pub(super) struct Lowering<'a> {
     /// Columns of the block's input.
     input_width: f64,
     pub(super) activation: Dtype,
+    /// See `Precision::wide`.
+    pub(super) wide: Dtype,
     pub(super) matmul: Dtype,
     overlap_tensor: bool,
     pub(super) tensor_chunks: u32,
@@ -75,6 +77,7 @@ impl<'a> Lowering<'a> {
             read_later: false,
             input_width: 0.0,
             activation: training.precision.activation(),
+            wide: training.precision.wide(),
             matmul: training.precision.matmul(),
             overlap_tensor: plan.overlap_tensor,
             tensor_chunks: plan.tensor_chunks,
@@ -122,7 +125,7 @@ impl<'a> Lowering<'a> {
     /// Format in which an operator's product reads its operands.
     pub(super) fn format(&self, operator: &Operator) -> Dtype {
         if operator.class.stays_wide() {
-            self.activation
+            self.wide
         } else {
             self.matmul
         }

@@ -22,7 +22,7 @@ impl Lowering<'_> {
         } else {
             [slots, tokens]
         };
-        let product = |m, n, k| self.matrix(self.activation, [batch, m, n, k]);
+        let product = |m, n, k| self.matrix(self.wide, [batch, m, n, k]);
         let moved = product(rows, columns, depth);
         let gradient = product(depth, columns, rows);
         let of_mask = product(tokens, slots, columns);

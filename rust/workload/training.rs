@@ -48,6 +48,9 @@ pub struct Training {
 pub enum Precision {
     /// Everything in fp32.
     Fp32,
+    /// Everything in fp32, products of operands rounded to 19 bits where the device has an engine for them
+    /// (`torch.backends.cuda.matmul.allow_tf32`), attention's, too.
+    Tf32,
     /// fp16 compute, fp32 master weights, loss scaling.
     Fp16,
     /// bf16 compute, fp32 master weights.
@@ -78,8 +81,9 @@ pub enum Optimizer {
 
 impl Precision {
     /// Every recipe, the widest first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Fp32,
+        Self::Tf32,
         Self::Fp16,
         Self::Bf16,
         Self::Fp8,
@@ -90,9 +94,17 @@ impl Precision {
     /// Format of activations and of the weights used in compute.
     pub const fn activation(self) -> Dtype {
         match self {
-            Self::Fp32 => Dtype::Fp32,
+            Self::Fp32 | Self::Tf32 => Dtype::Fp32,
             Self::Fp16 => Dtype::Fp16,
             Self::Bf16 | Self::Fp8 | Self::Mxfp8 | Self::Nvfp4 => Dtype::Bf16,
+        }
+    }
+
+    /// Format of the operands of products that a narrow recipe leaves wide: attention's, the head's, routing.
+    pub const fn wide(self) -> Dtype {
+        match self {
+            Self::Tf32 => Dtype::Tf32,
+            _ => self.activation(),
         }
     }
 
@@ -100,6 +112,7 @@ impl Precision {
     pub const fn matmul(self) -> Dtype {
         match self {
             Self::Fp32 => Dtype::Fp32,
+            Self::Tf32 => Dtype::Tf32,
             Self::Fp16 => Dtype::Fp16,
             Self::Bf16 => Dtype::Bf16,
             Self::Fp8 => Dtype::Fp8,

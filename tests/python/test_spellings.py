@@ -10,12 +10,12 @@ from scalewright import reproductions
 from scalewright.catalog import names, usual_system
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
+from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.naming import model_named, model_of_size, nearest_models
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
 from scalewright.reproductions.wording import (
-    degrees_in,
     format_meant,
     metric_meant,
     metric_of,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scalewright import reproductions
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings
+from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.reading import read_rows
 from scalewright.reproductions.wide import counted, figure_columns, figures
-from scalewright.reproductions.wording import degrees_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,7 +170,7 @@ def test_counts_of_experts_in_columns_are_those_of_a_text(tmp_path: Path) -> Non
         ("FP8 MoE + EP4-TP4", {"expert": "4", "tensor": "4", "pipeline": "1", "context": "1"}),
         ("tp=4, pp=8, cp 2", {"tensor": "4", "pipeline": "8", "context": "2"}),
         ("PP2 VPP4", {"pipeline": "2", "interleave": "4", "tensor": "1", "context": "1"}),
-        ("FSDP2", {"zero": "fsdp2"}),
+        ("FSDP2", {"zero": "fsdp2", "tensor": "1", "pipeline": "1", "context": "1"}),
         ("TP4 FSDP", {"tensor": "4", "zero": "fsdp", "pipeline": "1", "context": "1"}),
         ("TP2 then TP4, DP8", {"data": "8", "pipeline": "1", "context": "1"}),
         ("EP8", {"expert": "8"}),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from scalewright.planning import Job
 
-PRECISIONS = ("fp32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")
 OPTIMIZERS = ("adam", "sgd", "adafactor", "muon")
 EXPORTS = ("megatron", "torchtitan", "deepspeed")
 

@@ -18,7 +18,8 @@ class Training:
     sequence: int
     """Tokens per sequence."""
     precision: str = "bf16"
-    """`fp32`, `fp16`, `bf16`, `fp8`, `mxfp8` or `nvfp4`."""
+    """`fp32`, `tf32` (fp32, with products on engines that round operands), `fp16`, `bf16`, `fp8`,
+    `mxfp8` or `nvfp4`."""
     gradient: str = "fp32"
     """Format in which gradients are summed and reduced."""
     fused_gradients: bool = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scalewright.reproductions.layout import heads_degrees
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -85,7 +87,8 @@ _WEAKER: dict[str, tuple[str, ...]] = {
     "devices": (
         *("gpu_count", "ngpu", "ngpus", "num_devices", "num_chips", "number_of_gpus"),
         *("number_of_chips", "number_of_devices", "number_of_accelerators"),
-        *("of_gpus", "of_chips", "no_of_gpus"),
+        *("of_gpus", "of_chips", "no_of_gpus", "npus", "tpus", "hpus", "xpus", "gcds", "cards"),
+        *("num_npus", "num_tpus", "num_accelerators", "number_of_npus", "number_of_tpus"),
     ),
     "model": ("model_id", "base_model", "model_type", "model_variant", "llm", "network"),
     "sequence": (
@@ -97,8 +100,36 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         *("microbatch_size", "lbs", "local_batch_size", "local_batch", "bs_gpu"),
         *("batch_size_gpu", "batch_size_per_gpu", "batch_per_gpu"),
         *("per_device_batch_size", "per_gpu_batch_size", "per_device_batch"),
+        *("per_device_train_batch_size", "train_micro_batch_size_per_gpu", "device_batch_size"),
     ),
-    "tensor": _degree("tensor", "tp", "tensor_model_parallel_size"),
+    "per_node": (
+        *(
+            "gpus_per_node",
+            "devices_per_node",
+            "chips_per_node",
+            "gpus_node",
+            "accelerators_per_node",
+        ),
+        *("num_gpus_per_node", "ngpus_per_node", "n_gpus_per_node", "nproc_per_node"),
+    ),
+    "batch_tokens": (
+        *("batch_tokens", "global_batch_tokens", "tokens_per_batch", "tokens_per_step"),
+        *("global_batch_size_tokens", "batch_size_tokens", "batch_size_in_tokens"),
+    ),
+    "accumulation": (
+        *("gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "accumulation"),
+        *("grad_accum_steps", "grad_acc", "grad_acc_steps", "accum_steps", "accumulation_steps"),
+        *("gas", "ga", "micro_batches", "num_microbatches", "num_micro_batches", "microbatches"),
+    ),
+    "shards": ("dp_shard", "dp_shard_size", "dp_shard_degree", "data_parallel_shard_degree"),
+    "replicas": (
+        *("dp_replicate", "dp_replicate_size", "data_parallel_replicate_degree"),
+        *("dp_replicate_degree", "hsdp_replicas"),
+    ),
+    "tensor": (
+        *_degree("tensor", "tp", "tensor_model_parallel_size"),
+        *("mp", "model_parallel", "model_parallel_size", "model_parallelism", "mp_size"),
+    ),
     "pipeline": _degree("pipeline", "pp", "pipeline_model_parallel_size"),
     "data": _degree("data", "dp"),
     "context": _degree("context", "cp"),
@@ -107,7 +138,11 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         *("activation_recomputation", "activation_recompute", "activation_checkpoint"),
         *("gradient_checkpointing", "recompute_granularity", "remat", "ckpt", "ac"),
     ),
-    "dtype": ("training_precision", "data_type"),
+    "dtype": ("training_precision", "data_type", "mixed_precision", "compute_dtype"),
+    "interleave": (
+        *("vpp_size", "vp_size", "virtual_pipeline_size", "virtual_pipeline_parallel_size"),
+        *("num_virtual_stages", "virtual_pipeline_model_parallel_size", "model_chunks"),
+    ),
 }
 """Headings that tell a column where none of its own does: of several, the first that is listed."""
 _BY_SPELLING = {
@@ -141,6 +176,8 @@ def meanings(headers: Sequence[str]) -> list[str | None]:
     for place, header in enumerate(headers):
         if "#" in header and names[place] == "gpu":
             told[place] = "devices"
+        if heads_degrees(names[place]):
+            told[place] = "layout"
     # who says the system and the kind of its devices says the machine once
     weaker: set[int] = set()
     for column, headings in _WEAKER.items():

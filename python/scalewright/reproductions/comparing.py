@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
 from scalewright.catalog import names
-from scalewright.errors import ScalewrightError
+from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scalewright.reproductions.machine import Places
 
 Result = dict[str, Any]
+_SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
 
@@ -213,6 +214,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         row.check()
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
+        _check_share(row, published)
         result["run"] = book.run_number(row)
         ratio = ratio_in(row, book.rows)
         if ratio is None and (reason := skip_reason(row)):
@@ -221,16 +223,41 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         predicted, error = book.predict(row, setting, priced, published)
     except ScalewrightError as refused:
         return result | {"reason": str(refused)}
+    shown = _shown(setting, priced, detail=detail)
+    time_ratio = ratio_of(result["kind"], published, predicted)
     return result | {
         "predicted": predicted,
         "error": error,
-        "time_ratio": ratio_of(result["kind"], published, predicted),
+        "time_ratio": time_ratio,
         "finding": finding_of(row, error),
         "status": "searched" if priced.searched else "priced",
         "known": bool(row.text("software")) or conventions_of(row).known,
-        "note": "; ".join((*setting.notes, *priced.notes)) or None,
-        **_shown(setting, priced, detail=detail),
+        "note": "; ".join((*setting.notes, *priced.notes, *_beyond(priced, time_ratio))) or None,
+        **shown,
     }
+
+
+def _check_share(row: Row, published: float) -> None:
+    """Refuse a share of the peak above one.
+
+    Raises:
+        InvalidError: The row's figure is one.
+    """
+    if metric_of(row).casefold() not in _SHARES:
+        return
+    whole = 1.0 if unit_meant("mfu", "", row.text("unit")) == "share" else 100.0
+    if published > whole:
+        got = f"{row.named('value')}: got {published:g} {row.text('unit')}".rstrip()
+        message = f"{got} of {row.text('metric')}; allowed: up to {whole:g}"
+        raise InvalidError(message)
+
+
+def _beyond(priced: Priced, time_ratio: float | None) -> tuple[str, ...]:
+    """Say where the published figure would be faster than the device's dense peak."""
+    share = (priced.fields().get("mfu") or 0.0) * (time_ratio or 0.0)
+    if share <= 1.0:
+        return ()
+    return (f"the published figure would be {share:.0%} of the dense peak for its model FLOPs",)
 
 
 def _said(row: Row) -> Result:
@@ -270,7 +297,7 @@ def request_of(row: Row, setting: Setting, published: float) -> str:
     """Say what the paper prints: metric, unit, conventions."""
     meant = metric_of(row)
     unit = unit_meant(meant, plain(row.text("metric")), row.text("unit"))
-    if meant.casefold() in {"mfu", "hfu", "percent_of_peak"} and not unit and published <= 1.0:
+    if meant.casefold() in _SHARES and not unit and published <= 1.0:
         unit = "share"
     conventions = setting.conventions
     request = {

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Places = tuple[str | Path, ...]
 
+_PARTS = re.compile(r"[+,;/&|]|\b(?:and|or|vs|versus|with)\b", re.IGNORECASE)
+_COUNT = re.compile(r"^\s{0,4}[0-9]{1,6}\s{0,2}[x\u00d7*]?\s{1,4}|^\s{0,4}[0-9]{1,6}[x\u00d7*]")
+_LONGEST = 200
 _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
 _COUNTED_BY_CORES = re.compile(r"tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100})")
@@ -77,7 +80,8 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
     per_node = machines.named(name)[0]["devices_per_node"]
-    count = _devices(row, per_node)
+    own = row.count("per_node") or per_node
+    count = _devices(row, own)
     if count is None and usual is not None:
         count = usual(per_node)
         notes = (*notes, f"{count} devices taken: the row says no count")
@@ -85,6 +89,10 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         got = f"{row.named('devices')}: got nothing"
         message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
         raise InvalidError(message)
+    nodes = row.count("nodes")
+    if nodes is not None and nodes * own != count:
+        told = f"{nodes} nodes of {own} devices of {name} are not the {count} devices of the row"
+        notes = (*notes, f"{told}, which are taken")
     if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
         name = _POWERS_OF_TWO[name]
         notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
@@ -127,6 +135,7 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
     for name in names("system", overrides):
         if normalised(name) == wanted:
             return name, False, ()
+    _refuse_several(text, overrides)
     try:
         return load_system(text, overrides)["name"], False, ()
     except UnknownNameError as error:
@@ -139,6 +148,25 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
         return found, False, (f"hardware '{text}' taken as {found}",)
     message = f"hardware: {unknown}"
     raise UnknownNameError(message)
+
+
+def _refuse_several(text: str, overrides: Places) -> None:
+    """Refuse hardware that is two kinds of device, as `H100 + A100`.
+
+    Raises:
+        UnknownNameError: Parts of the text name devices of unlike peaks.
+    """
+    found: dict[tuple[Any, ...], str] = {}
+    for part in _PARTS.split(text[:_LONGEST]):
+        name = _COUNT.sub("", part).strip()
+        try:
+            device = load_device(name, overrides)
+        except UnknownNameError:
+            continue
+        found.setdefault(tuple(sorted(device.get("matrix", {}).items())), name)
+    if len(found) > 1:
+        message = f"hardware: got '{text:.60}', {' and '.join(found.values())}; allowed: one kind"
+        raise UnknownNameError(message)
 
 
 def _system_of(text: str, overrides: Places) -> str | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.reproductions.columns import meanings, time_column
+from scalewright.reproductions.columns import meanings, plain, time_column
+from scalewright.reproductions.layout import degrees_in, heads_degrees
 from scalewright.reproductions.records import (
     BLANK,
     joined,
@@ -19,7 +20,7 @@ from scalewright.reproductions.records import (
     some,
 )
 from scalewright.reproductions.wide import counted, figure_columns, figures
-from scalewright.reproductions.wording import degrees_in, ungrouped
+from scalewright.reproductions.wording import ungrouped
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -182,11 +183,21 @@ def _rows(file: Traversable) -> list[Row]:
         of_line = [row]
         if wide:
             of_line = [said | row | counted(row) | figure for figure in figures(wide, cells)]
+        elif row.get("devices", "").casefold() not in BLANK:
+            of_line = [row | counted(row)]
         for each in of_line:
             kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
-            kept = degrees_in(kept.get("layout", "")) | kept
+            kept = _laid_out(kept, named) | kept
             found.append(Row(file.name, line, kept, named, fault))
     return found
+
+
+def _laid_out(kept: dict[str, str], named: dict[str, str]) -> dict[str, str]:
+    """Return the degrees that a row's layout says, whose heading may name them."""
+    layout = kept.get("layout", "")
+    if heads_degrees(plain(named.get("layout", ""))):
+        layout = f"{named['layout']} = {layout}"
+    return degrees_in(layout)
 
 
 def _is_header(cells: list[str]) -> bool:

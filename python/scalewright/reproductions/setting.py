@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scalewright._engine import Workload
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
+from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of
+from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
+from scalewright.reproductions.guesses import adapted, of_usual_length, unlike_size, usual_count
 from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import is_rate
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
     from scalewright.reproductions.machine import Machines
     from scalewright.reproductions.reading import Row
 
-_TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
-_THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
-_GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
-"""Sequences a replica that are tried where neither a row nor its paper says a batch."""
-_GUESSED_SEQUENCE = 4096
-"""Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
-_GUESSED_RANK = 16
-"""Rank of adapters where a row of an unknown paper says LoRA and no more."""
 _OF_ONE_DEVICE = re.compile(
     r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_per))"
 )
@@ -46,12 +39,12 @@ _OF_ONE_DEVICE = re.compile(
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
+_LAID_OUT = (*_AXES, "zero", "micro_batch", "global_batch")
 _LEAST_GROUP = 4
 _LONG = 65536
 """Tokens of a sequence beyond which an unsaid context degree is open."""
 _STAGE_UNSAID = {"zero", "deepspeed zero", "zero optimizer", "sharded"}
 """Texts that say that states are sharded, but not how many of them: stages are searched."""
-_OF_ONE_LAYER = "layer_"
 
 
 @dataclass(frozen=True)
@@ -86,21 +79,21 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     """
     row.check()
     conventions = conventions_of(row)
-    row = replace(row, cells={**conventions.columns, **row.cells})
-    if row.text("metric").startswith(_OF_ONE_LAYER) and row.text("model"):
+    row = _sharing(replace(row, cells={**conventions.columns, **row.cells}))
+    if row.text("metric").startswith(OF_ONE_LAYER) and row.text("model"):
         # alone, a layer would carry the collectives of embedding and head
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
     guesses: tuple[str, ...] = ()
     usual: Callable[[int], int] | None = None
     if not conventions.known:
-        row, guesses = _adapted(row)
+        row, guesses = adapted(row)
     model, notes = model_of(row)
     if not conventions.known:
-        row, length = _of_usual_length(row, model)
+        row, length = of_usual_length(row, model)
         guesses += length
         if _OF_ONE_DEVICE.match(metric_of(row)):
-            usual = partial(_usual_count, row, model)
+            usual = partial(usual_count, row, model)
     machine = machine_of(row, machines, usual)
     notes = (*notes, *guesses)
     device = machine.device
@@ -113,9 +106,12 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     space = _space(row, conventions, machine)
     if model.get("experts") is None:
         space["expert"] = [1]
-    batches = _batches(row, conventions, machine, space)
+    batches = batches_of(row, conventions, machine, space)
     notes = (*machine.notes, *notes)
+    if (layout := row.text("layout")) and not any(row.text(axis) for axis in _LAID_OUT):
+        notes = (*notes, f"layout '{layout:.40}' says no degree that is known: passed over")
     if not conventions.known:
+        notes += unlike_size(row, model)
         said = row.text("software") or why
         left = "model FLOPs" if said else "model FLOPs, default software"
         notes = (*notes, f"no conventions of this paper are known: {left}", *why)
@@ -133,37 +129,16 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     )
 
 
-def _usual_count(row: Row, model: dict[str, Any], per_node: int) -> int:
-    """Return how many devices stand for an unsaid count: of a rate per device it says little.
-
-    Whole nodes whose number is a power of two, of 32 GiB for the weights and state that a device
-    keeps of mixed precision (18 bytes a parameter) and for the degrees that the row says.
-    """
-    held = 18.0 * float(Workload(json.dumps(model)).parameters()["total"]) / 2.0**35
-    ranks = math.prod(row.count(axis) or 1 for axis in ("tensor", "pipeline", "context"))
-    nodes = max(held, ranks, 1.0) / per_node
-    return per_node * 2 ** max(math.ceil(math.log2(nodes)), 0)
-
-
-def _adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
-    """Add adapters where a row says LoRA and not how many."""
-    said = " ".join(row.text(column) for column in ("paper", "table", "model")).casefold()
-    if row.text("lora") or not re.search(r"(?<![a-z])lora(?![a-z])", said):
-        return row, ()
-    note = f"the row says LoRA: adapters of rank {_GUESSED_RANK} on all products taken"
-    return replace(row, cells={**row.cells, "lora": str(_GUESSED_RANK)}), (note,)
-
-
-def _of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:
-    """Add the length of sequences where a row lacks it: a rate of tokens depends little on it."""
-    metric = metric_of(row)
-    if row.text("sequence") or not is_rate(metric) or metric.startswith("sequences"):
-        return row, ()
-    # a shape without a length got one position
-    most = positions if (positions := model.get("max_positions", 0)) > 1 else _GUESSED_SEQUENCE
-    length = min(_GUESSED_SEQUENCE, most)
-    note = f"sequences of {length:,} tokens taken: the row says none"
-    return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
+def _sharing(row: Row) -> Row:
+    """Say in one degree and one sharding what columns of shards and of replicas say."""
+    shards, replicas = row.count("shards"), row.count("replicas")
+    if shards is None and replicas is None:
+        return row
+    ranks = (shards or 1) * (replicas or 1)
+    cells = {"data": str(ranks)}
+    if shards is not None and shards > 1:
+        cells["zero"] = f"fsdp={shards}" if shards < ranks else "fsdp"
+    return replace(row, cells={**cells, **row.cells})
 
 
 def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
@@ -172,11 +147,15 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
         message = f"{row.named('sequence')}: got nothing; allowed: tokens per sequence"
         raise InvalidError(message)
     training: dict[str, Any] = {**conventions.training, "sequence": sequence}
-    if text := row.text("dtype"):
+    text = row.text("dtype")
+    if plain(row.named("dtype")) == "mixed_precision" and text.casefold() in _YES | _NO:
+        # which format is mixed in remains unsaid
+        text = "" if text.casefold() in _YES else "fp32"
+    if text:
         precision = spelt("dtypes", text) or format_meant(text)
         if precision is None:
             got = f"{row.named('dtype')}: got '{text:.40}'"
-            message = f"{got}; allowed: fp32, fp16, bf16, fp8, mxfp8, nvfp4"
+            message = f"{got}; allowed: fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4"
             raise InvalidError(message)
         training["precision"] = precision
     return training
@@ -303,38 +282,3 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     got = f"{row.named('zero')}: got '{text:.40}'"
     message = f"{got}; allowed: 0, 1, 2, 3, ZeRO, FSDP, HSDP or, of a group, zero1=8"
     raise InvalidError(message)
-
-
-def _batches(
-    row: Row, conventions: Conventions, machine: Machine, space: dict[str, list[Any]]
-) -> tuple[int, ...]:
-    if (batch := _batch(row)) is not None:
-        return (batch,)
-    replicas = space.get("data", [machine.devices])[0]
-    micro = space.get("micro_batch", [])
-    if micro and row.text("metric").startswith(_OF_ONE_LAYER):
-        return (replicas * micro[0],)
-    # a rate hardly depends on the batch, which a short text may leave out
-    guessed = () if conventions.known or not is_rate(metric_of(row)) else _GUESSED_BATCHES
-    tried = conventions.batches_per_device or guessed
-    if not tried:
-        name = row.named("global_batch")
-        message = f"{name}: got nothing; allowed: sequences per step, or as '4M tokens'"
-        raise InvalidError(message)
-    if guessed and micro:
-        return tuple(replicas * micro[0] * each for each in guessed)
-    return tuple(replicas * each for each in (tuple(micro) or tried))
-
-
-def _batch(row: Row) -> int | None:
-    """Return the sequences of a step, also where the row says tokens, as `4M tokens`."""
-    tokens = _TOKENS.fullmatch(row.text("global_batch").casefold())
-    if tokens is None:
-        return row.count("global_batch")
-    sequence = row.count("sequence") or 1
-    number, thousands = float(tokens[1]), _THOUSANDS[tokens[2]]
-    for thousand in (1000, 1024):
-        batch = number * thousand**thousands / sequence
-        if batch.is_integer():
-            return int(batch)
-    return max(round(number * 1000**thousands / sequence), 1)

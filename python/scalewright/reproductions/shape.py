@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.by_size import NARROWEST, expert_width, of_size
 from scalewright.reproductions.naming import (
     model_named,
     model_of_size,
@@ -82,8 +83,16 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
         raise _unknown(row)
     if row.text("experts"):
-        return _completed(_mixture(row, shape), row), (*notes, "experts as the row's text says")
-    return _completed(_plain(row, shape), row), notes
+        model, more = _mixture(row, shape)
+        return _completed(model, row), (*notes, "experts as the row's text says", *more)
+    model = _plain(row, shape)
+    if row.text("parameters"):
+        # what is gated keeps the width that the row says
+        gated = {**model, **_LLAMA, "max_positions": 0}
+        vocab_said = bool(row.text("vocab"))
+        model, more = of_size(model, gated, row.number("parameters"), vocab_said=vocab_said)
+        notes = (*notes, *more)
+    return _completed(model, row), notes
 
 
 def _with_experts(row: Row) -> Row:
@@ -174,6 +183,8 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
         if entry is None and not shaped and (size := row.text("size")):
             # a family and a size in columns of their own
             entry, notes = _named(f"{row.text('model')} {size}".strip())
+        if entry is None and not shaped and row.text("model") and row.text("parameters"):
+            entry, notes = _of_parameters(row)
     except UnknownNameError as unknown:
         # a shape that the row prints tells most of a model that no entry can hold
         if not shaped:
@@ -185,6 +196,16 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
     if (meant := model_within(text.rpartition("/")[2])) is not None:
         return load_model(meant), (f"model '{text}': shape of {meant} taken, which its name holds",)
     return _of_size(row)
+
+
+def _of_parameters(row: Row) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the entry that a family's name means with the row's parameters as its size."""
+    said = row.number("parameters")
+    for size in dict.fromkeys((f"{said:g}B", f"{said:.0f}B")):
+        entry, notes = _named(f"{row.text('model')} {size}")
+        if entry is not None:
+            return entry, notes
+    return None, ()
 
 
 def _of_size(row: Row) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
@@ -236,11 +257,12 @@ def _plain(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
     return {**(_LLAMA if gated else _GPT), "name": name, **kept, **extra, **positions}
 
 
-def _mixture(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
-    """Build a mixture from text as `64 routed + 2 shared, top-6`.
+def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Build a mixture from text as `64 routed + 2 shared, top-6`, and say what was taken.
 
-    `128 experts top-1 every other layer` is one of the GPT kind: where the row says no width, its
-    experts are as wide as that kind's feed-forward parts.
+    `128 experts top-1 every other layer` is one of the GPT kind. Where the row says no width of
+    experts, its parameters tell it, or else experts of the GPT kind are as wide as that kind's
+    feed-forward parts.
     """
     text = row.text("experts").casefold()
     experts = re.search(r"(\d{1,5})\s*(?:routed|experts)", text)
@@ -248,21 +270,36 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
     shared = re.search(r"(\d{1,4})\s*shared", text)
     every = re.search(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b", text)
     width = shape["ffn"]
-    if every is not None and width is None:
-        width = _WIDE * (shape["hidden"] or 1)
-    if experts is None or chosen is None or width is None:
-        message = (
-            f"moe: got '{row.text('experts')}' and ffn '{row.text('ffn')}'; "
-            "allowed: text as '64 experts top-8' beside an expert's width"
-        )
-        raise InvalidError(message)
-    mixture = {"experts": int(experts[1]), "top_k": int(chosen[1]), "expert_ffn": width}
-    if shared is not None:
-        mixture["shared_ffn"] = int(shared[1]) * width
+    if experts is None or chosen is None:
+        raise _no_mixture(row)
+    mixture = {"experts": int(experts[1]), "top_k": int(chosen[1])}
+    if every is not None:
+        mixture["every"] = int(every[2] or 2)
+    kind = {} if every is not None else _LLAMA
+
+    def of_width(each: int) -> dict[str, Any]:
+        fields = {**mixture, "expert_ffn": each}
+        if shared is not None:
+            fields["shared_ffn"] = int(shared[1]) * each
+        return {**_plain(row, shape), **kind, "experts": fields}
+
+    if width is not None:
+        return of_width(width), ()
+    if row.text("parameters"):
+        width = expert_width(of_width(NARROWEST), row.number("parameters"))
+        if width is not None:
+            return of_width(width), (f"experts {width:,} wide taken, which make its parameters",)
     if every is None:
-        return {**_plain(row, shape), **_LLAMA, "experts": mixture}
-    mixture["every"] = int(every[2] or 2)
-    return {**_plain(row, shape), "experts": mixture}
+        raise _no_mixture(row)
+    return of_width(_WIDE * (shape["hidden"] or 1)), ()
+
+
+def _no_mixture(row: Row) -> InvalidError:
+    message = (
+        f"moe: got '{row.text('experts')}' and ffn '{row.text('ffn')}'; "
+        "allowed: text as '64 experts top-8' beside an expert's width"
+    )
+    return InvalidError(message)
 
 
 def _unknown(row: Row) -> UnknownNameError:

@@ -39,24 +39,9 @@ _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
-_LAYOUT = {
-    "tp": "tensor",
-    "pp": "pipeline",
-    "cp": "context",
-    "ep": "expert",
-    "dp": "data",
-    "vp": "interleave",
-    "vpp": "interleave",
-    "gbs": "global_batch",
-    "mbs": "micro_batch",
-}
-_LISTED = ("tensor", "pipeline", "context")
-_DEGREE = re.compile(rf"(?<![a-z0-9])({'|'.join(_LAYOUT)})[ =:_-]?([0-9]{{1,6}})(?![0-9])")
-_JOINED = re.compile(rf"(?<=[0-9])[x*]?(?=(?:{'|'.join(_LAYOUT)})[ =:_-]?[0-9])")
 _STEP_RATE = re.compile(
     r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
 )
-_SHARDING = re.compile(r"\b(?:fsdp2?|hsdp|zero-?[ ]?[1-3]|ddp)\b")
 _SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
@@ -78,7 +63,8 @@ _FORMATS = (
     ("fp8", ("fp8", "float8")),
     ("bf16", ("bf16", "bfloat16")),
     ("fp16", ("fp16", "float16")),
-    ("fp32", ("tf32", "fp32", "float32")),
+    ("tf32", ("tf32",)),
+    ("fp32", ("fp32", "float32")),
 )
 
 
@@ -177,8 +163,10 @@ def format_meant(text: str) -> str | None:
             if spelling in folded:
                 found.add(meant)
                 folded = folded.replace(spelling, " ")
-    if len(found) > 1:
-        found -= {"fp32"}
+    if found & {"bf16", "fp16", "fp8", "mxfp8", "nvfp4"}:
+        found -= {"fp32", "tf32"}
+    elif "tf32" in found:
+        found = {"tf32"}
     if len(found) > 1 and not _CHOICE.search(text.casefold()):
         found -= {"bf16", "fp16"}
         if len(found) > 1:
@@ -191,26 +179,6 @@ def _first(meant: str, text: str) -> int:
     folded = "".join(c for c in text.casefold() if c.isalnum())
     places = [folded.find(spelling) for spelling in dict(_FORMATS)[meant]]
     return min(place for place in places if place >= 0)
-
-
-def degrees_in(text: str) -> dict[str, str]:
-    """Return the degrees that a layout says in words, as `TP2 x PP4 x DP8`, by column.
-
-    A layout lists the degrees above one: tensor, pipeline and context degrees that it leaves out
-    are 1. One that it says twice with unlike numbers is open; `FSDP` is how weights are shared.
-    """
-    folded = _JOINED.sub(" ", text.casefold())
-    found: dict[str, str] = {}
-    for name, count in _DEGREE.findall(folded):
-        column = _LAYOUT[name]
-        found[column] = count if found.get(column, count) == count else ""
-    told = {column: count for column, count in found.items() if count}
-    if found.keys() & {"tensor", "pipeline", "data"}:
-        told = {axis: "1" for axis in _LISTED if axis not in found} | told
-    if told or _SHARDING.fullmatch(folded.strip()):
-        sharded = _SHARDING.search(folded)
-        told |= {"zero": sharded[0]} if sharded is not None else {}
-    return told
 
 
 def without_offload(text: str) -> tuple[str, bool]:

@@ -1,0 +1,73 @@
+"""How many sequences does a step of a published run take?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.runs import is_rate
+from scalewright.reproductions.wording import metric_of, ungrouped
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.conventions import Conventions
+    from scalewright.reproductions.machine import Machine
+    from scalewright.reproductions.reading import Row
+
+_TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
+_THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
+_GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
+"""Sequences a replica that are tried where neither a row nor its paper says a batch."""
+OF_ONE_LAYER = "layer_"
+"""How metrics of a layer alone begin."""
+
+
+def batches_of(
+    row: Row, conventions: Conventions, machine: Machine, space: dict[str, list[Any]]
+) -> tuple[int, ...]:
+    """Return the global batches that a row allows, in sequences; several where it leaves them open.
+
+    Args:
+        row: The row.
+        conventions: What is known of its paper.
+        machine: What it ran on.
+        space: Allowed values by plan field.
+
+    Raises:
+        InvalidError: Neither the row nor its paper says a batch, and its figure depends on it.
+    """
+    if (batch := _batch(row)) is not None:
+        return (batch,)
+    replicas = space.get("data", [machine.devices])[0]
+    micro = space.get("micro_batch", [])
+    if (steps := row.count("accumulation")) is not None and len(micro) == 1:
+        return (replicas * micro[0] * steps,)
+    if micro and row.text("metric").startswith(OF_ONE_LAYER):
+        return (replicas * micro[0],)
+    # a rate hardly depends on the batch, which a short text may leave out
+    guessed = () if conventions.known or not is_rate(metric_of(row)) else _GUESSED_BATCHES
+    tried = conventions.batches_per_device or guessed
+    if not tried:
+        name = row.named("global_batch")
+        message = f"{name}: got nothing; allowed: sequences per step, or as '4M tokens'"
+        raise InvalidError(message)
+    if guessed and micro:
+        return tuple(replicas * micro[0] * each for each in guessed)
+    return tuple(replicas * each for each in (tuple(micro) or tried))
+
+
+def _batch(row: Row) -> int | None:
+    """Return the sequences of a step, also where the row says tokens, as `4M tokens`."""
+    text = row.text("global_batch").casefold()
+    if not text and (said := row.text("batch_tokens").casefold()):
+        text = said if said.endswith("tokens") else f"{ungrouped(said)} tokens"
+    tokens = _TOKENS.fullmatch(text)
+    if tokens is None:
+        return row.count("global_batch" if row.text("global_batch") else "batch_tokens")
+    sequence = row.count("sequence") or 1
+    number, thousands = float(tokens[1]), _THOUSANDS[tokens[2]]
+    for thousand in (1000, 1024):
+        batch = number * thousand**thousands / sequence
+        if batch.is_integer():
+            return int(batch)
+    return max(round(number * 1000**thousands / sequence), 1)

@@ -1,0 +1,94 @@
+"""Which shape has as many parameters as a row says, where the rest of the row leaves it open?"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from scalewright._engine import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LIKE = 0.1
+"""How far a size may be from a row's before another shape is looked for; sizes are rounded."""
+_NEAR = 0.05
+"""How near another shape has to come to be taken."""
+_VOCABULARIES = (32000, 50304, 100352, 128256, 151936, 256000)
+"""Tokens of the usual vocabularies: Llama 2, GPT-NeoX, OLMo 2, Llama 3, Qwen 2.5 and BLOOM."""
+NARROWEST = 64
+"""Width of the narrowest expert; widths are its multiples."""
+
+
+def billions(model: dict[str, Any]) -> float:
+    """Return a model's parameters in billions.
+
+    Raises:
+        ScalewrightError: The fields are no model.
+    """
+    return float(Workload(json.dumps(model)).parameters()["total"]) / 1e9
+
+
+def of_size(
+    model: dict[str, Any], gated: dict[str, Any], said: float, *, vocab_said: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a model, or one that differs in what a row leaves out and has its size.
+
+    Open are whether feed-forward parts are gated, whether the head shares the embedding's table
+    and, where the row does not say it, the vocabulary.
+
+    Args:
+        model: The model's fields.
+        gated: The same of a model with gated parts.
+        said: The row's parameters in billions.
+        vocab_said: Whether the row says the vocabulary.
+
+    Raises:
+        ScalewrightError: The fields are no model.
+    """
+    held = billions(model)
+    if abs(held / said - 1.0) <= _LIKE:
+        return model, ()
+    kinds = list(_kinds(model, gated))
+    found = _nearest(kinds, said)
+    if found is None and not vocab_said:
+        sized = [{**kind, "vocab": vocab} for kind in kinds for vocab in _VOCABULARIES]
+        found = _nearest(sized, said)
+    if found is None:
+        return model, ()
+    told = [found["activation"], "one table" if found.get("tied_embeddings") else "two tables"]
+    if found["vocab"] != model["vocab"]:
+        told.append(f"{found['vocab']:,} tokens")
+    return found, (f"{', '.join(told)} taken, which make its {said:g}B parameters",)
+
+
+def expert_width(narrow: dict[str, Any], said: float) -> int | None:
+    """Return the width of experts with which a mixture has a row's parameters, if one does.
+
+    Args:
+        narrow: The mixture with experts of the narrowest width.
+        said: The row's parameters in billions, of all experts.
+
+    Raises:
+        ScalewrightError: The fields are no model.
+    """
+    experts = narrow["experts"]
+    wide = {**experts, "expert_ffn": 2 * NARROWEST}
+    if experts.get("shared_ffn"):
+        wide["shared_ffn"] = 2 * experts["shared_ffn"]
+    least = billions(narrow)
+    each = billions({**narrow, "experts": wide}) - least
+    steps = 1 + round((said - least) / each) if each > 0.0 else 0
+    return steps * NARROWEST if steps > 0 else None
+
+
+def _kinds(model: dict[str, Any], gated: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for kind in (gated, {**model, "activation": "gelu"}):
+        for tied in (True, False):
+            yield {**kind, "tied_embeddings": tied}
+
+
+def _nearest(kinds: list[dict[str, Any]], said: float) -> dict[str, Any] | None:
+    far = [abs(billions(kind) / said - 1.0) for kind in kinds]
+    least = min(far)
+    return kinds[far.index(least)] if least <= _NEAR else None

@@ -1,0 +1,66 @@
+"""What is taken for what a row of an unknown paper leaves out?"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from scalewright.reproductions.by_size import billions
+from scalewright.reproductions.runs import is_rate
+from scalewright.reproductions.wording import metric_of
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.reading import Row
+
+_GUESSED_SEQUENCE = 4096
+"""Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
+_GUESSED_RANK = 16
+"""Rank of adapters where a row of an unknown paper says LoRA and no more."""
+_UNLIKE = 0.15
+"""How far the parameters of a row may be from its model's without a word."""
+
+
+def usual_count(row: Row, model: dict[str, Any], per_node: int) -> int:
+    """Return how many devices stand for an unsaid count: of a rate per device it says little.
+
+    Whole nodes whose number is a power of two, of 32 GiB for the weights and state that a device
+    keeps of mixed precision (18 bytes a parameter) and for the degrees that the row says.
+    """
+    held = 18e9 * billions(model) / 2.0**35
+    ranks = math.prod(row.count(axis) or 1 for axis in ("tensor", "pipeline", "context"))
+    nodes = max(held, ranks, 1.0) / per_node
+    return per_node * 2 ** max(math.ceil(math.log2(nodes)), 0)
+
+
+def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """Add adapters where a row says LoRA and not how many."""
+    said = " ".join(row.text(column) for column in ("paper", "table", "model")).casefold()
+    if row.text("lora") or not re.search(r"(?<![a-z])lora(?![a-z])", said):
+        return row, ()
+    note = f"the row says LoRA: adapters of rank {_GUESSED_RANK} on all products taken"
+    return replace(row, cells={**row.cells, "lora": str(_GUESSED_RANK)}), (note,)
+
+
+def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:
+    """Add the length of sequences where a row lacks it: a rate of tokens depends little on it."""
+    metric = metric_of(row)
+    if row.text("sequence") or not is_rate(metric) or metric.startswith("sequences"):
+        return row, ()
+    # a shape without a length got one position
+    most = positions if (positions := model.get("max_positions", 0)) > 1 else _GUESSED_SEQUENCE
+    length = min(_GUESSED_SEQUENCE, most)
+    note = f"sequences of {length:,} tokens taken: the row says none"
+    return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
+
+
+def unlike_size(row: Row, model: dict[str, Any]) -> tuple[str, ...]:
+    """Say where a row's parameters are not those of its model."""
+    if not row.text("parameters"):
+        return ()
+    said = row.number("parameters")
+    held = billions(model)
+    if abs(held / said - 1.0) <= _UNLIKE:
+        return ()
+    return (f"the row says {said:g}B parameters, the model has {held:.4g}B",)
