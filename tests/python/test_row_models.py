@@ -6,10 +6,13 @@ import csv
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import scalewright as sw
 from scalewright import reproductions
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.by_size import billions
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
 
@@ -140,3 +143,41 @@ def test_a_model_cut_to_some_layers_is_the_rest_of_it() -> None:
     with pytest.raises(UnknownNameError, match="model: "):
         # all layers that are left would be dense
         model(model="DeepSeek-V3 cut to 3 layers")
+
+
+SHAPE = {"model": "mine", "layers": "24", "hidden": "2048", "heads": "32", "ffn": "8192"}
+
+
+def test_parameters_tell_what_a_shape_leaves_open() -> None:
+    plain, gated = model(**SHAPE), model(**SHAPE, parameters="1.71")
+    assert (plain["activation"], gated["activation"]) == ("gelu", "swiglu")
+    assert plain == model(**SHAPE, parameters="1.3")
+    # no kind of such a shape is near
+    assert plain == model(**SHAPE, parameters="5")
+
+
+@pytest.mark.parametrize("said", [0.5, 1.0, 1.71, 3.0])
+def test_a_shape_that_parameters_complete_has_as_many(said: float) -> None:
+    by_row = Row("own.csv", 2, CELLS | SHAPE | {"parameters": str(said)})
+    fields, notes = model_of(by_row)
+    if any("parameters" in note for note in notes):
+        assert billions(fields) == pytest.approx(said, rel=0.05)
+
+
+@given(st.integers(1, 60), st.integers(2, 64), st.integers(0, 2))
+def test_parameters_tell_the_width_of_experts(steps: int, experts: int, shared: int) -> None:
+    text = f"{experts} experts top-2" + (f" + {shared} shared" if shared else "")
+    shape = {"model": "mine", "layers": "8", "hidden": "1024", "heads": "16", "experts": text}
+    told = model(**shape, ffn=str(64 * steps))
+    found = model(**shape, parameters=repr(billions(told)))
+    assert found["experts"] == told["experts"]
+
+
+def test_a_family_and_parameters_name_a_model() -> None:
+    assert model(model="Llama 2", parameters="7") == model(model="Llama 2 7B")
+    assert model(model="Llama 2", parameters="70.0") == model(model="Llama 2 70B")
+
+
+def test_parameters_that_are_not_the_models_are_said(tmp_path: Path) -> None:
+    assert "the row says 70B parameters" in priced(tmp_path, params_B="70")["note"]
+    assert "parameters" not in (priced(tmp_path, parameters="6700000000")["note"] or "")

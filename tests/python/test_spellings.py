@@ -265,7 +265,8 @@ def test_fsdp2_is_a_release_and_not_a_group_of_two():
         ("BF16+FP32 optimizer", "bf16"),
         ("FP8 (E4M3)", "fp8"),
         ("mxfp8", "mxfp8"),
-        ("TF32", "fp32"),
+        ("TF32", "tf32"),
+        ("TF32 or BF16", "bf16"),
         ("bf16 or fp8", None),
         ("fp8/bf16", None),
         ("FP8 linears, bf16 lm_head", "fp8"),
@@ -317,7 +318,10 @@ def test_a_rounded_batch_does_not_decide_how_many_replicas_there_are(tmp_path):
 
 
 def test_a_rate_without_a_batch_is_searched_and_a_time_is_refused(tmp_path):
-    assert priced(tmp_path, global_batch="", metric="MFU", unit="%")["status"] == "searched"
+    assert (
+        priced(tmp_path, global_batch="", metric="MFU", unit="%", value="40")["status"]
+        == "searched"
+    )
     refused = priced(tmp_path, global_batch="", metric="step_time", unit="s")
     assert "global_batch" in str(refused["reason"])
 

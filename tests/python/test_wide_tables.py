@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scalewright import reproductions
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings
-from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.reading import read_rows
 from scalewright.reproductions.wide import counted, figure_columns, figures
 
@@ -163,25 +162,6 @@ def test_counts_of_experts_in_columns_are_those_of_a_text(tmp_path: Path) -> Non
     assert told[0]["predicted"] == pytest.approx(apart[0]["predicted"])
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("TP2 x DP8", {"tensor": "2", "data": "8", "pipeline": "1", "context": "1"}),
-        ("FP8 MoE + EP4-TP4", {"expert": "4", "tensor": "4", "pipeline": "1", "context": "1"}),
-        ("tp=4, pp=8, cp 2", {"tensor": "4", "pipeline": "8", "context": "2"}),
-        ("PP2 VPP4", {"pipeline": "2", "interleave": "4", "tensor": "1", "context": "1"}),
-        ("FSDP2", {"zero": "fsdp2", "tensor": "1", "pipeline": "1", "context": "1"}),
-        ("TP4 FSDP", {"tensor": "4", "zero": "fsdp", "pipeline": "1", "context": "1"}),
-        ("TP2 then TP4, DP8", {"data": "8", "pipeline": "1", "context": "1"}),
-        ("EP8", {"expert": "8"}),
-        ("1D parallelism", {}),
-        ("ring", {}),
-    ],
-)
-def test_a_layout_in_words_says_degrees(text: str, wanted: dict[str, str]) -> None:
-    assert degrees_in(text) == wanted
-
-
 def test_nodes_count_with_the_devices_of_one(tmp_path: Path) -> None:
     head = "model,system,nodes,gpus,seq,gbs,mbs,tp,pp,dtype,MFU"
     found = priced(
@@ -191,18 +171,6 @@ def test_nodes_count_with_the_devices_of_one(tmp_path: Path) -> None:
         "Llama 2 7B,DGX H100,4,16,4096,64,1,2,1,bf16,40",
     )
     assert [row["device_count"] for row in found] == [32, 16]
-
-
-def test_degrees_in_columns_come_before_those_in_words(tmp_path: Path) -> None:
-    head = "model,system,gpus,seq,gbs,mbs,dtype,Layout,TP,MFU"
-    words, column = priced(
-        tmp_path,
-        head,
-        "Llama 2 7B,DGX H100,16,4096,64,1,bf16,TP2 x PP1 x DP8,,40",
-        "Llama 2 7B,DGX H100,16,4096,64,1,bf16,TP2 x PP1,4,40",
-    )
-    assert (words["plan"]["tensor"], words["plan"]["data"]) == (2, 8)
-    assert (column["plan"]["tensor"], column["plan"]["data"]) == (4, 4)
 
 
 def test_a_table_without_a_machine_or_a_figure_says_so(tmp_path: Path) -> None:

@@ -102,6 +102,10 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         *("per_device_batch_size", "per_gpu_batch_size", "per_device_batch"),
         *("per_device_train_batch_size", "train_micro_batch_size_per_gpu", "device_batch_size"),
     ),
+    "parameters": (
+        *("parameters", "num_parameters", "parameter_count", "model_parameters", "num_params"),
+        *("number_of_parameters", "total_parameters", "total_params"),
+    ),
     "per_node": (
         *(
             "gpus_per_node",

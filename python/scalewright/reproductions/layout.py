@@ -83,11 +83,12 @@ def _pairs(folded: str) -> list[tuple[str, str]]:
     if _LETTERED.fullmatch(folded):
         return [(_LETTERS[letter], count) for letter, count in _OF_LETTER.findall(folded)]
     found: list[tuple[str, str]] = []
-    for names, counts in _TABLE.findall(folded):
+    tables = _TABLE.findall(folded)
+    for names, counts in tables:
         heads, numbers = re.findall(_NAME, names), re.findall("[0-9]+", counts)
         if len(heads) == len(numbers):
             found += zip((NAMES[head] for head in heads), numbers, strict=True)
-    if found:
+    if tables:
         return found
     found = [(NAMES[name], count) for name, count in _DEGREE.findall(_JOINED.sub(" ", folded))]
     for count, name, named, counted in _WAYS.findall(folded):

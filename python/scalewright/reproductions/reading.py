@@ -31,6 +31,7 @@ UNSEEN = "unseen.csv"
 _BESIDE_RESULTS = {"findings.csv", "residuals.csv", "unseen_residuals.csv", UNSEEN}
 _KIBI = 1024
 _MOST_COUNT = 2**32
+_MOST_BILLIONS = 1e6
 _FEWEST_COLUMNS = 4
 _ABSENT = {"none", "no", "off", "false", "disabled"}
 """A degree that a run does without is one."""
@@ -118,6 +119,8 @@ class Row:
             plain = repr(float(plain[:-1]) * scale) if _DECIMAL.fullmatch(plain[:-1]) else plain
         if re.fullmatch(r"[0-9]*\.?[0-9]+(e[+-]?[0-9]{1,2})?|[0-9]+\.", plain, re.IGNORECASE):
             value = float(plain)
+            if column == "parameters" and value > _MOST_BILLIONS:
+                value *= 1e-9  # a count
             if 1e-30 < value < 1e30:
                 return value
         got = f"'{short(text)}'" if text else "nothing"

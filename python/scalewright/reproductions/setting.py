@@ -14,6 +14,7 @@ from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import adapted, of_usual_length, unlike_size, usual_count
+from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import is_rate
@@ -39,7 +40,6 @@ _OF_ONE_DEVICE = re.compile(
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
-_LAID_OUT = (*_AXES, "zero", "micro_batch", "global_batch")
 _LEAST_GROUP = 4
 _LONG = 65536
 """Tokens of a sequence beyond which an unsaid context degree is open."""
@@ -108,7 +108,8 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         space["expert"] = [1]
     batches = batches_of(row, conventions, machine, space)
     notes = (*machine.notes, *notes)
-    if (layout := row.text("layout")) and not any(row.text(axis) for axis in _LAID_OUT):
+    laid_out = any(row.text(axis) for axis in _AXES)
+    if (layout := row.text("layout")) and not (laid_out or degrees_in(layout)):
         notes = (*notes, f"layout '{layout:.40}' says no degree that is known: passed over")
     if not conventions.known:
         notes += unlike_size(row, model)

@@ -241,12 +241,13 @@ def _overlaid(
     return model
 
 
-def _plain(row: Row, shape: dict[str, int | None]) -> dict[str, Any]:
+def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None) -> dict[str, Any]:
     """Build a model that the catalog lacks: gated where the shape says so, else of the GPT kind."""
     hidden, heads = shape["hidden"] or 1, shape["heads"] or 1
     ffn, key_values = shape["ffn"], shape["kv_heads"]
     grouped = key_values is not None and key_values != heads
-    gated = grouped or (ffn is not None and ffn != _WIDE * hidden)
+    if gated is None:
+        gated = grouped or (ffn is not None and ffn != _WIDE * hidden)
     name = row.text("model") or (
         f"GPT {row.text('parameters')}B" if row.text("parameters") else "GPT"
     )
@@ -275,13 +276,13 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
     mixture = {"experts": int(experts[1]), "top_k": int(chosen[1])}
     if every is not None:
         mixture["every"] = int(every[2] or 2)
-    kind = {} if every is not None else _LLAMA
 
     def of_width(each: int) -> dict[str, Any]:
         fields = {**mixture, "expert_ffn": each}
         if shared is not None:
             fields["shared_ffn"] = int(shared[1]) * each
-        return {**_plain(row, shape), **kind, "experts": fields}
+        gated = True if every is None else None
+        return {**_plain(row, shape, gated=gated), "experts": fields}
 
     if width is not None:
         return of_width(width), ()

@@ -1,0 +1,169 @@
+"""Which degrees, batches and shards do the words and columns of a row say?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewright import reproductions
+from scalewright.reproductions.layout import degrees_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "model,system,gpus,seq,dtype"
+RUN = "Llama 2 7B,DGX H100,16,4096,bf16"
+degrees = st.integers(1, 64)
+
+
+def priced(folder: Path, head: str, *lines: str) -> list[dict[str, Any]]:
+    """Return what a table comes to."""
+    file = folder / "table.csv"
+    file.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("TP2 x DP8", {"tensor": "2", "data": "8", "pipeline": "1", "context": "1"}),
+        ("FP8 MoE + EP4-TP4", {"expert": "4", "tensor": "4", "pipeline": "1", "context": "1"}),
+        ("tp=4, pp=8, cp 2", {"tensor": "4", "pipeline": "8", "context": "2"}),
+        ("PP2 VPP4", {"pipeline": "2", "interleave": "4", "tensor": "1", "context": "1"}),
+        ("FSDP2", {"zero": "fsdp2", "tensor": "1", "pipeline": "1", "context": "1"}),
+        ("TP4 FSDP", {"tensor": "4", "zero": "fsdp", "pipeline": "1", "context": "1"}),
+        ("TP2 then TP4, DP8", {"data": "8", "pipeline": "1", "context": "1"}),
+        ("EP8", {"expert": "8"}),
+        ("1D parallelism", {}),
+        ("ring", {}),
+        ("t4p2d8", {"tensor": "4", "pipeline": "2", "data": "8", "context": "1"}),
+        ("(t=8,p=2)", {"tensor": "8", "pipeline": "2", "context": "1"}),
+        ("4-way tensor, 2-way pipeline", {"tensor": "4", "pipeline": "2", "context": "1"}),
+        ("tensor parallel size 4", {"tensor": "4", "pipeline": "1", "context": "1"}),
+        ("TP/PP/DP = 8/4/2", {"tensor": "8", "pipeline": "4", "data": "2", "context": "1"}),
+        ("TP-PP 8-4-2", {}),
+        ('{"tp": 8, "pp": 4}', {"tensor": "8", "pipeline": "4", "context": "1"}),
+        ("MP8 DP4", {"tensor": "8", "data": "4", "pipeline": "1", "context": "1"}),
+        ("ZeRO-3", {"zero": "zero-3", "tensor": "1", "pipeline": "1", "context": "1"}),
+        ("data parallel", {"tensor": "1", "pipeline": "1", "context": "1"}),
+        ("dp_shard=8", {"shards": "8", "tensor": "1", "pipeline": "1", "context": "1"}),
+        ("4-4-4", {}),
+        ("tp8.5", {}),
+    ],
+)
+def test_a_layout_in_words_says_degrees(text: str, wanted: dict[str, str]) -> None:
+    assert degrees_in(text) == wanted
+
+
+def test_degrees_in_columns_come_before_those_in_words(tmp_path: Path) -> None:
+    head = "model,system,gpus,seq,gbs,mbs,dtype,Layout,TP,MFU"
+    words, column = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,DGX H100,16,4096,64,1,bf16,TP2 x PP1 x DP8,,40",
+        "Llama 2 7B,DGX H100,16,4096,64,1,bf16,TP2 x PP1,4,40",
+    )
+    assert (words["plan"]["tensor"], words["plan"]["data"]) == (2, 8)
+    assert (column["plan"]["tensor"], column["plan"]["data"]) == (4, 4)
+
+
+@given(degrees, degrees, degrees)
+def test_spellings_of_one_layout_agree(tensor: int, pipeline: int, data: int) -> None:
+    t, p, d = tensor, pipeline, data
+    spelt = [
+        f"TP{t} PP{p} DP{d}",
+        f"tp{t}pp{p}dp{d}",
+        f"t{t}-p{p}-d{d}",
+        f"TP={t}, PP={p}, DP={d}",
+        f"(DP, TP, PP) = ({d}, {t}, {p})",
+        f"{t}-way tensor, {p}-way pipeline, {d}-way data parallelism",
+    ]
+    wanted = {"tensor": str(t), "pipeline": str(p), "data": str(d), "context": "1"}
+    assert [degrees_in(text) for text in spelt] == [wanted] * len(spelt)
+
+
+def test_a_heading_names_the_degrees_of_its_cells(tmp_path: Path) -> None:
+    (row,) = priced(tmp_path, f"{HEAD},gbs,TP-PP-DP,MFU", f"{RUN},64,2-4-2,40")
+    plan = row["plan"]
+    assert (plan["tensor"], plan["pipeline"], plan["data"]) == (2, 4, 2)
+
+
+def test_a_layout_without_a_degree_is_passed_over_and_said(tmp_path: Path) -> None:
+    (row,) = priced(tmp_path, f"{HEAD},gbs,layout,MFU", f"{RUN},64,4-4-1,40")
+    assert "layout '4-4-1' says no degree that is known" in row["note"]
+    assert row["status"] == "searched"
+
+
+@pytest.mark.parametrize("heading", ["gradient_accumulation_steps", "GAS", "num_microbatches"])
+def test_accumulation_and_micro_batch_make_the_batch(tmp_path: Path, heading: str) -> None:
+    tail = "mbs,tp,pp,recompute,MFU"
+    (told,) = priced(tmp_path, f"{HEAD},gbs,{tail}", f"{RUN},64,1,2,1,none,40")
+    (made,) = priced(tmp_path, f"{HEAD},{heading},{tail}", f"{RUN},8,1,2,1,none,40")
+    assert made["status"] == told["status"]
+    assert made["step_time_s"] == pytest.approx(told["step_time_s"])
+
+
+@pytest.mark.parametrize("cell", ["262144", "0.262144M", "262144 tokens"])
+def test_tokens_of_a_batch_are_sequences_of_their_length(tmp_path: Path, cell: str) -> None:
+    tail = "mbs,tp,pp,recompute,MFU"
+    (told,) = priced(tmp_path, f"{HEAD},gbs,{tail}", f"{RUN},64,1,2,1,none,40")
+    (made,) = priced(tmp_path, f"{HEAD},tokens per batch,{tail}", f"{RUN},{cell},1,2,1,none,40")
+    assert made["step_time_s"] == pytest.approx(told["step_time_s"])
+
+
+def test_shards_and_replicas_are_data_ranks(tmp_path: Path) -> None:
+    head = f"{HEAD},gbs,mbs,tp,pp,dp_shard,dp_replicate,MFU"
+    (row,) = priced(tmp_path, head, f"{RUN},64,1,1,1,8,2,40")
+    plan = row["plan"]
+    assert (plan["data"], plan["zero"], plan["zero_group"]) == (16, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("cell", "count"), [("64 GPUs", 64), ("8 nodes", 64), ("64x H100", 64), ("64", 64)]
+)
+def test_a_count_may_name_what_it_counts(tmp_path: Path, cell: str, count: int) -> None:
+    head = "model,system,devices,seq,gbs,mbs,tp,pp,dtype,metric,value"
+    (row,) = priced(tmp_path, head, f"Llama 2 7B,DGX H100,{cell},4096,64,1,1,1,bf16,MFU,40")
+    assert row["device_count"] == count
+
+
+def test_nodes_and_devices_that_differ_are_said(tmp_path: Path) -> None:
+    head = "model,system,nodes,gpus per node,gpus,seq,gbs,mbs,tp,pp,dtype,MFU"
+    said, made = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,DGX H100,4,8,16,4096,64,1,2,1,bf16,40",
+        "Llama 2 7B,DGX H100,4,4,,4096,64,1,2,1,bf16,40",
+    )
+    assert "4 nodes of 8 devices of dgx-h100 are not the 16 devices" in said["note"]
+    assert made["device_count"] == 16
+    assert "nodes of" not in made["note"]
+
+
+@pytest.mark.parametrize("hardware", ["H100 + A100", "64x H100 and 64x A100", "V100/A100"])
+def test_two_kinds_of_device_are_no_machine(tmp_path: Path, hardware: str) -> None:
+    head = "model,system,gpus,seq,gbs,dtype,MFU"
+    (row,) = priced(tmp_path, head, f"Llama 2 7B,{hardware},16,4096,64,bf16,40")
+    assert row["status"] == "skipped"
+    assert "allowed: one kind" in row["reason"]
+
+
+def test_a_share_of_the_peak_is_at_most_all_of_it(tmp_path: Path) -> None:
+    over, rate = priced(
+        tmp_path,
+        f"{HEAD},gbs,mbs,tp,pp,metric,value,unit",
+        f"{RUN},64,1,2,1,MFU,140,%",
+        f"{RUN},64,1,2,1,tflops_per_gpu,1400,TFLOP/s",
+    )
+    assert "got 140 % of MFU; allowed: up to 100" in over["reason"]
+    assert "of the dense peak" in rate["note"]
+
+
+def test_mixed_precision_says_a_format_or_none(tmp_path: Path) -> None:
+    head = "model,system,gpus,seq,gbs,mbs,tp,pp,Mixed Precision,MFU"
+    run = "Llama 2 7B,DGX H100,16,4096,64,1,2,1"
+    found = priced(tmp_path, head, *(f"{run},{cell},40" for cell in ("bf16", "yes", "no")))
+    assert [row["dtype"] for row in found] == ["bf16", "bf16", "fp32"]
