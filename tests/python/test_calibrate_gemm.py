@@ -15,7 +15,7 @@ from scalewright import InvalidError
 from scalewright.calibration import calibrate_products, timed_kernels, timing
 from scalewright.catalog import load_device
 from scalewright.cli import main
-from scalewright.reproductions.kernels.rows import KernelRow, shipped
+from scalewright.reproductions.kernels.rows import KernelRow, held_out, shipped
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,13 +106,59 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidError, match=r"rows: got 1 of 1 shapes to fit matmul; allowed: 18"):
         calibrate_products(rows, device)
     alike = [replace(rows[0], line=place) for place in range(90)]
-    with pytest.raises(InvalidError, match=r"rows: got 60 of 1 shapes to fit matmul"):
+    with pytest.raises(InvalidError, match=r"rows: got 90 of 1 shapes to fit matmul"):
         calibrate_products(alike, device)
     two = tmp_path / "two.csv"
     two.write_text("system,m,n,k,dtype,latency_us\nl40s,1,2,3,bf16,4\ngb200,1,2,3,bf16,4\n")
     with pytest.raises(InvalidError, match="got devices l40s, gb200; allowed: one"):
         timed_kernels([str(two)])
     assert len(timed_kernels([str(two)], only="gb2")[0]) == 1
+
+
+def test_no_row_fits_constants_where_its_shape_is_held_out() -> None:
+    rows = [row for row in shipped() if isinstance(row, KernelRow)]
+    apart = held_out(rows)
+    keys = {row.key for row in rows if (row.file, row.line) in apart}
+    assert all((row.file, row.line) in apart for row in rows if row.key in keys)
+    # what is timed twice counts once: the split of the shapes stays
+    one = rows_of("h100_sxm", "bfloat16")
+    twice = [*one, *(replace(row, line=row.line + 10**6) for row in one)]
+    of_both = {line % 10**6 for _, line in held_out(twice)}
+    assert of_both == {line for _, line in held_out(one)}
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    paths: list[str] = []
+    for place in ("one", "two"):
+        (tmp_path / place).mkdir()
+        file = tmp_path / place / "timed.csv"
+        file.write_text("system,m,n,k,dtype,latency_us\nl40s,64,64,64,bf16,4\n")
+        paths.append(str(file))
+    rows, _, _ = timed_kernels([*paths, paths[0]])
+    assert [row.file for row in rows] == paths
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_a_fit_that_predicts_nothing_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scale: float
+) -> None:
+    file, out = tmp_path / "timed.csv", tmp_path / "out.toml"
+    with file.open("w", newline="", encoding="utf-8") as table:
+        lines = csv.writer(table)
+        lines.writerow(["system", "dtype", "m", "n", "k", "latency_us"])
+        for row in rows_of("h100_sxm", "bfloat16")[:120]:
+            shape = [int(row.shape.numbers[name]) for name in ("m", "n", "k")]
+            # times in another unit are no times of this device
+            lines.writerow(["h100_sxm", "bf16", *shape, repr(row.time_s * 1e6 * scale)])
+    asked = ["calibrate", "gemm", str(file), "--out", str(out)]
+    assert main(asked) == 1
+    assert "nothing is written" in capsys.readouterr().out
+    assert not out.exists()
+    assert main([*asked, "--force"]) == 0
+    assert out.exists()
+    out.write_text("title = 'mine'\n")
+    assert main(asked) == 2
+    assert "no override" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["gemm", "attention", "step"])

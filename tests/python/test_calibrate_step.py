@@ -210,10 +210,12 @@ def test_constants_that_do_not_carry_over_are_not_written_unasked(
 def test_what_cannot_be_fitted_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = write(tmp_path / "few.csv", table(LARGE[:3], [1.0] * 3))
     runs, _ = timed_steps([few])
-    with pytest.raises(InvalidError, match=r"rows: got 3 runs to fit 1 constants \(device.sust"):
+    with pytest.raises(InvalidError, match=r"rows: got 3 different runs to fit 1 constants"):
         calibrate_steps(runs, only=[RATE])
     with pytest.raises(InvalidError, match=r"allowed: \d+ or more, or fewer constants"):
         calibrate_steps(runs)
+    with pytest.raises(InvalidError, match=r"rows: got 1 different runs"):
+        calibrate_steps([runs[0]] * 12, only=[RATE])
     with pytest.raises(
         UnknownNameError, match=r"fit: unknown name 'device.clock'; known: device.s"
     ):
@@ -225,8 +227,8 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(timed_steps([both], only="a100")[0]) == 1
     assert main(["calibrate", "step", few, "--level", "nvswitch"]) == 2
     assert "--level: got one; allowed: only of collectives" in capsys.readouterr().err
-    assert main(["calibrate", "gemm", few, "--force"]) == 2
-    assert "--force: got one; allowed: only of steps" in capsys.readouterr().err
+    assert main(["calibrate", "nccl", few, "--force"]) == 2
+    assert "--force: got one; allowed: only of kernels and steps" in capsys.readouterr().err
 
 
 def test_ctrl_c_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ FOLDS = 4
 _ROWS_A_CONSTANT = 2
 _NEAR = 1.5
 _LONG_S = 20e-6
+_BAD = 0.5
+"""Median error of longer kernels, and share of brief ones that are near, at which a fit is none."""
 _VERBS = {
     "prefill": "attention",
     "decode": "attention",
@@ -52,6 +54,13 @@ class KernelCalibration:
     constants that are fitted to the others."""
     override: str
     """The TOML text of the override."""
+    refused: tuple[str, ...] = ()
+    """Why families have no fit, where others have one."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether held-out rows of every family are predicted better than by half."""
+        return all(_sound(line["errors"]) for line in self.families)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
@@ -61,6 +70,8 @@ class KernelCalibration:
             "split": SPLIT,
             "folds": FOLDS,
             "families": list(self.families),
+            "refused": list(self.refused),
+            "sound": self.sound,
             "override": self.override,
         }
 
@@ -82,24 +93,32 @@ def calibrated(
         progress: Called with the families done and the families in all.
 
     Raises:
-        InvalidError: There are too few rows of a family.
+        InvalidError: There are too few rows of every family.
     """
     rows = [row for group in groups.values() for row in group]
     apart = held_out(rows)
     fields = {key: value for key, value in device.items() if key != "sources"}
     found: list[dict[str, Any]] = []
+    refused: list[str] = []
     changes: dict[str, Values] = {}
     for done, path in enumerate(order):
         if progress is not None:
             progress(done, len(groups))
-        line, values = fit(path, groups[path], fields, apart)
+        try:
+            line, values = fit(path, groups[path], fields, apart)
+        except InvalidError as error:
+            refused.append(str(error))
+            continue
         fields = with_values(fields, values)
         changes[str(line["table"])] = values
         found.append(line)
+    if not found:
+        raise InvalidError("; ".join(refused))
     files = tuple(dict.fromkeys(row.file for row in rows))
     name = str(device["name"])
     sources = {str(line["table"]): _source(line, files) for line in found}
-    return KernelCalibration(name, files, tuple(found), override_text(name, changes, sources))
+    override = override_text(name, changes, sources)
+    return KernelCalibration(name, files, tuple(found), override, tuple(refused))
 
 
 class Bench:
@@ -146,6 +165,13 @@ class Bench:
         for request, places, columns in self._calls:
             predicted[places] = _engine.kernel_times(text, request, columns)
         return predicted
+
+
+def _sound(errors: Mapping[str, Mapping[str, Any]]) -> bool:
+    judged = [errors[part] for part in ("held_out", "cross_validation") if part in errors]
+    medians = [found["median_abs_error"] for found in judged if found["long_rows"]]
+    near = [found["brief_share_within_1_5"] for found in judged if found["brief_rows"]]
+    return all(size < _BAD for size in medians) and all(share > _BAD for share in near)
 
 
 def need_rows(name: str, rows: Sequence[KernelRow], constants: int) -> None:

@@ -8,6 +8,7 @@ one fold of the runs at a time, and predicts that fold.
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ def calibrate_steps(
     bench = StepBench(runs)
     felt = _felt(bench, which)
     moving = [constant for constant in which if any(size >= _FELT for size in felt[constant])]
-    _need_runs(len(runs), moving)
+    kinds = _kinds(runs)
+    _need_runs(max(kinds) + 1, moving)
     told = progress or _silent
     told(0, FOLDS + 1)
     fit = _fitted(bench, moving)
@@ -111,13 +113,24 @@ def calibrate_steps(
     folds: list[_Fit] = []
     for fold in range(FOLDS):
         told(fold + 1, FOLDS + 1)
-        out = list(range(fold, len(runs), FOLDS))
-        rest = [run for place, run in enumerate(runs) if place % FOLDS != fold]
+        out = [place for place, kind in enumerate(kinds) if kind % FOLDS == fold]
+        rest = [run for run, kind in zip(runs, kinds, strict=True) if kind % FOLDS != fold]
         folds.append(_fitted(StepBench(rest), moving))
         apart = StepBench([runs[place] for place in out])
         for place, time in zip(out, apart.times(folds[-1].values), strict=True):
             held_out[place] = time
     return _answer(bench, which, (fit, folds, felt), held_out)
+
+
+def _kinds(runs: Sequence[StepRun]) -> list[int]:
+    """Number the runs, those of the same job and plan alike: what repeats one tells no more."""
+    numbers: dict[str, int] = {}
+    found: list[int] = []
+    for run in runs:
+        system, training = (json.dumps(part, sort_keys=True) for part in (run.system, run.training))
+        key = "|".join((run.model, system, str(run.devices), training, run.plan))
+        found.append(numbers.setdefault(key, len(numbers)))
+    return found
 
 
 def _wanted(found: list[StepConstant], only: Sequence[str]) -> list[StepConstant]:
@@ -153,7 +166,7 @@ def _need_runs(runs: int, moving: Sequence[StepConstant]) -> None:
         return
     names = ", ".join(constant.name for constant in moving)
     message = (
-        f"rows: got {runs} runs to fit {len(moving)} constants ({names}); "
+        f"rows: got {runs} different runs to fit {len(moving)} constants ({names}); "
         f"allowed: {least} or more, or fewer constants (--fit NAME)"
     )
     raise InvalidError(message)

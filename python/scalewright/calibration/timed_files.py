@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
@@ -28,7 +31,8 @@ def timed_kernels(
 
     Args:
         paths: CSV files with `latency_us`, the columns of a kind, and perhaps `system`.
-        device: The device, or a system of it; may be left out where all rows say the same one.
+        device: The device, or a system of it, of all rows whatever they say; may be left out where
+            they say the same one.
         kinds: The kinds that are wanted.
         only: Take only the rows whose `system` contains this.
         overrides: User files or directories that add to the catalog or change it.
@@ -38,7 +42,8 @@ def timed_kernels(
     """
     found: list[KernelRow] = []
     wrong: list[str] = []
-    for path in paths:
+    counts = Counter(PurePath(path).name for path in dict.fromkeys(paths))
+    for path in dict.fromkeys(paths):
         for row in read(path):
             if only is not None and only.casefold() not in row.system.casefold():
                 continue
@@ -48,7 +53,8 @@ def timed_kernels(
                 message = f"{path}: got rows of {row.kind}; allowed: {', '.join(kinds)}"
                 raise InvalidError(message)
             else:
-                found.append(row)
+                # files of one name are told apart by their folders
+                found.append(replace(row, file=path) if counts[row.file] > 1 else row)
     if not found:
         first = "; ".join(wrong[:_LINES_NAMED])
         message = f"{', '.join(paths)}: got no row that can be used; {first or 'no row at all'}"

@@ -42,7 +42,8 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--system",
         metavar="NAME|FILE",
-        help="catalog name or TOML file; of kernels and steps also a device, where rows say none",
+        help="catalog name or TOML file; of kernels and steps also the device of all rows, "
+        "whatever they say",
     )
     parser.add_argument(
         "--level", metavar="NAME", help="level to fit (the outermost that the rows cross)"
@@ -72,7 +73,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="of steps: write constants that predict held-out runs no better",
+        help="write constants that predict held-out rows badly, or steps no better than before",
     )
     parser.add_argument("--out", metavar="FILE.toml", help="write them as an entry for --catalog")
     parser.add_argument(
@@ -89,9 +90,13 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read the files, fit, write the override and show what was found."""
     if options.what != "step":
-        _refuse(options, ("software", "fit", "force"), "steps")
+        _refuse(options, ("software", "fit"), "steps")
     if options.what != "nccl":
         _refuse(options, ("level", "ranks", "collective", "in_place"), "collectives")
+    if options.what == "nccl":
+        _refuse(options, ("force",), "kernels and steps")
+    if options.out:
+        _check_out(options.out)
     kinds = {"nccl": _collectives, "step": _steps}
     return kinds.get(options.what, _kernels)(options)
 
@@ -104,6 +109,28 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...], kind: str) -> N
         if getattr(options, name):
             message = f"--{name.replace('_', '-')}: got one; allowed: only of {kind}"
             raise InvalidError(message)
+
+
+def _check_out(path: str) -> None:
+    """Refuse a file that cannot be written, or that holds something else than catalog entries."""
+    import tomllib
+    from pathlib import Path
+
+    from scalewright.errors import InvalidError
+    from scalewright.reproductions.target import check_target
+
+    check_target("--out", path, (".toml",))
+    if not Path(path).exists():
+        return
+    try:
+        held = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        held = {}
+    if not {"kind", "base"} <= held.keys():
+        message = (
+            f"--out: {path}: it is there and no override; allowed: a new file, or one of these"
+        )
+        raise InvalidError(message)
 
 
 def _collectives(options: argparse.Namespace) -> int:
@@ -167,24 +194,30 @@ def _kernels(options: argparse.Namespace) -> int:
     fit = calibrate_products if options.what == "gemm" else calibrate_serving
     with progress_bar("fitting") as progress:
         found = fit(rows, device, progress)
-    if options.out:
-        Path(options.out).write_text(found.override, encoding="utf-8")
+    written = options.out if options.out and (found.sound or options.force) else None
+    if written:
+        Path(written).write_text(found.override, encoding="utf-8")
     answer = found.to_dict()
+    code = 1 if options.out and not written else 0
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**stamp(options.catalog), **answer, "left_out": wrong})
-        return 0
+        show_json({**stamp(options.catalog), **answer, "left_out": wrong, "written": written})
+        return code
     from scalewright.report import console, show_kernel_calibration
 
     screen = console()
     show_kernel_calibration(answer, wrong, screen)
     screen.print()
-    if options.out:
-        screen.print(f"written: {options.out}; take it with --catalog {options.out}")
-    else:
+    if not found.sound:
+        screen.print("held-out rows are off by half and more: is the unit, or the device, another?")
+        if options.out and not options.force:
+            screen.print("nothing is written; --force writes the constants all the same")
+    if written:
+        screen.print(f"written: {written}; take it with --catalog {written}")
+    elif found.sound:
         screen.print("--out FILE.toml writes the constants as an entry for --catalog")
-    return 0
+    return code
 
 
 def _steps(options: argparse.Namespace) -> int:

@@ -34,6 +34,8 @@ def show_kernel_calibration(
 
     screen.print(Text(f"{found['device']}: {', '.join(found['files'])}", style="bold"))
     screen.print(f"{found['split']}; {found['folds']} folds")
+    for line in found["refused"]:
+        screen.print(Text(f"not fitted: {line}"))
     for line in wrong[:_LINES_NAMED]:
         screen.print(Text(f"left out: {line}"))
     if len(wrong) > _LINES_NAMED:

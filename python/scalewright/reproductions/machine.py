@@ -135,7 +135,7 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
     for name in names("system", overrides):
         if normalised(name) == wanted:
             return name, False, ()
-    _refuse_several(text, overrides)
+    refuse_several(text, overrides)
     try:
         return load_system(text, overrides)["name"], False, ()
     except UnknownNameError as error:
@@ -150,7 +150,7 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
     raise UnknownNameError(message)
 
 
-def _refuse_several(text: str, overrides: Places) -> None:
+def refuse_several(text: str, overrides: Places) -> None:
     """Refuse hardware that is two kinds of device, as `H100 + A100`.
 
     Raises:

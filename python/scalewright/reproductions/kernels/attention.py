@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, short, whole
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, format_of, short, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +16,10 @@ _FORMATS = {
     "bf16": "bf16",
     "float16": "fp16",
     "fp16": "fp16",
-    "half": "fp16",
     "fp8": "fp8",
 }
-_FAMILIES = {"bf16": "bfloat16", "fp16": "bfloat16", "fp8": "fp8"}
+_CACHED = {**_FORMATS, "int8": "int8", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
+_FAMILIES = {"bf16": "bfloat16", "fp16": "bfloat16"}
 PREFILL = "attention_prefill"
 DECODE = "attention_decode"
 # release 1.0.0 of the collector decodes from a cache of keys alone, values being read from the same
@@ -28,8 +28,9 @@ _ONE_COPY = re.compile(r"attention[-/](trtllm/)?1\.0\.0[-/]generation")
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
-    queries = _format("attn_dtype", cells)
-    cache = _format("kv_cache_dtype", cells)
+    queries = _format("attn_dtype", cells, _FORMATS)
+    own = cells.get("kv_cache_dtype", "").casefold() in {"auto", "same"}
+    cache = queries if own else _format("kv_cache_dtype", cells, _CACHED)
     new = count("isl", cells)
     held = whole("step", cells)
     numbers = {
@@ -48,18 +49,18 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         shared = _ONE_COPY.search(cells.get("source", "")) is not None
         request = {"kernel": "decode", "cache": cache, "shared_values": shared, "warm": True}
         numbers["keys"] = new + held
-        return Shape(_FAMILIES[cache], request, numbers, rows * seen, DECODE)
+        return Shape(_FAMILIES.get(cache, cache), request, numbers, rows * seen, DECODE)
     request = {"kernel": "prefill", "queries": queries, "cache": cache, "warm": True}
     numbers |= {"queries": new, "cached": held}
-    return Shape(_FAMILIES[queries], request, numbers, rows * new * seen, PREFILL)
+    return Shape(_FAMILIES.get(queries, queries), request, numbers, rows * new * seen, PREFILL)
 
 
-def _format(field: str, cells: Mapping[str, str]) -> str:
-    spelt = cells.get(field, "").casefold().removeprefix("torch.")
-    if spelt not in _FORMATS:
-        message = f"{field}: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
+def _format(field: str, cells: Mapping[str, str], allowed: Mapping[str, str]) -> str:
+    spelt = format_of(field, cells)
+    if spelt not in allowed:
+        message = f"{field}: got '{short(spelt)}'; allowed: {', '.join(allowed)}"
         raise InvalidError(message)
-    return _FORMATS[spelt]
+    return allowed[spelt]
 
 
 ATTENTION = Kind(

@@ -13,6 +13,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.kernels.rows import FOLDER
+from scalewright.reproductions.machine import refuse_several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +86,7 @@ class Devices:
         try:
             table = load_device(name, self._overrides)
         except UnknownNameError as unknown:
+            refuse_several(name, tuple(self._overrides))
             try:
                 system = self._system(name)
             except UnknownNameError:

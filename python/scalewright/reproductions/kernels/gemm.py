@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, flag, short
+from scalewright.reproductions.kernels.kind import Kind, Shape, count, flag, format_of, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,6 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "bf16": _BF16,
     "float16": {"a": "fp16", "b": "fp16", "output": "fp16"},
     "fp16": {"a": "fp16", "b": "fp16", "output": "fp16"},
-    "half": {"a": "fp16", "b": "fp16", "output": "fp16"},
     "float32": {"a": "fp32", "b": "fp32", "output": "fp32"},
     "fp32": {"a": "fp32", "b": "fp32", "output": "fp32"},
     "tf32": {"a": "tf32", "b": "tf32", "output": "fp32"},
@@ -30,6 +29,9 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "fp8_wo": {"a": "bf16", "b": "fp8", "output": "bf16"},
     "int8_wo": {"a": "bf16", "b": "int8", "output": "bf16"},
     "int4_wo": {"a": "bf16", "b": "int4", "output": "bf16"},
+    "w4a16_mxfp4": {"a": "bf16", "b": "mxfp4", "output": "bf16"},
+    "w4afp8": {"a": "fp8", "b": "int4", "output": "bf16", "cast_from": "bf16"},
+    "w4a8_mxfp4_mxfp8": {"a": "mxfp8", "b": "mxfp4", "output": "bf16", "cast_from": "bf16"},
     # both sides in integers, activations by the kernel before (Xiao et al. 2023, SmoothQuant)
     "sq": {"a": "int8", "b": "int8", "output": "bf16"},
     "int8": {"a": "int8", "b": "int8", "output": "bf16"},
@@ -37,7 +39,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
-    spelt = cells.get("dtype", "").casefold().removeprefix("torch.")
+    spelt = format_of("dtype", cells)
     if spelt not in _FORMATS:
         message = f"dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 _LONGEST = 40
 _FLAGS = {"": False, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _MOST = 1e12
+_ALIKE = {
+    **dict.fromkeys(("fp8_static", "fp8_e4m3", "fp8_e5m2", "e4m3", "e5m2", "float8"), "fp8"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "fp8_e4m3fn"), "fp8"),
+    **dict.fromkeys(("fp8_blockwise", "fp8_block_scaled", "block_fp8"), "fp8_block"),
+    **dict.fromkeys(("w4a16", "int4", "awq", "gptq"), "int4_wo"),
+    **dict.fromkeys(("w8a16",), "int8_wo"),
+    **dict.fromkeys(("w8a8", "w8a8_int8", "int8_sq"), "sq"),
+    "w8a8_fp8": "fp8",
+    "w4a8_fp8": "w4afp8",
+    "torch_bf16": "bf16",
+    "half": "float16",
+}
+"""Further names of number formats, by those that the kinds know."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,12 @@ class Kind:
     """Reads a row's cells by column; raises InvalidError where one cannot be."""
     files: tuple[str, ...] = ()
     """Names of its files of rows, where that is not its own."""
+
+
+def format_of(field: str, cells: Mapping[str, str]) -> str:
+    """Return a cell's number format, in the spelling of the kinds where it has another."""
+    spelt = cells.get(field, "").casefold().removeprefix("torch.").replace("-", "_")
+    return _ALIKE.get(spelt, spelt)
 
 
 def count(field: str, cells: Mapping[str, str], usual: float | None = None) -> float:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, flag, number, short
+from scalewright.reproductions.kernels.kind import (
+    Kind,
+    Shape,
+    count,
+    flag,
+    format_of,
+    number,
+    short,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +34,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "float16": {"rows": "fp16", "weight_bytes": 2.0},
     "fp8": {"rows": "fp8", "weight_bytes": 1.0},
     "fp8_block": {"rows": "fp8", "weight_bytes": 1.0},
+    "mxfp8": {"rows": "mxfp8", "weight_bytes": 1.03125},
     "nvfp4": {"rows": "nvfp4", "weight_bytes": 0.5625},
     "int8": {"rows": "int8", "weight_bytes": 1.0},
     "mxfp4": {"rows": "mxfp4", "weight_bytes": 0.53125},
@@ -47,7 +56,8 @@ _PARALLEL = {"tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size"}
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
-    spelt = cells.get("moe_dtype", "").casefold().removeprefix("torch.")
+    spelt = format_of("moe_dtype", cells)
+    spelt = "int8" if spelt == "sq" else spelt
     if spelt not in _FORMATS:
         message = f"moe_dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)

@@ -33,7 +33,7 @@ _TIMES = {"time_us": 1e-6, "time_ms": 1e-3}
 _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 SPLIT = (
-    "of the rows of a device and format, ordered by work, every third from the second is held out"
+    "of the shapes of a device and format, ordered by work, every third from the second is held out"
 )
 """How rows are parted into those that may fit constants and those that judge them."""
 
@@ -105,17 +105,20 @@ def read(path: str | Path) -> list[KernelRow | Unread]:
 
 
 def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
-    """Return file and line of the rows that fit no constant: see `SPLIT`."""
+    """Return file and line of the rows that fit no constant: see `SPLIT`.
+
+    Of a shape that was timed more than once, none may fit constants where another is held out.
+    """
     groups: dict[tuple[str, ...], list[KernelRow]] = {}
-    for row in rows:
+    every = list(rows)
+    for row in every:
         key = (row.file, row.kind, row.system.casefold(), row.shape.dtype)
         groups.setdefault(key, []).append(row)
-    return {
-        (row.file, row.line)
-        for members in groups.values()
-        for place, row in enumerate(sorted(members, key=lambda r: (r.shape.work, r.line)))
-        if place % _HELD_OUT_EVERY == _HELD_OUT
-    }
+    apart: set[tuple[object, ...]] = set()
+    for members in groups.values():
+        ordered = sorted(members, key=lambda r: (r.shape.work, r.line))
+        apart.update(list(dict.fromkeys(r.key for r in ordered))[_HELD_OUT::_HELD_OUT_EVERY])
+    return {(row.file, row.line) for row in every if row.key in apart}
 
 
 def _kind(cells: Sequence[str]) -> Kind | None:
