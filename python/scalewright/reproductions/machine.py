@@ -26,6 +26,8 @@ _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
 _COUNTED_BY_CORES = re.compile(r"tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100})")
 """A slice whose name counts cores, of chips that have two, as v3-256."""
+_SLICE = re.compile(r"\bv(2|3|4|5p|5e|5litepod|6e)-([0-9]{1,5})(?![0-9.x-])")
+_BY_CHIPS = {"5e", "5litepod", "6e"}
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
@@ -82,6 +84,10 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     per_node = machines.named(name)[0]["devices_per_node"]
     own = row.count("per_node") or per_node
     count = _devices(row, own)
+    if count is None and (slices := _SLICE.search(text.casefold())) is not None:
+        # names of v5e and v6e count chips, those before cores of which a chip has two
+        count = max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
+        notes = (*notes, f"{count} devices taken, which the slice's name counts")
     if count is None and usual is not None:
         count = usual(per_node)
         notes = (*notes, f"{count} devices taken: the row says no count")

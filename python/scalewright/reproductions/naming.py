@@ -138,6 +138,8 @@ def nearest_models(text: str) -> list[str]:
 def _signature(text: str, *, strange: bool = True) -> _Signature:
     """Take a name apart, with or without words that no model's name has."""
     folded = _RELEASE.sub(" ", text.casefold()[:_LONGEST])
+    # `7 B` is a size
+    folded = re.sub(r"(?<=[0-9]) (?=[bmt](?![a-z0-9]))", "", folded)
     words = _WORDS.findall(folded.replace("_", " "))
     family = ""
     versions: list[float] = []

@@ -84,7 +84,9 @@ class Row:
             return None
         if text.casefold() in _ABSENT:
             return 1
-        plain = ungrouped(text).replace("_", "")
+        # a remark without a number behind it, as `4096 (packed)`, but not that it is a maximum
+        remarked = re.fullmatch(r"([0-9][0-9,_]{0,12}[kK]?)\s*\((?!max|up)[^()0-9]{1,40}\)", text)
+        plain = ungrouped(remarked[1] if remarked else text).replace("_", "")
         if column == "sequence" and re.fullmatch(r"[0-9]{1,6}[kK]", plain):
             return int(plain[:-1]) * _KIBI
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:

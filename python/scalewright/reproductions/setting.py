@@ -43,7 +43,7 @@ _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _LEAST_GROUP = 4
 _LONG = 65536
 """Tokens of a sequence beyond which an unsaid context degree is open."""
-_STAGE_UNSAID = {"zero", "deepspeed zero", "zero optimizer", "sharded"}
+_STAGE_UNSAID = {"zero", "deepspeed", "deepspeed zero", "zero optimizer", "sharded"}
 """Texts that say that states are sharded, but not how many of them: stages are searched."""
 
 
@@ -84,10 +84,8 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         # alone, a layer would carry the collectives of embedding and head
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
         row = replace(row, cells=cells)
-    guesses: tuple[str, ...] = ()
     usual: Callable[[int], int] | None = None
-    if not conventions.known:
-        row, guesses = adapted(row)
+    row, guesses = adapted(row)
     model, notes = model_of(row)
     if not conventions.known:
         row, length = of_usual_length(row, model)

@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 _SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
 _VOCAB = 51200
 _WIDE = 4
+_FEW_HEADS = 12
 _CUT = re.compile(
     r"(.{2,80}?),? (?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?",
     re.IGNORECASE,
 )
 """Inner width over the stream's of the original transformer and the GPT family."""
+_TUNED = re.compile(
+    r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking|full[-_ ]ft)\b",
+    re.IGNORECASE,
+)
+"""Words of a checkpoint that leave the shape as it is."""
 _PARTS = {
     "qkv": ("query", "key", "value"),
     "linear_qkv": ("query", "key", "value"),
@@ -80,8 +86,11 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length
         return model, notes
-    if shape["layers"] is None or shape["hidden"] is None or shape["heads"] is None:
+    if shape["layers"] is None or shape["hidden"] is None:
         raise _unknown(row)
+    if shape["heads"] is None:
+        shape["heads"] = heads = _usual_heads(shape["hidden"])
+        notes = (*notes, f"{heads} heads taken: the row says none")
     if row.text("experts"):
         model, more = _mixture(row, shape)
         return _completed(model, row), (*notes, "experts as the row's text says", *more)
@@ -93,6 +102,12 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         model, more = of_size(model, gated, row.number("parameters"), vocab_said=vocab_said)
         notes = (*notes, *more)
     return _completed(model, row), notes
+
+
+def _usual_heads(hidden: int) -> int:
+    """Return heads of 128 columns, or of 64 where that makes no whole number or few of them."""
+    width = next((w for w in (128, 64) if hidden % w == 0 and hidden >= _FEW_HEADS * w), hidden)
+    return hidden // width
 
 
 def _with_experts(row: Row) -> Row:
@@ -148,11 +163,13 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         return None, ()
     # the hub's names have their owner in front
     text = text.rpartition("/")[2]
-    try:
-        return load_model(text), ()
-    except UnknownNameError:
-        pass
     bare = re.sub(r"\s*\([^()]*\)$", "", text)
+    for spelling in dict.fromkeys((text, bare, _TUNED.sub("", bare))):
+        try:
+            entry = load_model(spelling)
+        except UnknownNameError:
+            continue
+        return entry, () if spelling == text else (f"model '{text}' taken as {entry['name']}",)
     for spelling in dict.fromkeys((text, bare)):
         if (meant := model_named(spelling)) is not None:
             return load_model(meant), (f"model '{text}' taken as {meant}",)

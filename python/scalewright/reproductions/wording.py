@@ -200,7 +200,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     `zero1=8` and `FSDP=128` share among so many ranks.
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
-    folded = re.sub(r"\s*\+\s*hpz$", "", text.casefold().strip())
+    folded = re.sub(r"\s*\+\s*hpz$|^deepspeed ", "", text.casefold().strip())
     if folded in {"ddp", "dp", "none", "no", "off", "false"}:
         return 0, 0
     if "distributed optimizer" in folded or folded == "distopt":
@@ -227,6 +227,9 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if chosen and (policy := _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen))):
         return policy, 0
     words = _plain(folded)
+    if words[:2] in (["gradient", "checkpointing"], ["activation", "checkpointing"]):
+        off = {"off", "disabled", "no", "false"} & set(words)
+        return "none" if off else "full", 0
     if {"vs", "versus", "or", "every"} & set(words):
         return None
     if words[:1] == ["selective"] or "sac" in words:
