@@ -167,3 +167,39 @@ def test_mixed_precision_says_a_format_or_none(tmp_path: Path) -> None:
     run = "Llama 2 7B,DGX H100,16,4096,64,1,2,1"
     found = priced(tmp_path, head, *(f"{run},{cell},40" for cell in ("bf16", "yes", "no")))
     assert [row["dtype"] for row in found] == ["bf16", "bf16", "fp32"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "count"),
+    [("TPU v4-64", 32), ("TPU v3-8", 4), ("TPU v5e-256", 256), ("TPU v6e-64", 64)],
+)
+def test_the_name_of_a_slice_counts_its_devices(tmp_path: Path, hardware: str, count: int) -> None:
+    head = "model,system,seq,gbs,mbs,dtype,metric,value"
+    (row,) = priced(tmp_path, head, f"Llama 2 7B,{hardware},4096,256,1,bf16,MFU,40")
+    assert row["device_count"] == count
+
+
+@pytest.mark.parametrize(
+    ("cell", "recompute"),
+    [
+        ("gradient checkpointing on", "full"),
+        ("Gradient checkpointing", "full"),
+        ("activation checkpointing: off", "none"),
+    ],
+)
+def test_checkpointing_may_be_on_or_off(tmp_path: Path, cell: str, recompute: str) -> None:
+    head = f"{HEAD},gbs,mbs,tp,pp,zero,recompute,MFU"
+    (row,) = priced(tmp_path, head, f"{RUN},64,1,2,1,DeepSpeed ZeRO Stage 1,{cell},40")
+    assert (row["plan"]["recompute"], row["plan"]["zero"]) == (recompute, 1)
+
+
+def test_a_remark_behind_a_length_is_none_of_its_digits(tmp_path: Path) -> None:
+    head = "model,system,gpus,seq,gbs,mbs,tp,pp,MFU"
+    told, most = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,DGX H100,16,4K (packed),64,1,2,1,40",
+        "Llama 2 7B,DGX H100,16,4K (max),64,1,2,1,40",
+    )
+    assert told["status"] == "searched"
+    assert "seq: got '4K (max)'" in most["reason"]

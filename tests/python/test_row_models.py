@@ -181,3 +181,30 @@ def test_a_family_and_parameters_name_a_model() -> None:
 def test_parameters_that_are_not_the_models_are_said(tmp_path: Path) -> None:
     assert "the row says 70B parameters" in priced(tmp_path, params_B="70")["note"]
     assert "parameters" not in (priced(tmp_path, parameters="6700000000")["note"] or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Llama 2 7 B (LoRA)", "llama2-7b"),
+        ("OLMo-1124 7B", "olmo2-7b"),
+        ("microsoft/Phi-3-mini-4k-instruct", "phi-3-mini-4k"),
+        ("bert-large-uncased-whole-word-masking", "bert-large"),
+        ("GPT-2 (config/train_gpt2.py)", "gpt2"),
+    ],
+)
+def test_words_that_leave_the_shape_as_it_is_do_not_count(text: str, name: str) -> None:
+    assert model(model=text) == model(model=name)
+
+
+@pytest.mark.parametrize(("hidden", "heads"), [(4096, 32), (1664, 13), (768, 12), (96, 1)])
+def test_heads_that_nobody_says_are_the_usual_ones(hidden: int, heads: int) -> None:
+    shape = {"model": "mine", "layers": "4", "hidden": str(hidden)}
+    assert model(**shape)["heads"] == heads
+
+
+def test_adapters_of_a_known_paper_are_adapters_too(tmp_path: Path) -> None:
+    known = priced(tmp_path, paper="NVIDIA Megatron-Bridge cards", model="Qwen3-8B (LoRA)")
+    assert "adapters of rank 16" in known["note"]
+    full = priced(tmp_path, paper="NVIDIA Megatron-Bridge cards", model="Qwen3-8B")
+    assert known["parameters"] > full["parameters"]

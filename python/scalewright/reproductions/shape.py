@@ -31,6 +31,7 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 """Inner width over the stream's of the original transformer and the GPT family."""
+_OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking|full[-_ ]ft)\b",
     re.IGNORECASE,
@@ -162,7 +163,7 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     if text.endswith((".json", ".toml")):
         return None, ()
     # the hub's names have their owner in front
-    text = text.rpartition("/")[2]
+    text = _OWNER.sub("", text)
     bare = re.sub(r"\s*\([^()]*\)$", "", text)
     for spelling in dict.fromkeys((text, bare, _TUNED.sub("", bare))):
         try:
@@ -210,7 +211,7 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
     if entry is not None or shaped:
         return entry, notes
     text = row.text("model")
-    if (meant := model_within(text.rpartition("/")[2])) is not None:
+    if (meant := model_within(_OWNER.sub("", text))) is not None:
         return load_model(meant), (f"model '{text}': shape of {meant} taken, which its name holds",)
     return _of_size(row)
 
