@@ -281,7 +281,8 @@ def test_words_for_a_format_say_one_or_none(text, meant):
 
 
 @pytest.mark.parametrize(
-    ("text", "sequences"), [("512", 512), ("4M tokens", 1024), ("1,000k tokens", None)]
+    ("text", "sequences"),
+    [("512", 512), ("4M tokens", 1024), ("4,194,304 tokens", 1024), ("1,000k tokens", None)],
 )
 def test_a_batch_may_be_said_in_tokens(text, sequences):
     wanted = row(global_batch=text)

@@ -58,7 +58,9 @@ def batches_of(
 
 def _batch(row: Row) -> int | None:
     """Return the sequences of a step, also where the row says tokens, as `4M tokens`."""
-    text = ungrouped(row.text("global_batch").casefold())
+    text = row.text("global_batch").casefold()
+    if re.fullmatch(r"[0-9,]+ ?tokens", text):
+        text = ungrouped(text)
     if not text and (said := row.text("batch_tokens").casefold()):
         text = said if said.endswith("tokens") else f"{ungrouped(said)} tokens"
     tokens = _TOKENS.fullmatch(text)
