@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings, plain, time_column
-from scalewright.reproductions.layout import degrees_in, heads_degrees
+from scalewright.reproductions.layout import degrees_in, degrees_under, heads_degrees
 from scalewright.reproductions.records import (
     BLANK,
     joined,
@@ -199,10 +199,8 @@ def _rows(file: Traversable) -> list[Row]:
 
 def _laid_out(kept: dict[str, str], named: dict[str, str]) -> dict[str, str]:
     """Return the degrees that a row's layout says, whose heading may name them."""
-    layout = kept.get("layout", "")
-    if heads_degrees(plain(named.get("layout", ""))):
-        layout = f"{named['layout']} = {layout}"
-    return degrees_in(layout)
+    layout, heading = kept.get("layout", ""), plain(named.get("layout", ""))
+    return degrees_under(heading, layout) if heads_degrees(heading) else degrees_in(layout)
 
 
 def _is_header(cells: list[str]) -> bool:
