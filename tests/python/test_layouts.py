@@ -51,6 +51,11 @@ def priced(folder: Path, head: str, *lines: str) -> list[dict[str, Any]]:
         ("data parallel", {"tensor": "1", "pipeline": "1", "context": "1"}),
         ("dp_shard=8", {"shards": "8", "tensor": "1", "pipeline": "1", "context": "1"}),
         ("4-4-4", {}),
+        ("2TP 4PP 8DP", {"tensor": "2", "pipeline": "4", "data": "8", "context": "1"}),
+        ("TP4 (not FSDP)", {"tensor": "4", "pipeline": "1", "context": "1"}),
+        ("TP 2/4", {"pipeline": "1", "context": "1"}),
+        ("DDP + ZeRO-2", {"zero": "zero-2", "tensor": "1", "pipeline": "1", "context": "1"}),
+        ("Ulysses SP=8 + ZeRO-3", {"zero": "zero-3"}),
         ("tp8.5", {}),
     ],
 )
@@ -122,11 +127,12 @@ def test_shards_and_replicas_are_data_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "count"), [("64 GPUs", 64), ("8 nodes", 64), ("64x H100", 64), ("64", 64)]
+    ("cell", "count"),
+    [("64 GPUs", 64), ("8 nodes", 64), ("64x H100", 64), ("8x8", 64), ("8 nodes, 64 GPUs", 64)],
 )
 def test_a_count_may_name_what_it_counts(tmp_path: Path, cell: str, count: int) -> None:
     head = "model,system,devices,seq,gbs,mbs,tp,pp,dtype,metric,value"
-    (row,) = priced(tmp_path, head, f"Llama 2 7B,DGX H100,{cell},4096,64,1,1,1,bf16,MFU,40")
+    (row,) = priced(tmp_path, head, f'Llama 2 7B,DGX H100,"{cell}",4096,64,1,1,1,bf16,MFU,40')
     assert row["device_count"] == count
 
 
@@ -203,3 +209,68 @@ def test_a_remark_behind_a_length_is_none_of_its_digits(tmp_path: Path) -> None:
     )
     assert told["status"] == "searched"
     assert "seq: got '4K (max)'" in most["reason"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "count"),
+    [("8x DGX H100", 64), ("H100 x 64", 64), ("8x p5.48xlarge", 64), ("16x H100 GPUs", 16)],
+)
+def test_a_count_may_stand_with_the_machine(tmp_path: Path, hardware: str, count: int) -> None:
+    (row,) = priced(tmp_path, "model,GPU,seq,gbs,mbs,MFU", f"Llama 2 7B,{hardware},4096,64,1,40")
+    assert row["device_count"] == count
+
+
+@pytest.mark.parametrize("mark", [":", "/", " & ", "\u2192"])
+def test_degrees_under_a_heading_have_any_marks_between_them(tmp_path: Path, mark: str) -> None:
+    told, short = priced(
+        tmp_path,
+        f"{HEAD},gbs,TP/PP/DP,MFU",
+        f"{RUN},64,{mark.join('242')},40",
+        f"{RUN},64,{mark.join('24')},40",
+    )
+    assert [told["plan"][axis] for axis in ("tensor", "pipeline", "data")] == [2, 4, 2]
+    assert "says no degree" in short["note"]
+
+
+@pytest.mark.parametrize("text", ["no FSDP", "FSDP off", "without distributed optimizer"])
+def test_what_a_row_denies_it_does_not_have(tmp_path: Path, text: str) -> None:
+    head = "model,system,gpus,seq,gbs,mbs,tp,pp,zero,recompute,dtype,MFU"
+    run = "Llama 2 7B,DGX H100,16,4096,64,1,8,1"
+    denied, two = priced(
+        tmp_path,
+        head,
+        f"{run},{text},no SAC,BF16 (not FP8),40",
+        f"{run},ZeRO-1 vs FSDP,none,bf16,40",
+    )
+    assert (denied["plan"]["zero"], denied["plan"]["recompute"]) == (0, "none")
+    assert denied["dtype"] == "bf16"
+    assert "allowed: one sharding" in two["reason"]
+
+
+def test_none_is_one_of_a_degree_alone(tmp_path: Path) -> None:
+    head = "model,system,gpus,seq,gbs,mbs,tp,pp,MFU"
+    fine, length, batch = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,DGX H100,16,4096,64,1,none,0,40",
+        "Llama 2 7B,DGX H100,16,none,64,1,1,1,40",
+        "Llama 2 7B,DGX H100,16,4096,none,1,1,1,40",
+    )
+    assert (fine["plan"]["tensor"], fine["plan"]["pipeline"]) == (1, 1)
+    assert "seq: got 'none'" in length["reason"]
+    assert "gbs: got 'none'" in batch["reason"]
+
+
+def test_a_table_without_a_machine_is_none_of_vtrains(tmp_path: Path) -> None:
+    head = "model,cluster name,gpus,tp,seq,gbs,step time (s)"
+    (row,) = priced(tmp_path, head, "Llama 2 7B,DGX H100,64,1,4096,512,3")
+    assert "hardware: got nothing" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "seconds"),
+    [("step time (min)", 120.0), ("step time (ms)", 0.002), ("step time (s)", 2.0)],
+)
+def test_a_heading_says_the_unit_of_its_cells(tmp_path: Path, heading: str, seconds: float) -> None:
+    (row,) = priced(tmp_path, f"{HEAD},gbs,mbs,tp,pp,{heading}", f"{RUN},64,1,2,1,2")
+    assert row["step_time_s"] / row["time_ratio"] == pytest.approx(seconds)

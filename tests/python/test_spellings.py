@@ -12,17 +12,11 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.machine import Machines, machine_of
+from scalewright.reproductions.metrics import metric_meant, metric_of, ungrouped, unit_meant
 from scalewright.reproductions.naming import model_named, model_of_size, nearest_models
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
-from scalewright.reproductions.wording import (
-    format_meant,
-    metric_meant,
-    metric_of,
-    sharding_meant,
-    ungrouped,
-    unit_meant,
-)
+from scalewright.reproductions.wording import format_meant, sharding_meant
 
 RUN = {
     "paper": "a table",

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.metrics import metric_of, ungrouped
 from scalewright.reproductions.runs import is_rate
-from scalewright.reproductions.wording import metric_of, ungrouped
 
 if TYPE_CHECKING:
     from scalewright.reproductions.conventions import Conventions
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
 _TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
+_SEQUENCES = re.compile(r"([0-9]{1,7}) ?(?:sequences|seqs|samples|sentences)")
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
 _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 """Sequences a replica that are tried where neither a row nor its paper says a batch."""
@@ -61,11 +63,24 @@ def _batch(row: Row) -> int | None:
     text = row.text("global_batch").casefold()
     if re.fullmatch(r"[0-9,]+ ?tokens", text):
         text = ungrouped(text)
+    if (bare := _SEQUENCES.fullmatch(text)) is not None:
+        return int(bare[1])
+    if re.fullmatch(r"[0-9.]+ ?m", text):
+        # nobody's step has millions of sequences
+        text += " tokens"
     if not text and (said := row.text("batch_tokens").casefold()):
-        text = said if said.endswith("tokens") else f"{ungrouped(said)} tokens"
-    tokens = _TOKENS.fullmatch(text)
+        text = f"{ungrouped(said).strip('~ ').removesuffix('tokens').removesuffix('tok').strip()}"
+        million = "m" in plain(row.named("batch_tokens")).split("_")
+        text += (" m" if million and text[-1:].isdigit() else "") + " tokens"
+    tokens = _TOKENS.fullmatch(text.replace("million", "m").replace("billion", "b"))
     if tokens is None:
-        return row.count("global_batch" if row.text("global_batch") else "batch_tokens")
+        if row.text("global_batch"):
+            return row.count("global_batch")
+        if not row.text("batch_tokens"):
+            return None
+        got = f"{row.named('batch_tokens')}: got '{row.text('batch_tokens'):.40}'"
+        message = f"{got}; allowed: tokens of a step, as 4M"
+        raise InvalidError(message)
     sequence = row.count("sequence") or 1
     number, thousands = float(tokens[1]), _THOUSANDS[tokens[2]]
     for thousand in (1000, 1024):

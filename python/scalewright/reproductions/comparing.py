@@ -15,13 +15,13 @@ from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.machine import Machines
+from scalewright.reproductions.metrics import metric_of, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.ratios import Ratio, ratio_in
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
-from scalewright.reproductions.wording import metric_of, unit_meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright.reproductions.by_size import billions
+from scalewright.reproductions.metrics import metric_of
 from scalewright.reproductions.runs import is_rate
-from scalewright.reproductions.wording import metric_of
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row

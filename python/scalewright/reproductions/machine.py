@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     Places = tuple[str | Path, ...]
 
-_PARTS = re.compile(r"[+,;/&|]|\b(?:and|or|vs|versus|with)\b", re.IGNORECASE)
+_PARTS = re.compile(r"[+,;/&|\u2192]|\b(?:and|or|vs|versus|with)\b", re.IGNORECASE)
+_JOINED = re.compile(r"\+|\b(?:and|vs|versus)\b", re.IGNORECASE)
 _COUNT = re.compile(r"^\s{0,4}[0-9]{1,6}\s{0,2}[x\u00d7*]?\s{1,4}|^\s{0,4}[0-9]{1,6}[x\u00d7*]")
 _LONGEST = 200
 _CORES = "Devices are cores"
@@ -163,13 +164,16 @@ def refuse_several(text: str, overrides: Places) -> None:
         UnknownNameError: Parts of the text name devices of unlike peaks.
     """
     found: dict[tuple[Any, ...], str] = {}
+    # `A100, 80GB` may say one device twice; what joins two says two
+    joined = _JOINED.search(text) is not None
     for part in _PARTS.split(text[:_LONGEST]):
         name = _COUNT.sub("", part).strip()
         try:
             device = load_device(name, overrides)
         except UnknownNameError:
             continue
-        found.setdefault(tuple(sorted(device.get("matrix", {}).items())), name)
+        rates = tuple(sorted(device.get("matrix", {}).items()))
+        found.setdefault((str(device["name"]),) if joined else rates, name)
     if len(found) > 1:
         message = f"hardware: got '{text:.60}', {' and '.join(found.values())}; allowed: one kind"
         raise UnknownNameError(message)

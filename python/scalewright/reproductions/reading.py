@@ -11,6 +11,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings, plain, time_column
 from scalewright.reproductions.layout import degrees_in, degrees_under, heads_degrees
+from scalewright.reproductions.metrics import ungrouped
 from scalewright.reproductions.records import (
     BLANK,
     joined,
@@ -20,7 +21,6 @@ from scalewright.reproductions.records import (
     some,
 )
 from scalewright.reproductions.wide import counted, figure_columns, figures
-from scalewright.reproductions.wording import ungrouped
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -32,7 +32,13 @@ _BESIDE_RESULTS = {"findings.csv", "residuals.csv", "unseen_residuals.csv", UNSE
 _KIBI = 1024
 _MOST_COUNT = 2**32
 _MOST_BILLIONS = 1e6
+_LONGEST_RING = 512
 _FEWEST_COLUMNS = 4
+_DEGREES = frozenset({"tensor", "pipeline", "context", "expert", "data", "interleave"}) | {
+    *("shards", "replicas", "accumulation"),
+}
+_NAMED_DEGREE = re.compile(r"^(?:tp|pp|cp|ep|dp|vpp|vp)[ =]?(?=[0-9]+$)", re.IGNORECASE)
+_LENGTH = re.compile(r"([0-9]{1,10}) ?([km]?)(?: ?tokens)?")
 _ABSENT = {"none", "no", "off", "false", "disabled"}
 """A degree that a run does without is one."""
 _BILLIONS = {"m": 1e-3, "b": 1.0, "t": 1e3}
@@ -73,8 +79,8 @@ class Row:
     def count(self, column: str) -> int | None:
         """Return a whole number above zero, or none where the cell is blank.
 
-        `none` and its like are one, as a degree that a run does without; a sequence of `8K` has
-        8,192 tokens.
+        A degree of `none` or 0 is one, as a run does without it; a sequence of `8K` has 8,192
+        tokens.
 
         Raises:
             InvalidError: The cell holds something else.
@@ -82,13 +88,16 @@ class Row:
         text = self.text(column)
         if not text:
             return None
-        if text.casefold() in _ABSENT:
-            return 1
+        if column in _DEGREES:
+            if text.casefold() in _ABSENT | {"0"}:
+                return 1
+            text = _NAMED_DEGREE.sub("", text)
         # a remark without a number behind it, as `4096 (packed)`, but not that it is a maximum
         remarked = re.fullmatch(r"([0-9][0-9,_]{0,12}[kK]?)\s*\((?!max|up)[^()0-9]{1,40}\)", text)
         plain = ungrouped(remarked[1] if remarked else text).replace("_", "")
-        if column == "sequence" and re.fullmatch(r"[0-9]{1,6}[kK]", plain):
-            return int(plain[:-1]) * _KIBI
+        if column == "sequence" and (long := _LENGTH.fullmatch(plain.casefold())):
+            return int(long[1]) * {"": 1, "k": _KIBI, "m": _KIBI * _KIBI}[long[2]]
+        plain = plain.strip("~≈*†‡ ")
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
             return int(float(plain))
         got = f"{self.named(column)}: got '{short(text)}'"
@@ -163,7 +172,9 @@ def _rows(file: Traversable) -> list[Row]:
     headers = listed[start][1]
     columns = meanings(headers)
     # vTrain's files say no machine: theirs is one
-    times = None if "hardware" in columns else time_column(headers)
+    refuse_other_marks(file, headers)
+    vtrain = not {"hardware", "model"} & set(columns)
+    times = time_column(headers) if vtrain else None
     wide = () if "value" in columns or times is not None else figure_columns(headers, columns)
     if "value" not in columns and times is None and not wide:
         refuse_other_marks(file, headers)
@@ -192,7 +203,7 @@ def _rows(file: Traversable) -> list[Row]:
             of_line = [row | counted(row)]
         for each in of_line:
             kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
-            kept = _laid_out(kept, named) | kept
+            kept = _lengthened(_laid_out(kept, named) | kept)
             found.append(Row(file.name, line, kept, named, fault))
     return found
 
@@ -201,6 +212,14 @@ def _laid_out(kept: dict[str, str], named: dict[str, str]) -> dict[str, str]:
     """Return the degrees that a row's layout says, whose heading may name them."""
     layout, heading = kept.get("layout", ""), plain(named.get("layout", ""))
     return degrees_under(heading, layout) if heads_degrees(heading) else degrees_in(layout)
+
+
+def _lengthened(kept: dict[str, str]) -> dict[str, str]:
+    """Read `Context` as the length of sequences where it is no degree and nothing else says it."""
+    context = kept.get("context", "")
+    if not context.isdecimal() or int(context) < _LONGEST_RING or "sequence" in kept:
+        return kept
+    return {"sequence": context} | {c: text for c, text in kept.items() if c != "context"}
 
 
 def _is_header(cells: list[str]) -> bool:

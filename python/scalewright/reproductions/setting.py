@@ -16,12 +16,13 @@ from scalewright.reproductions.conventions import Conventions, conventions_of, s
 from scalewright.reproductions.guesses import adapted, of_usual_length, unlike_size, usual_count
 from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.machine import Machine, machine_of
+from scalewright.reproductions.metrics import metric_of
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import is_rate
 from scalewright.reproductions.shape import model_of
 from scalewright.reproductions.wording import (
+    denied,
     format_meant,
-    metric_of,
     recomputation_meant,
     sharding_meant,
     without_offload,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from scalewright.reproductions.machine import Machines
     from scalewright.reproductions.reading import Row
 
+_TWO = re.compile(r"\bvs\b|\bversus\b|ddp ?/|/ ?(?:fsdp|ddp|zero)")
+_SECOND = re.compile("zero-?_?2")
 _OF_ONE_DEVICE = re.compile(
     r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_per))"
 )
@@ -79,7 +82,7 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     """
     row.check()
     conventions = conventions_of(row)
-    row = _sharing(replace(row, cells={**conventions.columns, **row.cells}))
+    row = _plainly(replace(row, cells={**conventions.columns, **row.cells}))
     if row.text("metric").startswith(OF_ONE_LAYER) and row.text("model"):
         # alone, a layer would carry the collectives of embedding and head
         cells = {column: text for column, text in row.cells.items() if column != "layers"}
@@ -128,16 +131,26 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     )
 
 
-def _sharing(row: Row) -> Row:
-    """Say in one degree and one sharding what columns of shards and of replicas say."""
+def _plainly(row: Row) -> Row:
+    """Say in one degree and one sharding what columns of shards, replicas and denials say."""
+    cells = dict(row.cells)
+    if denied(row.text("zero")):
+        cells["zero"] = "0"
+    if denied(row.text("lora")) or row.text("lora").casefold() in _NO | {"none", "0"}:
+        del cells["lora"]
+    if cells.get("shards") == "-1":
+        # torchtitan's word for all ranks that are left
+        cells.pop("shards")
+        cells.setdefault("zero", "fsdp")
+    row = replace(row, cells=cells)
     shards, replicas = row.count("shards"), row.count("replicas")
     if shards is None and replicas is None:
         return row
-    ranks = (shards or 1) * (replicas or 1)
-    cells = {"data": str(ranks)}
+    ranks = row.count("data") or (shards or 1) * (replicas or 1)
+    told = {"data": str(ranks)}
     if shards is not None and shards > 1:
-        cells["zero"] = f"fsdp={shards}" if shards < ranks else "fsdp"
-    return replace(row, cells={**cells, **row.cells})
+        told["zero"] = f"fsdp={shards}" if shards < ranks else "fsdp"
+    return replace(row, cells={**told, **cells})
 
 
 def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
@@ -250,14 +263,28 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
     return space
 
 
+def _one_sharding(row: Row, text: str) -> str:
+    """Return a text on sharding in lower case.
+
+    Raises:
+        InvalidError: The text names two.
+    """
+    folded = text.casefold()
+    if _TWO.search(folded):
+        got = f"{row.named('zero')}: got '{text:.40}'"
+        message = f"{got}; allowed: one sharding"
+        raise InvalidError(message)
+    return folded
+
+
 def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]:
     """Read the ZeRO stages that a text allows and, where said, the ranks that share weights."""
-    folded = text.casefold()
+    folded = _one_sharding(row, text)
     if (meant := sharding_meant(text)) is not None:
         return [meant[0]], meant[1] or None
-    if "hsdp" in folded or "hybrid_shard" in folded or folded.startswith("mics"):
+    if "hsdp" in folded or "hybrid" in folded or folded.startswith("mics"):
         # PyTorch's hybrid sharding, and MiCS (Zhang et al., arXiv 2205.00119): within a node
-        return [3], machine.system["devices_per_node"]
+        return [2 if _SECOND.search(folded) else 3], machine.system["devices_per_node"]
     if "not resharded" in folded:
         # weights stay gathered and gradients are summed over micro-batches before they are reduced
         return [1], None
@@ -273,9 +300,11 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
         ranks = int(group[1])
         data = row.count("data")
         # FSDP2 is a release, FSDP64 a group of 64 ranks
-        return [3], ranks if data is not None and ranks < data and ranks > _LEAST_GROUP else None
-    if "fsdp" in folded or "full_shard" in folded:
-        return [3], None
+        least = machine.devices if data is None else data
+        return [3], ranks if _LEAST_GROUP < ranks < least else None
+    said = plain(row.named("zero")) == "fsdp" and folded in _YES | {"full"}
+    if said or "fsdp" in folded or "full_shard" in folded:
+        return [2 if _SECOND.search(folded) else 3], None
     if folded in _STAGE_UNSAID:
         return [1, 2, 3], None
     got = f"{row.named('zero')}: got '{text:.40}'"

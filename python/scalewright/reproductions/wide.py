@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import spelt
+from scalewright.reproductions.metrics import counts_steps, metric_meant, ungrouped
 from scalewright.reproductions.records import BLANK
-from scalewright.reproductions.wording import counts_steps, metric_meant, ungrouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +23,20 @@ _COUNTED = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[x\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
 )
 _DEVICES = re.compile(
-    r"(?<![0-9.,])([0-9]{1,6}) ?(?:gpus?|chips|devices|accelerators)\b(?! ?(?:per|/|a|each)\b|/)"
+    r"(?<![0-9a-z.,])([0-9]{1,6}) ?(?:gpus?|chips|devices|accelerators)\b(?! ?(?:per|/|a|each)\b|/)"
 )
 _NODES = re.compile(
     r"([0-9]{1,5}) ?nodes?(?: ?[x\u00d7*,] ?([0-9]{1,3}))?(?: of)? ?(\D.*)?", re.IGNORECASE
 )
+_BEHIND = re.compile(r"([A-Za-z][A-Za-z0-9 -]{0,30}?) ?[x\u00d7] ?([0-9]{1,6})")
+"""`H100 x 64`."""
+_BOTH = re.compile(r"[0-9]{1,5} nodes?,")
+_TOTAL = re.compile(r", ?([0-9]{2,6}) (?:gpus|chips|devices|accelerators)$")
+"""`8 nodes, 64 GPUs`."""
+_MACHINES = re.compile(
+    r"(?!.*\bgpus?\b)(?:dgx|hgx|p[345][a-z]{0,3}\.|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
+)
+"""Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
 _ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
 _SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
@@ -62,7 +71,9 @@ def figure_columns(
         many = any(_MANY.fullmatch(word) and word != "1" for word in name.split("_"))
         known = spelt("metrics", name) is not None or metric_meant(name, "") is not None
         rate = counts_steps(heading, "")
-        if column is None and not many and not rate and (bare or known):
+        share = "%" in heading and metric_meant(name, "") not in {"mfu", "hfu"}
+        share = share and spelt("metrics", name) is None
+        if column is None and not (many or rate or share) and (bare or known):
             found.append(FigureColumn(place, heading.strip(), bare))
     return tuple(found)
 
@@ -112,7 +123,13 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def _counts(text: str) -> dict[str, str]:
-    """Read a count before a kind of machine; nothing where the text is no such pair."""
+    """Read a count beside a kind of machine; nothing where the text is no such pair."""
+    if (product := re.fullmatch(r"([0-9]{1,5}) ?[x\u00d7*] ?([0-9]{1,5})", text)) is not None:
+        return {"devices": str(int(product[1]) * int(product[2]))}
+    if (behind := _BEHIND.fullmatch(text)) is not None:
+        return {"devices": behind[2], "hardware": behind[1]}
+    if (total := _TOTAL.search(text.casefold())) is not None and _BOTH.match(text.casefold()):
+        return {"devices": total[1]}
     if (found := _NODES.fullmatch(text)) is not None:
         nodes, own, kind = found.groups()
         count = {"nodes": nodes} if own is None else {"devices": str(int(nodes) * int(own))}
@@ -123,7 +140,8 @@ def _counts(text: str) -> dict[str, str]:
     if (found := _COUNTED.fullmatch(text)) is not None:
         # `4x v5p-256` are slices of devices
         slices = re.match(r"(?:tpu )?v[2-9](?![0-9])", found[2].casefold())
-        return {} if slices else {"devices": found[1], "hardware": found[2].strip()}
+        count = "nodes" if _MACHINES.match(found[2].casefold()) else "devices"
+        return {} if slices else {count: found[1], "hardware": found[2].strip()}
     if (alone := _ALONE.fullmatch(text)) is not None and not _SEVERAL.search(text.casefold()):
         return {"devices": "1", "hardware": alone[1]}
     return {}

@@ -1,48 +1,12 @@
-"""Which metric, unit, number format and sharding do the words of a table mean?"""
+"""Which number format, sharding and recomputation do the words of a table mean?"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from scalewright.reproductions.columns import plain
-from scalewright.reproductions.conventions import spelt
+from scalewright.reproductions.layout import without_denied
 
-if TYPE_CHECKING:
-    from scalewright.reproductions.reading import Row
-
-_DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card", "cards"}) | {
-    *("accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
-}
-_SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
-_HOURS = frozenset({"h", "hr", "hrs", "hour", "hours"})
-_MILLISECONDS = frozenset({"ms", "msec", "milliseconds"})
-_TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
-_SEQUENCES = frozenset(
-    {"seq", "seqs", "sequence", "sequences", "sample", "samples", "sentence", "sentences", "sents"}
-)
-_STEPS = frozenset(
-    {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
-)
-_TIMES = frozenset({"time", "latency", "duration"})
-_REMEMBERED = frozenset({"memory", "mem", "ram", "vram"})
-_MEMORY = _REMEMBERED | {
-    *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
-    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm"),
-    *("gib", "gb", "mib", "mb", "bytes"),
-}
-"""Words of a metric that is a device's memory at its fullest."""
-_BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
-_WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
-_OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal"})
-_RATES = frozenset({"throughput", "performance", "speed", "perf"})
-_FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
-_RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
-_SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
-_STEP_RATE = re.compile(
-    r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
-)
-_SHARDED = re.compile(r"(?:zero)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
+_SHARDED = re.compile(r"(?:zero|z)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
     **dict.fromkeys(("zero-infinity", "zero infinity", "infinity"), "3"),
@@ -50,7 +14,9 @@ _OFFLOADING = {
 _OFFLOAD = re.compile(
     r"\b(?:with|and|to|chunks?|cpu|host|memory|optimizer|offload|offloaded|offloading)\b|[()]"
 )
-_GROUP = re.compile(r"(?:zero[-_ ]?([1-3])|fsdp|hsdp)\s{0,2}[=/(,]\s{0,2}([0-9]{1,6})\)?")
+_GROUP = re.compile(
+    r"(?:zero[-_ ]?([1-3])\s{0,2}[=(,]|(?:fsdp|hsdp)\s{0,2}[=/(,])\s{0,2}([0-9]{1,6})\)?"
+)
 _SOME_LAYERS = re.compile(r"(?:full|block)[^0-9]{0,20}([0-9]{1,4})[^0-9]{0,20}")
 # parts of a layer that take passes over memory or few products to compute again
 _SMALL_PARTS = frozenset({"norm", "norms", "layernorm", "rmsnorm", "act", "activation"}) | {
@@ -68,86 +34,8 @@ _FORMATS = (
 )
 
 
-_CHOICE = re.compile(r"\b(?:or|vs)\b|/")
-
-
-def ungrouped(text: str) -> str:
-    """Return a number without the commas between its groups of three digits; others stay."""
-    return re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)
-
-
-def metric_of(row: Row) -> str:
-    """Return the engine's name of a row's metric; the row's own where no other is meant."""
-    name = plain(row.text("metric"))
-    if counts_steps(row.text("metric"), row.text("unit")):
-        return row.text("metric")
-    listed = spelt("metrics", name)
-    return str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
-
-
-def counts_steps(name: str, unit: str) -> bool:
-    """Say whether words mean steps per second, for which there is no metric: no step's seconds."""
-    return _STEP_RATE.search(f"{name} {unit}".casefold()) is not None
-
-
-def metric_meant(name: str, unit: str) -> str | None:
-    """Return the engine's name of the metric that words say, or none where they say no one.
-
-    Args:
-        name: The metric as the table heads it, in lower case with single underscores.
-        unit: The unit of its column, as written.
-    """
-    if (run := _RUN.search(name)) is not None:
-        return run[0]
-    if counts_steps(name, unit):
-        return None
-    words = {*name.split("_"), *_plain(unit)}
-    own = bool(words & _DEVICES)
-    timed = bool(words & (_SECONDS | _RATES))
-    used = bool(words & {"utilization", "utilisation"})
-    if words & _REMEMBERED and words <= _MEMORY:
-        return "peak_reserved_per_gpu" if "reserved" in words else "peak_memory_per_gpu"
-    if words & {"layer", "memory"}:
-        return None
-    if "hfu" in words or (used and "hardware" in words):
-        return "hfu"
-    if "mfu" in words or (used and words & {"flop", "flops", "model"}):
-        return "mfu"
-    if any(_FLOPS.fullmatch(word) for word in words):
-        return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
-    if timed and words & _TOKENS:
-        return "tokens_per_s_per_gpu" if own else "tokens_per_s"
-    if timed and words & _SEQUENCES:
-        return "sequences_per_s_per_gpu" if own else "sequences_per_s"
-    clocked = bool(words & (_TIMES | _SECONDS | _MILLISECONDS))
-    return "step_time" if clocked and words & _STEPS else None
-
-
-def unit_meant(metric: str, name: str, unit: str) -> str:
-    """Return the engine's name of a unit, read from its own column or else from the metric's name.
-
-    A unit that says nothing known stays as it is, so that the engine names those that it knows.
-    """
-    if metric in {"mfu", "hfu"}:
-        return "share" if unit.casefold() in _OF_ONE else unit
-    words = _plain(unit) or name.split("_")
-    if set(words) & _HOURS and "_hours_" in metric and not set(words) & {"m", "million"}:
-        return "K h" if words[0] in {"k", "thousand"} else "h"
-    if (rate := next((m for w in words if (m := _FLOPS.fullmatch(w))), None)) is not None:
-        scale = rate["scale"]
-        return f"{_SCALES.get(scale, scale.upper())}FLOP/s"
-    if set(words) & _TOKENS:
-        return "K tokens/s" if words[0] in {"k", "ktokens", "thousand"} else "tokens/s"
-    if set(words) & _SEQUENCES and metric.startswith("sequences_per_s"):
-        return "sequences/s"
-    if metric.endswith("time"):
-        if set(words) & _MILLISECONDS:
-            return "ms"
-        if set(words) & _SECONDS:
-            return "s"
-    if not unit and metric.startswith("peak_"):
-        return next((_BYTES[word] for word in words if word in _BYTES), unit)
-    return unit
+_CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
+_OFF = re.compile(r"(?:no|not|without|w/o)\b.*|.*\b(?:off|disabled)\b\)?")
 
 
 def format_meant(text: str) -> str | None:
@@ -156,6 +44,8 @@ def format_meant(text: str) -> str | None:
     Products in a narrow format leave parts of a model in 16 bits, which a text may name beside it;
     `or` and `/` are choices.
     """
+    if not _CHOICE.search(text.casefold()):
+        text = without_denied(text)
     folded = "".join(c for c in text.casefold() if c.isalnum())
     found: set[str] = set()
     for meant, spellings in _FORMATS:
@@ -194,6 +84,11 @@ def without_offload(text: str) -> tuple[str, bool]:
     return (left, True) if left != folded and "offload" in folded else (text, False)
 
 
+def denied(text: str) -> bool:
+    """Say whether a text denies what it names, as `no FSDP` and `selective (off)`."""
+    return _OFF.fullmatch(text.casefold().strip()) is not None
+
+
 def sharding_meant(text: str) -> tuple[int, int] | None:
     """Return ZeRO's stage and the ranks that share, 0 for all; none where the text says no such.
 
@@ -201,8 +96,11 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
     folded = re.sub(r"\s*\+\s*hpz$|^deepspeed ", "", text.casefold().strip())
-    if folded in {"ddp", "dp", "none", "no", "off", "false"}:
+    if denied(folded) or folded in {"ddp", "dp", "none", "no", "off", "false", "no_shard"}:
         return 0, 0
+    folded = without_denied(folded)
+    if folded in {"zero++", "zero plus plus"}:
+        return 3, 0
     if "distributed optimizer" in folded or folded == "distopt":
         return 1, 0
     if "shard_grad_op" in folded or folded == "zero-100b":
@@ -223,6 +121,8 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     functions and up-projections are computed again in little time, which counts as none.
     """
     folded = text.casefold().strip()
+    if denied(folded):
+        return "none", 0
     chosen = folded.removeprefix("selective").strip(" :(){}[]")
     if chosen and (policy := _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen))):
         return policy, 0
@@ -230,7 +130,7 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if words[:2] in (["gradient", "checkpointing"], ["activation", "checkpointing"]):
         off = {"off", "disabled", "no", "false"} & set(words)
         return "none" if off else "full", 0
-    if {"vs", "versus", "or", "every"} & set(words):
+    if {"vs", "versus", "or", "every", "except"} & set(words):
         return None
     if words[:1] == ["selective"] or "sac" in words:
         return "selective", 0

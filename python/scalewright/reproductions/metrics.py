@@ -1,0 +1,161 @@
+"""Which metric and which unit do the words of a table mean?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.conventions import spelt
+
+if TYPE_CHECKING:
+    from scalewright.reproductions.reading import Row
+
+_DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card", "cards"}) | {
+    *("accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
+}
+_SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
+_HOURS = frozenset({"h", "hr", "hrs", "hour", "hours"})
+_MILLISECONDS = frozenset({"ms", "msec", "milliseconds"})
+_CLOCKS = (
+    ("ms", _MILLISECONDS),
+    ("min", frozenset({"min", "mins", "minute", "minutes"})),
+    ("h", _HOURS),
+    ("us", frozenset({"us", "\u00b5s", "\u03bcs", "microseconds"})),
+    ("s", _SECONDS),
+)
+"""Units of time and the words for them."""
+_TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
+_SEQUENCES = frozenset(
+    {"seq", "seqs", "sequence", "sequences", "sample", "samples", "sentence", "sentences", "sents"}
+)
+_STEPS = frozenset(
+    {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
+)
+_TIMES = frozenset({"time", "latency", "duration"})
+_REMEMBERED = frozenset({"memory", "mem", "ram", "vram"})
+_MEMORY = _REMEMBERED | {
+    *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
+    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm"),
+    *("gib", "gb", "mib", "mb", "bytes"),
+}
+"""Words of a metric that is a device's memory at its fullest."""
+_BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
+_WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
+_USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
+_OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal"})
+_RATES = frozenset({"throughput", "performance", "speed", "perf"})
+_FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
+_RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
+_SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
+_NOT_MEASURED = frozenset({"std", "stdev", "stddev", "deviation", "variance", "predicted"}) | {
+    *("estimated", "ideal", "theoretical", "baseline", "increase", "improvement", "reduction"),
+    *("loss", "saving", "savings", "overhead"),
+}
+"""Words of a heading that is no measured figure of the run."""
+_OF_SEVERAL = frozenset({"node", "replica", "server", "host", "day"})
+"""What a rate may be of beside a device or the job."""
+_SEVERAL = re.compile(r"(?:[0-9]_|single_|one_)(?:node|server|host)")
+_STEP_RATE = re.compile(
+    r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
+)
+
+
+def ungrouped(text: str) -> str:
+    """Return a number without the commas between its groups of three digits; others stay."""
+    return re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)
+
+
+def metric_of(row: Row) -> str:
+    """Return the engine's name of a row's metric; the row's own where no other is meant."""
+    name = plain(row.text("metric"))
+    if counts_steps(row.text("metric"), row.text("unit")):
+        return row.text("metric")
+    listed = spelt("metrics", name)
+    return str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
+
+
+def counts_steps(name: str, unit: str) -> bool:
+    """Say whether words mean steps per second, for which there is no metric: no step's seconds."""
+    return _STEP_RATE.search(f"{name} {unit}".casefold()) is not None
+
+
+def metric_meant(name: str, unit: str) -> str | None:
+    """Return the engine's name of the metric that words say, or none where they say no one.
+
+    Args:
+        name: The metric as the table heads it, in lower case with single underscores.
+        unit: The unit of its column, as written.
+    """
+    if (run := _RUN.search(name)) is not None:
+        return run[0]
+    if counts_steps(name, unit):
+        return None
+    words = {*name.split("_"), *_plain(unit)}
+    if words & _NOT_MEASURED or (words & _OF_SEVERAL and not _SEVERAL.search(name)):
+        return None
+    return _of_use(words) if words & _USED else _of_rate(words)
+
+
+def _of_use(words: set[str]) -> str | None:
+    """Return the metric of words on memory or utilisation."""
+    used = bool(words & {"utilization", "utilisation"})
+    if words & _REMEMBERED and words <= _MEMORY:
+        return "peak_reserved_per_gpu" if "reserved" in words else "peak_memory_per_gpu"
+    if words & {"layer", "memory"}:
+        return None
+    if "hfu" in words or (used and "hardware" in words):
+        return "hfu"
+    if "mfu" in words or (used and words & {"flop", "flops", "model"}):
+        return "mfu"
+    return _of_rate(words)
+
+
+def _of_rate(words: set[str]) -> str | None:
+    """Return the metric of words on a rate or a time."""
+    own = bool(words & _DEVICES)
+    timed = bool(words & (_SECONDS | _RATES))
+    if any(_FLOPS.fullmatch(word) for word in words):
+        return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
+    if timed and words & _TOKENS:
+        return "tokens_per_s_per_gpu" if own else "tokens_per_s"
+    if timed and words & _SEQUENCES:
+        return "sequences_per_s_per_gpu" if own else "sequences_per_s"
+    clocked = bool(words & (_TIMES | _SECONDS | _MILLISECONDS))
+    return "step_time" if clocked and words & _STEPS else None
+
+
+def unit_meant(metric: str, name: str, unit: str) -> str:
+    """Return the engine's name of a unit, read from its own column or else from the metric's name.
+
+    A unit that says nothing known stays as it is, so that the engine names those that it knows.
+    """
+    if metric in {"mfu", "hfu"}:
+        return "share" if unit.casefold() in _OF_ONE else unit
+    words = _plain(unit) or name.split("_")
+    if set(words) & _HOURS and "_hours_" in metric and not set(words) & {"m", "million"}:
+        return "K h" if words[0] in {"k", "thousand"} else "h"
+    if (rate := next((m for w in words if (m := _FLOPS.fullmatch(w))), None)) is not None:
+        scale = rate["scale"]
+        return f"{_SCALES.get(scale, scale.upper())}FLOP/s"
+    if set(words) & _TOKENS:
+        return f"{_scale({*words[:1], *name.split('_')})}tokens/s"
+    if set(words) & _SEQUENCES and metric.startswith("sequences_per_s"):
+        return "sequences/s"
+    if metric.endswith("time") and (timed := [n for n, of in _CLOCKS if of & set(words)]):
+        return timed[0]
+    if not unit and metric.startswith("peak_"):
+        return next((_BYTES[word] for word in words if word in _BYTES), unit)
+    return unit
+
+
+def _scale(words: set[str]) -> str:
+    """Return the thousands or millions that words count by."""
+    if words & {"m", "million", "millions", "mtokens"}:
+        return "M "
+    return "K " if words & {"k", "ktokens", "thousand", "thousands", "x1000"} else ""
+
+
+def _plain(text: str) -> list[str]:
+    letters = "".join(c if c.isalnum() else " " for c in text.casefold())
+    return letters.split()
