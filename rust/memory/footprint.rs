@@ -84,7 +84,7 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -
 }
 
 /// Bytes of a weight that is not trained, in a layer and in embedding or head. It never changes, so that it
-/// is cast once, before the first step, and the wide one let go (`fp8_params` of NeMo's recipes of adapters);
+/// is cast once, before the first step, and the wide one let go (`fp8_params` of `NeMo`'s recipes of adapters);
 /// software that casts weights anew each time (`Software::recasts_weights`) holds wide ones.
 pub fn frozen_bytes(training: &Training) -> [f64; 2] {
     let (element, low) = (
@@ -264,8 +264,11 @@ impl Footprint {
         };
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let element = training.precision.activation().bytes();
-        let frozen = share(3, holdings.frozen, holdings.dense_shards)
-            + share(3, holdings.frozen_expert, holdings.expert_shards);
+        let [still, still_end] = frozen_bytes(training);
+        let layers = holdings.frozen - holdings.frozen_ends;
+        let frozen = share(3, layers, holdings.dense_shards) * still
+            + share(3, holdings.frozen_expert, holdings.expert_shards) * still
+            + share(3, holdings.frozen_ends, holdings.dense_shards) * still_end;
         let shards = holdings.dense_shards.max(holdings.expert_shards);
         let apart = training.software.reduces_by_stage && holdings.zero == 1 && shards > 1.0;
         // gradients of a block before they are added to the sum, and the last buffer of a reduction of each
@@ -293,21 +296,12 @@ impl Footprint {
             (state, 0.0)
         };
         let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0, holdings.narrow);
-        let frozen_ends = share(3, holdings.frozen_ends, holdings.dense_shards);
-        let [still, still_end] = frozen_bytes(training);
         let trained = divided(3);
         // only whole weights are held in two formats
-        let kept = if layer < end {
-            (trained - holdings.ends) * layer + holdings.ends * end
-        } else {
-            trained * layer
-        };
+        let wider = (end - layer) * (holdings.ends - holdings.frozen_ends);
+        let kept = trained * layer + wider;
         Self {
-            weights: Bytes::new(
-                kept + (frozen - frozen_ends) * still
-                    + frozen_ends * still_end
-                    + holdings.older_versions * trained * element,
-            ),
+            weights: Bytes::new(kept + frozen + holdings.older_versions * trained * element),
             gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
             optimizer: Bytes::new(optimizer),
             workspace,
