@@ -174,3 +174,15 @@ def test_a_pipe_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     os.mkfifo(pipe)
     assert main(["reproduce", "--rows", str(pipe)]) == 2
     assert "no regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "column", ["params_B", "gradient_accumulation_steps", "gpus_per_node", "nodes", "dp_shard"]
+)
+@pytest.mark.parametrize("cell", ["auto", "46.7 (12.9 active)", "8 each", "1e40", "?!"])
+def test_what_only_adds_to_a_row_cannot_spoil_it(tmp_path: Path, column: str, cell: str) -> None:
+    file = tmp_path / "own.csv"
+    head = f"model,system,gpus,seq,gbs,mbs,tp,pp,dtype,{column},MFU"
+    run = f"Llama 2 7B,DGX H100,16,4096,64,1,2,1,bf16,{cell},40"
+    file.write_text(f"{head}\n{run}\n", encoding="utf-8")
+    assert reproductions.run(rows_path=file)["rows"][0]["status"] == "searched"

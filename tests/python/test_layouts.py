@@ -274,3 +274,10 @@ def test_a_table_without_a_machine_is_none_of_vtrains(tmp_path: Path) -> None:
 def test_a_heading_says_the_unit_of_its_cells(tmp_path: Path, heading: str, seconds: float) -> None:
     (row,) = priced(tmp_path, f"{HEAD},gbs,mbs,tp,pp,{heading}", f"{RUN},64,1,2,1,2")
     assert row["step_time_s"] / row["time_ratio"] == pytest.approx(seconds)
+
+
+def test_micro_batches_of_a_device_and_no_degree_mean_data_alone(tmp_path: Path) -> None:
+    head = "model,system,gpus,seq,mbs,GAS,zero,dtype,MFU"
+    (row,) = priced(tmp_path, head, "Llama 2 7B,DGX H100,16,4096,1,4,3,bf16,40")
+    plan = row["plan"]
+    assert (plan["tensor"], plan["pipeline"], plan["data"]) == (1, 1, 16)

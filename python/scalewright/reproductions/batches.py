@@ -42,7 +42,7 @@ def batches_of(
         return (batch,)
     replicas = space.get("data", [machine.devices])[0]
     micro = space.get("micro_batch", [])
-    if (steps := row.count("accumulation")) is not None and len(micro) == 1:
+    if (steps := row.told("accumulation")) is not None and len(micro) == 1:
         return (replicas * micro[0] * steps,)
     if micro and row.text("metric").startswith(OF_ONE_LAYER):
         return (replicas * micro[0],)

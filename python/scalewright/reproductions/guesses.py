@@ -57,9 +57,8 @@ def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ..
 
 def unlike_size(row: Row, model: dict[str, Any]) -> tuple[str, ...]:
     """Say where a row's parameters are not those of its model."""
-    if not row.text("parameters"):
+    if (said := row.billions()) is None:
         return ()
-    said = row.number("parameters")
     held = billions(model)
     if abs(held / said - 1.0) <= _UNLIKE:
         return ()

@@ -83,7 +83,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
     per_node = machines.named(name)[0]["devices_per_node"]
-    own = row.count("per_node") or per_node
+    own = row.told("per_node") or per_node
     count = _devices(row, own)
     if count is None and (slices := _SLICE.search(text.casefold())) is not None:
         # names of v5e and v6e count chips, those before cores of which a chip has two
@@ -96,7 +96,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         got = f"{row.named('devices')}: got nothing"
         message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
         raise InvalidError(message)
-    nodes = row.count("nodes")
+    nodes = row.told("nodes")
     if nodes is not None and nodes * own != count:
         told = f"{nodes} nodes of {own} devices of {name} are not the {count} devices of the row"
         notes = (*notes, f"{told}, which are taken")

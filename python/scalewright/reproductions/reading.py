@@ -104,6 +104,20 @@ class Row:
         message = f"{got}; allowed: one whole number from 1 to 2^32"
         raise InvalidError(message)
 
+    def told(self, column: str) -> int | None:
+        """Return a whole number as `count` does; none where the cell holds something else, too."""
+        try:
+            return self.count(column)
+        except InvalidError:
+            return None
+
+    def billions(self) -> float | None:
+        """Return the parameters in billions; none where the row says none that can be read."""
+        try:
+            return self.number("parameters")
+        except InvalidError:
+            return None
+
     def word(self, column: str, allowed: tuple[str, ...]) -> str:
         """Return one of the allowed words, the first where the cell is blank.
 

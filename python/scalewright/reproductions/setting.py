@@ -143,7 +143,7 @@ def _plainly(row: Row) -> Row:
         cells.pop("shards")
         cells.setdefault("zero", "fsdp")
     row = replace(row, cells=cells)
-    shards, replicas = row.count("shards"), row.count("replicas")
+    shards, replicas = row.told("shards"), row.told("replicas")
     if shards is None and replicas is None:
         return row
     ranks = row.count("data") or (shards or 1) * (replicas or 1)
@@ -179,6 +179,13 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     for column in (*_AXES, "micro_batch", "interleave"):
         if (value := row.count(column)) is not None:
             space[column] = [value]
+    if (
+        row.told("accumulation")
+        and not row.text("global_batch")
+        and not set(_AXES[:3]) & set(space)
+    ):
+        # who counts micro-batches of a device, and no degree, shares nothing but data
+        space |= {axis: [1] for axis in _AXES[:3]}
     if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
         ranks = 1
         for axis in _AXES[:3]:

@@ -96,11 +96,11 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         model, more = _mixture(row, shape)
         return _completed(model, row), (*notes, "experts as the row's text says", *more)
     model = _plain(row, shape)
-    if row.text("parameters"):
+    if (said := row.billions()) is not None:
         # what is gated keeps the width that the row says
         gated = {**model, **_LLAMA, "max_positions": 0}
         vocab_said = bool(row.text("vocab"))
-        model, more = of_size(model, gated, row.number("parameters"), vocab_said=vocab_said)
+        model, more = of_size(model, gated, said, vocab_said=vocab_said)
         notes = (*notes, *more)
     return _completed(model, row), notes
 
@@ -201,7 +201,7 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
         if entry is None and not shaped and (size := row.text("size")):
             # a family and a size in columns of their own
             entry, notes = _named(f"{row.text('model')} {size}".strip())
-        if entry is None and not shaped and row.text("model") and row.text("parameters"):
+        if entry is None and not shaped and row.text("model") and row.billions():
             entry, notes = _of_parameters(row)
     except UnknownNameError as unknown:
         # a shape that the row prints tells most of a model that no entry can hold
@@ -218,7 +218,7 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
 
 def _of_parameters(row: Row) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return the entry that a family's name means with the row's parameters as its size."""
-    said = row.number("parameters")
+    said = row.billions() or 0.0
     for size in dict.fromkeys((f"{said:g}B", f"{said:.0f}B")):
         entry, notes = _named(f"{row.text('model')} {size}")
         if entry is not None:
@@ -304,8 +304,8 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
 
     if width is not None:
         return of_width(width), ()
-    if row.text("parameters"):
-        width = expert_width(of_width(NARROWEST), row.number("parameters"))
+    if (said := row.billions()) is not None:
+        width = expert_width(of_width(NARROWEST), said)
         if width is not None:
             return of_width(width), (f"experts {width:,} wide taken, which make its parameters",)
     if every is None:
