@@ -131,7 +131,7 @@ def test_a_changed_file_changes_the_hash_of_the_catalog(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["plan", *JOB, "--run-tokens", "nan"], "training.run_tokens: got nan"),
-        (["plan", *JOB, "--precision", "fp8"], "got fp8; allowed: fp32, fp16, bf16, which"),
+        (["plan", *JOB, "--precision", "fp8"], "got fp8; allowed: fp32, tf32, fp16, bf16, which"),
         (["estimate", *JOB, "--plan", " "], "plan: got nothing"),
         (["compare", "", "tensor=2", *JOB], "plan: got nothing"),
         (["plan", "--model", "/etc/x", *MACHINES, *BATCH], "`scalewright catalog models` lists"),
