@@ -161,7 +161,8 @@ def refuse_several(text: str, overrides: Places) -> None:
     """Refuse hardware that is two kinds of device, as `H100 + A100`.
 
     Raises:
-        UnknownNameError: Parts of the text name devices of unlike peaks.
+        UnknownNameError: Parts of the text name devices of unlike peaks, or any two that `and`,
+            `vs` or a plus joins.
     """
     found: dict[tuple[Any, ...], str] = {}
     # `A100, 80GB` may say one device twice; what joins two says two
