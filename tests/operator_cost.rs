@@ -261,6 +261,22 @@ fn an_only_wave_costs_its_least_share_at_least() {
 }
 
 /// A device whose products in bf16 are those of `family`, with memory `memory` times as fast.
+/// Where the library has tiles of 80 rows, 80 rows are not padded to 128; a further choice of tiles is never
+/// slower, and one whose sides are powers of two gains nothing from it.
+#[test]
+fn fine_tiles_waste_no_rows() {
+    let mut device = with_bandwidth(1e15);
+    let mut priced = |fine: bool, m: f64| {
+        device.matmul.fine_tiles = fine;
+        seconds(matmul(1.0, m, 17_408.0, 5_120.0), &device)
+    };
+    for m in [1.0, 48.0, 64.0, 80.0, 100.0, 224.0, 5_000.0] {
+        assert!(priced(true, m) <= priced(false, m));
+    }
+    assert!(priced(true, 80.0) < 0.9 * priced(false, 80.0));
+    assert!(priced(true, 80.0) < priced(true, 128.0));
+}
+
 fn with_few_rows(family: ProductModel, memory: f64) -> Device {
     let mut device = with_bandwidth(memory);
     device.launch_overhead = Seconds::ZERO;

@@ -39,6 +39,8 @@ pub struct MatmulModel {
     pub split_tile: f64,
     /// Elements of the largest tile, at which `efficiency` holds: 256 x 128, or 256 x 256.
     pub largest_tile: f64,
+    /// True where the library has tiles whose sides are multiples of 16, not powers of two alone.
+    pub fine_tiles: bool,
     /// Share of a full wave that an only wave of tiles costs at least: 1 where it takes as long however few
     /// units it keeps busy, less where those run faster beside idle ones.
     pub least_wave: f64,
@@ -98,6 +100,8 @@ pub struct ProductModel {
     /// See `MatmulModel`.
     pub largest_tile: f64,
     /// See `MatmulModel`.
+    pub fine_tiles: bool,
+    /// See `MatmulModel`.
     pub least_wave: f64,
     /// See `MatmulModel`.
     pub overlap: f64,
@@ -150,6 +154,7 @@ impl Default for MatmulModel {
             most_splits: usual.most_splits,
             split_tile: usual.split_tile,
             largest_tile: usual.largest_tile,
+            fine_tiles: usual.fine_tiles,
             least_wave: usual.least_wave,
             overlap: usual.overlap,
             memory_efficiency: None,
@@ -179,6 +184,7 @@ impl Default for ProductModel {
             most_splits: 16.0,
             split_tile: LARGE_TILE,
             largest_tile: TILE,
+            fine_tiles: false,
             least_wave: 1.0,
             overlap: 2.0,
             memory_efficiency: None,
@@ -249,6 +255,7 @@ impl MatmulModel {
             most_splits: self.most_splits,
             split_tile: self.split_tile,
             largest_tile: self.largest_tile,
+            fine_tiles: self.fine_tiles,
             least_wave: self.least_wave,
             overlap: self.overlap,
             memory_efficiency: self.memory_efficiency,

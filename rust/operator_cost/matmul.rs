@@ -21,6 +21,12 @@ const TILES: [(f64, f64); 11] = [
     (16.0, 256.0),
     (16.0, 128.0),
 ];
+/// Sides of tiles of libraries that have them in steps of 16 (`fine_tiles`), the most efficient first: those
+/// in the names of hipBLASLt's kernels on gfx942 (`MT256x224x64`, `MT128x112x128`, `MT64x48x256`), each for
+/// rows and for columns.
+const FINE_SIDES: [f64; 12] = [
+    256.0, 224.0, 192.0, 160.0, 128.0, 112.0, 96.0, 80.0, 64.0, 48.0, 32.0, 16.0,
+];
 /// Depth of one pass of the matrix engine, elements: depths are padded to it.
 const DEPTH_STEP: f64 = 32.0;
 /// Least depth of a part into which the depth of a product is split.
@@ -325,13 +331,23 @@ impl Engine {
                 return quickest;
             }
         }
-        let fits = |tile: &&(f64, f64)| {
-            tile.0 >= model.least_rows && tile.0 * tile.1 <= model.largest_tile
+        let fits = |rows: f64, columns: f64| {
+            rows >= model.least_rows && rows * columns <= model.largest_tile
         };
-        let tiles = TILES.iter().filter(fits);
-        tiles.fold(quickest, |best, &(rows, columns)| {
-            best.min(self.tiled(rows, columns, best))
-        })
+        let or_less = |best: f64, (rows, columns): (f64, f64)| {
+            if fits(rows, columns) {
+                best.min(self.tiled(rows, columns, best))
+            } else {
+                best
+            }
+        };
+        let best = TILES.into_iter().fold(quickest, or_less);
+        if !model.fine_tiles {
+            return best;
+        }
+        let fine = FINE_SIDES.into_iter();
+        fine.flat_map(|rows| FINE_SIDES.map(|columns| (rows, columns)))
+            .fold(best, or_less)
     }
 
     /// The matrix-vector kernel.

@@ -85,8 +85,8 @@ def _places(values: Mapping[Path, float]) -> Iterator[str]:
 
 
 def _value(path: Path, value: float) -> str:
-    if value is True:
-        return "true"
+    if isinstance(value, bool):
+        return str(value).lower()
     unit = _TERA if path[0] == "sustained" else _UNITS.get(path[-1])
     if unit is None:
         return repr(float(f"{value:.6g}"))

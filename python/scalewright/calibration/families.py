@@ -107,6 +107,9 @@ def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> 
             if own:
                 fixed.append((Constant((*path, "thin_timed"), least=0.0, most=1.0), (True,)))
             extra.append(_constant((*path, "thin_depth_time"), *_THIN_DEPTH_TIME))
+    # a cast has a constant more; hipBLASLt and aiter have such tiles
+    if device.get("vendor") == "AMD" and not first.get("cast_from"):
+        fixed.append((Constant((*path, "fine_tiles"), least=0.0, most=1.0), (False, True)))
     every = [*shares, *found, *extra]
     constants = tuple(constant for constant, _ in every)
     usual = tuple(start for _, start in every)
