@@ -43,10 +43,11 @@ _MEMORY = _REMEMBERED | {
 _BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
 _WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
 _USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
-_OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal"})
+_OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal", "fraction", "share"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
+_SPACED = re.compile(r"[0-9]{1,3}(?:\s[0-9]{3}){1,3}(?:\.[0-9]{1,9})?")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _NOT_MEASURED = frozenset({"std", "stdev", "stddev", "deviation", "variance", "predicted"}) | {
     *("estimated", "ideal", "theoretical", "baseline", "increase", "improvement", "reduction"),
@@ -62,7 +63,9 @@ _STEP_RATE = re.compile(
 
 
 def ungrouped(text: str) -> str:
-    """Return a number without the commas between its groups of three digits; others stay."""
+    """Return a number without the marks between its groups of three digits; others stay."""
+    if _SPACED.fullmatch(text):
+        return re.sub(r"\s", "", text)
     return re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)
 
 

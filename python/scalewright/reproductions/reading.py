@@ -141,7 +141,8 @@ class Row:
         plain = ungrouped(text).strip("~≈<>%*†‡ ")
         if column == "parameters" and plain[-1:].casefold() in _BILLIONS:
             scale = _BILLIONS[plain[-1].casefold()]
-            plain = repr(float(plain[:-1]) * scale) if _DECIMAL.fullmatch(plain[:-1]) else plain
+            bare = plain[:-1].rstrip()
+            plain = repr(float(bare) * scale) if _DECIMAL.fullmatch(bare) else plain
         if re.fullmatch(r"[0-9]*\.?[0-9]+(e[+-]?[0-9]{1,2})?|[0-9]+\.", plain, re.IGNORECASE):
             value = float(plain)
             if column == "parameters" and value > _MOST_BILLIONS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.by_size import NARROWEST, expert_width, of_size
+from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_mixture
 from scalewright.reproductions.naming import (
     model_named,
     model_of_size,
@@ -70,7 +70,6 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     Raises:
         ScalewrightError: Neither the shape nor the name says the model.
     """
-    row = _with_experts(row)
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:
@@ -86,13 +85,14 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         # the run had as many positions as its sequences are long
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length
-        return model, notes
+        model, more = with_mixture(model, row)
+        return model, (*notes, *more)
     if shape["layers"] is None or shape["hidden"] is None:
         raise _unknown(row)
     if shape["heads"] is None:
         shape["heads"] = heads = _usual_heads(shape["hidden"])
         notes = (*notes, f"{heads} heads taken: the row says none")
-    if row.text("experts"):
+    if says_mixture(row):
         model, more = _mixture(row, shape)
         return _completed(model, row), (*notes, "experts as the row's text says", *more)
     model = _plain(row, shape)
@@ -109,17 +109,6 @@ def _usual_heads(hidden: int) -> int:
     """Return heads of 128 columns, or of 64 where that makes no whole number or few of them."""
     width = next((w for w in (128, 64) if hidden % w == 0 and hidden >= _FEW_HEADS * w), hidden)
     return hidden // width
-
-
-def _with_experts(row: Row) -> Row:
-    """Say a mixture in one text where a table has columns for its counts."""
-    count, chosen, width = (row.count(name) for name in ("expert_count", "top_k", "expert_ffn"))
-    if count is None or row.text("experts"):
-        return row
-    told = {"experts": f"{count} experts" + (f" top-{chosen}" if chosen is not None else "")}
-    if width is not None:
-        told["ffn"] = str(width)
-    return replace(row, cells={**row.cells, **told})
 
 
 def _completed(model: dict[str, Any], row: Row) -> dict[str, Any]:
@@ -283,29 +272,27 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
     experts, its parameters tell it, or else experts of the GPT kind are as wide as that kind's
     feed-forward parts.
     """
-    text = row.text("experts").casefold()
-    experts = re.search(r"(\d{1,5})\s*(?:routed|experts)", text)
-    chosen = re.search(r"top[- ]?(\d{1,4})", text)
-    shared = re.search(r"(\d{1,4})\s*shared", text)
-    every = re.search(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b", text)
-    width = shape["ffn"]
-    if experts is None or chosen is None:
+    said = mixture_said(row)
+    every = said.every
+    width = row.count("expert_ffn") or shape["ffn"]
+    shape = {**shape, "ffn": shape["ffn"] or width}
+    if said.experts is None or said.top_k is None:
         raise _no_mixture(row)
-    mixture = {"experts": int(experts[1]), "top_k": int(chosen[1])}
+    mixture = {"experts": said.experts, "top_k": said.top_k}
     if every is not None:
-        mixture["every"] = int(every[2] or 2)
+        mixture["every"] = every
 
     def of_width(each: int) -> dict[str, Any]:
         fields = {**mixture, "expert_ffn": each}
-        if shared is not None:
-            fields["shared_ffn"] = int(shared[1]) * each
+        if said.shared_ffn is not None or said.shared is not None:
+            fields["shared_ffn"] = said.shared_ffn or (said.shared or 1) * each
         gated = True if every is None else None
         return {**_plain(row, shape, gated=gated), "experts": fields}
 
     if width is not None:
         return of_width(width), ()
-    if (said := row.billions()) is not None:
-        width = expert_width(of_width(NARROWEST), said)
+    if (billions := row.billions()) is not None:
+        width = expert_width(of_width(NARROWEST), billions)
         if width is not None:
             return of_width(width), (f"experts {width:,} wide taken, which make its parameters",)
     if every is None:

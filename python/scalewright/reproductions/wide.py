@@ -37,6 +37,7 @@ _MACHINES = re.compile(
     r"(?!.*\bgpus?\b)(?:dgx|hgx|p[345][a-z]{0,3}\.|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
 )
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
+_ONE_NODE = re.compile(r"(?:one|a|single)[ -](?:node|server|machine|host)", re.IGNORECASE)
 _ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
 _SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
@@ -130,6 +131,8 @@ def _counts(text: str) -> dict[str, str]:
         return {"devices": behind[2], "hardware": behind[1]}
     if (total := _TOTAL.search(text.casefold())) is not None and _BOTH.match(text.casefold()):
         return {"devices": total[1]}
+    if _ONE_NODE.fullmatch(text):
+        return {"nodes": "1"}
     if (found := _NODES.fullmatch(text)) is not None:
         nodes, own, kind = found.groups()
         count = {"nodes": nodes} if own is None else {"devices": str(int(nodes) * int(own))}

@@ -1,0 +1,81 @@
+"""Which experts does a row give its model, however it says them?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewright.reproductions.mixtures import mixture_said, says_mixture
+from scalewright.reproductions.reading import Row
+from scalewright.reproductions.shape import model_of
+
+CELLS = {"paper": "a table", "model": "mine", "sequence": "4096"}
+SHAPE = {"layers": "8", "hidden": "1024", "heads": "16", "ffn": "704"}
+
+
+def row(**cells: str) -> Row:
+    """Return a row of a user's file."""
+    return Row("own.csv", 2, CELLS | cells)
+
+
+def model(**cells: str) -> dict[str, Any]:
+    """Return the fields of the model that a row speaks of."""
+    return model_of(row(**cells))[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"experts": "64 experts top-6"},
+        {"experts": "64 routed, 6 active"},
+        {"experts": "64E top6"},
+        {"experts": "6 of 64 experts"},
+        {"experts": "6 out of 64"},
+        {"experts": "64", "top_k": "6"},
+        {"experts": "yes", "expert_count": "64", "top_k": "6"},
+        {"expert_count": "64", "top_k": "6"},
+    ],
+)
+def test_one_mixture_however_it_is_said(said: dict[str, str]) -> None:
+    assert model(**SHAPE, **said)["experts"] == {"experts": 64, "top_k": 6, "expert_ffn": 704}
+
+
+@pytest.mark.parametrize(
+    ("said", "width"),
+    [
+        ("64 experts top-6 + 2 shared", 2 * 704),
+        ("64 experts, top-6, plus one shared expert", 704),
+        ("64 experts top-6 + shared expert of 5120", 5120),
+    ],
+)
+def test_shared_experts_have_their_width(said: str, width: int) -> None:
+    assert model(**SHAPE, experts=said)["experts"]["shared_ffn"] == width
+
+
+@pytest.mark.parametrize("said", [{"experts": "no"}, {"expert_count": "1"}, {"experts": "dense"}])
+def test_a_model_without_experts_is_dense(said: dict[str, str]) -> None:
+    assert not says_mixture(row(**said))
+    assert model(**SHAPE, **said) == model(**SHAPE)
+
+
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_a_named_mixture_has_the_experts_that_its_row_says(count: int, chosen: int) -> None:
+    own = model(model="Mixtral 8x7B")
+    told, notes = model_of(
+        row(model="Mixtral 8x7B", expert_count=str(count), top_k=str(chosen))
+    )
+    if chosen > count or (count, chosen) == (8, 2):
+        assert told == own
+        return
+    assert told == {**own, "experts": {**own["experts"], "experts": count, "top_k": chosen}}
+    assert any("as the row says" in note for note in notes)
+
+
+def test_counts_that_include_shared_experts_are_the_models_own() -> None:
+    own = model(model="DeepSeek-V3")
+    assert model(model="DeepSeek-V3", expert_count="257", top_k="9") == own
+    assert model(model="DeepSeek-V3", experts="256 routed + 1 shared, top-8, 37B active") == own
+    assert mixture_said(row(experts="37B active")).top_k is None
