@@ -55,7 +55,7 @@ def conventions_of(row: Row) -> Conventions:
             library: str | None = entry.get("library")
             training: dict[str, Any] = dict(entry["training"])
             for run in entry.get("runs", ()):
-                if all(matches(row.text(cell), [text]) for cell, text in run["where"].items()):
+                if all(_like(row.text(cell), said) for cell, said in run["where"].items()):
                     columns |= run.get("columns", {})
                     space |= run.get("space", {})
                     training |= run.get("training", {})
@@ -105,6 +105,10 @@ def matches(text: str, patterns: Iterable[str]) -> bool:
     """Say whether a text is like one of the patterns, capitals apart."""
     folded = text.casefold()
     return any(fnmatchcase(folded, pattern.casefold()) for pattern in patterns)
+
+
+def _like(text: str, said: str | list[str]) -> bool:
+    return matches(text, [said] if isinstance(said, str) else said)
 
 
 @cache
