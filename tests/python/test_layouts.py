@@ -102,6 +102,22 @@ def test_a_layout_without_a_degree_is_passed_over_and_said(tmp_path: Path) -> No
     assert row["status"] == "searched"
 
 
+def test_a_layout_unlike_its_columns_is_said_and_theirs_are_taken(tmp_path: Path) -> None:
+    head = f"{HEAD},gbs,layout,tp,pp,MFU"
+    told, same = priced(tmp_path, head, f"{RUN},64,TP2 PP2,4,2,40", f"{RUN},64,TP4 PP2,4,2,40")
+    assert told["plan"]["tensor"] == same["plan"]["tensor"] == 4
+    assert "tensor 4 taken, its own column: layout 'TP2 PP2' says 2" in told["note"]
+    assert "its own column" not in same["note"]
+
+
+def test_steps_that_make_another_batch_are_said(tmp_path: Path) -> None:
+    head = f"{HEAD},gbs,mbs,GAS,tp,pp,cp,MFU"
+    told, same = priced(tmp_path, head, f"{RUN},64,1,16,2,1,1,40", f"{RUN},64,1,8,2,1,1,40")
+    assert told["step_time_s"] == same["step_time_s"]
+    assert "global batch 64 taken: micro-batch 1 x accumulation 16 x data 8 are 128" in told["note"]
+    assert "accumulation" not in same["note"]
+
+
 @pytest.mark.parametrize("heading", ["gradient_accumulation_steps", "GAS", "num_microbatches"])
 def test_accumulation_and_micro_batch_make_the_batch(tmp_path: Path, heading: str) -> None:
     tail = "mbs,tp,pp,recompute,MFU"

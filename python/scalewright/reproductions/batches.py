@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,29 @@ def batches_of(
     if guessed and micro:
         return tuple(replicas * micro[0] * each for each in guessed)
     return tuple(replicas * each for each in (tuple(micro) or tried))
+
+
+def unlike_steps(
+    row: Row, batches: tuple[int, ...], machine: Machine, space: dict[str, list[Any]]
+) -> tuple[str, ...]:
+    """Say where micro-batch, accumulation and replicas make another batch than the row's own."""
+    steps = row.told("accumulation")
+    micro = space.get("micro_batch", [])
+    degrees = [space.get(axis, []) for axis in ("tensor", "pipeline", "context")]
+    if steps is None or len(micro) != 1 or len(batches) != 1 or not all(map(_one, degrees)):
+        return ()
+    data = space.get("data", [])
+    ranks = machine.devices // math.prod(degree[0] for degree in degrees)
+    replicas = data[0] if _one(data) else ranks
+    product = replicas * micro[0] * steps
+    if product == batches[0]:
+        return ()
+    told = f"micro-batch {micro[0]} x accumulation {steps} x data {replicas} are {product}"
+    return (f"global batch {batches[0]} taken: {told}",)
+
+
+def _one(values: list[Any]) -> bool:
+    return len(values) == 1
 
 
 def _batch(row: Row) -> int | None:

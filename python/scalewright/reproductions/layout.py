@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NAMES = {
     "tp": "tensor",
@@ -75,6 +79,18 @@ _LONGEST = 300
 def without_denied(text: str) -> str:
     """Return a text in lower case without what it says it does not have, as `(not FSDP)`."""
     return " ".join(_DENIED.sub(" ", text.casefold()[:_LONGEST]).split())
+
+
+def unlike_columns(layout: str, cells: Mapping[str, str]) -> tuple[str, ...]:
+    """Say where a layout names another degree than the column of its own."""
+    told = degrees_in(layout)
+    found = [
+        f"{axis} {cells[axis]} taken, its own column: layout '{layout:.40}' says {told[axis]}"
+        for axis in _LISTED
+        if told.get(axis, "").isdecimal() and cells.get(axis, "").isdecimal()
+        if int(told[axis]) != int(cells[axis])
+    ]
+    return tuple(found)
 
 
 def degrees_in(text: str) -> dict[str, str]:

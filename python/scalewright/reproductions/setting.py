@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
-from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of
+from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, unlike_steps
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import adapted, of_usual_length, unlike_size, usual_count
-from scalewright.reproductions.layout import degrees_in
+from scalewright.reproductions.layout import degrees_in, unlike_columns
 from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.metrics import metric_of
 from scalewright.reproductions.programs import with_program
@@ -108,7 +108,8 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     if model.get("experts") is None:
         space["expert"] = [1]
     batches = batches_of(row, conventions, machine, space)
-    notes = (*machine.notes, *notes)
+    notes = (*machine.notes, *notes, *unlike_steps(row, batches, machine, space))
+    notes += unlike_columns(row.text("layout"), row.cells)
     laid_out = any(row.text(axis) for axis in _AXES)
     if (layout := row.text("layout")) and not (laid_out or degrees_in(layout)):
         notes = (*notes, f"layout '{layout:.40}' says no degree that is known: passed over")
