@@ -167,6 +167,33 @@ def test_rows_without_a_system_take_the_one_that_is_given(tmp_path: Path) -> Non
         assert run(rows_path=file, only_device=name)["rows"][0]["device"] == "h100-sxm"
 
 
+def test_a_product_is_the_same_however_its_columns_are_spelt(tmp_path: Path) -> None:
+    flops = 2 * 4096 * 8192 * 8192
+    spelt = {
+        "system,gemm_dtype,m,n,k,latency_us": "h100-sxm,bf16,4096,8192,8192,800",
+        "GPU,precision,M,N,K,time (ms)": 'H100,BF16,"4,096",8192,8192,0.8',
+        "device,dtype,m,n,k,latency_s": "H100 SXM,torch.bfloat16,4096,8192,8192,8e-4",
+        "hardware,dtype,m,n,k,TFLOPS": f"H100,bfloat16,4096,8192,8192,{flops / 800e-6 / 1e12}",
+    }
+    found = []
+    for place, (head, line) in enumerate(spelt.items()):
+        file = tmp_path / f"{place}.csv"
+        file.write_text(f"{head}\n{line}\n")
+        (row,) = run(rows_path=file)["rows"]
+        assert row["device"] == "h100-sxm"
+        found.append((row["measured_s"], row["predicted_s"]))
+    assert found == [pytest.approx(found[0])] * len(found)
+
+
+def test_a_result_in_a_wider_format_takes_longer_where_traffic_counts(tmp_path: Path) -> None:
+    file = tmp_path / "timed.csv"
+    lines = [f"mi355x,bf16,16384,50016,64,{output},1000" for output in ("", "bf16", "fp32", "x")]
+    file.write_text("\n".join(["system,dtype,m,n,k,output,latency_us", *lines]) + "\n")
+    usual, same, wide, bad = run(rows_path=file)["rows"]
+    assert usual["predicted_s"] == same["predicted_s"] < wide["predicted_s"]
+    assert "output: got 'x'; allowed: bfloat16" in bad["reason"]
+
+
 def test_a_pattern_that_nothing_has_says_what_there_is() -> None:
     with pytest.raises(InvalidError, match="pattern: got 'tpu'; allowed: part of a kind"):
         run("tpu")

@@ -64,9 +64,7 @@ def test_a_model_without_experts_is_dense(said: dict[str, str]) -> None:
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_a_named_mixture_has_the_experts_that_its_row_says(count: int, chosen: int) -> None:
     own = model(model="Mixtral 8x7B")
-    told, notes = model_of(
-        row(model="Mixtral 8x7B", expert_count=str(count), top_k=str(chosen))
-    )
+    told, notes = model_of(row(model="Mixtral 8x7B", expert_count=str(count), top_k=str(chosen)))
     if chosen > count or (count, chosen) == (8, 2):
         assert told == own
         return

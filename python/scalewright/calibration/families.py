@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Table = dict[str, Any]
+FINE_TILES = "fine_tiles"
+"""The constant that says whether a library has tiles in steps of 16."""
 _PLAIN = ("bf16", "fp16")
 _NARROW, _WIDE = 16.0, 64.0
 # TensorRT-LLM gives products of up to four rows to a matrix-vector kernel in smoothQuantGemm
@@ -109,7 +111,7 @@ def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> 
             extra.append(_constant((*path, "thin_depth_time"), *_THIN_DEPTH_TIME))
     # a cast has a constant more; hipBLASLt and aiter have such tiles
     if device.get("vendor") == "AMD" and not first.get("cast_from"):
-        fixed.append((Constant((*path, "fine_tiles"), least=0.0, most=1.0), (False, True)))
+        fixed.append((Constant((*path, FINE_TILES), least=0.0, most=1.0), (False, True)))
     every = [*shares, *found, *extra]
     constants = tuple(constant for constant, _ in every)
     usual = tuple(start for _, start in every)

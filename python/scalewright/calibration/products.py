@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scalewright.calibration.families import Family, family, table, with_values
+from scalewright.calibration.families import FINE_TILES, Family, family, table, with_values
 from scalewright.calibration.kernels import (
     FOLDS,
     Bench,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Values = dict[Path, float]
 
 _DIGITS = 4
+_EARNED = 0.8
+"""Share of the loss that finer tiles may leave at most, so that chance does not choose among many."""
 # the same files must give the same constants
 _SEED, _STARTS, _SPREAD = 7, 6, 0.8
 
@@ -67,7 +69,7 @@ def _fitted(
     held = np.array([(row.file, row.line) in apart for row in rows], dtype=np.bool_)
     need_rows(kind.name, _not_held(rows, held), len(kind.constants))
     trials = [_trial(rows, device, kind, ~held, dict(fixed)) for fixed in _tries(kind)]
-    _, fixed, values = min(trials, key=lambda trial: trial[0])
+    _, fixed, values = _nearest(trials)
     bench = _bench(rows, with_values(device, fixed), kind)
     after = {
         **fixed,
@@ -85,6 +87,18 @@ def _fitted(
         "cross_validation": (crossed, measured[~held]),
     }
     return told(kind.name, rows, device, after, parts), after
+
+
+def _nearest(trials: Sequence[tuple[float, Values, Vector]]) -> tuple[float, Values, Vector]:
+    """Return the trial of least loss; one with more tiles to choose from has to earn them."""
+    best = min(trials, key=lambda trial: trial[0])
+    plain = [trial for trial in trials if not any(trial[1][p] is True for p in _fine(trial[1]))]
+    usual = min(plain, key=lambda trial: trial[0])
+    return best if best[0] < _EARNED * usual[0] else usual
+
+
+def _fine(fixed: Values) -> list[Path]:
+    return [path for path in fixed if path[-1] == FINE_TILES]
 
 
 def _not_held(rows: Sequence[KernelRow], held: Flags) -> list[KernelRow]:

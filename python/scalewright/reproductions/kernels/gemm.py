@@ -36,6 +36,14 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "sq": {"a": "int8", "b": "int8", "output": "bf16"},
     "int8": {"a": "int8", "b": "int8", "output": "bf16"},
 }
+_OUTPUTS = {
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float16": "fp16",
+    "fp16": "fp16",
+    "float32": "fp32",
+    "fp32": "fp32",
+}
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
@@ -46,22 +54,36 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     numbers = {name: count(name, cells) for name in ("m", "n", "k")}
     numbers["batch"] = count("batch", cells, 1.0)
     work = numbers["batch"] * numbers["m"] * numbers["n"] * numbers["k"]
-    dtype = {"bf16": "bfloat16", "fp32": "float32", "int8": "sq"}.get(spelt, spelt)
+    dtype = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "int8": "sq"}.get(
+        spelt, spelt
+    )
     formats = _FORMATS[spelt]
     if not flag("cast", cells, usual=True):
         formats = {key: value for key, value in formats.items() if key != "cast_from"}
+    if cells.get("output"):
+        formats = {**formats, "output": _output(cells)}
     return Shape(dtype, {"kernel": "matmul", **formats}, numbers, work)
+
+
+def _output(cells: Mapping[str, str]) -> str:
+    """Return the format in which a row says that its result is written."""
+    spelt = format_of("output", cells)
+    if spelt not in _OUTPUTS:
+        message = f"output: got '{short(spelt)}'; allowed: {', '.join(_OUTPUTS)}"
+        raise InvalidError(message)
+    return _OUTPUTS[spelt]
 
 
 GEMM = Kind(
     name="gemm",
     spellings={
-        "dtype": ("gemm_dtype", "dtype"),
+        "dtype": ("gemm_dtype", "dtype", "precision", "data_type", "format"),
         "batch": ("batch",),
         "m": ("m",),
         "n": ("n",),
         "k": ("k",),
         "cast": ("cast",),
+        "output": ("output", "output_dtype", "outdtype", "out_dtype"),
     },
     needed=frozenset({"dtype", "m", "n", "k"}),
     shape=_shape,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
+from scalewright.reproductions.metrics import ungrouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,7 +64,8 @@ class Kind:
 
 def format_of(field: str, cells: Mapping[str, str]) -> str:
     """Return a cell's number format, in the spelling of the kinds where it has another."""
-    spelt = cells.get(field, "").casefold().removeprefix("torch.").replace("-", "_")
+    spelt = cells.get(field, "").casefold().removeprefix("torch.")
+    spelt = re.sub(r"[\s_-]+", "_", spelt.strip())
     return _ALIKE.get(spelt, spelt)
 
 
@@ -73,7 +75,7 @@ def count(field: str, cells: Mapping[str, str], usual: float | None = None) -> f
     Raises:
         InvalidError: It is something else.
     """
-    text = cells.get(field, "")
+    text = ungrouped(cells.get(field, ""))
     if not text and usual is not None:
         return usual
     if re.fullmatch(r"[0-9]{1,12}(\.0*)?", text) and float(text) >= 1.0:
@@ -110,8 +112,9 @@ def number(field: str, text: str) -> float:
     Raises:
         InvalidError: It is something else.
     """
-    if re.fullmatch(r"[0-9]*\.?[0-9]+\.?(e[+-]?[0-9]{1,2})?", text, re.IGNORECASE):
-        value = float(text)
+    plain = ungrouped(text)
+    if re.fullmatch(r"[0-9]*\.?[0-9]+\.?(e[+-]?[0-9]{1,2})?", plain, re.IGNORECASE):
+        value = float(plain)
         if 0.0 < value < _MOST:
             return value
     message = f"{field}: got '{short(text)}'; allowed: one number above 0, below 1e12"

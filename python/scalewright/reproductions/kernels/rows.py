@@ -23,13 +23,17 @@ if TYPE_CHECKING:
 FOLDER = ("published", "kernels")
 """Where the rows of the package lie in the catalog."""
 _COMMON: dict[str, tuple[str, ...]] = {
-    "system": ("system", "device", "hardware", "gpu_name"),
-    "time_us": ("latency_us", "time_us"),
-    "time_ms": ("latency_ms", "time_ms"),
+    "system": ("system", "device", "hardware", "gpu_name", "gpu", "gpu_type", "accelerator"),
+    "time_us": ("latency_us", "time_us", "duration_us", "runtime_us"),
+    "time_ms": ("latency_ms", "time_ms", "duration_ms", "runtime_ms"),
+    "time_s": ("latency_s", "time_s", "duration_s", "runtime_s"),
+    "rate": ("tflops", "tflop_s", "tflops_s", "achieved_tflops"),
     "source": ("source",),
 }
-_TIMES = {"time_us": 1e-6, "time_ms": 1e-3}
+_TIMES = {"time_us": 1e-6, "time_ms": 1e-3, "time_s": 1.0}
 """Seconds of a unit, by the column that holds a time; the first that a row has counts."""
+_RATED = "gemm"
+"""The kind of which a rate tells the time, too: FLOPs of others are counted in several ways."""
 _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 SPLIT = (
@@ -123,9 +127,10 @@ def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
 
 def _kind(cells: Sequence[str]) -> Kind | None:
     """Return the kind of kernel whose columns a header has."""
-    if not any(plain(cell) in _COMMON[time] for cell in cells for time in _TIMES):
-        return None
-    return next((kind for kind in KINDS if kind.needed <= set(_columns(kind, cells))), None)
+    timed = any(plain(cell) in _COMMON[time] for cell in cells for time in _TIMES)
+    rated = any(plain(cell) in _COMMON["rate"] for cell in cells)
+    kinds = [kind for kind in KINDS if timed or (rated and kind.name == _RATED)]
+    return next((kind for kind in kinds if kind.needed <= set(_columns(kind, cells))), None)
 
 
 def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
@@ -160,13 +165,20 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
 
 def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
     shape = kind.shape(cells)
-    time = next((name for name in _TIMES if cells.get(name)), "time_us")
     return KernelRow(
         file=file,
         line=line,
         kind=shape.kind or kind.name,
         system=cells.get("system", ""),
         shape=shape,
-        time_s=number(_COMMON[time][0], cells.get(time, "")) * _TIMES[time],
+        time_s=_time(shape, cells, rated=kind.name == _RATED),
         source=cells.get("source", ""),
     )
+
+
+def _time(shape: Shape, cells: dict[str, str], *, rated: bool) -> float:
+    """Return the seconds that a row says, or that its rate makes of two FLOPs a product."""
+    time = next((name for name in _TIMES if cells.get(name)), "time_us")
+    if rated and not cells.get(time) and cells.get("rate"):
+        return 2.0 * shape.work / (number(_COMMON["rate"][0], cells["rate"]) * 1e12)
+    return number(_COMMON[time][0], cells.get(time, "")) * _TIMES[time]
