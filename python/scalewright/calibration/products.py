@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _DIGITS = 4
 _EARNED = 0.8
-"""Share of the loss that finer tiles may leave at most, so that chance does not choose among many."""
+"""Share of the loss that finer tiles may leave at most: chance must not choose among many."""
 # the same files must give the same constants
 _SEED, _STARTS, _SPREAD = 7, 6, 0.8
 
