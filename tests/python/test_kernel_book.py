@@ -188,10 +188,10 @@ def test_a_product_is_the_same_however_its_columns_are_spelt(tmp_path: Path) -> 
 def test_a_result_in_a_wider_format_takes_longer_where_traffic_counts(tmp_path: Path) -> None:
     file = tmp_path / "timed.csv"
     lines = [f"mi355x,bf16,16384,50016,64,{output},1000" for output in ("", "bf16", "fp32", "x")]
-    file.write_text("\n".join(["system,dtype,m,n,k,output,latency_us", *lines]) + "\n")
+    file.write_text("\n".join(["system,dtype,m,n,k,output_dtype,latency_us", *lines]) + "\n")
     usual, same, wide, bad = run(rows_path=file)["rows"]
     assert usual["predicted_s"] == same["predicted_s"] < wide["predicted_s"]
-    assert "output: got 'x'; allowed: bfloat16" in bad["reason"]
+    assert "output_dtype: got 'x'; allowed: bfloat16" in bad["reason"]
 
 
 def test_a_pattern_that_nothing_has_says_what_there_is() -> None:

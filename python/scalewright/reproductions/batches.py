@@ -72,7 +72,7 @@ def unlike_steps(
     ranks = machine.devices // math.prod(degree[0] for degree in degrees)
     replicas = data[0] if _one(data) else ranks
     product = replicas * micro[0] * steps
-    if product == batches[0]:
+    if product == batches[0] or batches[0] % (replicas * micro[0]):
         return ()
     told = f"micro-batch {micro[0]} x accumulation {steps} x data {replicas} are {product}"
     return (f"global batch {batches[0]} taken: {told}",)

@@ -6,18 +6,29 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scalewright.reproductions.metrics import ungrouped
+
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
-_COUNT = re.compile(r"(\d{1,5})\s*(?:routed|experts?\b|e\b)")
-_CHOSEN = re.compile(r"top[- ]?(\d{1,4})|(\d{1,4})\s*(?:active|activated|chosen)\b")
-_OF_ALL = re.compile(r"(\d{1,4})\s*(?:out )?of\s*(\d{1,5})")
-"""`6 of 64 experts`."""
-_SHARED = re.compile(r"(\d{1,4}|one|a|two)\s*shared")
-_SHARED_WIDTH = re.compile(r"shared experts? of (\d{1,6})")
+_NO_MORE = r"(?! ?(?:/|per\b|each\b|active|activated|chosen|out of|of\b))"
+_COUNT = re.compile(rf"(?<![\w.,/-])(\d{{1,5}}) ?(?:routed(?: experts)?|experts|e)\b{_NO_MORE}")
+_TOP = re.compile(r"\b(?:top[- ]?k?[- =]?|k ?= ?)(\d{1,4})\b")
+_ACTIVE = re.compile(
+    r"(?<![\w.,])(\d{1,4}) ?(?:experts )?(?:active\b|activated\b|chosen\b|(?:experts )?per token\b)"
+    r"(?! ?param)"
+)
+_OF_ALL = re.compile(
+    r"(?<![\w.,])(\d{1,4}) (?:routed |active )?(?:experts )?(?:active )?(?:out )?of (\d{1,5})"
+    r"(?= (?:routed )?experts\b|$|[,;+])"
+)
+"""`6 of 64 experts`, `8 experts of 256`."""
+_SHARED = re.compile(r"(?<![\w.,])(\d{1,2}) shared\b|\b(a|one|two) shared expert")
+_SHARED_WIDTH = re.compile(r"shared experts? of (\d{3,6})\b")
 _EVERY = re.compile(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b")
-_NONE = frozenset({"no", "n", "none", "false", "dense", "0", "1"})
+_ABSENT = frozenset({"no", "n", "none", "false", "dense", "0"})
 _WORDS = {"a": 1, "one": 1, "two": 2}
+_LONGEST = 200
 
 
 @dataclass(frozen=True)
@@ -37,26 +48,38 @@ class Mixture:
 
 
 def says_mixture(row: Row) -> bool:
-    """Say whether a row's model routes tokens to experts."""
+    """Say whether a row's model routes tokens to experts.
+
+    Raises:
+        InvalidError: A column counts experts and holds no count.
+    """
     text = row.text("experts").casefold()
-    return (bool(text) and text not in _NONE) or (row.told("expert_count") or 1) > 1
+    return (bool(text) and text not in _ABSENT) or (_column(row, "expert_count") or 1) > 1
 
 
 def mixture_said(row: Row) -> Mixture:
-    """Read text as `64 routed + 2 shared, top-6`, and columns for the counts beside it."""
-    text = row.text("experts").casefold()
-    count, chosen, shared, wide, every = (
-        pattern.search(text) for pattern in (_COUNT, _CHOSEN, _SHARED, _SHARED_WIDTH, _EVERY)
+    """Read text as `64 routed + 2 shared, top-6`, and columns for the counts beside it.
+
+    Raises:
+        InvalidError: A column counts experts and holds no count.
+    """
+    text = " ".join(ungrouped(row.text("experts").casefold()[:_LONGEST]).split())
+    count, top, active, among, shared, wide, every = (
+        pattern.search(text)
+        for pattern in (_COUNT, _TOP, _ACTIVE, _OF_ALL, _SHARED, _SHARED_WIDTH, _EVERY)
     )
-    among = _OF_ALL.search(text)
-    told = None if chosen is None else chosen[1] or chosen[2]
-    of_all = (None, None) if among is None else (among[2], among[1])
-    number = text if text.isdecimal() and text not in _NONE else count and count[1]
+    experts = int(count[1]) if count is not None else int(among[2]) if among is not None else None
+    if experts is None and re.fullmatch(r"\d{2,5}|[2-9]", text):
+        experts = int(text)
+    chosen = next((int(found[1]) for found in (top, active, among) if found is not None), None)
+    beside = None
+    if shared is not None:
+        beside = int(shared[1]) if shared[1] else _WORDS[shared[2]]
     return Mixture(
-        experts=_number(of_all[0] or number) or row.told("expert_count"),
-        top_k=_number(of_all[1] or told) or row.told("top_k"),
-        shared=_number(shared[1]) if shared is not None else None,
-        shared_ffn=_number(wide[1]) if wide is not None else None,
+        experts=experts or _column(row, "expert_count"),
+        top_k=chosen or _column(row, "top_k"),
+        shared=beside,
+        shared_ffn=int(wide[1]) * (beside or 1) if wide is not None else None,
         every=int(every[2] or 2) if every is not None else None,
     )
 
@@ -65,10 +88,16 @@ def with_mixture(model: dict[str, Any], row: Row) -> tuple[dict[str, Any], tuple
     """Give a named mixture as many experts as its row says, and say so where they differ.
 
     Counts that include its shared experts are its own.
+
+    Raises:
+        InvalidError: A column counts experts and holds no count.
     """
     experts: dict[str, Any] | None = model.get("experts")
     if experts is None:
-        return model, ()
+        count = _column(row, "expert_count") or 1
+        return model, (f"{count} experts of the row passed over: its model is dense",) * (count > 1)
+    if (width := row.count("expert_ffn")) is not None:
+        experts = {**experts, "expert_ffn": width}
     said = mixture_said(row)
     shared = round(experts.get("shared_ffn", 0) / experts["expert_ffn"])
     told: dict[str, Any] = {}
@@ -77,14 +106,15 @@ def with_mixture(model: dict[str, Any], row: Row) -> tuple[dict[str, Any], tuple
         if value is not None and value not in {own, own + shared}:
             told[key] = value
     changed = {**experts, **told}
-    if not told or changed["top_k"] > changed["experts"]:
+    model = {**model, "experts": experts}
+    own = f"{experts['experts']} and {experts['top_k']}"
+    if changed["top_k"] > changed["experts"]:
+        return model, (f"{changed['top_k']} of {changed['experts']} experts: {own} taken",)
+    if not told:
         return model, ()
     counts = f"{changed['experts']} experts, of which a token goes to {changed['top_k']}"
-    own = f"{experts['experts']} and {experts['top_k']}"
     return {**model, "experts": changed}, (f"{counts}, as the row says; the model has {own}",)
 
 
-def _number(text: str | None) -> int | None:
-    if not text:
-        return None
-    return _WORDS.get(text) or int(text)
+def _column(row: Row, column: str) -> int | None:
+    return None if row.text(column).casefold() in _ABSENT else row.count(column)

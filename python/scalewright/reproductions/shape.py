@@ -285,7 +285,7 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
     def of_width(each: int) -> dict[str, Any]:
         fields = {**mixture, "expert_ffn": each}
         if said.shared_ffn is not None or said.shared is not None:
-            fields["shared_ffn"] = said.shared_ffn or (said.shared or 1) * each
+            fields["shared_ffn"] = said.shared_ffn or (said.shared or 0) * each
         gated = True if every is None else None
         return {**_plain(row, shape, gated=gated), "experts": fields}
 
@@ -301,8 +301,10 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
 
 
 def _no_mixture(row: Row) -> InvalidError:
+    text = row.text("experts") or f"{row.text('expert_count')} experts top-{row.text('top_k')}"
+    width = row.text("expert_ffn") or row.text("ffn")
     message = (
-        f"moe: got '{row.text('experts')}' and ffn '{row.text('ffn')}'; "
+        f"moe: got '{text:.60}' and ffn '{width:.20}'; "
         "allowed: text as '64 experts top-8' beside an expert's width"
     )
     return InvalidError(message)

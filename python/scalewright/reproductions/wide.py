@@ -114,6 +114,8 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
     """Return devices, nodes and hardware where one cell says several, as `16x H100 (two racks)`."""
     said, hardware = row.get("devices", ""), row.get("hardware", "")
     if said:
+        if _ONE_NODE.fullmatch(said) and "devices" in (own := _counts(hardware)):
+            return own
         told = _counts(said)
         if "nodes" in told:
             told["devices"] = ""

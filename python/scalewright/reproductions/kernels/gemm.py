@@ -69,7 +69,7 @@ def _output(cells: Mapping[str, str]) -> str:
     """Return the format in which a row says that its result is written."""
     spelt = format_of("output", cells)
     if spelt not in _OUTPUTS:
-        message = f"output: got '{short(spelt)}'; allowed: {', '.join(_OUTPUTS)}"
+        message = f"output_dtype: got '{short(spelt)}'; allowed: {', '.join(_OUTPUTS)}"
         raise InvalidError(message)
     return _OUTPUTS[spelt]
 
@@ -83,7 +83,7 @@ GEMM = Kind(
         "n": ("n",),
         "k": ("k",),
         "cast": ("cast",),
-        "output": ("output", "output_dtype", "outdtype", "out_dtype"),
+        "output": ("output_dtype", "outdtype", "out_dtype"),
     },
     needed=frozenset({"dtype", "m", "n", "k"}),
     shape=_shape,

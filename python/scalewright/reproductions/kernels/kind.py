@@ -24,7 +24,7 @@ _ALIKE = {
     **dict.fromkeys(("w8a8", "w8a8_int8", "int8_sq"), "sq"),
     "w8a8_fp8": "fp8",
     "w4a8_fp8": "w4afp8",
-    "torch_bf16": "bf16",
+    **{"torch_bf16": "bf16", "bf_16": "bf16", "fp_16": "fp16", "fp_8": "fp8"},
     "half": "float16",
 }
 """Further names of number formats, by those that the kinds know."""
@@ -65,7 +65,7 @@ class Kind:
 def format_of(field: str, cells: Mapping[str, str]) -> str:
     """Return a cell's number format, in the spelling of the kinds where it has another."""
     spelt = cells.get(field, "").casefold().removeprefix("torch.")
-    spelt = re.sub(r"[\s_-]+", "_", spelt.strip())
+    spelt = re.sub(r"[\s_()-]+", "_", spelt).strip("_")
     return _ALIKE.get(spelt, spelt)
 
 

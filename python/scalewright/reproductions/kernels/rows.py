@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.reproductions.columns import plain
+from scalewright.reproductions.columns import meanings, plain
 from scalewright.reproductions.kernels.kind import Shape, number
 from scalewright.reproductions.kernels.kinds import KINDS
-from scalewright.reproductions.records import joined, records, refuse_other_marks, some
+from scalewright.reproductions.records import BLANK, joined, records, refuse_other_marks, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +30,13 @@ _COMMON: dict[str, tuple[str, ...]] = {
     "rate": ("tflops", "tflop_s", "tflops_s", "achieved_tflops"),
     "source": ("source",),
 }
+_WEAKER = frozenset({"gpu", "gpu_type", "accelerator", "precision", "data_type", "format"}) | {
+    *("duration_us", "runtime_us", "duration_ms", "runtime_ms", "duration_s", "runtime_s"),
+    *("tflop_s", "tflops_s", "achieved_tflops", "outdtype", "out_dtype"),
+}
+"""Headings that count where no other says the same, and of several the first."""
+_OF_STEPS = frozenset({"model", "devices", "sequence", "global_batch"})
+"""Columns that a table of training steps has."""
 _TIMES = {"time_us": 1e-6, "time_ms": 1e-3, "time_s": 1.0}
 """Seconds of a unit, by the column that holds a time; the first that a row has counts."""
 _RATED = "gemm"
@@ -127,15 +134,27 @@ def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
 
 def _kind(cells: Sequence[str]) -> Kind | None:
     """Return the kind of kernel whose columns a header has."""
-    timed = any(plain(cell) in _COMMON[time] for cell in cells for time in _TIMES)
-    rated = any(plain(cell) in _COMMON["rate"] for cell in cells)
+    headings = {plain(cell) for cell in cells}
+    timed = any(headings & set(_COMMON[time]) for time in ("time_us", "time_ms"))
+    if not timed and _OF_STEPS & set(meanings(cells)):
+        # seconds and rates head tables of training steps, too
+        return None
+    timed = timed or bool(headings & set(_COMMON["time_s"]))
+    rated = bool(headings & set(_COMMON["rate"]))
     kinds = [kind for kind in KINDS if timed or (rated and kind.name == _RATED)]
     return next((kind for kind in kinds if kind.needed <= set(_columns(kind, cells))), None)
 
 
 def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
     spelt = {text: name for name, texts in {**_COMMON, **kind.spellings}.items() for text in texts}
-    return [spelt.get(plain(cell)) for cell in cells]
+    headings = [plain(cell) for cell in cells]
+    told = [spelt.get(heading) for heading in headings]
+    strong = {name for name, heading in zip(told, headings, strict=True) if heading not in _WEAKER}
+    found: list[str | None] = []
+    for name, heading in zip(told, headings, strict=True):
+        weak = heading in _WEAKER
+        found.append(None if weak and (name in strong or name in found) else name)
+    return found
 
 
 def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
@@ -178,7 +197,9 @@ def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
 
 def _time(shape: Shape, cells: dict[str, str], *, rated: bool) -> float:
     """Return the seconds that a row says, or that its rate makes of two FLOPs a product."""
-    time = next((name for name in _TIMES if cells.get(name)), "time_us")
-    if rated and not cells.get(time) and cells.get("rate"):
+    told = (name for name in _TIMES if cells.get(name, "").casefold() not in BLANK)
+    time = next(told, None)
+    if time is None and rated and cells.get("rate"):
         return 2.0 * shape.work / (number(_COMMON["rate"][0], cells["rate"]) * 1e12)
+    time = time or "time_us"
     return number(_COMMON[time][0], cells.get(time, "")) * _TIMES[time]
