@@ -260,9 +260,8 @@ fn an_only_wave_costs_its_least_share_at_least() {
     assert!((large(0.5) - large(1.0)).abs() <= f64::EPSILON * large(1.0));
 }
 
-/// A device whose products in bf16 are those of `family`, with memory `memory` times as fast.
 /// Where the library has tiles of 80 rows, 80 rows are not padded to 128; a further choice of tiles is never
-/// slower, and one whose sides are powers of two gains nothing from it.
+/// slower.
 #[test]
 fn fine_tiles_waste_no_rows() {
     let mut device = with_bandwidth(1e15);
@@ -277,6 +276,7 @@ fn fine_tiles_waste_no_rows() {
     assert!(priced(true, 80.0) < priced(true, 128.0));
 }
 
+/// A device whose products in bf16 are those of `family`, with memory `memory` times as fast.
 fn with_few_rows(family: ProductModel, memory: f64) -> Device {
     let mut device = with_bandwidth(memory);
     device.launch_overhead = Seconds::ZERO;

@@ -71,6 +71,7 @@ class Family:
 def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> Family:
     """Return the family of some requests of products, all of one `table`, on a device."""
     first = requests[0]
+    cast = any(request.get("cast_from") for request in requests)
     path = table(first)
     formats = sorted({str(request["a"]) for request in requests})
     thin = _few_rows(path, device)
@@ -89,7 +90,7 @@ def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> 
         own = path if path[1] == "weight_only" else None
         place = (*own, "efficiency") if own else ("matmul", "efficiency", str(first["a"]))
         shares = [_constant(place, *_EFFICIENCY)]
-        if first.get("cast_from"):
+        if cast:
             extra = [
                 _constant((*path, "cast_efficiency"), *_CAST),
                 _constant((*path, "cast_overhead"), *_OVERHEAD),
@@ -110,7 +111,7 @@ def family(requests: Sequence[Mapping[str, Any]], device: Mapping[str, Any]) -> 
                 fixed.append((Constant((*path, "thin_timed"), least=0.0, most=1.0), (True,)))
             extra.append(_constant((*path, "thin_depth_time"), *_THIN_DEPTH_TIME))
     # a cast has a constant more; hipBLASLt and aiter have such tiles
-    if device.get("vendor") == "AMD" and not first.get("cast_from"):
+    if device.get("vendor") == "AMD" and not cast:
         fixed.append((Constant((*path, FINE_TILES), least=0.0, most=1.0), (False, True)))
     every = [*shares, *found, *extra]
     constants = tuple(constant for constant, _ in every)

@@ -24,7 +24,10 @@ _ALIKE = {
     **dict.fromkeys(("w8a8", "w8a8_int8", "int8_sq"), "sq"),
     "w8a8_fp8": "fp8",
     "w4a8_fp8": "w4afp8",
-    **{"torch_bf16": "bf16", "bf_16": "bf16", "fp_16": "fp16", "fp_8": "fp8"},
+    "torch_bf16": "bf16",
+    "bf_16": "bf16",
+    "fp_16": "fp16",
+    "fp_8": "fp8",
     "half": "float16",
 }
 """Further names of number formats, by those that the kinds know."""
