@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalewright.errors import InvalidError
 from scalewright.reproductions.mixtures import mixture_said, says_mixture
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
@@ -59,6 +60,36 @@ def test_shared_experts_have_their_width(said: str, width: int) -> None:
 def test_a_model_without_experts_is_dense(said: dict[str, str]) -> None:
     assert not says_mixture(row(**said))
     assert model(**SHAPE, **said) == model(**SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("said", "experts", "chosen"),
+    [
+        ("256 routed + 1 shared, top-8, 3 of 61 layers dense", 256, 8),
+        ("256 experts top-8 (node-limited to 4 of 8 groups)", 256, 8),
+        ("1 out of 2 layers; 16 experts; top-1", 16, 1),
+        ("8 experts/GPU", None, None),
+        ("16 experts per GPU", None, None),
+        ("top-8 experts of 256", 256, 8),
+        ("6 experts active out of 64", 64, 6),
+        ("64 experts, 6 experts per token", 64, 6),
+        ("4 experts per device, 128 experts top-8", 128, 8),
+        ("1,024 experts top-8", 1024, 8),
+        ("21B total 3.6 active, 32 experts top-4", 32, 4),
+        ("9" * 5000, None, None),
+    ],
+)
+def test_numbers_of_other_things_are_no_experts(
+    said: str, experts: int | None, chosen: int | None
+) -> None:
+    found = mixture_said(row(experts=said))
+    assert (found.experts, found.top_k) == (experts, chosen)
+
+
+@pytest.mark.parametrize("said", ["64+2", "128 (8 active)", "-1", "9" * 5000])
+def test_a_column_of_counts_that_holds_none_is_refused(said: str) -> None:
+    with pytest.raises(InvalidError, match="expert_count: got"):
+        model(**SHAPE, expert_count=said, top_k="2")
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
