@@ -11,7 +11,7 @@ from scalewright.catalog.loading import (
 )
 from scalewright.catalog.model_spelling import ModelSpelling, model_spellings
 from scalewright.catalog.software_profiles import software_names, with_software
-from scalewright.catalog.spelling import Spelling, spellings, usual_system
+from scalewright.catalog.spelling import Spelling, is_usual_server, spellings, usual_system
 from scalewright.catalog.technologies import technologies, with_costs
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ModelSpelling",
     "Spelling",
     "catalog_hash",
+    "is_usual_server",
     "load_device",
     "load_entry",
     "load_model",

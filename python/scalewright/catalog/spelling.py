@@ -7,6 +7,7 @@ import io
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from scalewright.catalog.layers import built_in_root
 
@@ -33,6 +34,13 @@ class Spelling:
     """What to mind: cores or chips, limits of the match, or why there is no system."""
 
 
+class _Usual(NamedTuple):
+    words: tuple[str, ...]
+    system: str
+    told: bool
+    """The words name a device, and a text may tell what its servers have otherwise."""
+
+
 def spellings() -> dict[str, Spelling]:
     """Return every known spelling of published hardware by its text."""
     text = (built_in_root() / _FILE).read_text(encoding="utf-8")
@@ -47,21 +55,35 @@ def usual_system(text: str) -> str | None:
     narrower comes before what is wider: `h100 pcie` before `h100`. Case, spaces and dashes do not
     count.
     """
+    found = _meant(text)
+    return found.system if found else None
+
+
+def is_usual_server(text: str) -> bool:
+    """Say whether a text names a device only, for whose usual server `usual_system` stands.
+
+    What such a text says of nodes and their network then counts before what that server has.
+    """
+    found = _meant(text)
+    return found is not None and found.told
+
+
+def _meant(text: str) -> _Usual | None:
     folded = "".join(text.casefold().replace("-", " ").split())
     parts = re.split(r"[^a-z0-9.-]+", text.casefold())
     pieces = [piece for part in parts for piece in (part.replace("-", ""), *part.split("-"))]
     lone = {_COUNT.sub("", piece) for piece in pieces}
-    for words, system in _usual():
-        if all(word[1:] in lone if word[0] == _ALONE else word in folded for word in words):
-            return system
+    for usual in _usual():
+        if all(word[1:] in lone if word[0] == _ALONE else word in folded for word in usual.words):
+            return usual
     return None
 
 
 @cache
-def _usual() -> tuple[tuple[tuple[str, ...], str], ...]:
+def _usual() -> tuple[_Usual, ...]:
     text = (built_in_root() / _USUAL).read_text(encoding="utf-8")
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    return tuple((tuple(row["words"].split()), row["system"]) for row in rows)
+    return tuple(_Usual(tuple(r["words"].split()), r["system"], r["told"] == "yes") for r in rows)
 
 
 def _spelling(row: dict[str, str]) -> Spelling:

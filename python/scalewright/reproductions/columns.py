@@ -116,6 +116,10 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         ),
         *("num_gpus_per_node", "ngpus_per_node", "n_gpus_per_node", "nproc_per_node"),
     ),
+    "fabric": (
+        *("interconnect", "fabric", "inter_node_interconnect", "inter_node_network"),
+        *("internode_network", "network_fabric", "network_bandwidth", "nic", "nics"),
+    ),
     "batch_tokens": (
         *("batch_tokens", "global_batch_tokens", "tokens_per_batch", "tokens_per_step"),
         *("global_batch_size_tokens", "batch_size_tokens", "batch_size_in_tokens"),

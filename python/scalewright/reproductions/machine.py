@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from scalewright.catalog import load_device, load_system, names, spellings, usual_system
+from scalewright.catalog import (
+    is_usual_server,
+    load_device,
+    load_system,
+    names,
+    spellings,
+    usual_system,
+)
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.fabric import as_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +90,12 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
-    per_node = machines.named(name)[0]["devices_per_node"]
+    system, device = machines.named(name)
+    if notes and is_usual_server(text):
+        words = f"{text}, {row.text('fabric')}" if row.text("fabric") else text
+        system, told = as_told(system, words, row.told("per_node"))
+        notes += told
+    per_node = system["devices_per_node"]
     own = row.told("per_node") or per_node
     count = _devices(row, own)
     if count is None and (slices := _SLICE.search(text.casefold())) is not None:
@@ -103,7 +116,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
         name = _POWERS_OF_TWO[name]
         notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
-    system, device = machines.named(name)
+        system, device = machines.named(name)
     if notes and _says_cores(text, count):
         cores, notes = True, (*notes, f"devices are cores, {_CORES_PER_CHIP} a chip")
     if cores:
