@@ -46,15 +46,27 @@ _WHOLE = re.compile(
     re.IGNORECASE,
 )
 _NODE = re.compile(
-    r"(?<![\w.-])([0-9]{1,2})\s{0,2}[x\u00d7]?\s{0,2}((?:[\w.-]{1,24}\s{1,2}){0,4})"
-    r"(?:\b(?:per|a|each|every)\s{1,2}|(?:[\w-]{1,24})?\s{0,1}/\s{0,1})(?:node|server|host|machine)\b",
+    r"(?<![\w.-])(?=[x\u00d7]?([0-9]{1,2})\s{0,2}[x\u00d7]?\s{0,2}((?:[\w.-]{1,24}\s{1,2}){0,4}"
+    r"(?:[\w.-]{1,24}(?=\s?/))?)(?:\b(?:per|a|each|every)\s{1,2}|\s?/\s?)"
+    r"(?:node|server|host|machine)\b)",
     re.IGNORECASE,
 )
+"""A count with up to four words between it and `per node`, at every place where one begins."""
+_DEVICE = re.compile(
+    r"gpu|npu|device|accelerator|card|chip|tile|gcd|\b[a-z]{1,3}[0-9]{2,4}|rtx|gaudi|ascend|tesla",
+    re.IGNORECASE,
+)
+_ANOTHER_COUNT = re.compile(r"(?<![\w.-])[0-9]{1,2}x?\b|\bnodes?\b", re.IGNORECASE)
 _NODES_OF = re.compile(
     r"\b(?:node|server|host|machine)s?\s{1,2}(?:of|x|\u00d7)\s{1,2}([0-9]{1,2})(?![\w.])",
     re.IGNORECASE,
 )
 _GPU_NODE = re.compile(r"(?<![\w.])([0-9]{1,2})-gpu (?:node|server|host|machine)", re.IGNORECASE)
+_HEADED = re.compile(
+    r"\b(?:gpu|npu|device|accelerator|card|chip)s? (?:per|a|/) ?(?:node|server|host|machine)"
+    r"\s{0,2}[:=]\s{0,2}([0-9]{1,2})(?![\w.])",
+    re.IGNORECASE,
+)
 
 
 class Fabric(NamedTuple):
@@ -170,9 +182,11 @@ def _rate_in(clause: str) -> tuple[float, bool, int | None, bool] | None:
 
 def _devices_in(text: str) -> int | None:
     for found in _NODE.finditer(text):
-        if not _NETWORK.search(found[2]) and int(found[1]) > 0:
+        words = found[2].strip()
+        other = _NETWORK.search(words) or _ANOTHER_COUNT.search(words)
+        if not other and (not words or _DEVICE.search(words)) and int(found[1]) > 0:
             return int(found[1])
-    for shape in (_NODES_OF, _GPU_NODE):
+    for shape in (_NODES_OF, _GPU_NODE, _HEADED):
         if (found := shape.search(text)) is not None and int(found[1]) > 0:
             return int(found[1])
     return None
