@@ -421,6 +421,11 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("abacus", None),
         ("V100", "dgx-1-v100"),
         ("a3-megagpu-8g", "gcp-a3-mega"),
+        ("a3-ultragpu-8g", "dgx-h200"),
+        ("AWS p5en.48xlarge", "dgx-h200"),
+        ("Azure NC A100 v4", "a100-pcie-80gb-node"),
+        ("NVIDIA GH200 480GB", "gh200-node"),
+        ("NVIDIA GH200 120GB", "alps"),
         ("Jean Zay, V100", "jean-zay-v100"),
     ],
 )
