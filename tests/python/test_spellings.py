@@ -424,7 +424,7 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("a3-ultragpu-8g", "dgx-h200"),
         ("AWS p5en.48xlarge", "dgx-h200"),
         ("Azure NC A100 v4", "a100-pcie-80gb-node"),
-        ("NVIDIA GH200 480GB", "gh200-node"),
+        ("NVIDIA GH200 480GB", "gh200-server"),
         ("NVIDIA GH200 120GB", "alps"),
         ("Jean Zay, V100", "jean-zay-v100"),
     ],
