@@ -16,6 +16,19 @@ _USUAL = "usual_systems.csv"
 _ALONE = "="
 """Stands before a word that must not be part of a longer one: `=t4` is not in `GPT4`."""
 _COUNT = re.compile(r"^[0-9]{1,6}x(?=[a-z])")
+_CODE = re.compile(r"[a-z][0-9]{1,4}")
+_SIZE = re.compile(r"([0-9]{2,3})g(?:i?b)?")
+_SIZES = re.compile(
+    r"(?<![0-9.,])([0-9]{2,3})\s?g(?:i?b)?(?![a-z/])"
+    r"(?!\s{0,2}(?:of\s)?(?:host|cpu|system|ddr|lpddr|d?ram\b|nvme|ssd|storage|shared))"
+)
+"""Sizes of memory that a text does not say of the host's or of disks."""
+_BOARD = "pcie"
+_BOARD_IN = re.compile(
+    r"pcie(?![\s-]{0,2}(?:gen|v|express)?[\s.-]{0,2}[3-6](?:\.[0-9])?(?![0-9g]))"
+    r"(?![\s-]{0,2}(?:x[0-9]|switch|host|link))"
+)
+"""A board for such a slot: no generation or width of the link follows."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +65,10 @@ def usual_system(text: str) -> str | None:
     """Return the usual system of the device that a text names, if it names one.
 
     The first line of the table counts of which all words stand in the text, so that what is
-    narrower comes before what is wider: `h100 pcie` before `h100`. Case, spaces and dashes do not
-    count.
+    narrower comes before what is wider: `h100 pcie` before `h100`. Case counts nowhere; spaces and
+    dashes not inside what begins a word of the text, so that `with 100 Gb/s` names no H100. A size
+    is that of the device: the first which is not said of host memory. `pcie` is a board's, not a
+    generation of links.
     """
     found = _meant(text)
     return found.system if found else None
@@ -69,14 +84,37 @@ def is_usual_server(text: str) -> bool:
 
 
 def _meant(text: str) -> _Usual | None:
-    folded = "".join(text.casefold().replace("-", " ").split())
-    parts = re.split(r"[^a-z0-9.-]+", text.casefold())
+    folded = text.casefold()
+    parts = re.split(r"[^a-z0-9.-]+", folded)
     pieces = [piece for part in parts for piece in (part.replace("-", ""), *part.split("-"))]
     lone = {_COUNT.sub("", piece) for piece in pieces}
+    size = next((found[1] for found in _SIZES.finditer(folded)), None)
     for usual in _usual():
-        if all(word[1:] in lone if word[0] == _ALONE else word in folded for word in usual.words):
+        if all(_stands(word, folded, lone, size) for word in usual.words):
             return usual
     return None
+
+
+def _stands(word: str, folded: str, lone: set[str], size: str | None) -> bool:
+    """Say whether a word of the table stands in a text."""
+    if word[0] == _ALONE:
+        return word[1:] in lone
+    if (wanted := _SIZE.fullmatch(word)) is not None:
+        return wanted[1] == size
+    if word == _BOARD:
+        return "sxm" not in folded and _BOARD_IN.search(folded) is not None
+    return _pattern(word).search(folded) is not None
+
+
+@cache
+def _pattern(word: str) -> re.Pattern[str]:
+    """Find a word inside one of a text, or from the start of one over spaces and dashes."""
+    # `a 100` and `80 GB 200` are no A100 and no GB200
+    between = "-?" if _CODE.fullmatch(word) else r"[\s-]{0,2}"
+    spread = between.join(re.escape(letter) for letter in word)
+    start = r"(?<![a-z0-9])" + (r"(?<![0-9][\s-])" if word.startswith("gb") else "")
+    end = "(?![0-9])" if word[-1].isdigit() else ""
+    return re.compile(rf"(?:{re.escape(word)}|{start}{spread}){end}")
 
 
 @cache
