@@ -31,6 +31,8 @@ _PARTS = re.compile(r"[+,;/&|\u2192]|\b(?:and|or|vs|versus|with)\b", re.IGNORECA
 _JOINED = re.compile(r"\+|\b(?:and|vs|versus)\b", re.IGNORECASE)
 _COUNT = re.compile(r"^\s{0,4}[0-9]{1,6}\s{0,2}[x\u00d7*]?\s{1,4}|^\s{0,4}[0-9]{1,6}[x\u00d7*]")
 _LONGEST = 200
+_SHORTEST = 2
+"""Letters of the shortest name of a device, as T4."""
 _CORES = "Devices are cores"
 _CORES_PER_CHIP = 2
 _COUNTED_BY_CORES = re.compile(r"tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100})")
@@ -91,19 +93,20 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
     system, device = machines.named(name)
-    if notes and is_usual_server(text):
-        words = f"{text}, {row.text('fabric')}" if row.text("fabric") else text
-        system, told = as_told(system, words, row.told("per_node"))
+    per_node, fabric = row.told("per_node"), row.text("fabric")
+    if (notes or per_node or fabric) and is_usual_server(text) and name == usual_system(text):
+        # a spelling that is known has been read; its columns have not
+        words = f"{text}, {fabric}" if notes else fabric
+        system, told = as_told(system, words, per_node)
         notes += told
-    per_node = system["devices_per_node"]
-    own = row.told("per_node") or per_node
+    own = per_node or system["devices_per_node"]
     count = _devices(row, own)
     if count is None and (slices := _SLICE.search(text.casefold())) is not None:
         # names of v5e and v6e count chips, those before cores of which a chip has two
         count = max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
         notes = (*notes, f"{count} devices taken, which the slice's name counts")
     if count is None and usual is not None:
-        count = usual(per_node)
+        count = usual(system["devices_per_node"])
         notes = (*notes, f"{count} devices taken: the row says no count")
     if count is None:
         got = f"{row.named('devices')}: got nothing"
@@ -182,6 +185,8 @@ def refuse_several(text: str, overrides: Places) -> None:
     joined = _JOINED.search(text) is not None
     for part in _PARTS.split(text[:_LONGEST]):
         name = _COUNT.sub("", part).strip()
+        if len(name) < _SHORTEST:
+            continue
         try:
             device = load_device(name, overrides)
         except UnknownNameError:
