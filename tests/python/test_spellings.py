@@ -442,6 +442,8 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("16 Max 1550", "aurora-cards"),
         ("8x GB 200", "gb200-nvl72"),
         ("MI-300X", "mi300x-node"),
+        ("Jean Zay, 4x H100 per node", "dgx-h100"),
+        ("ABCI 3.0, 8x H200", "dgx-h200"),
         ("H100 SXM 96GB HBM2e, 500 W limit", "torchtitan-h100"),
         ("GCP A3, 8x H100 per VM", "gcp-a3"),
         ("Atlas 900 A2 PODc, 64 NPUs", "atlas-800t-a2"),
