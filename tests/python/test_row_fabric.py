@@ -157,6 +157,27 @@ def test_a_single_device_a_node_meets_others_over_the_network_alone() -> None:
     assert [level["kind"] for level in told["levels"]] == ["fat-tree"]
 
 
+@pytest.mark.parametrize("rate", ["25 GB/s", "25GB/s", "0.2 Tb/s", "200000 Mb/s", 25e9])
+def test_a_users_rate_is_read_as_the_engine_reads_it(rate: object) -> None:
+    levels = [SERVER["levels"][0], {**SERVER["levels"][1], "bandwidth": rate}]
+    mine = {**SERVER, "levels": levels}
+    assert as_told(mine, "A100, 200 Gb/s per GPU", None) == (mine, ())
+    assert as_told(mine, "A100, 800 Gb/s per node", None)[1]
+
+
+@pytest.mark.parametrize("rate", ["fast", "", "1.2.3 GB/s", None, [25]])
+def test_a_users_rate_that_is_none_is_left_to_the_engine(rate: object) -> None:
+    levels = [SERVER["levels"][0], {**SERVER["levels"][1], "bandwidth": rate}]
+    mine = {**SERVER, "levels": levels}
+    assert as_told(mine, "A100, 4 per node, 100 Gb/s", None) == (mine, ())
+
+
+@pytest.mark.parametrize("levels", [None, "two", [], [{}, {}], ["a", "b"], [{}, 3]])
+def test_levels_that_are_none_are_left_to_the_engine(levels: object) -> None:
+    mine = {**SERVER, "levels": levels}
+    assert as_told(mine, "A100, 4 per node, 100 Gb/s", None) == (mine, ())
+
+
 def test_a_slower_network_takes_no_less_time() -> None:
     """Monotone in bandwidth: half the rate between nodes never makes a step shorter."""
     times: list[float] = []

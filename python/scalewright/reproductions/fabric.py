@@ -7,14 +7,16 @@ server has: how many devices share a node, and how much leaves it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.reproductions.fabric_words import fabric_in
 
 if TYPE_CHECKING:
     from scalewright.reproductions.fabric_words import Rate
 
-_BITS = {"T": 1e12, "G": 1e9}
+_SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_RATE = re.compile(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([kMGT]?)(b|B)/s\s*")
 _NEAR = 0.12
 """Shares of a rate within which two figures mean the same adapters, as 25 GB/s and 200 Gb/s do."""
 _MOST_DEVICES = 16
@@ -36,10 +38,9 @@ def as_told(
         text: The hardware as the row has it.
         per_node: Devices of a node, as a column of its own says.
     """
-    levels: list[dict[str, Any]] = system["levels"]
     own = int(system["devices_per_node"])
-    plain = len(levels) == 2 and levels[0].get("devices") == own and "devices" not in levels[1]
-    if not plain or levels[1]["kind"] != "fat-tree":
+    levels: list[dict[str, Any]] = system.get("levels", [])
+    if not _may_be_told(levels, own):
         return system, ()
     told = fabric_in(text)
     count = per_node or told.devices_per_node or own
@@ -50,10 +51,10 @@ def as_told(
     if count != own:
         said.append(f"nodes of {count} devices")
         inside["devices"] = count
-        if inside["kind"] == "mesh" and "nvlink" not in str(inside["name"]):
+        if inside.get("kind") == "mesh" and "nvlink" not in str(inside.get("name")):
             # each pair has links of its own; those of NVLink go to the devices that are there
             share = (count - 1) / (own - 1)
-            inside["bandwidth"] = f"{_bits(str(inside['bandwidth'])) * share / 8e9:.6g} GB/s"
+            inside["bandwidth"] = f"{_bits(inside['bandwidth']) * share / 8e9:.6g} GB/s"
         if (adapters := network.get("adapters")) is not None:
             network["adapters"] = min(adapters, count)
     if told.rate is not None:
@@ -67,9 +68,22 @@ def as_told(
     return changed, (f"{' and '.join(said)} taken, as the row says",)
 
 
+def _may_be_told(levels: object, own: int) -> bool:
+    """Say whether levels are links inside a node and one switched network of devices' parts."""
+    if not isinstance(levels, list):
+        return False
+    both = cast("list[object]", levels)
+    if len(both) != 2 or not all(isinstance(level, dict) for level in both):
+        return False
+    inside, network = cast("list[dict[str, Any]]", both)
+    switched = network.get("kind") == "fat-tree" and "devices" not in network
+    rates = [_bits(level.get("bandwidth")) for level in (inside, network)]
+    return switched and inside.get("devices") == own and min(rates) > 0.0
+
+
 def _joined(network: dict[str, Any], told: Rate, count: int) -> list[str]:
     """Give the network the rate that is told, where it is another one; say so."""
-    usual = _bits(str(network["bandwidth"]))
+    usual = _bits(network["bandwidth"])
     share = told.bits_per_s if told.of_device else told.bits_per_s / count
     known = [share / usual]
     if not told.sure and usual > _OWN_ADAPTER:
@@ -85,6 +99,14 @@ def _joined(network: dict[str, Any], told: Rate, count: int) -> list[str]:
     return [f"{share * count / 1e9:g} Gb/s a node"]
 
 
-def _bits(rate: str) -> float:
-    number, unit = rate.split()
-    return float(number) * _BITS[unit[0]] * (8.0 if unit[1] == "B" else 1.0)
+def _bits(rate: object) -> float:
+    """Read a rate of the catalog or of a user's file: text, or bytes a second; 0 where neither."""
+    if isinstance(rate, (int, float)):
+        return float(rate) * 8.0
+    if (found := _RATE.fullmatch(str(rate))) is None:
+        return 0.0
+    try:
+        number = float(found[1])
+    except ValueError:
+        return 0.0
+    return number * _SCALES[found[2]] * (8.0 if found[3] == "B" else 1.0)
