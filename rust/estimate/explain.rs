@@ -44,8 +44,8 @@ const FORMULAS: [(&str, &str, &str); 17] = [
     ),
     (
         "state_space",
-        "kernel by kernel: launch + max(bytes over the sustained memory bandwidth, bytes and products at a pace that goes with the peak of the vector engine, as timed on H100)",
-        "Dao and Gu 2024 (arXiv 2405.21060), sections 6 and 7; pace: kernels of mamba-ssm timed on H100, vllm-project/vllm pull request 27299",
+        "kernel by kernel: launch + max(bytes over the sustained memory bandwidth, bytes and products at a pace that goes with the peak of the vector engine, as timed on H100; of a gated delta rule no less than its chunks in turn)",
+        "Dao and Gu 2024 (arXiv 2405.21060), sections 6 and 7; pace: kernels of mamba-ssm timed on H100, vllm-project/vllm pull request 27299; gated delta rule: Yang et al. 2024 (arXiv 2412.06464), section 3; kernels of flash-linear-attention timed on H200, QwenLM/FlashQLA",
     ),
     (
         "tensor_parallel",
@@ -54,7 +54,7 @@ const FORMULAS: [(&str, &str, &str); 17] = [
     ),
     (
         "context_parallel",
-        "all-gather of keys and values (and reduce-scatter of their gradients), less what attention hides; all-to-all of positions for heads around a state-space scan",
+        "all-gather of keys and values (and reduce-scatter of their gradients), less what attention hides; all-to-all of positions for heads around a state-space scan or delta rule",
         "Liu et al. 2023 (ring attention); Llama 3 Herd 2024, section 3.3.2; scans: Megatron-Core, MambaContextParallel",
     ),
     (

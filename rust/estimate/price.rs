@@ -42,6 +42,7 @@ impl<'a> Pricer<'a> {
                 self.long_run.lasting(*dtype).pace
             }
             Kernel::Scan { .. }
+            | Kernel::DeltaRule { .. }
             | Kernel::Convolution { .. }
             | Kernel::Selection { .. }
             | Kernel::Memory { .. }

@@ -135,6 +135,16 @@ fn shape(kernel: &Kernel) -> String {
             count(keys),
             dtype.name()
         ),
+        Kernel::DeltaRule {
+            flops,
+            bytes,
+            chain,
+        } => format!(
+            "kernel of a gated delta rule: {} FLOP of products, {} read and written, {} chunks in turn",
+            count(flops.value()),
+            size(bytes),
+            count(chain)
+        ),
         Kernel::Scan { flops, bytes, .. } => format!(
             "kernel of a state-space scan: {} FLOP of products, {} read and written",
             count(flops.value()),

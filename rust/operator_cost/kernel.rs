@@ -64,6 +64,15 @@ pub enum Kernel {
         /// Bytes read and written.
         bytes: Bytes,
     },
+    /// A kernel of a gated delta rule.
+    DeltaRule {
+        /// Arithmetic on the matrix engine.
+        flops: Flops,
+        /// Bytes read and written.
+        bytes: Bytes,
+        /// Chunks that it takes one after another, as state passes through them.
+        chain: f64,
+    },
     /// A kernel of a causal convolution along positions, channel by channel.
     Convolution {
         /// Bytes read and written.
@@ -198,6 +207,11 @@ impl Kernel {
         match *self {
             Self::Matmul { .. } | Self::Attention { .. } => KernelCost::default(),
             Self::Scan { flops, bytes } => scan::cost((flops, bytes), device, pace),
+            Self::DeltaRule {
+                flops,
+                bytes,
+                chain,
+            } => scan::delta_rule((flops, bytes), chain, device, pace),
             Self::Convolution { bytes } => scan::convolution(bytes, device, pace),
             Self::Selection { scores } => scan::selection(scores, device, pace),
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),

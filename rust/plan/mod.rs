@@ -6,6 +6,7 @@ mod choice;
 mod chunked;
 mod collectives;
 mod edges;
+mod gated_delta;
 mod kernels;
 mod legality;
 mod lower;

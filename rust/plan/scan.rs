@@ -10,6 +10,7 @@ use super::program::Purpose;
 use crate::collective::Collective;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype, Flops};
+use crate::workload::transformer::StateRule;
 use crate::workload::{Dim, Extent, Operator, Scan};
 
 /// Passes over what enters a scan, and over what leaves it, that context ranks make around their exchange:
@@ -22,23 +23,25 @@ const STEPS: f64 = 10.0;
 const STEP_KERNELS: f64 = 5.0;
 
 /// Numbers that one rank moves for a position, by tensor, and products over its columns.
-struct Local {
+pub(super) struct Local {
     /// Positions times sequences.
-    tokens: f64,
+    pub(super) tokens: f64,
     /// Input, gate or output.
     inner: f64,
     /// One of B and C.
-    state: f64,
+    pub(super) state: f64,
     /// One number a head.
-    heads: f64,
+    pub(super) heads: f64,
+    /// Numbers of all heads that are projected.
+    numbers: f64,
     /// States of a chunk over its positions.
-    passed: f64,
+    pub(super) passed: f64,
     /// Scores of a position: its chunk in every group.
     scores: f64,
     /// Multiply-adds of scores, of their product with the input, and of states with input or output.
     products: [f64; 3],
     /// The activation format.
-    format: Dtype,
+    pub(super) format: Dtype,
 }
 
 /// What one kernel moves per position, in numbers.
@@ -53,6 +56,11 @@ struct Moved {
 }
 
 impl Local {
+    /// Columns that a mixer's projection makes.
+    fn entering(&self) -> f64 {
+        2.0 * self.inner + 2.0 * self.state + self.numbers
+    }
+
     fn kernel(&self, moved: Moved) -> Kernel {
         let bytes = moved.narrow * self.format.bytes() + moved.wide * Dtype::Fp32.bytes();
         Kernel::Scan {
@@ -167,6 +175,11 @@ impl Lowering<'_> {
         let local = self.local_scan(operator, scan);
         self.exchange_heads(operator, &local, forward, forward);
         self.in_order(operator, &local, forward);
+        if scan.rule == StateRule::GatedDelta {
+            self.delta_rule(operator, scan, &local, forward);
+            self.exchange_heads(operator, &local, forward, !forward);
+            return;
+        }
         let kernel = |moved: &Moved| local.kernel(*moved);
         let mut kernels: Vec<Kernel> = local.states(forward).iter().map(kernel).collect();
         if forward {
@@ -200,6 +213,7 @@ impl Lowering<'_> {
             inner: heads * width,
             state: groups * state,
             heads,
+            numbers: heads * scan.rule.numbers() as f64,
             passed: states / chunk,
             scores: groups * chunk,
             products: [groups * chunk * state, heads * chunk * width, states],
@@ -213,7 +227,7 @@ impl Lowering<'_> {
         if self.batch < 2.0 {
             return;
         }
-        let entering = 2.0 * local.inner + 2.0 * local.state + local.heads;
+        let entering = local.entering();
         let leaving = if forward { local.inner } else { 0.0 };
         let launches = if forward { 2.0 } else { 1.0 };
         let bytes = 2.0 * local.tokens * (entering + leaving) * local.format.bytes();
@@ -227,10 +241,7 @@ impl Lowering<'_> {
             return;
         }
         let (columns, passes) = if enters {
-            (
-                2.0 * local.inner + 2.0 * local.state + local.heads,
-                AROUND[0],
-            )
+            (local.entering(), AROUND[0])
         } else {
             (local.inner, AROUND[1])
         };

@@ -2,7 +2,7 @@
 
 use super::operator::Scan;
 use super::transformer::{
-    Activation, AttentionKind, Family, Feed, LayerKind, Stack, StateSpace, Transformer,
+    Activation, AttentionKind, Family, Feed, LayerKind, Stack, StateRule, StateSpace, Transformer,
 };
 use crate::units::Flops;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,9 @@ pub enum FlopConvention {
     ModelUngated,
     /// As `model_causal`, of hybrids as Megatron-Bridge prints them (`hybrid_flops` of its `flop_utils.py`):
     /// state-space mixers are twice as wide as the stream, whatever their width is, and their scan takes
-    /// `7 d N` a token, d that width, N state; routers and what joins predictions are left out.
+    /// `7 d N` a token, d that width, N state; routers and what joins predictions are left out. A gated delta rule
+    /// counts as `8 H P^2` beside its projections and its convolution, and what joins predictions counts beside it
+    /// (Megatron-LM, `num_floating_point_operations`).
     ModelHybrid,
     /// Layers run forward twice (Narayanan et al. 2021, section 3.1, full recomputation).
     Hardware,
@@ -194,7 +196,8 @@ impl Transformer {
         for kind in self.prediction_kinds() {
             products += modules * self.layer_flops(kind, own, counted).own;
         }
-        if counted != Counted::Printed {
+        let ruled = |widths: &StateSpace| widths.rule == StateRule::GatedDelta;
+        if counted != Counted::Printed || self.state_space.as_ref().is_some_and(ruled) {
             products += modules * 2.0 * hidden * hidden;
         }
         Forward {
@@ -231,14 +234,22 @@ impl Transformer {
         let chunk = as_f64(widths.chunk).min(length);
         let seen = if masked { chunk / 2.0 } else { chunk };
         let scan: Scan = widths.scan();
-        hidden * (3.0 * inner + 2.0 * state + heads) + scan.multiplications(seen)
+        let numbers = heads * as_f64(widths.rule.numbers());
+        hidden * (3.0 * inner + 2.0 * state + numbers) + scan.multiplications(seen)
     }
 
-    /// The same as Megatron-Bridge prints it.
+    /// The same as Megatron-Bridge prints it, and Megatron-LM of a gated delta rule.
     fn printed_mixer(&self, widths: &StateSpace) -> f64 {
         let [hidden, heads] = [self.hidden, widths.heads].map(as_f64);
-        let inner = 2.0 * hidden;
         let state = as_f64(widths.groups) * as_f64(widths.state);
+        if widths.rule == StateRule::GatedDelta {
+            let width = as_f64(widths.head_dim);
+            let inner = heads * width;
+            let convolved = as_f64(widths.convolution) * (2.0 * state + inner);
+            let rule = 4.0 * inner * width;
+            return hidden * (3.0 * inner + 2.0 * state + 2.0 * heads) + convolved + rule;
+        }
+        let inner = 2.0 * hidden;
         let scan = 3.5 * inner * as_f64(widths.state);
         hidden * (3.0 * inner + 2.0 * state + heads) + scan
     }
@@ -294,7 +305,8 @@ impl Transformer {
         let output = heads * value * hidden;
         let Some(latent) = &self.latent else {
             let key_value = 2.0 * hidden * as_f64(self.key_value_heads()) * width;
-            return [hidden * heads * width + key_value + output, key_value];
+            let queries = hidden * heads * width * as_f64(self.query_parts());
+            return [queries + key_value + output, key_value];
         };
         let query = latent.query_rank.map_or(hidden * heads * width, |rank| {
             as_f64(rank) * (hidden + heads * width)

@@ -1,6 +1,7 @@
 //! Operators with named dims: what is multiplied, read, kept and trained.
 
 use super::dim::{Dim, Extent, Product};
+use super::transformer::StateRule;
 use std::sync::Arc;
 
 /// What an operator is counted as in a breakdown.
@@ -193,9 +194,12 @@ pub struct Attention {
 }
 
 /// A scan `h_t = a_t h_(t-1) + B_t x_t`, `y_t = C_t h_t`, in chunks of matrix products (Dao and Gu 2024, arXiv
-/// 2405.21060, section 6).
+/// 2405.21060, section 6), or the gated delta rule `h_t = a_t (1 - b_t B_t B_t^T) h_(t-1) + b_t B_t x_t` (Yang et
+/// al. 2024, arXiv 2412.06464, section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
+    /// What it does with its state.
+    pub rule: StateRule,
     /// Heads.
     pub heads: u64,
     /// Width of one head.
@@ -212,10 +216,20 @@ impl Scan {
     /// Multiply-adds per position where `seen` positions of its chunk lie behind it, itself among them:
     /// scores `C B^T` of each group, their product with `x`, and state in and out of each head:
     /// `G Q N + H Q P + 2 H P N`, G groups, H heads, Q seen positions, P head width, N state.
+    ///
+    /// With a delta rule keys meet keys of each head, what they replace is made for keys and values, and state is
+    /// read once more: `H Q (3 N + 2 P) + 3 H P N`.
     pub fn multiplications(&self, seen: f64) -> f64 {
         let [heads, width, state, groups] =
             [self.heads, self.head_dim, self.state, self.groups].map(|count| count as f64);
-        groups * seen * state + heads * seen * width + 2.0 * heads * width * state
+        match self.rule {
+            StateRule::Decay => {
+                groups * seen * state + heads * seen * width + 2.0 * heads * width * state
+            }
+            StateRule::GatedDelta => {
+                heads * seen * (3.0 * state + 2.0 * width) + 3.0 * heads * width * state
+            }
+        }
     }
 }
 

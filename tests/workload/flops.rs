@@ -1,7 +1,7 @@
 //! Are FLOPs counted as each convention prints them?
 
 use crate::measure::close;
-use crate::model::{gpt, nemotron_3_nano, recent};
+use crate::model::{gpt, nemotron_3_nano, qwen3_5_35b, recent};
 use scalewright::workload::{FlopConvention, gpt_hardware_flops, gpt_model_flops};
 use serde_json::json;
 
@@ -75,4 +75,22 @@ fn hybrids_count_flops_as_printed() {
     let forward = 6.0 * attention + 23.0 * (mixer + scan + experts + router) + head;
     let run = model.flops_per_token(8192, FlopConvention::ModelCausal);
     close(run.value(), 3.0 * forward);
+}
+
+/// TFLOP/s times step over tokens, as NVIDIA-NeMo/Megatron-Bridge prints them of a run of Qwen3.5 35B-A3B
+/// (`examples/model_verification_cards/qwen3.5-35b-a3b`), both to five digits.
+#[test]
+fn gated_delta_rules_count_as_printed() {
+    let counted = qwen3_5_35b().flops_per_token(4096, FlopConvention::ModelHybrid);
+    let printed = 185.560e12 * 31.751 * 16.0 / (1024.0 * 4096.0);
+    assert!((counted.value() / printed - 1.0).abs() < 5e-4);
+    // what is run has the router, chunks of 64 positions of which half are seen, and no convolution
+    let (h, layers, heads) = (2048.0, 30.0, 32.0);
+    let router = 41.0 * h * (256.0 + 1.0);
+    let convolution = 4.0 * (2.0 * 16.0 + heads) * 128.0;
+    let width = 128.0 * 128.0;
+    let rule = heads * (32.0 * 5.0 * 128.0 + 3.0 * width) - heads * 4.0 * width;
+    let more = 6.0 * (router + layers * (rule - convolution));
+    let run = qwen3_5_35b().flops_per_token(4096, FlopConvention::ModelCausal);
+    close(run.value(), counted.value() + more);
 }

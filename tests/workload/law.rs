@@ -41,7 +41,11 @@ fn any_model() -> impl Strategy<Value = Transformer> {
                 "rope_dim": 2, "value_dim": width + 3}}),
             );
         } else {
-            add(json!({"kv_heads": groups, "head_dim": width + 1, "qk_norm": on[9]}));
+            let gate = on[10] && family == "decoder";
+            add(
+                json!({"kv_heads": groups, "head_dim": width + 1, "qk_norm": on[9],
+                "output_gate": gate}),
+            );
         }
         if attention == 1 && layers > 1 {
             add(json!({"attention_pattern": ["sliding", "full"], "sliding_window": 4}));
@@ -91,7 +95,8 @@ fn any_hybrid() -> impl Strategy<Value = Transformer> {
                 "expert_ffn": ffn + 1, "shared_ffn": shared, "latent_width": latent}});
             let scan = json!({"state_space": {"heads": heads, "head_dim": width + 1,
                 "state": state, "groups": groups, "convolution": convolution,
-                "chunk": chunk, "convolution_bias": on[1]}});
+                "chunk": chunk, "convolution_bias": on[1],
+                "rule": if on[0] { "gated_delta" } else { "decay" }}});
             add(json!({"prediction_layers": modules}));
             if on[5] {
                 let kinds = ["state_space", "full"][..letters.len().min(2)].to_vec();

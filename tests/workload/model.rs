@@ -98,3 +98,36 @@ pub(crate) fn nemotron_3_nano() -> Transformer {
         .to_string(),
     )
 }
+
+/// A model of the kind of Qwen3.5: a gated delta rule in three layers of four, attention with a gate in the fourth, and a
+/// module that predicts one token further.
+pub(crate) fn qwen3_5(more: &Value) -> Transformer {
+    let fields = json!({"name": "qwen", "family": "decoder", "head_dim": 256, "vocab": 248_320,
+        "position": "rotary", "activation": "swiglu", "norm": "rmsnorm", "qk_norm": true,
+        "output_gate": true, "prediction_layers": 1, "ffn": 0,
+        "attention_pattern": ["state_space", "state_space", "state_space", "full"]});
+    model(&merged(fields, more).to_string())
+}
+
+/// Widths of its rule, with so many heads of values.
+pub(crate) fn rule(heads: u64) -> Value {
+    json!({"rule": "gated_delta", "heads": heads, "head_dim": 128, "state": 128, "groups": 16,
+        "chunk": 64, "convolution_bias": false})
+}
+
+/// Qwen3.5 27B, dense.
+pub(crate) fn qwen3_5_27b() -> Transformer {
+    qwen3_5(
+        &json!({"layers": 64, "hidden": 5120, "heads": 24, "kv_heads": 4, "ffn": 17_408,
+        "state_space": rule(48)}),
+    )
+}
+
+/// Qwen3.5 35B-A3B.
+pub(crate) fn qwen3_5_35b() -> Transformer {
+    qwen3_5(
+        &json!({"layers": 40, "hidden": 2048, "heads": 16, "kv_heads": 2,
+        "state_space": rule(32), "experts": {"experts": 256, "top_k": 8, "expert_ffn": 512,
+        "shared_ffn": 512, "shared_gate": true}}),
+    )
+}

@@ -1,6 +1,9 @@
 //! Do models have the totals of their checkpoints and papers?
 
-use crate::model::{biased, deepseek, gpt, llama, nemotron_3_nano, recent, t5};
+use crate::model::{
+    biased, deepseek, gpt, llama, nemotron_3_nano, qwen3_5_27b, qwen3_5_35b, recent, t5,
+};
+use scalewright::workload::Transformer;
 use serde_json::json;
 
 #[test]
@@ -181,4 +184,13 @@ fn hybrids_count_each_part_where_it_lies() {
     assert_eq!(rounded(counted.total), 316);
     assert_eq!(rounded(counted.active_per_token), 36);
     assert_eq!(rounded(counted.active_per_token - 131_072 * hidden), 32);
+}
+
+/// Without vision, what NVIDIA-NeMo/Megatron-Bridge counts (`examples/model_verification_cards`: qwen3.8-27b, of the shape of
+/// Qwen3.5 27B, and qwen3.6-35b-a3b).
+#[test]
+fn gated_delta_rules_count_as_recorded() {
+    let total = |model: Transformer| model.parameters().total;
+    assert_eq!(total(qwen3_5_27b()), 27_781_427_952 - 460_730_096);
+    assert_eq!(total(qwen3_5_35b()), 35_951_822_704 - 446_571_248);
 }

@@ -54,6 +54,14 @@ fn stacks_and_attention_name_their_field() {
         (json!({"position": "learned"}), "model.max_positions: got 0"),
         (json!({"encoder_layers": 2}), "model.encoder_layers: got 2"),
         (
+            json!({"output_gate": true, "family": "encoder"}),
+            "model.output_gate: got true; allowed: false, or family decoder",
+        ),
+        (
+            json!({"output_gate": true, "latent": latent}),
+            "model.output_gate: got true; allowed: false, or family decoder without model.latent",
+        ),
+        (
             json!({"encoder_sequence": 2}),
             "model.encoder_sequence: got 2",
         ),
@@ -207,6 +215,7 @@ fn letters_of_layers_and_mixers_name_their_field() {
         (scan("chunk", json!(0)), "model.state_space.chunk: got 0"),
         (scan("state", json!(0)), "model.state_space.state: got 0"),
         (scan("taps", json!(4)), "state_space.taps"),
+        (scan("rule", json!("delta")), "state_space.rule"),
         (
             json!({"prediction_layers": 1, "prediction_pattern": "Q"}),
             "model.prediction_pattern: got Q",

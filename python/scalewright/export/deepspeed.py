@@ -66,7 +66,7 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
     pipeline, zero = plan["pipeline"], plan["zero"]
     precision, optimizer = training.get("precision", "bf16"), training.get("optimizer", "adam")
     position, activation = model["position"], model["activation"]
-    unlike = ("experts", "latent", "lora", "layer_pattern", "state_space")
+    unlike = ("experts", "latent", "lora", "layer_pattern", "state_space", "output_gate")
     special = [name for name in unlike if model.get(name)]
     windows = "sliding" in (model.get("attention_pattern") or [])
     special += ["attention_pattern"] if windows else []

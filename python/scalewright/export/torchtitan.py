@@ -93,6 +93,7 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
             (bool(model.get(field)), f"model.{field}", "a hybrid", "none: it has no such layers")
             for field in ("layer_pattern", "state_space")
         ),
+        (bool(model.get("output_gate")), "model.output_gate", True, "false"),
         (bool(training.get("forward_only")), "training.forward_only", True, "false"),
         (precision not in _PARAMETERS, "training.precision", precision, ", ".join(_PARAMETERS)),
         (gradient != "fp32", "training.gradient", gradient, "fp32"),

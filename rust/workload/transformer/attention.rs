@@ -26,12 +26,12 @@ impl BlockBuilder<'_> {
             region: Region::Attention,
             input: Some(input),
             contract: self.hidden(),
-            parts: vec![(queries, "query"), (keys, "key"), (keys, "value")],
+            parts: vec![(self.asked(), "query"), (keys, "key"), (keys, "value")],
             experts: None,
             bias: self.model.qkv_bias,
         });
         // the core's inputs are kept even where the core itself is recomputed
-        for part in [queries, keys, keys] {
+        for part in [self.asked(), keys, keys] {
             self.save(qkv, part, Region::Attention, SavedAs::Activation);
         }
         let mut last = qkv;
@@ -41,8 +41,42 @@ impl BlockBuilder<'_> {
         if self.model.position == Position::Rotary {
             last = self.rotary(last, vec![queries, keys]);
         }
-        let core = self.core(last, self.plain_core(kind));
-        self.attention_output(core, queries)
+        let mut context = self.core(last, self.plain_core(kind));
+        if self.model.output_gate {
+            context = self.output_gate(context, queries);
+        }
+        self.attention_output(context, queries)
+    }
+
+    /// Columns that are projected for the queries: with their gates where they have some.
+    fn asked(&self) -> Extent {
+        let queries = self.queries();
+        let times = queries.times * self.model.query_parts() as f64;
+        Extent { times, ..queries }
+    }
+
+    /// The context times the sigmoid of its gate, in one pass: reads both and writes one; backward, reads those
+    /// and a gradient and writes two.
+    fn output_gate(&mut self, context: usize, queries: Extent) -> usize {
+        let kind = OperatorKind::Elementwise {
+            width: vec![queries],
+            forward_passes: 3.0,
+            backward_passes: 5.0,
+            strided: [0.0; 2],
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        let index = self.push("output_gate", class, Region::Attention, Some(context), kind);
+        if !self.core_keeps_context() {
+            self.save(index, queries, Region::Attention, SavedAs::Activation);
+        }
+        index
+    }
+
+    /// True where the core's backward pass reads the context and the output projection keeps a narrow copy.
+    fn core_keeps_context(&self) -> bool {
+        let precision = self.training.precision;
+        self.training.flash_attention && precision.matmul().bytes() < precision.activation().bytes()
     }
 
     fn query_key_norm(&mut self, input: usize, queries: Extent, keys: Extent) -> usize {
@@ -119,9 +153,7 @@ impl BlockBuilder<'_> {
         }
         if flash {
             self.save(index, statistics, Region::Attention, SavedAs::Fp32);
-            let precision = self.training.precision;
-            if precision.matmul().bytes() < precision.activation().bytes() {
-                // the output projection keeps a narrow copy, the core's backward pass reads the wide one
+            if self.core_keeps_context() {
                 self.save(index, context, Region::Attention, SavedAs::Activation);
             }
         } else {

@@ -89,6 +89,14 @@ impl Transformer {
         let divides = self.heads.checked_rem(groups) == Some(0);
         let allowed = format!("a divisor of model.heads = {}", self.heads);
         require(divides, "kv_heads", groups, &allowed)?;
+        let gates = self.latent.is_none() && self.family == Family::Decoder;
+        let allowed = "false, or family decoder without model.latent";
+        require(
+            gates || !self.output_gate,
+            "output_gate",
+            self.output_gate,
+            allowed,
+        )?;
         if let Some(latent) = &self.latent {
             return self.check_latent(latent);
         }

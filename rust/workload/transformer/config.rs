@@ -70,10 +70,25 @@ pub enum AttentionKind {
     StateSpace,
 }
 
-/// Widths of a Mamba-2 mixer (Dao and Gu 2024, arXiv 2405.21060, section 7).
+/// What a mixer does with its state at a position.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateRule {
+    /// It decays, and what is new is added (Mamba-2).
+    #[default]
+    Decay,
+    /// It decays, and what it has under the new key is replaced: the gated delta rule (Yang et al. 2024, arXiv
+    /// 2412.06464). B is then the key, C the query and the step the strength of writing.
+    GatedDelta,
+}
+
+/// Widths of a mixer with a state: Mamba-2 (Dao and Gu 2024, arXiv 2405.21060, section 7) or Gated `DeltaNet`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateSpace {
+    /// What it does with its state.
+    #[serde(default)]
+    pub rule: StateRule,
     /// Heads.
     pub heads: u64,
     /// Width of one head.
@@ -230,6 +245,9 @@ pub struct Transformer {
     /// Norm gains on queries and keys per head (Qwen3, Gemma 3).
     #[serde(default)]
     pub qk_norm: bool,
+    /// A gate on the heads' context, projected with the queries (Qwen3-Next; Qiu et al. 2025, arXiv 2505.06708).
+    #[serde(default)]
+    pub output_gate: bool,
     /// Further norms after attention and feed-forward (Gemma 2 and 3).
     #[serde(default)]
     pub post_norms: bool,

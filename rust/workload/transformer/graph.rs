@@ -1,7 +1,7 @@
 //! How a transformer becomes blocks: embedding, each distinct kind of layer, head, and their order.
 
 use super::block::BlockBuilder;
-use super::config::{AttentionKind, Transformer};
+use super::config::{AttentionKind, StateRule, Transformer};
 use super::embedding::embedding;
 use super::head::head;
 use super::shape::{LayerKind, Stack};
@@ -60,7 +60,10 @@ impl BlockBuilder<'_> {
         };
         let norm = self.stream_norm("attention_norm", input);
         let mut out = match (mixer, &model.state_space, &model.latent) {
-            (AttentionKind::StateSpace, Some(widths), _) => self.state_space(norm, widths),
+            (AttentionKind::StateSpace, Some(widths), _) => match widths.rule {
+                StateRule::Decay => self.state_space(norm, widths),
+                StateRule::GatedDelta => self.gated_delta(norm, widths),
+            },
             (_, _, Some(latent)) => self.latent_attention(norm, latent, kind),
             _ => self.self_attention(norm, kind),
         };

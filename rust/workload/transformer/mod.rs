@@ -7,6 +7,7 @@ mod config;
 mod embedding;
 mod expert_load;
 mod feed_forward;
+mod gated_delta;
 mod graph;
 mod head;
 mod latent;
@@ -17,7 +18,7 @@ mod state_space;
 
 pub use config::{
     Activation, AttentionKind, ExpertLoad, Family, LatentAttention, Lora, MixtureOfExperts, Norm,
-    Position, StateSpace, Transformer,
+    Position, StateRule, StateSpace, Transformer,
 };
 pub use parameters::Parameters;
 pub(in crate::workload) use shape::{Feed, LayerKind, Stack};

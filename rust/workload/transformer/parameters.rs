@@ -1,6 +1,8 @@
 //! How many parameters a transformer has, in closed form and apart from its operators.
 
-use super::config::{AttentionKind, MixtureOfExperts, Position, StateSpace, Transformer};
+use super::config::{
+    AttentionKind, MixtureOfExperts, Position, StateRule, StateSpace, Transformer,
+};
 use super::shape::{Feed, LayerKind, Stack};
 
 /// Parameter counts. All but `padded_total` use the unpadded vocabulary.
@@ -180,14 +182,24 @@ impl Transformer {
     }
 
     /// `h (2 H P + 2 G N + H) + (H P + 2 G N) (k + b) + 3 H + H P + H P h`: input projection; convolution of k
-    /// taps and its bias; decay, skip and step bias of each head; gated norm; output projection.
+    /// taps and its bias; decay, skip and step bias of each head; gated norm; output projection. With a delta
+    /// rule two numbers of each head are projected and two trained, and heads share the gains of the norm.
     fn state_space_count(&self, widths: &StateSpace) -> u128 {
         let hidden = wide(self.hidden);
         let heads = wide(widths.heads);
         let inner = heads * wide(widths.head_dim);
         let mixed = inner + 2 * wide(widths.groups) * wide(widths.state);
         let taps = wide(widths.convolution) + u128::from(widths.convolution_bias);
-        hidden * (inner + mixed + heads) + mixed * taps + 3 * heads + inner + inner * hidden
+        let [projected, trained] = [widths.rule.numbers(), widths.rule.trained()].map(wide);
+        let gains = match widths.rule {
+            StateRule::Decay => inner,
+            StateRule::GatedDelta => wide(widths.head_dim),
+        };
+        hidden * (inner + mixed + projected * heads)
+            + mixed * taps
+            + trained * heads
+            + gains
+            + inner * hidden
     }
 
     /// `h a d_q + h g (d_k + d_v) + a d_v h` with biases; twice in a cross-attending layer.
@@ -212,7 +224,8 @@ impl Transformer {
             return query + key_value + heads * value * hidden + output_bias;
         }
         let width = wide(self.head_width());
-        let columns = (heads + 2 * wide(self.key_value_heads())) * width;
+        let asked = heads * wide(self.query_parts());
+        let columns = (asked + 2 * wide(self.key_value_heads())) * width;
         let bias = if self.qkv_bias { columns } else { 0 };
         let one = hidden * columns + bias + heads * width * hidden + output_bias;
         let norms = if self.qk_norm { 2 * width } else { 0 };
@@ -251,7 +264,8 @@ impl Transformer {
             let width = wide(self.head_width());
             let keys = (hidden, wide(self.key_value_heads()) * width);
             let queries = heads * width;
-            [(hidden, queries), keys, keys, (queries, hidden)]
+            let asked = queries * wide(self.query_parts());
+            [(hidden, asked), keys, keys, (queries, hidden)]
         };
         [
             ("query", query),

@@ -131,6 +131,11 @@ impl Transformer {
         self.head_dim.unwrap_or(self.hidden / self.heads.max(1))
     }
 
+    /// Widths of a head that are projected for its query: two where a gate comes with it.
+    pub(in crate::workload) fn query_parts(&self) -> u64 {
+        1 + u64::from(self.output_gate)
+    }
+
     /// Rows of the embedding table.
     pub fn table_rows(&self) -> u64 {
         self.padded_vocab.unwrap_or(self.vocab)

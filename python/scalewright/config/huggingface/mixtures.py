@@ -34,12 +34,12 @@ def qwen2_moe(fields: Fields) -> Shape:
         "shared_ffn": fields.count("shared_expert_intermediate_size"),
         "shared_gate": True,
     }
-    return qwen2(fields) | {"experts": _qwen_experts(fields, shared)}
+    return qwen2(fields) | {"experts": qwen_experts(fields, shared)}
 
 
 def qwen3_moe(fields: Fields) -> Shape:
     """Narrow experts alone."""
-    return qwen3(fields) | {"experts": _qwen_experts(fields, {})}
+    return qwen3(fields) | {"experts": qwen_experts(fields, {})}
 
 
 def deepseek(fields: Fields) -> Shape:
@@ -96,7 +96,8 @@ def _routed(fields: Fields, experts: str, top_k: Sequence[str], expert_ffn: str)
     return {"experts": count, "top_k": chosen, "expert_ffn": fields.count(expert_ffn)}
 
 
-def _qwen_experts(fields: Fields, shared: Shape) -> Shape:
+def qwen_experts(fields: Fields, shared: Shape) -> Shape:
+    """Return narrow experts beside a shared part and which layers are dense; {} where all are."""
     layers = fields.count("num_hidden_layers", most=MOST_LAYERS)
     step = fields.count("decoder_sparse_step", default=1)
     dense = fields.items("mlp_only_layers") or ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from scalewright.config.fields import Fields
-from scalewright.config.huggingface import encoders, gpt, hybrids, llama, mixtures
+from scalewright.config.huggingface import delta_rule, encoders, gpt, hybrids, llama, mixtures
 from scalewright.config.huggingface.widths import Shape, compact
 from scalewright.errors import InvalidError, UnknownNameError
 
@@ -43,7 +43,12 @@ FAMILIES: dict[str, Callable[[Fields], Shape]] = {
     "qwen2": llama.qwen2,
     "qwen2_moe": mixtures.qwen2_moe,
     "qwen3": llama.qwen3,
+    "qwen3_5": delta_rule.qwen3_next,
+    "qwen3_5_moe": delta_rule.qwen3_next,
+    "qwen3_5_moe_text": delta_rule.qwen3_next,
+    "qwen3_5_text": delta_rule.qwen3_next,
     "qwen3_moe": mixtures.qwen3_moe,
+    "qwen3_next": delta_rule.qwen3_next,
     "t5": encoders.t5,
 }
 """Reader of each `model_type`."""

@@ -86,7 +86,7 @@ def _refuse_unknown_parts(model: Mapping[str, Any], training: Mapping[str, Any])
             f"the {sequence} positions of a sequence, or more",
         ),
     ]
-    absent = ("parallel_block", "post_norms", "embedding_norm")
+    absent = ("parallel_block", "post_norms", "embedding_norm", "output_gate")
     rules += [(bool(model.get(field)), field, True, "false") for field in absent]
     hybrid = ("layer_pattern", "state_space")
     rules += [(bool(model.get(f)), f, "a hybrid", "none (pretrain_gpt.py)") for f in hybrid]
