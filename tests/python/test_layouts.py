@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -297,3 +298,20 @@ def test_micro_batches_of_a_device_and_no_degree_mean_data_alone(tmp_path: Path)
     (row,) = priced(tmp_path, head, "Llama 2 7B,DGX H100,16,4096,1,4,3,bf16,40")
     plan = row["plan"]
     assert (plan["tensor"], plan["pipeline"], plan["data"]) == (1, 1, 16)
+
+
+def test_a_batch_that_nobody_says_is_one_that_somebody_trains_with(tmp_path: Path) -> None:
+    # 64 sequences a device would be 268 M tokens on 2,048 devices, but 8 M on 64
+    head = "model,system,gpus,seq,tp,pp,metric,value"
+    many, few, long = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,DGX H100,2048,2048,1,1,MFU,40",
+        "Llama 2 7B,DGX H100,64,2048,1,1,MFU,40",
+        "Llama 2 7B,DGX H100,2048,16384,1,1,MFU,40",
+    )
+
+    noted = [re.search(r"global batch of (\d+) taken", row["note"]) for row in (many, few, long)]
+    # two sequences a device are tried, however many tokens they have
+    assert [int(each[1]) for each in noted if each] == [8192, 4096, 4096]
+    assert {row["status"] for row in (many, few, long)} == {"searched"}

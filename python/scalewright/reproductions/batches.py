@@ -21,6 +21,12 @@ _SEQUENCES = re.compile(r"([0-9]{1,7}) ?(?:sequences|seqs|samples|sentences)")
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
 _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 """Sequences a replica that are tried where neither a row nor its paper says a batch."""
+_MOST_TOKENS = 2**24
+"""Tokens of the largest batch that is tried beside the two least.
+
+Pre-training takes 4 M tokens a step (LLaMA, arXiv 2302.13971, section 2.3) to 16 M (Llama 3 Herd,
+arXiv 2407.21783, section 3.4.1).
+"""
 OF_ONE_LAYER = "layer_"
 """How metrics of a layer alone begin."""
 
@@ -54,8 +60,10 @@ def batches_of(
         name = row.named("global_batch")
         message = f"{name}: got nothing; allowed: sequences per step, or as '4M tokens'"
         raise InvalidError(message)
-    if guessed and micro:
-        return tuple(replicas * micro[0] * each for each in guessed)
+    if guessed:
+        least = replicas * (micro[0] if micro else 1)
+        most = _MOST_TOKENS // (row.count("sequence") or 1)
+        return tuple(least * each for each in guessed if each <= 2 or least * each <= most)
     return tuple(replicas * each for each in (tuple(micro) or tried))
 
 
