@@ -139,12 +139,19 @@ fn shape(kernel: &Kernel) -> String {
             flops,
             bytes,
             chain,
-        } => format!(
-            "kernel of a gated delta rule: {} FLOP of products, {} read and written, {} chunks in turn",
-            count(flops.value()),
-            size(bytes),
-            count(chain)
-        ),
+            ..
+        } => {
+            let turns = if chain > 0.0 {
+                format!(", {} chunks in turn", count(chain))
+            } else {
+                String::new()
+            };
+            format!(
+                "kernel of a gated delta rule: {} FLOP of products, {} read and written{turns}",
+                count(flops.value()),
+                size(bytes)
+            )
+        }
         Kernel::Scan { flops, bytes, .. } => format!(
             "kernel of a state-space scan: {} FLOP of products, {} read and written",
             count(flops.value()),

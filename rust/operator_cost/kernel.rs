@@ -72,6 +72,8 @@ pub enum Kernel {
         bytes: Bytes,
         /// Chunks that it takes one after another, as state passes through them.
         chain: f64,
+        /// Time of one of these over that of one which hands states on.
+        hop: f64,
     },
     /// A kernel of a causal convolution along positions, channel by channel.
     Convolution {
@@ -211,7 +213,8 @@ impl Kernel {
                 flops,
                 bytes,
                 chain,
-            } => scan::delta_rule((flops, bytes), chain, device, pace),
+                hop,
+            } => scan::delta_rule((flops, bytes), chain * hop, device, pace),
             Self::Convolution { bytes } => scan::convolution(bytes, device, pace),
             Self::Selection { scores } => scan::selection(scores, device, pace),
             Self::Memory { bytes, launches } => memory::cost(bytes, launches, device),

@@ -52,6 +52,8 @@ struct Moved {
     products: f64,
     /// Chunks in turn.
     chain: f64,
+    /// Time of one of these over that of one which hands states on.
+    hop: f64,
 }
 
 impl Moved {
@@ -61,6 +63,7 @@ impl Moved {
             flops: Flops::new(2.0 * local.tokens * self.products),
             bytes: Bytes::new(local.tokens * bytes),
             chain: self.chain,
+            hop: self.hop,
         }
     }
 }
@@ -87,7 +90,7 @@ impl Delta {
             narrow: 2.0 * self.keys + 2.0 * self.values + self.chunk,
             wide: 2.0 * self.heads,
             products: self.with[0] + self.with[1],
-            chain: 0.0,
+            ..Moved::default()
         }
     }
 
@@ -98,6 +101,7 @@ impl Delta {
             wide: self.heads,
             products: 2.0 * self.with[3],
             chain: self.chain,
+            hop: 1.0,
         }
     }
 
@@ -114,7 +118,7 @@ impl Delta {
                 narrow: self.keys + self.chunk,
                 wide: 2.0 * self.heads,
                 products: TRIANGLE * with_keys + INVERSE * self.chunk,
-                chain: 0.0,
+                ..Moved::default()
             },
             self.replaced(),
             self.states(),
@@ -122,7 +126,7 @@ impl Delta {
                 narrow: 2.0 * self.keys + 2.0 * self.values + self.passed,
                 wide: self.heads,
                 products: with_state + with_values + with_keys,
-                chain: 0.0,
+                ..Moved::default()
             },
         ]
     }
@@ -135,7 +139,7 @@ impl Delta {
             narrow,
             wide: wide * self.heads,
             products,
-            chain: 0.0,
+            ..Moved::default()
         };
         let (keys, values) = (self.keys, self.values);
         let handed = plain(
@@ -148,11 +152,12 @@ impl Delta {
             self.states(),
             plain(2.0 * keys + 2.0 * values, 1.0, with_keys + with_values),
             Moved {
-                chain: BACK * self.chain,
+                chain: self.chain,
+                hop: BACK,
                 ..handed
             },
             plain(
-                6.0 * keys + 3.0 * values + 2.0 * self.passed,
+                5.0 * keys + 3.0 * values + 2.0 * self.passed,
                 2.0,
                 3.0 * with_state + 3.0 * with_keys + with_values,
             ),

@@ -8,6 +8,7 @@ use super::token_slices::{MOST_SLICES, TokenSlices};
 use crate::hardware::Cluster;
 use crate::schedule::Gradient;
 use crate::schedule::Kind as Schedule;
+use crate::workload::transformer::StateRule;
 use crate::workload::{Dim, Extent, Graph, OperatorKind, Optimizer, Region, Scan, Training};
 
 /// What legality needs to know of a job: the dims that plans cut, the model's layers, and the fabric.
@@ -84,8 +85,8 @@ fn uncut(graph: &Graph) -> Option<&'static str> {
     let mut operators = graph.blocks.iter().flat_map(|block| &block.operators);
     operators.find_map(|operator| match &operator.kind {
         OperatorKind::Scan(_) => Some(
-            "token_slices above 1 needs layers without state-space scans, whose state would have to \
-             pass from slice to slice",
+            "token_slices above 1 needs layers without state-space scans and delta rules, whose state would \
+             have to pass from slice to slice",
         ),
         OperatorKind::Attention(core) if !core.causal => Some(
             "token_slices above 1 needs causal attention: a slice reads the keys of the slices in front",
@@ -431,12 +432,14 @@ fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     shape.scans.iter().try_for_each(|scan| scanned(plan, scan))
 }
 
-/// Whether context ranks can exchange positions for the heads of a scan, each with its group (Megatron-Core,
-/// `MambaContextParallel`).
+/// Whether context ranks can exchange positions for the heads of a scan, each with its group, of which several may have
+/// the same (Megatron-Core, `MambaContextParallel`), or for those of a delta rule, whose keys they share out
+/// (`GatedDeltaNet`).
 fn scanned(plan: &Plan, scan: &Scan) -> Result<(), Rule> {
     let (context, tensor) = (u64::from(plan.context), u64::from(plan.tensor));
     let (heads, groups) = (scan.heads / tensor, (scan.groups / tensor).max(1));
-    let whole = groups.is_multiple_of(context) || context.is_multiple_of(groups);
+    let copied = scan.rule == StateRule::Decay && context.is_multiple_of(groups);
+    let whole = groups.is_multiple_of(context) || copied;
     if heads.is_multiple_of(context) && whole {
         return Ok(());
     }

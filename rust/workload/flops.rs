@@ -138,13 +138,14 @@ impl Transformer {
     }
 
     /// True for the shape that the printed forms assume: multi-head attention of the stream's
-    /// width in every layer, `4 h` inner width, no gate, no experts, no state space.
+    /// width in every layer, `4 h` inner width, no gates, no experts, no state space.
     pub fn is_plain_gpt(&self) -> bool {
         self.family == Family::Decoder
             && self.latent.is_none()
             && self.experts.is_none()
             && self.sliding_window.is_none()
             && self.state_space.is_none()
+            && !self.output_gate
             && self.layer_pattern.is_empty()
             && self.key_value_heads() == self.heads
             && self.heads * self.head_width() == self.hidden
@@ -231,7 +232,7 @@ impl Transformer {
         let [hidden, heads] = [self.hidden, widths.heads].map(as_f64);
         let inner = heads * as_f64(widths.head_dim);
         let state = as_f64(widths.groups) * as_f64(widths.state);
-        let chunk = as_f64(widths.chunk).min(length);
+        let chunk = as_f64(widths.chunk()).min(length);
         let seen = if masked { chunk / 2.0 } else { chunk };
         let scan: Scan = widths.scan();
         let numbers = heads * as_f64(widths.rule.numbers());

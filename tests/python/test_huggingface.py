@@ -93,6 +93,37 @@ def test_model_without_sparse_layers_is_dense(tmp_path):
     assert "experts" not in read(tmp_path, PARSED["deepseek-v3"] | {"n_routed_experts": None})
 
 
+def test_delta_rules_have_the_experts_of_their_family_unless_told(tmp_path):
+    for name, usual in (("qwen3-next-80b-a3b", 512), ("qwen3.5-122b-a10b", 256)):
+        for absent in ({"num_experts": None}, {}):
+            config = {k: v for k, v in PARSED[name].items() if k != "num_experts"} | absent
+            assert read(tmp_path, config)["experts"]["experts"] == usual
+    dense = PARSED["qwen3-next-80b-a3b"] | {"num_experts": 0, "intermediate_size": 7}
+    shape = read(tmp_path, dense)
+    assert "experts" not in shape
+    assert shape["ffn"] == 7
+
+
+def test_dense_layers_among_delta_rules_need_their_width(tmp_path):
+    config = PARSED["qwen3-next-80b-a3b"] | {"mlp_only_layers": [0], "intermediate_size": None}
+    with pytest.raises(InvalidError, match=r"config\.json: intermediate_size: got nothing"):
+        read(tmp_path, config)
+    unused = PARSED["qwen3-next-80b-a3b"] | {"intermediate_size": 0}
+    assert read(tmp_path, unused)["ffn"] == 0
+
+
+def test_layers_with_a_delta_rule_follow_the_list_or_the_interval(tmp_path):
+    config = PARSED["qwen3.5-4b"]
+    every_second = read(tmp_path, config | {"full_attention_interval": 2})["attention_pattern"]
+    assert every_second == ["state_space", "full"]
+    listed = ["full_attention"] * 32
+    assert "state_space" not in read(tmp_path, config | {"layer_types": listed})
+    with pytest.raises(InvalidError, match="layer_types: got .* allowed: 32 times one of linear"):
+        read(tmp_path, config | {"layer_types": ["sliding_attention"] * 32})
+    with pytest.raises(InvalidError, match="linear_num_key_heads: got 5; allowed: a divisor"):
+        read(tmp_path, config | {"linear_num_key_heads": 5})
+
+
 def test_deepseek_layer_frequency(tmp_path):
     changes = {"first_k_dense_replace": 3, "moe_layer_freq": 2}
     experts = read(tmp_path, PARSED["deepseek-v3"] | changes)["experts"]

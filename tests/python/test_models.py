@@ -43,7 +43,8 @@ REQUIRED = """
     gemma-2b gemma-7b gemma2-2b gemma2-9b gemma2-27b gemma3-1b gemma3-4b gemma3-12b gemma3-27b
     bert-base bert-large t5-small t5-base t5-large t5-3b t5-11b
     gpt-oss-20b gpt-oss-120b nemotron-4-15b nemotron-4-340b
-    nemotron-h-8b nemotron-3-nano-30b-a3b nemotron-3-super-120b-a12b nemotron-3-ultra-550b-a55b mamba2-2.7b granite-4.0-h-small
+    nemotron-h-8b nemotron-3-nano-30b-a3b nemotron-3-super-120b-a12b nemotron-3-ultra-550b-a55b
+    mamba2-2.7b granite-4.0-h-small
     qwen3-next-80b-a3b qwen3.5-0.8b qwen3.5-2b qwen3.5-4b qwen3.5-9b qwen3.5-27b qwen3.5-35b-a3b
     qwen3.5-122b-a10b qwen3.5-397b-a17b
     gpt-neo-1.3b gpt-neo-2.7b pythia-410m pythia-1.4b pythia-2.8b pythia-6.9b pythia-12b

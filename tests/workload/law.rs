@@ -41,11 +41,7 @@ fn any_model() -> impl Strategy<Value = Transformer> {
                 "rope_dim": 2, "value_dim": width + 3}}),
             );
         } else {
-            let gate = on[10] && family == "decoder";
-            add(
-                json!({"kv_heads": groups, "head_dim": width + 1, "qk_norm": on[9],
-                "output_gate": gate}),
-            );
+            add(json!({"kv_heads": groups, "head_dim": width + 1, "qk_norm": on[9]}));
         }
         if attention == 1 && layers > 1 {
             add(json!({"attention_pattern": ["sliding", "full"], "sliding_window": 4}));
@@ -88,7 +84,7 @@ fn any_hybrid() -> impl Strategy<Value = Transformer> {
                 "hidden": heads * width, "heads": heads, "kv_heads": groups, "ffn": ffn,
                 "vocab": 40, "position": "none", "norm": "rmsnorm",
                 "activation": if on[0] { "relu2" } else { "swiglu" }, "post_norms": on[1],
-                "tied_embeddings": on[2], "ffn_bias": on[3]});
+                "tied_embeddings": on[2], "ffn_bias": on[3], "output_gate": on[3]});
             let mut add = |more: Value| fields = merged(fields.clone(), &more);
             let latent = on[4].then_some(state + 1);
             let mixture = json!({"experts": {"experts": experts, "top_k": experts.div_ceil(2),

@@ -111,8 +111,7 @@ pub(crate) fn qwen3_5(more: &Value) -> Transformer {
 
 /// Widths of its rule, with so many heads of values.
 pub(crate) fn rule(heads: u64) -> Value {
-    json!({"rule": "gated_delta", "heads": heads, "head_dim": 128, "state": 128, "groups": 16,
-        "chunk": 64, "convolution_bias": false})
+    json!({"rule": "gated_delta", "heads": heads, "head_dim": 128, "state": 128, "groups": 16})
 }
 
 /// Qwen3.5 27B, dense.

@@ -92,7 +92,7 @@ pub fn ruled(layers: u64, hidden: u64) -> String {
         "ffn": {}, "vocab": 32000, "activation": "swiglu", "norm": "rmsnorm", "output_gate": true,
         "attention_pattern": ["state_space", "full"],
         "state_space": {{"rule": "gated_delta", "heads": 32, "head_dim": 64, "state": 128,
-        "groups": 16, "chunk": 64, "convolution_bias": false}}}}"#,
+        "groups": 16}}}}"#,
         2 * hidden
     )
 }

@@ -147,7 +147,7 @@ SWITCHES = (
 # lines of the time that are left out of the sum, without pricing anything again
 _LINES = (
     ("attention", ("attention.",)),
-    ("state-space scans", ("state_space.",)),
+    ("state-space scans and delta rules", ("state_space.",)),
     ("normalisation and elementwise kernels", ("normalization.", "elementwise.")),
     ("embedding, head and loss", ("embedding.", "head.", "loss.")),
     ("tensor parallel traffic", ("tensor_parallel.",)),

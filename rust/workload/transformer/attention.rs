@@ -67,16 +67,9 @@ impl BlockBuilder<'_> {
         };
         let class = OperatorClass::Elementwise;
         let index = self.push("output_gate", class, Region::Attention, Some(context), kind);
-        if !self.core_keeps_context() {
-            self.save(index, queries, Region::Attention, SavedAs::Activation);
-        }
+        self.save(index, queries, Region::Attention, SavedAs::Activation);
+        self.repeat_between_products(index);
         index
-    }
-
-    /// True where the core's backward pass reads the context and the output projection keeps a narrow copy.
-    fn core_keeps_context(&self) -> bool {
-        let precision = self.training.precision;
-        self.training.flash_attention && precision.matmul().bytes() < precision.activation().bytes()
     }
 
     fn query_key_norm(&mut self, input: usize, queries: Extent, keys: Extent) -> usize {
@@ -153,7 +146,11 @@ impl BlockBuilder<'_> {
         }
         if flash {
             self.save(index, statistics, Region::Attention, SavedAs::Fp32);
-            if self.core_keeps_context() {
+            let precision = self.training.precision;
+            let narrow = precision.matmul().bytes() < precision.activation().bytes();
+            // a gate keeps it where there is one
+            if narrow && !self.model.output_gate {
+                // the output projection keeps a narrow copy, the core's backward pass reads the wide one
                 self.save(index, context, Region::Attention, SavedAs::Activation);
             }
         } else {

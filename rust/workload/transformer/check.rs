@@ -266,7 +266,7 @@ impl StateSpace {
         within("state_space.head_dim", self.head_dim, 1, MOST_WIDTH)?;
         within("state_space.state", self.state, 1, MOST_WIDTH)?;
         within("state_space.convolution", self.convolution, 1, MOST_CHUNK)?;
-        within("state_space.chunk", self.chunk, 1, MOST_CHUNK)?;
+        within("state_space.chunk", self.chunk(), 1, MOST_CHUNK)?;
         let divides = self.heads.checked_rem(self.groups) == Some(0);
         let allowed = format!("a divisor of state_space.heads = {}", self.heads);
         require(divides, "state_space.groups", self.groups, &allowed)

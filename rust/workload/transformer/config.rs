@@ -101,12 +101,12 @@ pub struct StateSpace {
     /// Taps of the causal convolution.
     #[serde(default = "four")]
     pub convolution: u64,
-    /// Positions of a chunk, within which the scan multiplies matrices.
-    #[serde(default = "chunk")]
-    pub chunk: u64,
-    /// Bias of the convolution.
-    #[serde(default = "yes")]
-    pub convolution_bias: bool,
+    /// Positions of a chunk, within which the scan multiplies matrices; absent: 128, or 64 of a delta rule.
+    #[serde(default)]
+    pub chunk: Option<u64>,
+    /// Bias of the convolution; absent: Mamba-2 has one.
+    #[serde(default)]
+    pub convolution_bias: Option<bool>,
 }
 
 /// Routed experts of a model.
@@ -328,10 +328,6 @@ fn thirty_two() -> u64 {
 
 fn four() -> u64 {
     4
-}
-
-fn chunk() -> u64 {
-    128
 }
 
 impl Transformer {

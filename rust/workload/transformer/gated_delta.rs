@@ -17,8 +17,12 @@ impl BlockBuilder<'_> {
         }
         // forward it reads and writes its channels, backward it reads them and a gradient and writes one
         let convolved = self.convolution(projected, widths, [2.0, 3.0]);
-        for part in [state, state, inner] {
-            self.save(convolved, part, Region::Attention, SavedAs::Activation);
+        self.save(convolved, inner, Region::Attention, SavedAs::Activation);
+        if widths.heads > widths.groups {
+            // keys and queries at length one, which norms keep beside their copies for all heads
+            for part in [state, state] {
+                self.save(convolved, part, Region::Attention, SavedAs::Activation);
+            }
         }
         let kind = OperatorKind::Scan(widths.scan());
         let class = OperatorClass::StateSpace;
@@ -30,8 +34,9 @@ impl BlockBuilder<'_> {
             kind,
         );
         let of_heads = |width: u64| Extent::wide(Dim::Heads, widths.heads, width as f64);
-        // queries and keys of every head at length one, and what takes a key out of a chunk's state
-        for part in [2 * widths.state, widths.chunk].map(of_heads) {
+        // queries and keys of every head at length one, and what takes keys out of a chunk's values
+        let chunk = widths.chunk().min(self.training.sequence);
+        for part in [2 * widths.state, chunk].map(of_heads) {
             self.save(ruled, part, Region::Attention, SavedAs::Activation);
         }
         self.save(ruled, of_heads(2), Region::Attention, SavedAs::Fp32);

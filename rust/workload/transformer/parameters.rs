@@ -189,7 +189,7 @@ impl Transformer {
         let heads = wide(widths.heads);
         let inner = heads * wide(widths.head_dim);
         let mixed = inner + 2 * wide(widths.groups) * wide(widths.state);
-        let taps = wide(widths.convolution) + u128::from(widths.convolution_bias);
+        let taps = wide(widths.taps());
         let [projected, trained] = [widths.rule.numbers(), widths.rule.trained()].map(wide);
         let gains = match widths.rule {
             StateRule::Decay => inner,

@@ -49,8 +49,22 @@ impl StateSpace {
             head_dim: self.head_dim,
             state: self.state,
             groups: self.groups,
-            chunk: self.chunk,
+            chunk: self.chunk(),
         }
+    }
+
+    /// Positions of a chunk.
+    pub(in crate::workload) fn chunk(&self) -> u64 {
+        self.chunk.unwrap_or(match self.rule {
+            StateRule::Decay => 128,
+            StateRule::GatedDelta => 64,
+        })
+    }
+
+    /// Trained numbers of the convolution for each of its channels.
+    pub(super) fn taps(&self) -> u64 {
+        let biased = self.rule == StateRule::Decay;
+        self.convolution + u64::from(self.convolution_bias.unwrap_or(biased))
     }
 
     pub(super) fn columns(&self) -> Columns {
@@ -125,7 +139,7 @@ impl BlockBuilder<'_> {
             state,
             heads,
         } = widths.columns();
-        let taps = (widths.convolution + u64::from(widths.convolution_bias)) as f64;
+        let taps = widths.taps() as f64;
         let more = |extent: Extent, times: f64| Extent {
             times: extent.times * times,
             ..extent

@@ -21,15 +21,43 @@ _KINDS = {"linear_attention": _RULE, "full_attention": _FULL}
 _KEY_HEADS = "linear_num_key_heads"
 _INTERVAL = 4
 _TAPS = 4
-_CHUNK = 64
-"""Positions of a chunk in the kernels of flash-linear-attention."""
 
 
 def qwen3_next(fields: Fields) -> Shape:
-    """A gated delta rule, and every few layers attention with a gate; dense or with experts.
+    """A gated delta rule, and every few layers attention with a gate; experts beside a shared one.
 
-    Modules that predict a token further are left out, as is vision.
+    Modules that predict a token further are left out.
     """
+    return _mixture(fields, 512)
+
+
+def qwen3_5(fields: Fields) -> Shape:
+    """The same without experts; vision is left out."""
+    return _mixed(fields) | {"ffn": fields.count("intermediate_size")}
+
+
+def qwen3_5_moe(fields: Fields) -> Shape:
+    """As Qwen3-Next, with half as many experts unless told; vision is left out."""
+    return _mixture(fields, 256)
+
+
+def _mixture(fields: Fields, experts: int) -> Shape:
+    shape = _mixed(fields)
+    if fields.count("num_experts", default=experts, least=0) == 0:
+        return shape | {"ffn": fields.count("intermediate_size")}
+    shared = {
+        "shared_ffn": fields.count("shared_expert_intermediate_size"),
+        "shared_gate": True,
+    }
+    routed = qwen_experts(fields.with_defaults({"num_experts": experts}), shared)
+    some_dense = not routed or routed.get("first_dense_layers") or routed.get("every", 1) > 1
+    inner = "intermediate_size"
+    ffn = fields.count(inner) if some_dense else fields.optional_count(inner, least=0) or 0
+    return shape | {"ffn": ffn, "experts": routed}
+
+
+def _mixed(fields: Fields) -> Shape:
+    """Return what mixes positions, and all that experts leave alone."""
     fields = fields.with_defaults({"head_dim": 256})
     shape = widths(fields)
     kinds = _kinds(fields, shape["layers"])
@@ -48,15 +76,7 @@ def qwen3_next(fields: Fields) -> Shape:
     if _RULE in kinds:
         pattern = kinds[: shortest_period(kinds)]
         shape |= {"attention_pattern": pattern, "state_space": _rule(fields)}
-    if fields.count("num_experts", default=0, least=0) == 0:
-        return shape | {"ffn": fields.count("intermediate_size")}
-    shared = {
-        "shared_ffn": fields.count("shared_expert_intermediate_size"),
-        "shared_gate": True,
-    }
-    experts = qwen_experts(fields, shared)
-    dense = fields.optional_count("intermediate_size") or 0
-    return shape | {"ffn": dense, "experts": experts}
+    return shape
 
 
 def _kinds(fields: Fields, layers: int) -> list[str]:
@@ -84,7 +104,5 @@ def _rule(fields: Fields) -> Shape:
         "head_dim": fields.count("linear_value_head_dim"),
         "state": fields.count("linear_key_head_dim"),
         "groups": groups,
-        "chunk": _CHUNK,
-        "convolution_bias": False,
         **({"convolution": taps} if taps != _TAPS else {}),
     }

@@ -79,14 +79,33 @@ _REPLACED = {
 """Arguments that Megatron-LM itself now refuses, and what took their place."""
 
 
+_OF_HYBRIDS = (
+    "attention-output-gate",
+    "experimental-attention-variant",
+    "hybrid-attention-ratio",
+    "hybrid-layer-pattern",
+    "hybrid-mlp-ratio",
+    "hybrid-override-pattern",
+    "is-hybrid-model",
+    "linear-",
+    "mamba-",
+)
+"""How arguments begin that change what mixes positions."""
+
+
 def ignored(given: Given) -> list[str]:
     """Return the arguments that do not matter.
 
     Raises:
-        InvalidError: One of them is most likely misspelt or long gone; says which was meant.
+        InvalidError: One of them is most likely misspelt or long gone; says which was meant. Or it
+            is of a hybrid, which is not read.
     """
     others = [name for name in given.values if name not in KNOWN]
     for name in others:
+        if name.startswith(_OF_HYBRIDS):
+            allowed = "scripts of transformers; a hybrid is named with --model, or told in a file"
+            message = f"{given.where}: --{name}: got a hybrid's argument; allowed: {allowed}"
+            raise InvalidError(message)
         meant = _REPLACED.get(name) or _near(name)
         if meant:
             message = f"{given.where}: --{name}: unknown argument; nearest: --{meant}"
