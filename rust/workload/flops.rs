@@ -157,9 +157,7 @@ impl Transformer {
     /// tokens (Chowdhery et al. 2022, appendix B).
     fn palm_flops(&self, sequence: f64) -> f64 {
         let [width, value] = self.attention_widths();
-        let kinds = self.layer_kinds();
-        let layers = kinds.iter().filter(|k| k.attention().is_some()).count();
-        let attention = layers as f64 * as_f64(self.heads) * (width + value) / 2.0;
+        let attention = self.attention_layers() as f64 * as_f64(self.heads) * (width + value) / 2.0;
         6.0 * as_f64(self.parameters().active_per_token) + 12.0 * attention * sequence
     }
 

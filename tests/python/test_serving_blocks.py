@@ -10,7 +10,7 @@ from flexgen_program import OPT, Shape, searched, seconds_a_sequence
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.cli import main
-from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 from scalewright.reproductions.placement.flexgen import flexgen
 
 TEXT = {"prompt": 512, "generated": 32}
@@ -172,3 +172,15 @@ def test_every_published_policy_is_priced_or_says_why_not():
         own, best = of["FlexGen's own constants"], of["the best block by FlexGen's constants"]
         if own["details"]["fits"]:
             assert own["predicted"] <= best["predicted"] * (1 + 1e-6)
+
+
+def test_layers_without_attention_cache_nothing():
+    fields = sw.catalog.load_model("qwen3.5-27b") | {"name": "attending"}
+    of = {key: fields[key] for key in fields if key not in ("attention_pattern", "state_space")}
+    asked = sw.serving_problem(sw.model("qwen3.5-27b"), "dgx-h100", **TEXT)
+    every = sw.serving_problem(sw.model(of), "dgx-h100", **TEXT)
+    # one layer of four attends
+    for part in ("cache", "attention", "query"):
+        assert 4 * asked["layer"][part] == pytest.approx(every["layer"][part])
+    with pytest.raises(ScalewrightError, match=r"mamba2-2\.7b: got no layer that attends"):
+        sw.serving_blocks("mamba2-2.7b", "dgx-h100", **TEXT)

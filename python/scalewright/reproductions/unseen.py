@@ -17,7 +17,7 @@ _TOLD = (
     "They came in nine lots. As first priced, medians of sources were 33% at their mean and 23% "
     "in the middle, 40 and 33% (users' reports of slow runs), 27 and 13%, 25 and 19%, 28 and 21%, "
     "50 and 40% (tables as printed), 28 and 27%, 35 and 26% (logs of repositories), 26 and 23%; "
-    "seven runs of Qwen3.5 and Qwen3-Next came last, when gated delta rules could be priced, as "
+    "twelve rows of Qwen3.5 and Qwen3-Next came last, when delta rules could be priced, as "
     "then could seven of earlier lots, and the host time of such rules was set in their view; "
     "what was mended then, spellings, classes of programs and an entry of MareNostrum 5, had the "
     "errors of the lot in view. No finding is "

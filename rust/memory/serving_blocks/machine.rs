@@ -64,12 +64,19 @@ fn default_gap() -> f64 {
 /// Matrix products and attention run at the share of the peak that the device's constants state; in
 /// decoding the device's own memory bounds both, as a lane of its own: weights once for every batch,
 /// cache once for every token. The host attends as fast as its memory is read unless a rate is given.
-/// Layers are taken to be alike: of a mixture, the mean. A mixture's experts come all, which large
-/// blocks need; a sliding window's cache is taken whole.
+/// Layers are taken to be alike: of a mixture or a hybrid, the mean. A mixture's experts come all, which large
+/// blocks need; a sliding window's cache is taken whole, and states of scans, which do not grow, are left out.
 pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Result<Problem> {
     if model.family != Family::Decoder {
         let what = format!(
             "model {}: got no decoder; allowed: models that generate",
+            model.name
+        );
+        return Err(Error::inconsistent(what));
+    }
+    if model.attention_layers() == 0 {
+        let what = format!(
+            "model {}: got no layer that attends; allowed: models with a cache of keys and values",
             model.name
         );
         return Err(Error::inconsistent(what));
@@ -120,6 +127,8 @@ fn layer(model: &Transformer, asked: &Asked) -> Layer {
         let keys = model.key_value_heads() as f64 * head;
         (2.0 * keys, heads * head, 2.0 * heads * head)
     };
+    let share = model.attention_layers() as f64 / layers;
+    let [cached, query, products] = [cached, query, products].map(|count| count * share);
     Layer {
         hidden: model.hidden,
         weights: Bytes::new(parameters.layers as f64 / layers * asked.weights.bytes()),

@@ -203,6 +203,12 @@ impl Transformer {
         }
     }
 
+    /// Layers that attend, so that they cache keys and values.
+    pub fn attention_layers(&self) -> usize {
+        let kinds = self.layer_kinds();
+        kinds.iter().filter(|k| k.attention().is_some()).count()
+    }
+
     /// The kind of every layer from input to output.
     pub(in crate::workload) fn layer_kinds(&self) -> Vec<LayerKind> {
         let encoder = self.all_layers() - self.layers;
