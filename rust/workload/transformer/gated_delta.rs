@@ -1,6 +1,6 @@
 //! The mixer of a layer with a gated delta rule (Gated `DeltaNet`: Yang et al. 2024, arXiv 2412.06464, section 3).
 
-use super::block::{BlockBuilder, Projection};
+use super::block::BlockBuilder;
 use super::config::StateSpace;
 use super::state_space::Columns;
 use crate::workload::{Dim, Extent, OperatorClass, OperatorKind, Region, SavedAs};
@@ -10,7 +10,7 @@ impl BlockBuilder<'_> {
     /// queries; the rule; norm of each head with its gate; output projection (Megatron-Core, `GatedDeltaNet`).
     pub(super) fn gated_delta(&mut self, input: usize, widths: &StateSpace) -> usize {
         let columns = widths.columns();
-        let projected = self.fused(&columns.entering("mixer_in", Some(input), self.hidden()));
+        let projected = self.fused(&columns.entering(input, self.hidden()));
         let Columns { inner, state, .. } = columns;
         for part in columns.parts() {
             self.save(projected, part, Region::Attention, SavedAs::Activation);
@@ -41,16 +41,7 @@ impl BlockBuilder<'_> {
         }
         self.save(ruled, of_heads(2), Region::Attention, SavedAs::Fp32);
         let normed = self.gated_norm(ruled, inner, widths.head_dim);
-        self.fused(&Projection {
-            name: "mixer_out",
-            class: OperatorClass::Matmul,
-            region: Region::Attention,
-            input: Some(normed),
-            contract: inner,
-            parts: vec![(self.hidden(), "mixer_out")],
-            experts: None,
-            bias: false,
-        })
+        self.fused(&columns.leaving(normed, self.hidden()))
     }
 
     /// A norm of each head, whose gains all heads share, times its gate: one pass more than a norm forward,

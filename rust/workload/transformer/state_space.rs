@@ -21,22 +21,26 @@ impl Columns {
     }
 
     /// The projection into the mixer.
-    pub(super) fn entering(
-        &self,
-        name: &'static str,
-        input: Option<usize>,
-        contract: Extent,
-    ) -> Projection {
-        Projection {
-            name,
-            class: OperatorClass::Matmul,
-            region: Region::Attention,
-            input,
-            contract,
-            parts: self.parts().map(|part| (part, name)).to_vec(),
-            experts: None,
-            bias: false,
-        }
+    pub(super) fn entering(&self, input: usize, stream: Extent) -> Projection {
+        projection("mixer_in", input, stream, &self.parts())
+    }
+
+    /// The projection of what it makes back to the stream.
+    pub(super) fn leaving(&self, input: usize, stream: Extent) -> Projection {
+        projection("mixer_out", input, self.inner, &[stream])
+    }
+}
+
+fn projection(name: &'static str, input: usize, contract: Extent, parts: &[Extent]) -> Projection {
+    Projection {
+        name,
+        class: OperatorClass::Matmul,
+        region: Region::Attention,
+        input: Some(input),
+        contract,
+        parts: parts.iter().map(|part| (*part, name)).collect(),
+        experts: None,
+        bias: false,
     }
 }
 
@@ -100,7 +104,7 @@ impl BlockBuilder<'_> {
     pub(super) fn state_space(&mut self, input: usize, widths: &StateSpace) -> usize {
         let columns = widths.columns();
         let inner = columns.inner;
-        let projected = self.fused(&columns.entering("mixer_in", Some(input), self.hidden()));
+        let projected = self.fused(&columns.entering(input, self.hidden()));
         // convolution and scan keep what both read: what is convolved is convolved again in the backward pass
         for part in columns.parts() {
             self.save(projected, part, Region::Attention, SavedAs::Activation);
@@ -114,16 +118,7 @@ impl BlockBuilder<'_> {
         // the output before its gate
         self.save(scanned, inner, Region::Attention, SavedAs::Activation);
         let normed = self.norm("gated_norm", Region::Attention, Some(scanned), inner);
-        self.fused(&Projection {
-            name: "mixer_out",
-            class: OperatorClass::Matmul,
-            region: Region::Attention,
-            input: Some(normed),
-            contract: inner,
-            parts: vec![(self.hidden(), "mixer_out")],
-            experts: None,
-            bias: false,
-        })
+        self.fused(&columns.leaving(normed, self.hidden()))
     }
 
     /// A causal convolution along the positions, channel by channel, whose activation is fused, with its passes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scalewright.config.huggingface.mixtures import qwen_experts
+from scalewright.config.huggingface.mixtures import gated_shared, qwen_experts
 from scalewright.config.huggingface.widths import (
     GATED,
     Shape,
@@ -45,11 +45,8 @@ def _mixture(fields: Fields, experts: int) -> Shape:
     shape = _mixed(fields)
     if fields.count("num_experts", default=experts, least=0) == 0:
         return shape | {"ffn": fields.count("intermediate_size")}
-    shared = {
-        "shared_ffn": fields.count("shared_expert_intermediate_size"),
-        "shared_gate": True,
-    }
-    routed = qwen_experts(fields.with_defaults({"num_experts": experts}), shared)
+    told = fields.with_defaults({"num_experts": experts})
+    routed = qwen_experts(told, gated_shared(fields))
     some_dense = not routed or routed.get("first_dense_layers") or routed.get("every", 1) > 1
     inner = "intermediate_size"
     ffn = fields.count(inner) if some_dense else fields.optional_count(inner, least=0) or 0

@@ -30,11 +30,7 @@ def mixtral(fields: Fields) -> Shape:
 
 def qwen2_moe(fields: Fields) -> Shape:
     """Narrow experts beside a gated shared one."""
-    shared = {
-        "shared_ffn": fields.count("shared_expert_intermediate_size"),
-        "shared_gate": True,
-    }
-    return qwen2(fields) | {"experts": qwen_experts(fields, shared)}
+    return qwen2(fields) | {"experts": qwen_experts(fields, gated_shared(fields))}
 
 
 def qwen3_moe(fields: Fields) -> Shape:
@@ -94,6 +90,12 @@ def _routed(fields: Fields, experts: str, top_k: Sequence[str], expert_ffn: str)
     if chosen > count:
         raise fields.wrong(top_k[0], f"at most the {count} of {experts}")
     return {"experts": count, "top_k": chosen, "expert_ffn": fields.count(expert_ffn)}
+
+
+def gated_shared(fields: Fields) -> Shape:
+    """Return a shared expert whose output a trained gate scales."""
+    width = fields.count("shared_expert_intermediate_size")
+    return {"shared_ffn": width, "shared_gate": True}
 
 
 def qwen_experts(fields: Fields, shared: Shape) -> Shape:
