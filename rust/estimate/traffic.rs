@@ -49,6 +49,7 @@ impl<L: Lane> Siblings<'_, L> {
             [[L::splat(0.0); 2]; 3]
         };
         let mut ripple = L::splat(0.0);
+        let [slowest_forward, slowest_backward] = self.slowest(virtuals);
         for position in 0..3 {
             if !self.exists(position) {
                 continue;
@@ -58,8 +59,8 @@ impl<L: Lane> Siblings<'_, L> {
             let (reduce, mut reducing) = (after.reduce, L::splat(0.0));
             if plan.zero < 2 {
                 let overlaps = plan.overlap_grad_reduce;
-                let left =
-                    self.exposed_in_turns(L::splat(reduce), backward, after.layers, overlaps);
+                let covers = [backward, slowest_backward];
+                let left = self.exposed_in_turns(L::splat(reduce), covers, after.layers, overlaps);
                 reducing = left;
                 if !plan.offload_optimizer {
                     // later stages end their last backward earlier, by the passes still to come
@@ -73,7 +74,8 @@ impl<L: Lane> Siblings<'_, L> {
                 let forward = shares.passes(virtuals, position, |v| v.forward);
                 let overlaps = plan.overlap_param_gather;
                 let gather = L::splat(after.gather);
-                let left = self.exposed_in_turns(gather, forward, after.layers, overlaps);
+                let covers = [forward, slowest_forward];
+                let left = self.exposed_in_turns(gather, covers, after.layers, overlaps);
                 let (most, hidden) = (parts.gather_exposed, L::splat(after.gather) - left);
                 parts.gather_hidden = left.at_least(most, hidden, parts.gather_hidden);
                 parts.gather_exposed = left.larger(most);
@@ -89,6 +91,19 @@ impl<L: Lane> Siblings<'_, L> {
         }
         parts.embedding_sync = L::splat(self.state.embedding_sync);
         parts.unpaired = L::splat(self.sums.unpaired.iter().sum());
+    }
+
+    /// Forward and backward passes of all chunks of the slowest rank.
+    #[inline(always)]
+    fn slowest(&self, virtuals: &[Virtual<L>; 3]) -> [L; 2] {
+        let shares = &self.frame.shares;
+        let mut slowest = [L::splat(0.0); 2];
+        for position in (0..3).filter(|position| self.exists(*position)) {
+            let forward = shares.passes(virtuals, position, |v| v.forward);
+            let backward = shares.passes(virtuals, position, |v| v.backward);
+            slowest = [slowest[0].larger(forward), slowest[1].larger(backward)];
+        }
+        slowest
     }
 
     /// How often a backward pass gathers each weight: once, and once more for what it computes again
@@ -132,21 +147,28 @@ impl<L: Lane> Siblings<'_, L> {
     /// micro-batches of a chunk go back before the next chunk does, so that all but the last chunk's traffic has
     /// `k` passes of each chunk behind it to run under (Narayanan et al. 2021, section 2.2.2).
     ///
-    /// With v chunks, n pieces, T traffic and K a pass of all chunks:
+    /// With v chunks, n pieces, T traffic, K a pass of all chunks and S that of the slowest rank, at whose pace all
+    /// ranks come to their next pass:
     ///
     /// ```text
-    /// max(uncovered(T / v, K / v, n / v), c T, T - K ((v - 1) k + 1 - v / n) / v)
+    /// max(uncovered(T / v, K / v, n / v), c T, T - (S (v - 1) k + K (1 - v / n)) / v)
     /// ```
     #[inline(always)]
-    fn exposed_in_turns(&self, traffic: L, cover: L, pieces: f64, overlap: bool) -> L {
+    fn exposed_in_turns(
+        &self,
+        traffic: L,
+        [cover, slowest]: [L; 2],
+        pieces: f64,
+        overlap: bool,
+    ) -> L {
         let turns = &self.frame.turns;
         if !overlap || turns.chunks < 2.0 {
             return self.exposed(traffic, cover, pieces, overlap);
         }
         let (part, own) = (1.0 / turns.chunks, (pieces / turns.chunks).max(1.0));
         let last = uncovered(traffic * part, cover * part, own, 0.0);
-        let passes = (turns.chunks - 1.0) * turns.passes + 1.0 - 1.0 / own;
-        let rest = traffic - cover * (passes * part);
+        let behind = slowest * ((turns.chunks - 1.0) * turns.passes * part);
+        let rest = traffic - behind - cover * ((1.0 - 1.0 / own) * part);
         last.larger(traffic * self.state.contention).larger(rest)
     }
 }

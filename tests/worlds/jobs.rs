@@ -85,6 +85,18 @@ pub fn scanning(layers: u64, hidden: u64) -> String {
     )
 }
 
+/// A gated delta rule in every second layer, attention with a gate in the others.
+pub fn ruled(layers: u64, hidden: u64) -> String {
+    format!(
+        r#"{HEAD}, "layers": {layers}, "hidden": {hidden}, "heads": 16, "kv_heads": 8,
+        "ffn": {}, "vocab": 32000, "activation": "swiglu", "norm": "rmsnorm", "output_gate": true,
+        "attention_pattern": ["state_space", "full"],
+        "state_space": {{"rule": "gated_delta", "heads": 32, "head_dim": 64, "state": 128,
+        "groups": 16}}}}"#,
+        2 * hidden
+    )
+}
+
 /// A model from its JSON text.
 pub fn model(text: &str) -> Transformer {
     Transformer::from_json(text).unwrap()
@@ -121,13 +133,14 @@ pub fn alike(job: &Job) -> bool {
 pub fn models() -> impl Strategy<Value = String> {
     let layers = prop::sample::select(vec![2_u64, 4, 7, 8, 12]);
     let hidden = prop::sample::select(vec![256_u64, 1024, 4096]);
-    (layers, hidden, 0..7_u32).prop_map(|(layers, hidden, kind)| match kind {
+    (layers, hidden, 0..8_u32).prop_map(|(layers, hidden, kind)| match kind {
         0 => gpt(layers, hidden),
         1 => llama(layers, hidden, 16),
         2 => llama(layers, hidden, 2),
         3 => mixture(layers, hidden),
         4 => hybrid(layers, hidden),
         5 => scanning(layers, hidden),
+        6 => ruled(layers, hidden),
         _ => latent(layers, hidden),
     })
 }
