@@ -66,6 +66,17 @@ fn products_are_slow_where_contiguous_sides_are_no_multiple_of_four_bytes() {
     ] {
         assert!((seconds(kernel, &device) / plain(kernel) - 1.0).abs() < 1e-12);
     }
+    // what is a multiple of 4 bytes and not of 16 has a constant of its own
+    device.matmul.partly_aligned = 2.0;
+    for (columns, times) in [(even, 2.0), (50260.0, 2.0), (50264.0, 1.0), (odd, 3.0)] {
+        let kernel = products(1.0, [4096.0, columns, 2048.0], false);
+        let slowed = seconds(kernel.clone(), &device) / plain(kernel);
+        assert!(
+            (0.8 * times..=times + 1e-12).contains(&slowed),
+            "{columns}: {slowed}"
+        );
+    }
+    device.matmul.partly_aligned = 1.0;
     // the gradient of a weight: rows and columns are contiguous, tokens are not
     let gradient =
         |m: f64, n: f64, k: f64| changed(products(1.0, [m, n, k], false), true, Dtype::Bf16);

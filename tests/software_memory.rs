@@ -5,7 +5,7 @@
 mod worlds;
 
 use scalewright::estimate::{Job, StageMemory};
-use scalewright::plan::{Plan, Purpose, Schedule, Task, lower};
+use scalewright::plan::{Plan, Purpose, RecomputePolicy, Schedule, Task, lower};
 use scalewright::units::{Dtype, FlopsPerSecond};
 use worlds::jobs;
 use worlds::programs::cluster;
@@ -393,4 +393,103 @@ fn a_gate_of_its_own_keeps_what_it_made() {
     let more = kept(r#"{"gated_kept": 3.0}"#) - kept("{}");
     let width = 3 * HIDDEN;
     assert_eq!(more, 2.0 * (LAYERS * SEQUENCE * width) as f64);
+}
+
+/// A plan of one device and one micro-batch.
+fn once() -> Plan {
+    Plan {
+        micro_batch: 16,
+        ..Plan::default()
+    }
+}
+
+fn of_state(more: &str, plan: &Plan) -> StageMemory {
+    let training = jobs::training(16, SEQUENCE, more);
+    let job = jobs::job(&jobs::llama(LAYERS, HIDDEN, 4), &cluster(1), &training);
+    jobs::priced(&job, plan).memory[0].clone()
+}
+
+#[test]
+fn weights_that_are_updated_themselves_have_no_wider_copy_and_narrow_moments() {
+    let plan = Plan::default();
+    let mixed = of_state("", &plan);
+    let pure = of_state(r#", "state": "bf16", "gradient": "bf16""#, &plan);
+    assert_eq!(pure.weights_bytes, mixed.weights_bytes);
+    assert_eq!(pure.gradients_bytes / mixed.gradients_bytes, 0.5);
+    assert_eq!(pure.optimizer_bytes / mixed.optimizer_bytes, 4.0 / 12.0);
+    let [kept, master] = ["bf16", "fp32"].map(|state| {
+        let text = format!(r#", "state": "{state}", "optimizer": "sgd""#);
+        of_state(&text, &plan).optimizer_bytes
+    });
+    assert_eq!(kept / master, 2.0 / 8.0);
+}
+
+#[test]
+fn state_is_wide_or_has_the_format_of_activations() {
+    for (more, fits) in [
+        (r#", "state": "bf16""#, true),
+        (r#", "precision": "fp8", "state": "bf16""#, true),
+        (r#", "precision": "fp16", "state": "fp16""#, true),
+        (r#", "precision": "fp16", "state": "bf16""#, false),
+        (r#", "precision": "fp32", "state": "bf16""#, false),
+        (r#", "state": "fp8""#, false),
+    ] {
+        assert_eq!(
+            jobs::training(16, SEQUENCE, more).check().is_ok(),
+            fits,
+            "{more}"
+        );
+    }
+}
+
+#[test]
+fn an_update_by_lists_holds_a_copy_more_when_activations_are_gone() {
+    let again = Plan {
+        recompute: RecomputePolicy::Full.into(),
+        ..Plan::default()
+    };
+    let with = |held: f64| {
+        let more = format!(r#", "software": {{"update_held": {held}}}"#);
+        let training = jobs::training(16, 128, &more);
+        let job = jobs::job(&jobs::llama(LAYERS, HIDDEN, 4), &cluster(1), &training);
+        jobs::priced(&job, &again).memory[0].clone()
+    };
+    let [without, one, ten] = [0.0, 1.0, 10.0].map(with);
+    let elements = without.optimizer_bytes / 12.0;
+    // what passes need is more than nothing and less than ten copies of all weights
+    assert!(one.total_bytes >= without.total_bytes);
+    assert_eq!(ten.activations_bytes, 0.0);
+    assert_eq!(ten.workspace_bytes, 40.0 * elements);
+}
+
+#[test]
+fn gradients_that_come_late_leave_room_for_activations_of_the_only_micro_batch() {
+    let late = r#"{"frees_gradients": true}"#;
+    let [usual, freed] = ["{}", late].map(|software| held(software, "bf16", &once())[0].clone());
+    assert_eq!(freed.gradients_bytes, 0.0);
+    let spared = usual.total_bytes - freed.total_bytes;
+    assert!(
+        (spared / usual.gradients_bytes - 1.0).abs() < 1e-12,
+        "{spared}"
+    );
+    let [usual, freed] = ["{}", late].map(|s| held(s, "bf16", &Plan::default())[0].clone());
+    assert_eq!(usual, freed);
+}
+
+#[test]
+fn norms_and_gelu_keep_what_their_kernels_made() {
+    let [one, three] = ["1.0", "3.0"].map(|widths| {
+        let software = format!(r#"{{"norm_kept": {widths}}}"#);
+        held(&software, "bf16", &once())[0].activations_bytes
+    });
+    // two norms a layer and the last one, each two widths of 2 bytes more
+    let more = (2 * LAYERS + 1) * 16 * SEQUENCE * HIDDEN * 4;
+    assert_eq!(three - one, more as f64);
+    let [one, four] = ["1.0", "4.0"].map(|widths| {
+        let more = format!(r#", "software": {{"activation_kept": {widths}}}"#);
+        let training = jobs::training(16, SEQUENCE, &more);
+        let job = jobs::job(&jobs::gpt(LAYERS, HIDDEN), &cluster(1), &training);
+        jobs::priced(&job, &once()).memory[0].activations_bytes
+    });
+    assert_eq!(four - one, (LAYERS * 16 * SEQUENCE * 4 * HIDDEN * 6) as f64);
 }

@@ -57,6 +57,8 @@ impl Setting<'_> {
             ends: shared * both(|s| s.held.end_weights),
             chunks: first + inner + last,
             unreduced: shared * of_all(|s| s.held.largest_trained),
+            frees_gradients: self.job.training.software.frees_gradients
+                && self.frame.micro_batches == 1,
             older_versions: seat.older,
             summed: self.summed(seat, (own, middle)),
             matrices: [

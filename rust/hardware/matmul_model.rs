@@ -68,6 +68,9 @@ pub struct MatmulModel {
     /// that operands cannot be copied past the registers; 1 where a compiler pads arrays or nothing
     /// is known.
     pub unaligned: f64,
+    /// The same where they are multiples of 4 bytes and not of 16, which is what one copy of a whole tile needs
+    /// (the tensor memory accelerator of Hopper); 1 where nothing is known.
+    pub partly_aligned: f64,
     /// Constants of products in formats that differ in more than their efficiency.
     pub families: BTreeMap<Dtype, ProductModel>,
     /// Constants of products whose right operand is stored in this format and multiplied in a
@@ -165,6 +168,7 @@ impl Default for MatmulModel {
             cache_share: 0.8,
             cache_efficiency: None,
             unaligned: 1.0,
+            partly_aligned: 1.0,
             families: BTreeMap::new(),
             weight_only: BTreeMap::new(),
         }
@@ -277,8 +281,13 @@ impl MatmulModel {
         for (dtype, value) in &self.efficiency {
             share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
         }
-        if !(1.0..=100.0).contains(&self.unaligned) {
-            return Err(Error::invalid(at("unaligned"), self.unaligned, "1 to 100"));
+        for (field, times) in [
+            ("unaligned", self.unaligned),
+            ("partly_aligned", self.partly_aligned),
+        ] {
+            if !(1.0..=100.0).contains(&times) {
+                return Err(Error::invalid(at(field), times, "1 to 100"));
+            }
         }
         self.of_all_others().check(path)?;
         for (dtype, family) in &self.families {

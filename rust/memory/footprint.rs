@@ -10,7 +10,9 @@ use crate::workload::{Optimizer, Precision, Training};
 pub const FRAGMENTATION: f64 = 1.05;
 
 /// Bytes per element of a matrix that Muon keeps less than Adam: the second moment.
-pub const SPARED: f64 = 4.0;
+pub fn spared(training: &Training) -> f64 {
+    training.state.bytes()
+}
 
 /// Bytes per element of a matrix that Muon moves beside its products, gradients' passes and the compute
 /// copy left out: weight decay (8), momentum (12), Nesterov's sum (12), norm and division by it (12), to
@@ -57,6 +59,8 @@ pub struct Holdings {
     pub summed: f64,
     /// Of `dense` and `expert`, elements of matrices that Muon orthogonalises.
     pub matrices: [f64; 2],
+    /// True where no gradients are there when most activations are (`Software::frees_gradients`).
+    pub frees_gradients: bool,
     /// Versions of the trained weights that are kept beside the newest (asynchronous schedules).
     pub older_versions: f64,
     /// Columns of the residual stream (for factored optimizer state).
@@ -72,7 +76,12 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -
         training.precision.matmul().bytes(),
     );
     let cut = zero >= 3 && !software.keeps_gathered;
-    if shared && cut && software.wide_shards && element < 4.0 && !training.forward_only {
+    if shared
+        && cut
+        && software.wide_shards
+        && element < training.state.bytes()
+        && !training.forward_only
+    {
         return [0.0; 2];
     }
     if shared && zero >= 1 && !cut && narrow && low < element {
@@ -146,7 +155,7 @@ pub struct Kept {
 pub struct Footprint {
     /// Weights in the compute format.
     pub weights: Bytes,
-    /// Gradients.
+    /// Gradients; none where the fullest moment comes before them.
     pub gradients: Bytes,
     /// Master weights and optimizer state.
     pub optimizer: Bytes,
@@ -158,6 +167,12 @@ pub struct Footprint {
     pub workspace: Bytes,
     /// Allocator loss on activations and workspace.
     pub fragmentation: Bytes,
+    /// What an update holds beside state and gradients, when no activations are there; not in the total, unless
+    /// the passes need less (`with`).
+    pub updating: Bytes,
+    /// Gradients that are there at the update and not yet when most activations are; in the total where the
+    /// update's moment is the fullest (`with`).
+    pub late: Bytes,
     /// Driver context, kernels and communicator buffers.
     pub reserve: Bytes,
     /// In host memory, not in the total: activations, master weights, optimizer state, and the
@@ -167,10 +182,10 @@ pub struct Footprint {
 
 /// Bytes of master weights and optimizer state per trained element.
 ///
-/// Mixed precision keeps an fp32 copy (4 bytes); Adam two fp32 moments (8), SGD one momentum (4),
-/// Adafactor one number per row and column of each matrix (Shazeer and Stern 2018): `2 / hidden`
-/// numbers per element of a square matrix. Muon keeps what Adam keeps, but of matrices that it
-/// orthogonalises no second moment (`SPARED`).
+/// Mixed precision keeps an fp32 copy (4 bytes) unless the state has the format of activations
+/// (`Training::state`); Adam two moments (8 in fp32), SGD one momentum (4), Adafactor one number per row and
+/// column of each matrix (Shazeer and Stern 2018): `2 / hidden` numbers per element of a square matrix. Muon keeps what Adam keeps, but of matrices that it
+/// orthogonalises no second moment (`spared`).
 pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
     optimizer_kinds(training, hidden)
         .iter()
@@ -180,16 +195,17 @@ pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
 
 /// Master weights and optimizer state by kind, bytes per trained element; see `optimizer_bytes`.
 pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64); 3] {
-    let master = if training.precision.activation() == Dtype::Fp32 {
+    let number = training.state.bytes();
+    let master = if training.precision.activation() == training.state {
         0.0
     } else {
-        4.0
+        number
     };
     let [first, second] = match training.optimizer {
-        Optimizer::Adam | Optimizer::Muon => [("first moment", 4.0), ("second moment", 4.0)],
-        Optimizer::Sgd => [("momentum", 4.0), ("second moment", 0.0)],
+        Optimizer::Adam | Optimizer::Muon => [("first moment", number), ("second moment", number)],
+        Optimizer::Sgd => [("momentum", number), ("second moment", 0.0)],
         Optimizer::Adafactor => {
-            let factored = 4.0 * 2.0 / hidden.max(1.0);
+            let factored = number * 2.0 / hidden.max(1.0);
             [("first moment", 0.0), ("factored second moment", factored)]
         }
     };
@@ -202,11 +218,12 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
 /// cleared (5 passes), and with loss scaling read and written once more to be unscaled; master
 /// weights and state are read and written; the compute copy is made in a pass of its own, which
 /// reads the master weights (fp32 weights are read and written instead). These are the separate kernels of Megatron-LM's mixed-precision
-/// optimizers; a software profile may say how much another program's Adam moves (`Software::update`).
+/// optimizers; a software profile may say how much another program's Adam moves with fp32 state
+/// (`Software::update`), of which narrower state takes its share.
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     let adam = matches!(training.optimizer, Optimizer::Adam | Optimizer::Muon);
     if let (true, Some(bytes)) = (adam, training.software.update) {
-        return bytes;
+        return bytes * training.state.bytes() / Dtype::Fp32.bytes();
     }
     let [gradients, copy] = update_passes(training);
     gradients + 2.0 * optimizer_bytes(training, hidden) + copy
@@ -227,7 +244,7 @@ fn update_passes(training: &Training) -> [f64; 2] {
         5.0
     };
     let element = training.precision.activation().bytes();
-    let copy = if element < 4.0 { 4.0 + element } else { 8.0 };
+    let copy = training.state.bytes() + element;
     [passes * training.gradient.bytes(), copy]
 }
 
@@ -238,7 +255,7 @@ fn update_passes(training: &Training) -> [f64; 2] {
 /// the link (fp32 weights are read and written, and read by the link).
 pub fn host_optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     let element = training.precision.activation().bytes();
-    let copy = if element < 4.0 {
+    let copy = if element < training.state.bytes() {
         2.0 * element
     } else {
         3.0 * element
@@ -284,7 +301,7 @@ impl Footprint {
         let [dense, expert] = holdings.matrices;
         let of = share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
         let full = divided(1) * optimizer_bytes(training, holdings.hidden);
-        let state = (full - of * SPARED) * trains;
+        let state = (full - of * spared(training)) * trains;
         let gradients = if apart {
             holdings.summed + divided(1)
         } else {
@@ -295,19 +312,32 @@ impl Footprint {
         } else {
             (state, 0.0)
         };
+        let updating = if holdings.host_optimizer {
+            0.0
+        } else {
+            divided(1) * training.software.update_held * training.state.bytes() * trains
+        };
         let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0, holdings.narrow);
         let trained = divided(3);
         // only whole weights are held in two formats
         let wider = (end - layer) * (holdings.ends - holdings.frozen_ends);
         let kept = trained * layer + wider;
+        let gradients = gradients * training.gradient.bytes() * trains;
+        let late = if holdings.frees_gradients {
+            gradients
+        } else {
+            0.0
+        };
         Self {
             weights: Bytes::new(kept + frozen + holdings.older_versions * trained * element),
-            gradients: Bytes::new(gradients * training.gradient.bytes() * trains),
+            gradients: Bytes::new(gradients - late),
             optimizer: Bytes::new(optimizer),
             workspace,
             fragmentation: workspace * (FRAGMENTATION - 1.0),
             reserve,
             host: Bytes::new(host),
+            updating: Bytes::new(updating),
+            late: Bytes::new(late),
             ..Self::default()
         }
     }
@@ -321,6 +351,15 @@ impl Footprint {
     /// The same with what passes keep.
     pub fn with(&self, kept: &Kept) -> Self {
         let workspace = kept.transient + self.workspace;
+        if self.updated() > (kept.activations + workspace) * FRAGMENTATION {
+            return Self {
+                gradients: self.gradients + self.late,
+                workspace: self.updating,
+                fragmentation: self.updating * (FRAGMENTATION - 1.0),
+                host: kept.offloaded + self.host,
+                ..*self
+            };
+        }
         Self {
             activations: kept.activations,
             ends: kept.ends,
@@ -337,8 +376,13 @@ impl Footprint {
     pub fn total_with<L: Lane>(&self, activations: L, transient: L) -> L {
         let state = (self.weights + self.gradients + self.optimizer).value();
         let workspace = transient + self.workspace.value();
-        let fragmentation = (activations + workspace) * (FRAGMENTATION - 1.0);
-        activations + state + workspace + fragmentation + self.reserve.value()
+        let passing = activations + workspace + (activations + workspace) * (FRAGMENTATION - 1.0);
+        passing.larger(L::splat(self.updated().value())) + state + self.reserve.value()
+    }
+
+    /// What lies beside the state that always stays while an update goes on.
+    fn updated(&self) -> Bytes {
+        self.late + self.updating * FRAGMENTATION
     }
 
     /// All classes on the device together.

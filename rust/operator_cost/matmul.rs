@@ -37,6 +37,9 @@ const PARTIAL_SUM_BYTES: f64 = 8.0;
 /// least size of `cp.async` (PTX ISA, section on asynchronous copies), below which kernels load
 /// element by element.
 const COPY_BYTES: f64 = 4.0;
+
+/// Bytes of which a side must be a multiple so that one copy takes a whole tile.
+const WIDE_COPY_BYTES: f64 = 16.0;
 /// Share of a full wave that the last of several costs at least. A partial wave runs faster than a
 /// full one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
@@ -254,15 +257,19 @@ impl Parts {
 impl Product {
     /// How many times as long the engine takes for its operands' alignment: `a`, the device's
     /// `unaligned`, where a contiguous side of an operand or of the result is a whole number of
-    /// elements that is no multiple of 4 bytes, and 1 elsewhere.
+    /// elements that is no multiple of 4 bytes, `partly_aligned` where it is one but none of 16, and 1 elsewhere.
     fn slowdown(&self, device: &Device) -> f64 {
         let left = if self.transposed { self.m } else { self.k };
-        let off = |side: f64, dtype: Dtype| {
-            side.fract() == 0.0 && (side * dtype.element_bytes()) % COPY_BYTES != 0.0
-        };
+        let element = self.dtype.element_bytes();
         // integer weights beside wider operands lie in a layout of their own
-        if off(left, self.dtype) || off(self.n, self.dtype) {
+        let off = |bytes: f64| {
+            let of = |side: f64| side.fract() == 0.0 && (side * element) % bytes != 0.0;
+            of(left) || of(self.n)
+        };
+        if off(COPY_BYTES) {
             device.matmul.unaligned
+        } else if off(WIDE_COPY_BYTES) {
+            device.matmul.partly_aligned
         } else {
             1.0
         }

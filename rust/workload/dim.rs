@@ -60,6 +60,15 @@ impl Extent {
         Self { dim, size, times }
     }
 
+    /// So many of these side by side.
+    #[must_use]
+    pub const fn times_wide(self, times: f64) -> Self {
+        Self {
+            times: self.times * times,
+            ..self
+        }
+    }
+
     /// Columns in all.
     pub fn columns(&self) -> f64 {
         self.size as f64 * self.times

@@ -23,12 +23,16 @@ pub struct Software {
     /// and writes the input gradient, and reads both again for the gains' gradient, which sums over
     /// tokens and not over columns (a kernel of its own).
     pub norm: [f64; 2],
+    /// Widths that a norm keeps, in the activation format: its input, or what kernels of their own made of it.
+    pub norm_kept: f64,
     /// Passes of a rotation of queries and keys. Fused: reads and writes each way.
     pub rotary: [f64; 2],
     /// Kernels of those, forward and backward, that take elements one by one; their passes are not counted above.
     pub rotary_strided: [f64; 2],
     /// Passes of a plain activation. Fused: reads, writes; reads gradient and input, writes gradient.
     pub activation: [f64; 2],
+    /// Widths that GELU keeps: its input, or what kernels of their own made of it.
+    pub activation_kept: f64,
     /// Passes of a gated activation over its output width. Fused: reads two halves, writes one; reads
     /// gradient and two halves, writes two gradients.
     pub gated_activation: [f64; 2],
@@ -153,10 +157,17 @@ pub struct Software {
     /// Inputs of layers that are kept for full recomputation are cut over the tensor ranks and gathered before
     /// a layer is computed again (`distribute-checkpointed-activations` of Megatron-LM).
     pub shared_checkpoints: bool,
-    /// Bytes that clipping and update of Adam move per trained element; absent: those of the separate
-    /// kernels of Megatron-LM (`memory::optimizer_traffic`).
+    /// Bytes that clipping and update of Adam move per trained element with fp32 state, of which narrower
+    /// state takes its share; absent: those of the separate kernels of Megatron-LM (`memory::optimizer_traffic`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<f64>,
+    /// Gradients are let go of after an update and come back one after another as the next backward pass makes
+    /// them (`zero_grad(set_to_none=True)` of `PyTorch`), so that in a step of one micro-batch none are there
+    /// when most activations are.
+    pub frees_gradients: bool,
+    /// Copies of all elements that an update trains which lie beside state and gradients while it goes on, in
+    /// the format of the state: what an optimizer that takes lists of tensors at once makes between its kernels.
+    pub update_held: f64,
     /// Time that the host takes in a step for the tensors of one layer, whose gradients it checks and measures
     /// one by one while the device waits; without shards of the state (ZeRO stage 0).
     pub layer_update_time: Seconds,
@@ -292,6 +303,8 @@ impl Default for Software {
             activation: [2.0, 3.0],
             gated_activation: [3.0, 5.0],
             gated_activation_strided: [0.0, 0.0],
+            norm_kept: 1.0,
+            activation_kept: 1.0,
             gated_kept: 2.0,
             scores: [2.0, 3.0],
             scores_spared: [0.5, 1.0],
@@ -334,6 +347,8 @@ impl Default for Software {
             handover_time: Seconds::ZERO,
             shared_checkpoints: false,
             update: None,
+            frees_gradients: false,
+            update_held: 0.0,
             layer_update_time: Seconds::ZERO,
             stops_early: false,
             repeat_unread: true,
@@ -424,11 +439,14 @@ impl Software {
             ("handover_gathers", self.handover_gathers),
             ("handover_copies", self.handover_copies),
             ("joined", self.joined),
+            ("norm_kept", self.norm_kept),
+            ("activation_kept", self.activation_kept),
             ("gated_kept", self.gated_kept),
             ("gather_copy", self.gather_copy),
             ("reduce_copy", self.reduce_copy),
             ("selections", self.selections),
             ("update", self.update.unwrap_or(0.0)),
+            ("update_held", self.update_held),
             ("logits_shared", self.logits_shared.unwrap_or(0.0)),
         ];
         for (field, value) in single {

@@ -19,6 +19,10 @@ pub struct Training {
     /// Format in which gradients are summed and reduced; absent: fp32.
     #[serde(default = "default_gradient")]
     pub gradient: Dtype,
+    /// Format of the optimizer's moments and of the weights that it updates: fp32, or that of activations,
+    /// where it updates the weights of the passes themselves and no wider copy of them exists.
+    #[serde(default = "default_gradient")]
+    pub state: Dtype,
     /// Weight gradients are added to their sum inside the product's own kernel.
     #[serde(default = "yes")]
     pub fused_gradients: bool,
@@ -134,6 +138,11 @@ impl Training {
                 let field = format!("training.{field}");
                 return Err(Error::invalid(field, value, format!("1 to {limit}")));
             }
+        }
+        let element = self.precision.activation();
+        if self.state != Dtype::Fp32 && self.state != element {
+            let allowed = format!("fp32, or that of activations ({})", element.name());
+            return Err(Error::invalid("training.state", self.state.name(), allowed));
         }
         self.software.check()?;
         match self.run_tokens {

@@ -3,7 +3,9 @@
 `python -m scalewright.calibration.timing gemm --out gemm.csv` needs PyTorch (the extra `torch`)
 and a GPU. Each kernel runs under CUDA events after a warm-up; unless `--warm` is given, as many
 copies of the weights as fill the cache take turns, up to five, so that weights come from main
-memory as in a model. `step` times whole training steps instead (`step_timing`).
+memory as in a model. `step` times whole training steps instead (`step_timing`), `programs` those of
+programs in use (`program_timing`, for `reproduce --rows`), `passes` kernels beside products
+(`pass_timing`); these two need Transformers as well.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scalewright.calibration.pass_timing import COLUMNS as _PASS_COLUMNS
+from scalewright.calibration.pass_timing import forward_and_backward, timed_passes
+from scalewright.calibration.program_runs import COLUMNS as _PROGRAM_COLUMNS
+from scalewright.calibration.program_timing import timed_programs
 from scalewright.calibration.step_timing import COLUMNS as _STEP_COLUMNS
 from scalewright.calibration.step_timing import timed_steps
 from scalewright.errors import InvalidError, ScalewrightError
@@ -25,17 +31,18 @@ if TYPE_CHECKING:
 
 _GEMM_COLUMNS = ("system", "gemm_dtype", "m", "n", "k", "latency_us")
 _ATTENTION_COLUMNS = (
-    "system",
+    "gpu_name",
+    "data_type",
+    "attn_mask",
     "batch_size",
-    "isl",
-    "num_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "window_size",
-    "attn_dtype",
-    "kv_cache_dtype",
-    "step",
-    "latency_us",
+    "q_seqlen",
+    "num_q_heads",
+    "num_kv_heads",
+    "head_dim_qk",
+    "head_dim_vo",
+    "sliding_window_size",
+    "profile_pass",
+    "time_ms",
 )
 _ROWS = (1, 16, 64, 256, 1024, 2048, 4096, 8192)
 _EDGES = (128, 512, 1024, 2048, 4096, 7168, 8192, 12288, 16384)
@@ -143,23 +150,50 @@ def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object
     settings = [(b, s, h) for b in _BATCHES for s in _SEQUENCES for h in _HEADS]
     for batch, sequence, (heads, kv_heads, width) in settings[: options.shapes]:
         shape = (sequence, width)
-        query = torch.randn((batch, heads, *shape), dtype=dtype, device="cuda")
-        keys, values = torch.randn((2, batch, kv_heads, *shape), dtype=dtype, device="cuda")
+        made = [
+            torch.randn((batch, n, *shape), dtype=dtype, device="cuda")
+            for n in (heads, kv_heads, kv_heads)
+        ]
+        query, keys, values = (x.requires_grad_() for x in made)
 
-        def attend(query: Any = query, keys: Any = keys, values: Any = values) -> None:  # noqa: ANN401
-            torch.nn.functional.scaled_dot_product_attention(
+        def attend(query: Any = query, keys: Any = keys, values: Any = values) -> Any:  # noqa: ANN401
+            return torch.nn.functional.scaled_dot_product_attention(
                 query, keys, values, is_causal=True, enable_gqa=True
             )
 
-        time = _microseconds(torch, attend)
-        if time is not None:
-            names = (options.dtype, options.dtype)
-            yield system, batch, sequence, heads, kv_heads, width, 0, *names, 0, f"{time:.4f}"
+        try:
+            times = forward_and_backward(torch, attend, [query, keys, values])
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            print("a shape is left out: this GPU has not the memory", file=sys.stderr)
+            continue
+        before = (
+            system,
+            options.dtype,
+            "top_left",
+            batch,
+            sequence,
+            heads,
+            kv_heads,
+            width,
+            width,
+            0,
+        )
+        for name, time in zip(("fwd", "bwd"), times, strict=True):
+            yield *before, name, f"{time / _MICRO:.6f}"
 
 
 def _steps(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
     system, _ = _device(torch, options)
     return timed_steps(torch, system, options.dtype, options.shapes)
+
+
+def _programs(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
+    return timed_programs(torch, options.shapes)
+
+
+def _passes(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
+    return timed_passes(torch, options.shapes)
 
 
 def _device(torch: Any, options: argparse.Namespace) -> tuple[str, float]:  # noqa: ANN401
@@ -201,6 +235,8 @@ _KINDS = {
     "gemm": (_gemm, _GEMM_COLUMNS),
     "attention": (_attention, _ATTENTION_COLUMNS),
     "step": (_steps, _STEP_COLUMNS),
+    "programs": (_programs, _PROGRAM_COLUMNS),
+    "passes": (_passes, _PASS_COLUMNS),
 }
 
 if __name__ == "__main__":

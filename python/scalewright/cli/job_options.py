@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scalewright.planning import Job
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4")
+STATES = ("fp32", "bf16", "fp16")
 OPTIMIZERS = ("adam", "sgd", "adafactor", "muon")
 EXPORTS = ("megatron", "torchtitan", "deepspeed")
 
@@ -36,6 +37,11 @@ def add_job_options(
         "--sequence", required=required, type=int, metavar="S", help="tokens per sequence"
     )
     job.add_argument("--precision", choices=PRECISIONS, help="number formats (bf16)")
+    job.add_argument(
+        "--state",
+        choices=STATES,
+        help="format of moments and master weights (fp32); bf16: training in pure bf16",
+    )
     job.add_argument("--optimizer", choices=OPTIMIZERS, help="optimizer (adam)")
     job.add_argument("--no-flash", action="store_true", help="attention scores go through memory")
     job.add_argument("--dropout", action="store_true", help="dropout on scores and residuals")
@@ -116,6 +122,9 @@ def _training(options: argparse.Namespace) -> dict[str, Any]:
         "global_batch": options.global_batch,
         "sequence": options.sequence,
         "precision": options.precision,
+        # gradients of weights that are updated themselves have their format
+        "state": options.state,
+        "gradient": None if options.state == "fp32" else options.state,
         "optimizer": options.optimizer,
         "run_tokens": options.run_tokens,
         "flash_attention": False if options.no_flash else None,

@@ -22,6 +22,9 @@ class Training:
     `mxfp8` or `nvfp4`."""
     gradient: str = "fp32"
     """Format in which gradients are summed and reduced."""
+    state: str = "fp32"
+    """Format of the optimizer's moments and of the weights that it updates: `fp32`, or the
+    activations', where no wider copy of the weights exists (training in pure bf16)."""
     fused_gradients: bool = True
     """Weight gradients are added to their sum inside the product's own kernel."""
     optimizer: str = "adam"

@@ -65,6 +65,7 @@ def configuration(
 def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]) -> None:
     pipeline, zero = plan["pipeline"], plan["zero"]
     precision, optimizer = training.get("precision", "bf16"), training.get("optimizer", "adam")
+    state = training.get("state", "fp32")
     position, activation = model["position"], model["activation"]
     unlike = ("experts", "latent", "lora", "layer_pattern", "state_space", "output_gate")
     special = [name for name in unlike if model.get(name)]
@@ -87,6 +88,7 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
         (position not in _POSITIONS, "model.position", position, ", ".join(_POSITIONS)),
         (activation not in _ACTIVATIONS, "model.activation", activation, ", ".join(_ACTIVATIONS)),
         (bool(training.get("forward_only")), "training.forward_only", True, "false"),
+        (state != "fp32", "training.state", state, "fp32"),
         (precision not in _PRECISIONS, "training.precision", precision, ", ".join(_PRECISIONS)),
         (optimizer not in ("adam", "sgd"), "training.optimizer", optimizer, "adam, sgd"),
         (

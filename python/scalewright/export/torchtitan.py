@@ -71,6 +71,7 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
     group, context = sharded_ranks(plan), plan["context"]
     expert_room = group * (plan["tensor"] if plan["expert_tensor"] == 1 else 1)
     gradient, optimizer = training.get("gradient", "fp32"), training.get("optimizer", "adam")
+    state = training.get("state", "fp32")
     precision = training.get("precision", "bf16")
     replicated = zero == 0 and replicas(plan) > 1
     first, middle, last = plan_split(plan, model["layers"])
@@ -95,6 +96,7 @@ def _refuse(plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping
         ),
         (bool(model.get("output_gate")), "model.output_gate", True, "false"),
         (bool(training.get("forward_only")), "training.forward_only", True, "false"),
+        (state != "fp32", "training.state", state, "fp32"),
         (precision not in _PARAMETERS, "training.precision", precision, ", ".join(_PARAMETERS)),
         (gradient != "fp32", "training.gradient", gradient, "fp32"),
         (optimizer not in _OPTIMIZERS, "training.optimizer", optimizer, ", ".join(_OPTIMIZERS)),

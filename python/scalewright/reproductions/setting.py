@@ -23,6 +23,7 @@ from scalewright.reproductions.shape import model_of
 from scalewright.reproductions.wording import (
     denied,
     format_meant,
+    is_pure,
     recomputation_meant,
     sharding_meant,
     without_offload,
@@ -171,6 +172,8 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
             message = f"{got}; allowed: fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4"
             raise InvalidError(message)
         training["precision"] = precision
+        if is_pure(text):
+            training |= {"state": precision, "gradient": precision}
     return training
 
 

@@ -34,6 +34,7 @@ _FORMATS = (
 )
 
 
+_PURE = re.compile(r"\bpure[ _-]?(?:bf16|bfloat16)\b|\b(?:bf16|bfloat16)[ _-](?:true|pure)\b")
 _CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
 _OFF = re.compile(r"(?:no|not|without|w/o)\b.*|.*\b(?:off|disabled)\b\)?")
 
@@ -63,6 +64,11 @@ def format_meant(text: str) -> str | None:
             # the format of most products comes first
             found = {min(found, key=lambda meant: _first(meant, text))}
     return found.pop() if len(found) == 1 else None
+
+
+def is_pure(text: str) -> bool:
+    """Return whether a text says that weights and optimizer state are in 16 bits, too."""
+    return _PURE.search(text.casefold()) is not None
 
 
 def _first(meant: str, text: str) -> int:

@@ -12,7 +12,7 @@ use super::job::Job;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::memory::placement::{self, Class, Live, Objective, Outcome, Problem};
-use crate::memory::{SPARED, optimizer_kinds};
+use crate::memory::{optimizer_kinds, spared};
 use crate::plan::{Plan, Rule, Split};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -129,7 +129,7 @@ fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
     for tensor in state {
         let mut kinds = optimizer_kinds(&job.training, job.graph.hidden as f64);
         if tensor.update.is_none() {
-            kinds[2].1 -= SPARED;
+            kinds[2].1 -= spared(&job.training);
         }
         let each: f64 = kinds.iter().map(|(_, bytes)| bytes).sum();
         for (held, (kind, bytes)) in held.iter_mut().zip(kinds) {

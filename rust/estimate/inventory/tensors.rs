@@ -4,7 +4,7 @@ use super::steps::Steps;
 use crate::estimate::recomputed::kept;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
 use crate::memory::{
-    FRAGMENTATION, SPARED, frozen_bytes, host_optimizer_traffic, optimizer_bytes, weight_bytes,
+    FRAGMENTATION, frozen_bytes, host_optimizer_traffic, optimizer_bytes, spared, weight_bytes,
 };
 use crate::schedule::{Operation, Work};
 use crate::workload::{BlockRole, Training};
@@ -190,7 +190,12 @@ impl Steps<'_, '_> {
         tensors.push(state(name, bytes, update, Some(on_host)));
         // what is orthogonalised is updated on the device, wherever it lies
         let name = format!("{title} momentum of matrices");
-        tensors.push(state(name, matrices * (each - SPARED), update, None));
+        tensors.push(state(
+            name,
+            matrices * (each - spared(training)),
+            update,
+            None,
+        ));
     }
 
     /// What a forward pass keeps for the backward pass of the same micro-batches.

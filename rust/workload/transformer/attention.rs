@@ -84,8 +84,11 @@ impl BlockBuilder<'_> {
         };
         let class = OperatorClass::Normalization;
         let index = self.push("qk_norm", class, Region::Attention, Some(input), operation);
-        self.save(index, queries, Region::Attention, SavedAs::Activation);
-        self.save(index, keys, Region::Attention, SavedAs::Activation);
+        let kept = self.training.software.norm_kept;
+        for width in [queries, keys] {
+            let kept = width.times_wide(kept);
+            self.save(index, kept, Region::Attention, SavedAs::Activation);
+        }
         if self.training.software.keeps_products {
             // the product that made them keeps them already
             self.recompute_selectively(index);

@@ -309,7 +309,7 @@ impl<'a> BlockBuilder<'a> {
         self.kept_inputs.push(None);
     }
 
-    /// A norm over `width` that keeps its input. Its statistics (two numbers per token) are left
+    /// A norm over `width` that keeps its input, or as much as the software's profile says (`norm_kept`). Its statistics (two numbers per token) are left
     /// out, as in Korthikanti et al. 2022, section 4.1.
     pub(super) fn norm(
         &mut self,
@@ -332,7 +332,8 @@ impl<'a> BlockBuilder<'a> {
             vectors: vec![self.vector(width); count],
         };
         let index = self.push(name, OperatorClass::Normalization, region, input, kind);
-        self.save(index, width, region, SavedAs::Activation);
+        let kept = width.times_wide(self.training.software.norm_kept);
+        self.save(index, kept, region, SavedAs::Activation);
         self.repeat_between_products(index);
         index
     }

@@ -90,7 +90,8 @@ impl BlockBuilder<'_> {
     ) -> usize {
         let software = &self.training.software;
         let ([forward_passes, backward_passes], strided, kept) = match self.model.activation {
-            Activation::Gelu | Activation::Relu2 => (software.activation, [0.0; 2], 1.0),
+            Activation::Gelu => (software.activation, [0.0; 2], software.activation_kept),
+            Activation::Relu2 => (software.activation, [0.0; 2], 1.0),
             // the sign of the output suffices, and the output projection keeps the output
             Activation::Relu => (software.activation, [0.0; 2], 0.0),
             Activation::Swiglu | Activation::Geglu => (
@@ -109,7 +110,7 @@ impl BlockBuilder<'_> {
         let class = OperatorClass::Elementwise;
         let index = self.push(name, class, region, Some(input), kind);
         if kept > 0.0 {
-            let halves = Extent::wide(width.dim, width.size, width.times * kept);
+            let halves = width.times_wide(kept);
             self.save(index, halves, region, SavedAs::Activation);
             self.repeat_between_products(index);
         }

@@ -42,6 +42,7 @@ def training_arguments(
         InvalidError: Megatron-LM cannot train so.
     """
     precision, optimizer = training.get("precision", "bf16"), training.get("optimizer", "adam")
+    state = training.get("state", "fp32")
     activation = precision if precision in ("fp32", "fp16") else "bf16"
     gradient = (activation, training.get("gradient", "fp32"))
     formats = ", ".join(name for kind, name in GRADIENTS if kind == activation)
@@ -50,6 +51,7 @@ def training_arguments(
         _NAME,
         [
             (forward, "training.forward_only", True, "false (pretrain_gpt.py trains)"),
+            (state != "fp32", "training.state", state, "fp32"),
             (precision not in FORMATS, "training.precision", precision, ", ".join(FORMATS)),
             (gradient not in GRADIENTS, "training.gradient", gradient[1], formats),
             (optimizer not in ("adam", "sgd"), "training.optimizer", optimizer, "adam, sgd"),
