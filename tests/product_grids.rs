@@ -70,7 +70,7 @@ fn products_are_slow_where_contiguous_sides_are_no_multiple_of_four_bytes() {
     device.matmul.partly_aligned = 2.0;
     for (columns, times) in [(even, 2.0), (50260.0, 2.0), (50264.0, 1.0), (odd, 3.0)] {
         let kernel = products(1.0, [4096.0, columns, 2048.0], false);
-        let slowed = seconds(kernel.clone(), &device) / plain(kernel);
+        let slowed = seconds(kernel, &device) / plain(kernel);
         assert!(
             (0.8 * times..=times + 1e-12).contains(&slowed),
             "{columns}: {slowed}"

@@ -445,7 +445,7 @@ fn state_is_wide_or_has_the_format_of_activations() {
 #[test]
 fn an_update_by_lists_holds_a_copy_more_when_activations_are_gone() {
     let again = Plan {
-        recompute: RecomputePolicy::Full.into(),
+        recompute: RecomputePolicy::Full,
         ..Plan::default()
     };
     let with = |held: f64| {

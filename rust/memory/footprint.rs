@@ -105,6 +105,39 @@ pub fn frozen_bytes(training: &Training) -> [f64; 2] {
 }
 
 impl Holdings {
+    /// Elements of `elements` on a rank from a ZeRO stage on.
+    fn share(&self, training: &Training, stage: u8, elements: f64, shards: f64) -> f64 {
+        let whole = training.software.keeps_gathered;
+        if self.zero >= stage && !(whole && stage == 3) {
+            elements / shards.max(1.0)
+        } else {
+            elements
+        }
+    }
+
+    /// Trained elements on a rank from a ZeRO stage on.
+    fn divided(&self, training: &Training, stage: u8) -> f64 {
+        self.share(training, stage, self.dense, self.dense_shards)
+            + self.share(training, stage, self.expert, self.expert_shards)
+    }
+
+    /// Elements of gradients that stay.
+    fn gradients(&self, training: &Training, apart: bool) -> f64 {
+        if apart {
+            self.summed + self.divided(training, 1)
+        } else {
+            self.divided(training, 2)
+        }
+    }
+
+    /// Bytes that an update on the device holds beside state and gradients.
+    fn updating(&self, training: &Training) -> f64 {
+        if self.host_optimizer {
+            return 0.0;
+        }
+        self.divided(training, 1) * training.software.update_held * training.state.bytes()
+    }
+
     /// Bytes of weights that are whole for a while (ZeRO stage 3), a layer and its neighbour, which may be
     /// embedding or head; and of the buffers that gathers fill.
     ///
@@ -267,18 +300,8 @@ impl Footprint {
     /// Applies number formats and ZeRO's division (Rajbhandari et al. 2020, table 1) to what is held
     /// whatever passes keep.
     pub fn new(holdings: &Holdings, training: &Training, reserve: Bytes) -> Self {
-        let whole = training.software.keeps_gathered;
-        let share = |stage: u8, elements: f64, shards: f64| {
-            if holdings.zero >= stage && !(whole && stage == 3) {
-                elements / shards.max(1.0)
-            } else {
-                elements
-            }
-        };
-        let divided = |stage: u8| {
-            share(stage, holdings.dense, holdings.dense_shards)
-                + share(stage, holdings.expert, holdings.expert_shards)
-        };
+        let share = |stage, elements, shards| holdings.share(training, stage, elements, shards);
+        let divided = |stage| holdings.divided(training, stage);
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let element = training.precision.activation().bytes();
         let [still, still_end] = frozen_bytes(training);
@@ -302,32 +325,23 @@ impl Footprint {
         let of = share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
         let full = divided(1) * optimizer_bytes(training, holdings.hidden);
         let state = (full - of * spared(training)) * trains;
-        let gradients = if apart {
-            holdings.summed + divided(1)
-        } else {
-            divided(2)
-        };
         let (optimizer, host) = if holdings.host_optimizer {
             (0.0, state + divided(1) * training.gradient.bytes() * trains)
         } else {
             (state, 0.0)
-        };
-        let updating = if holdings.host_optimizer {
-            0.0
-        } else {
-            divided(1) * training.software.update_held * training.state.bytes() * trains
         };
         let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0, holdings.narrow);
         let trained = divided(3);
         // only whole weights are held in two formats
         let wider = (end - layer) * (holdings.ends - holdings.frozen_ends);
         let kept = trained * layer + wider;
-        let gradients = gradients * training.gradient.bytes() * trains;
+        let gradients = holdings.gradients(training, apart) * training.gradient.bytes() * trains;
         let late = if holdings.frees_gradients {
             gradients
         } else {
             0.0
         };
+        let updating = holdings.updating(training) * trains;
         Self {
             weights: Bytes::new(kept + frozen + holdings.older_versions * trained * element),
             gradients: Bytes::new(gradients - late),
@@ -376,8 +390,14 @@ impl Footprint {
     pub fn total_with<L: Lane>(&self, activations: L, transient: L) -> L {
         let state = (self.weights + self.gradients + self.optimizer).value();
         let workspace = transient + self.workspace.value();
-        let passing = activations + workspace + (activations + workspace) * (FRAGMENTATION - 1.0);
-        passing.larger(L::splat(self.updated().value())) + state + self.reserve.value()
+        let fragmentation = (activations + workspace) * (FRAGMENTATION - 1.0);
+        let passing = activations + state + workspace + fragmentation + self.reserve.value();
+        let updating = self.late.value()
+            + state
+            + self.updating.value()
+            + self.updating.value() * (FRAGMENTATION - 1.0)
+            + self.reserve.value();
+        passing.larger(L::splat(updating))
     }
 
     /// What lies beside the state that always stays while an update goes on.
