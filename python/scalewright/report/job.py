@@ -21,11 +21,12 @@ def show_job(job: Job, screen: Console) -> None:
         f"{job.system.devices:,} x {asked['device_title']} ({asked['system']})",
         style="bold",
     )
+    state = "" if training.state == "fp32" else f"state in {training.state}, "
     attention = "" if training.flash_attention else ", plain attention"
     profile = (training.software or {}).get("name")
     screen.print(
         f"global batch {training.global_batch:,} x {training.sequence:,} tokens, "
-        f"{training.precision}, {training.optimizer}{attention}"
+        f"{training.precision}, {state}{training.optimizer}{attention}"
         f"{', dropout' if training.dropout else ''}"
         f"{', forward only' if training.forward_only else ''}"
         f"{f', software {profile}' if profile else ''}"
