@@ -459,6 +459,8 @@ fn an_update_by_lists_holds_a_copy_more_when_activations_are_gone() {
     // what passes need is more than nothing and less than ten copies of all weights
     assert!(one.total_bytes >= without.total_bytes);
     assert_eq!(ten.activations_bytes, 0.0);
+    let layers = without.activations_bytes - without.end_activations_bytes;
+    assert_eq!(ten.earlier_activations_bytes, layers);
     assert_eq!(ten.workspace_bytes, 40.0 * elements);
 }
 
@@ -467,6 +469,7 @@ fn gradients_that_come_late_leave_room_for_activations_of_the_only_micro_batch()
     let late = r#"{"frees_gradients": true}"#;
     let [usual, freed] = ["{}", late].map(|software| held(software, "bf16", &once())[0].clone());
     assert_eq!(freed.gradients_bytes, 0.0);
+    assert_eq!(freed.later_gradients_bytes, usual.gradients_bytes);
     let spared = usual.total_bytes - freed.total_bytes;
     assert!(
         (spared / usual.gradients_bytes - 1.0).abs() < 1e-12,

@@ -283,10 +283,15 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
             last.map_or(0.0, |stage| allocated(stage).value())
         }
         Metric::StateMemory => priced
-            .inner_most(|s| s.weights_bytes + s.gradients_bytes + s.optimizer_bytes)
+            .inner_most(|s| {
+                let gradients = s.gradients_bytes + s.later_gradients_bytes;
+                s.weights_bytes + gradients + s.optimizer_bytes
+            })
             .value(),
         Metric::ActivationMemory => {
-            let layers = |s: &super::observed::Stage| s.activations_bytes - s.end_activations_bytes;
+            let layers = |s: &super::observed::Stage| {
+                s.activations_bytes - s.end_activations_bytes + s.earlier_activations_bytes
+            };
             priced.most(layers).value()
         }
         Metric::LayerForward | Metric::LayerBackward | Metric::LayerTotal => {

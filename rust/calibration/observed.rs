@@ -49,6 +49,10 @@ pub struct Stage {
     pub activations_bytes: Bytes,
     /// Of these, what embedding, head and loss keep.
     pub end_activations_bytes: Bytes,
+    /// Gradients that come after the fullest moment.
+    pub later_gradients_bytes: Bytes,
+    /// Activations that layers keep and that are gone at the fullest moment.
+    pub earlier_activations_bytes: Bytes,
     /// Allocator loss.
     pub fragmentation_bytes: Bytes,
     /// Driver context and communicator buffers.

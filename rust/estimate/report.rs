@@ -39,6 +39,10 @@ pub struct StageMemory {
     pub activations_bytes: f64,
     /// Of these, what embedding, head and loss keep.
     pub end_activations_bytes: f64,
+    /// Gradients that come after the fullest moment; in no other class and not in the total.
+    pub later_gradients_bytes: f64,
+    /// Activations that layers keep and that are gone at the fullest moment, the update's; likewise.
+    pub earlier_activations_bytes: f64,
     /// Working set of running operators.
     pub workspace_bytes: f64,
     /// Allocator loss.
@@ -325,6 +329,8 @@ fn view(stage: u32, footprint: &Footprint) -> StageMemory {
         optimizer_bytes: footprint.optimizer.value(),
         activations_bytes: footprint.activations.value(),
         end_activations_bytes: footprint.ends.value(),
+        later_gradients_bytes: footprint.late.value(),
+        earlier_activations_bytes: footprint.gone.value(),
         workspace_bytes: footprint.workspace.value(),
         fragmentation_bytes: footprint.fragmentation.value(),
         reserve_bytes: footprint.reserve.value(),

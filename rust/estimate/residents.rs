@@ -57,8 +57,7 @@ impl Setting<'_> {
             ends: shared * both(|s| s.held.end_weights),
             chunks: first + inner + last,
             unreduced: shared * of_all(|s| s.held.largest_trained),
-            frees_gradients: self.job.training.software.frees_gradients
-                && self.frame.micro_batches == 1,
+            frees_gradients: self.comes_late(),
             older_versions: seat.older,
             summed: self.summed(seat, (own, middle)),
             matrices: [
@@ -74,6 +73,14 @@ impl Setting<'_> {
         let element = self.job.training.precision.activation().bytes();
         footprint.add_workspace(Bytes::new(self.handed(seat) + stand_ins * element));
         footprint
+    }
+
+    /// True where no gradients are there when most activations are: one micro-batch, and no buffers of a
+    /// reduction that stay, as those of whole gradients do among replicas.
+    pub(super) fn comes_late(&self) -> bool {
+        let plan = self.plan;
+        let alone = plan.zero >= 2 || !self.shards();
+        self.job.training.software.frees_gradients && alone && self.frame.micro_batches == 1
     }
 
     /// Trained elements on a rank whose gradients are summed whole at one time, where each virtual stage
@@ -224,11 +231,21 @@ impl Composer<'_> {
         self.state_of(&seat).with(&self.kept(&seat))
     }
 
+    /// What an update holds beside state and gradients on the ranks of one stage.
+    pub(super) fn updating(&self, stage: u32) -> Bytes {
+        self.state_of(&self.seat(stage)).updating
+    }
+
     /// What a device of one stage has left for activations and working sets, allocator loss taken
     /// off, and micro-batches in flight there.
     pub(super) fn room(&self, stage: u32) -> (Bytes, u32) {
         let seat = self.seat(stage);
-        let left = self.job.capacity() - self.state_of(&seat).total();
+        let state = self.state_of(&seat);
+        let mut left = self.job.capacity() - state.total();
+        if state.updated() > left {
+            // no activations help where the update alone does not fit
+            left = Bytes::ZERO;
+        }
         (left.max(Bytes::new(0.0)) / FRAGMENTATION, seat.in_flight)
     }
 

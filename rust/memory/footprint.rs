@@ -14,11 +14,11 @@ pub fn spared(training: &Training) -> f64 {
     training.state.bytes()
 }
 
-/// Bytes per element of a matrix that Muon moves beside its products, gradients' passes and the compute
-/// copy left out: weight decay (8), momentum (12), Nesterov's sum (12), norm and division by it (12), to
-/// bf16 and back (12), scale (8), update (12), all in fp32 and by kernels of their own (`step` of
-/// `OrthogonalizedOptimizer` and `newton_schulz` of NVIDIA's Emerging-Optimizers).
-const ORTHOGONALISED: f64 = 76.0;
+/// Passes over a matrix that Muon makes beside its products, gradients' passes and the compute copy left out,
+/// in the format of the state: weight decay (2), momentum (3), Nesterov's sum (3), norm and division by it (3),
+/// scale (2), update (3), by kernels of their own (`step` of `OrthogonalizedOptimizer` and `newton_schulz` of
+/// NVIDIA's Emerging-Optimizers).
+const ORTHOGONALISED: f64 = 16.0;
 
 /// What a rank holds, in elements and bytes, before number formats are applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -130,12 +130,28 @@ impl Holdings {
         }
     }
 
+    /// Bytes of a trained weight on the device, in a layer and in embedding or head; see `weight_bytes`. Shards
+    /// that the host updates lie there, where they are the only ones (`Software::wide_shards`).
+    fn weight_bytes(&self, training: &Training) -> [f64; 2] {
+        let software = &training.software;
+        let shared = self.dense_shards.max(self.expert_shards) > 1.0;
+        let cut = self.zero >= 3 && !software.keeps_gathered;
+        if self.host_optimizer && software.wide_shards && shared && cut {
+            return [0.0; 2];
+        }
+        weight_bytes(training, self.zero, shared, self.narrow)
+    }
+
     /// Bytes that an update on the device holds beside state and gradients.
     fn updating(&self, training: &Training) -> f64 {
         if self.host_optimizer {
             return 0.0;
         }
-        self.divided(training, 1) * training.software.update_held * training.state.bytes()
+        let lists = match training.optimizer {
+            Optimizer::Adam | Optimizer::Muon => training.software.update_held,
+            Optimizer::Sgd | Optimizer::Adafactor => 0.0,
+        };
+        self.divided(training, 1) * lists * training.state.bytes()
     }
 
     /// Bytes of weights that are whole for a while (ZeRO stage 3), a layer and its neighbour, which may be
@@ -203,9 +219,11 @@ pub struct Footprint {
     /// What an update holds beside state and gradients, when no activations are there; not in the total, unless
     /// the passes need less (`with`).
     pub updating: Bytes,
-    /// Gradients that are there at the update and not yet when most activations are; in the total where the
-    /// update's moment is the fullest (`with`).
+    /// Gradients that are there at the update and not yet when most activations are; in the total, as
+    /// `gradients`, where the update's moment is the fullest (`with`).
     pub late: Bytes,
+    /// Activations that layers keep and that are gone at the fullest moment, which is the update's.
+    pub gone: Bytes,
     /// Driver context, kernels and communicator buffers.
     pub reserve: Bytes,
     /// In host memory, not in the total: activations, master weights, optimizer state, and the
@@ -217,8 +235,8 @@ pub struct Footprint {
 ///
 /// Mixed precision keeps an fp32 copy (4 bytes) unless the state has the format of activations
 /// (`Training::state`); Adam two moments (8 in fp32), SGD one momentum (4), Adafactor one number per row and
-/// column of each matrix (Shazeer and Stern 2018): `2 / hidden` numbers per element of a square matrix. Muon keeps what Adam keeps, but of matrices that it
-/// orthogonalises no second moment (`spared`).
+/// column of each matrix (Shazeer and Stern 2018): `2 / hidden` numbers per element of a square matrix. Muon
+/// keeps what Adam keeps, but of matrices that it orthogonalises no second moment (`spared`).
 pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
     optimizer_kinds(training, hidden)
         .iter()
@@ -250,9 +268,10 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
 /// Gradients are read for the norm, read and written by the clipping, read by the update and
 /// cleared (5 passes), and with loss scaling read and written once more to be unscaled; master
 /// weights and state are read and written; the compute copy is made in a pass of its own, which
-/// reads the master weights (fp32 weights are read and written instead). These are the separate kernels of Megatron-LM's mixed-precision
-/// optimizers; a software profile may say how much another program's Adam moves with fp32 state
-/// (`Software::update`), of which narrower state takes its share.
+/// reads the master weights (weights without a copy are read and written instead). These are the
+/// separate kernels of Megatron-LM's mixed-precision optimizers; a software profile may say how much
+/// another program's Adam moves with fp32 state (`Software::update`), of which narrower state takes
+/// its share.
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     let adam = matches!(training.optimizer, Optimizer::Adam | Optimizer::Muon);
     if let (true, Some(bytes)) = (adam, training.software.update) {
@@ -265,8 +284,15 @@ pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
 /// The same per element of a matrix that Muon orthogonalises, its products left out.
 pub fn matrix_traffic(training: &Training) -> f64 {
     let [gradients, copy] = update_passes(training);
+    let number = training.state.bytes();
+    // products take bf16: wider state is cast to it and back
+    let casts = if number > Dtype::Bf16.bytes() {
+        2.0 * (number + Dtype::Bf16.bytes())
+    } else {
+        0.0
+    };
     // the update's own reading is among what the momentum takes
-    gradients - training.gradient.bytes() + ORTHOGONALISED + copy
+    gradients - training.gradient.bytes() + ORTHOGONALISED * number + casts + copy
 }
 
 /// Bytes per element of the gradients' passes and of the compute copy.
@@ -326,11 +352,18 @@ impl Footprint {
         let full = divided(1) * optimizer_bytes(training, holdings.hidden);
         let state = (full - of * spared(training)) * trains;
         let (optimizer, host) = if holdings.host_optimizer {
-            (0.0, state + divided(1) * training.gradient.bytes() * trains)
+            // weights that are updated themselves lie where they are updated
+            let own = if element < training.state.bytes() {
+                0.0
+            } else {
+                element
+            };
+            let beside = training.gradient.bytes() + own;
+            (0.0, state + divided(1) * beside * trains)
         } else {
             (state, 0.0)
         };
-        let [layer, end] = weight_bytes(training, holdings.zero, shards > 1.0, holdings.narrow);
+        let [layer, end] = holdings.weight_bytes(training);
         let trained = divided(3);
         // only whole weights are held in two formats
         let wider = (end - layer) * (holdings.ends - holdings.frozen_ends);
@@ -368,6 +401,8 @@ impl Footprint {
         if self.updated() > (kept.activations + workspace) * FRAGMENTATION {
             return Self {
                 gradients: self.gradients + self.late,
+                late: Bytes::ZERO,
+                gone: kept.activations - kept.ends,
                 workspace: self.updating,
                 fragmentation: self.updating * (FRAGMENTATION - 1.0),
                 host: kept.offloaded + self.host,
@@ -401,7 +436,7 @@ impl Footprint {
     }
 
     /// What lies beside the state that always stays while an update goes on.
-    fn updated(&self) -> Bytes {
+    pub fn updated(&self) -> Bytes {
         self.late + self.updating * FRAGMENTATION
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from statistics import mean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +22,9 @@ from scalewright.reproductions.comparing import run as reproduce
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PUBLISHED = built_in_root() / "published"
 RATE = 0.9 * 3.35e12
@@ -91,14 +94,14 @@ def test_rows_of_timed_steps_are_the_runs_of_the_script() -> None:
     for place, run in enumerate(RUNS):
         both = rows[2 * place : 2 * place + 2]
         parameters = round(float(both[0]["params_B"] or 0) * 1e9)
-        for row, told in zip(both, run.rows("", parameters, 1.0, 1), strict=True):
+        for row, told in zip(both, run.rows("H100 SXM", "", parameters, 1.0, 1), strict=True):
             wanted = dict(zip(COLUMNS, map(str, told), strict=True))
             given = {c: row[c] for c in COLUMNS if c not in {"value", "source"}}
             assert given == {c: wanted[c] for c in given}
 
 
 def test_steps_and_memory_of_programs_on_one_h100_are_met() -> None:
-    results = reproduce("Steps timed on one H100")["rows"]
+    results = reproduce("Steps timed on H100 SXM")["rows"]
     assert len(results) == 2 * len(RUNS)
     errors = {"memory": [], "time": []}
     for result in results:
@@ -148,7 +151,9 @@ def test_state_narrower_than_activations_is_refused_by_name() -> None:
         ("pure bf16", "bf16"),
         ("bf16-true", "bf16"),
         ("pure_bf16", "bf16"),
-        ("BF16 (pure)", None),
+        ("BF16 (pure)", "bf16"),
+        ("not pure bf16", None),
+        ("pure bf16, fp32 master weights", None),
         ("bf16", None),
         ("bf16-mixed", None),
     ],
@@ -170,3 +175,24 @@ def test_the_command_takes_the_format_of_the_state(capsys: pytest.CaptureFixture
         peaks.append(json.loads(capsys.readouterr().out)["peak_memory_bytes"])
     # 16 bytes a parameter of weights, gradient and state become 8 (two copies more in fp32)
     assert peaks[1] < peaks[0] - 8 * 1.2e9
+
+
+@pytest.mark.parametrize("micro_batch", ["1", "2"])
+def test_state_and_activations_of_a_row_do_not_depend_on_the_fullest_moment(
+    micro_batch: str, tmp_path: Path
+) -> None:
+    head = (
+        "model,system,devices,seq,global_batch,micro_batch,dtype,software_profile,metric,value,unit"
+    )
+    row = f"llama3.2-1b,h100-sxm,1,2048,2,{micro_batch},pure bf16,eager-llama"
+    figures = {
+        "activation_memory_per_gpu": "1",
+        "weights_grads_optimizer_memory_per_gpu": "9.886",
+    }
+    lines = [f"{row},{metric},{value},GB" for metric, value in figures.items()]
+    file = tmp_path / "own.csv"
+    file.write_text("\n".join([head, *lines]), encoding="utf-8")
+    kept, state = reproduce(rows_path=file)["rows"]
+    # 2 bytes of weight, 2 of gradient and 4 of moments a parameter
+    assert state["predicted"] == pytest.approx(8 * 1.2358, rel=1e-3)
+    assert kept["predicted"] > 1

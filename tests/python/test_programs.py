@@ -388,3 +388,41 @@ def test_mics_shares_weights_within_a_node() -> None:
     cells |= {"metric": "tokens_per_s", "value": "1", "zero": "MiCS (within a node)"}
     space = setting_of(Row("own.csv", 2, cells), Machines()).space
     assert (space["zero"], space["zero_group"]) == ([3], [8])
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "profile"),
+    [
+        ("PyTorch DDP, torch.compile", LLAMA, "torchtitan-compile"),
+        ("PyTorch DDP, no torch.compile", LLAMA, "eager-llama"),
+        ("Hugging Face Trainer, torch.compile off", LLAMA, "eager-llama"),
+        ("OLMo-core", LLAMA, "torchtitan-compile"),
+        ("axolotl, OLMo 2 7B", LLAMA, "eager-llama"),
+        ("picotron", LLAMA, "nanotron-2024"),
+        ("Hugging Face Transformers, autocast", LLAMA, "eager-llama+llama-autocast"),
+        ("Hugging Face, no autocast", LLAMA, "eager-llama"),
+        ("PyTorch and Transformer Engine, fp8_autocast", LLAMA, "eager-llama"),
+        ("Hugging Face, Liger", LLAMA, "eager-llama+liger"),
+        ("Hugging Face, without Liger", LLAMA, "eager-llama"),
+        ("Hugging Face of 2026", LLAMA, "eager-llama-2026"),
+        ("nanoGPT", GPT, "compiled-gpt"),
+        ("nanoGPT, no torch.compile", GPT, "eager-gpt"),
+        ("PyTorch of 2026", GPT, "eager-gpt-2026"),
+        ("PyTorch, autocast", GPT, "eager-gpt+gpt-autocast"),
+        ("Hugging Face", GPT | {"name": "gpt2-xl"}, "eager-gpt2"),
+        ("Hugging Face, autocast", GPT | {"name": "gpt2-xl"}, "eager-gpt2+gpt2-autocast"),
+        ("Breadth of large transformers", GPT | {"name": "gpt2-xl"}, None),
+    ],
+)
+def test_words_tell_what_pytorch_ran_unless_they_deny_it(
+    words: str, model: dict[str, Any], profile: str | None
+) -> None:
+    assert taken({"paper": "A page", "program": words}, "a100-sxm-80gb", model) == profile
+
+
+def test_an_fsdp_program_that_is_named_keeps_the_degrees_of_fsdp() -> None:
+    cells = {"paper": "A page", "program": "OLMo-core", "zero": "FSDP"}
+    row = Row("own.csv", 2, cells)
+    told, _ = with_program(row, conventions_of(row), "h100-sxm", LLAMA)
+    assert told.software == "torchtitan-compile"
+    assert told.space["tensor"] == told.space["pipeline"] == [1]

@@ -107,9 +107,9 @@ class Run:
         return name + cast * self.autocast + "+fused-adamw" * self.fused
 
     def rows(
-        self, source: str, parameters: int, seconds: float, peak_bytes: int
+        self, system: str, source: str, parameters: int, seconds: float, peak_bytes: int
     ) -> list[tuple[object, ...]]:
-        """Return the cells of `COLUMNS` for its time and for its peak of allocated memory."""
+        """Return the cells of `COLUMNS` for its time and its peak of memory on a device."""
         shape, own = self.shape, self.program != TRANSFORMERS
         if self.program == TORCHTITAN:
             sizes = (shape.hidden, shape.heads, shape.kv_heads, shape.ffn, shape.vocab)
@@ -125,7 +125,7 @@ class Run:
             table = f"{name}, {'compiled' if self.compiled else 'eager'}"
         paper = "blocks of torchtitan and nanoGPT" if own else "models of Hugging Face Transformers"
         before = (
-            *(f"Steps timed on one H100, {paper}", table, "H100 SXM", 1, *model, self.sequence),
+            *(f"Steps timed on {system}, {paper}", table, system, 1, *model, self.sequence),
             *(self.micro_batch * self.accumulation, self.micro_batch, 1, 1, 1, 1, 1, 0),
             "full" if self.recompute else "none",
             "bf16" if self.autocast else "pure bf16",
@@ -176,4 +176,4 @@ RUNS = (
     Run("gpt2-large", 8, 1024, NANOGPT, fused=True),
     Run("tinyllama-1.1b", 4, 2048, TORCHTITAN, autocast=True, compiled=True, fused=True),
 )
-"""All of them; the device of `timed_steps.csv` has 80 GB."""
+"""All of them; the H100 of `timed_steps.csv` has 80 GB."""

@@ -33,12 +33,14 @@ _NANOGPT_VOCAB = 50304
 
 def timed_programs(
     torch: Any,  # noqa: ANN401 - PyTorch is an optional extra without types here
+    system: str,
     most: int | None,
 ) -> Iterator[tuple[object, ...]]:
     """Yield two rows of `program_runs.COLUMNS` for each run that this GPU has the memory for.
 
     Args:
         torch: The module.
+        system: The name of the device in the rows.
         most: Only the first so many runs; all where absent.
 
     Raises:
@@ -50,25 +52,21 @@ def timed_programs(
         message = "transformers: cannot be imported; allowed: an installation of it"
         raise InvalidError(message) from error
     versions = f"PyTorch {torch.__version__}, transformers {library.__version__}"
-    source = f"python -m scalewright.calibration.timing programs; {versions}, {_board(torch)}"
+    source = f"python -m scalewright.calibration.timing programs; {versions}"
     for run in RUNS[:most]:
         try:
             parameters, seconds, peak = _timed(torch, run)
         except torch.OutOfMemoryError:
             print(f"left out: {run}: this GPU has not the memory", file=sys.stderr)
             continue
-        yield from run.rows(source, parameters, seconds, peak)
-
-
-def _board(torch: Any) -> str:  # noqa: ANN401
-    return str(torch.cuda.get_device_properties(0).name) if DEVICE == "cuda" else DEVICE
+        yield from run.rows(system, source, parameters, seconds, peak)
 
 
 def _timed(torch: Any, run: Run) -> tuple[int, float, int]:  # noqa: ANN401
     """Return parameters, mean seconds of a step and the peak of allocated bytes."""
+    torch._dynamo.reset()
     gc.collect()
     torch.cuda.empty_cache()
-    torch._dynamo.reset()
     step, parameters = _step(torch, run)
     step()
     torch.cuda.synchronize()

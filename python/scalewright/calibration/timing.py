@@ -53,6 +53,8 @@ _DTYPES = {"bfloat16": "bfloat16", "float16": "float16"}
 _MOST_ELEMENTS = 2**30
 _MOST_COPIES = 5
 _WARM_UP, _REPEATS = 3, 10
+_BOTH_FORMATS = ("programs", "passes")
+"""Kinds that say themselves in which formats they are timed."""
 _MICRO = 1e3
 """Microseconds in a millisecond, the unit of events."""
 
@@ -76,6 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.shapes is not None and options.shapes < 1:
             message = f"shapes: got {options.shapes}; allowed: 1 or more"
             raise InvalidError(message)
+        for name, usual in (("dtype", "bfloat16"), ("warm", False)):
+            if options.what in _BOTH_FORMATS and getattr(options, name) != usual:
+                message = (
+                    f"{name}: got {getattr(options, name)}; allowed for {options.what}: {usual}"
+                )
+                raise InvalidError(message)
         torch = _torch()
         timed, columns = _KINDS[options.what]
         with Path(options.out).open("w", encoding="utf-8", newline="") as file:
@@ -150,18 +158,18 @@ def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object
     settings = [(b, s, h) for b in _BATCHES for s in _SEQUENCES for h in _HEADS]
     for batch, sequence, (heads, kv_heads, width) in settings[: options.shapes]:
         shape = (sequence, width)
-        made = [
-            torch.randn((batch, n, *shape), dtype=dtype, device="cuda")
-            for n in (heads, kv_heads, kv_heads)
-        ]
-        query, keys, values = (x.requires_grad_() for x in made)
-
-        def attend(query: Any = query, keys: Any = keys, values: Any = values) -> Any:  # noqa: ANN401
-            return torch.nn.functional.scaled_dot_product_attention(
-                query, keys, values, is_causal=True, enable_gqa=True
-            )
-
         try:
+            made = [
+                torch.randn((batch, n, *shape), dtype=dtype, device="cuda")
+                for n in (heads, kv_heads, kv_heads)
+            ]
+            query, keys, values = (x.requires_grad_() for x in made)
+
+            def attend(query: Any = query, keys: Any = keys, values: Any = values) -> Any:  # noqa: ANN401
+                return torch.nn.functional.scaled_dot_product_attention(
+                    query, keys, values, is_causal=True, enable_gqa=True
+                )
+
             times = forward_and_backward(torch, attend, [query, keys, values])
         except torch.cuda.OutOfMemoryError:
             torch.cuda.empty_cache()
@@ -189,7 +197,8 @@ def _steps(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ..
 
 
 def _programs(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
-    return timed_programs(torch, options.shapes)
+    system, _ = _device(torch, options)
+    return timed_programs(torch, system, options.shapes)
 
 
 def _passes(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401

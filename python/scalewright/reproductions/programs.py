@@ -24,6 +24,9 @@ _YEAR = re.compile(r"(?<![0-9.])20[12][0-9](?![0-9]|\.[0-9]{4})")
 """A year, not 2,048 tokens."""
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
+_ABSENT_BEFORE = re.compile(r"(?:^|[^a-z0-9])(?:no|not|non|without|w/o)[ -]$")
+_ABSENT_BEHIND = re.compile(r"[ :=(]{1,2}(?:off|disabled|false)(?![a-z0-9])")
+"""What says of a word beside it that the thing was not there."""
 _CONTAINER = re.compile(
     r"(?:nemo|container|pytorch)[ :/-]{0,2}(2[0-9])\.(?:0[1-9]|1[0-2])(?![0-9])"
 )
@@ -127,9 +130,17 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
 
 
 def _spoken(words: Sequence[str], said: str) -> str | None:
-    """Return the first of some words that a text has, if it has one."""
-    found = (re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", said) for word in words)
-    return next((word for word, there in zip(words, found, strict=True) if there), None)
+    """Return the first of some words that a text has and does not deny, if it has one."""
+    return next((word for word in words if _has(word, said)), None)
+
+
+def _has(word: str, said: str) -> bool:
+    """Say whether a text has a word where it is not said to be absent: `no X`, `X off`."""
+    for found in re.finditer(rf"(?<![a-z0-9_]){re.escape(word)}(?![a-z0-9])", said):
+        before, behind = said[: found.start()], said[found.end() :]
+        if not (_ABSENT_BEFORE.search(before) or _ABSENT_BEHIND.match(behind)):
+            return True
+    return False
 
 
 def _year(row: Row) -> int | None:

@@ -44,6 +44,7 @@ _OF_ONE_DEVICE = re.compile(
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
+_HALF = ("bf16", "fp16")
 _LEAST_GROUP = 4
 _LONG = 65536
 """Tokens of a sequence beyond which an unsaid context degree is open."""
@@ -172,7 +173,7 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
             message = f"{got}; allowed: fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4"
             raise InvalidError(message)
         training["precision"] = precision
-        if is_pure(text):
+        if precision in _HALF and is_pure(text):
             training |= {"state": precision, "gradient": precision}
     return training
 

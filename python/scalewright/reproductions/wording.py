@@ -34,7 +34,11 @@ _FORMATS = (
 )
 
 
-_PURE = re.compile(r"\bpure[ _-]?(?:bf16|bfloat16)\b|\b(?:bf16|bfloat16)[ _-](?:true|pure)\b")
+_PURE = re.compile(
+    r"\bpure[ _-]?(?:b?f(?:p|loat)?16|bf16)\b"
+    r"|(?<![a-z0-9])(?:b?f(?:p|loat)?16|bf16)[ ,(_-]{1,2}(?:true|pure)(?![a-z])"
+)
+_WIDE_STATE = re.compile(r"(?:fp32|float32)[ _-](?:master|optimizer|state|weights|moments)")
 _CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
 _OFF = re.compile(r"(?:no|not|without|w/o)\b.*|.*\b(?:off|disabled)\b\)?")
 
@@ -68,7 +72,8 @@ def format_meant(text: str) -> str | None:
 
 def is_pure(text: str) -> bool:
     """Return whether a text says that weights and optimizer state are in 16 bits, too."""
-    return _PURE.search(text.casefold()) is not None
+    folded = without_denied(text).casefold()
+    return _PURE.search(folded) is not None and _WIDE_STATE.search(folded) is None
 
 
 def _first(meant: str, text: str) -> int:

@@ -168,11 +168,12 @@ impl Steps<'_, '_> {
         let each = optimizer_bytes(training, hidden);
         let bytes = updated * each;
         let title = self.title(stage, group);
+        let late = self.composer.comes_late();
         tensors.push(Tensor {
             name: format!("{title} gradients"),
             class: Class::Gradients,
             bytes: gradients,
-            from: 0,
+            from: if late { uses[0].at } else { 0 },
             to: Some(self.instants()),
             uses,
             whole: false,
@@ -266,6 +267,11 @@ impl Steps<'_, '_> {
                     line[at] = bytes.max(line[at]);
                 }
             }
+        }
+        // lists of an update lie there for all groups at once
+        let lists = self.composer.updating(self.stage).value();
+        for line in workspace.iter_mut().skip(self.update as usize) {
+            *line = lists.max(*line);
         }
         let buckets = vec![self.buckets(); count];
         let lost = |at: usize| workspace[at] + logits[at] + buckets[at];

@@ -309,8 +309,8 @@ impl<'a> BlockBuilder<'a> {
         self.kept_inputs.push(None);
     }
 
-    /// A norm over `width` that keeps its input, or as much as the software's profile says (`norm_kept`). Its statistics (two numbers per token) are left
-    /// out, as in Korthikanti et al. 2022, section 4.1.
+    /// A norm over `width` that keeps its input, or as much as the software's profile says (`norm_kept`).
+    /// Its statistics (two numbers per token) are left out, as in Korthikanti et al. 2022, section 4.1.
     pub(super) fn norm(
         &mut self,
         name: &'static str,
