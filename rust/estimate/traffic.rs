@@ -93,11 +93,14 @@ impl<L: Lane> Siblings<'_, L> {
         parts.unpaired = L::splat(self.sums.unpaired.iter().sum());
     }
 
-    /// Forward and backward passes of all chunks of the slowest rank.
+    /// Forward and backward passes of all chunks of the slowest rank, where chunks take turns.
     #[inline(always)]
     fn slowest(&self, virtuals: &[Virtual<L>; 3]) -> [L; 2] {
         let shares = &self.frame.shares;
         let mut slowest = [L::splat(0.0); 2];
+        if self.frame.turns.chunks < 2.0 {
+            return slowest;
+        }
         for position in (0..3).filter(|position| self.exists(*position)) {
             let forward = shares.passes(virtuals, position, |v| v.forward);
             let backward = shares.passes(virtuals, position, |v| v.backward);

@@ -141,7 +141,8 @@ struct Engine {
 ///
 /// tm, tn: tile, elements; s: parts of the depth; k0: `depth_overhead`, elements; u: peak of one
 /// unit, flop/s; e: sustained `efficiency`; l: `largest_tile`; h: `tile_overhead`, elements (operand bytes per flop
-/// grow as 1/tm + 1/tn); a: `unaligned` or `partly_aligned` where sides are off the grid of copies, else 1; `t_k`: `depth_time`, s;
+/// grow as 1/tm + 1/tn); a: `unaligned` or `partly_aligned` where sides are off the grid of copies, else 1;
+/// `t_k`: `depth_time`, s;
 /// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
 /// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
 /// pass before it is used again; v: `store_cost`; `x_s`: `SUM_EXPOSED`; b: `least_wave`; r: rates that operands reach, bytes/s. A set that fits stays from one

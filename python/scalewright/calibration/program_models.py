@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scalewright.calibration.program_runs import NANOGPT, TORCHTITAN, TRANSFORMERS
+from scalewright.calibration.program_runs import NANOGPT, NANOGPT_VOCAB, TORCHTITAN, TRANSFORMERS
 
 if TYPE_CHECKING:
     from scalewright.calibration.program_runs import Run, Shape
@@ -20,7 +20,7 @@ _CLASSES = {
     "qwen3": "Qwen3",
     "qwen3_moe": "Qwen3Moe",
 }
-_NANOGPT_VOCAB, _POSITIONS = 50304, 65536
+_POSITIONS = 65536
 _THETA = 5e5
 
 
@@ -167,7 +167,7 @@ def _nanogpt(torch: Any, run: Run) -> Any:  # noqa: ANN401
     class Model(nn.Module):
         def __init__(self) -> None:
             nn.Module.__init__(self)
-            self.table = nn.Embedding(_NANOGPT_VOCAB, shape.hidden)
+            self.table = nn.Embedding(NANOGPT_VOCAB, shape.hidden)
             self.positions = nn.Embedding(run.sequence, shape.hidden)
             self.blocks = nn.ModuleList(Block() for _ in range(shape.layers))
             self.norm = nn.LayerNorm(shape.hidden)

@@ -36,7 +36,7 @@ COLUMNS = (
     "unit",
 )
 TRANSFORMERS, TORCHTITAN, NANOGPT = "transformers", "torchtitan", "nanogpt"
-_NANOGPT_VOCAB = 50304
+NANOGPT_VOCAB = 50304
 _GIGA = 1e9
 
 
@@ -115,7 +115,7 @@ class Run:
             sizes = (shape.hidden, shape.heads, shape.kv_heads, shape.ffn, shape.vocab)
             model = ("", f"{parameters / _GIGA:.4g}", shape.layers, *sizes)
         elif self.program == NANOGPT:
-            model = (self.model, "", "", "", "", "", "", _NANOGPT_VOCAB)
+            model = (self.model, "", "", "", "", "", "", NANOGPT_VOCAB)
         else:
             model = (self.model, f"{parameters / _GIGA:.4g}", "", "", "", "", "", "")
         kind = {"gpt2": "GPT-2", "qwen3_moe": "mixture"}.get(shape.kind, "Llama")

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from scalewright.calibration.program_models import model_of
-from scalewright.calibration.program_runs import NANOGPT, RUNS, TRANSFORMERS
+from scalewright.calibration.program_runs import NANOGPT, NANOGPT_VOCAB, RUNS, TRANSFORMERS
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ DEVICE = "cuda"
 _WARM_UP_S, _TIMED_S = 2.0, 2.0
 _LEAST_STEPS, _MOST_STEPS = 3, 20
 _RATE, _DECAY, _NORM = 1e-5, 0.1, 1.0
-_NANOGPT_VOCAB = 50304
 
 
 def timed_programs(
@@ -91,7 +90,7 @@ def _step(torch: Any, run: Run) -> tuple[Callable[[], None], int]:  # noqa: ANN4
     model = model_of(torch, run, DEVICE)
     fused = {"fused": True} if run.fused else {}
     optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=_DECAY, **fused)
-    vocab = _NANOGPT_VOCAB if run.program == NANOGPT else run.shape.vocab
+    vocab = NANOGPT_VOCAB if run.program == NANOGPT else run.shape.vocab
     size = (run.accumulation, run.micro_batch, run.sequence)
     tokens = torch.randint(vocab, size, device=DEVICE)
 

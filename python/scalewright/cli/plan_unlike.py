@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scalewright.cli.job_options import OPTIMIZERS, PRECISIONS
+from scalewright.cli.job_options import OPTIMIZERS, PRECISIONS, STATES
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +38,9 @@ def add(verbs: Verbs) -> None:
         "--sequence", required=True, type=int, metavar="S", help="tokens per sequence"
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="bf16", help="formats (bf16)")
+    parser.add_argument(
+        "--state", choices=STATES, default="fp32", help="moments and master weights (fp32)"
+    )
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="(adam)")
     parser.add_argument(
         "--software", metavar="NAME", help="profile of the training program (docs/software.md)"
@@ -72,6 +75,9 @@ def run(options: argparse.Namespace) -> int:
         global_batch=options.global_batch,
         sequence=options.sequence,
         precision=options.precision,
+        # gradients of weights that are updated themselves have their format
+        state=options.state,
+        gradient=options.state,
         optimizer=options.optimizer,
         forward_only=options.forward_only,
     )

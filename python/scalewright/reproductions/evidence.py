@@ -34,8 +34,8 @@ _START, _END = "<!-- evidence: made by `make evidence` -->", "<!-- end of eviden
 _BOOK, _LATER = "training.csv", "training_later.csv"
 _TIMED = "timed_steps.csv"
 _OWN = (
-    ", which the package's own script timed (`docs/eager-kernels.md`) and to which no constant was "
-    "fitted, though what their programs keep was read from code with these memories in view"
+    ", timed as the package's own script times it (`docs/eager-kernels.md`), to which no constant "
+    "was fitted, though what their programs keep was read from code with these memories in view"
 )
 _AFTER = (
     ", for which no constant was fitted, though with their errors in view profiles of their "
