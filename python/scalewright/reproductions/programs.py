@@ -154,4 +154,10 @@ def _year(row: Row) -> int | None:
 
 @cache
 def _book() -> Table:
-    return read_table(built_in_root() / _FILE)
+    """Return the entries by kind, lists of words that they share in the place of their names."""
+    book = read_table(built_in_root() / _FILE)
+    lists = book.pop("words")
+    for entry in (entry for entries in book.values() for entry in entries):
+        if isinstance(entry.get("named"), str):
+            entry["named"] = lists[entry["named"]]
+    return book
