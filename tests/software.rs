@@ -132,6 +132,21 @@ fn experts_whose_tokens_are_biased_and_sorted_apart_move_more() {
 }
 
 #[test]
+fn rows_of_experts_are_read_and_written_as_often_as_a_program_does() {
+    // 4,096 tokens of two copies of 1,024 columns, and 2,048 columns of the first product
+    let rows = 4096.0 * 2.0 * 2.0;
+    let plain = moved("{}", "bf16", &plan());
+    let more = |software: &str| moved(software, "bf16", &plan()) - plain;
+    for field in ["dispatch_passes", "combine_passes"] {
+        let software = format!(r#"{{"{field}": [5.0, 9.0]}}"#);
+        let share = more(&software) / (rows * 1024.0 * (3.0 + 7.0));
+        assert!((share - 1.0).abs() < 1e-9, "{field}: {share}");
+    }
+    let share = more(r#"{"expert_passes": [4.0, 6.0]}"#) / (rows * 2048.0 * 10.0);
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+}
+
+#[test]
 fn a_stash_of_what_experts_keep_is_read_and_written_on_each_way() {
     // 4,096 tokens of two copies; 1,024 columns of the stream and of each half of the activation's input
     let rows = 4096.0 * 2.0;

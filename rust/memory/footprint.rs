@@ -271,11 +271,15 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
 /// reads the master weights (weights without a copy are read and written instead). These are the
 /// separate kernels of Megatron-LM's mixed-precision optimizers; a software profile may say how much
 /// another program's Adam moves with fp32 state (`Software::update`), of which narrower state takes
-/// its share.
+/// its share, or what `Software::update_narrow` says.
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     let adam = matches!(training.optimizer, Optimizer::Adam | Optimizer::Muon);
-    if let (true, Some(bytes)) = (adam, training.software.update) {
-        return bytes * training.state.bytes() / Dtype::Fp32.bytes();
+    let software = &training.software;
+    let share = training.state.bytes() / Dtype::Fp32.bytes();
+    let narrow = if share < 1.0 { software.update_narrow } else { None };
+    let timed = narrow.or_else(|| software.update.map(|bytes| bytes * share));
+    if let (true, Some(bytes)) = (adam, timed) {
+        return bytes;
     }
     let [gradients, copy] = update_passes(training);
     gradients + 2.0 * optimizer_bytes(training, hidden) + copy

@@ -47,15 +47,23 @@ impl Lowering<'_> {
         let columns = width.columns();
         let copies = self.routed_tokens(operator, routed);
         let bytes = copies * columns * self.activation.bytes();
+        let dispatch = matches!(operator.kind, OperatorKind::Route { back: false, .. });
         if self.training.software.dispatch_products {
             self.route_by_products(operator, copies, columns, forward);
         } else {
             if self.sorts_received(operator, routed) {
                 self.compute(forward, operator, memory(2.0 * bytes, 1.0));
             }
-            self.compute(forward, operator, memory(2.0 * bytes, 2.0));
+            let passes = if dispatch {
+                self.training.software.dispatch_passes
+            } else {
+                self.training.software.combine_passes
+            };
+            let passes = passes[usize::from(!forward)];
+            // a kernel reads and writes; one more makes the order
+            let kernels = 1.0 + passes / 2.0;
+            self.compute(forward, operator, memory(passes * bytes, kernels));
         }
-        let dispatch = matches!(operator.kind, OperatorKind::Route { back: false, .. });
         if dispatch {
             self.route_weights(operator, routed, copies, forward);
         }

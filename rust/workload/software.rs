@@ -79,6 +79,13 @@ pub struct Software {
     pub expert_bias: [f64; 2],
     /// Kernels of those, forward and backward, that take elements one by one; their passes are not counted above.
     pub expert_bias_strided: [f64; 2],
+    /// Passes over rows of tokens that go to experts, forward and backward: they are picked in the order of experts,
+    /// read and written; what a program adds to that counts more.
+    pub dispatch_passes: [f64; 2],
+    /// The same of rows that come back, are weighed and added up.
+    pub combine_passes: [f64; 2],
+    /// Passes over what the first product of routed experts makes, beside their activation's.
+    pub expert_passes: [f64; 2],
     /// Tokens are sorted once more between all-to-all and experts, each way, where a rank holds several
     /// experts (Megatron-Core, `MoEAlltoAllTokenDispatcher`): rows arrive by rank and are wanted by expert.
     pub sorts_received: bool,
@@ -161,6 +168,9 @@ pub struct Software {
     /// state takes its share; absent: those of the separate kernels of Megatron-LM (`memory::optimizer_traffic`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<f64>,
+    /// The same with state of 16 bits; absent: its share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_narrow: Option<f64>,
     /// Gradients are let go of after an update and come back one after another as the next backward pass makes
     /// them (`zero_grad(set_to_none=True)` of `PyTorch`), so that in a step of one micro-batch none are there
     /// when most activations are.
@@ -319,6 +329,9 @@ impl Default for Software {
             vocabulary_multiple: 128,
             expert_bias: [0.0, 0.0],
             expert_bias_strided: [0.0, 0.0],
+            dispatch_passes: [2.0, 2.0],
+            combine_passes: [2.0, 2.0],
+            expert_passes: [0.0, 0.0],
             sorts_received: false,
             sends_once: false,
             casts_weights_once: false,
@@ -347,6 +360,7 @@ impl Default for Software {
             handover_time: Seconds::ZERO,
             shared_checkpoints: false,
             update: None,
+            update_narrow: None,
             frees_gradients: false,
             update_held: 0.0,
             layer_update_time: Seconds::ZERO,
@@ -394,7 +408,7 @@ impl Default for Software {
 
 impl Software {
     /// Figures of the forward and the backward pass, by field.
-    fn pairs(&self) -> [(&'static str, [f64; 2]); 20] {
+    fn pairs(&self) -> [(&'static str, [f64; 2]); 23] {
         [
             ("norm", self.norm),
             ("rotary", self.rotary),
@@ -412,6 +426,9 @@ impl Software {
             ("logits", self.logits.unwrap_or_default()),
             ("expert_bias", self.expert_bias),
             ("expert_bias_strided", self.expert_bias_strided),
+            ("dispatch_passes", self.dispatch_passes),
+            ("combine_passes", self.combine_passes),
+            ("expert_passes", self.expert_passes),
             ("routing_kernels", self.routing_kernels),
             ("ring", self.ring),
             ("ring_keys", self.ring_keys),
@@ -446,6 +463,7 @@ impl Software {
             ("reduce_copy", self.reduce_copy),
             ("selections", self.selections),
             ("update", self.update.unwrap_or(0.0)),
+            ("update_narrow", self.update_narrow.unwrap_or(0.0)),
             ("update_held", self.update_held),
             ("logits_shared", self.logits_shared.unwrap_or(0.0)),
         ];

@@ -83,6 +83,9 @@ def test_losses_and_updates_of_eager_programs_are_what_they_took() -> None:
         row = updates[kind, "fp32"]
         taken = float(row["bytes_per_element"]) + float(row["clipping_bytes_per_element"])
         assert software(profile)["update"] == pytest.approx(taken, rel=0.01)
+        narrow = updates[kind, "bf16"]
+        taken = float(narrow["bytes_per_element"]) + float(narrow["clipping_bytes_per_element"])
+        assert software(profile)["update_narrow"] == pytest.approx(taken, rel=0.01)
         held = software(profile)["update_held"] * 4
         assert held == float(row["held_bytes_per_element"])
 

@@ -29,6 +29,7 @@ impl BlockBuilder<'_> {
                 experts: Some(routed.clone()),
             },
         );
+        self.expert_passes(down, mixture);
         self.expert_bias(down, mixture);
         self.expert_stash(down, mixture);
         let combine = self.route("combine", down, &routed, true);
@@ -74,6 +75,24 @@ impl BlockBuilder<'_> {
             experts: None,
             bias: false,
         })
+    }
+
+    /// Passes over what the experts' first product makes, such as of a program that clears rows of no expert.
+    fn expert_passes(&mut self, input: usize, mixture: &MixtureOfExperts) {
+        let [forward_passes, backward_passes] = self.training.software.expert_passes;
+        if forward_passes + backward_passes <= 0.0 {
+            return;
+        }
+        let copies = (mixture.top_k * self.model.activation.projections()) as f64;
+        let kind = OperatorKind::Elementwise {
+            width: vec![Extent::wide(Dim::ExpertFfn, mixture.expert_ffn, copies)],
+            forward_passes,
+            backward_passes,
+            strided: [0.0; 2],
+            vectors: Vec::new(),
+        };
+        let class = OperatorClass::Elementwise;
+        self.push("expert_passes", class, Region::Experts, Some(input), kind);
     }
 
     /// Adds the experts' biases in passes of their own where the software does so.
