@@ -276,7 +276,11 @@ pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     let adam = matches!(training.optimizer, Optimizer::Adam | Optimizer::Muon);
     let software = &training.software;
     let share = training.state.bytes() / Dtype::Fp32.bytes();
-    let narrow = if share < 1.0 { software.update_narrow } else { None };
+    let narrow = if share < 1.0 {
+        software.update_narrow
+    } else {
+        None
+    };
     let timed = narrow.or_else(|| software.update.map(|bytes| bytes * share));
     if let (true, Some(bytes)) = (adam, timed) {
         return bytes;

@@ -240,10 +240,10 @@ def test_spellings_name_systems_of_the_catalog_or_say_why_not():
 
 def test_no_catalog_file_lies_outside_the_known_folders():
     root = Path(str(built_in_root()))
-    known = {*FOLDERS.values(), "software"}
+    known = {*FOLDERS.values(), "software", "conventions"}
     entries = (path for path in root.glob("*/**/*.toml") if "published" not in path.parts)
     assert {path.parent.name for path in entries} <= known
-    tables = ["conventions.toml", "programs.toml", "technologies.toml"]
+    tables = ["conventions.toml", "habits.toml", "programs.toml", "technologies.toml"]
     assert sorted(path.name for path in root.glob("*.toml")) == tables
 
 

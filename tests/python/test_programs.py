@@ -20,8 +20,8 @@ from scalewright.reproductions.reading import Row, shipped_rows
 from scalewright.reproductions.setting import setting_of
 
 BOOK = read_table(built_in_root() / "programs.toml")["programs"]
-AGES = read_table(built_in_root() / "programs.toml")["ages"]
-LENGTHS = read_table(built_in_root() / "programs.toml")["lengths"]
+AGES = read_table(built_in_root() / "habits.toml")["ages"]
+LENGTHS = read_table(built_in_root() / "habits.toml")["lengths"]
 LLAMA = {"norm": "rmsnorm"}
 MIXTURE = {"norm": "rmsnorm", "name": "qwen3-30b-a3b", "experts": {"experts": 128}}
 GPT = {"norm": "layernorm"}

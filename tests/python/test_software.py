@@ -15,6 +15,7 @@ from scalewright.config import Plan, Training
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import Job as Asked
 from scalewright.planning import estimate_job, model, search_job, system
+from scalewright.reproductions.conventions import book
 
 UNFUSED_LOSS = [38.0, 14.0]
 NAMES = catalog.software_names()
@@ -145,8 +146,8 @@ def test_a_figure_that_no_program_has_is_refused_by_name() -> None:
 
 
 def test_every_profile_that_a_paper_names_is_in_the_catalog() -> None:
-    book = read_table(built_in_root() / "conventions.toml")
-    entries = [*book["papers"], *(run for paper in book["papers"] for run in paper.get("runs", ()))]
+    papers = book()["papers"]
+    entries = [*papers, *(run for paper in papers for run in paper.get("runs", ()))]
     entries += read_table(built_in_root() / "programs.toml")["programs"]
     kinds = ("software", "library")
     named = {name for e in entries for key in kinds if key in e for name in e[key].split("+")}

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
 _FILE = "conventions.toml"
+"""What spellings mean and what holds of all papers."""
+_FOLDER = "conventions"
+"""A file for each paper, or for those of one hand, in alphabetical order: the first that matches holds."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,10 @@ class Conventions:
 
 def conventions_of(row: Row) -> Conventions:
     """Return the conventions of the row's paper."""
-    book = _book()
+    said = book()
     paper, table = row.text("paper"), row.text("table")
-    common: dict[str, list[Any]] = book["any"]["space"]
-    for entry in book["papers"]:
+    common: dict[str, list[Any]] = said["any"]["space"]
+    for entry in said["papers"]:
         if matches(paper, entry["match"]):
             flops = entry["flops"]
             for pattern, other in entry.get("table_flops", {}).items():
@@ -80,7 +83,7 @@ def conventions_of(row: Row) -> Conventions:
 
 def skip_reason(row: Row) -> str | None:
     """Say why a row is no figure of a training step, where its columns show it."""
-    for entry in _book()["skips"]:
+    for entry in book()["skips"]:
         reason: str = entry["reason"]
         tests = {key: patterns for key, patterns in entry.items() if key != "reason"}
         if all(matches(row.text(column), patterns) for column, patterns in tests.items()):
@@ -90,12 +93,12 @@ def skip_reason(row: Row) -> str | None:
 
 def printed_ratios() -> list[Table]:
     """Return the metrics that are a ratio of two runs, with what makes the other run."""
-    return _book()["ratios"]
+    return book()["ratios"]
 
 
 def spelt(kind: str, text: str) -> Any | None:  # noqa: ANN401
     """Return what a spelling of a `dtypes`, `recompute` or `metrics` value means."""
-    meanings = _book()[kind]
+    meanings = book()[kind]
     if kind == "dtypes":
         text = "".join(c for c in text if c.isalnum())
     return meanings.get(text.strip().casefold())
@@ -112,5 +115,9 @@ def _like(text: str, said: str | list[str]) -> bool:
 
 
 @cache
-def _book() -> Table:
-    return read_table(built_in_root() / _FILE)
+def book() -> Table:
+    """Return what spellings mean, what holds of all papers, and the entries of papers."""
+    root = built_in_root()
+    files = sorted((root / _FOLDER).iterdir(), key=lambda file: file.name)
+    papers = [entry for file in files for entry in read_table(file)["papers"]]
+    return read_table(root / _FILE) | {"papers": papers}

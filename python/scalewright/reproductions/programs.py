@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scalewright.reproductions.conventions import Conventions
     from scalewright.reproductions.reading import Row
 
-_FILE = "programs.toml"
+_FILES = ("programs.toml", "habits.toml")
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 """Columns whose text may name a program."""
 _YEAR = re.compile(r"(?<![0-9.])20[12][0-9](?![0-9]|\.[0-9]{4})")
@@ -155,7 +155,7 @@ def _year(row: Row) -> int | None:
 @cache
 def _book() -> Table:
     """Return the entries by kind, lists of words that they share in the place of their names."""
-    book = read_table(built_in_root() / _FILE)
+    book = {kind: entry for f in _FILES for kind, entry in read_table(built_in_root() / f).items()}
     lists = book.pop("words")
     for entry in (entry for entries in book.values() for entry in entries):
         if isinstance(entry.get("named"), str):
