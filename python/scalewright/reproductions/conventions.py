@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FILE = "conventions.toml"
 """What spellings mean and what holds of all papers."""
 _FOLDER = "conventions"
-"""A file for each paper, or for those of one hand, in alphabetical order: the first that matches holds."""
+"""A file for each paper or hand, read in alphabetical order: the first entry that matches holds."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ def conventions_of(row: Row) -> Conventions:
                 if all(_like(row.text(cell), said) for cell, said in run["where"].items()):
                     columns |= run.get("columns", {})
                     space |= run.get("space", {})
-                    training |= run.get("training", {})
                     software = run.get("software", software)
                     library = run.get("library", library)
                     flops = run.get("flops", flops)
