@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
+_FEWEST_BYTES = 1e6
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
 
@@ -215,6 +216,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
         _check_share(row, published)
+        _check_memory(row, published)
         result["run"] = book.run_number(row)
         ratio = ratio_in(row, book.rows)
         if ratio is None and (reason := skip_reason(row)):
@@ -249,6 +251,20 @@ def _check_share(row: Row, published: float) -> None:
     if published > whole:
         got = f"{row.named('value')}: got {published:g} {row.text('unit')}".rstrip()
         message = f"{got} of {row.text('metric')}; allowed: up to {whole:g}"
+        raise InvalidError(message)
+
+
+def _check_memory(row: Row, published: float) -> None:
+    """Refuse bytes of a device that are too few to be bytes, where no unit is said.
+
+    Raises:
+        InvalidError: The row's figure is so.
+    """
+    meant = metric_of(row)
+    unit = unit_meant(meant, plain(row.text("metric")), row.text("unit"))
+    if kind_of(meant) == "memory" and not unit and published < _FEWEST_BYTES:
+        got = f"{row.named('unit')}: got nothing beside {published:g} of {row.text('metric')}"
+        message = f"{got}; allowed: GiB, GB, MiB, MB, or bytes"
         raise InvalidError(message)
 
 
@@ -306,6 +322,8 @@ def request_of(row: Row, setting: Setting, published: float) -> str:
         "flops": conventions.flops,
         "recomputed": conventions.recomputed,
     }
+    if conventions.peak is not None:
+        request["peak"] = setting.device["matrix"].get(conventions.peak, conventions.peak)
     return json.dumps(request)
 
 

@@ -7,9 +7,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scalewright.errors import InvalidError
 from scalewright.reproductions.by_size import billions
 from scalewright.reproductions.metrics import metric_of
-from scalewright.reproductions.runs import is_rate
+from scalewright.reproductions.runs import is_rate, kind_of
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -18,6 +19,7 @@ _GUESSED_SEQUENCE = 4096
 """Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
 _GUESSED_RANK = 16
 """Rank of adapters where a row of an unknown paper says LoRA and no more."""
+_ADAPTERS = re.compile(r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?")
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
 
@@ -35,12 +37,25 @@ def usual_count(row: Row, model: dict[str, Any], per_node: int) -> int:
 
 
 def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
-    """Add adapters where a row says LoRA and not how many."""
-    said = " ".join(row.text(column) for column in ("paper", "table", "model")).casefold()
-    if row.text("lora") or not re.search(r"(?<![a-z])lora(?![a-z])", said):
+    """Add adapters where a row says LoRA in words.
+
+    Raises:
+        InvalidError: The row is of the memory of QLoRA, whose weights of 4 bits no plan has.
+    """
+    said = " ".join(row.text(column) for column in ("model", "table", "paper")).casefold()
+    if (found := _ADAPTERS.search(said)) is None:
         return row, ()
-    note = f"the row says LoRA: adapters of rank {_GUESSED_RANK} on all products taken"
-    return replace(row, cells={**row.cells, "lora": str(_GUESSED_RANK)}), (note,)
+    notes: tuple[str, ...] = ()
+    if found["narrow"]:
+        if kind_of(metric_of(row)) == "memory":
+            message = f"{row.named('model')}: got QLoRA; allowed: weights of 16 bits, or of 8, for figures of memory"
+            raise InvalidError(message)
+        notes = ("the row says QLoRA: weights of 4 bits taken as of 16, what unpacks them is not priced",)
+    if row.text("lora"):
+        return row, notes
+    rank = found["rank"] or str(_GUESSED_RANK)
+    note = f"the row says LoRA: adapters of rank {rank} on all products taken"
+    return replace(row, cells={**row.cells, "lora": rank}), (*notes, note)
 
 
 def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:

@@ -18,6 +18,7 @@ from scalewright.catalog import (
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.fabric import as_told
+from scalewright.reproductions.wide import counted_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +106,10 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         # names of v5e and v6e count chips, those before cores of which a chip has two
         count = max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
         notes = (*notes, f"{count} devices taken, which the slice's name counts")
+    if count is None and (said := _counted(text, name, machines.overrides)) is not None:
+        devices, nodes = said.get("devices"), said.get("nodes")
+        count = int(devices) if devices else int(nodes or 1) * own
+        notes = (*notes, f"{count} devices taken, as '{text}' counts")
     if count is None and usual is not None:
         count = usual(system["devices_per_node"])
         notes = (*notes, f"{count} devices taken: the row says no count")
@@ -125,6 +130,21 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
     return Machine(system, device, count, notes)
+
+
+def _counted(text: str, system: str, overrides: Places) -> dict[str, str] | None:
+    """Return the devices or nodes that the words of hardware count, if they do.
+
+    A number may be a name, as in `4090 (24 GB)`: what is left without a count has to be the same system.
+    """
+    said = counted_in(text)
+    if not said or ("hardware" in said and said["hardware"] != text):
+        try:
+            alone = _system(said.get("hardware", ""), overrides)[0]
+        except UnknownNameError:
+            return None
+        return said if alone == system else None
+    return said
 
 
 def _says_cores(text: str, count: int) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scalewright.reproductions.columns import plain
-from scalewright.reproductions.conventions import spelt
+from scalewright.reproductions.conventions import book, spelt
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -40,6 +40,7 @@ _MEMORY = _REMEMBERED | {
     *("gib", "gb", "mib", "mb", "bytes"),
 }
 """Words of a metric that is a device's memory at its fullest."""
+_TAKEN = {"allocated", "reserved"}
 _BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
 _WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
 _USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
@@ -74,8 +75,17 @@ def metric_of(row: Row) -> str:
     name = plain(row.text("metric"))
     if counts_steps(row.text("metric"), row.text("unit")):
         return row.text("metric")
+    if _counts_one(row, name):
+        return "tokens_per_s_per_gpu"
     listed = spelt("metrics", name)
     return str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
+
+
+def _counts_one(row: Row, name: str) -> bool:
+    """Say whether a name means tokens of one device in the logs of the program that a row names."""
+    own = book()["own_rates"]
+    said = " ".join(row.text(c) for c in ("program", "framework", "paper", "source")).casefold()
+    return any(program in said and name in names for program, names in own.items())
 
 
 def counts_steps(name: str, unit: str) -> bool:
@@ -97,6 +107,8 @@ def metric_meant(name: str, unit: str) -> str | None:
     words = {*name.split("_"), *_plain(unit)}
     if words & _NOT_MEASURED or (words & _OF_SEVERAL and not _SEVERAL.search(name)):
         return None
+    if words <= _MEMORY - _REMEMBERED and words & _TAKEN and words & _BYTES.keys():
+        return "peak_reserved_per_gpu" if "reserved" in words else "peak_allocated_per_gpu"
     return _of_use(words) if words & _USED else _of_rate(words)
 
 
@@ -125,7 +137,9 @@ def _of_rate(words: set[str]) -> str | None:
     if timed and words & _SEQUENCES:
         return "sequences_per_s_per_gpu" if own else "sequences_per_s"
     clocked = bool(words & (_TIMES | _SECONDS | _MILLISECONDS))
-    return "step_time" if clocked and words & _STEPS else None
+    # nothing but a step of a run is told in milliseconds
+    short = "time" in words and words <= {"time"} | _MILLISECONDS and words & _MILLISECONDS
+    return "step_time" if (clocked and words & _STEPS) or short else None
 
 
 def unit_meant(metric: str, name: str, unit: str) -> str:

@@ -24,7 +24,7 @@ _OF_ALL = re.compile(
 )
 """`6 of 64 experts`, `8 experts of 256`."""
 _SHARED = re.compile(r"(?<![\w.,])(\d{1,2}) shared\b|\b(a|one|two) shared expert")
-_SHARED_WIDTH = re.compile(r"shared experts? of (\d{3,6})\b")
+_SHARED_WIDTH = re.compile(r"shared (?:experts? of (\d{3,6})\b|\((\d{3,6})\))")
 _EVERY = re.compile(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b")
 _ABSENT = frozenset({"no", "n", "none", "false", "dense", "0"})
 _WORDS = {"a": 1, "one": 1, "two": 2}
@@ -79,7 +79,7 @@ def mixture_said(row: Row) -> Mixture:
         experts=experts or _column(row, "expert_count"),
         top_k=chosen or _column(row, "top_k"),
         shared=beside,
-        shared_ffn=int(wide[1]) * (beside or 1) if wide is not None else None,
+        shared_ffn=int(wide[1] or wide[2]) * (beside or 1) if wide is not None else None,
         every=int(every[2] or 2) if every is not None else None,
     )
 

@@ -60,7 +60,7 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("formats", "counts", "ages", "scores", "lengths", "stages"):
+    for kind in ("formats", "counts", "peaks", "ages", "scores", "lengths", "stages"):
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
             conventions = _completed(conventions, entry)
@@ -74,6 +74,7 @@ def _completed(conventions: Conventions, entry: Table) -> Conventions:
         conventions,
         software=conventions.software or entry.get("software"),
         flops=conventions.flops if conventions.known else entry.get("flops", conventions.flops),
+        peak=conventions.peak or entry.get("peak"),
         training={**entry.get("training", {}), **conventions.training},
         space={**conventions.space, **entry.get("space", {})},
         source=(*conventions.source, entry["source"]),

@@ -20,7 +20,7 @@ from scalewright.reproductions.records import (
     short,
     some,
 )
-from scalewright.reproductions.wide import counted, figure_columns, figures
+from scalewright.reproductions.wide import as_figure, counted, figure_columns, figures
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -214,8 +214,9 @@ def _rows(file: Traversable) -> list[Row]:
         of_line = [row]
         if wide:
             of_line = [said | row | counted(row) | figure for figure in figures(wide, cells)]
-        elif row.get("devices", "").casefold() not in BLANK:
-            of_line = [row | counted(row)]
+        else:
+            told = {} if row.get("devices", "").casefold() in BLANK else counted(row)
+            of_line = [row | told | as_figure(row)]
         for each in of_line:
             kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
             kept = _lengthened(_laid_out(kept, named) | kept)

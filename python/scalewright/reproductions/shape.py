@@ -33,10 +33,14 @@ _CUT = re.compile(
 """Inner width over the stream's of the original transformer and the GPT family."""
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
-    r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking|full[-_ ]ft)\b",
+    r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking|q?-?lora(?:[ ,]+(?:rank|r)[ =]?\d+)?"
+    r"|full(?:[-_ ](?:ft|parameters?|fine[- ]?tun(?:e|ing)))?|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40})(?![\w.])",
     re.IGNORECASE,
 )
-"""Words of a checkpoint that leave the shape as it is."""
+"""Words of a checkpoint, or of how it is trained, that leave the shape as it is."""
+_PARENTHESES = re.compile(r"\s*\([^()]*\)$")
+_PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
+"""A module that predicts a further token, as DeepSeek-V3 has one."""
 _PARTS = {
     "qkv": ("query", "key", "value"),
     "linear_qkv": ("query", "key", "value"),
@@ -82,6 +86,9 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
             model["experts"] = {**model["experts"], "capacity_factor": capacity}
         if (modules := row.count("prediction_layers")) is not None:
             model["prediction_layers"] = modules
+        elif _PREDICTS.search(row.text("model")) and not model.get("prediction_layers"):
+            model["prediction_layers"] = 1
+            notes = (*notes, "one module for a further token, as the model's name says")
         # the run had as many positions as its sequences are long
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length
@@ -153,14 +160,15 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         return None, ()
     # the hub's names have their owner in front
     text = _OWNER.sub("", text)
-    bare = re.sub(r"\s*\([^()]*\)$", "", text)
-    for spelling in dict.fromkeys((text, bare, _TUNED.sub("", bare))):
+    bare = _PARENTHESES.sub("", text)
+    core = _PARENTHESES.sub("", _TUNED.sub("", bare)).strip()
+    for spelling in dict.fromkeys((text, bare, _TUNED.sub("", bare), core)):
         try:
             entry = load_model(spelling)
         except UnknownNameError:
             continue
         return entry, () if spelling == text else (f"model '{text}' taken as {entry['name']}",)
-    for spelling in dict.fromkeys((text, bare)):
+    for spelling in dict.fromkeys((text, bare, core)):
         if (meant := model_named(spelling)) is not None:
             return load_model(meant), (f"model '{text}' taken as {meant}",)
     return None, ()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _FIGURE = re.compile(
     r"[~≈<>]?\s{0,2}(?P<value>[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})"
     r"\s{0,2}(?P<thousands>[kK](?![a-zA-Z]))?\s{0,2}(?P<unit>[a-zA-Z%µ][a-zA-Z/%]{0,15})?"
-    r"\s{0,2}(?:\([^()]{0,40}\))?"
+    r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
 )
 _COUNTED = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[x\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
@@ -37,10 +37,20 @@ _MACHINES = re.compile(
     r"(?!.*\bgpus?\b)(?:dgx|hgx|p[345][a-z]{0,3}\.|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
 )
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
+_OF_A_PART = re.compile(r"\b(?:per|each|a node)\b|/ ?(?:node|host|server)", re.IGNORECASE)
+"""`8x H100 per node` are not the devices of a run."""
+_NUMBERED = re.compile(r"([0-9]{1,5}) ?[x×*] ?([0-9]{4}.*)")
+"""`1x 4090`."""
+_NODE = re.compile(r"\b(?:node|server|machine|host)\b", re.IGNORECASE)
 _ONE_NODE = re.compile(r"(?:one|a|single)[ -](?:node|server|machine|host)", re.IGNORECASE)
 _ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
 _SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
+_SIZES: tuple[dict[str, float], ...] = (
+    {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "h": 3600.0},
+    {"mib": 2.0**20, "mb": 1e6, "gib": 2.0**30, "gb": 1e9},
+)
+"""Sizes of units of one thing."""
 _BARE_STEPS = {"step", "iteration", "iter"}
 _OF_TIME = {"s", "sec", "secs", "second", "seconds", "ms", "msec", "min", "mins", "minutes"}
 
@@ -110,6 +120,25 @@ def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     return {"metric": name, "unit": unit, "value": value}
 
 
+def as_figure(row: Mapping[str, str]) -> dict[str, str]:
+    """Return value and unit of a cell of the column `value` that says more than a number.
+
+    `2749.40 ms`, `221k`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; the row's own unit counts where it has one, unless its
+    cell is of another size of the same thing, as milliseconds under seconds.
+    """
+    found = _FIGURE.fullmatch(row.get("value", "").strip())
+    if found is None or not (found["unit"] or found["thousands"]):
+        return {}
+    value = ungrouped(found["value"])
+    if found["thousands"] and "," not in value:
+        value = repr(float(value) * 1000.0)
+    own, told = row.get("unit", "").casefold(), f"{found['unit'] or ''}{found['more'] or ''}"
+    sizes = next((s for s in _SIZES if s.keys() & {own} and found["unit"]), {})
+    if (size := sizes.get((found["unit"] or "").casefold())) is not None:
+        value = repr(float(value) * size / sizes[own])
+    return {"value": value, "unit": row.get("unit") or told}
+
+
 def counted(row: Mapping[str, str]) -> dict[str, str]:
     """Return devices, nodes and hardware where one cell says several, as `16x H100 (two racks)`."""
     said, hardware = row.get("devices", ""), row.get("hardware", "")
@@ -122,6 +151,15 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
         return {k: v for k, v in told.items() if k != "hardware" or not hardware}
     if hardware.isdecimal():
         return {"devices": hardware, "hardware": ""}
+    return _counts(hardware)
+
+
+def counted_in(hardware: str) -> dict[str, str]:
+    """Return the devices or nodes that the words of hardware count, as `8×H800`; of a part of it none."""
+    if _OF_A_PART.search(hardware):
+        return {}
+    if (named := _NUMBERED.fullmatch(hardware)) is not None:
+        return {"devices": named[1], "hardware": named[2]}
     return _counts(hardware)
 
 
@@ -143,6 +181,8 @@ def _counts(text: str) -> dict[str, str]:
         rest = _DEVICES.sub("", text.casefold()).strip(" ,/()")
         return {"devices": told[0]} | ({"hardware": text} if rest else {})
     if (found := _COUNTED.fullmatch(text)) is not None:
+        if found[1] == "1" and _NODE.search(found[2]):
+            return {"nodes": "1", "hardware": _NODE.sub("", found[2]).strip()}
         # `4x v5p-256` are slices of devices
         slices = re.match(r"(?:tpu )?v[2-9](?![0-9])", found[2].casefold())
         count = "nodes" if _MACHINES.match(found[2].casefold()) else "devices"
