@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
+_OF_ALL = frozenset({"tokens_per_s", "sequences_per_s", "aggregate_tflops"})
+_IDLE = 0.03
+"""Share of the peak under which a rate of a job is likely that of one device."""
 _FEWEST_BYTES = 1e6
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
@@ -227,6 +230,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         return result | {"reason": str(refused)}
     shown = _shown(setting, priced, detail=detail)
     time_ratio = ratio_of(result["kind"], published, predicted)
+    unlikely = _beyond(row, setting.devices, priced, time_ratio)
     return result | {
         "predicted": predicted,
         "error": error,
@@ -234,7 +238,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         "finding": finding_of(row, error),
         "status": "searched" if priced.searched else "priced",
         "known": bool(row.text("software")) or conventions_of(row).known,
-        "note": "; ".join((*setting.notes, *priced.notes, *_beyond(priced, time_ratio))) or None,
+        "note": "; ".join((*setting.notes, *priced.notes, *unlikely)) or None,
         **shown,
     }
 
@@ -268,12 +272,16 @@ def _check_memory(row: Row, published: float) -> None:
         raise InvalidError(message)
 
 
-def _beyond(priced: Priced, time_ratio: float | None) -> tuple[str, ...]:
-    """Say where the published figure would be faster than the device's dense peak."""
+def _beyond(row: Row, devices: int, priced: Priced, time_ratio: float | None) -> tuple[str, ...]:
+    """Say where a figure is faster than the device's dense peak, or seems to be of one device."""
     share = (priced.fields().get("mfu") or 0.0) * (time_ratio or 0.0)
-    if share <= 1.0:
-        return ()
-    return (f"the published figure would be {share:.0%} of the dense peak for its model FLOPs",)
+    said = f"the published figure would be {share:.1%} of the dense peak for its model FLOPs"
+    if share > 1.0:
+        return (said,)
+    several = metric_of(row) in _OF_ALL and devices > 1
+    if several and 0.0 < share < _IDLE and share * devices <= 1.0:
+        return (f"{said}: it may be of one device",)
+    return ()
 
 
 def _said(row: Row) -> Result:

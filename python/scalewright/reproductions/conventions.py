@@ -37,7 +37,7 @@ class Conventions:
     library: str | None = None
     """The profile of a library's release that is laid over it."""
     peak: str | None = None
-    """Of which peak a program's MFU is a share: a format of the device's, or a rate; absent: of the run's own format."""
+    """Of which peak MFU is a share: a format of the device's, or a rate; absent: the run's own."""
     batches_per_device: tuple[int, ...] = ()
     """Sequences a device that are tried where the paper does not say its batch."""
     source: tuple[str, ...] = ()

@@ -19,7 +19,10 @@ _GUESSED_SEQUENCE = 4096
 """Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
 _GUESSED_RANK = 16
 """Rank of adapters where a row of an unknown paper says LoRA and no more."""
-_ADAPTERS = re.compile(r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?")
+_ADAPTERS = re.compile(
+    r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])"
+    r"(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?"
+)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
 
@@ -48,9 +51,11 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     if found["narrow"]:
         if kind_of(metric_of(row)) == "memory":
-            message = f"{row.named('model')}: got QLoRA; allowed: weights of 16 bits, or of 8, for figures of memory"
+            allowed = "weights of 8 bits or more, where the figure is memory"
+            message = f"{row.named('model')}: got QLoRA, weights of 4 bits; allowed: {allowed}"
             raise InvalidError(message)
-        notes = ("the row says QLoRA: weights of 4 bits taken as of 16, what unpacks them is not priced",)
+        taken = "weights of 4 bits taken as of 16, what unpacks them is not priced"
+        notes = (f"the row says QLoRA: {taken}",)
     if row.text("lora"):
         return row, notes
     rank = found["rank"] or str(_GUESSED_RANK)

@@ -102,14 +102,9 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         notes += told
     own = per_node or system["devices_per_node"]
     count = _devices(row, own)
-    if count is None and (slices := _SLICE.search(text.casefold())) is not None:
-        # names of v5e and v6e count chips, those before cores of which a chip has two
-        count = max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
-        notes = (*notes, f"{count} devices taken, which the slice's name counts")
-    if count is None and (said := _counted(text, name, machines.overrides)) is not None:
-        devices, nodes = said.get("devices"), said.get("nodes")
-        count = int(devices) if devices else int(nodes or 1) * own
-        notes = (*notes, f"{count} devices taken, as '{text}' counts")
+    if count is None:
+        count, told = _in_words(text, name, own, machines.overrides)
+        notes += told
     if count is None and usual is not None:
         count = usual(system["devices_per_node"])
         notes = (*notes, f"{count} devices taken: the row says no count")
@@ -132,10 +127,25 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     return Machine(system, device, count, notes)
 
 
+def _in_words(
+    text: str, system: str, per_node: int, overrides: Places
+) -> tuple[int | None, tuple[str, ...]]:
+    """Return how many devices the words of hardware count, and say so."""
+    if (slices := _SLICE.search(text.casefold())) is not None:
+        # names of v5e and v6e count chips, those before cores of which a chip has two
+        count = max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
+        return count, (f"{count} devices taken, which the slice's name counts",)
+    if (said := _counted(text, system, overrides)) is None:
+        return None, ()
+    devices, nodes = said.get("devices"), said.get("nodes")
+    count = int(devices) if devices else int(nodes or 1) * per_node
+    return count, (f"{count} devices taken, as '{text}' counts",)
+
+
 def _counted(text: str, system: str, overrides: Places) -> dict[str, str] | None:
     """Return the devices or nodes that the words of hardware count, if they do.
 
-    A number may be a name, as in `4090 (24 GB)`: what is left without a count has to be the same system.
+    A number may be a name, as in `4090 (24 GB)`: what is left has to be the same system.
     """
     said = counted_in(text)
     if not said or ("hardware" in said and said["hardware"] != text):

@@ -152,10 +152,8 @@ class Pricing:
         report = json.loads(search(job, space, limits))
         if report["best"]:
             return self._noted(setting, batch, report["best"][0], searched=True)
-        if _may_share(setting):
-            # what no device holds whole was shared out
-            shared = json.dumps(setting.space | {"zero": [3]})
-            report = json.loads(search(job, shared, limits))
+        for wider in _wider(setting):
+            report = json.loads(search(job, json.dumps(setting.space | wider), limits))
             if report["best"]:
                 return self._noted(setting, batch, report["best"][0], searched=True)
         # the run happened, so the plan that comes nearest to fitting stands for it
@@ -200,6 +198,21 @@ class Pricing:
         parameters = self._model(setting.model).parameters()["total"]
         job = self._job(setting, batch, ample=False)
         return Priced(job, json.dumps(found), searched, notes, parameters, batch)
+
+
+def _wider(setting: Setting) -> Iterator[dict[str, list[Any]]]:
+    """Yield what a row may leave unsaid where no plan as its program runs it fits a device."""
+    policies = setting.space.get("recompute", ())
+    again = {"recompute": ["full"]} if len(policies) > 1 and "full" not in policies else {}
+    again = again if not setting.conventions.known else {}
+    if _may_share(setting):
+        # what no device holds whole was shared out
+        yield {"zero": [3]}
+    if again:
+        # or computed again
+        yield again
+        if _may_share(setting):
+            yield {"zero": [3], **again}
 
 
 def _may_share(setting: Setting) -> bool:

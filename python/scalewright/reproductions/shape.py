@@ -33,8 +33,9 @@ _CUT = re.compile(
 """Inner width over the stream's of the original transformer and the GPT family."""
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
-    r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking|q?-?lora(?:[ ,]+(?:rank|r)[ =]?\d+)?"
-    r"|full(?:[-_ ](?:ft|parameters?|fine[- ]?tun(?:e|ing)))?|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40})(?![\w.])",
+    r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
+    r"|q?-?lora(?:[ ,]+(?:rank|r)[ =]?\d+)?|full(?:[-_ ](?:ft|parameters?|fine[- ]?tun(?:e|ing)))?"
+    r"|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40})(?![\w.])",
     re.IGNORECASE,
 )
 """Words of a checkpoint, or of how it is trained, that leave the shape as it is."""
@@ -78,17 +79,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:
         model = _completed(_overlaid(entry, shape, row.count("vocab")), row)
-        dense = row.count("dense_layers")
-        if dense is not None and model.get("experts") is not None:
-            model["experts"] = {**model["experts"], "first_dense_layers": dense}
-        if row.text("capacity_factor") and model.get("experts") is not None:
-            capacity = row.number("capacity_factor")
-            model["experts"] = {**model["experts"], "capacity_factor": capacity}
-        if (modules := row.count("prediction_layers")) is not None:
-            model["prediction_layers"] = modules
-        elif _PREDICTS.search(row.text("model")) and not model.get("prediction_layers"):
-            model["prediction_layers"] = 1
-            notes = (*notes, "one module for a further token, as the model's name says")
+        notes += _add_columns(model, row)
         # the run had as many positions as its sequences are long
         if 0 < model.get("max_positions", 0) < (length := row.count("sequence") or 1):
             model["max_positions"] = length
@@ -110,6 +101,22 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         model, more = of_size(model, gated, said, vocab_said=vocab_said)
         notes = (*notes, *more)
     return _completed(model, row), notes
+
+
+def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
+    """Add what columns and a name say beside the shape; say what the name does."""
+    dense = row.count("dense_layers")
+    if dense is not None and model.get("experts") is not None:
+        model["experts"] = {**model["experts"], "first_dense_layers": dense}
+    if row.text("capacity_factor") and model.get("experts") is not None:
+        capacity = row.number("capacity_factor")
+        model["experts"] = {**model["experts"], "capacity_factor": capacity}
+    if (modules := row.count("prediction_layers")) is not None:
+        model["prediction_layers"] = modules
+    elif _PREDICTS.search(row.text("model")) and not model.get("prediction_layers"):
+        model["prediction_layers"] = 1
+        return ("one module for a further token, as the model's name says",)
+    return ()
 
 
 def _usual_heads(hidden: int) -> int:

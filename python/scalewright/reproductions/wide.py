@@ -39,7 +39,7 @@ _MACHINES = re.compile(
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
 _OF_A_PART = re.compile(r"\b(?:per|each|a node)\b|/ ?(?:node|host|server)", re.IGNORECASE)
 """`8x H100 per node` are not the devices of a run."""
-_NUMBERED = re.compile(r"([0-9]{1,5}) ?[x×*] ?([0-9]{4}.*)")
+_NUMBERED = re.compile(r"([0-9]{1,5}) ?[x\u00d7*] ?([0-9]{4}.*)")
 """`1x 4090`."""
 _NODE = re.compile(r"\b(?:node|server|machine|host)\b", re.IGNORECASE)
 _ONE_NODE = re.compile(r"(?:one|a|single)[ -](?:node|server|machine|host)", re.IGNORECASE)
@@ -123,8 +123,8 @@ def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
 def as_figure(row: Mapping[str, str]) -> dict[str, str]:
     """Return value and unit of a cell of the column `value` that says more than a number.
 
-    `2749.40 ms`, `221k`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; the row's own unit counts where it has one, unless its
-    cell is of another size of the same thing, as milliseconds under seconds.
+    `2749.40 ms`, `221k`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; the row's own unit counts where it
+    has one, and the cell is turned into it where it is of another size, as milliseconds of seconds.
     """
     found = _FIGURE.fullmatch(row.get("value", "").strip())
     if found is None or not (found["unit"] or found["thousands"]):
@@ -133,7 +133,8 @@ def as_figure(row: Mapping[str, str]) -> dict[str, str]:
     if found["thousands"] and "," not in value:
         value = repr(float(value) * 1000.0)
     own, told = row.get("unit", "").casefold(), f"{found['unit'] or ''}{found['more'] or ''}"
-    sizes = next((s for s in _SIZES if s.keys() & {own} and found["unit"]), {})
+    none: dict[str, float] = {}
+    sizes = next((s for s in _SIZES if own in s and found["unit"]), none)
     if (size := sizes.get((found["unit"] or "").casefold())) is not None:
         value = repr(float(value) * size / sizes[own])
     return {"value": value, "unit": row.get("unit") or told}
@@ -155,7 +156,7 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def counted_in(hardware: str) -> dict[str, str]:
-    """Return the devices or nodes that the words of hardware count, as `8×H800`; of a part of it none."""
+    """Return the devices or nodes that words of hardware count, as `8x H800`; of a part none."""
     if _OF_A_PART.search(hardware):
         return {}
     if (named := _NUMBERED.fullmatch(hardware)) is not None:

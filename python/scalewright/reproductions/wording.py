@@ -88,7 +88,7 @@ def without_offload(text: str) -> tuple[str, bool]:
     ZeRO-Offload (Ren et al. 2021) shares gradients out, ZeRO-Infinity (Rajbhandari et al. 2021)
     weights, too.
     """
-    folded = text.casefold().strip()
+    folded = re.sub(r" ?\((?:nvme|cpu|ssd)\)$", "", text.casefold().strip())
     if folded in _OFFLOADING:
         return _OFFLOADING[folded], True
     left = _OFFLOAD.sub(" ", folded).strip(" +,/&()-_")
@@ -98,6 +98,10 @@ def without_offload(text: str) -> tuple[str, bool]:
 def denied(text: str) -> bool:
     """Say whether a text denies what it names, as `no FSDP` and `selective (off)`."""
     return _OFF.fullmatch(text.casefold().strip()) is not None
+
+
+_DISTRIBUTED = {"distopt", "distributedoptimizer", "distributedfusedadam"}
+"""Names of optimizers whose state is shared, as Megatron-LM's and Apex's."""
 
 
 def sharding_meant(text: str) -> tuple[int, int] | None:
@@ -112,7 +116,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     folded = without_denied(folded)
     if folded in {"zero++", "zero plus plus"}:
         return 3, 0
-    if "distributed optimizer" in folded or folded == "distopt":
+    if re.sub(r"[ _-]", "", folded) in _DISTRIBUTED or "distributed optimizer" in folded:
         return 1, 0
     if "shard_grad_op" in folded or folded == "zero-100b":
         # ZeRO-100B shards gradients and states (Rajbhandari et al. 2020, section 8)
