@@ -296,7 +296,16 @@ impl Device {
             positive(&at(&format!("matrix.{}", dtype.name())), peak.value())?;
         }
         for (dtype, rate) in &self.sustained {
-            positive(&at(&format!("sustained.{}", dtype.name())), rate.value())?;
+            let field = at(&format!("sustained.{}", dtype.name()));
+            positive(&field, rate.value())?;
+            if let Some(peak) = self
+                .matrix
+                .get(dtype)
+                .filter(|peak| rate.value() > peak.value())
+            {
+                let allowed = format!("up to the peak, {:e} FLOP/s", peak.value());
+                return Err(Error::invalid(field, rate.value(), allowed));
+            }
         }
         for (dtype, part) in &self.product_share {
             share(&at(&format!("product_share.{}", dtype.name())), *part)?;

@@ -174,5 +174,9 @@ def show_band(band: Mapping[str, Any] | None, screen: Console) -> None:
         f"measured runs like this one lie between {ends} of the predicted step "
         f"({band['share']:.0%} of them; from {band['runs']} runs of "
         f"{len(band['papers'])} papers, {band['same_device']} of them on this device)"
-        + ("" if band["program_named"] else "; --software names a program, with a band of its own")
+        + (
+            ""
+            if band["program_named"]
+            else "; --software names a program: runs of known ones agree better"
+        )
     )

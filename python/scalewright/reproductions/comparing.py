@@ -15,7 +15,7 @@ from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.machine import Machines
-from scalewright.reproductions.metrics import metric_of, unit_meant
+from scalewright.reproductions.metrics import counts_steps, metric_of, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.ratios import Ratio, ratio_in
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
@@ -86,7 +86,13 @@ class Book:
         return predicted, ratio.error(predicted, published)
 
     def _part(self, ratio: Ratio, row: Row) -> float:
-        setting, priced = self.price(row)
+        try:
+            setting, priced = self.price(row)
+        except ScalewrightError as refused:
+            if row.line == ratio.above.line:
+                raise
+            message = f"against: line {row.line} cannot be priced: {refused}"
+            raise InvalidError(message) from refused
         if ratio.of is None:
             return priced.fields()["tokens_per_s"]
         plain_row = replace(row, cells=row.cells | {"metric": ratio.of, "unit": ""})
@@ -218,6 +224,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         row.check()
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
+        _check_steps(row)
         _check_share(row, published)
         _check_memory(row, published)
         result["run"] = book.run_number(row)
@@ -255,6 +262,19 @@ def _check_share(row: Row, published: float) -> None:
     if published > whole:
         got = f"{row.named('value')}: got {published:g} {row.text('unit')}".rstrip()
         message = f"{got} of {row.text('metric')}; allowed: up to {whole:g}"
+        raise InvalidError(message)
+
+
+def _check_steps(row: Row) -> None:
+    """Refuse steps per second, which tell no time of one step where steps overlap.
+
+    Raises:
+        InvalidError: The row's figure is so.
+    """
+    name, unit = row.text("metric"), row.text("unit")
+    if counts_steps(name, unit):
+        got = f"{row.named('metric')}: got '{name:.40}' in '{unit:.20}', steps a second"
+        message = f"{got}; allowed: the time of a step, or tokens or sequences a second"
         raise InvalidError(message)
 
 

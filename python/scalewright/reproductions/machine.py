@@ -40,6 +40,8 @@ _COUNTED_BY_CORES = re.compile(r"tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100
 """A slice whose name counts cores, of chips that have two, as v3-256."""
 _SLICE = re.compile(r"\bv(2|3|4|5p|5e|5litepod|6e)-([0-9]{1,5})(?![0-9.x-])")
 _BY_CHIPS = {"5e", "5litepod", "6e"}
+_NAMES = {2080, 3080, 3090, 4060, 4070, 4080, 4090, 5070, 5080, 5090, 6000}
+"""Numbers that are names of boards."""
 _RACK = 72
 _POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
@@ -102,6 +104,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         notes += told
     own = per_node or system["devices_per_node"]
     count = _devices(row, own)
+    said = count is not None
     if count is None:
         count, told = _in_words(text, name, own, machines.overrides)
         notes += told
@@ -112,10 +115,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         got = f"{row.named('devices')}: got nothing"
         message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
         raise InvalidError(message)
-    nodes = row.told("nodes")
-    if nodes is not None and nodes * own != count:
-        told = f"{nodes} nodes of {own} devices of {name} are not the {count} devices of the row"
-        notes = (*notes, f"{told}, which are taken")
+    notes += _unlike_counts(row, count, own, name, in_words=said and not cores)
     if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
         name = _POWERS_OF_TWO[name]
         notes = (f"hardware '{text}' taken as {name}, which uses 64 devices of a rack",)
@@ -125,6 +125,22 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
     return Machine(system, device, count, notes)
+
+
+def _unlike_counts(
+    row: Row, count: int, per_node: int, system: str, *, in_words: bool
+) -> tuple[str, ...]:
+    """Say where words of hardware, or nodes, count other devices than the row."""
+    notes: list[str] = []
+    text = row.text("hardware")
+    counted = int(counted_in(text).get("devices", count)) if in_words else count
+    if counted != count and counted not in _NAMES:
+        notes.append(f"'{text}' counts {counted} devices, the row {count}, which are taken")
+    nodes = row.told("nodes")
+    if nodes is not None and nodes * per_node != count:
+        told = f"{nodes} nodes of {per_node} devices of {system} are not the {count} devices"
+        notes.append(f"{told} of the row, which are taken")
+    return tuple(notes)
 
 
 def _in_words(

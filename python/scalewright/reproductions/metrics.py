@@ -52,11 +52,29 @@ _SPACED = re.compile(r"[0-9]{1,3}(?:[\u00a0\u202f\u2009][0-9]{3}| 0[0-9]{2}){1,3
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _NOT_MEASURED = frozenset({"std", "stdev", "stddev", "deviation", "variance", "predicted"}) | {
     *("estimated", "ideal", "theoretical", "baseline", "increase", "improvement", "reduction"),
-    *("loss", "saving", "savings", "overhead"),
+    *("loss", "saving", "savings", "overhead", "bubble", "idle", "wait", "stall"),
+    *("optimizer", "optimiser", "forward", "backward", "fwd", "bwd", "evaluation", "eval"),
+    *("validation", "val", "communication", "comm", "comms", "loading", "dataloader", "checkpoint"),
+    *("decode", "decoding", "prefill", "inference", "generation", "output", "serving", "rollout"),
+    *("watt", "watts", "joule", "joules", "kwh", "dollar", "dollars", "usd", "cost"),
+    *("micro", "microbatch", "microstep"),
 }
-"""Words of a heading that is no measured figure of the run."""
+"""Words of a heading that is no measured figure of a whole training step."""
+_SLOWER = _HOURS | {"min", "mins", "minute", "minutes", "day", "days"}
+_OF_ONE_DEVICE = {
+    "throughput": "tokens_per_s_per_gpu",
+    "tokens_per_s": "tokens_per_s_per_gpu",
+    "sequences_per_s": "sequences_per_s_per_gpu",
+    "samples_per_s": "sequences_per_s_per_gpu",
+    "aggregate_tflops": "tflops_per_gpu",
+}
+"""What a rate of a job is with a unit of one device."""
 _OF_SEVERAL = frozenset({"node", "replica", "server", "host", "day"})
 """What a rate may be of beside a device or the job."""
+_SEVERAL_STEPS = re.compile(r"(?:^|_)(?!1_)[0-9]+k?_(?:steps|iterations|iters|batches)(?:_|$)")
+"""`time per 100 steps`."""
+_OF_COSTS = re.compile(r"[$€£]|(?:/ ?|_per_|_s_)[wj](?: |$)")
+"""Rates of a dollar, a watt or a joule."""
 _SEVERAL = re.compile(r"(?:[0-9]_|single_|one_)(?:node|server|host)")
 _STEP_RATE = re.compile(
     r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
@@ -78,7 +96,13 @@ def metric_of(row: Row) -> str:
     if _counts_one(row, name):
         return "tokens_per_s_per_gpu"
     listed = spelt("metrics", name)
-    return str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
+    meant = str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
+    return _OF_ONE_DEVICE.get(meant, meant) if _tells_devices(row.text("unit")) else meant
+
+
+def _tells_devices(unit: str) -> bool:
+    """Say whether a unit is of one device, as `tokens/s/GPU`."""
+    return bool({*_plain(unit)} & _DEVICES)
 
 
 def _counts_one(row: Row, name: str) -> bool:
@@ -105,6 +129,8 @@ def metric_meant(name: str, unit: str) -> str | None:
     if counts_steps(name, unit):
         return None
     words = {*name.split("_"), *_plain(unit)}
+    if _SEVERAL_STEPS.search(name) or _OF_COSTS.search(f"{name} {unit}".casefold()):
+        return None
     if words & _NOT_MEASURED or (words & _OF_SEVERAL and not _SEVERAL.search(name)):
         return None
     if words <= _MEMORY - _REMEMBERED and words & _TAKEN and words & _BYTES.keys():
@@ -131,6 +157,8 @@ def _of_rate(words: set[str]) -> str | None:
     own = bool(words & _DEVICES)
     timed = bool(words & (_SECONDS | _RATES))
     if any(_FLOPS.fullmatch(word) for word in words):
+        if "peak" in words:
+            return None
         return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
     if timed and words & _TOKENS:
         return "tokens_per_s_per_gpu" if own else "tokens_per_s"
@@ -149,7 +177,11 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
     """
     if metric in {"mfu", "hfu"}:
         return "share" if unit.casefold() in _OF_ONE else unit
-    words = _plain(unit) or name.split("_")
+    words = _plain(unit) or ([] if unit.strip() else name.split("_"))
+    rated = set(words) & (_TOKENS | _SEQUENCES)
+    slower = set(words) & _SLOWER and not set(words) & _SECONDS
+    if rated and unit and (slower or set(words) & _OF_SEVERAL):
+        return unit
     if set(words) & _HOURS and "_hours_" in metric and not set(words) & {"m", "million"}:
         return "K h" if words[0] in {"k", "thousand"} else "h"
     if (rate := next((m for w in words if (m := _FLOPS.fullmatch(w))), None)) is not None:
@@ -163,7 +195,7 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
         return timed[0]
     if not unit and metric.startswith("peak_"):
         return next((_BYTES[word] for word in words if word in _BYTES), unit)
-    return unit
+    return "B" if unit.casefold() in {"byte", "bytes"} else unit
 
 
 def _scale(words: set[str]) -> str:

@@ -94,8 +94,11 @@ def with_mixture(model: dict[str, Any], row: Row) -> tuple[dict[str, Any], tuple
     """
     experts: dict[str, Any] | None = model.get("experts")
     if experts is None:
-        count = _column(row, "expert_count") or 1
+        count = _column(row, "expert_count") or mixture_said(row).experts or 1
         return model, (f"{count} experts of the row passed over: its model is dense",) * (count > 1)
+    notes: tuple[str, ...] = ()
+    if row.text("experts").casefold() in _ABSENT - {"0"}:
+        notes = (f"'{row.text('experts')}' of the row passed over: its model is a mixture",)
     if (width := row.count("expert_ffn")) is not None:
         experts = {**experts, "expert_ffn": width}
     said = mixture_said(row)
@@ -111,7 +114,7 @@ def with_mixture(model: dict[str, Any], row: Row) -> tuple[dict[str, Any], tuple
     if changed["top_k"] > changed["experts"]:
         return model, (f"{changed['top_k']} of {changed['experts']} experts: {own} taken",)
     if not told:
-        return model, ()
+        return model, notes
     counts = f"{changed['experts']} experts, of which a token goes to {changed['top_k']}"
     return {**model, "experts": changed}, (f"{counts}, as the row says; the model has {own}",)
 

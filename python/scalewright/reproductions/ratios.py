@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import matches, printed_ratios
+from scalewright.reproductions.runs import run_key
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -46,6 +47,11 @@ def ratio_in(row: Row, rows: list[Row]) -> Ratio | None:
         InvalidError: The row names another that its file lacks, or an unknown unit.
     """
     metric = row.text("metric").casefold()
+    if metric in {"speed-up", "speed up", "speed_up"}:
+        metric = "speedup"
+    if metric == "speedup" and not row.text("against") and "label" in row.headers:
+        message = f"{row.named('against')}: got nothing; allowed: the label of another row"
+        raise InvalidError(message)
     if metric == "speedup" and row.text("against"):
         return Ratio(None, row, _labelled(row, rows), _speedup_unit(row))
     for entry in printed_ratios():
@@ -64,9 +70,18 @@ def ratio_in(row: Row, rows: list[Row]) -> Ratio | None:
 def _labelled(row: Row, rows: list[Row]) -> Row:
     wanted = row.text("against")
     same = (other for other in rows if other.file == row.file)
-    labels = {other.text("label"): other for other in same if other.text("label")}
+    labels: dict[str, Row] = {}
+    twice: set[str] = set()
+    for other in same:
+        if label := other.text("label"):
+            if label in labels and run_key(other) != run_key(labels[label]):
+                twice.add(label)
+            labels.setdefault(label, other)
     if wanted == row.text("label"):
         message = f"against: got '{wanted:.40}', the row itself; allowed: the label of another row"
+        raise InvalidError(message)
+    if wanted in twice:
+        message = f"against: got '{wanted:.40}', the label of several runs; allowed: that of one"
         raise InvalidError(message)
     if wanted in labels:
         return labels[wanted]

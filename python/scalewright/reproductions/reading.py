@@ -20,7 +20,7 @@ from scalewright.reproductions.records import (
     short,
     some,
 )
-from scalewright.reproductions.wide import as_figure, counted, figure_columns, figures
+from scalewright.reproductions.wide import as_figure, counted, figure_columns, figures, of_row
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -34,6 +34,8 @@ _MOST_COUNT = 2**32
 _MOST_BILLIONS = 1e6
 _LONGEST_RING = 512
 _FEWEST_COLUMNS = 4
+_MOST_REMARKS = 10
+"""Lines in which a header is looked for, behind a title and remarks."""
 _DEGREES = frozenset({"tensor", "pipeline", "context", "expert", "data", "interleave"}) | {
     *("shards", "replicas", "accumulation"),
 }
@@ -180,7 +182,7 @@ def read_rows(path: str | Path) -> list[Row]:
 def _rows(file: Traversable) -> list[Row]:
     listed = records(file)
     # a remark above the header says where the data come from
-    start = next((i for i, (_, cells) in enumerate(listed) if _is_header(cells)), None)
+    start = _header(listed)
     if start is None:
         message = f"{file}: got no header; allowed: columns as paper, model, devices, metric, value"
         raise InvalidError(message)
@@ -197,7 +199,7 @@ def _rows(file: Traversable) -> list[Row]:
         message = f"{file}: header: got no column of figures; allowed: {allowed}"
         raise InvalidError(message)
     stem = file.name.rpartition(".")[0] or file.name
-    own = bool(wide) or "hardware" in columns
+    own = times is None or "value" in columns
     said = {"table": stem, "paper": stem if own else f"{_VTRAIN}, {stem}"}
     named: dict[str, str] = {}
     for column, header in zip(columns, headers, strict=True):
@@ -213,10 +215,12 @@ def _rows(file: Traversable) -> list[Row]:
             row = said | row
         of_line = [row]
         if wide:
-            of_line = [said | row | counted(row) | figure for figure in figures(wide, cells)]
+            told = said | row | counted(row)
+            own = of_row(wide, told.get("hardware", ""))
+            of_line = [told | figure for figure in figures(own, cells)]
         else:
             told = {} if row.get("devices", "").casefold() in BLANK else counted(row)
-            of_line = [row | told | as_figure(row)]
+            of_line = [said | row | told | as_figure(row)]
         for each in of_line:
             kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
             kept = _lengthened(_laid_out(kept, named) | kept)
@@ -238,6 +242,9 @@ def _lengthened(kept: dict[str, str]) -> dict[str, str]:
     return {"sequence": context} | {c: text for c, text in kept.items() if c != "context"}
 
 
-def _is_header(cells: list[str]) -> bool:
-    known = sum(meaning is not None for meaning in meanings(cells))
-    return known >= _FEWEST_COLUMNS or not cells[0].startswith("#")
+def _header(listed: list[tuple[int, list[str]]]) -> int | None:
+    """Return the place of the header: of the first lines the one that says several columns."""
+    for place, (_, cells) in enumerate(listed[:_MOST_REMARKS]):
+        if sum(meaning is not None for meaning in meanings(cells)) >= _FEWEST_COLUMNS:
+            return place
+    return next((i for i, (_, cells) in enumerate(listed) if not cells[0].startswith("#")), None)

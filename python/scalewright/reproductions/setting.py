@@ -44,6 +44,8 @@ _OF_ONE_DEVICE = re.compile(
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
+_PASSED_OVER = ("nodes", "per_node", "accumulation", "shards", "replicas")
+"""Columns without which a row can be priced."""
 _HALF = ("bf16", "fp16")
 _LEAST_GROUP = 4
 _LONG = 65536
@@ -110,7 +112,7 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     if model.get("experts") is None:
         space["expert"] = [1]
     batches = batches_of(row, conventions, machine, space)
-    notes = (*machine.notes, *notes, *unlike_steps(row, batches, machine, space))
+    notes = (*machine.notes, *notes, *unlike_steps(row, batches, machine, space), *_unread(row))
     notes += unlike_columns(row.text("layout"), row.cells)
     laid_out = any(row.text(axis) for axis in _AXES)
     if (layout := row.text("layout")) and not (laid_out or degrees_in(layout)):
@@ -132,6 +134,14 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         conventions,
         notes,
     )
+
+
+def _unread(row: Row) -> tuple[str, ...]:
+    """Say which cells that a job does not need hold no number and count for nothing."""
+    cells = [c for c in _PASSED_OVER if row.text(c) and row.told(c) is None]
+    if row.text("parameters") and row.billions() is None:
+        cells.append("parameters")
+    return tuple(f"{row.named(c)} '{row.text(c):.20}' is no number: passed over" for c in cells)
 
 
 def _plainly(row: Row) -> Row:

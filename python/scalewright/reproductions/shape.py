@@ -316,7 +316,9 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
 
 
 def _no_mixture(row: Row) -> InvalidError:
-    text = row.text("experts") or f"{row.text('expert_count')} experts top-{row.text('top_k')}"
+    counts = f"{row.text('expert_count')} experts"
+    chosen = f" top-{row.text('top_k')}" if row.text("top_k") else ""
+    text = row.text("experts") or f"{counts}{chosen}"
     width = row.text("expert_ffn") or row.text("ffn")
     message = (
         f"moe: got '{text:.60}' and ffn '{width:.20}'; "

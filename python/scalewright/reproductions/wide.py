@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
+from scalewright.catalog import load_device
+from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import spelt
 from scalewright.reproductions.metrics import counts_steps, metric_meant, ungrouped
@@ -87,6 +90,33 @@ def figure_columns(
         if column is None and not (many or rate or share) and (bare or known):
             found.append(FigureColumn(place, heading.strip(), bare))
     return tuple(found)
+
+
+def of_row(columns: Sequence[FigureColumn], hardware: str) -> tuple[FigureColumn, ...]:
+    """Leave out columns whose heading names another device than the row's hardware.
+
+    `H100 tokens/s` beside `A100 tokens/s` are figures of two runs, of which a row has one.
+    """
+    own = _device(hardware)
+    kept = [c for c in columns if (named := _headed(c.heading)) is None or own in {None, named}]
+    return tuple(kept or columns)
+
+
+@cache
+def _headed(heading: str) -> str | None:
+    """Return the device that a word of a heading names, if one does."""
+    words = [word for word in re.split(r"[\s,()/]+", heading) if any(c.isdigit() for c in word)]
+    return next((found for word in words if (found := _device(word)) is not None), None)
+
+
+@cache
+def _device(text: str) -> str | None:
+    """Return the first part of a device's name in the catalog, as `h100`; none of other words."""
+    try:
+        device = load_device(text.strip())
+    except ScalewrightError:
+        return None
+    return str(device["name"]).split("-")[0]
 
 
 def figures(columns: Sequence[FigureColumn], cells: Sequence[str]) -> Iterator[dict[str, str]]:

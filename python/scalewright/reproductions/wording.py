@@ -145,7 +145,9 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if words[:2] in (["gradient", "checkpointing"], ["activation", "checkpointing"]):
         off = {"off", "disabled", "no", "false"} & set(words)
         return "none" if off else "full", 0
-    if {"vs", "versus", "or", "every", "except"} & set(words):
+    if {"vs", "versus", "or", "every", "except"} & set(words) or {"full", "selective"} <= set(
+        words
+    ):
         return None
     if words[:1] == ["selective"] or "sac" in words:
         return "selective", 0

@@ -1,0 +1,263 @@
+"""Is a row read as a person reads it, where its cells say more than names and numbers?"""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scalewright import reproductions
+from scalewright.errors import InvalidError
+from scalewright.reproductions.guesses import adapted
+from scalewright.reproductions.machine import Machines, machine_of
+from scalewright.reproductions.metrics import metric_meant, metric_of, unit_meant
+from scalewright.reproductions.reading import Row, read_rows
+from scalewright.reproductions.wide import as_figure
+from scalewright.reproductions.wording import recomputation_meant
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUN = {
+    "hardware": "H100",
+    "devices": "8",
+    "model": "llama2-7b",
+    "seq": "4096",
+    "gbs": "128",
+    "mbs": "1",
+    "tp": "1",
+    "pp": "1",
+    "dp": "8",
+    "dtype": "bf16",
+    "metric": "step time",
+    "value": "5",
+    "unit": "s",
+}
+
+
+def priced(tmp_path: Path, *runs: dict[str, str]) -> list[dict[str, Any]]:
+    """Price rows that differ from the usual one in some cells."""
+    rows = [RUN | run for run in runs]
+    headers = list(dict.fromkeys(name for row in rows for name in row))
+    file = tmp_path / "rows.csv"
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, headers)
+        writer.writeheader()
+        writer.writerows(rows)
+    return reproductions.run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "count"),
+    [
+        ("8\u00d7H800", 8),
+        ("1x 4090", 1),
+        ("one A100", 1),
+        ("single V100", 1),
+        ("1 H100 node (8)", 8),
+        ("256 B200", 256),
+        ("4xH100", 4),
+        ("8 x H100 80GB HBM3", 8),
+        ("H100 x 64", 64),
+        ("2 nodes \u00d7 1 A100-PCIE-40GB", 2),
+        ("TPU v4-32 (16 chips)", 16),
+    ],
+)
+def test_a_count_beside_the_hardware_is_that_of_a_row_without_one(hardware: str, count: int):
+    machine = machine_of(Row("a.csv", 2, {"hardware": hardware}), Machines())
+    assert machine.devices == count
+    assert any("devices taken" in note for note in machine.notes)
+
+
+@pytest.mark.parametrize("hardware", ["4090 (24GB)", "8x H100 per node", "RTX 5090"])
+def test_a_number_that_is_a_name_or_of_a_part_counts_no_devices(hardware: str):
+    with pytest.raises(InvalidError, match="devices: got nothing"):
+        machine_of(Row("a.csv", 2, {"hardware": hardware}), Machines())
+
+
+def test_counts_that_contradict_one_another_are_told():
+    row = Row("a.csv", 2, {"hardware": "16x H100", "devices": "8"})
+    machine = machine_of(row, Machines())
+    assert machine.devices == 8
+    assert any("counts 16 devices" in note for note in machine.notes)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "read", "of"),
+    [
+        ("2749.40 ms", "", "2749.40", "ms"),
+        ("2749.40 ms", "s", "2.7494", "s"),
+        ("221k", "tokens/s", "221000.0", "tokens/s"),
+        ("~292K tok/s", "", "292000.0", "tok/s"),
+        ("47.3% bf16 MFU", "%", "47.3", "%"),
+        ("73.32GiB(92.70%)", "", "73.32", "GiB"),
+        ("47.1G", "GB", "47.1", "GB"),
+        ("1.7s/it", "s/iter", "1.7", "s/iter"),
+    ],
+)
+def test_a_value_with_its_unit_is_the_same_figure(value: str, unit: str, read: str, of: str):
+    figure = as_figure({"value": value, "unit": unit})
+    assert float(figure["value"]) == pytest.approx(float(read))
+    assert figure["unit"] == of
+
+
+@pytest.mark.parametrize("value", ["5", "1e1", "130\u2013140k", "about 5"])
+def test_a_bare_number_or_what_is_unlike_one_stays(value: str):
+    assert as_figure({"value": value, "unit": "s"}) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "optimizer_step_time",
+        "forward_step_time",
+        "evaluation_step_time",
+        "communication_time_per_step",
+        "bubble_time_per_step",
+        "micro_batch_time",
+        "time_per_100_steps",
+        "decode_throughput",
+        "inference_tokens_s",
+        "tokens_s_w",
+        "peak_tflops",
+    ],
+)
+def test_a_part_of_a_step_or_another_work_is_no_figure_of_training(name: str):
+    assert metric_meant(name, "") is None
+
+
+def test_a_unit_of_one_device_makes_a_rate_of_one_device():
+    said = {"metric": "tokens/s", "unit": "tokens/s/GPU"}
+    assert metric_of(Row("a.csv", 2, said)) == "tokens_per_s_per_gpu"
+    assert metric_of(Row("a.csv", 2, said | {"unit": "tokens/s"})) == "tokens_per_s"
+
+
+@pytest.mark.parametrize("unit", ["tokens/min", "tokens/day", "tok/s/node", "$", "%"])
+def test_a_rate_of_another_time_or_thing_is_not_taken_for_one_of_a_second(unit: str):
+    assert unit_meant("tokens_per_s", "tokens_s", unit) == unit
+
+
+def test_memory_without_a_unit_is_refused_where_it_cannot_be_bytes(tmp_path: Path):
+    bare, told = priced(
+        tmp_path,
+        {"metric": "peak memory", "value": "81.67", "unit": ""},
+        {"metric": "peak memory", "value": "81.67", "unit": "GiB"},
+    )
+    assert "unit: got nothing beside 81.67" in bare["reason"]
+    assert told["status"] == "searched"
+
+
+def test_programs_count_tokens_of_one_device_and_mfu_of_their_own_peak(tmp_path: Path):
+    v100 = {"hardware": "V100 32G", "devices": "1", "dp": "1", "dtype": "fp16", "gbs": "60"}
+    gpt2 = v100 | {"model": "gpt2", "mbs": "12", "seq": "1024", "metric": "mfu", "unit": "%"}
+    whole, one, share, other = priced(
+        tmp_path,
+        {"metric": "tps", "value": "13000", "unit": ""},
+        {"paper": "torchtitan log", "metric": "tps", "value": "13000", "unit": ""},
+        gpt2 | {"paper": "nanoGPT log", "value": "15"},
+        gpt2 | {"paper": "compiled, torch.compile", "value": "15"},
+    )
+    assert whole["predicted"] == pytest.approx(8 * one["predicted"], rel=0.5)
+    # nanoGPT divides by the peak of A100, 312 TFLOP/s, a V100 has 125
+    assert share["predicted"] == pytest.approx(other["predicted"] * 125 / 312, rel=0.01)
+    assert "peak of A100" in share["note"]
+
+
+def test_qlora_is_no_full_fine_tuning_and_its_memory_is_refused(tmp_path: Path):
+    slow, memory = priced(
+        tmp_path,
+        {"model": "llama2-7b QLoRA rank 8"},
+        {"model": "llama2-7b QLoRA", "metric": "memory", "value": "13", "unit": "GB"},
+    )
+    assert "adapters of rank 8" in slow["note"]
+    assert "4 bits" in slow["note"]
+    assert "4 bits" in memory["reason"]
+
+
+def test_a_rank_in_words_is_the_rank_of_adapters():
+    row, _ = adapted(Row("a.csv", 2, {"model": "Llama 2 7B LoRA rank 64", "metric": "step time"}))
+    assert row.text("lora") == "64"
+
+
+def test_a_module_for_a_further_token_makes_a_step_longer(tmp_path: Path):
+    cells = {"model": "deepseek-v3", "devices": "512", "dp": "512", "gbs": "4096", "zero": "3"}
+    plain, more = priced(tmp_path, cells, cells | {"model": "DeepSeek-V3 + MTP"})
+    assert more["predicted"] > plain["predicted"]
+    assert "one module for a further token" in more["note"]
+
+
+def test_shared_experts_in_parentheses_are_as_wide_as_they_say(tmp_path: Path):
+    shape = {"layers": "24", "hidden": "2560", "heads": "20", "ffn": "1280", "model": "a mixture"}
+    texts = ("256 experts top-8", "256 experts top-8 + 1 shared (5120)")
+    none, wide = priced(tmp_path, *(shape | {"moe": text} for text in texts))
+    grown = wide["parameters"] - none["parameters"]
+    assert grown == pytest.approx(24 * 3 * 2560 * 5120, rel=0.01)
+
+
+def test_what_recomputes_in_two_ways_is_refused():
+    assert recomputation_meant("full/selective") is None
+    assert recomputation_meant("selective + full") is None
+
+
+def test_a_speed_up_over_a_label_of_two_runs_is_refused(tmp_path: Path):
+    rows = priced(
+        tmp_path,
+        {"label": "a"},
+        {"label": "a", "hardware": "A100", "value": "15"},
+        {"label": "b", "dtype": "fp8", "metric": "speed-up", "value": "1.3x", "against": "a"},
+        {"metric": "speedup", "value": "1.3", "unit": "", "label": "c"},
+    )
+    assert "the label of several runs" in rows[2]["reason"]
+    assert "against: got nothing" in rows[3]["reason"]
+
+
+def test_steps_a_second_and_figures_of_a_bad_other_run_say_so(tmp_path: Path):
+    rows = priced(
+        tmp_path,
+        {"unit": "steps/s"},
+        {"label": "bad", "tp": "3"},
+        {"metric": "speedup", "value": "1.3", "unit": "x", "against": "bad", "dtype": "fp8"},
+    )
+    assert "steps a second" in rows[0]["reason"]
+    assert rows[2]["reason"].startswith("against: line 3 cannot be priced")
+
+
+def test_a_title_above_the_header_is_passed_over(tmp_path: Path):
+    file = tmp_path / "titled.csv"
+    header, cells = ",".join(RUN), ",".join(RUN.values())
+    file.write_text(f"My results{',' * (len(RUN) - 1)}\n{header}\n{cells}\n", encoding="utf-8")
+    (row,) = read_rows(file)
+    assert row.text("hardware") == "H100"
+    assert row.text("paper") == "titled"
+
+
+def test_columns_of_another_device_are_figures_of_another_run(tmp_path: Path):
+    file = tmp_path / "wide.csv"
+    header = "GPU,GPUs,model,seq,gbs,H100 tokens/s/GPU,A100 tokens/s/GPU"
+    file.write_text(f"{header}\nH100,8,llama2-7b,4096,128,13000,4500\n", encoding="utf-8")
+    (row,) = read_rows(file)
+    assert row.text("value") == "13000"
+
+
+def test_cells_without_a_number_are_told_and_count_for_nothing(tmp_path: Path):
+    plain, odd = priced(tmp_path, {}, {"nodes": "two", "gas": "abc"})
+    assert odd["predicted"] == plain["predicted"]
+    assert "'two' is no number" in odd["note"]
+    assert "'abc' is no number" in odd["note"]
+
+
+def test_experts_of_a_dense_model_are_told(tmp_path: Path):
+    dense, mixture = priced(
+        tmp_path, {"moe": "8 experts top-2"}, {"model": "mixtral 8x7b", "moe": "none", "zero": "3"}
+    )
+    assert "its model is dense" in dense["note"]
+    assert "its model is a mixture" in mixture["note"]
+
+
+def test_a_job_rate_that_leaves_devices_idle_may_be_of_one_device(tmp_path: Path):
+    (row,) = priced(
+        tmp_path,
+        {"devices": "64", "dp": "64", "metric": "tokens/s", "value": "9000", "unit": "tokens/s"},
+    )
+    assert "it may be of one device" in row["note"]
