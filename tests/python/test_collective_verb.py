@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scalewright as sw
-from scalewright.calibration import read_files
+from scalewright.calibration import Measured, read_files
 from scalewright.cli import main
 from scalewright.config import buffer_sizes
 
@@ -175,7 +175,7 @@ def test_what_is_printed_like_nccl_tests_is_read_back(
     assert main(["collective", name, *group, "--sizes", "4K:4G:4", "--like", "nccl-tests"]) == 0
     log = tmp_path / "run.log"
     log.write_text(capsys.readouterr().out)
-    rows = read_files([str(log)])
+    rows = [row for row in read_files([str(log)]) if isinstance(row, Measured)]
     sizes = [row.buffer_bytes for row in rows]
     assert sizes == buffer_sizes("4K:4G:4")
     assert {(row.ranks, row.nodes) for row in rows} == {(ranks, max(ranks * stride // 8, 1))}

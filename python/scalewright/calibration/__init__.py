@@ -3,7 +3,7 @@
 from scalewright.calibration.calibrating import Calibration, calibrate
 from scalewright.calibration.files import read_files
 from scalewright.calibration.kernels import KernelCalibration
-from scalewright.calibration.measured import Measured
+from scalewright.calibration.measured import LeftOut, Measured
 from scalewright.calibration.products import calibrate_products
 from scalewright.calibration.serving import calibrate_serving
 from scalewright.calibration.step_rows import StepRun, timed_steps
@@ -13,6 +13,7 @@ from scalewright.calibration.timed_files import timed_kernels
 __all__ = [
     "Calibration",
     "KernelCalibration",
+    "LeftOut",
     "Measured",
     "StepCalibration",
     "StepRun",

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from scalewright.calibration.constants import Constant, changed, constants
-from scalewright.calibration.measured import HELD_OUT, held_out
+from scalewright.calibration.measured import HELD_OUT, LeftOut, Measured, held_out
 from scalewright.calibration.override import override_text
 from scalewright.calibration.pricing import Bench
 from scalewright.calibration.residuals import residuals
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from numpy import bool_, float64
     from numpy.typing import NDArray
 
-    from scalewright.calibration.measured import Measured
     from scalewright.planning import System
 
     Vector = NDArray[float64]
     Flags = NDArray[bool_]
 
 _LEAST_SIZES = 2
+_LINES_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Calibration:
     """Lines of `residuals`: `held_out`, `fitted`, and `held_out_before` with the old constants."""
     override: str
     """The TOML text of the override."""
+    left_out: tuple[str, ...] = ()
+    """Lines that cannot be used, with the reason."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
@@ -58,11 +60,12 @@ class Calibration:
             "constants": list(self.constants),
             "errors": self.errors,
             "override": self.override,
+            "left_out": list(self.left_out),
         }
 
 
 def calibrate(
-    rows: Sequence[Measured],
+    rows: Sequence[Measured | LeftOut],
     system: System,
     level: str | None = None,
     *,
@@ -72,7 +75,7 @@ def calibrate(
     """Fit the constants of one level of a system to measured rows.
 
     Args:
-        rows: What was measured.
+        rows: What was measured; lines that cannot be used are named in the answer.
         system: The machines; constants of its other levels stay as they are.
         level: The level's name; may be left out where all rows cross the same one.
         in_place: Fit the times in place rather than those out of place.
@@ -83,20 +86,23 @@ def calibrate(
     """
     import numpy as np
 
-    rows = _timed_in_place(rows) if in_place else rows
-    everything = Bench(rows, system, in_place=in_place)
+    measured = [row for row in rows if isinstance(row, Measured)]
+    measured = _timed_in_place(measured) if in_place else measured
+    everything = Bench(measured, system, in_place=in_place)
     crossed = everything.outermost()
     place = _level(everything, crossed, level)
-    crossing = [row for row, at in zip(rows, crossed, strict=True) if at == place]
+    crossing = [row for row, at in zip(measured, crossed, strict=True) if at == place]
     bench = Bench(crossing, system, in_place=in_place)
     apart = np.array(held_out(bench.rows), dtype=np.bool_)
+    wrong = tuple(str(row) for row in rows if isinstance(row, LeftOut))
     if len({row.buffer_bytes for row in bench.rows}) < _LEAST_SIZES:
         message = f"rows: got one size; allowed: {_LEAST_SIZES} or more, small ones and large ones"
-        raise InvalidError(message)
+        raise InvalidError("; left out: ".join([message, *wrong[:_LINES_NAMED]]))
     which = constants(bench.levels[place], innermost=place == 0)
     before = np.array([constant.of(bench.levels[place]) for constant in which])
     after, status = _fitted(bench, (place, which), ~apart, progress or _silent)
-    return _answer(bench, (place, which), (before, after, status), apart, len(rows))
+    found = _answer(bench, (place, which), (before, after, status), apart, len(measured))
+    return replace(found, left_out=wrong)
 
 
 def _timed_in_place(rows: Sequence[Measured]) -> list[Measured]:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from scalewright.calibration.logs import read_log
-from scalewright.calibration.measured import COLLECTIVES, Measured, collective_named
-from scalewright.errors import InvalidError
+from scalewright.calibration.measured import LeftOut, Measured
+from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.reproductions.collectives.cells import (
+    SIZES,
+    bytes_in,
+    columns_of,
+    nodes_in,
+    ranks_in,
+    refuse_unlike_rates,
+    time_in,
+)
+from scalewright.reproductions.collectives.names import (
+    COLLECTIVES,
+    collective_in,
+    collective_named,
+)
+from scalewright.reproductions.records import joined, records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NEEDED = ("collective", "ranks", "bytes", "time_us")
-_MOST_RANKS = 2**32 - 1
-_MOST_BYTES = 1e30
-_MICROSECONDS = 1e6
+_NEEDED = ("ranks", "time")
+_LAYOUTS = (
+    "collective, ranks, bytes, time_us, or op_name, nccl_dtype, num_gpus, message_elements, "
+    "latency_us"
+)
+_LINES_NAMED = 5
 
 
 def read_files(
@@ -27,18 +41,19 @@ def read_files(
     ranks: int | None = None,
     collective: str | None = None,
     only: str | None = None,
-) -> list[Measured]:
-    """Return the rows of logs and CSV files.
+) -> list[Measured | LeftOut]:
+    """Return the rows of logs and CSV files, and the lines that cannot be used.
 
     Args:
         paths: Logs as nccl-tests or rccl-tests print them, or CSV files with the columns
-            `collective`, `ranks`, `bytes`, `time_us` and perhaps `nodes` and `system`.
+            `collective`, `ranks`, `bytes`, `time_us` and perhaps `nodes` and `system`, under any
+            spelling that measured collectives of the package have.
         ranks: Ranks of logs that do not list them.
-        collective: The collective of logs that do not name it.
+        collective: The collective of files that do not name it.
         only: Take only the CSV rows whose `system` contains this.
 
     Raises:
-        InvalidError: A file cannot be read; says which line is wrong.
+        InvalidError: A file cannot be read, or holds no line that can be used.
     """
     spoken = None
     if collective is not None:
@@ -46,18 +61,17 @@ def read_files(
         if spoken is None:
             message = f"collective: got {collective!r:.60}; allowed: {', '.join(COLLECTIVES)}"
             raise InvalidError(message)
-    found: list[Measured] = []
+    found: list[Measured | LeftOut] = []
     for path in paths:
         text = _text(path)
         if _is_table(path, text):
-            rows = _read_table(path, text, only)
+            rows = _read_table(path, spoken, only)
         else:
             rows = read_log(path, text, ranks, spoken)
-        if not rows:
-            message = (
-                f"{path}: got no measured row; allowed: what nccl-tests prints, "
-                f"or CSV with {', '.join(_NEEDED)}"
-            )
+        if not any(isinstance(row, Measured) for row in rows):
+            named = "; ".join(str(row) for row in rows[:_LINES_NAMED])
+            got = f"got no row that can be used: {named}" if rows else "got no measured row"
+            message = f"{path}: {got}; allowed: what nccl-tests prints, or CSV with {_LAYOUTS}"
             raise InvalidError(message)
         found.extend(rows)
     return found
@@ -73,27 +87,42 @@ def _text(path: str) -> str:
 
 
 def _is_table(path: str, text: str) -> bool:
-    first = text.split("\n", 1)[0]
-    return path.endswith(".csv") or all(name in first.split(",") for name in _NEEDED)
+    if path.casefold().endswith(".csv"):
+        return True
+    names = set(columns_of(text.split("\n", 1)[0].split(",")))
+    return names >= set(_NEEDED) and not names.isdisjoint(SIZES)
 
 
-def _read_table(path: str, text: str, only: str | None) -> list[Measured]:
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    found: list[Measured] = []
+def _read_table(path: str, collective: str | None, only: str | None) -> list[Measured | LeftOut]:
+    listed = [(line, cells) for line, cells in records(Path(path)) if not cells[0].startswith("#")]
+    headers = listed[0][1] if listed else []
+    columns = columns_of(headers)
+    # a file of one collective, as that of a custom all-reduce, has no column for it
+    usual = collective_in(PurePath(path).name) or collective
+    missing = [name for name in _NEEDED if name not in columns]
+    if not set(SIZES) & set(columns):
+        missing.append("bytes")
+    if "collective" not in columns and usual is None:
+        missing.insert(0, "collective")
+    if missing:
+        name = "time_us" if missing[0] == "time" else missing[0]
+        message = f"{path}, line 1: got no column {name}; allowed: {_LAYOUTS}"
+        raise InvalidError(message)
+    found: list[Measured | LeftOut] = []
     systems: set[str] = set()
-    try:
-        missing = [name for name in _NEEDED if name not in (reader.fieldnames or ())]
-        if missing:
-            message = f"{path}, line 1: got no column {missing[0]}; allowed: {', '.join(_NEEDED)}"
-            raise InvalidError(message)
-        for row in reader:
-            system = row.get("system") or ""
-            if only is None or only.casefold() in system.casefold():
-                systems.add(system)
-                found.append(_measured(row, f"{path}, line {reader.line_num}"))
-    except csv.Error as error:
-        message = f"{path}, line {reader.line_num}: got a broken line ({error}); allowed: CSV"
-        raise InvalidError(message) from error
+    for line, cells in listed[1:]:
+        row, fault = joined(columns, headers, cells)
+        system = row.get("system", "")
+        if only is not None and only.casefold() not in system.casefold():
+            continue
+        systems.add(system)
+        place = f"{path}, line {line}"
+        try:
+            if fault:
+                raise InvalidError(fault)
+            found.append(_measured(row, usual, place))
+        except ScalewrightError as error:
+            found.append(LeftOut(place, str(error)))
     if len(systems) > 1:
         message = (
             f"{path}: system: got rows of {len(systems)} systems; "
@@ -103,43 +132,23 @@ def _read_table(path: str, text: str, only: str | None) -> list[Measured]:
     return found
 
 
-def _measured(row: dict[str, str | None], place: str) -> Measured:
-    name = row["collective"] or ""
-    known = collective_named(name)
+def _measured(row: dict[str, str], usual: str | None, place: str) -> Measured:
+    name = row.get("collective", "")
+    known = collective_named(name) if name or usual is None else usual
     if known is None:
-        message = f"{place}: collective: got {name!r:.60}; allowed: {', '.join(COLLECTIVES)}"
+        message = f"collective: got {name!r:.60}; allowed: {', '.join(COLLECTIVES)}"
         raise InvalidError(message)
-    nodes = row.get("nodes")
-    size = _amount(row, "bytes", place)
+    ranks, size, time = ranks_in(row), bytes_in(row), time_in(row)
     if size < 1:
-        message = f"{place}: bytes: got {size:g}; allowed: 1 or more"
+        message = f"bytes: got {size:g}; allowed: 1 or more"
         raise InvalidError(message)
+    refuse_unlike_rates(known, ranks, size, row)
     return Measured(
         collective=known,
-        ranks=_count(row, "ranks", place, least=2),
-        nodes=_count(row, "nodes", place, least=1) if nodes else None,
+        ranks=ranks,
+        nodes=nodes_in(row),
         buffer_bytes=int(size),
-        time_s=_amount(row, "time_us", place) / _MICROSECONDS,
+        time_s=time,
         in_place_time_s=None,
         place=place,
     )
-
-
-def _count(row: dict[str, str | None], column: str, place: str, least: int) -> int:
-    value = _amount(row, column, place)
-    if not (least <= value <= _MOST_RANKS and value == int(value)):
-        message = f"{place}: {column}: got {value:g}; allowed: a whole number from {least}"
-        raise InvalidError(message)
-    return int(value)
-
-
-def _amount(row: dict[str, str | None], column: str, place: str) -> float:
-    cell = row[column]
-    try:
-        value = float(cell or "")
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= _MOST_BYTES:
-        message = f"{place}: {column}: got {cell!r:.60}; allowed: a number above 0"
-        raise InvalidError(message)
-    return value

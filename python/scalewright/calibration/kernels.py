@@ -10,7 +10,7 @@ from scalewright import _engine
 from scalewright.calibration.device_override import override_text
 from scalewright.calibration.families import with_values
 from scalewright.config import json_text
-from scalewright.errors import InvalidError
+from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.kernels.rows import SPLIT, KernelRow, held_out
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ FOLDS = 4
 _ROWS_A_CONSTANT = 2
 _NEAR = 1.5
 _LONG_S = 20e-6
+_SHOWN = 3
+"""Digits of an error, as a share, that reports show."""
 _BAD = 0.5
 """Median error of longer kernels, and share of brief ones that are near, at which a fit is none."""
 _VERBS = {
@@ -51,7 +53,9 @@ class KernelCalibration:
     families: tuple[dict[str, Any], ...]
     """By family: `table`, `dtypes`, `rows` (fitted, held_out), `constants` (name, before, after)
     and `errors`: `held_out`, `fitted` and `cross_validation`: each fold of the fitted rows with
-    constants that are fitted to the others."""
+    constants that are fitted to the others; `held_out_before` and `fitted_before`: the same rows
+    with the constants that the device had. `worse` lists those of `held_out` and `cross_validation`
+    that come out worse than with these."""
     override: str
     """The TOML text of the override."""
     refused: tuple[str, ...] = ()
@@ -109,6 +113,7 @@ def calibrated(
         except InvalidError as error:
             refused.append(str(error))
             continue
+        line |= _beside(groups[path], apart, device, line["errors"])
         fields = with_values(fields, values)
         changes[str(line["table"])] = values
         found.append(line)
@@ -119,6 +124,52 @@ def calibrated(
     sources = {str(line["table"]): _source(line, files) for line in found}
     override = override_text(name, changes, sources)
     return KernelCalibration(name, files, tuple(found), override, tuple(refused))
+
+
+def _beside(
+    rows: Sequence[KernelRow],
+    apart: set[tuple[str, int]],
+    device: Mapping[str, Any],
+    errors: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the errors of a family with those of the device's own constants, and what is worse."""
+    before: dict[str, dict[str, Any]] = {}
+    for part, held in (("held_out_before", True), ("fitted_before", False)):
+        chosen = [row for row in rows if ((row.file, row.line) in apart) == held]
+        before[part] = _errors(*_with_own(chosen, device))
+    pairs = {
+        "held_out": (errors["held_out"], before["held_out_before"]),
+        "cross_validation": (errors["cross_validation"], before["fitted_before"]),
+    }
+    worse = [part for part, (after, old) in pairs.items() if _worse(after, old)]
+    return {"errors": {**errors, **before}, "worse": worse}
+
+
+def _with_own(rows: Sequence[KernelRow], device: Mapping[str, Any]) -> tuple[Vector, Vector]:
+    """Return predicted over measured times with a device's own constants, and measured seconds.
+
+    There are none where the device cannot run such kernels without constants that are fitted.
+    """
+    import numpy as np
+
+    fields = {key: value for key, value in device.items() if key != "sources"}
+    try:
+        bench = Bench(rows, fields, ())
+        measured = np.exp(bench.log_measured)
+        return bench.times({}) / measured, measured
+    except ScalewrightError:
+        return np.empty(0), np.empty(0)
+
+
+def _worse(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Judge by the longer kernels, and by brief ones where all are brief; to the digits shown."""
+    if after["long_rows"] and before["long_rows"]:
+        medians = (figures["median_abs_error"] for figures in (after, before))
+        new, old = (round(median, _SHOWN) for median in medians)
+        return new > old
+    if not after["long_rows"] and after["brief_rows"] and before["brief_rows"]:
+        return after["brief_share_within_1_5"] < before["brief_share_within_1_5"]
+    return False
 
 
 class Bench:
@@ -253,5 +304,10 @@ def _source(line: Mapping[str, Any], files: Sequence[str]) -> str:
         f"Fitted by `scalewright calibrate {what}` to {counts['fitted']} of {total} rows of "
         f"{names} ({', '.join(line['dtypes'])}); every third by work is held out"
     )
-    error = line["errors"]["held_out"]["median_abs_error"]
-    return text if error is None else f"{text} (median error there {error:.1%})"
+    errors = line["errors"]
+    error = errors["held_out"]["median_abs_error"]
+    if error is None:
+        return text
+    before = errors["held_out_before"]["median_abs_error"]
+    beside = "" if before is None else f", with the constants before {before:.1%}"
+    return f"{text} (median error there {error:.1%}{beside})"

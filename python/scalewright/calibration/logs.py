@@ -5,6 +5,7 @@
 
 Versions differ in the columns between `type` and the first `time`, and in what follows `busbw`; the
 line of headings says which there are. Launchers put a prefix before each line; it is passed over.
+Lines that are broken, whose results were wrong or whose figures contradict each other are left out.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from scalewright.calibration.measured import COLLECTIVES, Measured, collective_in, collective_named
+from scalewright.calibration.measured import LeftOut, Measured
 from scalewright.errors import InvalidError
+from scalewright.reproductions.collectives.cells import refuse_unlike_rates
+from scalewright.reproductions.collectives.names import (
+    COLLECTIVES,
+    collective_in,
+    collective_named,
+)
 
 _TYPES = (
     "int8|char|uint8|int32|int|uint32|int64|uint64|half|float|double|float16|float32|float64"
@@ -33,7 +40,11 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ABSENT = "N/A"
 _USUAL = ("time", "algbw", "busbw", "#wrong")
+_TIMES = ("time", "cputime")
+"""Headings of times; the rates beside the latter are those of the device."""
+_WRONG = "#wrong"
 _MICROSECONDS = 1e6
+_Side = dict[str, str]
 
 
 @dataclass
@@ -59,8 +70,10 @@ class _Run:
         return [host for group, host in self.ranks.values() if group == first]
 
 
-def read_log(name: str, text: str, ranks: int | None, collective: str | None) -> list[Measured]:
-    """Return the rows of a log in their order.
+def read_log(
+    name: str, text: str, ranks: int | None, collective: str | None
+) -> list[Measured | LeftOut]:
+    """Return the rows of a log in their order, and the lines that cannot be used.
 
     Args:
         name: The file's name, for errors; it may also name the collective.
@@ -69,34 +82,46 @@ def read_log(name: str, text: str, ranks: int | None, collective: str | None) ->
         collective: The collective where neither log nor file name says it.
 
     Raises:
-        InvalidError: A row cannot be read, or nothing says its collective or ranks.
+        InvalidError: Nothing says the collective of a row or its ranks.
     """
     run = _Run()
-    found: list[Measured] = []
+    found: list[Measured | LeftOut] = []
     spare = collective_in(PurePath(name).name) or collective
     for number, raw in enumerate(text.splitlines(), 1):
         line = _COLOUR.sub("", raw)
         _note(line, run)
         place = f"{name}, line {number}"
         cells = _ROW.search(line)
-        if cells is None:
-            _refuse_torn(line, run, place)
+        try:
+            sides = _sides(cells[3].split(), run) if cells else _torn(line, run)
+        except InvalidError as error:
+            found.append(LeftOut(place, str(error)))
             continue
-        times = _times(cells[3].split(), run, place)
-        if times is None or not int(cells[1]):
-            continue
-        members, nodes = _members(run, ranks, place)
-        found.append(
-            Measured(
-                collective=_known(run.collective or spare, place),
-                ranks=members,
-                nodes=nodes,
-                buffer_bytes=int(cells[1]),
-                time_s=times[0],
-                in_place_time_s=times[1],
-                place=place,
-            )
-        )
+        if cells is not None and sides and int(cells[1]):
+            group = (_known(run.collective or spare, place), *_members(run, ranks, place))
+            found += _rows(group, int(cells[1]), sides, place)
+    return found
+
+
+def _rows(
+    group: tuple[str, int, int | None], size: int, sides: list[_Side], place: str
+) -> list[Measured | LeftOut]:
+    """Return the row of a line whose times can be used, and what is wrong with either of them.
+
+    A time in place that cannot be used leaves the one out of place as it is.
+    """
+    collective, ranks, nodes = group
+    found: list[Measured | LeftOut] = []
+    times: list[float | None] = []
+    for side, words in zip(sides, ("", ", in place"), strict=False):
+        try:
+            times.append(_time(side, collective, ranks, size))
+        except InvalidError as error:
+            found.append(LeftOut(f"{place}{words}", str(error)))
+            times.append(None)
+    if times[0] is not None:
+        inside = times[1] if len(times) > 1 else None
+        found.insert(0, Measured(collective, ranks, nodes, size, times[0], inside, place))
     return found
 
 
@@ -117,56 +142,70 @@ def _note(line: str, run: _Run) -> None:
 
 
 def _take_headings(words: list[str], run: _Run) -> None:
-    starts = [place for place, word in enumerate(words) if word in ("time", "cputime")]
+    starts = [place for place, word in enumerate(words) if word in _TIMES]
     if starts:
         run.before_time = starts[0]
         run.tail = tuple(words[starts[0] :])
         run.in_table = True
 
 
-def _refuse_torn(line: str, run: _Run, place: str) -> None:
+def _torn(line: str, run: _Run) -> list[_Side]:
     """Refuse a line of the table whose size cannot be read; notes between the rows may stand."""
     if run.in_table and "#" not in line and "NCCL" not in line and _TYPE_WORD.search(line):
-        message = f"{place}: got {line.strip()!r:.60}; allowed: size, count, type and times"
+        message = f"got {line.strip()!r:.60}; allowed: size, count, type and times"
         raise InvalidError(message)
+    return []
 
 
-def _times(cells: list[str], run: _Run, place: str) -> tuple[float, float | None] | None:
-    """Return the times out of place and in place; nothing where there is none out of place."""
+def _sides(cells: list[str], run: _Run) -> list[_Side]:
+    """Return the cells by heading, of the run out of place and of the one in place."""
     tail = run.tail or (_USUAL * 2 if len(cells) >= 2 * len(_USUAL) else _USUAL)
     # a time of day is two words under one heading
     width = len(tail) + (tail[-1] == "timestamp")
     spare = len(cells) - width
     if not 0 <= spare <= max(run.before_time, 2 if not run.tail else 0):
         message = (
-            f"{place}: got {len(cells)} columns after the type; "
+            f"got {len(cells)} columns after the type; "
             f"allowed: {width} to {width + run.before_time}, as the headings say"
         )
         raise InvalidError(message)
-    values = dict(enumerate(cells[spare:]))
-    starts = [at for at, word in enumerate(tail) if word in ("time", "cputime")]
-    read = [_time(values[at], place) for at in starts]
-    for at, word in enumerate(tail):
-        if word in ("algbw", "busbw"):
-            _number(values[at], word, place)
-    if read[0] is None:
-        return None
-    return read[0], read[1] if len(read) > 1 else None
+    sides: list[_Side] = []
+    for word, cell in zip(tail, cells[spare:], strict=False):
+        if word in _TIMES:
+            sides.append({})
+        sides[-1].setdefault(word, cell)
+    return sides
 
 
-def _time(cell: str, place: str) -> float | None:
-    value = _number(cell, "time", place)
+def _time(side: _Side, collective: str, ranks: int, size: int) -> float | None:
+    """Return the seconds of one of the two runs; none where the log has no time of it.
+
+    Raises:
+        InvalidError: A figure is none, the result was wrong, or the rates contradict the time.
+    """
+    word = next(iter(side))
+    value = _number(side[word], "time")
     if value is not None and not 0 < value < 1e12:
-        message = f"{place}: time: got {cell:.60}; allowed: microseconds above 0"
+        message = f"time: got {side[word]:.60}; allowed: microseconds above 0"
         raise InvalidError(message)
-    return None if value is None else value / _MICROSECONDS
+    for rate in ("algbw", "busbw"):
+        _number(side.get(rate, _ABSENT), rate)
+    wrong = side.get(_WRONG, _ABSENT)
+    if _NUMBER.fullmatch(wrong) and float(wrong) > 0:
+        message = f"{_WRONG}: got {wrong:.60} wrong elements; allowed: 0 or {_ABSENT}"
+        raise InvalidError(message)
+    if value is None:
+        return None
+    if word == _TIMES[0]:
+        refuse_unlike_rates(collective, ranks, size, side)
+    return value / _MICROSECONDS
 
 
-def _number(cell: str, word: str, place: str) -> float | None:
+def _number(cell: str, word: str) -> float | None:
     if cell == _ABSENT:
         return None
     if not _NUMBER.fullmatch(cell):
-        message = f"{place}: {word}: got {cell!r:.60}; allowed: a number or {_ABSENT}"
+        message = f"{word}: got {cell!r:.60}; allowed: a number or {_ABSENT}"
         raise InvalidError(message)
     return float(cell)
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scalewright.reproductions.collectives.names import collective_named
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+__all__ = ["HELD_OUT", "LeftOut", "Measured", "collective_named", "held_out"]
+
 HELD_OUT = "every third size of each collective and group, in order of size, is held out"
 """The split in words, as answers and files quote it."""
-
-# names of the nccl-tests programs, and of the engine
-COLLECTIVES = {
-    "all_reduce": "all_reduce",
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "sendrecv": "send_receive",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-}
 
 
 @dataclass(frozen=True)
@@ -44,24 +35,17 @@ class Measured:
     """File and line."""
 
 
-def collective_named(name: str) -> str | None:
-    """Return the engine's name of a collective in any usual spelling, none where it is unknown."""
-    plain = _plain(name)
-    for program, engine in COLLECTIVES.items():
-        if plain in (_plain(program), _plain(engine)):
-            return engine
-    return None
+@dataclass(frozen=True)
+class LeftOut:
+    """A line whose figures cannot be used, and why."""
 
+    place: str
+    """File and line."""
+    reason: str
 
-def collective_in(text: str) -> str | None:
-    """Return the collective that a file name speaks of, none where it speaks of none."""
-    plain = _plain(text)
-    # `all_reduce` holds `reduce`: the longest name that fits is meant
-    spelt = [(_plain(name), engine) for pair in COLLECTIVES.items() for name, engine in _both(pair)]
-    for name, engine in sorted(spelt, key=lambda pair: -len(pair[0])):
-        if name in plain:
-            return engine
-    return None
+    def __str__(self) -> str:
+        """Return both in a line."""
+        return f"{self.place}: {self.reason}"
 
 
 def held_out(rows: Sequence[Measured]) -> list[bool]:
@@ -79,12 +63,3 @@ def held_out(rows: Sequence[Measured]) -> list[bool]:
 
 def _group(row: Measured) -> tuple[str, int, int | None]:
     return row.collective, row.ranks, row.nodes
-
-
-def _both(pair: tuple[str, str]) -> tuple[tuple[str, str], tuple[str, str]]:
-    program, engine = pair
-    return (program, engine), (engine, engine)
-
-
-def _plain(name: str) -> str:
-    return "".join(letter for letter in name.casefold() if letter.isalnum())

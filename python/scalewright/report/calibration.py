@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # a fit that is no better has no meaning
 _POOR = 0.2
+_LINES_NAMED = 5
 _NOTES = {
     "fitted": "",
     "confirmed": "kept: these rows give no reason to change it",
@@ -23,6 +24,8 @@ _NOTES = {
 
 def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
     """Print the constants before and after, and the errors on held-out and on fitted rows."""
+    from rich.text import Text
+
     rows: Mapping[str, int] = found["rows"]
     screen.print(f"{found['system']}, level {found['level']}", style="bold")
     where = "in" if found["in_place"] else "out of"
@@ -31,6 +34,13 @@ def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
         f"{rows['fitted']} fitted, {rows['held_out']} held out ({found['split']})"
         f"{_left_out(rows['left_out'])}"
     )
+    wrong: Sequence[str] = found["left_out"]
+    if wrong:
+        screen.print(f"left out, since their figures cannot be used: {len(wrong)}")
+    for line in wrong[:_LINES_NAMED]:
+        screen.print(Text(f"left out: {line}"))
+    if len(wrong) > _LINES_NAMED:
+        screen.print(f"and {len(wrong) - _LINES_NAMED} lines more")
     heading(screen, "Constants of the level")
     constants = table("constant", "catalog", "fitted", "")
     constants.columns[3].justify = "left"

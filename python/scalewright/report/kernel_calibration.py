@@ -15,9 +15,13 @@ _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12, "GB/s": 1e9
 _LINES_NAMED = 5
 _PARTS = {
     "held_out": "held out",
+    "held_out_before": "  catalog's constants",
     "cross_validation": "cross-validated",
+    "fitted_before": "  catalog's constants",
     "fitted": "fitted",
 }
+"""Errors by title; those of the catalog's own constants stand below those on the same rows."""
+_BESIDE = {"held_out": "held_out_before", "cross_validation": "fitted_before"}
 
 
 def show_kernel_calibration(
@@ -51,6 +55,20 @@ def show_kernel_calibration(
         for part, title in _PARTS.items():
             errors.add_row(title, *_errors(family["errors"][part]))
         screen.print(errors)
+        for part in family["worse"]:
+            screen.print(Text(_worse(family["errors"], part), style="bold"))
+
+
+def _worse(errors: Mapping[str, Mapping[str, Any]], part: str) -> str:
+    """Say by how much a fit is worse than the constants of the catalog."""
+    after, before = errors[part], errors[_BESIDE[part]]
+    key, what, form = ("median_abs_error", "median error", ".1%")
+    if not after["long_rows"]:
+        key, what, form = ("brief_share_within_1_5", "share within 1.5x", ".0%")
+    return (
+        f"worse than the catalog's constants on rows {_PARTS[part]}: {what} "
+        f"{after[key]:{form}} instead of {before[key]:{form}}"
+    )
 
 
 def _errors(figures: Mapping[str, Any]) -> list[str]:

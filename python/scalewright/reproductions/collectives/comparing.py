@@ -29,7 +29,7 @@ _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 _NEAR = 1.5
 _FAR = 2.0
-_PARTS = ("held_out", "not_calibrated", "fitted")
+_PARTS = ("held_out", "not_calibrated", "unknown", "fitted")
 
 
 def run(
@@ -44,7 +44,8 @@ def run(
     A row is `fitted` where the constants of its system may have been fitted to it, `held_out` where
     they were fitted to others of the same table, `not_calibrated` where to none: of the rows of one
     system, collective, type, algorithm and number of ranks in order of their bytes, every third,
-    from the second on, is held out.
+    from the second on, is held out. Where a user's own files give constants, which may have been
+    fitted to any row, it is `unknown`.
 
     Args:
         rows_path: A CSV file of results; absent: the ones that come with the package.
@@ -216,6 +217,8 @@ def _compared(
 
 
 def _part(row: CollectiveRow, meant: Run, held_out: set[tuple[str, int]]) -> str:
+    if not meant.ours:
+        return "unknown"
     if not meant.calibrated:
         return "not_calibrated"
     return "held_out" if (row.file, row.line) in held_out else "fitted"

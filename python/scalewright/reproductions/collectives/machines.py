@@ -14,6 +14,8 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import System, system
+from scalewright.reproductions.kernels.devices import FITTED
+from scalewright.reproductions.kernels.provenance import changed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
     from scalewright.reproductions.collectives.rows import CollectiveRow
 
 _FILE = ("published", "collectives", "systems.csv")
-_COLLECTIVES = {"alltoall": "all_to_all", "sendrecv": "send_receive", "allreduce": "all_reduce"}
+# fields of systems and devices that no collective depends on
+_APART = FITTED | {
+    *("calibration", "die_area", "power", "price", "rent_per_device_hour", "year"),
+    *("node_overhead_power", "power_usage_effectiveness"),
+}
 # words of what a source says of the algorithm, and what that leaves to compete; the first that fits
 _ALGORITHMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"ring-like", ("ring",)),
@@ -60,6 +66,9 @@ class Run:
     algorithms: tuple[str, ...]
     """What competes; none: what the fabric's library offers."""
     calibrated: bool
+    """Whether two thirds of the rows of this spelling may have fitted the catalog's constants."""
+    ours: bool
+    """Whether these are the constants at work, and no files of a user changed them."""
 
 
 class Machines:
@@ -70,6 +79,7 @@ class Machines:
         self._only = only
         self._overrides = overrides
         self._systems: dict[tuple[str, int], System] = {}
+        self._changed: dict[str, frozenset[str]] = {}
 
     def run_of(self, row: CollectiveRow) -> Run:
         """Return what to price for a row.
@@ -87,8 +97,23 @@ class Machines:
         algorithms = _algorithms(row.algorithm)
         if "ring" in algorithms and "tree" in algorithms and _reduces(machines):
             algorithms = (*algorithms, "in_network")
-        collective = _COLLECTIVES.get(row.collective, row.collective)
-        return Run(machines, collective, row.ranks, stride, algorithms, found.calibrated)
+        return Run(
+            system=machines,
+            collective=row.collective,
+            ranks=row.ranks,
+            stride=stride,
+            algorithms=algorithms,
+            calibrated=found.calibrated,
+            ours=self._ours(found.system, str(table["device"])),
+        )
+
+    def _ours(self, name: str, device: str) -> bool:
+        """Say whether no file of a user's own changed what collectives of a system depend on."""
+        if name not in self._changed:
+            of_system = changed_fields("system", name, self._overrides)
+            of_device = changed_fields("device", device, self._overrides)
+            self._changed[name] = of_system | of_device
+        return self._changed[name] <= _APART
 
     def _loaded(self, name: str, devices: int) -> System:
         key = (name, devices)

@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 import csv
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.reproductions.columns import plain
-from scalewright.reproductions.records import joined, records, refuse_other_marks, short, some
+from scalewright.reproductions.collectives.cells import (
+    SIZES,
+    bytes_in,
+    columns_of,
+    nodes_in,
+    ranks_in,
+    refuse_unlike_rates,
+    time_in,
+)
+from scalewright.reproductions.collectives.names import collective_named
+from scalewright.reproductions.records import joined, records, refuse_other_marks, some
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.resources.abc import Traversable
 
 _FOLDER = ("published", "collectives")
-_SPELLINGS: dict[str, tuple[str, ...]] = {
-    "system": ("system", "hardware", "cluster"),
-    "collective": ("collective", "op_name", "op"),
-    "algorithm": ("algorithm_if_known", "algorithm", "kernel_source"),
-    "dtype": ("nccl_dtype", "allreduce_dtype", "dtype"),
-    "ranks": ("ranks", "num_gpus", "gpus"),
-    "nodes": ("nodes", "num_nodes"),
-    "bytes": ("bytes", "size_bytes", "buffer_bytes"),
-    "elements": ("message_elements", "message_size", "count"),
-    "time": ("time_us", "latency_us"),
-    "algbw": ("algbw_gbps",),
-    "source": ("source",),
-}
-_BY_SPELLING = {text: name for name, texts in _SPELLINGS.items() for text in texts}
-_ELEMENT_BYTES = {
-    "half": 2,
-    "float16": 2,
-    "fp16": 2,
-    "bfloat16": 2,
-    "bf16": 2,
-    "float": 4,
-    "float32": 4,
-    "fp32": 4,
-    "int32": 4,
-    "double": 8,
-    "int8": 1,
-    "uint8": 1,
-    "fp8": 1,
-    "float8": 1,
-}
-_MOST = 1e18
 
 
 @dataclass(frozen=True)
@@ -60,6 +37,7 @@ class CollectiveRow:
     system: str
     """The machines, as the source spells them."""
     collective: str
+    """The engine's name of it; as the source spells it where that is unknown."""
     algorithm: str
     """What the source says of it; empty or `auto` where the library chose."""
     dtype: str
@@ -113,9 +91,9 @@ def read(path: str | Path) -> list[CollectiveRow | Unread]:
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    names = {_BY_SPELLING.get(plain(cell)) for cell in cells}
+    names = set(columns_of(cells))
     measured = {"system", "ranks", "time"} <= names
-    return measured and bool(names & {"bytes", "elements"})
+    return measured and not names.isdisjoint(SIZES)
 
 
 def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
@@ -129,7 +107,7 @@ def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
             "message_elements, latency_us"
         )
         raise InvalidError(message)
-    columns = [_BY_SPELLING.get(plain(cell)) for cell in headers]
+    columns = columns_of(headers)
     for line, cells in listed[1:]:
         found, fault = joined(columns, headers, cells)
         try:
@@ -144,46 +122,21 @@ def _row(file: str, line: int, cells: dict[str, str]) -> CollectiveRow:
     if not cells.get("system"):
         message = "system: got nothing; allowed: the name of a system"
         raise InvalidError(message)
-    nodes = cells.get("nodes", "")
     # a file of one collective, as that of a custom all-reduce, has no column for it
-    collective = cells.get("collective") or "all_reduce"
+    told = cells.get("collective") or "all_reduce"
+    known = collective_named(told)
+    ranks, size, time = ranks_in(cells), bytes_in(cells), time_in(cells)
+    refuse_unlike_rates(known, ranks, size, cells)
     return CollectiveRow(
         file=file,
         line=line,
         system=cells["system"],
-        collective=collective.casefold().replace("-", "_").removesuffix("_perf"),
+        collective=known or told.casefold().replace("-", "_").removesuffix("_perf"),
         algorithm=cells.get("algorithm", ""),
         dtype=cells.get("dtype", ""),
-        ranks=_count("ranks", cells.get("ranks", ""), least=2),
-        nodes=_count("nodes", nodes) if nodes else None,
-        bytes=_bytes(cells),
-        time_s=_number("time_us", cells.get("time", "")) * 1e-6,
+        ranks=ranks,
+        nodes=nodes_in(cells),
+        bytes=size,
+        time_s=time,
         source=cells.get("source", ""),
     )
-
-
-def _bytes(cells: dict[str, str]) -> float:
-    if cells.get("bytes"):
-        return _number("bytes", cells["bytes"])
-    dtype = cells.get("dtype", "").casefold()
-    if dtype not in _ELEMENT_BYTES:
-        known = ", ".join(_ELEMENT_BYTES)
-        message = f"dtype: got '{short(dtype)}'; allowed: {known}"
-        raise InvalidError(message)
-    return _number("message_elements", cells.get("elements", "")) * _ELEMENT_BYTES[dtype]
-
-
-def _count(field: str, text: str, least: int = 1) -> int:
-    if re.fullmatch(r"[0-9]{1,7}(\.0*)?", text) and float(text) >= least:
-        return int(float(text))
-    message = f"{field}: got '{short(text)}'; allowed: one whole number from {least} to 9999999"
-    raise InvalidError(message)
-
-
-def _number(field: str, text: str) -> float:
-    if re.fullmatch(r"[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,2})?", text, re.IGNORECASE):
-        value = float(text)
-        if 0.0 < value < _MOST:
-            return value
-    message = f"{field}: got '{short(text)}'; allowed: one number above 0, below 1e18"
-    raise InvalidError(message)

@@ -14,6 +14,7 @@ Result = dict[str, Any]
 _TITLES = {
     "held_out": "Held out: constants fitted to other rows of the same table",
     "not_calibrated": "Not calibrated: constants of the system's family, none of these rows fitted",
+    "unknown": "Unknown: constants of your own files; whether they saw these rows is not known",
     "fitted": "Fitted: these rows may have set the constants, so they prove nothing",
 }
 _FIGURES = ("rows", "median", "90th", "within 2x", "small", "within 1.5x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import names
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 LONG_S = 20e-6
 """Kernels from here on are judged by their error, shorter ones by their factor."""
-PARTS = ("held_out", "not_calibrated", "fitted")
+PARTS = ("held_out", "not_calibrated", "unknown", "fitted")
 _NEAR = 1.5
 
 
@@ -44,7 +45,8 @@ def run(
     """Predict timed kernels and compare.
 
     A row is `fitted` where the constants of its device may have been fitted to it, `held_out` where
-    they were fitted to others of the same table, `not_calibrated` where to none.
+    they were fitted to others of the same table, `not_calibrated` where to none, `unknown` where a
+    user's own files give the constants of its kind, which may have been fitted to any row.
 
     Args:
         pattern: Only rows whose kind, device or format contains this.
@@ -80,17 +82,23 @@ def prepared(
     """
     for kind in ("device", "system"):
         names(kind, overrides)
-    own = shipped()
-    apart = held_out(row for row in own if isinstance(row, KernelRow))
-    used = [row for row in own if isinstance(row, KernelRow) and (row.file, row.line) not in apart]
-    fitted = {row.key for row in used}
-    kinds = {(row.system, row.kind, row.shape.dtype) for row in used}
+    fitted, kinds = _seen()
     named = Devices()
     families = {(named.meant(system).name, kind, dtype) for system, kind, dtype in kinds}
     devices = Devices(only_device, overrides)
-    found = own if rows_path is None else read(rows_path)
+    found = shipped() if rows_path is None else read(rows_path)
     results = [_result(row, devices, fitted, families) for row in found]
     return results if pattern is None else _chosen(results, pattern)
+
+
+@cache
+def _seen() -> tuple[frozenset[tuple[object, ...]], frozenset[tuple[str, str, str]]]:
+    """Return which rows of the package may have fitted constants, and their systems and formats."""
+    own = [row for row in shipped() if isinstance(row, KernelRow)]
+    apart = held_out(own)
+    used = [row for row in own if (row.file, row.line) not in apart]
+    kinds = frozenset((row.system, row.kind, row.shape.dtype) for row in used)
+    return frozenset(row.key for row in used), kinds
 
 
 def summary(results: Iterable[Result]) -> Result:
@@ -135,7 +143,7 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
 def _result(
     row: KernelRow | Unread,
     devices: Devices,
-    fitted: set[tuple[object, ...]],
+    fitted: frozenset[tuple[object, ...]],
     families: set[tuple[str, str, str]],
 ) -> Result:
     result: Result = {
@@ -165,14 +173,28 @@ def _result(
         meant = devices.meant(row.system)
     except ScalewrightError as error:
         return result | {"reason": str(error)}
-    part = "fitted" if row.key in fitted else "held_out"
-    known = row.kind in meant.calibrated and (meant.name, row.kind, row.shape.dtype) in families
     return result | {
         "device": meant.name,
-        "part": part if known else "not_calibrated",
+        "part": _part(row, meant, fitted, families),
         "shape": row.shape,
         "meant": meant,
     }
+
+
+def _part(
+    row: KernelRow,
+    meant: Meant,
+    fitted: frozenset[tuple[object, ...]],
+    families: set[tuple[str, str, str]],
+) -> str:
+    """Return what the constants of a row's device have seen of it."""
+    if not meant.is_ours(row.kind):
+        return "unknown"
+    if row.kind not in meant.calibrated:
+        return "not_calibrated"
+    if (meant.name, row.kind, row.shape.dtype) not in families:
+        return "not_calibrated"
+    return "fitted" if row.key in fitted else "held_out"
 
 
 def price(results: list[Result], progress: Callable[[int, int], object] | None = None) -> None:

@@ -12,6 +12,7 @@ from scalewright.catalog import load_device, load_system, usual_system, with_cos
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.loading import normalised
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.kernels.provenance import changed_fields
 from scalewright.reproductions.kernels.rows import FOLDER
 from scalewright.reproductions.machine import refuse_several
 
@@ -30,6 +31,27 @@ _NARROW = {
     "nvfp4": ("nvfp4",),
     "mxfp4": ("mxfp4", "nvfp4"),
 }
+# the fields of a device that hold the constants of a kind
+_CONSTANTS = {
+    "gemm": {"launch_overhead", "matmul"},
+    "attention_prefill": {"attention", "prefill"},
+    "attention_decode": {"decode"},
+    "attention_forward": {"attention", "training_attention"},
+    "attention_backward": {"attention", "training_attention"},
+    "moe": {"experts"},
+}
+FITTED = frozenset[str]().union(*_CONSTANTS.values())
+"""The fields of a device that hold constants of kernels."""
+# fields that no kernel timed alone depends on
+_APART = {
+    "calibration",
+    "communication_units",
+    "die_area",
+    "power",
+    "price",
+    "speed_spread",
+    "year",
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,17 @@ class Meant:
     table: Mapping[str, Any]
     """Its fields."""
     calibrated: frozenset[str]
-    """Kinds of kernels to whose rows of this spelling its constants were fitted."""
+    """Kinds of kernels to whose rows of this spelling the catalog's constants were fitted."""
+    changed: frozenset[str] = frozenset()
+    """Fields that a user's own files changed."""
+
+    def is_ours(self, kind: str) -> bool:
+        """Say whether kernels of a kind are priced with the constants that the package ships.
+
+        Nobody knows to which rows those of a user were fitted. What files change of other kinds
+        alone does not count.
+        """
+        return self.changed <= (FITTED - _CONSTANTS.get(kind, set())) | _APART
 
     def runs(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what libraries run where the device has no products in a narrow format.
@@ -91,8 +123,10 @@ class Devices:
                 system = self._system(name)
             except UnknownNameError:
                 raise unknown from None
-            table = load_device(str(system["device"]), self._overrides)
-        return Meant(str(table["name"]), with_costs(table), calibrated)
+            name = str(system["device"])
+            table = load_device(name, self._overrides)
+        changed = changed_fields("device", name, self._overrides)
+        return Meant(str(table["name"]), with_costs(table), calibrated, changed)
 
     def _system(self, name: str) -> Table:
         try:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.reproductions.columns import meanings, plain
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.kernels.agreement import printed, refuse_unlike
 from scalewright.reproductions.kernels.kind import Shape, number
 from scalewright.reproductions.kernels.kinds import KINDS
 from scalewright.reproductions.records import BLANK, joined, records, refuse_other_marks, some
@@ -35,10 +36,10 @@ _WEAKER = frozenset({"gpu", "gpu_type", "accelerator", "precision", "data_type",
     *("tflop_s", "tflops_s", "achieved_tflops", "outdtype", "out_dtype"),
 }
 """Headings that count where no other says the same, and of several the first."""
-_OF_STEPS = frozenset({"model", "devices", "sequence", "global_batch"})
-"""Columns that a table of training steps has."""
-_TIMES = {"time_us": 1e-6, "time_ms": 1e-3, "time_s": 1.0}
-"""Seconds of a unit, by the column that holds a time; the first that a row has counts."""
+_PRODUCT = frozenset({"m", "n", "k"})
+"""Columns that no table but one of matrix products has together."""
+_TIMES = {"time_us": ("us", 1e-6), "time_ms": ("ms", 1e-3), "time_s": ("s", 1.0)}
+"""Unit and its seconds, by the column that holds a time; the first that a row has counts."""
 _RATED = "gemm"
 """The kind of which a rate tells the time, too: FLOPs of others are counted in several ways."""
 _HELD_OUT_EVERY = 3
@@ -86,7 +87,7 @@ def holds_kernels(path: str | Path) -> bool:
     try:
         with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
             for cells in csv.reader(line for line in file if not line.startswith("#")):
-                return _kind(cells) is not None
+                return _kind(cells) is not None or _of_products(cells)
     except (OSError, csv.Error):
         return False
     return False
@@ -133,16 +134,23 @@ def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
 
 
 def _kind(cells: Sequence[str]) -> Kind | None:
-    """Return the kind of kernel whose columns a header has."""
+    """Return the kind of kernel whose columns a header has.
+
+    These are many and particular enough, whatever else stands beside them: seconds, rates and a
+    `batch` head tables of training steps, too.
+    """
     headings = {plain(cell) for cell in cells}
-    timed = any(headings & set(_COMMON[time]) for time in ("time_us", "time_ms"))
-    if not timed and _OF_STEPS & set(meanings(cells)):
-        # seconds and rates head tables of training steps, too
-        return None
-    timed = timed or bool(headings & set(_COMMON["time_s"]))
+    timed = any(headings & set(_COMMON[time]) for time in _TIMES)
     rated = bool(headings & set(_COMMON["rate"]))
     kinds = [kind for kind in KINDS if timed or (rated and kind.name == _RATED)]
     return next((kind for kind in kinds if kind.needed <= set(_columns(kind, cells))), None)
+
+
+def _of_products(cells: Sequence[str]) -> bool:
+    """Say whether a header has the sides of products and a figure, whatever else it lacks."""
+    headings = {plain(cell) for cell in cells}
+    figures = (text for name in (*_TIMES, "rate") for text in _COMMON[name])
+    return headings >= _PRODUCT and not headings.isdisjoint(figures)
 
 
 def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
@@ -196,10 +204,36 @@ def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
 
 
 def _time(shape: Shape, cells: dict[str, str], *, rated: bool) -> float:
-    """Return the seconds that a row says, or that its rate makes of two FLOPs a product."""
-    told = (name for name in _TIMES if cells.get(name, "").casefold() not in BLANK)
-    time = next(told, None)
-    if time is None and rated and cells.get("rate"):
-        return 2.0 * shape.work / (number(_COMMON["rate"][0], cells["rate"]) * 1e12)
-    time = time or "time_us"
-    return number(_COMMON[time][0], cells.get(time, "")) * _TIMES[time]
+    """Return the seconds that a row says, or that its rate makes of two FLOPs a product.
+
+    Raises:
+        InvalidError: It says none, or figures that contradict one another.
+    """
+    told = [name for name in _TIMES if cells.get(name, "").casefold() not in BLANK]
+    flops = 2.0 * shape.work / 1e12 if rated else None
+    if not told and flops is not None and cells.get("rate"):
+        return flops / number(_COMMON["rate"][0], cells["rate"])
+    first = told[0] if told else "time_us"
+    value = number(_COMMON[first][0], cells.get(first, ""))
+    _refuse_unlike(first, told[1:], flops, cells)
+    return value * _TIMES[first][1]
+
+
+def _refuse_unlike(
+    first: str, others: Sequence[str], flops: float | None, cells: dict[str, str]
+) -> None:
+    """Refuse a row whose other times, or whose rate of so many 10^12 FLOPs, contradict the first.
+
+    Cells that hold no number are passed over, as columns are that nobody needs.
+    """
+    figure = printed(cells[first])
+    if figure is None:
+        return
+    unit, seconds = _TIMES[first]
+    beside, time = f"{figure.value:.6g} {unit}", figure.scaled(seconds)
+    for name in others:
+        if (other := printed(cells[name])) is not None:
+            unit, seconds = _TIMES[name]
+            refuse_unlike(_COMMON[name][0], (unit, other), time.scaled(1.0 / seconds), beside)
+    if flops is not None and (rate := printed(cells.get("rate", ""))) is not None:
+        refuse_unlike(_COMMON["rate"][0], ("TFLOP/s", rate), time.under(flops), beside)

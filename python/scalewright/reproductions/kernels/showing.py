@@ -14,6 +14,7 @@ Result = dict[str, Any]
 _TITLES = {
     "held_out": "Held out: constants fitted to other rows of the same table",
     "not_calibrated": "Not calibrated: constants fitted to none of these rows",
+    "unknown": "Unknown: constants of your own files; whether they saw these rows is not known",
     "fitted": "Fitted: these rows may have set the constants, so they prove nothing",
 }
 _FIGURES = ("rows", "median", "90th", "worst", "with sign", "brief", "within 1.5x")
@@ -72,10 +73,10 @@ def _cells(figures: Result) -> list[str]:
 
 
 def markdown(result: Result) -> str:
-    """Return the errors on rows that fit no constant as Markdown tables, one for each part."""
+    """Return the errors on rows that need not fit any constant as Markdown tables by part."""
     return "\n\n".join(
         f"{_TITLES[part]}.\n\n{_markdown(result['summary'], part)}"
-        for part in ("held_out", "not_calibrated")
+        for part in ("held_out", "not_calibrated", "unknown")
         if result["summary"]["by_part"][part]["rows"]
     )
 

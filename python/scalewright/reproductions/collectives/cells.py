@@ -1,0 +1,146 @@
+"""What do the cells of a measured collective say, and do its figures agree?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.kernels.agreement import printed, refuse_unlike
+from scalewright.reproductions.metrics import ungrouped
+from scalewright.reproductions.records import short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SPELLINGS: dict[str, tuple[str, ...]] = {
+    "system": ("system", "hardware", "cluster"),
+    "collective": ("collective", "op_name", "op"),
+    "algorithm": ("algorithm_if_known", "algorithm", "kernel_source"),
+    "dtype": ("nccl_dtype", "allreduce_dtype", "dtype"),
+    "ranks": ("ranks", "num_gpus", "gpus"),
+    "nodes": ("nodes", "num_nodes"),
+    "bytes": ("bytes", "size_bytes", "buffer_bytes"),
+    "elements": ("message_elements", "message_size", "count"),
+    "time": ("time_us", "latency_us"),
+    "algbw": ("algbw_gbps", "algbw", "algbw_gb_s"),
+    "busbw": ("busbw_gbps", "busbw", "busbw_gb_s"),
+    "source": ("source",),
+}
+_BY_SPELLING = {text: name for name, texts in _SPELLINGS.items() for text in texts}
+SIZES = ("bytes", "elements")
+"""Columns of which one tells the buffer."""
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("half", "float16", "fp16", "bfloat16", "bf16"), 2),
+    **dict.fromkeys(("float", "float32", "fp32", "int32", "uint32", "int"), 4),
+    **dict.fromkeys(("double", "float64", "fp64", "int64", "uint64"), 8),
+    **dict.fromkeys(("int8", "uint8", "char", "fp8", "float8"), 1),
+    **dict.fromkeys(("f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"), 1),
+}
+# of p ranks a device sends this over its buffer (nccl-tests, doc/PERFORMANCE.md); 1 where absent
+_SHARED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_TWICE = "all_reduce"
+_MOST = 1e18
+
+
+def columns_of(headers: Sequence[str]) -> list[str | None]:
+    """Return the column that each header means; none for what no row needs."""
+    return [_BY_SPELLING.get(plain(header)) for header in headers]
+
+
+def ranks_in(cells: Mapping[str, str]) -> int:
+    """Return how many ranks took part.
+
+    Raises:
+        InvalidError: The cell holds no such count.
+    """
+    return _count("ranks", cells, least=2)
+
+
+def nodes_in(cells: Mapping[str, str]) -> int | None:
+    """Return how many nodes took part, none where the row does not say.
+
+    Raises:
+        InvalidError: The cell holds no such count.
+    """
+    return _count("nodes", cells) if cells.get("nodes") else None
+
+
+def bytes_in(cells: Mapping[str, str]) -> float:
+    """Return the buffer in bytes, which elements of a type may tell.
+
+    Raises:
+        InvalidError: No cell holds a size, or the type is not known.
+    """
+    if cells.get("bytes"):
+        return _number("bytes", cells["bytes"])
+    dtype = cells.get("dtype", "").casefold().removeprefix("torch.")
+    if dtype not in _ELEMENT_BYTES:
+        known = ", ".join(_ELEMENT_BYTES)
+        message = f"dtype: got '{short(dtype)}'; allowed: {known}"
+        raise InvalidError(message)
+    return _number("message_elements", cells.get("elements", "")) * _ELEMENT_BYTES[dtype]
+
+
+def time_in(cells: Mapping[str, str]) -> float:
+    """Return the seconds that a row says.
+
+    Raises:
+        InvalidError: The cell holds no time.
+    """
+    return _number("time_us", cells.get("time", "")) * 1e-6
+
+
+def refuse_unlike_rates(
+    collective: str | None, ranks: int, size: float, cells: Mapping[str, str]
+) -> None:
+    """Refuse a row whose rates contradict its bytes and its time.
+
+    Args:
+        collective: The engine's name; none where it is unknown, and so what `busbw` is.
+        ranks: How many took part.
+        size: The buffer in bytes.
+        cells: Figures as printed: `time` in microseconds, `algbw` and `busbw` in GB/s; what is
+            absent, or no number, is passed over.
+
+    Raises:
+        InvalidError: A rate is off by more than a tenth, rounding aside.
+    """
+    time = printed(cells.get("time", ""))
+    if time is None:
+        return
+    rate = time.under(size / 1e3)
+    beside = f"{size:.10g} bytes in {time.value:.6g} us"
+    factor = bus_factor(collective, ranks) if collective else None
+    for name, share in (("algbw", 1.0), ("busbw", factor)):
+        told = printed(cells.get(name, ""))
+        if told is not None and share is not None:
+            words = beside if name == "algbw" else f"{beside} on {ranks} ranks"
+            refuse_unlike(name, ("GB/s", told), rate.scaled(share), words)
+
+
+def bus_factor(collective: str, ranks: int) -> float:
+    """Return what nccl-tests multiplies bytes over time by to get `busbw`."""
+    if collective == _TWICE:
+        return 2.0 * (ranks - 1) / ranks
+    return (ranks - 1) / ranks if collective in _SHARED else 1.0
+
+
+def _count(field: str, cells: Mapping[str, str], least: int = 1) -> int:
+    text = cells.get(field, "")
+    plain_ = ungrouped(text)
+    if re.fullmatch(r"[0-9]{1,7}(\.0*)?", plain_) and float(plain_) >= least:
+        return int(float(plain_))
+    message = f"{field}: got '{short(text)}'; allowed: one whole number from {least} to 9999999"
+    raise InvalidError(message)
+
+
+def _number(field: str, text: str) -> float:
+    plain_ = ungrouped(text)
+    if re.fullmatch(r"[0-9]+\.?[0-9]*(e[+-]?[0-9]{1,2})?", plain_, re.IGNORECASE):
+        value = float(plain_)
+        if 0.0 < value < _MOST:
+            return value
+    message = f"{field}: got '{short(text)}'; allowed: one number above 0, below 1e18"
+    raise InvalidError(message)
