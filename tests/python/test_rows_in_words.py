@@ -94,6 +94,9 @@ def test_counts_that_contradict_one_another_are_told():
         ("73.32GiB(92.70%)", "", "73.32", "GiB"),
         ("47.1G", "GB", "47.1", "GB"),
         ("1.7s/it", "s/iter", "1.7", "s/iter"),
+        ("12 h", "days", "0.5", "days"),
+        ("1.2 PFLOP/s", "TFLOP/s", "1200", "TFLOP/s"),
+        ("221k", "K tokens/s", "221", "K tokens/s"),
     ],
 )
 def test_a_value_with_its_unit_is_the_same_figure(value: str, unit: str, read: str, of: str):

@@ -52,14 +52,16 @@ _SPACED = re.compile(r"[0-9]{1,3}(?:[\u00a0\u202f\u2009][0-9]{3}| 0[0-9]{2}){1,3
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
 _NOT_MEASURED = frozenset({"std", "stdev", "stddev", "deviation", "variance", "predicted"}) | {
     *("estimated", "ideal", "theoretical", "baseline", "increase", "improvement", "reduction"),
-    *("loss", "saving", "savings", "overhead", "bubble", "idle", "wait", "stall"),
-    *("optimizer", "optimiser", "forward", "backward", "fwd", "bwd", "evaluation", "eval"),
-    *("validation", "val", "communication", "comm", "comms", "loading", "dataloader", "checkpoint"),
+    *("loss", "saving", "savings", "overhead"),
     *("decode", "decoding", "prefill", "inference", "generation", "output", "serving", "rollout"),
     *("watt", "watts", "joule", "joules", "kwh", "dollar", "dollars", "usd", "cost"),
-    *("micro", "microbatch", "microstep"),
 }
-"""Words of a heading that is no measured figure of a whole training step."""
+"""Words of a heading that is no measured figure of a training run."""
+_PARTS = frozenset({"bubble", "idle", "wait", "stall", "micro", "microbatch", "microstep"}) | {
+    *("optimizer", "optimiser", "forward", "backward", "fwd", "bwd", "evaluation", "eval"),
+    *("validation", "val", "communication", "comm", "comms", "loading", "dataloader", "checkpoint"),
+}
+"""Words of a heading whose time is that of a part of a step, or of another thing."""
 _SLOWER = _HOURS | {"min", "mins", "minute", "minutes", "day", "days"}
 _OF_ONE_DEVICE = {
     "throughput": "tokens_per_s_per_gpu",
@@ -135,7 +137,8 @@ def metric_meant(name: str, unit: str) -> str | None:
         return None
     if words <= _MEMORY - _REMEMBERED and words & _TAKEN and words & _BYTES.keys():
         return "peak_reserved_per_gpu" if "reserved" in words else "peak_allocated_per_gpu"
-    return _of_use(words) if words & _USED else _of_rate(words)
+    meant = _of_use(words) if words & _USED else _of_rate(words)
+    return None if meant == "step_time" and words & _PARTS else meant
 
 
 def _of_use(words: set[str]) -> str | None:

@@ -49,9 +49,16 @@ _ONE_NODE = re.compile(r"(?:one|a|single)[ -](?:node|server|machine|host)", re.I
 _ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
 _SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
+_SCALES = {"g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
+_FLOPS = ("flops", "flop/s", "flops/s")
 _SIZES: tuple[dict[str, float], ...] = (
-    {"us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0, "min": 60.0, "h": 3600.0},
-    {"mib": 2.0**20, "mb": 1e6, "gib": 2.0**30, "gb": 1e9},
+    {"us": 1e-6, "ms": 1e-3}
+    | dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
+    | dict.fromkeys(("min", "mins", "minutes"), 60.0)
+    | dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0)
+    | dict.fromkeys(("d", "day", "days"), 86400.0),
+    {"mib": 2.0**20, "mb": 1e6, "gib": 2.0**30, "gb": 1e9, "tib": 2.0**40, "tb": 1e12},
+    {f"{scale}{name}": size for scale, size in _SCALES.items() for name in _FLOPS},
 )
 """Sizes of units of one thing."""
 _BARE_STEPS = {"step", "iteration", "iter"}
@@ -160,7 +167,8 @@ def as_figure(row: Mapping[str, str]) -> dict[str, str]:
     if found is None or not (found["unit"] or found["thousands"]):
         return {}
     value = ungrouped(found["value"])
-    if found["thousands"] and "," not in value:
+    by_thousands = re.match(r"k(?![a-z]{0,3}b)", row.get("unit", "").casefold())
+    if found["thousands"] and "," not in value and not by_thousands:
         value = repr(float(value) * 1000.0)
     own, told = row.get("unit", "").casefold(), f"{found['unit'] or ''}{found['more'] or ''}"
     none: dict[str, float] = {}
