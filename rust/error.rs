@@ -87,7 +87,7 @@ fn nearest(name: &str, known: &[String]) -> String {
     let names: Vec<&str> = scored.iter().take(3).map(|(_, k)| k.as_str()).collect();
     if !names.is_empty() {
         format!("; nearest: {}", names.join(", "))
-    } else if known.len() <= 12 {
+    } else if known.len() <= 24 {
         format!("; known: {}", known.join(", "))
     } else {
         format!("; {} names are known", known.len())

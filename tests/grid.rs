@@ -195,7 +195,7 @@ fn what_no_grid_can_do_is_refused_by_name() {
             grid(8, 3, false),
             "tensor_rows = 3 does not divide tensor = 8; nearest 2, 4",
         ),
-        (grid(8, 0, false), "tensor_rows is out of range"),
+        (grid(8, 0, false), "tensor_rows: got 0; allowed: 1 to 2^24"),
         (
             grid(4, 4, true),
             "sequence_parallel needs tensor above tensor_rows: it splits sequences over the columns",

@@ -504,7 +504,7 @@ fn illegal_plans_name_the_nearest_legal_value() {
                 tensor: 0,
                 ..base.clone()
             },
-            "tensor is out of range",
+            "tensor: got 0; allowed: 1 to 2^24",
         ),
         (
             Plan { zero: 4, ..base },

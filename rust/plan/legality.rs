@@ -199,9 +199,11 @@ fn slices(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
         TokenSlices::Lengths(lengths) => lengths,
     };
     if count == 0 || count > MOST_SLICES || listed.contains(&0) {
-        return Err(Rule::Range(
-            "token_slices (1 to 4096 slices of 1 or more tokens)",
-        ));
+        return Err(Rule::Range {
+            field: "token_slices",
+            got: u32::try_from(count).unwrap_or(u32::MAX),
+            allowed: "1 to 4096 slices of 1 or more tokens",
+        });
     }
     let sum = listed.iter().map(|length| u64::from(*length)).sum();
     if !listed.is_empty() && sum != sequence {
@@ -293,7 +295,11 @@ fn chunks(plan: &Plan, training: &Training) -> Result<(), Rule> {
 /// Whether what is to lie in host memory has a host.
 fn host(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     if plan.offload_activations > 100 {
-        return Err(Rule::Range("offload_activations (0 to 100)"));
+        return Err(Rule::Range {
+            field: "offload_activations",
+            got: plan.offload_activations,
+            allowed: "0 to 100",
+        });
     }
     let wanted = [
         ("offload_optimizer", plan.offload_optimizer),
@@ -356,7 +362,11 @@ fn ranges(plan: &Plan) -> Result<(), Rule> {
     ];
     let limit = 1 << 24;
     match fields.iter().find(|(_, v)| *v == 0 || *v > limit) {
-        Some((field, _)) => Err(Rule::Range(field)),
+        Some(&(field, got)) => Err(Rule::Range {
+            field,
+            got,
+            allowed: "1 to 2^24",
+        }),
         None => Ok(()),
     }
 }
