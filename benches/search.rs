@@ -65,6 +65,14 @@ fn whole_spaces(criterion: &mut Criterion) {
             b.iter(|| pool.install(|| found(&job, &Space::default(), Method::Bounds)));
         });
     }
+    // most groups of ranks do not line up with nodes where devices are no power of two
+    for devices in [10_000, 100_000] {
+        let job = worlds::gpt3_175b_of(devices, devices);
+        let name = format!("gpt3-175b on {devices} a100, a sequence each, one thread");
+        group.bench_function(name, |b| {
+            b.iter(|| pool.install(|| found(&job, &Space::default(), Method::Bounds)));
+        });
+    }
     group.finish();
 }
 

@@ -274,12 +274,12 @@ fn small_jobs() -> impl Strategy<Value = Job> {
     let gigabytes = prop::sample::select(vec![3.0, 8.0, 30.0]);
     (
         models,
-        0..5_u32,
+        prop::sample::select(vec![1_u32, 2, 4, 8, 16, 24]), // of 24, groups of three lie across nodes
         gigabytes,
         prop::sample::select(vec![4_u64, 12]),
     )
-        .prop_map(|(text, exponent, gigabytes, batch)| {
-            let mut cluster = worlds::nodes_of_eight(1 << exponent);
+        .prop_map(|(text, devices, gigabytes, batch)| {
+            let mut cluster = worlds::nodes_of_eight(devices);
             let tier = cluster.device.tiers.last_mut().unwrap();
             tier.capacity = scalewright::units::Bytes::new(gigabytes * 1e9);
             cluster.system.price.rent_per_device_hour = Some(Dollars::new(2.0));

@@ -1,9 +1,9 @@
 //! How do groups that do not line up with the units of a fabric load the busiest unit's links?
 
 use crate::hardware::Group;
-use std::ops::Range;
 
-/// Devices that a walk may pass; groups that need more are taken as at their worst place.
+/// Devices of one period up to which the places of groups are told apart; groups that need more are taken as at
+/// their worst place, since no cluster is so large.
 const MOST_DEVICES: u64 = 1 << 24;
 
 /// What all groups like one put on the links of a unit, per device of the unit; each the most of any unit.
@@ -27,18 +27,29 @@ pub(super) struct Spread {
     pub(super) joins: f64,
 }
 
-/// Sums over the groups that reach into one unit.
+/// Sums over the groups that reach into one unit and out of it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Unit {
-    crossing: u32,
-    roots: u32,
-    pairs: f64,
-    outside: f64,
-    gathered: f64,
+    crossing: u64,
+    roots: u64,
+    pairs: u64,
+    outside: u64,
+    gathered: u64,
+    /// Most ranks of any group inside, of those that stay inside too.
+    inside: u64,
+}
+
+/// Groups of `size` ranks, `stride` apart, in blocks of as many devices, over units of `below`.
+#[derive(Debug, Clone, Copy)]
+struct Lay {
+    size: u64,
+    stride: u64,
+    block: u64,
+    below: u64,
 }
 
 impl Spread {
-    /// Walks the groups that fill `devices` devices, block after block, over units of `below` devices.
+    /// The groups that fill `devices` devices, block after block, over units of `below` devices.
     ///
     /// `None` where all units look alike: blocks of `stride * size` fill units or units fill blocks, and
     /// ranks in a unit are its devices at the stride. Blocks and units repeat after their least common
@@ -51,84 +62,250 @@ impl Spread {
         }
         let blocks = (devices / block).max(1);
         let period = (below / gcd(below, block)).min(blocks);
-        // no cluster is so large; a walk would take more memory than there is
         if u64::from(period) * u64::from(block) > MOST_DEVICES {
             return None;
         }
         let tail = blocks / period * period;
+        let lay = Lay {
+            size: group.size.into(),
+            stride: group.stride.into(),
+            block: block.into(),
+            below: below.into(),
+        };
         let mut spread = Self::default();
-        spread.walk(group, 0..period, (devices, below));
-        spread.walk(group, tail..blocks, (devices, below));
+        spread.walk(&lay, period, devices);
+        // blocks that are left start a unit too
+        spread.walk(&lay, blocks - tail, devices.saturating_sub(tail * block));
         Some(spread)
     }
 
-    /// Takes the most of the units that the groups of some blocks reach; the first block starts a unit.
-    fn walk(&mut self, group: &Group, blocks: Range<u32>, (devices, below): (u32, u32)) {
-        let block = group.stride * group.size;
-        let start = blocks.start * block;
-        let most = (blocks.len() as u64 * u64::from(block)).div_ceil(u64::from(below));
-        let mut units = vec![Unit::default(); usize::try_from(most).unwrap_or(0)];
-        let (mut joins, mut reached) = (0.0, 0.0);
-        for first in blocks.map(|number| number * block - start) {
-            for offset in 0..group.stride {
-                joins += f64::from(self.add(&mut units, group, first + offset, below) - 1);
-            }
+    /// Takes the most of the units that the groups of so many blocks reach, of which the first starts a
+    /// unit, as do the `devices` devices from there on.
+    fn walk(&mut self, lay: &Lay, blocks: u32, devices: u32) {
+        let (block, below) = (lay.block, lay.below);
+        let (filled, devices) = (u64::from(blocks) * block, u64::from(devices));
+        let mut joins = 0;
+        for first in (0..u64::from(blocks)).map(|number| number * block) {
+            let (units, joined) = lay.reach(first);
+            self.units = self.units.max(narrow(units));
+            joins += joined;
         }
-        let mut left = devices - start.min(devices);
-        for unit in &units {
-            let held = f64::from(left.clamp(1, below));
-            if unit.crossing > 0 {
-                self.take(unit, held);
-                reached += held;
-            }
-            left = left.saturating_sub(below);
-        }
-        if reached > 0.0 {
-            self.joins = self.joins.max(joins / reached);
+        let reached = if block < 2 * below {
+            (0..filled.div_ceil(below))
+                .map(|at| self.take(&lay.unit(at, filled), held(at, below, devices)))
+                .sum()
+        } else {
+            self.walk_ends(lay, (filled, devices))
+        };
+        if reached > 0 {
+            self.joins = self.joins.max(joins as f64 / reached as f64);
         }
     }
 
-    /// Adds the group that starts at device `first`; returns how many units it reaches into.
-    fn add(&mut self, units: &mut [Unit], group: &Group, first: u32, below: u32) -> u32 {
-        let Group { size, stride, .. } = *group;
-        let last = first + (size - 1) * stride;
-        let (mut rank, mut count) = (0, 0);
-        while rank < size {
-            let at = (first + rank * stride) / below;
-            let after = ((at + 1).saturating_mul(below) - first)
-                .div_ceil(stride)
-                .min(size);
-            let inside = after - rank;
-            self.inside = self.inside.max(inside);
-            if first / below != last / below
-                && let Some(unit) = units.get_mut(at as usize)
-            {
-                let (here, there) = (f64::from(inside), f64::from(size - inside));
-                unit.crossing += 1;
-                unit.pairs += here * there;
-                unit.outside += there;
-                if rank == 0 {
-                    unit.roots += 1;
-                    unit.gathered += there;
-                }
+    /// As `walk` where blocks are of two units or more; returns the devices of all units that are reached.
+    ///
+    /// Every group then crosses, and units inside a block hold the same numbers of ranks. Only the number of first
+    /// ranks falls from one to the next, and with it `gathered`, while `rooted` is most at one end or the
+    /// other. So the first and the last unit of a block stand for all, beside those that hold an end of one.
+    fn walk_ends(&mut self, lay: &Lay, (filled, devices): (u64, u64)) -> u64 {
+        let (block, below) = (lay.block, lay.below);
+        let units = filled.div_ceil(below);
+        let mut take = |at: u64| {
+            if at < units {
+                self.take(&lay.unit(at, filled), held(at, below, devices));
             }
-            rank = after;
-            count += 1;
+        };
+        for number in 0..filled / block {
+            let (first, end) = (number * block, (number + 1) * block);
+            take(first / below);
+            take(first.div_ceil(below));
+            take(end / below - 1);
+            take((end - 1) / below);
         }
-        self.units = self.units.max(count);
-        count
+        // where the devices end inside a block
+        let whole = devices / below;
+        take(whole);
+        take(whole + 1);
+        let beyond = units.saturating_sub(whole + 1);
+        let cut = if units > whole {
+            held(whole, below, devices)
+        } else {
+            0
+        };
+        units.min(whole) * below + cut + beyond
     }
 
-    fn take(&mut self, unit: &Unit, held: f64) {
+    /// Takes the most of a unit that holds so many devices; returns these where a group crosses.
+    fn take(&mut self, unit: &Unit, held: u64) -> u64 {
+        self.inside = self.inside.max(narrow(unit.inside));
+        if unit.crossing == 0 {
+            return 0;
+        }
         let rooted = unit.roots.max(unit.crossing - unit.roots);
-        self.crossing = self.crossing.max(f64::from(unit.crossing) / held);
-        self.pairs = self.pairs.max(unit.pairs / held);
-        self.outside = self.outside.max(unit.outside / held);
-        self.rooted = self.rooted.max(f64::from(rooted) / held);
-        self.gathered = self.gathered.max(unit.gathered / held);
+        let each = |sum: u64| sum as f64 / held as f64;
+        self.crossing = self.crossing.max(each(unit.crossing));
+        self.pairs = self.pairs.max(each(unit.pairs));
+        self.outside = self.outside.max(each(unit.outside));
+        self.rooted = self.rooted.max(each(rooted));
+        self.gathered = self.gathered.max(each(unit.gathered));
+        held
     }
+}
+
+impl Lay {
+    /// The groups of the block that starts at device `first`: most units of one, and `sum_g (N_g - 1)`.
+    ///
+    /// Ranks a unit or more apart lie in as many units; else a group reaches all from its first rank's to its
+    /// last one's.
+    fn reach(&self, first: u64) -> (u64, u64) {
+        let Self {
+            size,
+            stride,
+            below,
+            ..
+        } = *self;
+        if stride >= below {
+            return (size, stride * (size - 1));
+        }
+        let along = (size - 1) * stride;
+        // sum of the units' numbers over the devices before one
+        let before = |device: u64| {
+            let (unit, inside) = (device / below, device % below);
+            below * (unit * unit.saturating_sub(1) / 2) + unit * inside
+        };
+        let numbers = |start: u64| before(start + stride) - before(start);
+        let latest = (first % below + stride).min(below) - 1;
+        let units = along / below + (latest + along % below) / below + 1;
+        (units, numbers(first + along) - numbers(first))
+    }
+
+    /// Sums over unit `at` of those that hold the `filled` devices of whole blocks.
+    fn unit(&self, at: u64, filled: u64) -> Unit {
+        let mut unit = Unit::default();
+        let (start, end) = (at * self.below, ((at + 1) * self.below).min(filled));
+        let (first, last) = (start / self.block, (end - 1) / self.block);
+        if last > first + 1 {
+            unit.inside = self.size; // whole blocks between, of which no group crosses
+        }
+        let along = |device: u64, number: u64| device - number * self.block;
+        self.add(
+            &mut unit,
+            (along(start, first), along(end, first).min(self.block)),
+        );
+        if last > first {
+            self.add(&mut unit, (0, along(end, last)));
+        }
+        unit
+    }
+
+    /// Adds the groups of a block that have ranks among its devices from one on to before another.
+    ///
+    /// Of `n` devices in a row each group holds `n / stride`, and as many groups as are left over hold one
+    /// more: those of the first devices.
+    fn add(&self, unit: &mut Unit, (from, to): (u64, u64)) {
+        let (each, more) = ((to - from) / self.stride, (to - from) % self.stride);
+        let rest = if each > 0 { self.stride - more } else { 0 };
+        let roots = to.min(self.stride).saturating_sub(from);
+        let roots_of_more = roots.min(more);
+        for (groups, ranks, roots) in [
+            (more, each + 1, roots_of_more),
+            (rest, each, roots - roots_of_more),
+        ] {
+            if groups == 0 {
+                continue;
+            }
+            unit.inside = unit.inside.max(ranks);
+            let there = self.size - ranks;
+            if there > 0 {
+                unit.crossing += groups;
+                unit.roots += roots;
+                unit.pairs += groups * ranks * there;
+                unit.outside += groups * there;
+                unit.gathered += roots * there;
+            }
+        }
+    }
+}
+
+/// Devices of a unit, of which the cluster's last one may have fewer.
+fn held(at: u64, below: u64, devices: u64) -> u64 {
+    devices.saturating_sub(at * below).clamp(1, below)
+}
+
+/// A number of ranks or units, of which a group has no more than `u32` counts.
+fn narrow(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::ops::Range;
+
+    /// Walks every rank of every group of some blocks, one after another.
+    fn walk(spread: &mut Spread, group: &Group, blocks: Range<u32>, devices: u32, below: u32) {
+        let block = group.stride * group.size;
+        let start = blocks.start * block;
+        let most = ((blocks.end - blocks.start) * block).div_ceil(below);
+        let mut units = vec![Unit::default(); usize::try_from(most).unwrap_or(0)];
+        let mut joins = 0;
+        let firsts = |number: u32| (0..group.stride).map(move |o| number * block - start + o);
+        for first in blocks.flat_map(firsts) {
+            let mut ranks = BTreeMap::<u32, u64>::new();
+            for rank in 0..group.size {
+                *ranks
+                    .entry((first + rank * group.stride) / below)
+                    .or_default() += 1;
+            }
+            let reach = ranks.len() as u64;
+            spread.units = spread.units.max(narrow(reach));
+            joins += reach - 1;
+            for (&at, &here) in &ranks {
+                let unit = &mut units[at as usize];
+                unit.inside = unit.inside.max(here);
+                if ranks.len() > 1 {
+                    let there = u64::from(group.size) - here;
+                    let roots = u64::from(first / below == at);
+                    unit.crossing += 1;
+                    unit.roots += roots;
+                    unit.pairs += here * there;
+                    unit.outside += there;
+                    unit.gathered += roots * there;
+                }
+            }
+        }
+        let mut left = devices.saturating_sub(start);
+        let mut reached = 0;
+        for unit in &units {
+            reached += spread.take(unit, left.clamp(1, below).into());
+            left = left.saturating_sub(below);
+        }
+        if reached > 0 {
+            spread.joins = spread.joins.max(joins as f64 / reached as f64);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ends_of_blocks_stand_for_a_walk_over_all_ranks(
+            stride in 1_u32..60, size in 2_u32..40, devices in 1_u32..5000, below in 2_u32..40,
+        ) {
+            let group = Group { size, stride, ..Group::SINGLE };
+            if let Some(found) = Spread::new(&group, devices, below) {
+                let block = stride * size;
+                let blocks = (devices / block).max(1);
+                let period = (below / gcd(below, block)).min(blocks);
+                let mut walked = Spread::default();
+                walk(&mut walked, &group, 0..period, devices, below);
+                walk(&mut walked, &group, blocks / period * period..blocks, devices, below);
+                prop_assert_eq!(found, walked);
+            }
+        }
+    }
 }

@@ -19,6 +19,7 @@ pub struct Pricer<'a> {
     forms: BTreeMap<(u8, Span), Forms>,
     crossing: BTreeMap<(Crossing, Span), Forms>,
     sums: BTreeMap<(Collectives, Span), Forms>,
+    hops: BTreeMap<(Span, bool), Forms>,
 }
 
 impl<'a> Pricer<'a> {
@@ -31,6 +32,7 @@ impl<'a> Pricer<'a> {
             forms: BTreeMap::new(),
             crossing: BTreeMap::new(),
             sums: BTreeMap::new(),
+            hops: BTreeMap::new(),
         }
     }
 
@@ -116,6 +118,15 @@ impl<'a> Pricer<'a> {
     /// As many ranks send there as lie between the two, or one after another where they are staggered;
     /// adapters that a unit shares serve them alone.
     pub fn hop(&mut self, chain: Span, staggered: bool) -> Forms {
+        if let Some(known) = self.hops.get(&(chain, staggered)) {
+            return *known;
+        }
+        let forms = self.new_hop(chain, staggered);
+        self.hops.insert((chain, staggered), forms);
+        forms
+    }
+
+    fn new_hop(&mut self, chain: Span, staggered: bool) -> Forms {
         let whole = self.cluster.group(chain.stride, chain.size);
         let outermost = whole.outermost();
         let levels = &self.cluster.system.levels;

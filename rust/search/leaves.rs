@@ -62,7 +62,7 @@ impl<'b> Batch<'b> {
 /// What the leaves of a family share.
 type Shared<'s> = (&'s mut Plan, Setting<'s>, &'s State);
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// Weighs and prices the plans that differ in recomputation, kept activations on the host and
     /// overlaps of the traffic between replicas.
     pub(super) fn leaves(

@@ -84,11 +84,8 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
         (u64::MAX, usize::MAX)
     };
     loop {
-        let mut waiting = Waiting::new(WAVE);
-        for unit in search.spilled(wanted, control) {
-            waiting.merge(&unit.waiting);
-            skipped = skipped.min(unit.skipped);
-        }
+        let (waiting, least) = search.spilled(wanted, control);
+        skipped = skipped.min(least);
         stop_if_cancelled(control, &counts)?;
         let done = place_wave(search, &waiting, (most, control), (&mut best, &mut counts))?;
         let last = waiting

@@ -137,12 +137,13 @@ fn widths(job: &Job, space: &Space, tensor: u32) -> Vec<u32> {
 }
 
 impl Unit {
-    /// Prices the blocks of a unit and bounds its plans.
+    /// Prices the blocks of a unit and bounds its plans; `pricer` is one of the job's cluster.
     pub(super) fn new(
         job: &Job,
         space: &Space,
         lists: &Lists,
         (plan, pipeline): (Plan, Option<u32>),
+        pricer: &mut Pricer,
     ) -> Self {
         // where ranks lie also depends on how many replicas there are
         let laid = pipeline.map_or_else(
@@ -156,7 +157,6 @@ impl Unit {
                 }
             },
         );
-        let mut pricer = Pricer::new(&job.cluster);
         let parallel: &[bool] = if plan.tensor > 1 {
             &[false, true]
         } else {
@@ -181,7 +181,7 @@ impl Unit {
                                 ..plan.clone()
                             };
                             let legal = check_blocks(&plan, &job.shape, &job.training);
-                            let factors = legal.map(|()| Factors::new(job, &plan, &mut pricer));
+                            let factors = legal.map(|()| Factors::new(job, &plan, pricer));
                             blocks.push(Blocks { plan, factors });
                         }
                     }

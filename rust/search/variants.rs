@@ -12,7 +12,7 @@ use super::whole::Search;
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
-use crate::estimate::{Desk, Job, Row as Price, Verdict, estimate, price};
+use crate::estimate::{Desk, Job, Pricer, Row as Price, Verdict, estimate, price};
 use crate::plan::Plan;
 use crate::solve::Entry;
 use crate::units::{Dollars, Seconds, SquareMillimetres};
@@ -305,11 +305,13 @@ impl Searched<'_> {
         let job = self.job.on(self.machines.best_of_all(point)?)?;
         let lists = Lists::new(self.space, &job);
         let combinations = combinations(&job, self.space);
-        let bound = |combination: (Plan, Option<u32>)| {
-            let unit = Unit::new(&job, self.space, &lists, combination.clone());
+        let pricer = || Pricer::new(&job.cluster);
+        let bound = |pricer: &mut Pricer, combination: (Plan, Option<u32>)| {
+            let unit = Unit::new(&job, self.space, &lists, combination.clone(), pricer);
             (combination, unit.bound)
         };
-        Ok(combinations.into_par_iter().map(bound).collect())
+        let bounded = combinations.into_par_iter().map_init(pricer, bound);
+        Ok(bounded.collect())
     }
 
     /// Searches the variants of a line.
@@ -426,7 +428,10 @@ impl Searched<'_> {
         let hopeful = group.units.par_iter();
         let hopeful = hopeful.filter(|(_, bound)| self.floor(job, *bound) <= most);
         let mut units: Vec<Unit> = hopeful
-            .map(|(unit, _)| Unit::new(job, self.space, &lists, unit.clone()))
+            .map_init(
+                || Pricer::new(&job.cluster),
+                |pricer, (unit, _)| Unit::new(job, self.space, &lists, unit.clone(), pricer),
+            )
             .collect();
         units.sort_by(|a, b| a.bound.total_cmp(&b.bound)); // stable, as in every search
         let search = Search {

@@ -17,6 +17,7 @@ use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
 use crate::units::{Bytes, Dollars, Joules, Seconds};
 use crate::workload::Precision;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -69,13 +70,22 @@ pub(super) struct Walked {
     pub(super) rows: Rows,
 }
 
+/// Links of a mesh under one ZeRO group and one algorithm.
+struct Linked {
+    zero_group: u32,
+    collectives: Collectives,
+    /// Priced when first asked for: most meshes of large clusters are counted only.
+    links: OnceCell<Links>,
+}
+
 /// A walk through one unit.
-pub(super) struct Walk<'a> {
+pub(super) struct Walk<'p, 'a> {
     pub(super) ground: Ground<'a>,
     pub(super) job: &'a Job,
     /// First index of the unit's plans; indices rise along the walk and break ties.
     pub(super) index: u64,
-    pricer: Pricer<'a>,
+    /// Knows the forms of the groups that units before this one have met.
+    pricer: &'p mut Pricer<'a>,
     pub(super) scratch: Scratch,
     cuts: BTreeMap<(u64, u64, u64, bool), Rc<Cut>>,
     pub(super) found: Walked,
@@ -95,8 +105,13 @@ pub(super) struct Walk<'a> {
     excluded: bool,
 }
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(ground: Ground<'a>, unit: u32, purpose: &Purpose) -> Self {
+impl<'p, 'a> Walk<'p, 'a> {
+    pub(super) fn new(
+        ground: Ground<'a>,
+        unit: u32,
+        purpose: &Purpose,
+        pricer: &'p mut Pricer<'a>,
+    ) -> Self {
         let limits = ground.limits;
         let mut part = Part::new(limits.top);
         if let Purpose::Best(before) = purpose {
@@ -113,7 +128,7 @@ impl<'a> Walk<'a> {
             ground,
             job: ground.job,
             index: u64::from(unit) << UNIT_BITS,
-            pricer: Pricer::new(&ground.job.cluster),
+            pricer,
             scratch: Scratch::new(),
             cuts: BTreeMap::new(),
             found: Walked {
@@ -180,7 +195,7 @@ impl<'a> Walk<'a> {
         if self.ground.lists.has_twin(&plan) {
             return; // walked in another order of the axes
         }
-        let links = self.links(&plan);
+        let links = self.linked();
         for &schedule in self.ground.lists.schedules(pipeline) {
             for interleave in self.interleaves(schedule, pipeline) {
                 if control.is_cancelled() {
@@ -202,37 +217,32 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Prices the links of a mesh under every ZeRO group and every algorithm.
-    fn links(&mut self, plan: &Plan) -> Vec<(u32, Collectives, Links)> {
+    /// Places for the links of a mesh under every ZeRO group and every algorithm.
+    fn linked(&self) -> Vec<Linked> {
         let mut all = Vec::new();
         for zero_group in listed(self.ground.space.zero_group.as_ref(), &[0]) {
             for &collectives in &self.ground.lists.collectives {
-                let plan = Plan {
+                all.push(Linked {
                     zero_group,
                     collectives,
-                    ..plan.clone()
-                };
-                all.push((
-                    zero_group,
-                    collectives,
-                    Links::new(&plan, self.job.dealt_tensors(&plan), &mut self.pricer),
-                ));
+                    links: OnceCell::new(),
+                });
             }
         }
         all
     }
 
     /// Walks the plans of one mesh under one schedule.
-    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[(u32, Collectives, Links)]) {
+    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[Linked]) {
         let job = self.job;
         let mut frame = None;
         for (at, blocks) in unit.blocks.iter().enumerate() {
             let Ok(factors) = &blocks.factors else {
                 continue;
             };
-            for (zero_group, collectives, links) in links {
+            for linked in links {
                 let mut plan = chosen.clone();
-                plan.zero_group = *zero_group;
+                plan.zero_group = linked.zero_group;
                 plan.sequence_parallel = blocks.plan.sequence_parallel;
                 plan.overlap_tensor = blocks.plan.overlap_tensor;
                 plan.tensor_chunks = blocks.plan.tensor_chunks;
@@ -245,7 +255,7 @@ impl<'a> Walk<'a> {
                         continue;
                     }
                 };
-                plan.collectives = *collectives;
+                plan.collectives = linked.collectives;
                 let zeros = self.zeros(&plan);
                 if self.excluded {
                     let plans = self.ground.lists.plans(&plan, split) * zeros.len() as u64;
@@ -254,6 +264,8 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 let cut = self.cut(&plan, split, unit.blocks.len());
+                let price = || Links::new(&plan, job.dealt_tensors(&plan), &mut *self.pricer);
+                let links = linked.links.get_or_init(price);
                 let frame = frame.get_or_insert_with(|| Frame::new(job, &plan, &cut.chunks));
                 let sums = cut.sums((job, self.ground.lists), (at, factors));
                 self.group((&mut plan, &zeros), (factors, links, frame), (&cut, sums));

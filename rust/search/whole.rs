@@ -2,7 +2,7 @@
 
 use super::limits::{Limits, Objective};
 use super::lists::Lists;
-use super::offload::{OffloadCounts, Wanted};
+use super::offload::{OffloadCounts, WAVE, Waiting, Wanted};
 use super::part::Part;
 use super::report::Outcome;
 use super::rows::Rows;
@@ -12,7 +12,7 @@ use super::walk::{Ground, Purpose, Walk, Walked};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
-use crate::estimate::Job;
+use crate::estimate::{Job, Pricer};
 use crate::plan::Plan;
 use crate::units::{Dollars, Seconds};
 use crate::workload::{Precision, Training};
@@ -54,10 +54,13 @@ impl Search {
         }
         let mut units: Vec<Unit> = all
             .into_par_iter()
-            .map(|(recipe, fields)| Unit {
-                recipe,
-                ..Unit::new(&jobs[recipe], &space, &lists, fields)
-            })
+            .map_init(
+                || pricer(&jobs),
+                |pricer, (recipe, fields)| Unit {
+                    recipe,
+                    ..Unit::new(&jobs[recipe], &space, &lists, fields, pricer)
+                },
+            )
             .collect();
         units.sort_by(|a, b| a.bound.total_cmp(&b.bound)); // stable: equal bounds keep their order
         Ok(Self {
@@ -121,7 +124,10 @@ impl Search {
         let before = before.unwrap_or(&nothing);
         let walked: Vec<Walked> = (first..last)
             .into_par_iter()
-            .map(|unit| self.walk(unit, &Purpose::Best(before), control))
+            .map_init(
+                || pricer(&self.jobs),
+                |pricer, unit| self.walk(unit, &Purpose::Best(before), control, pricer),
+            )
             .collect();
         let mut part = nothing.clone();
         for walked in walked {
@@ -146,7 +152,7 @@ impl Search {
             let allowed = format!("below {}", self.units());
             return Err(Error::invalid("unit", unit, allowed));
         }
-        let walked = self.walk(unit, &Purpose::Rows, control);
+        let walked = self.walk(unit, &Purpose::Rows, control, &mut pricer(&self.jobs));
         self.stop_if_cancelled(control)?;
         Ok(walked.rows)
     }
@@ -198,12 +204,24 @@ impl Search {
         (first < self.units()).then(|| self.bound(first))
     }
 
-    /// Walks every unit for plans that do not fit.
-    pub(super) fn spilled(&self, wanted: Wanted, control: &Control) -> Vec<Walked> {
+    /// Walks every unit for plans that do not fit: those that wait to be placed, and `Walked::skipped`.
+    pub(super) fn spilled(&self, wanted: Wanted, control: &Control) -> (Waiting, f64) {
+        // joined along the way: every list has room for a wave, and units are many
+        let nothing = || (Waiting::new(WAVE), f64::INFINITY);
         (0..self.units())
             .into_par_iter()
-            .map(|unit| self.walk(unit, &Purpose::Spilled(wanted), control))
-            .collect()
+            .map_init(
+                || pricer(&self.jobs),
+                |pricer, unit| self.walk(unit, &Purpose::Spilled(wanted), control, pricer),
+            )
+            .fold(nothing, |(mut waiting, skipped), walked| {
+                waiting.merge(&walked.waiting);
+                (waiting, skipped.min(walked.skipped))
+            })
+            .reduce(nothing, |(mut waiting, skipped), (other, least)| {
+                waiting.merge(&other);
+                (waiting, skipped.min(least))
+            })
     }
 
     /// The job, in the first of its recipes.
@@ -222,7 +240,13 @@ impl Search {
         &self.limits
     }
 
-    fn walk(&self, unit: u32, purpose: &Purpose, control: &Control) -> Walked {
+    fn walk<'a>(
+        &'a self,
+        unit: u32,
+        purpose: &Purpose,
+        control: &Control,
+        pricer: &mut Pricer<'a>,
+    ) -> Walked {
         let ground = Ground {
             job: &self.jobs[self.units[unit as usize].recipe],
             space: &self.space,
@@ -230,7 +254,8 @@ impl Search {
             lists: &self.lists,
             distinct: self.limits.column(),
         };
-        let walked = Walk::new(ground, unit, purpose).run(&self.units[unit as usize], control);
+        let walk = Walk::new(ground, unit, purpose, pricer);
+        let walked = walk.run(&self.units[unit as usize], control);
         if !control.is_cancelled() && matches!(purpose, Purpose::Best(_)) {
             control.advance(1);
         }
@@ -245,6 +270,13 @@ impl Search {
         let what = format!("search after {done} of {} units", self.units());
         Err(Error::Cancelled { what })
     }
+}
+
+/// Prices blocks and links of many units, in any recipe: all are on one cluster.
+///
+/// Each thread has its own, since units meet the same few groups of ranks over and over.
+fn pricer(jobs: &[Arc<Job>]) -> Pricer<'_> {
+    Pricer::new(&jobs[0].cluster)
 }
 
 /// The job in each precision recipe that a space lists, each once.

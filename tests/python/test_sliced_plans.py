@@ -57,7 +57,7 @@ def test_slices_that_are_alike_are_a_count() -> None:
     [
         ({"token_slices": 3}, "token_slices = 3 does not divide sequence = 2048; nearest 2, 4"),
         ({"token_slices": [1000, 1000]}, "token_slices add up to 2000 tokens; allowed: sequence"),
-        ({"token_slices": 0}, "token_slices (1 to 4096"),
+        ({"token_slices": 0}, "token_slices: got 0; allowed: 1 to 4096 slices"),
         ({"token_slices": 4, "schedule": "1f1b"}, "token_slices above 1 needs schedule = gpipe"),
         (
             {"token_slices": 4, "pipeline": 4, "context": 2},
