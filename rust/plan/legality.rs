@@ -199,11 +199,9 @@ fn slices(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
         TokenSlices::Lengths(lengths) => lengths,
     };
     if count == 0 || count > MOST_SLICES || listed.contains(&0) {
-        return Err(Rule::Range {
-            field: "token_slices",
-            got: u32::try_from(count).unwrap_or(u32::MAX),
-            allowed: "1 to 4096 slices of 1 or more tokens",
-        });
+        let got = u32::try_from(count).unwrap_or(u32::MAX);
+        let allowed = "1 to 4096 slices of 1 or more tokens";
+        return Err(Rule::Range("token_slices", got, allowed));
     }
     let sum = listed.iter().map(|length| u64::from(*length)).sum();
     if !listed.is_empty() && sum != sequence {
@@ -295,11 +293,8 @@ fn chunks(plan: &Plan, training: &Training) -> Result<(), Rule> {
 /// Whether what is to lie in host memory has a host.
 fn host(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     if plan.offload_activations > 100 {
-        return Err(Rule::Range {
-            field: "offload_activations",
-            got: plan.offload_activations,
-            allowed: "0 to 100",
-        });
+        let got = plan.offload_activations;
+        return Err(Rule::Range("offload_activations", got, "0 to 100"));
     }
     let wanted = [
         ("offload_optimizer", plan.offload_optimizer),
@@ -362,11 +357,7 @@ fn ranges(plan: &Plan) -> Result<(), Rule> {
     ];
     let limit = 1 << 24;
     match fields.iter().find(|(_, v)| *v == 0 || *v > limit) {
-        Some(&(field, got)) => Err(Rule::Range {
-            field,
-            got,
-            allowed: "1 to 2^24",
-        }),
+        Some(&(field, got)) => Err(Rule::Range(field, got, "1 to 2^24")),
         None => Ok(()),
     }
 }

@@ -11,15 +11,8 @@ use std::fmt;
 /// A rule that a plan breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// A field is zero or out of range.
-    Range {
-        /// The plan field.
-        field: &'static str,
-        /// Its value.
-        got: u32,
-        /// What it may be.
-        allowed: &'static str,
-    },
+    /// A field is zero or out of range: its name, its value, and what it may be.
+    Range(&'static str, u32, &'static str),
     /// The axes do not multiply to the device count.
     Devices {
         /// Their product.
@@ -159,7 +152,7 @@ impl Rule {
     /// Index into `FAMILIES`.
     pub const fn family(&self) -> usize {
         match self {
-            Self::Range { .. } => 0,
+            Self::Range(..) => 0,
             Self::Devices { .. } => 1,
             Self::Cut { .. } => 2,
             Self::Layers { .. } | Self::Ends { .. } => 3,
@@ -190,11 +183,9 @@ const EXPERTS: &str = "expert must divide the experts and the ranks of a stage; 
 impl fmt::Display for Rule {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Self::Range {
-                field,
-                got,
-                allowed,
-            } => write!(out, "{field}: got {got}; allowed: {allowed}"),
+            Self::Range(field, got, allowed) => {
+                write!(out, "{field}: got {got}; allowed: {allowed}")
+            }
             Self::Devices { product, devices } => {
                 let axes = "tensor x context x pipeline x data";
                 write!(out, "{axes} = {product} is not the {devices} devices")
