@@ -427,7 +427,7 @@ fn is_refused(job: &Job, plan: &Plan, said: &str) {
 #[test]
 fn slices_that_are_no_sequence_are_refused_by_name() {
     let (job, plan) = long();
-    let range = "token_slices (1 to 4096";
+    let range = "allowed: 1 to 4096 slices of 1 or more tokens";
     let uneven = "token_slices = 3 does not divide sequence = 8192; nearest 2, 4";
     for (count, said) in [(0, range), (5000, range), (3, uneven)] {
         is_refused(&job, &cut(&plan, TokenSlices::Even(count)), said);
