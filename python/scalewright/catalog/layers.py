@@ -8,7 +8,9 @@ directories and files of the environment variable SCALEWRIGHT_CATALOG, then the 
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -45,7 +47,7 @@ class CatalogFile:
     def table(self) -> Table:
         """Read the file; `kind` is how a lone file says what it is and no field of the entry."""
         if self.member is not None:
-            return self.member
+            return deepcopy(self.member)
         table = read_table(self.path)
         if not self.built_in:
             table.pop("kind", None)
@@ -89,8 +91,12 @@ def _built_in(kind: Kind) -> list[CatalogFile]:
     ]
 
 
+@cache
 def _models_of(path: Traversable) -> list[CatalogFile]:
-    """List the models of a family: each table of the file is one, under its name."""
+    """List the models of a family: each table of the file is one, under its name.
+
+    They are read once: whoever asks for one model of hundreds would parse the files of all.
+    """
     return [
         CatalogFile("model", name, path, built_in=True, member=_without_totals(name, table))
         for name, table in read_table(path).items()
