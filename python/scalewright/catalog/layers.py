@@ -45,18 +45,24 @@ class CatalogFile:
     """Its table in a file of many models, already read."""
 
     def table(self) -> Table:
-        """Read the file; `kind` is how a lone file says what it is and no field of the entry."""
+        """Return the entry's fields; a lone file's `kind` says what it is and is none of them."""
+        return deepcopy(self._read())
+
+    def aliases(self) -> list[str]:
+        """Return its other names."""
+        return self._read().get("aliases", [])
+
+    def _read(self) -> Table:
         if self.member is not None:
-            return deepcopy(self.member)
-        table = read_table(self.path)
-        if not self.built_in:
-            table.pop("kind", None)
-        return table
+            return self.member
+        if self.built_in:
+            return _packaged(self.path)
+        return {key: value for key, value in read_table(self.path).items() if key != "kind"}
 
 
 def catalog_files(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[CatalogFile]:
     """List the files of one kind, lowest layer first."""
-    found = _built_in(kind)
+    found = list(_built_in(kind))
     for place in override_places(overrides):
         found.extend(file for file in _user_files(place) if file.kind == kind)
     return found
@@ -79,24 +85,27 @@ def built_in_root() -> Traversable:
     return files("scalewright.catalog")
 
 
-def _built_in(kind: Kind) -> list[CatalogFile]:
+@cache
+def _built_in(kind: Kind) -> tuple[CatalogFile, ...]:
     folder = built_in_root() / FOLDERS[kind]
     if not folder.is_dir():
-        return []
+        return ()
     paths = sorted((p for p in folder.iterdir() if p.name.endswith(".toml")), key=lambda p: p.name)
     if kind == "model":
-        return [file for path in paths for file in _models_of(path)]
-    return [
+        return tuple(file for path in paths for file in _models_of(path))
+    return tuple(
         CatalogFile(kind, path.name.removesuffix(".toml"), path, built_in=True) for path in paths
-    ]
+    )
 
 
 @cache
-def _models_of(path: Traversable) -> list[CatalogFile]:
-    """List the models of a family: each table of the file is one, under its name.
+def _packaged(path: Traversable) -> Table:
+    """Read a file of the package once: looking up one name goes through the aliases of all."""
+    return read_table(path)
 
-    They are read once: whoever asks for one model of hundreds would parse the files of all.
-    """
+
+def _models_of(path: Traversable) -> list[CatalogFile]:
+    """List the models of a family: each table of the file is one, under its name."""
     return [
         CatalogFile("model", name, path, built_in=True, member=_without_totals(name, table))
         for name, table in read_table(path).items()

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,7 +157,7 @@ def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
         return top[wanted]
     spelt: dict[str, str] = {key: file.name for key, file in top.items()}
     for file in reversed(files):
-        for alias in file.table().get("aliases", []):
+        for alias in file.aliases():
             if normalised(alias) == wanted:
                 return top[normalised(file.name)]
             spelt.setdefault(normalised(alias), alias)
@@ -169,6 +170,7 @@ def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
     raise UnknownNameError(message)
 
 
+@lru_cache(maxsize=65_536)
 def normalised(name: str) -> str:
     """Return the form in which names are compared: no case, spaces, dashes or underscores.
 
