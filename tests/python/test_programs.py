@@ -106,24 +106,28 @@ def test_a_program_that_the_row_names_comes_before_its_sharding_and_device() -> 
     assert taken(
         {**fsdp, "source": "foundation-model-stack/fms-fsdp README.md"}, "a100-sxm-80gb"
     ) == ("fms-fsdp-2024")
-    assert taken({**fsdp, "program": "Megatron-LM 2024"}, "h100-sxm") is None
+    assert taken({**fsdp, "program": "Megatron-LM 2024"}, "h100-sxm") == "megatron-eager"
 
 
 def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> None:
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "tpu-v4") == "xla-flash"
     assert taken({"paper": "A page of 2023"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") == "flash-attention-2"
-    assert taken({"paper": "Megatron-LM in 2024"}, "h100-sxm") is None
+    assert taken({"paper": "Megatron-LM in 2024"}, "h100-sxm") == "megatron-eager"
     assert taken({"paper": "A page of 2026"}, "h100-sxm") is None
     assert taken({"paper": "A page", "program": "FA2"}, "h100-sxm") == "flash-attention-2"
     assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") is None
     assert taken({"paper": "A page (arXiv 2311.01234)"}, "h100-sxm") == "hopper-2023"
-    assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm", GPT) == "hopper-2023"
+    assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm", GPT) == (
+        "hopper-2023+megatron-deepspeed-2022"
+    )
     assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm") == (
         "hopper-2023+megatron-2023-llama"
     )
     assert taken({"paper": "Megatron-LM in 2023"}, "a100-sxm-80gb") == "megatron-2023-llama"
-    assert taken({"paper": "Megatron-LM in 2023"}, "a100-sxm-80gb", GPT) is None
+    assert taken({"paper": "Megatron-LM in 2023"}, "a100-sxm-80gb", GPT) == (
+        "megatron-deepspeed-2022"
+    )
     # 2,048 tokens are no year
     assert taken({"paper": "A page of 2023", "source": "seq 2048"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "A page of 2023", "zero": "FSDP"}, "h100-sxm") == "eager-llama-fsdp"
@@ -160,7 +164,9 @@ def test_words_tell_how_megatron_core_moves_tokens(words: str, device: str, prof
     cells = {"paper": "A page", "table": words, "program": "Megatron-LM"}
     assert taken(cells, device, MIXTURE) == profile
     # dense models have no tokens to move
-    assert taken(cells, device, LLAMA) is None
+    eager = "megatron-eager-grace" if device == "gb200" else "megatron-eager"
+    dense = None if "full CG" in cells["table"] else eager
+    assert taken(cells, device, LLAMA) == dense
     row = Row("own.csv", 2, cells)
     assert with_program(row, conventions_of(row), device, MIXTURE)[0].flops == "model_causal"
 
@@ -268,11 +274,11 @@ def test_recomputed_layers_count_as_authors_of_the_year_counted_them(
 
 def test_a_container_says_the_year_of_what_it_holds() -> None:
     fp8 = {"paper": "A page", "program": "NeMo", "dtype": "FP8"}
-    assert taken(fp8, "h100-sxm") is None
+    assert taken(fp8, "h100-sxm") == "megatron-eager"
     assert taken({**fp8, "source": "container nemo:24.07"}, "h100-sxm") == "nemo-2024"
-    assert taken({**fp8, "source": "NeMo 25.04"}, "h100-sxm") is None
-    assert taken({**fp8, "source": "pytorch 2.4"}, "h100-sxm") is None
-    assert taken({**fp8, "dtype": "BF16", "source": "NeMo 24.07"}, "h100-sxm") is None
+    assert taken({**fp8, "source": "NeMo 25.04"}, "h100-sxm") == "megatron-eager"
+    assert taken({**fp8, "source": "pytorch 2.4"}, "h100-sxm") == "megatron-eager"
+    assert taken({**fp8, "dtype": "BF16", "source": "NeMo 24.07"}, "h100-sxm") == "megatron-eager"
 
 
 def test_words_beside_a_sharding_tell_compiled_and_fused_programs() -> None:
@@ -332,10 +338,19 @@ def test_a_row_that_says_lora_has_adapters_and_frozen_weights() -> None:
 @pytest.mark.parametrize("dtype", ["FP8", "NVFP4", "BF16"])
 def test_narrow_weights_are_cast_once_a_step_on_blackwell(dtype: str) -> None:
     cells = {"paper": "A page", "program": "Megatron-LM", "dtype": dtype}
-    profile = None if dtype == "BF16" else "megatron-bridge"
-    assert taken(cells, "b200-sxm") == profile
-    assert taken({**cells, "paper": "MLPerf v5.1"}, "gb300") == profile
-    assert taken({**cells, "source": "2025"}, "h100-sxm") is None
+    narrow = "" if dtype == "BF16" else "megatron-bridge+"
+    assert taken(cells, "b200-sxm") == f"{narrow}megatron-eager"
+    assert taken(cells, "gb200") == f"{narrow}megatron-eager-grace"
+    assert taken({**cells, "source": "2025"}, "h100-sxm") == "megatron-eager"
+
+
+@pytest.mark.parametrize("dtype", ["FP8", "NVFP4", "BF16"])
+def test_a_host_that_replays_graphs_has_nothing_to_issue(dtype: str) -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM", "dtype": dtype}
+    alone = None if dtype == "BF16" else "megatron-bridge"
+    assert taken({**cells, "paper": "MLPerf v5.1"}, "gb300") == alone
+    assert taken({**cells, "table": "CUDA graphs"}, "b200-sxm") == alone
+    assert taken({**cells, "table": "no CUDA graphs"}, "b200-sxm") != alone
 
 
 @pytest.mark.parametrize("words", ["without FlashAttention", "no flash attention"])
