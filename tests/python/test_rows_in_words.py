@@ -58,6 +58,7 @@ def priced(tmp_path: Path, *runs: dict[str, str]) -> list[dict[str, Any]]:
         ("1 H100 node (8)", 8),
         ("256 B200", 256),
         ("4xH100", 4),
+        ("8xA100 40GB", 8),
         ("8 x H100 80GB HBM3", 8),
         ("H100 x 64", 64),
         ("2 nodes \u00d7 1 A100-PCIE-40GB", 2),
@@ -201,6 +202,10 @@ def test_shared_experts_in_parentheses_are_as_wide_as_they_say(tmp_path: Path):
 def test_what_recomputes_in_two_ways_is_refused():
     assert recomputation_meant("full/selective") is None
     assert recomputation_meant("selective + full") is None
+    assert recomputation_meant("partial (recompute_num_layers=8)") == ("full", 8)
+    assert recomputation_meant("1 layer per virtual stage") == ("full", 1)
+    assert recomputation_meant("15 layers") == ("full", 15)
+    assert recomputation_meant("every 2 layers") is None
 
 
 def test_a_speed_up_over_a_label_of_two_runs_is_refused(tmp_path: Path):
@@ -215,15 +220,52 @@ def test_a_speed_up_over_a_label_of_two_runs_is_refused(tmp_path: Path):
     assert "against: got nothing" in rows[3]["reason"]
 
 
-def test_steps_a_second_and_figures_of_a_bad_other_run_say_so(tmp_path: Path):
+def test_steps_a_second_are_the_time_of_a_step(tmp_path: Path):
+    timed, counted = priced(tmp_path, {}, {"metric": "rate", "value": "0.2", "unit": "steps/s"})
+    assert counted["published"] == timed["published"] == 5.0
+    assert counted["error"] == timed["error"]
+    assert "5 s a step taken, of 0.2 steps a second" in counted["note"]
+
+
+def test_figures_of_a_bad_other_run_say_so(tmp_path: Path):
     rows = priced(
         tmp_path,
-        {"unit": "steps/s"},
         {"label": "bad", "tp": "3"},
         {"metric": "speedup", "value": "1.3", "unit": "x", "against": "bad", "dtype": "fp8"},
     )
-    assert "steps a second" in rows[0]["reason"]
-    assert rows[2]["reason"].startswith("against: line 3 cannot be priced")
+    assert rows[1]["reason"].startswith("against: line 2 cannot be priced")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "middle"),
+    [
+        ("~10\u201312k", "tokens/s/GPU", 11_000.0),
+        ("10,000 to 12,000", "tokens/s/GPU", 11_000.0),
+        ("40-44%", "%", 42.0),
+        ("4.5\u20135.5", "s", 5.0),
+    ],
+)
+def test_the_middle_stands_for_a_range(tmp_path: Path, value: str, unit: str, middle: float):
+    metric = {"%": "MFU", "s": "step time"}.get(unit, "throughput")
+    (row,) = priced(tmp_path, {"metric": metric, "value": value, "unit": unit})
+    assert row["published"] == middle
+    assert f"the middle of '{value}' taken" in row["note"]
+
+
+@pytest.mark.parametrize("value", ["1-9", "12-10", "1e-5-2", "3-4-5"])
+def test_what_is_no_range_of_one_figure_is_refused(tmp_path: Path, value: str):
+    (row,) = priced(tmp_path, {"value": value})
+    assert "allowed: one number" in row["reason"]
+
+
+def test_experts_counted_beside_data_ranks_are_data_ranks(tmp_path: Path):
+    run = {"model": "mixtral-8x7b", "hardware": "H200", "devices": "16", "ep": "2", "zero": "3"}
+    beside, among, neither = priced(
+        tmp_path, {**run, "dp": "8"}, {**run, "dp": "16"}, {**run, "dp": "4"}
+    )
+    assert beside["predicted"] == among["predicted"]
+    assert "16 data ranks taken: 8 beside 2 of experts" in beside["note"]
+    assert "allowed: 4" in neither["reason"]
 
 
 def test_a_title_above_the_header_is_passed_over(tmp_path: Path):

@@ -15,8 +15,9 @@ from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.machine import Machines
-from scalewright.reproductions.metrics import counts_steps, metric_of, unit_meant
+from scalewright.reproductions.metrics import metric_of, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
+from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.ratios import Ratio, ratio_in
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
@@ -222,9 +223,10 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
     result = _said(row)
     try:
         row.check()
+        row, as_one = one_figure(row)
+        result |= _said(row)
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
-        _check_steps(row)
         _check_share(row, published)
         _check_memory(row, published)
         result["run"] = book.run_number(row)
@@ -245,7 +247,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         "finding": finding_of(row, error),
         "status": "searched" if priced.searched else "priced",
         "known": bool(row.text("software")) or conventions_of(row).known,
-        "note": "; ".join((*setting.notes, *priced.notes, *unlikely)) or None,
+        "note": "; ".join((*as_one, *setting.notes, *priced.notes, *unlikely)) or None,
         **shown,
     }
 
@@ -262,19 +264,6 @@ def _check_share(row: Row, published: float) -> None:
     if published > whole:
         got = f"{row.named('value')}: got {published:g} {row.text('unit')}".rstrip()
         message = f"{got} of {row.text('metric')}; allowed: up to {whole:g}"
-        raise InvalidError(message)
-
-
-def _check_steps(row: Row) -> None:
-    """Refuse steps per second, which tell no time of one step where steps overlap.
-
-    Raises:
-        InvalidError: The row's figure is so.
-    """
-    name, unit = row.text("metric"), row.text("unit")
-    if counts_steps(name, unit):
-        got = f"{row.named('metric')}: got '{name:.40}' in '{unit:.20}', steps a second"
-        message = f"{got}; allowed: the time of a step, or tokens or sequences a second"
         raise InvalidError(message)
 
 

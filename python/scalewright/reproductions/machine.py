@@ -161,7 +161,7 @@ def _in_words(
 def _counted(text: str, system: str, overrides: Places) -> dict[str, str] | None:
     """Return the devices or nodes that the words of hardware count, if they do.
 
-    A number may be a name, as in `4090 (24 GB)`: what is left has to be the same system.
+    A number may be a name, as in `4090 (24 GB)`: what is left has to have the same device.
     """
     said = counted_in(text)
     if not said or ("hardware" in said and said["hardware"] != text):
@@ -169,7 +169,8 @@ def _counted(text: str, system: str, overrides: Places) -> dict[str, str] | None
             alone = _system(said.get("hardware", ""), overrides)[0]
         except UnknownNameError:
             return None
-        return said if alone == system else None
+        devices = {load_system(name, overrides)["device"] for name in (alone, system)}
+        return said if len(devices) == 1 else None
     return said
 
 

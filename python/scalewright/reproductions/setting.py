@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, replace
 from functools import partial
@@ -100,7 +101,8 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         if _OF_ONE_DEVICE.match(metric_of(row)):
             usual = partial(usual_count, row, model)
     machine = machine_of(row, machines, usual)
-    notes = (*notes, *guesses)
+    row, apart = _beside_experts(row, machine.devices)
+    notes = (*notes, *guesses, *apart)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
     training = _training(row, conventions)
@@ -134,6 +136,22 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         conventions,
         notes,
     )
+
+
+def _beside_experts(row: Row, devices: int) -> tuple[Row, tuple[str, ...]]:
+    """Count the ranks of experts among those of data where a row counts them apart.
+
+    Expert ranks are data ranks in Megatron-LM's terms; other programs lay out a mesh of both.
+    """
+    degrees = [row.count(axis) for axis in ("tensor", "pipeline", "context")]
+    data, expert = row.count("data"), row.count("expert")
+    if data is None or expert is None:
+        return row, ()
+    ranks = math.prod(degree or 1 for degree in degrees) * data
+    if ranks == devices or ranks * expert != devices:
+        return row, ()
+    note = f"{data * expert} data ranks taken: {data} beside {expert} of experts make the devices"
+    return replace(row, cells=row.cells | {"data": str(data * expert)}), (note,)
 
 
 def _unread(row: Row) -> tuple[str, ...]:

@@ -17,7 +17,10 @@ _OFFLOAD = re.compile(
 _GROUP = re.compile(
     r"(?:zero[-_ ]?([1-3])\s{0,2}[=(,]|(?:fsdp|hsdp)\s{0,2}[=/(,])\s{0,2}([0-9]{1,6})\)?"
 )
-_SOME_LAYERS = re.compile(r"(?:full|block)[^0-9]{0,20}([0-9]{1,4})[^0-9]{0,20}")
+_SOME_LAYERS = re.compile(
+    r"(?:full|block|partial)[^0-9]{0,30}([0-9]{1,4})[^0-9]{0,20}"
+    r"|(?:the )?(?:first )?([0-9]{1,4}) layers?(?: (?:per|in each|of each|of a|a) [a-z ]{4,20})?"
+)
 # parts of a layer that take passes over memory or few products to compute again
 _SMALL_PARTS = frozenset({"norm", "norms", "layernorm", "rmsnorm", "act", "activation"}) | {
     *("moe_act", "mla_up_proj", "swiglu")
@@ -131,9 +134,9 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
 def recomputation_meant(text: str) -> tuple[str, int] | None:
     """Return what is computed again and in how many layers of a stage, 0 for all of them.
 
-    As Megatron-LM says it: `block 12` are twelve layers of each stage, `uniform 1` all of them;
-    a list of its modules is `selective` where attention's core is among them. Norms, activation
-    functions and up-projections are computed again in little time, which counts as none.
+    As Megatron-LM says it: `block 12` or `12 layers` are twelve of each stage, `uniform 1` all of
+    them; a list of its modules is `selective` where attention's core is among them. Norms,
+    activation functions and up-projections are computed again in little time, which counts as none.
     """
     folded = text.casefold().strip()
     if denied(folded):
@@ -154,7 +157,7 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if words[:1] == ["uniform"]:
         return "full", 0
     if some := _SOME_LAYERS.fullmatch(folded):
-        return "full", int(some[1])
+        return "full", int(some[1] or some[2])
     if words[:1] == ["full"] and not any(c.isdigit() for c in folded):
         return "full", 0
     if words[:1] in (["no"], ["without"]):
