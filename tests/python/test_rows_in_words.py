@@ -306,3 +306,31 @@ def test_a_job_rate_that_leaves_devices_idle_may_be_of_one_device(tmp_path: Path
         {"devices": "64", "dp": "64", "metric": "tokens/s", "value": "9000", "unit": "tokens/s"},
     )
     assert "it may be of one device" in row["note"]
+
+
+def test_remarks_tell_the_sharding_where_its_column_is_blank(tmp_path: Path):
+    column, remark, several, denied, url = priced(
+        tmp_path,
+        {"zero": "FSDP", "dp": "8"},
+        {"source": "A report, FSDP2 without compilation"},
+        {"source": "FSDP against ZeRO-2"},
+        {"source": "no FSDP"},
+        {"source": "github.com/someone/fsdp-runs"},
+    )
+    assert remark["predicted"] == column["predicted"]
+    assert "remarks of the row say 'fsdp2'" in remark["note"]
+    for other in (several, denied, url):
+        assert "remarks of the row" not in other["note"]
+
+
+def test_remarks_tell_that_a_rate_is_of_one_device(tmp_path: Path):
+    rate = {"metric": "throughput", "unit": "tokens/s", "value": "9000"}
+    of_job, remark, unit, other = priced(
+        tmp_path,
+        rate,
+        {**rate, "source": "a report; rate of one GPU"},
+        {**rate, "unit": "tokens/s/GPU"},
+        {**rate, "source": "a report; batch per GPU"},
+    )
+    assert remark["predicted"] == unit["predicted"] == pytest.approx(of_job["predicted"] / 8)
+    assert other["predicted"] == of_job["predicted"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
 from scalewright.reproductions.by_size import billions
+from scalewright.reproductions.layout import without_denied
 from scalewright.reproductions.metrics import metric_of
 from scalewright.reproductions.runs import is_rate, kind_of
 
@@ -22,6 +23,9 @@ _GUESSED_RANK = 16
 _ADAPTERS = re.compile(
     r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])"
     r"(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?"
+)
+_SHARDED = re.compile(
+    r"(?<![a-z0-9/._-])(?:fsdp2?|fully[- ]sharded|zero[- ]?(?:stage[- ]?)?([1-3]))(?![a-z0-9/_-])"
 )
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
@@ -61,6 +65,22 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
     rank = found["rank"] or str(_GUESSED_RANK)
     note = f"the row says LoRA: adapters of rank {rank} on all products taken"
     return replace(row, cells={**row.cells, "lora": rank}), (*notes, note)
+
+
+def sharded(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """Take the sharding that a row's remarks name where its own column is blank.
+
+    Remarks that name several compare them, and stages of a pipeline mostly share otherwise.
+    """
+    if row.text("zero") or row.text("shards") or (row.count("pipeline") or 1) > 1:
+        return row, ()
+    remarks = [row.text(column) for column in ("table", "program", "framework", "source")]
+    found = list(_SHARDED.finditer(without_denied(" | ".join(filter(None, remarks)))))
+    if len({match[1] or "3" for match in found}) != 1:
+        return row, ()
+    stage = f"zero-{found[0][1]}" if found[0][1] else "fsdp"
+    note = f"remarks of the row say '{found[0][0]}', which is taken"
+    return replace(row, cells={**row.cells, "zero": stage}), (note,)
 
 
 def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:

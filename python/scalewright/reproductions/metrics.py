@@ -82,6 +82,11 @@ _STEP_RATE = re.compile(
     r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
 )
 
+_RATE_OF_ONE = re.compile(
+    r"\b(?:rates?|throughput|tokens/s|samples/s|figures?) (?:is |are |were )?"
+    r"(?:of (?:one|a|each|a single)|per|for each) (?:gpu|device|chip|card)\b"
+)
+
 
 def ungrouped(text: str) -> str:
     """Return a number without the marks between its groups of three digits; others stay."""
@@ -99,7 +104,14 @@ def metric_of(row: Row) -> str:
         return "tokens_per_s_per_gpu"
     listed = spelt("metrics", name)
     meant = str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
-    return _OF_ONE_DEVICE.get(meant, meant) if _tells_devices(row.text("unit")) else meant
+    of_one = _tells_devices(row.text("unit")) or _remarks_tell(row)
+    return _OF_ONE_DEVICE.get(meant, meant) if of_one else meant
+
+
+def _remarks_tell(row: Row) -> bool:
+    """Say whether remarks say that a rate is of one device, as `rates of one GPU`."""
+    said = f"{row.text('table')} | {row.text('source')}".casefold()
+    return _RATE_OF_ONE.search(said) is not None
 
 
 def _tells_devices(unit: str) -> bool:

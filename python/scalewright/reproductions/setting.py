@@ -14,7 +14,13 @@ from scalewright.errors import InvalidError
 from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, unlike_steps
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
-from scalewright.reproductions.guesses import adapted, of_usual_length, unlike_size, usual_count
+from scalewright.reproductions.guesses import (
+    adapted,
+    of_usual_length,
+    sharded,
+    unlike_size,
+    usual_count,
+)
 from scalewright.reproductions.layout import degrees_in, unlike_columns
 from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.metrics import metric_of
@@ -97,7 +103,8 @@ def setting_of(row: Row, machines: Machines) -> Setting:
     model, notes = model_of(row)
     if not conventions.known:
         row, length = of_usual_length(row, model)
-        guesses += length
+        row, shards = sharded(row)
+        guesses += (*length, *shards)
         if _OF_ONE_DEVICE.match(metric_of(row)):
             usual = partial(usual_count, row, model)
     machine = machine_of(row, machines, usual)
