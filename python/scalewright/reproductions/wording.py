@@ -67,9 +67,11 @@ def format_meant(text: str) -> str | None:
         found = {"tf32"}
     if len(found) > 1 and not _CHOICE.search(text.casefold()):
         found -= {"bf16", "fp16"}
+        if "mxfp8" in found:
+            found.discard("fp8")  # of which it is a kind
         if len(found) > 1:
             # the format of most products comes first
-            found = {min(found, key=lambda meant: _first(meant, text))}
+            found = {min(found, key=lambda meant: (_first(meant, text), meant))}
     return found.pop() if len(found) == 1 else None
 
 
