@@ -449,6 +449,25 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("Atlas 900 A2 PODc, 64 NPUs", "atlas-800t-a2"),
         ("16x v4-128, 275 TFLOP/s per chip", "tpu-v4"),
         ("Jean Zay, V100", "jean-zay-v100"),
+        ("Vera Rubin NVL72", "vr200-nvl72"),
+        ("VRNVL72", "vr200-nvl72"),
+        ("8x Rubin", "vr200-nvl72"),
+        ("HGX B100", "hgx-b100"),
+        ("AMD MI455X", "helios-mi455x"),
+        ("AWS Trainium3", "trn3-ultraserver"),
+        ("2x RTX 4070 Ti SUPER", "rtx-4070-ti-super-node"),
+        ("RTX 4070 Ti 12GB", "rtx-4070-ti-node"),
+        ("RTX 4060 Ti 8 GB", "rtx-4060-ti-8gb-node"),
+        ("RTX 4060 Ti, 128 GB RAM", "rtx-4060-ti-16gb-node"),
+        ("RTX4060", "rtx-4060-node"),
+        ("4x RTX 3060 12GB", "rtx-3060-node"),
+        ("GeForce RTX 3080 Ti", "rtx-3080-ti-node"),
+        ("RTX 3080 10GB", "rtx-3080-node"),
+        ("RTX 3080 12GB", "rtx-3080-12gb-node"),
+        ("GTX 1080Ti", "gtx-1080-ti-node"),
+        ("RTX PRO 5000 Blackwell", "rtx-pro-5000-node"),
+        ("RTX A4000", "rtx-a4000-node"),
+        ("NVIDIA A2", "a2-node"),
     ],
 )
 def test_a_device_in_a_text_means_its_usual_system(text, system):
@@ -478,10 +497,18 @@ def test_a_device_of_a_users_file_means_a_system_that_has_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("devices", "system"), [("64", "gb200-nvl72"), ("144", "gb200-nvl72"), ("512", "dgx-gb200")]
+    ("hardware", "devices", "system"),
+    [
+        ("GB200", "64", "gb200-nvl72"),
+        ("GB200", "144", "gb200-nvl72"),
+        ("GB200", "512", "dgx-gb200"),
+        ("VR200", "256", "dgx-vr200"),
+    ],
 )
-def test_a_job_of_racks_takes_64_devices_where_its_number_does_not_fill_them(devices, system):
-    assert machine_of(row(hardware="GB200", devices=devices), Machines()).system["name"] == system
+def test_a_job_of_racks_takes_64_devices_where_its_number_does_not_fill_them(
+    hardware, devices, system
+):
+    assert machine_of(row(hardware=hardware, devices=devices), Machines()).system["name"] == system
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,14 @@ _COUNTED_BY_CORES = re.compile(r"tpu[ -]?v(?:[2-4]|5p)[ -]([0-9]{1,5})\b(.{0,100
 """A slice whose name counts cores, of chips that have two, as v3-256."""
 _SLICE = re.compile(r"\bv(2|3|4|5p|5e|5litepod|6e)-([0-9]{1,5})(?![0-9.x-])")
 _BY_CHIPS = {"5e", "5litepod", "6e"}
-_NAMES = {2080, 3080, 3090, 4060, 4070, 4080, 4090, 5070, 5080, 5090, 6000}
+_NAMES = {1080, 2080, 3060, 3070, 3080, 3090, 4060, 4070, 4080, 4090, 5060, 5070, 5080, 5090, 6000}
 """Numbers that are names of boards."""
 _RACK = 72
-_POWERS_OF_TWO = {"gb200-nvl72": "dgx-gb200", "gb300-nvl72": "dgx-gb300"}
+_POWERS_OF_TWO = {
+    "gb200-nvl72": "dgx-gb200",
+    "gb300-nvl72": "dgx-gb300",
+    "vr200-nvl72": "dgx-vr200",
+}
 """Racks of which a job takes 64 devices where its own number does not fill them."""
 
 
