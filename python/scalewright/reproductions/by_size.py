@@ -16,6 +16,8 @@ _NEAR = 0.05
 """How near another shape has to come to be taken."""
 _VOCABULARIES = (32000, 50304, 100352, 128256, 151936, 256000)
 """Tokens of the usual vocabularies: Llama 2, GPT-NeoX, OLMo 2, Llama 3, Qwen 2.5 and BLOOM."""
+_SMALLEST = 64
+"""Tokens of the smallest vocabulary, of letters; others are its multiples."""
 NARROWEST = 64
 """Width of the narrowest expert; widths are its multiples."""
 
@@ -53,7 +55,7 @@ def of_size(
     found = _nearest(kinds, said)
     if found is None and not vocab_said:
         sized = [{**kind, "vocab": vocab} for kind in kinds for vocab in _VOCABULARIES]
-        found = _nearest(sized, said)
+        found = _nearest(sized, said) or _rest(kinds, said)
     if found is None:
         return model, ()
     told = [found["activation"], "one table" if found.get("tied_embeddings") else "two tables"]
@@ -86,6 +88,16 @@ def _kinds(model: dict[str, Any], gated: dict[str, Any]) -> Iterator[dict[str, A
     for kind in (gated, {**model, "activation": "gelu"}):
         for tied in (True, False):
             yield {**kind, "tied_embeddings": tied}
+
+
+def _rest(kinds: list[dict[str, Any]], said: float) -> dict[str, Any] | None:
+    """Return the first kind whose table holds a small vocabulary in what the size leaves for it."""
+    for kind in kinds:
+        least, more = (billions({**kind, "vocab": vocab}) for vocab in (_SMALLEST, 2 * _SMALLEST))
+        vocab = _SMALLEST * (1 + round((said - least) / (more - least)))
+        if _SMALLEST <= vocab < _VOCABULARIES[0]:
+            return {**kind, "vocab": vocab}
+    return None
 
 
 def _nearest(kinds: list[dict[str, Any]], said: float) -> dict[str, Any] | None:

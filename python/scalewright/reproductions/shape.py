@@ -121,8 +121,9 @@ def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
 
 def _usual_heads(hidden: int) -> int:
     """Return heads of 128 columns, or of 64 where that makes no whole number or few of them."""
-    width = next((w for w in (128, 64) if hidden % w == 0 and hidden >= _FEW_HEADS * w), hidden)
-    return hidden // width
+    if hidden % 128 == 0 and hidden >= _FEW_HEADS * 128:
+        return hidden // 128
+    return hidden // 64 if hidden % 64 == 0 else 1
 
 
 def _completed(model: dict[str, Any], row: Row) -> dict[str, Any]:
