@@ -202,7 +202,13 @@ impl Metric {
             ],
             Self::Tokens | Self::DeviceTokens => &[("tokens/s", 1.0), ("K tokens/s", 1e3)],
             Self::Sequences | Self::DeviceSequences => &[("sequences/s", 1.0), ("samples/s", 1.0)],
-            _ => &[("B", 1.0), ("GB", 1e9), ("GiB", GIBI), ("MiB", 1_048_576.0)],
+            _ => &[
+                ("B", 1.0),
+                ("MB", 1e6),
+                ("GB", 1e9),
+                ("MiB", 1_048_576.0),
+                ("GiB", GIBI),
+            ],
         }
     }
 

@@ -208,3 +208,23 @@ def test_adapters_of_a_known_paper_are_adapters_too(tmp_path: Path) -> None:
     assert "adapters of rank 16" in known["note"]
     full = priced(tmp_path, paper="NVIDIA Megatron-Bridge cards", model="Qwen3-8B")
     assert known["parameters"] > full["parameters"]
+
+
+def test_a_small_model_has_the_vocabulary_that_its_size_leaves_room_for() -> None:
+    narrow = {"model": "mine", "layers": "6", "hidden": "384", "sequence": "128"}
+    letters = model(**narrow, parameters="0.011")
+    assert letters["heads"] == 6
+    assert letters["vocab"] < 1000
+    assert billions(letters) == pytest.approx(0.011, rel=0.02)
+    # a usual vocabulary that fits comes first, and what is said stays
+    assert model(**narrow, parameters="0.030")["vocab"] > 32000
+    assert model(**narrow, parameters="0.011", vocab="5000")["vocab"] == 5000
+    # a size for which the layers are too many keeps the usual one
+    assert model(**narrow, parameters="0.001")["vocab"] == model(**narrow)["vocab"]
+
+
+def test_a_remark_in_parentheses_names_the_model() -> None:
+    assert model(model="deepseek2-16b (DeepSeek-V2-Lite)") == model(model="deepseek-v2-lite")
+    assert model(model="nanochat d20 (561M)") == model(model="nanochat-d20")
+    with pytest.raises(UnknownNameError, match="my-own"):
+        model(model="my-own (of nobody)")

@@ -176,10 +176,22 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         except UnknownNameError:
             continue
         return entry, () if spelling == text else (f"model '{text}' taken as {entry['name']}",)
+    if (entry := _in_parentheses(text)) is not None:
+        return entry, (f"model '{text}' taken as {entry['name']}",)
     for spelling in dict.fromkeys((text, bare, core)):
         if (meant := model_named(spelling)) is not None:
             return load_model(meant), (f"model '{text}' taken as {meant}",)
     return None, ()
+
+
+def _in_parentheses(text: str) -> dict[str, Any] | None:
+    """Return the model that a remark names, as `deepseek2-16b (DeepSeek-V2-Lite)`, if one is."""
+    if len(remarks := _PARENTHESES.findall(text)) != 1:
+        return None
+    try:
+        return load_model(remarks[0].strip(" ()"))
+    except UnknownNameError:
+        return None
 
 
 def _cut(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
