@@ -441,3 +441,10 @@ def test_an_fsdp_program_that_is_named_keeps_the_degrees_of_fsdp() -> None:
     told, _ = with_program(row, conventions_of(row), "h100-sxm", LLAMA)
     assert told.software == "torchtitan-compile"
     assert told.space["tensor"] == told.space["pipeline"] == [1]
+
+
+def test_maxtext_of_fixed_capacity_sends_tokens_by_products() -> None:
+    cells = {"paper": "A page", "program": "MaxText", "source": "capacity factor 1.25"}
+    assert taken(cells, "mi355x", MIXTURE) == "maxtext-gpu-narrow+maxtext-gpu-dropping"
+    assert taken(cells, "mi355x", LLAMA) == "maxtext-gpu-narrow"
+    assert taken({**cells, "source": "dropless"}, "mi355x", MIXTURE) == "maxtext-gpu-narrow"

@@ -108,3 +108,13 @@ def test_counts_that_include_shared_experts_are_the_models_own() -> None:
     assert model(model="DeepSeek-V3", expert_count="257", top_k="9") == own
     assert model(model="DeepSeek-V3", experts="256 routed + 1 shared, top-8, 37B active") == own
     assert mixture_said(row(experts="37B active")).top_k is None
+
+
+def test_remarks_tell_the_capacity_of_experts() -> None:
+    column = model(model="Mixtral 8x7B", capacity_factor="1.25")
+    assert column["experts"]["capacity_factor"] == 1.25
+    assert model(model="Mixtral 8x7B", source="capacity factor 1.25 (dropping)") == column
+    assert model(model="Mixtral 8x7B", source="capacity_factor=2", capacity_factor="1.25") == column
+    for none in ("no capacity factor", "capacity 2"):
+        assert "capacity_factor" not in model(model="Mixtral 8x7B", source=none)["experts"]
+    assert model(model="Llama 2 7B", source="capacity factor 2").get("experts") is None

@@ -31,6 +31,7 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 """Inner width over the stream's of the original transformer and the GPT family."""
+_CAPACITY = re.compile(r"(?<!no )capacity[ _]factor[ =:]{1,3}(?:of )?([0-9](?:\.[0-9]{1,3})?)(?![0-9.])")
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
@@ -108,15 +109,24 @@ def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
     dense = row.count("dense_layers")
     if dense is not None and model.get("experts") is not None:
         model["experts"] = {**model["experts"], "first_dense_layers": dense}
-    if row.text("capacity_factor") and model.get("experts") is not None:
-        capacity = row.number("capacity_factor")
-        model["experts"] = {**model["experts"], "capacity_factor": capacity}
+    noted: tuple[str, ...] = ()
+    if model.get("experts") is not None:
+        capacity = row.number("capacity_factor") if row.text("capacity_factor") else None
+        if capacity is None and (found := _CAPACITY.search(_remarks(row))) is not None:
+            capacity = float(found[1])
+            noted = (f"remarks of the row say '{found[0]}', which is taken",)
+        if capacity is not None:
+            model["experts"] = {**model["experts"], "capacity_factor": capacity}
     if (modules := row.count("prediction_layers")) is not None:
         model["prediction_layers"] = modules
     elif _PREDICTS.search(row.text("model")) and not model.get("prediction_layers"):
         model["prediction_layers"] = 1
-        return ("one module for a further token, as the model's name says",)
-    return ()
+        return (*noted, "one module for a further token, as the model's name says")
+    return noted
+
+
+def _remarks(row: Row) -> str:
+    return f"{row.text('table')} | {row.text('source')}".casefold()
 
 
 def _usual_heads(hidden: int) -> int:
