@@ -53,14 +53,16 @@ impl Spread {
     ///
     /// `None` where all units look alike: blocks of `stride * size` fill units or units fill blocks, and
     /// ranks in a unit are its devices at the stride. Blocks and units repeat after their least common
-    /// multiple, so one period and what is left at the end tell all.
+    /// multiple, so one period and what is left at the end tell all. Fewer devices than a block are taken as one:
+    /// whoever asks for a group alone names no more of them than it spans.
     pub(super) fn new(group: &Group, devices: u32, below: u32) -> Option<Self> {
         let block = group.stride.checked_mul(group.size)?;
         let in_units = below.is_multiple_of(group.stride) || group.stride.is_multiple_of(below);
         if below.is_multiple_of(block) || (block.is_multiple_of(below) && in_units) {
             return None;
         }
-        let blocks = (devices / block).max(1);
+        let devices = devices.max(block);
+        let blocks = devices / block;
         let period = (below / gcd(below, block)).min(blocks);
         if u64::from(period) * u64::from(block) > MOST_DEVICES {
             return None;
@@ -293,13 +295,24 @@ mod tests {
 
     proptest! {
         #[test]
+        fn devices_that_a_block_lacks_count_as_its_own(
+            stride in 1_u32..60, size in 2_u32..40, short in 0.0..1.0_f64, below in 2_u32..40,
+        ) {
+            let group = Group { size, stride, ..Group::SINGLE };
+            let block = stride * size;
+            let fewer = (f64::from(block) * short) as u32;
+            prop_assert_eq!(Spread::new(&group, fewer, below), Spread::new(&group, block, below));
+        }
+
+        #[test]
         fn ends_of_blocks_stand_for_a_walk_over_all_ranks(
             stride in 1_u32..60, size in 2_u32..40, devices in 1_u32..5000, below in 2_u32..40,
         ) {
             let group = Group { size, stride, ..Group::SINGLE };
             if let Some(found) = Spread::new(&group, devices, below) {
                 let block = stride * size;
-                let blocks = (devices / block).max(1);
+                let devices = devices.max(block);
+                let blocks = devices / block;
                 let period = (below / gcd(below, block)).min(blocks);
                 let mut walked = Spread::default();
                 walk(&mut walked, &group, 0..period, devices, below);

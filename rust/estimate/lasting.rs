@@ -58,9 +58,18 @@ impl<'a> LongRun<'a> {
         &self.device
     }
 
-    /// The pace of kernels in a format.
+    /// The pace of kernels in a format, or in that in which the device multiplies it.
+    ///
+    /// One of 16 bits stands in for the other with the same kernels. Products with block scales that
+    /// software applies are slower ones of their own.
     pub(super) fn lasting(&self, dtype: Dtype) -> Lasting {
-        let known = self.paces.get(&dtype).copied();
-        known.unwrap_or(Lasting::UNKNOWN)
+        let known = self.paces.get(&dtype);
+        let known = known.or_else(|| self.paces.get(&self.stand_in(dtype)?));
+        known.copied().unwrap_or(Lasting::UNKNOWN)
+    }
+
+    fn stand_in(&self, dtype: Dtype) -> Option<Dtype> {
+        let narrow = matches!(dtype, Dtype::Bf16 | Dtype::Fp16);
+        self.device.engine_format(dtype).filter(|_| narrow)
     }
 }

@@ -7,7 +7,7 @@ use super::spilled::Spilled;
 use super::verdict::Shortfall;
 use crate::memory::Footprint;
 use crate::plan::{Plan, Purpose, RecomputePolicy};
-use crate::units::{Bytes, Seconds};
+use crate::units::{Bytes, Dtype, Seconds};
 use crate::workload::{Arithmetic, FlopConvention};
 use serde::Serialize;
 
@@ -89,6 +89,9 @@ pub struct Estimate {
     pub model_flops_per_s_per_device: f64,
     /// Dense peak that utilisation refers to.
     pub peak_flops_per_s_per_device: f64,
+    /// Format in which the matrix engine multiplies: that of the job, or the one that stands in for what the device
+    /// lacks, as fp16 for bf16 before Ampere.
+    pub engine_format: Option<Dtype>,
     /// Model FLOPs utilisation.
     pub mfu: f64,
     /// Hardware FLOPs utilisation.
@@ -124,10 +127,11 @@ impl Estimate {
         let devices = f64::from(job.cluster.devices);
         let step = composed.time;
         let (model, hardware) = arithmetic(composer);
+        let asked = job.training.precision.matmul();
         let peak = job
             .cluster
             .device
-            .matrix_peak(job.training.precision.matmul())
+            .matrix_peak(asked)
             .map_or(f64::NAN, crate::units::FlopsPerSecond::value);
         let energy = composer.energy(composed);
         let cost = crate::economics::cost(&job.cluster, Seconds::new(step), energy);
@@ -149,6 +153,7 @@ impl Estimate {
             hardware_flops_per_step: hardware,
             model_flops_per_s_per_device: rate,
             peak_flops_per_s_per_device: peak,
+            engine_format: job.cluster.device.engine_format(asked),
             mfu: rate / peak,
             hfu: hardware / step / devices / peak,
             energy_j_per_step: energy.value(),

@@ -137,7 +137,7 @@ impl Device {
     }
 
     /// The format in which the matrix engine runs products in `dtype`.
-    pub(super) fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
+    pub(crate) fn engine_format(&self, dtype: Dtype) -> Option<Dtype> {
         let fallbacks: &[Dtype] = match dtype {
             Dtype::Fp16 => &[Dtype::Fp16, Dtype::Bf16, Dtype::Tf32, Dtype::Fp32],
             Dtype::Bf16 => &[Dtype::Bf16, Dtype::Fp16, Dtype::Tf32, Dtype::Fp32],

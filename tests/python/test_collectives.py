@@ -289,3 +289,24 @@ def test_a_group_larger_than_any_machine_is_priced_at_once() -> None:
     answer = sw.collective("all_reduce", 1e6, "dgx-h100", [2**32 - 1, 2**31 + 5])
     assert np.all(np.isfinite(answer.time_s))
     assert time.monotonic() - started < 20.0, "a hang, not a slow machine"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    operation=st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "broadcast"]),
+    ranks=st.integers(2, 24),
+    stride=st.integers(1, 40),
+    size=st.sampled_from([1e4, 1e6, 6e8]),
+)
+def test_no_group_beats_its_bound_whatever_its_stride(
+    operation: str, ranks: int, stride: int, size: float
+) -> None:
+    found = sw.collective(operation, size, "dgx-h100", ranks, stride=stride)
+    assert found.time_s >= found.lower_bound_s * (1.0 - 1e-9)
+
+
+def test_a_group_is_priced_alike_with_and_without_the_devices_behind_it() -> None:
+    for stride in (5, 10, 12):
+        whole = sw.system("dgx-h100", 4 * stride)
+        alone = sw.collective("all_gather", 6e8, "dgx-h100", 4, stride=stride)
+        assert alone.time_s == sw.collective("all_gather", 6e8, whole, 4, stride=stride).time_s

@@ -158,6 +158,9 @@ def show_speed(priced: Estimate, screen: Console) -> None:
     screen.print(
         f"MFU {q.share(values['mfu'])} = model FLOPs / (step time x devices x dense peak of {peak})"
     )
+    asked, engine = priced.job.training.precision, values["engine_format"]
+    if engine not in {asked, None}:
+        screen.print(f"the device has no {asked}: its products are priced as {engine}")
     screen.print(f"HFU {q.share(values['hfu'])} = the same with recomputed FLOPs added")
     screen.print(
         "model FLOPs = 3 x the forward pass's matrix arithmetic, attention in full: "

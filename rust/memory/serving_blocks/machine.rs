@@ -154,7 +154,12 @@ fn inner(model: &Transformer) -> f64 {
 fn compute(cluster: &Cluster, layer: &Layer, asked: &Asked) -> Compute {
     let device = &cluster.device;
     let peak = device.engine_peak(Dtype::Fp16).value();
-    let products = FlopsPerSecond::new(peak * device.matmul_efficiency(Dtype::Fp16));
+    let alone = FlopsPerSecond::new(peak * device.matmul_efficiency(Dtype::Fp16));
+    // generation goes on for hours: no product outruns the rate that lasts
+    let engine = device.engine_format(Dtype::Fp16).unwrap_or(Dtype::Fp16);
+    let lasting = device.sustained.get(&Dtype::Fp16);
+    let lasting = lasting.or_else(|| device.sustained.get(&engine)).copied();
+    let products = lasting.map_or(alone, |rate| rate.min(alone));
     let attention = peak * device.attention.forward_efficiency;
     Compute {
         prefill_matmul: products,
