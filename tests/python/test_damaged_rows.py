@@ -49,7 +49,7 @@ def test_two_columns_of_one_meaning_may_not_contradict(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (f"{HEAD}\n", "no row below the header"),
-        (HEAD.replace(",", ";") + "\n" + LINE.replace(",", ";"), "commas between"),
+        (HEAD.replace(",", "|") + "\n" + LINE.replace(",", "|"), "tabs between"),
         (f"{HEAD}\n{LINE}\nM\xfcller{LINE}\n".encode("latin-1"), "line 3: got the byte 0xfc"),
         (f'{HEAD}\n{LINE}\n"open{LINE}\n{LINE}\n', "line 3: .*a quote opens here"),
         (f"{HEAD}\n{'x' * 200_000}{LINE}\n", "line 2: .*field limit"),

@@ -12,6 +12,7 @@ from scalewright.reproductions.collectives.cells import (
     SIZES,
     bytes_in,
     columns_of,
+    known_in,
     nodes_in,
     ranks_in,
     refuse_unlike_rates,
@@ -22,7 +23,7 @@ from scalewright.reproductions.collectives.names import (
     collective_in,
     collective_named,
 )
-from scalewright.reproductions.records import joined, records
+from scalewright.reproductions.records import joined, table_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +95,8 @@ def _is_table(path: str, text: str) -> bool:
 
 
 def _read_table(path: str, collective: str | None, only: str | None) -> list[Measured | LeftOut]:
-    listed = [(line, cells) for line, cells in records(Path(path)) if not cells[0].startswith("#")]
+    table = table_in(Path(path), known_in)
+    listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
     headers = listed[0][1] if listed else []
     columns = columns_of(headers)
     # a file of one collective, as that of a custom all-reduce, has no column for it
@@ -111,7 +113,7 @@ def _read_table(path: str, collective: str | None, only: str | None) -> list[Mea
     found: list[Measured | LeftOut] = []
     systems: set[str] = set()
     for line, cells in listed[1:]:
-        row, fault = joined(columns, headers, cells)
+        row, fault = joined(columns, headers, cells, unsure=table.unsure)
         system = row.get("system", "")
         if only is not None and only.casefold() not in system.casefold():
             continue

@@ -236,7 +236,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         setting, priced = book.price(row if ratio is None else ratio.above)
         predicted, error = book.predict(row, setting, priced, published)
     except ScalewrightError as refused:
-        return result | {"reason": str(refused)}
+        return result | {"reason": row.explained(str(refused))}
     shown = _shown(setting, priced, detail=detail)
     time_ratio = ratio_of(result["kind"], published, predicted)
     unlikely = _beyond(row, setting.devices, priced, time_ratio)

@@ -92,7 +92,7 @@ def ungrouped(text: str) -> str:
     """Return a number without the marks between its groups of three digits; others stay."""
     if _SPACED.fullmatch(text):
         return re.sub(r"\s", "", text)
-    return re.sub(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))", "", text)
+    return re.sub(r"(?<=[0-9])[,'\u2019_](?=[0-9]{3}(?![0-9]))", "", text)
 
 
 def metric_of(row: Row) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,18 +12,28 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings, plain, time_column
 from scalewright.reproductions.layout import degrees_in, degrees_under, heads_degrees
+from scalewright.reproductions.marks import is_unsure
 from scalewright.reproductions.metrics import ungrouped
 from scalewright.reproductions.records import (
     BLANK,
     joined,
-    records,
     refuse_other_marks,
     short,
     some,
+    table_in,
+    unlike_marks,
 )
-from scalewright.reproductions.wide import as_figure, counted, figure_columns, figures, of_row
+from scalewright.reproductions.wide import (
+    FigureColumn,
+    as_figure,
+    counted,
+    figure_columns,
+    figures,
+    of_row,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from importlib.resources.abc import Traversable
 
 _FOLDER = "published"
@@ -34,6 +45,7 @@ _MOST_COUNT = 2**32
 _MOST_BILLIONS = 1e6
 _LONGEST_RING = 512
 _FEWEST_COLUMNS = 4
+_MOST_NAMED = 12
 _MOST_REMARKS = 10
 """Lines in which a header is looked for, behind a title and remarks."""
 _DEGREES = frozenset({"tensor", "pipeline", "context", "expert", "data", "interleave"}) | {
@@ -60,6 +72,8 @@ class Row:
     """The file's own name of a column."""
     fault: str = ""
     """Why the line cannot be read as a row; empty where it can."""
+    unknown: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Headings of the file that mean nothing here."""
 
     def check(self) -> None:
         """Refuse a line that is no row.
@@ -69,6 +83,12 @@ class Row:
         """
         if self.fault:
             raise InvalidError(self.fault)
+
+    def explained(self, reason: str) -> str:
+        """Return why a row is refused, with headings not understood where a column is missing."""
+        lacking, told, _ = reason.partition(": got nothing")
+        lacks = bool(told) and lacking not in {*self.headers, *self.headers.values(), "value"}
+        return reason + not_understood(self.unknown) if lacks else reason
 
     def named(self, column: str) -> str:
         """Return what the file calls a column."""
@@ -140,7 +160,7 @@ class Row:
             InvalidError: The cell is blank or holds something else.
         """
         text = self.text(column)
-        plain = ungrouped(text).strip("~≈<>%*†‡ ")
+        plain = ungrouped(text).strip("~≈<>≤≥%*†‡ ")
         if column == "parameters" and plain[-1:].casefold() in _BILLIONS:
             scale = _BILLIONS[plain[-1].casefold()]
             bare = plain[:-1].rstrip()
@@ -179,53 +199,117 @@ def read_rows(path: str | Path) -> list[Row]:
     return some(path, _rows(Path(path)))
 
 
+@dataclass(frozen=True)
+class _Heading:
+    """What the header of a file says."""
+
+    headers: list[str]
+    columns: list[str | None]
+    wide: tuple[FigureColumn, ...]
+    """Columns that each hold the figures of a metric, where no column is headed `value`."""
+    times: tuple[int, str] | None
+    """Place and unit of vTrain's column of times."""
+    said: dict[str, str]
+    """What holds of each row that does not say otherwise."""
+
+    @cached_property
+    def named(self) -> dict[str, str]:
+        """Return the file's own name of each column."""
+        named: dict[str, str] = {}
+        for column, header in zip(self.columns, self.headers, strict=True):
+            if column is not None:
+                named.setdefault(column, header.strip())
+        return named
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """Return the headings that mean nothing here."""
+        figures = {column.place for column in self.wide}
+        figures |= {self.times[0]} if self.times is not None else set()
+        return tuple(
+            header.strip()
+            for place, (header, column) in enumerate(zip(self.headers, self.columns, strict=True))
+            if column is None and place not in figures and header.strip()
+        )
+
+
 def _rows(file: Traversable) -> list[Row]:
-    listed = records(file)
+    table = table_in(file, _known)
     # a remark above the header says where the data come from
-    start = _header(listed)
+    start = _header(table.lines)
     if start is None:
         message = f"{file}: got no header; allowed: columns as paper, model, devices, metric, value"
         raise InvalidError(message)
-    headers = listed[start][1]
+    heading = _heading(file, table.lines[start][1])
+    found: list[Row] = []
+    for line, cells in table.lines[start + 1 :]:
+        joint, fault = joined(heading.columns, heading.headers, cells, unsure=table.unsure)
+        for each, own in _of_line(heading, joint, cells):
+            if table.unsure and heading.wide and is_unsure(each.get("value", "")):
+                own = own or unlike_marks(each.get("metric", "value"), each["value"])
+            kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
+            kept = _lengthened(_laid_out(kept, heading.named) | kept)
+            named, unknown = heading.named, heading.unknown
+            found.append(Row(file.name, line, kept, named, fault or own, unknown))
+    return found
+
+
+def _heading(file: Traversable, headers: list[str]) -> _Heading:
+    """Understand a header.
+
+    Raises:
+        InvalidError: It has no column of figures, or its columns cannot be told apart.
+    """
     columns = meanings(headers)
     # vTrain's files say no machine: theirs is one
     refuse_other_marks(file, headers)
     vtrain = not {"hardware", "model"} & set(columns)
     times = time_column(headers) if vtrain else None
     wide = () if "value" in columns or times is not None else figure_columns(headers, columns)
-    if "value" not in columns and times is None and not wide:
-        refuse_other_marks(file, headers)
-        allowed = "value, iteration time (ms), or a metric, as tokens/s/GPU, MFU, TFLOP/s"
-        message = f"{file}: header: got no column of figures; allowed: {allowed}"
-        raise InvalidError(message)
     stem = file.name.rpartition(".")[0] or file.name
     own = times is None or "value" in columns
     said = {"table": stem, "paper": stem if own else f"{_VTRAIN}, {stem}"}
-    named: dict[str, str] = {}
-    for column, header in zip(columns, headers, strict=True):
-        if column is not None:
-            named.setdefault(column, header.strip())
-    found: list[Row] = []
-    for line, cells in listed[start + 1 :]:
-        row, fault = joined(columns, headers, cells)
-        if times is not None and "value" not in columns:
-            place, unit = times
-            value = cells[place].strip() if place < len(cells) else ""
-            row |= {"metric": "iteration_time", "unit": unit, "value": value}
-            row = said | row
-        of_line = [row]
-        if wide:
-            told = said | row | counted(row)
-            own = of_row(wide, told.get("hardware", ""))
-            of_line = [told | figure for figure in figures(own, cells)]
-        else:
-            told = {} if row.get("devices", "").casefold() in BLANK else counted(row)
-            of_line = [said | row | told | as_figure(row)]
-        for each in of_line:
-            kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
-            kept = _lengthened(_laid_out(kept, named) | kept)
-            found.append(Row(file.name, line, kept, named, fault))
-    return found
+    heading = _Heading(headers, columns, wide, None if own else times, said)
+    if "value" not in columns and times is None and not wide:
+        allowed = "value, iteration time (ms), or a metric, as tokens/s/GPU, MFU, TFLOP/s"
+        got = f"{file}: header: got no column of figures"
+        message = f"{got}; allowed: {allowed}{not_understood(heading.unknown)}"
+        raise InvalidError(message)
+    return heading
+
+
+def _of_line(
+    heading: _Heading, row: dict[str, str], cells: list[str]
+) -> Iterator[tuple[dict[str, str], str]]:
+    """Yield the cells of each figure of a line, and what is wrong with it."""
+    said = heading.said
+    if heading.wide:
+        told = said | row | counted(row)
+        own = of_row(heading.wide, told.get("hardware", ""))
+        for figure in figures(own, cells):
+            yield told | figure, ""
+        return
+    if heading.times is not None:
+        place, unit = heading.times
+        value = cells[place].strip() if place < len(cells) else ""
+        row = row | {"metric": "iteration_time", "unit": unit, "value": value}
+    told = {} if row.get("devices", "").casefold() in BLANK else counted(row)
+    yield said | row | told | as_figure(row), ""
+
+
+def _known(cells: Sequence[str]) -> int:
+    """Count the headings of a record that say something."""
+    columns = meanings(cells)
+    return sum(column is not None for column in columns) + len(figure_columns(cells, columns))
+
+
+def not_understood(headers: Sequence[str]) -> str:
+    """Name headings that mean nothing; empty where there are none."""
+    if not headers:
+        return ""
+    named = ", ".join(f"'{short(header)}'" for header in headers[:_MOST_NAMED])
+    more = f" and {len(headers) - _MOST_NAMED} more" if len(headers) > _MOST_NAMED else ""
+    return f"; headings not understood: {named}{more}"
 
 
 def _laid_out(kept: dict[str, str], named: dict[str, str]) -> dict[str, str]:

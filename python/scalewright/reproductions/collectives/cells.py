@@ -49,6 +49,11 @@ def columns_of(headers: Sequence[str]) -> list[str | None]:
     return [_BY_SPELLING.get(plain(header)) for header in headers]
 
 
+def known_in(headers: Sequence[str]) -> int:
+    """Count the headings that say something of a measured collective."""
+    return sum(column is not None for column in columns_of(headers))
+
+
 def ranks_in(cells: Mapping[str, str]) -> int:
     """Return how many ranks took part.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +12,20 @@ from scalewright.reproductions.collectives.cells import (
     SIZES,
     bytes_in,
     columns_of,
+    known_in,
     nodes_in,
     ranks_in,
     refuse_unlike_rates,
     time_in,
 )
 from scalewright.reproductions.collectives.names import collective_named
-from scalewright.reproductions.records import joined, records, refuse_other_marks, some
+from scalewright.reproductions.records import (
+    header_in,
+    joined,
+    refuse_other_marks,
+    some,
+    table_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,13 +67,7 @@ class Unread:
 
 def holds_collectives(path: str | Path) -> bool:
     """Say whether a CSV file has the columns of measured collectives, not of training runs."""
-    try:
-        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            for cells in csv.reader(line for line in file if not line.startswith("#")):
-                return _is_header(cells)
-    except (OSError, csv.Error):
-        return False
-    return False
+    return _is_header(header_in(Path(path), known_in))
 
 
 def shipped() -> list[CollectiveRow | Unread]:
@@ -97,7 +97,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 
 def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
-    listed = [(line, cells) for line, cells in records(file) if not cells[0].startswith("#")]
+    table = table_in(file, known_in)
+    listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
     headers = listed[0][1] if listed else []
     if not _is_header(headers):
         refuse_other_marks(file, headers)
@@ -109,7 +110,7 @@ def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
         raise InvalidError(message)
     columns = columns_of(headers)
     for line, cells in listed[1:]:
-        found, fault = joined(columns, headers, cells)
+        found, fault = joined(columns, headers, cells, unsure=table.unsure)
         try:
             if fault:
                 raise InvalidError(fault)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,14 @@ from scalewright.reproductions.columns import plain
 from scalewright.reproductions.kernels.agreement import printed, refuse_unlike
 from scalewright.reproductions.kernels.kind import Shape, number
 from scalewright.reproductions.kernels.kinds import KINDS
-from scalewright.reproductions.records import BLANK, joined, records, refuse_other_marks, some
+from scalewright.reproductions.records import (
+    BLANK,
+    header_in,
+    joined,
+    refuse_other_marks,
+    some,
+    table_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,13 +90,8 @@ class Unread:
 
 def holds_kernels(path: str | Path) -> bool:
     """Say whether the header of a file is that of timed kernels; False where it cannot be read."""
-    try:
-        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            for cells in csv.reader(line for line in file if not line.startswith("#")):
-                return _kind(cells) is not None or _of_products(cells)
-    except (OSError, csv.Error):
-        return False
-    return False
+    cells = header_in(Path(path), _known)
+    return _kind(cells) is not None or _of_products(cells)
 
 
 def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | Unread]:
@@ -146,6 +147,11 @@ def _kind(cells: Sequence[str]) -> Kind | None:
     return next((kind for kind in kinds if kind.needed <= set(_columns(kind, cells))), None)
 
 
+def _known(cells: Sequence[str]) -> int:
+    """Count the headings that tables of one kind of kernel have."""
+    return max(sum(name is not None for name in _columns(kind, cells)) for kind in KINDS)
+
+
 def _of_products(cells: Sequence[str]) -> bool:
     """Say whether a header has the sides of products and a figure, whatever else it lacks."""
     headings = {plain(cell) for cell in cells}
@@ -166,7 +172,8 @@ def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
 
 
 def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
-    listed = [(line, cells) for line, cells in records(file) if not cells[0].startswith("#")]
+    table = table_in(file, _known)
+    listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
     headers = listed[0][1] if listed else []
     kind = _kind(headers)
     if kind is None:
@@ -181,7 +188,7 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
         raise InvalidError(message)
     columns = _columns(kind, headers)
     for line, cells in listed[1:]:
-        found, fault = joined(columns, headers, cells)
+        found, fault = joined(columns, headers, cells, unsure=table.unsure)
         try:
             if fault:
                 raise InvalidError(fault)
