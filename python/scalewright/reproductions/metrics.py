@@ -11,10 +11,10 @@ from scalewright.reproductions.conventions import book, spelt
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
-_DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card", "cards"}) | {
+DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card", "cards"}) | {
     *("accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
 }
-_SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
+SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
 _HOURS = frozenset({"h", "hr", "hrs", "hour", "hours"})
 _MILLISECONDS = frozenset({"ms", "msec", "milliseconds"})
 _CLOCKS = (
@@ -22,14 +22,14 @@ _CLOCKS = (
     ("min", frozenset({"min", "mins", "minute", "minutes"})),
     ("h", _HOURS),
     ("us", frozenset({"us", "\u00b5s", "\u03bcs", "microseconds"})),
-    ("s", _SECONDS),
+    ("s", SECONDS),
 )
 """Units of time and the words for them."""
-_TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
-_SEQUENCES = frozenset(
+TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
+SEQUENCES = frozenset(
     {"seq", "seqs", "sequence", "sequences", "sample", "samples", "sentence", "sentences", "sents"}
 )
-_STEPS = frozenset(
+STEPS = frozenset(
     {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
 )
 _TIMES = frozenset({"time", "latency", "duration"})
@@ -44,7 +44,7 @@ _TAKEN = {"allocated", "reserved"}
 _BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
 _WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
 _USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
-_OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal", "fraction", "share"})
+OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal", "fraction", "share"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
@@ -62,7 +62,7 @@ _PARTS = frozenset({"bubble", "idle", "wait", "stall", "micro", "microbatch", "m
     *("validation", "val", "communication", "comm", "comms", "loading", "dataloader", "checkpoint"),
 }
 """Words of a heading whose time is that of a part of a step, or of another thing."""
-_SLOWER = _HOURS | {"min", "mins", "minute", "minutes", "day", "days"}
+SLOWER = _HOURS | {"min", "mins", "minute", "minutes", "day", "days"}
 _OF_ONE_DEVICE = {
     "throughput": "tokens_per_s_per_gpu",
     "tokens_per_s": "tokens_per_s_per_gpu",
@@ -71,7 +71,7 @@ _OF_ONE_DEVICE = {
     "aggregate_tflops": "tflops_per_gpu",
 }
 """What a rate of a job is with a unit of one device."""
-_OF_SEVERAL = frozenset({"node", "replica", "server", "host", "day"})
+OF_SEVERAL = frozenset({"node", "replica", "server", "host", "day"})
 """What a rate may be of beside a device or the job."""
 _SEVERAL_STEPS = re.compile(r"(?:^|_)(?!1_)[0-9]+k?_(?:steps|iterations|iters|batches)(?:_|$)")
 """`time per 100 steps`."""
@@ -104,7 +104,7 @@ def metric_of(row: Row) -> str:
         return "tokens_per_s_per_gpu"
     listed = spelt("metrics", name)
     meant = str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
-    of_one = _tells_devices(row.text("unit")) or _remarks_tell(row)
+    of_one = tells_devices(row.text("unit")) or _remarks_tell(row)
     return _OF_ONE_DEVICE.get(meant, meant) if of_one else meant
 
 
@@ -114,9 +114,9 @@ def _remarks_tell(row: Row) -> bool:
     return _RATE_OF_ONE.search(said) is not None
 
 
-def _tells_devices(unit: str) -> bool:
+def tells_devices(unit: str) -> bool:
     """Say whether a unit is of one device, as `tokens/s/GPU`."""
-    return bool({*_plain(unit)} & _DEVICES)
+    return bool({*_plain(unit)} & DEVICES)
 
 
 def _counts_one(row: Row, name: str) -> bool:
@@ -145,7 +145,7 @@ def metric_meant(name: str, unit: str) -> str | None:
     words = {*name.split("_"), *_plain(unit)}
     if _SEVERAL_STEPS.search(name) or _OF_COSTS.search(f"{name} {unit}".casefold()):
         return None
-    if words & _NOT_MEASURED or (words & _OF_SEVERAL and not _SEVERAL.search(name)):
+    if words & _NOT_MEASURED or (words & OF_SEVERAL and not _SEVERAL.search(name)):
         return None
     if words <= _MEMORY - _REMEMBERED and words & _TAKEN and words & _BYTES.keys():
         return "peak_reserved_per_gpu" if "reserved" in words else "peak_allocated_per_gpu"
@@ -169,20 +169,20 @@ def _of_use(words: set[str]) -> str | None:
 
 def _of_rate(words: set[str]) -> str | None:
     """Return the metric of words on a rate or a time."""
-    own = bool(words & _DEVICES)
-    timed = bool(words & (_SECONDS | _RATES))
+    own = bool(words & DEVICES)
+    timed = bool(words & (SECONDS | _RATES))
     if any(_FLOPS.fullmatch(word) for word in words):
         if "peak" in words:
             return None
         return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
-    if timed and words & _TOKENS:
+    if timed and words & TOKENS:
         return "tokens_per_s_per_gpu" if own else "tokens_per_s"
-    if timed and words & _SEQUENCES:
+    if timed and words & SEQUENCES:
         return "sequences_per_s_per_gpu" if own else "sequences_per_s"
-    clocked = bool(words & (_TIMES | _SECONDS | _MILLISECONDS))
+    clocked = bool(words & (_TIMES | SECONDS | _MILLISECONDS))
     # nothing but a step of a run is told in milliseconds
     short = "time" in words and words <= {"time"} | _MILLISECONDS and words & _MILLISECONDS
-    return "step_time" if (clocked and words & _STEPS) or short else None
+    return "step_time" if (clocked and words & STEPS) or short else None
 
 
 def unit_meant(metric: str, name: str, unit: str) -> str:
@@ -191,20 +191,20 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
     A unit that says nothing known stays as it is, so that the engine names those that it knows.
     """
     if metric in {"mfu", "hfu"}:
-        return "share" if unit.casefold() in _OF_ONE else unit
+        return "share" if unit.casefold() in OF_ONE else unit
     words = _plain(unit) or ([] if unit.strip() else name.split("_"))
-    rated = set(words) & (_TOKENS | _SEQUENCES)
-    slower = set(words) & _SLOWER and not set(words) & _SECONDS
-    if rated and unit and (slower or set(words) & _OF_SEVERAL):
+    rated = set(words) & (TOKENS | SEQUENCES)
+    slower = set(words) & SLOWER and not set(words) & SECONDS
+    if rated and unit and (slower or set(words) & OF_SEVERAL):
         return unit
     if set(words) & _HOURS and "_hours_" in metric and not set(words) & {"m", "million"}:
         return "K h" if words[0] in {"k", "thousand"} else "h"
     if (rate := next((m for w in words if (m := _FLOPS.fullmatch(w))), None)) is not None:
         scale = rate["scale"]
         return f"{_SCALES.get(scale, scale.upper())}FLOP/s"
-    if set(words) & _TOKENS:
+    if set(words) & TOKENS:
         return f"{_scale({*words[:1], *name.split('_')})}tokens/s"
-    if set(words) & _SEQUENCES and metric.startswith("sequences_per_s"):
+    if set(words) & SEQUENCES and metric.startswith("sequences_per_s"):
         return "sequences/s"
     if metric.endswith("time") and (timed := [n for n, of in _CLOCKS if of & set(words)]):
         return timed[0]

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scalewright.reproductions.metrics import counts_steps, ungrouped
+from scalewright.reproductions.wide import as_figure
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
-_NUMBER = r"([0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?)\s?(k(?![a-z]))?"
+_NUMBER = r"([0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?)\s?([kmb](?![a-z]))?"
 _RANGE = re.compile(
     rf"[~≈]?\s?{_NUMBER}\s?%?\s?(?:[-\u2013\u2014]|to|\.\.\.?)\s?[~≈]?{_NUMBER}\s?([a-z%/].{{0,30}})?",
     re.IGNORECASE,
@@ -34,15 +35,16 @@ def _middle(row: Row) -> tuple[Row, tuple[str, ...]]:
     text = row.text("value")
     if (found := _RANGE.fullmatch(text.strip())) is None:
         return row, ()
-    if found[2] and not found[4]:
+    if found[2] and found[2] != found[4]:
         return row, ()
-    # `130-140k`: both ends are thousands
-    size = 1000.0 if found[4] else 1.0
-    low, high = (float(ungrouped(found[end])) * size for end in (1, 3))
+    low, high = (float(ungrouped(found[end])) for end in (1, 3))
     if not 0.0 < low < high <= _WIDEST * low:
         return row, ()
-    told = {"value": repr((low + high) / 2.0), "unit": row.text("unit") or found[5] or ""}
-    kept = row.cells | {column: cell for column, cell in told.items() if cell}
+    # `130-140k`: both ends are thousands
+    middle = f"{(low + high) / 2.0!r}{found[4] or ''} {found[5] or ''}".strip()
+    kept = row.cells | {"value": middle}
+    read = as_figure(kept, row.named("value"))
+    kept |= {column: cell for column, cell in read.items() if cell}
     return replace(row, cells=kept), (f"the middle of '{text:.30}' taken",)
 
 

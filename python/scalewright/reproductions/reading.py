@@ -294,7 +294,11 @@ def _of_line(
         value = cells[place].strip() if place < len(cells) else ""
         row = row | {"metric": "iteration_time", "unit": unit, "value": value}
     told = {} if row.get("devices", "").casefold() in BLANK else counted(row)
-    yield said | row | told | as_figure(row), ""
+    try:
+        figure, fault = as_figure(row, heading.named.get("value", "value")), ""
+    except InvalidError as refused:
+        figure, fault = dict[str, str](), str(refused)
+    yield said | row | told | figure, fault
 
 
 def _known(cells: Sequence[str]) -> int:

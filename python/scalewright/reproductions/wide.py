@@ -8,20 +8,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from scalewright.catalog import load_device
-from scalewright.errors import ScalewrightError
+from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import spelt
-from scalewright.reproductions.metrics import counts_steps, metric_meant, ungrouped
+from scalewright.reproductions.metrics import counts_steps, metric_meant
 from scalewright.reproductions.records import BLANK
+from scalewright.reproductions.units import FIGURE, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_FIGURE = re.compile(
-    r"[~≈<>]?\s{0,2}(?P<value>[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})"
-    r"\s{0,2}(?P<thousands>[kK](?![a-zA-Z]))?\s{0,2}(?P<unit>[a-zA-Z%µ][a-zA-Z/%]{0,15})?"
-    r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
-)
 _COUNTED = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[x\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
 )
@@ -49,18 +45,6 @@ _ONE_NODE = re.compile(r"(?:one|a|single)[ -](?:node|server|machine|host)", re.I
 _ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
 _SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
-_SCALES = {"g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
-_FLOPS = ("flops", "flop/s", "flops/s")
-_SIZES: tuple[dict[str, float], ...] = (
-    {"us": 1e-6, "ms": 1e-3}
-    | dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
-    | dict.fromkeys(("min", "mins", "minutes"), 60.0)
-    | dict.fromkeys(("h", "hr", "hour", "hours"), 3600.0)
-    | dict.fromkeys(("d", "day", "days"), 86400.0),
-    {"mib": 2.0**20, "mb": 1e6, "gib": 2.0**30, "gb": 1e9, "tib": 2.0**40, "tb": 1e12},
-    {f"{scale}{name}": size for scale, size in _SCALES.items() for name in _FLOPS},
-)
-"""Sizes of units of one thing."""
 _BARE_STEPS = {"step", "iteration", "iter"}
 _OF_TIME = {"s", "sec", "secs", "second", "seconds", "ms", "msec", "min", "mins", "minutes"}
 
@@ -144,38 +128,38 @@ def figures(columns: Sequence[FigureColumn], cells: Sequence[str]) -> Iterator[d
 
 def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     """Read `1.94 s`, `14,796`, `42.0%`, `90k` and `49.2 GB (61%)`; leave what is unlike."""
-    found = _FIGURE.fullmatch(cell)
+    found = FIGURE.fullmatch(cell)
     unit = (found["unit"] or "") if found is not None else ""
     if column.bare and unit.casefold() not in _OF_TIME:
         return None
     name = "step_time" if column.bare else column.heading
-    if found is None:
-        return {"metric": name, "unit": "", "value": cell}
-    value = ungrouped(found["value"])
-    if found["thousands"] and "," not in value:
-        value = repr(float(value) * 1000.0)
+    try:
+        value, unit = (cell, "") if found is None else resolved(found, "", name)
+    except InvalidError:
+        # the text is refused as a number, with its column
+        value, unit = cell, ""
     return {"metric": name, "unit": unit, "value": value}
 
 
-def as_figure(row: Mapping[str, str]) -> dict[str, str]:
+def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     """Return value and unit of a cell of the column `value` that says more than a number.
 
-    `2749.40 ms`, `221k`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; the row's own unit counts where it
-    has one, and the cell is turned into it where it is of another size, as milliseconds of seconds.
+    `2749.40 ms`, `221k`, `1.6 million`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; a row's own unit
+    counts where it has one, and the cell is turned into it where it is of another size, as
+    milliseconds of seconds. `13k tokens/s/GPU` makes a rate one of a device.
+
+    Args:
+        row: The cells by column.
+        field: What the file calls the column.
+
+    Raises:
+        InvalidError: The cell's unit is of another thing than the row's, as `it/s` of `%`.
     """
-    found = _FIGURE.fullmatch(row.get("value", "").strip())
-    if found is None or not (found["unit"] or found["thousands"]):
+    found = FIGURE.fullmatch(row.get("value", "").strip())
+    if found is None or not (found["unit"] or found["scale"]):
         return {}
-    value = ungrouped(found["value"])
-    by_thousands = re.match(r"k(?![a-z]{0,3}b)", row.get("unit", "").casefold())
-    if found["thousands"] and "," not in value and not by_thousands:
-        value = repr(float(value) * 1000.0)
-    own, told = row.get("unit", "").casefold(), f"{found['unit'] or ''}{found['more'] or ''}"
-    none: dict[str, float] = {}
-    sizes = next((s for s in _SIZES if own in s and found["unit"]), none)
-    if (size := sizes.get((found["unit"] or "").casefold())) is not None:
-        value = repr(float(value) * size / sizes[own])
-    return {"value": value, "unit": row.get("unit") or told}
+    value, unit = resolved(found, row.get("unit", ""), row.get("metric", ""), field)
+    return {"value": value, "unit": unit}
 
 
 def counted(row: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,192 @@
+"""Does a cell's unit say what its row's unit says, and how many of that is the cell's figure?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.metrics import (
+    DEVICES,
+    OF_ONE,
+    OF_SEVERAL,
+    SECONDS,
+    SEQUENCES,
+    SLOWER,
+    STEPS,
+    TOKENS,
+    counts_steps,
+    metric_meant,
+    ungrouped,
+)
+from scalewright.reproductions.records import short
+from scalewright.reproductions.runs import kind_of
+
+FIGURE = re.compile(
+    r"[~≈<>≤≥]?\s{0,2}(?P<value>[0-9][0-9,'\u2019_]{0,15}(?:\.[0-9]{1,9})?(?:[eE][+-]?[0-9]{1,2})?"
+    r"|\.[0-9]{1,9})"
+    r"\s{0,2}(?P<scale>(?:[kKmMbBgGtTpPeE]|bn|thousand|million|billion)(?![a-zA-Z]))?"
+    r"\s{0,2}(?P<unit>[a-zA-Z%µ/][a-zA-Z/%-]{0,30})?"
+    r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
+)
+"""A number, how many it counts by, its unit, and a remark in parentheses."""
+_TIMES: dict[str, float] = (
+    {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "msec": 1e-3}
+    | dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
+    | dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0)
+    | dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0)
+    | dict.fromkeys(("d", "day", "days"), 86400.0)
+)
+_BYTES: dict[str, float] = (
+    {"bytes": 1.0, "byte": 1.0}
+    | {f"{letter}ib": 2.0 ** (10 * power) for power, letter in enumerate("kmgt", 1)}
+    | {f"{letter}b": 1e3**power for power, letter in enumerate("kmgt", 1)}
+)
+_FLOPS = re.compile(r"(g|t|p|e|giga|tera|peta|exa)?flops?")
+_PREFIXES = {"g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
+_COUNTED_BY = {
+    **dict.fromkeys(("k", "thousand", "ktokens"), 1e3),
+    **dict.fromkeys(("m", "million", "mtokens"), 1e6),
+    **dict.fromkeys(("b", "bn", "billion"), 1e9),
+}
+_BESIDE_TIME = DEVICES | STEPS | {"time", "per", "a", "an", "each", "for"}
+_TIME, _RAM, _FLOP, _SHARE, _RATIO, _STEP = "time", "memory", "flops", "share", "ratio", "steps"
+_PER = "per"
+"""What is only said to be of a second or of one device."""
+_RATES = ("tokens", "sequences", _FLOP)
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a unit says."""
+
+    of: str
+    """The quantity."""
+    size: float
+    """In units of its own: seconds, bytes, FLOP/s, shares, tokens a second."""
+    counts: float = 1.0
+    """By how many it counts: a thousand for `K tokens/s`."""
+    of_one: bool = False
+    """True where it is of one device."""
+
+
+def unit_in(text: str) -> Unit | None:
+    """Return what a unit, or a heading that has one, says; none where it says nothing known."""
+    folded = text.casefold().strip(" .")
+    words = re.findall(r"[a-z0-9µ]+", folded)
+    of_one = bool({*words} & DEVICES)
+    counts = next((_COUNTED_BY[word] for word in words if word in _COUNTED_BY), 1.0)
+    if counts_steps("", folded):
+        return Unit(_STEP, 1.0)
+    if (flops := next((f for word in words if (f := _FLOPS.fullmatch(word))), None)) is not None:
+        return Unit(_FLOP, _PREFIXES.get((flops[1] or "")[:1], 1.0), of_one=of_one)
+    for name, of in (("tokens", TOKENS), ("sequences", SEQUENCES)):
+        if (said := _rated(name, words, of)) is not None:
+            return Unit(said, counts, counts, of_one)
+    if folded.startswith(("/", "per ")) and {*words} <= DEVICES | SECONDS | {_PER, "a"}:
+        return Unit(_PER, 1.0, of_one=of_one)
+    if "%" in folded or "percent" in words:
+        return Unit(_SHARE, 0.01)
+    if folded in OF_ONE:
+        return Unit(_SHARE, 1.0)
+    return _of_amount(words, counts)
+
+
+def _rated(name: str, words: list[str], of: frozenset[str]) -> str | None:
+    """Return the quantity of a rate of tokens or sequences, apart where of a minute or a node."""
+    if not {*words} & of:
+        return None
+    slow = sorted({*words} & (SLOWER | OF_SEVERAL)) if not {*words} & SECONDS else []
+    apart = sorted({*words} & OF_SEVERAL)
+    return " ".join([name, *(slow or apart)])
+
+
+def _of_amount(words: list[str], counts: float) -> Unit | None:
+    """Return a time, bytes or a ratio."""
+    clocked = [word for word in words if word not in _BESIDE_TIME and word not in _COUNTED_BY]
+    if len(clocked) == 1 and clocked[0] in _TIMES:
+        return Unit(_TIME, _TIMES[clocked[0]] * counts, counts)
+    if (stored := next((word for word in words if word in _BYTES), None)) is not None:
+        return Unit(_RAM, _BYTES[stored])
+    return Unit(_RATIO, 1.0) if words and words[0] in {"x", "times"} else None
+
+
+def resolved(
+    found: re.Match[str], own_text: str, metric: str, field: str = "value"
+) -> tuple[str, str]:
+    """Return the number and the unit of a cell that says more than a number.
+
+    Args:
+        found: What `FIGURE` has of the cell.
+        own_text: The unit of the row's own column, into which the figure is turned; may be empty.
+        metric: The metric as the table heads it.
+        field: What the file calls the column.
+
+    Raises:
+        InvalidError: The cell's unit is of another thing than the row's.
+    """
+    told = f"{found['unit'] or ''}{found['more'] or ''}".strip()
+    own, cell = unit_in(own_text), unit_in(told)
+    named = None if own_text else unit_in(metric.replace("_", " "))
+    row = own or named
+    text = ungrouped(found["value"])
+    counted = row if cell is None or cell.of == _PER else cell
+    amount = _amount(found["scale"], counted, metric)
+    ratio = cell is not None and cell.of == _RATIO and "speed" in metric.casefold()
+    contradicts = bool(told) and row is not None and not (ratio or _alike(row, cell))
+    if amount is None or contradicts:
+        said = f"{found['scale'] or ''} {told}".strip() if amount is None else told
+        raise _unlike(field, found[0], said, own_text or metric)
+    if told and row is not None and row.of == _TIME and cell is not None and cell.of == _STEP:
+        return _times(text, amount), "it/s"
+    if not told:
+        return _times(text, amount / (row.counts if row and found["scale"] else 1.0)), own_text
+    if own is None or cell is None:
+        return _times(text, amount), own_text or told
+    of_one = cell.of_one and not own.of_one and own.of in _RATES
+    size = 1.0 if cell.of == _PER else cell.size / own.size
+    return _times(text, amount * size), f"{own_text}/GPU" if of_one else own_text
+
+
+def _alike(row: Unit, cell: Unit | None) -> bool:
+    """Say whether a cell's unit may stand under a row's."""
+    if cell is None:
+        return False
+    if cell.of == _PER:
+        return row.of in _RATES
+    # steps a second tell a step's time
+    return row.of == cell.of or (row.of, cell.of) == (_TIME, _STEP)
+
+
+def _amount(scale: str | None, unit: Unit | None, metric: str) -> float | None:
+    """Return what a letter or word behind a number multiplies it by; none where it may be several.
+
+    In a table of memory `G` is the letter of bytes, in one of FLOP/s that of 10^9.
+    """
+    if scale is None:
+        return 1.0
+    letter = scale.casefold()
+    many = _COUNTED_BY.get(letter)
+    if unit is None:
+        return many if kind_of(metric_meant(metric, "") or metric) == "rate" else None
+    if unit.of in _RATES[:2]:
+        return many
+    if unit.of == _FLOP:
+        return _PREFIXES[letter] / unit.size if letter in _PREFIXES else None
+    if unit.of == _RAM:
+        binary = unit.size in {2.0**power for power in (10, 20, 30, 40)}
+        size = 1.0 if letter == "b" else _BYTES.get(f"{letter}{'ib' if binary else 'b'}")
+        return None if size is None else size / unit.size
+    # thousands of hours, but no thousands of seconds a step
+    hours = unit.of == _TIME and unit.size / unit.counts == _HOUR and scale != "m"
+    return many if hours else None
+
+
+def _times(text: str, factor: float) -> str:
+    return text if factor == 1.0 else repr(float(text) * factor)
+
+
+def _unlike(field: str, cell: str, told: str, own: str) -> InvalidError:
+    got = f"{field}: got '{short(cell)}': its unit '{short(told)}' is not the row's '{short(own)}'"
+    return InvalidError(f"{got}; allowed: that unit, or another size of it")

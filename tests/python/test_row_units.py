@@ -1,0 +1,129 @@
+"""Is a figure with a unit of its own turned into its row's, and refused where it is of another?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewright import reproductions
+from scalewright.errors import InvalidError
+from scalewright.reproductions.units import unit_in
+from scalewright.reproductions.wide import as_figure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "model,system,gpus,dp,seq,gbs,mbs,dtype,metric,value,unit"
+RUN = "Llama 2 7B,DGX H100,64,64,4096,512,1,bf16"
+
+
+def figure(value: str, unit: str, metric: str = "throughput") -> tuple[float, str]:
+    """Return what a cell of a metric and a unit is read as."""
+    found = as_figure({"value": value, "unit": unit, "metric": metric})
+    return float(found["value"]), found["unit"]
+
+
+def priced(folder: Path, *figures: str) -> list[dict[str, Any]]:
+    """Return what rows of one run come to."""
+    file = folder / "table.csv"
+    file.write_text("\n".join([HEAD, *(f"{RUN},{told}" for told in figures)]), encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "read"),
+    [
+        ("1.6M", "tokens/s", 1.6e6),
+        ("1.6 M", "tokens/s", 1.6e6),
+        ("1.6 million", "tokens/s", 1.6e6),
+        ("1.6B", "tokens/s", 1.6e9),
+        ("0.83M tokens/s", "tokens/s", 0.83e6),
+        ("830k/s", "tokens/s", 830e3),
+        ("1.6M", "K tokens/s", 1.6e3),
+        ("1.6e6 tok/s", "tokens/s", 1.6e6),
+        ("≥830k", "tokens/s", 830e3),
+        ("830'000 tokens/s", "tokens/s", 830e3),
+        ("0.4P", "TFLOP/s", 400.0),
+        ("0.4 PFLOP/s", "TFLOP/s", 400.0),
+        ("40960M", "GB", 40.96),
+        ("45%", "share", 0.45),
+        ("0.02 min", "s", 1.2),
+    ],
+)
+def test_a_figure_is_turned_into_the_unit_of_its_row(value: str, unit: str, read: float) -> None:
+    number, of = figure(value, unit)
+    assert number == pytest.approx(read)
+    assert of == unit
+
+
+@pytest.mark.parametrize(
+    "value", ["13k tokens/s/GPU", "13k/GPU", "13,000 per GPU", "13k tok/s per GPU"]
+)
+def test_a_figure_of_one_device_makes_its_row_one_of_a_device(tmp_path: Path, value: str) -> None:
+    assert figure(value, "tokens/s") == (13000.0, "tokens/s/GPU")
+    cell, column = priced(
+        tmp_path, f'throughput,"{value}",tokens/s', "throughput,13000,tokens/s/GPU"
+    )
+    assert cell["error"] == column["error"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        ("10 samples/s", "tokens/s"),
+        ("30 TFLOP/s", "%"),
+        ("1.3M", "s"),
+        ("1.3 m", "s"),
+        ("40 GB", "s"),
+        ("13 tokens/min", "tokens/s"),
+        ("2G", "tokens/s"),
+        ("12 frobs", "tokens/s"),
+    ],
+)
+def test_a_figure_of_another_thing_than_its_row_is_refused_by_name(value: str, unit: str) -> None:
+    with pytest.raises(InvalidError, match=rf"value: got '{value}': its unit .* the row's '{unit}"):
+        figure(value, unit, "figure")
+
+
+def test_steps_a_second_under_a_time_are_the_time_of_a_step(tmp_path: Path) -> None:
+    rate, time = priced(tmp_path, "step time,0.5 it/s,s", "step time,2,s")
+    assert rate["error"] == pytest.approx(time["error"])
+    assert "2 s a step taken, of 0.5 steps a second" in rate["note"]
+
+
+def test_the_refusal_stays_with_its_line(tmp_path: Path) -> None:
+    wrong, fine, middle = priced(tmp_path, "MFU,30 TFLOP/s,%", "MFU,30,%", "MFU,30-40 tokens/s,%")
+    assert fine["status"] == "searched"
+    for row in (wrong, middle):
+        assert row["status"] == "skipped"
+        assert "is not the row's '%'; allowed: that unit" in row["reason"]
+
+
+@given(st.sampled_from(["ms", "s", "min"]), st.sampled_from(["us", "ms", "s"]))
+def test_turning_a_time_forth_and_back_changes_nothing(cell: str, own: str) -> None:
+    there, _ = figure(f"12 {cell}", own, "step_time")
+    back, _ = figure(f"{there:.9f} {own}", cell, "step_time")
+    assert back == pytest.approx(12.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "of", "of_one"),
+    [
+        ("tokens/s", "tokens", False),
+        ("Tokens/sec/GPU", "tokens", True),
+        ("tokens/min", "tokens min", False),
+        ("s/it", "time", False),
+        ("it/s", "steps", False),
+        ("GPU hours", "time", False),
+        ("TFLOPs/s/GPU", "flops", True),
+        ("GiB", "memory", False),
+        ("% bf16 MFU", "share", False),
+    ],
+)
+def test_a_unit_says_its_quantity(text: str, of: str, of_one: bool) -> None:
+    said = unit_in(text)
+    assert said is not None
+    assert (said.of, said.of_one) == (of, of_one)
