@@ -73,6 +73,8 @@ def unlike_steps(
     """Say where micro-batch, accumulation and replicas make another batch than the row's own."""
     steps = row.told("accumulation")
     micro = space.get("micro_batch", [])
+    if steps is not None and len(micro) != 1 and not row.text("global_batch"):
+        return (f"accumulation {steps} passed over: the row says no micro-batch",)
     degrees = [space.get(axis, []) for axis in ("tensor", "pipeline", "context")]
     if steps is None or len(micro) != 1 or len(batches) != 1 or not all(map(_one, degrees)):
         return ()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAMES = {
     "tp": "tensor",
@@ -36,7 +32,7 @@ _MODEL = frozenset({"tensor", "pipeline"})
 _NAME = "|".join(sorted(NAMES, key=len, reverse=True))
 _MARK = r"[ =:_(\"'-]{0,4}"
 # no range, as `TP 2/4` or `TP1-8`, and no choice
-_ONE = r"(?![0-9.])(?! ?(?:[/\u2013\u2192-]|->|or|to) ?[0-9])"
+_ONE = r"(?![0-9.])(?! ?[kmb](?![a-z]))(?! ?(?:[/\u2013\u2192-]|->|or|to) ?[0-9])"
 _DEGREE = re.compile(rf"(?<![a-z0-9])({_NAME}){_MARK}([0-9]{{1,6}}){_ONE}")
 _OPEN = re.compile(
     rf"(?<![a-z0-9])({_NAME}){_MARK}[0-9]{{1,6}} ?(?:[/\u2013\u2192-]|->|or|to) ?[0-9]"
@@ -73,24 +69,26 @@ _DENIED = re.compile(
     r"\((?:no|not|without|w/o|vs\.?)\b[^()]*\)|\([^()]*\b(?:off|disabled)\)"
     r"|\b(?:no|not|without|w/o|vs\.?|versus)\s+[\w.+-]+|\b[\w.+-]+\s+\(?(?:off|disabled)\b\)?"
 )
-_LONGEST = 300
+LONGEST = 300
+"""Letters of a layout that are read."""
 
 
 def without_denied(text: str) -> str:
     """Return a text in lower case without what it says it does not have, as `(not FSDP)`."""
-    return " ".join(_DENIED.sub(" ", text.casefold()[:_LONGEST]).split())
+    return " ".join(_DENIED.sub(" ", text.casefold()[:LONGEST]).split())
 
 
-def unlike_columns(layout: str, cells: Mapping[str, str]) -> tuple[str, ...]:
-    """Say where a layout names another degree than the column of its own."""
-    told = degrees_in(layout)
-    found = [
-        f"{axis} {cells[axis]} taken, its own column: layout '{layout:.40}' says {told[axis]}"
-        for axis in _LISTED
-        if told.get(axis, "").isdecimal() and cells.get(axis, "").isdecimal()
-        if int(told[axis]) != int(cells[axis])
-    ]
-    return tuple(found)
+def left_of_degrees(folded: str) -> str:
+    """Return a layout in lower case without the words of its degrees and of its sharding."""
+    rest = folded
+    if _BACKWARDS.fullmatch(rest) or _LETTERED.fullmatch(rest):
+        return ""
+    tabled = _TABLE.sub(" ", rest)
+    rest = tabled if tabled != rest else _WAYS.sub(" ", _DEGREE.sub(" ", _JOINED.sub(" ", rest)))
+    shared = _SHARDING.sub(" ", rest)
+    if shared != rest:
+        shared = _SHARDED_BESIDE.sub(" ", shared)
+    return _DATA_ALONE.sub(" ", shared.strip()) if _DATA_ALONE.fullmatch(shared.strip()) else shared
 
 
 def degrees_in(text: str) -> dict[str, str]:
@@ -124,7 +122,7 @@ def degrees_under(heading: str, text: str) -> dict[str, str]:
         heading: The heading in lower case with single underscores.
         text: The cell; numbers with any marks between them, or a layout in words.
     """
-    names, numbers = heading.split("_"), re.findall("[0-9]+", text[:_LONGEST])
+    names, numbers = heading.split("_"), re.findall("[0-9]+", text[:LONGEST])
     if re.search("[a-z]{2}", text.casefold()):
         return degrees_in(text)
     if len(names) != len(numbers):

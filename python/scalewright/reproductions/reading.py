@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings, plain, time_column
-from scalewright.reproductions.layout import degrees_in, degrees_under, heads_degrees
+from scalewright.reproductions.layout_words import said_by
 from scalewright.reproductions.marks import is_unsure
 from scalewright.reproductions.metrics import ungrouped
 from scalewright.reproductions.records import (
@@ -317,9 +317,8 @@ def not_understood(headers: Sequence[str]) -> str:
 
 
 def _laid_out(kept: dict[str, str], named: dict[str, str]) -> dict[str, str]:
-    """Return the degrees that a row's layout says, whose heading may name them."""
-    layout, heading = kept.get("layout", ""), plain(named.get("layout", ""))
-    return degrees_under(heading, layout) if heads_degrees(heading) else degrees_in(layout)
+    """Return the cells that a row's layout says, whose heading may name its degrees."""
+    return said_by(plain(named.get("layout", "")), kept.get("layout", "")).cells
 
 
 def _lengthened(kept: dict[str, str]) -> dict[str, str]:

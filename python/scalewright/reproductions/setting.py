@@ -21,7 +21,7 @@ from scalewright.reproductions.guesses import (
     unlike_size,
     usual_count,
 )
-from scalewright.reproductions.layout import degrees_in, unlike_columns
+from scalewright.reproductions.layout_words import layout_notes
 from scalewright.reproductions.machine import Machine, machine_of
 from scalewright.reproductions.metrics import metric_of
 from scalewright.reproductions.programs import with_program
@@ -122,10 +122,7 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         space["expert"] = [1]
     batches = batches_of(row, conventions, machine, space)
     notes = (*machine.notes, *notes, *unlike_steps(row, batches, machine, space), *_unread(row))
-    notes += unlike_columns(row.text("layout"), row.cells)
-    laid_out = any(row.text(axis) for axis in _AXES)
-    if (layout := row.text("layout")) and not (laid_out or degrees_in(layout)):
-        notes = (*notes, f"layout '{layout:.40}' says no degree that is known: passed over")
+    notes += layout_notes(row)
     if not conventions.known:
         notes += unlike_size(row, model)
         said = row.text("software") or why
