@@ -244,7 +244,7 @@ def test_a_cast_is_paid_beside_the_product() -> None:
 def test_a_row_whose_operands_come_cast_is_priced_without_the_cast(tmp_path: Path) -> None:
     file = tmp_path / "timed.csv"
     header = "system,gemm_dtype,m,n,k,cast,latency_us\n"
-    lines = [f"h100-sxm,{dtype},4096,4096,4096,{cast},100\n" for dtype, cast in CASTS]
+    lines = [f"h100-sxm,{dtype},4096,4096,4096,{cast},9000\n" for dtype, cast in CASTS]
     file.write_text(header + "".join(lines))
     *known, unknown = run(rows_path=file)["rows"]
     seconds = dict(zip(CASTS, (row["predicted_s"] for row in known), strict=False))
@@ -295,7 +295,7 @@ def test_formats_that_a_device_cannot_multiply_cost_what_products_in_16_bits_do(
 ) -> None:
     """Their weights are read in fewer bytes: few rows gain by it, many do not."""
     rows = [(dtype, m) for m in (16, 8192) for dtype in (spelt, "bfloat16")]
-    lines = [f"a100_sxm,{dtype},{m},8192,8192,x,100,made" for dtype, m in rows]
+    lines = [f"a100_sxm,{dtype},{m},8192,8192,x,9000,made" for dtype, m in rows]
     path = tmp_path / "rows.csv"
     path.write_text(HEADER + "\n".join(lines) + "\n")
     few, few_wide, many, many_wide = (row["predicted_s"] for row in run(rows_path=path)["rows"])

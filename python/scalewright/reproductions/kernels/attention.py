@@ -6,7 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, format_of, short, whole
+from scalewright.reproductions.kernels.kind import (
+    BYTES,
+    Kind,
+    Shape,
+    count,
+    format_of,
+    short,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,10 +57,16 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         shared = _ONE_COPY.search(cells.get("source", "")) is not None
         request = {"kernel": "decode", "cache": cache, "shared_values": shared, "warm": True}
         numbers["keys"] = new + held
-        return Shape(_FAMILIES.get(cache, cache), request, numbers, rows * seen, DECODE)
+        kept = numbers["batch"] * numbers["kv_heads"] * numbers["head_dim"] * seen
+        read = kept * BYTES[cache] * (1.0 if shared else 2.0)
+        family = _FAMILIES.get(cache, cache)
+        return Shape(family, request, numbers, rows * seen, DECODE, read_bytes=read)
     request = {"kernel": "prefill", "queries": queries, "cache": cache, "warm": True}
     numbers |= {"queries": new, "cached": held}
-    return Shape(_FAMILIES.get(queries, queries), request, numbers, rows * new * seen, PREFILL)
+    # a query sees what came before it; of windows no less is counted
+    flops = 0.0 if numbers["window"] else 4.0 * rows * new * (held + new / 2.0)
+    family = _FAMILIES.get(queries, queries)
+    return Shape(family, request, numbers, rows * new * seen, PREFILL, flops=flops)
 
 
 def _format(field: str, cells: Mapping[str, str], allowed: Mapping[str, str]) -> str:

@@ -60,7 +60,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         "backward": backward,
         "causal": causal,
     }
-    return Shape(family, request, numbers, work, BACKWARD if backward else FORWARD)
+    return Shape(family, request, numbers, work, BACKWARD if backward else FORWARD, flops=work)
 
 
 def _one_of(field: str, cells: Mapping[str, str], allowed: Mapping[str, object]) -> str:

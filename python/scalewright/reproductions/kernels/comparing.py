@@ -12,6 +12,7 @@ from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.planning import kernel_times
 from scalewright.reproductions.kernels.devices import Devices
 from scalewright.reproductions.kernels.kinds import KINDS
+from scalewright.reproductions.kernels.limits import too_quick
 from scalewright.reproductions.kernels.rows import (
     SPLIT,
     KernelRow,
@@ -108,6 +109,10 @@ def summary(results: Iterable[Result]) -> Result:
     for row in results:
         if row["error"] is None:
             skipped.setdefault(row["reason"], []).append(f"{row['file']}:{row['line']}")
+    noted: dict[str, list[str]] = {}
+    for row in rows:
+        if row["note"]:
+            noted.setdefault(row["note"], []).append(f"{row['file']}:{row['line']}")
     groups: dict[tuple[str, str, str, str], list[Result]] = {}
     for row in rows:
         key = (row["part"], row["kind"], row["device"], row["dtype"])
@@ -121,6 +126,7 @@ def summary(results: Iterable[Result]) -> Result:
             {"part": part, "kind": kind, "device": device, "dtype": dtype, **_figures(members)}
             for (part, kind, device, dtype), members in sorted(groups.items())
         ],
+        "noted": noted,
         "skipped": skipped,
     }
 
@@ -159,6 +165,7 @@ def _result(
         "error": None,
         "part": None,
         "reason": None,
+        "note": None,
         "shape": None,
         "meant": None,
     }
@@ -173,9 +180,16 @@ def _result(
         meant = devices.meant(row.system)
     except ScalewrightError as error:
         return result | {"reason": str(error)}
+    result["device"] = meant.name
+    ran = meant.runs(row.shape.request)
+    refused, note = too_quick(row.shape, ran, meant.table, row.time_s)
+    if refused:
+        return result | {"reason": refused}
+    if ran != row.shape.request:
+        note = f"{meant.name} multiplies no {row.shape.dtype}: products in 16 bits taken"
     return result | {
-        "device": meant.name,
         "part": _part(row, meant, fitted, families),
+        "note": note or None,
         "shape": row.shape,
         "meant": meant,
     }

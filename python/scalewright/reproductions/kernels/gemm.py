@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, flag, format_of, short
+from scalewright.reproductions.kernels.kind import (
+    BYTES,
+    Kind,
+    Shape,
+    count,
+    flag,
+    format_of,
+    short,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +70,17 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         formats = {key: value for key, value in formats.items() if key != "cast_from"}
     if cells.get("output"):
         formats = {**formats, "output": _output(cells)}
-    return Shape(dtype, {"kernel": "matmul", **formats}, numbers, work)
+    request = {"kernel": "matmul", **formats}
+    return Shape(
+        dtype, request, numbers, work, flops=2.0 * work, read_bytes=_moved(formats, numbers)
+    )
+
+
+def _moved(formats: Mapping[str, Any], numbers: Mapping[str, float]) -> float:
+    """Return the bytes of both factors and of the result, each once."""
+    m, n, k = (numbers[name] for name in ("m", "n", "k"))
+    read = m * k * BYTES[formats["a"]] + k * n * BYTES[formats["b"]]
+    return numbers["batch"] * (read + m * n * BYTES[formats["output"]])
 
 
 def _output(cells: Mapping[str, str]) -> str:

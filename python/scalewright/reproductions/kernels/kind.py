@@ -31,6 +31,13 @@ _ALIKE = {
     "half": "float16",
 }
 """Further names of number formats, by those that the kinds know."""
+BYTES = {
+    **dict.fromkeys(("fp32", "tf32"), 4.0),
+    **dict.fromkeys(("bf16", "fp16"), 2.0),
+    **dict.fromkeys(("fp8", "mxfp8", "int8"), 1.0),
+    **dict.fromkeys(("nvfp4", "mxfp4", "int4"), 0.5),
+}
+"""Least bytes of a number by its format, without scales of blocks."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,10 @@ class Shape:
     """What orders rows by size before every third is held out."""
     kind: str | None = None
     """As the book shows it, where one header holds rows of several kinds."""
+    flops: float = 0.0
+    """FLOPs that it cannot do without; 0 where these are not counted."""
+    read_bytes: float = 0.0
+    """Bytes that it has to read or write; 0 where these are not counted."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,10 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     }
     work = numbers["tokens"] * numbers["topk"] * numbers["hidden"] * numbers["intermediate"]
     work /= numbers["tensor_parallel"] * numbers["expert_parallel"]
-    return Shape(spelt, request, numbers, work)
+    # a rank whose experts are chosen less has fewer
+    even = not (numbers["skew"] or numbers["random"])
+    flops = (6.0 if request["gated"] else 4.0) * work if even else 0.0
+    return Shape(spelt, request, numbers, work, flops=flops)
 
 
 def _check(numbers: Mapping[str, float]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scalewright.reproductions.records import skipped
+from scalewright.reproductions.records import places_named, skipped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +42,8 @@ def show(result: Result, console: Console) -> None:
         "with its sign): kernels of 20 us and more; brief, within 1.5x: the others"
     )
     console.print(f"split: {summary['split']}")
+    for note, places in summary["noted"].items():
+        console.print(Text(f"noted {places_named(places)}: {note}"))
     for reason, places in summary["skipped"].items():
         console.print(Text(skipped(reason, places)))
 
