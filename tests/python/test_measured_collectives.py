@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scalewright import ScalewrightError
 from scalewright.cli import main
 from scalewright.reproductions.collectives import holds_collectives, run
+from scalewright.reproductions.collectives.cells import columns_of
 from scalewright.reproductions.collectives.rows import CollectiveRow, Unread, read
 
 if TYPE_CHECKING:
@@ -149,3 +150,20 @@ def test_a_file_without_the_columns_is_refused(tmp_path: Path) -> None:
     assert not holds_collectives(file)
     with pytest.raises(ScalewrightError, match="message_elements"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"), [("1G", 2.0**30), ("1 MiB", 2.0**20), ("64MB", 64e6), ("1,024", 1024.0)]
+)
+def test_a_size_is_read_as_the_command_takes_it(tmp_path: Path, size: str, wanted: float) -> None:
+    file = tmp_path / "own.csv"
+    head = "collective,ranks,size,time (us),system"
+    file.write_text(f'{head}\nall_reduce,8,"{size}",3300,dgx-h100\n', encoding="utf-8")
+    assert holds_collectives(file)
+    (row,) = run(rows_path=file)["rows"]
+    assert row["bytes"] == wanted
+
+
+def test_the_size_of_a_model_is_none_of_a_buffer() -> None:
+    assert columns_of(["system", "gpus", "size", "latency_us"])[2] is None
+    assert columns_of(["system", "op", "gpus", "size", "bytes", "latency_us"])[3] is None

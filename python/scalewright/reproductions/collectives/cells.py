@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from scalewright.config import buffer_sizes
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.kernels.agreement import printed, refuse_unlike
@@ -21,7 +22,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "dtype": ("nccl_dtype", "allreduce_dtype", "dtype"),
     "ranks": ("ranks", "num_gpus", "gpus"),
     "nodes": ("nodes", "num_nodes"),
-    "bytes": ("bytes", "size_bytes", "buffer_bytes"),
+    "bytes": ("bytes", "size_bytes", "buffer_bytes", "size_b", "message_bytes"),
     "elements": ("message_elements", "message_size", "count"),
     "time": ("time_us", "latency_us"),
     "algbw": ("algbw_gbps", "algbw", "algbw_gb_s"),
@@ -29,6 +30,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "source": ("source",),
 }
 _BY_SPELLING = {text: name for name, texts in _SPELLINGS.items() for text in texts}
+_SIZE = "size"
 SIZES = ("bytes", "elements")
 """Columns of which one tells the buffer."""
 _ELEMENT_BYTES = {
@@ -45,8 +47,16 @@ _MOST = 1e18
 
 
 def columns_of(headers: Sequence[str]) -> list[str | None]:
-    """Return the column that each header means; none for what no row needs."""
-    return [_BY_SPELLING.get(plain(header)) for header in headers]
+    """Return the column that each header means; none for what no row needs.
+
+    `size` is that of the buffer beside a collective, and where nothing else says it: elsewhere it
+    may be a model's.
+    """
+    found = [_BY_SPELLING.get(plain(header)) for header in headers]
+    if "collective" not in found or not set(SIZES).isdisjoint(found):
+        return found
+    names = zip(found, headers, strict=True)
+    return ["bytes" if plain(header) == _SIZE else name for name, header in names]
 
 
 def known_in(headers: Sequence[str]) -> int:
@@ -79,7 +89,7 @@ def bytes_in(cells: Mapping[str, str]) -> float:
         InvalidError: No cell holds a size, or the type is not known.
     """
     if cells.get("bytes"):
-        return _number("bytes", cells["bytes"])
+        return _size(cells["bytes"])
     dtype = cells.get("dtype", "").casefold().removeprefix("torch.")
     if dtype not in _ELEMENT_BYTES:
         known = ", ".join(_ELEMENT_BYTES)
@@ -139,6 +149,19 @@ def _count(field: str, cells: Mapping[str, str], least: int = 1) -> int:
         return int(float(plain_))
     message = f"{field}: got '{short(text)}'; allowed: one whole number from {least} to 9999999"
     raise InvalidError(message)
+
+
+def _size(text: str) -> float:
+    """Return bytes, which letters may count: K, M, G and T by 1,024, as nccl-tests takes them."""
+    plain_ = ungrouped(text)
+    if re.fullmatch(r"[0-9.]{1,20} ?[a-zA-Z]{1,3}", plain_) is None:
+        return _number("bytes", text)
+    try:
+        (size,) = buffer_sizes(plain_)
+    except InvalidError as error:
+        message = f"bytes: got '{short(text)}'; allowed: one number above 0, below 1e18, or as 1G"
+        raise InvalidError(message) from error
+    return float(size)
 
 
 def _number(field: str, text: str) -> float:
