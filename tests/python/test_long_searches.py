@@ -104,6 +104,122 @@ def test_ctrl_c_before_the_first_unit_returns_no_plan_and_a_bound() -> None:
     assert found.values["units_walked"] == 0
 
 
+def pressing_while_listed(monkeypatch: pytest.MonkeyPatch, times: int = 1) -> None:
+    """Press Ctrl-C so often while a space is listed."""
+    made = Question.search
+
+    def pressed(self: Question) -> Any:
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        return made(self)
+
+    monkeypatch.setattr(Question, "search", pressed)
+
+
+@unix
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_the_space_is_listed_returns_a_bound_and_a_file_to_go_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "search.json"
+    with monkeypatch.context() as patch:
+        pressing_while_listed(patch)
+        stopped = small(checkpoint=file)
+    assert stopped.stopped
+    assert not stopped.feasible
+    assert not stopped.proven
+    assert stopped.values["units_walked"] == 0 < stopped.values["units"]
+    whole = small()
+    assert stopped.bound_s is not None
+    assert stopped.bound_s <= whole[0].step_time_s
+    assert told(small(checkpoint=file)) == told(whole)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@unix
+@pytest.mark.usefixtures("interruptible")
+def test_the_file_is_there_before_the_space_is_listed_and_a_search_goes_on_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "search.json"
+    with monkeypatch.context() as patch:
+        pressing_while_listed(patch, times=2)
+        with pytest.raises(KeyboardInterrupt):
+            small(checkpoint=file)
+    assert list(tmp_path.iterdir()) == [file]
+    before = file.read_bytes()
+    with pytest.raises(sw.InvalidError, match=r"limits\.objective: the file has 'time'"):
+        small(checkpoint=file, objective="memory")
+    assert file.read_bytes() == before
+    assert told(small(checkpoint=file)) == told(small())
+
+
+@unix
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_the_space_is_listed_again_keeps_what_was_walked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "search.json"
+    walked = small(checkpoint=file, progress=stop_after(9))
+    with monkeypatch.context() as patch:
+        pressing_while_listed(patch)
+        stopped = small(checkpoint=file)
+    assert stopped.values["units_walked"] == walked.values["units_walked"] > 0
+    assert [plan.to_dict() for plan in stopped.best] == [plan.to_dict() for plan in walked.best]
+    assert told(small(checkpoint=file)) == told(small())
+
+
+@unix
+def test_a_handler_of_ctrl_c_that_a_program_set_itself_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        pressing_while_listed(monkeypatch)
+        assert not small().stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
+
+
+def test_a_search_that_the_engine_refuses_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(sw.ScalewrightError, match="top"):
+        sw.search(MODEL, SYSTEM, TRAINING, top=-1, checkpoint=tmp_path / "search.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@unix
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_command_line_names_the_file_when_ctrl_c_comes_before_anything_is_priced(
+    tmp_path: Path, times: int
+) -> None:
+    file = tmp_path / "search.json"
+    # what presses Ctrl-C is the program itself, while the space is listed
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from scalewright import cli; from scalewright.searching import Question; "
+        "made = Question.search\n"
+        "def pressed(self):\n"
+        f"    [signal.raise_signal(signal.SIGINT) for _ in range({times})]\n"
+        "    return made(self)\n"
+        "Question.search = pressed\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    asked = ["plan", "--model", "gpt2", "--system", "dgx-a100-80gb", "--devices", "16"]
+    asked += ["--global-batch", "64", "--sequence", "1024", "--checkpoint", str(file)]
+    call = [sys.executable, "-c", code, *asked]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+    shown = " ".join((done.stdout if times == 1 else done.stderr).split())
+    assert f"'{file}' holds how far the search is, the same command goes on from there" in shown
+    assert ("nothing was priced until then" in shown) == (times == 1)
+    assert ("scalewright: stopped" in done.stderr) == (times == 2)
+    call = [sys.executable, "-m", "scalewright", *asked]
+    again = subprocess.run(call, capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 0, again.stderr
+
+
 def test_ctrl_c_among_plans_with_offload_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question('{"top": 3, "offload": "always"}')
     without = find(question(), Means())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalewright.cli.job_options import add_job_options, add_output_options, job_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from scalewright.cli.verb import Verbs
     from scalewright.planning import Robust, Search
@@ -124,7 +127,7 @@ def run(options: argparse.Namespace) -> int:
     job = job_of(options)
     limits = _limits(options)
     means = Means(options.checkpoint, options.all_plans, ray_address=options.ray)
-    with progress_bar("searching plans") as progress:
+    with progress_bar("searching plans") as progress, _file_named(options.checkpoint):
         found = search_job(job, fix, limits, progress, means)
     winner = found[0] if found.best else None
     if winner and options.export:
@@ -140,7 +143,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         from scalewright.report import console, show_robust, show_search
 
-        show_search(found, console(), stages=options.stages)
+        show_search(found, console(), stages=options.stages, kept=options.checkpoint)
         if robust is not None:
             show_robust(robust, console())
         if winner and options.explain:
@@ -148,6 +151,19 @@ def run(options: argparse.Namespace) -> int:
     if found.stopped:
         return INTERRUPTED
     return 0 if found.feasible else 3
+
+
+@contextmanager
+def _file_named(checkpoint: str | None) -> Generator[None]:
+    """Where a second Ctrl-C leaves no answer, say which file the search goes on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and Path(checkpoint).exists():
+            from scalewright.report import goes_on
+
+            print(f"scalewright: {goes_on(checkpoint)}", file=sys.stderr)
+        raise
 
 
 def _limits(options: argparse.Namespace) -> dict[str, object]:

@@ -14,7 +14,7 @@ from scalewright.report.rematerialise import show_rematerialisation
 from scalewright.report.robustness import show_robust, show_sensitivity
 from scalewright.report.schedule import show_rules, show_schedules
 from scalewright.report.screen import console
-from scalewright.report.search import show_search
+from scalewright.report.search import goes_on, show_search
 from scalewright.report.serving import show_serving
 from scalewright.report.step import show_simulated_step
 from scalewright.report.step_calibration import show_step_calibration
@@ -23,6 +23,7 @@ from scalewright.report.why_not import show_why_not
 
 __all__ = [
     "console",
+    "goes_on",
     "show_calibration",
     "show_codesign",
     "show_collective",

@@ -43,12 +43,18 @@ _CLAIMS: Mapping[str, tuple[str, Callable[[float], str]]] = {
 """What is said of the bound of a search, by the field of an estimate that it bounds."""
 
 
-def show_search(found: Search, screen: Console, stages: str = "ends") -> None:
-    """Print the best plans, the winner's breakdown, and why others lose."""
+def show_search(
+    found: Search, screen: Console, stages: str = "ends", kept: str | None = None
+) -> None:
+    """Print the best plans, the winner's breakdown, and why others lose.
+
+    `kept` names the file from which a search that was stopped goes on.
+    """
     show_job(found.job, screen)
-    _show_counts(found.values, screen)
+    if found.values.get("units_walked") != 0:
+        _show_counts(found.values, screen)
     if found.stopped:
-        _show_stop(found, screen)
+        _show_stop(found, screen, kept)
     else:
         _show_proof(found, screen)
     if "plans_written" in found.values:
@@ -80,14 +86,26 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
         )
 
 
-def _show_stop(found: Search, screen: Console) -> None:
+def _show_stop(found: Search, screen: Console, kept: str | None) -> None:
     """Print how far a search was when Ctrl-C came, and what is known of the rest."""
     values = found.values
     walked, units = values["units_walked"], values["units"]
-    best = "" if found.feasible else "; nothing that fits was found until then"
+    nothing = (
+        "nothing that fits was found until then" if walked else "nothing was priced until then"
+    )
     bound = found.bound_s
-    rest = "" if bound is None else f"; no plan of the space is faster than {q.time(bound)}"
-    screen.print(f"Stopped after {walked:,} of {units:,} parts of the space{best}{rest}")
+    told = [
+        f"Stopped after {walked:,} of {units:,} parts of the space",
+        "" if found.feasible else f"{nothing} until then",
+        "" if bound is None else f"no plan of the space is faster than {q.time(bound)}",
+        "" if kept is None else goes_on(kept),
+    ]
+    screen.print("; ".join(part for part in told if part))
+
+
+def goes_on(kept: str) -> str:
+    """Say how a search goes on that a file holds."""
+    return f"{kept!r} holds how far the search is, the same command goes on from there"
 
 
 def _show_proof(found: Search, screen: Console) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from contextlib import suppress
 from hashlib import sha256
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.searching.files import clear_leftovers, place_of, replacing
+from scalewright.searching.files import clear_leftovers, need_room, place_of, replacing
 from scalewright.searching.state import State
 
 if TYPE_CHECKING:
@@ -26,43 +26,53 @@ _MOST_DIFFERENCES = 3
 _ABSENT = "nothing"
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What a file says of a search."""
-
-    state: State = field(default_factory=State)
-    """Which units are walked, and what they found."""
-    elapsed_s: float = 0.0
-    """Seconds that it took so far, over all runs."""
-    report: str | None = None
-    """The answer, where there is one."""
-
-
 class Checkpoint:
     """A file that holds where a search stands, written as a whole or not at all."""
 
-    def __init__(self, path: object, question: Question, search: _engine.Search) -> None:
-        """Read the file where there is one, and write it, so that what forbids that shows now.
+    def __init__(self, path: object, question: Question) -> None:
+        """Read the file where there is one, write it where there is none.
+
+        It is there before the space is listed, so that what forbids to write it shows before any
+        work, and so that a search that is stopped while its space is listed can go on from it.
 
         Raises:
             InvalidError: The file is broken, is of another search or engine, or cannot be written.
         """
         self._place = place_of("checkpoint", path)
-        self._search = search
         job = question.to_dict()
         self._asked: dict[str, Any] = {
             "engine_version": _engine.version(),
             "space": job.pop("space"),
             "limits": job.pop("limits"),
             "job": job,
-            "units": search.units,
-            "waves": list(search.waves),
         }
+        self._listed: dict[str, Any] = {"units": None, "waves": None}
         self._start = self._written = perf_counter()
-        self.standing = self._read()
-        if self.standing.report is None:
+        self.before_s = 0.0
+        self._held = self._read()
+        self.report: str | None = None
+        if self._held is not None:
+            self.before_s, self.report = self._told(self._held)
+        if self.report is None:
             clear_leftovers(self._place)
-            self._write(self.standing.state, None)
+            self._claim()
+
+    def take_up(self, search: _engine.Search) -> State:
+        """Return the state from which to go on, now that the space is listed, and write it.
+
+        Raises:
+            InvalidError: The file's state is not one of this search, or cannot be written.
+        """
+        self._listed = {"units": search.units, "waves": list(search.waves)}
+        state = State() if self._held is None else self._state(self._held, search)
+        self._write(state, None)
+        return state
+
+    def withdraw(self) -> None:
+        """Remove the file of a search that turned out to be none, unless others wrote it."""
+        if self._held is None:
+            with suppress(OSError):
+                self._place.unlink(missing_ok=True)
 
     def keep(self, state: State) -> None:
         """Write a state, unless one was written within the last second."""
@@ -75,11 +85,19 @@ class Checkpoint:
 
     def elapsed_s(self) -> float:
         """Return the seconds that the search took so far, over all runs."""
-        return self.standing.elapsed_s + perf_counter() - self._start
+        return self.before_s + perf_counter() - self._start
+
+    def _claim(self) -> None:
+        """Begin the file, or see that the one that is there can be replaced."""
+        if self._held is None:
+            self._write(State(), None)
+        else:
+            need_room("checkpoint", self._place)
 
     def _write(self, state: State, report: str | None) -> None:
         held = {
             **self._asked,
+            **self._listed,
             "elapsed_s": self.elapsed_s(),
             "done": state.done,
             "before": state.before,
@@ -93,14 +111,14 @@ class Checkpoint:
             beside.write_text(f"{json.dumps(head)}\n{text}\n", encoding="utf-8")
         self._written = perf_counter()
 
-    def _read(self) -> Standing:
+    def _read(self) -> dict[str, Any] | None:
         try:
             text = self._place.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return Standing()
+            return None
         except (OSError, ValueError) as error:
             raise self._broken(str(error)) from error
-        return self._standing(self._checked(text))
+        return self._checked(text)
 
     def _checked(self, text: str) -> dict[str, Any]:
         """Return what the file holds, if it is whole and of this search."""
@@ -116,19 +134,33 @@ class Checkpoint:
             reason = "its checksum is not that of its content"
             raise self._broken(reason)
         held = _object(body)
-        theirs = {name: held.get(name) for name in self._asked}
-        if differences := list(_differences("", theirs, self._asked)):
-            raise self._other(differences)
+        self._need_same(held, self._asked)
         return held
 
-    def _standing(self, held: dict[str, Any]) -> Standing:
+    def _need_same(self, held: dict[str, Any], ours: dict[str, Any]) -> None:
+        theirs = {name: held.get(name) for name in ours}
+        if differences := list(_differences("", theirs, ours)):
+            raise self._other(differences)
+
+    def _told(self, held: dict[str, Any]) -> tuple[float, str | None]:
+        """Return the seconds that a search took so far, and its answer where there is one."""
+        try:
+            return float(held["elapsed_s"]), held["report"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broken(str(error)) from error
+
+    def _state(self, held: dict[str, Any], search: _engine.Search) -> State:
+        """Return which units are walked by a file, and what they found."""
+        # a search that was stopped while its space was listed has walked none of it
+        if held.get("units") is not None:
+            self._need_same(held, self._listed)
         try:
             done = tuple((int(start), int(end)) for start, end in held["done"])
             state = State(done, held["before"], held["within"], held["start"])
-            state.part(self._search)
-            return Standing(state, float(held["elapsed_s"]), held["report"])
+            state.part(search)
         except (KeyError, TypeError, ValueError, ScalewrightError) as error:
             raise self._broken(str(error)) from error
+        return state
 
     def _broken(self, reason: str) -> InvalidError:
         message = (

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scalewright.config import DTYPE
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.searching.checkpoint import Checkpoint, Standing
+from scalewright.searching.checkpoint import Checkpoint
+from scalewright.searching.interrupts import first_held_back
 from scalewright.searching.ray_address import connected, ray_address
 from scalewright.searching.ray_hands import RayHands
+from scalewright.searching.state import State
 from scalewright.searching.table import Table
 from scalewright.searching.walking import LocalHands, Walk
 
 if TYPE_CHECKING:
     from scalewright import _engine
     from scalewright.searching.question import Question
-    from scalewright.searching.state import State
     from scalewright.searching.walking import Progress
 
 
@@ -65,21 +67,43 @@ def find(question: Question, means: Means, progress: Progress | None = None) -> 
         message = "rows: got it with dtype; allowed: one precision, that of the training"
         raise InvalidError(message)
     start = perf_counter()
-    search = question.search()
-    kept = None if means.checkpoint is None else Checkpoint(means.checkpoint, question, search)
-    standing = Standing() if kept is None else kept.standing
-    if standing.report is not None:
-        return {**json.loads(standing.report), "elapsed_s": standing.elapsed_s}
-    walk = Walk(search, standing.state, _forget if kept is None else kept.keep, progress)
-    if address is None:
-        walk.go(LocalHands(search))
-    else:
-        _spread(walk, address, question)
-    found = _told(question, search, walk.state, progress)
+    kept = None if means.checkpoint is None else Checkpoint(means.checkpoint, question)
+    if kept is not None and kept.report is not None:
+        return {**json.loads(kept.report), "elapsed_s": kept.before_s}
+    search, stopped = _listed(question, kept)
+    state, keep = (State(), _forget) if kept is None else (kept.take_up(search), kept.keep)
+    walk = Walk(search, state, keep, progress)
+    if not stopped:
+        _walked(walk, search, question, address)
+    found = _told(question, search, walk.state, progress, stopped=stopped)
     if kept is not None:
         kept.end(walk.state, None if found["stopped"] else json.dumps(found))
     found["elapsed_s"] = perf_counter() - start if kept is None else kept.elapsed_s()
     return found if table is None else _with_rows(found, table, search, progress)
+
+
+def _listed(question: Question, kept: Checkpoint | None) -> tuple[_engine.Search, bool]:
+    """Return the search with its space listed, and whether Ctrl-C came meanwhile.
+
+    The engine lists a space to its end. So Ctrl-C waits for that, and the answer then has its
+    bound, as it has at any later moment.
+    """
+    try:
+        with first_held_back() as held:
+            search = question.search()
+    except ScalewrightError:
+        if kept is not None:
+            kept.withdraw()
+        raise
+    return search, held.pressed
+
+
+def _walked(walk: Walk, search: _engine.Search, question: Question, address: str | None) -> None:
+    """Walk by the cores of this process, or of the cluster at an address."""
+    if address is None:
+        walk.go(LocalHands(search))
+    else:
+        _spread(walk, address, question)
 
 
 def _forget(state: State) -> None:
@@ -98,19 +122,27 @@ def _spread(walk: Walk, address: str, question: Question) -> None:
 
 
 def _told(
-    question: Question, search: _engine.Search, state: State, progress: Progress | None
+    question: Question,
+    search: _engine.Search,
+    state: State,
+    progress: Progress | None,
+    *,
+    stopped: bool,
 ) -> dict[str, Any]:
     """Return the engine's report of a state, with how far it is."""
     part, walked = state.part(search), state.walked()
     if part is None:
         part = search.run(0, 0)
-    stopped = walked < search.units
-    try:
-        found: dict[str, Any] = json.loads(search.report(part, progress=progress))
-    except KeyboardInterrupt:
-        stopped = True
-        found = _without_offload(question, search, part)
-    return {**found, "units": search.units, "units_walked": walked, "stopped": stopped}
+    left = walked < search.units
+    found: dict[str, Any] | None = None
+    if left or not stopped:
+        with suppress(KeyboardInterrupt):
+            found = json.loads(search.report(part, progress=progress))
+    counted = {"units": search.units, "units_walked": walked}
+    if found is None:
+        # all that is not known then is what plans with tensors in other tiers may gain
+        return {**_without_offload(question, search, part), **counted, "stopped": True}
+    return {**found, **counted, "stopped": left}
 
 
 def _without_offload(question: Question, search: _engine.Search, part: str) -> dict[str, Any]:
