@@ -281,6 +281,16 @@ def test_the_command_line_chooses_robust_plans(capsys: pytest.CaptureFixture[str
     assert main(["plan", *JOB, "--robust", "--uncertainty", "no-such-file.toml"]) == 2
 
 
+@pytest.mark.parametrize("option", ["--samples", "--seed", "--pool", "--uncertainty"])
+def test_an_option_of_a_robust_choice_is_refused_where_none_is_asked_for(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", *JOB, option, "0"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{option}: got '0' without --robust; allowed: only with --robust" in told.err
+
+
 def test_the_command_line_says_why_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why-not", "tensor=7", *JOB]) == 3
     assert "It is not legal: tensor = 7 does not divide" in capsys.readouterr().out

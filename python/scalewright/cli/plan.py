@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OBJECTIVES = ("time", "memory", "energy", "dollars", "devices")
 INTERRUPTED = 130
 OFFLOADS = ("auto", "always", "never")
+DRAWS = {"samples": 256, "seed": 0, "pool": 200}
+"""What a robust choice is made by where nothing else is asked for."""
 
 
 def add(verbs: Verbs) -> None:
@@ -91,9 +93,9 @@ def _add_robust(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="TOML file with a table `uncertainty` of shares by constant (docs/robustness.md)",
     )
-    robust.add_argument("--samples", type=int, default=256, metavar="N", help="draws (256)")
-    robust.add_argument("--seed", type=int, default=0, metavar="N", help="which draws (0)")
-    robust.add_argument("--pool", type=int, default=200, metavar="K", help="plans compared (200)")
+    robust.add_argument("--samples", type=int, metavar="N", help="draws (256)")
+    robust.add_argument("--seed", type=int, metavar="N", help="which draws (0)")
+    robust.add_argument("--pool", type=int, metavar="K", help="plans compared (200)")
 
 
 def _add_means(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +124,7 @@ def run(options: argparse.Namespace) -> int:
     from scalewright.planning import allowed_values, search_job
     from scalewright.searching import Means
 
+    _need_robust(options)
     recipes = [] if options.dtypes is None else [f"dtype={options.dtypes}"]
     fix = allowed_values(pinned_fields([*options.fix, *recipes]), options.space)
     job = job_of(options)
@@ -182,6 +185,21 @@ def _limits(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def _need_robust(options: argparse.Namespace) -> None:
+    """Refuse options of a robust choice where none is asked for.
+
+    Raises:
+        InvalidError: One is given without `--robust`.
+    """
+    from scalewright.errors import InvalidError
+
+    for name in ("uncertainty", *DRAWS):
+        given = getattr(options, name)
+        if given is not None and not options.robust:
+            message = f"--{name}: got '{given}' without --robust; allowed: only with --robust"
+            raise InvalidError(message)
+
+
 def _robust(options: argparse.Namespace, found: Search, fix: Mapping[str, object]) -> Robust:
     """Price the best plans under draws of the constants."""
     from scalewright.cli.output import progress_bar
@@ -189,9 +207,11 @@ def _robust(options: argparse.Namespace, found: Search, fix: Mapping[str, object
 
     asked: dict[str, object] = {
         "uncertainty": uncertainty_of(options.uncertainty),
-        "samples": options.samples,
-        "seed": options.seed,
-        "pool": options.pool,
+        **{name: _given(getattr(options, name), usual) for name, usual in DRAWS.items()},
     }
     with progress_bar("pricing draws") as progress:
         return robust_job(found.job, asked, fix, progress)
+
+
+def _given(value: int | None, usual: int) -> int:
+    return usual if value is None else value
