@@ -1,12 +1,17 @@
 """Are the figures of one run counted once, and do open, fitted and related rows count rightly?"""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from scalewright import reproductions
 from scalewright.cli import main
-from scalewright.reproductions.reading import shipped_rows
+from scalewright.reproductions import setting
+from scalewright.reproductions.comparing import Book, compared
+from scalewright.reproductions.machine import Machines
+from scalewright.reproductions.pricing import Pricing
+from scalewright.reproductions.reading import Row, shipped_rows
 from scalewright.reproductions.runs import kind_of, macro, quantile, sign_test, spread
 from test_reproductions import FIXED, HEADER, written
 
@@ -161,3 +166,38 @@ def test_predicting_a_further_token_makes_a_step_longer_by_a_layer_and_a_head(tm
     once, twice = steps[1] - steps[0], steps[2] - steps[1]
     assert once > 0.0
     assert twice == pytest.approx(once, rel=0.05)
+
+
+def test_rows_that_differ_in_what_was_printed_alone_are_understood_and_priced_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cells = {"hardware": "H100", "devices": "8", "model": "llama2-7b", "sequence": "4096"}
+    cells |= {"global_batch": "64", "metric": "MFU", "unit": "%"}
+    printed = [{"value": value, "label": value, "seen": "read"} for value in ("40", "41", "0.42")]
+    rows = [Row("own.csv", line, {**cells, **told}) for line, told in enumerate(printed, 2)]
+    apart = [compared(row, Book([row]), detail=True) for row in rows]
+    read: list[Row] = []
+    understood = setting._understood
+    monkeypatch.setattr(
+        setting, "_understood", lambda row, of: read.append(row) or understood(row, of)
+    )
+    book = Book(rows)
+    joined = [compared(row, book, detail=True) for row in rows]
+    # only the number of the run tells that others came before
+    assert [{**row, "run": 1} for row in joined] == apart
+    assert read == rows[:1]
+    compared(Row("own.csv", 5, {**cells, "value": "40", "devices": "16"}), book)
+    assert len(read) == 2
+
+
+def test_a_price_is_that_of_the_device_and_the_conventions_of_its_row() -> None:
+    cells = {"hardware": "H100", "devices": "8", "model": "gpt2", "sequence": "1024"}
+    cells |= {"global_batch": "64", "metric": "tokens_per_s", "value": "1"}
+    asked = setting.setting_of(Row("own.csv", 2, cells), Machines())
+    slow = replace(asked, device={**asked.device, "launch_overhead": "1 ms"})
+    known = replace(asked, conventions=replace(asked.conventions, known=True))
+    pricing = Pricing()
+    found = [pricing.price(each) for each in (asked, slow, known)]
+    alone = [Pricing().price(each) for each in (asked, slow, known)]
+    assert [each.estimate for each in found] == [each.estimate for each in alone]
+    assert found[0].estimate != found[1].estimate

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from scalewright.reproductions.reading import Row
+    from scalewright.reproductions.setting import Setting
 
     Places = tuple[str | Path, ...]
 
@@ -63,10 +64,12 @@ class Machine:
 
 @dataclass
 class Machines:
-    """Systems and their devices, each read once."""
+    """Systems and their devices, each read once, and the settings of rows, each understood once."""
 
     overrides: Places = ()
     """User files or directories that add to the catalog or change it."""
+    settings: dict[object, Setting] = field(default_factory=dict[object, "Setting"])
+    """Settings by what rows say of their runs; nobody may change one."""
     _read: dict[str, tuple[dict[str, Any], dict[str, Any]]] = field(
         default_factory=dict[str, tuple[dict[str, Any], dict[str, Any]]]
     )

@@ -72,11 +72,13 @@ class Pricing:
             [
                 setting.model,
                 setting.system,
+                setting.device,
                 setting.devices,
                 setting.training,
                 setting.batches,
                 setting.rounding,
                 setting.space,
+                setting.conventions.known,
             ],
             sort_keys=True,
         )

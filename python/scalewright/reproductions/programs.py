@@ -108,7 +108,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
 
 def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
     """Say whether all conditions of an entry hold but those on words."""
-    year = _year(row)
+    year = _year(row) if "until" in entry or "since" in entry else None
     patterned = (
         ("devices", device),
         ("zero", row.text("zero")),

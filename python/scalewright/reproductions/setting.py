@@ -53,6 +53,8 @@ _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
 _PASSED_OVER = ("nodes", "per_node", "accumulation", "shards", "replicas")
 """Columns without which a row can be priced."""
+_PRINTED = frozenset({"value", "use", "seen", "label", "against"})
+"""Columns that tell nothing of a run, so that rows that differ there alone have one setting."""
 _HALF = ("bf16", "fp16")
 _LEAST_GROUP = 4
 _LONG = 65536
@@ -92,6 +94,15 @@ def setting_of(row: Row, machines: Machines) -> Setting:
         ScalewrightError: The row lacks or contradicts what a job needs.
     """
     row.check()
+    said = tuple(sorted(cell for cell in row.cells.items() if cell[0] not in _PRINTED))
+    key = (row.file, said, tuple(row.headers.items()))
+    if key not in machines.settings:
+        machines.settings[key] = _understood(row, machines)
+    return machines.settings[key]
+
+
+def _understood(row: Row, machines: Machines) -> Setting:
+    """Understand a row that was not met before."""
     conventions = conventions_of(row)
     row = _plainly(replace(row, cells={**conventions.columns, **row.cells}))
     if row.text("metric").startswith(OF_ONE_LAYER) and row.text("model"):
