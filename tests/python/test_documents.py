@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from scalewright.report.schedule import steps
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+YOURS = {"my-algorithm.xml": ROOT / "tests" / "data" / "msccl-ring-of-four.xml"}
+"""What stands for the files of their own that programs of readers have."""
 FOLDERS = "rust|python|tests|benches|docs|\\.ci"
 
 
@@ -19,6 +22,19 @@ def test_named_files_exist(document: Path) -> None:
     named = re.findall(rf"`((?:{FOLDERS})/[^`\s]*)`", document.read_text())
     missing = [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_runs_as_it_stands(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program for each block; what it writes goes to the folder where it runs."""
+    blocks = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    for name, like in YOURS.items():
+        shutil.copy(like, name)
+    for place, block in enumerate(blocks, 1):
+        exec(compile(block, f"block {place} of {document.name}", "exec"), {})
 
 
 def test_the_contributors_page_stays_short() -> None:
