@@ -44,9 +44,9 @@ PAPERS = (
         flexgen,
         "By FlexGen's own constants OPT-30B comes out within 3% and 19%, OPT-175B at a quarter: "
         "its fitted disk rate of 0.47 GiB/s is far below the 2 GB/s that it states. By the "
-        "catalog's rates OPT-175B is within 15% and OPT-6.7B within 22%, OPT-30B 2.5 to 2.7 times "
+        "catalog's rates OPT-175B is within 17% and OPT-6.7B within 16%, OPT-30B 2.2 to 2.4 times "
         "too fast: the host attends to 12 GB/s where its memory gives 102, and T4 multiplies at "
-        "21 TFLOP/s where the catalog takes 39. OPT-6.7B ran without overlap.",
+        "21 TFLOP/s where the catalog takes 30. OPT-6.7B ran without overlap.",
     ),
     Paper(
         "experts",
@@ -85,8 +85,8 @@ PAPERS = (
         partial(offloads, "patrickstar"),
         "With the shares of memory and the chunk sizes of its scripts, the largest models of "
         "both nodes come out 12% and 16% low, so that four of its runs are refused; 32 A100 "
-        "hold more than it says. Eight devices run 17% to 62% faster than measured, single "
-        "ones up to 2.7 times where chunks move: neither its hooks nor slow copies are "
+        "hold more than it says. Eight devices run 16% to 58% faster than measured, single "
+        "ones up to 2.6 times where chunks move: neither its hooks nor slow copies are "
         "priced. DeepSpeed stopped at half of what its homes hold, and on 8 V100 those hold "
         "15B too.",
     ),
