@@ -31,7 +31,9 @@ _CUT = re.compile(
     re.IGNORECASE,
 )
 """Inner width over the stream's of the original transformer and the GPT family."""
-_CAPACITY = re.compile(r"(?<!no )capacity[ _]factor[ =:]{1,3}(?:of )?([0-9](?:\.[0-9]{1,3})?)(?![0-9.])")
+_CAPACITY = re.compile(
+    r"(?<!no )capacity[ _]factor[ =:]{1,3}(?:of )?([0-9](?:\.[0-9]{1,3})?)(?![0-9.])"
+)
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
