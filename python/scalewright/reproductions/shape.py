@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
 _VOCAB = 51200
 _WIDE = 4
+"""Inner width over the stream's of the original transformer and the GPT family."""
 _FEW_HEADS = 12
 _CUT = re.compile(
     r"(.{2,80}?),? (?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?",
     re.IGNORECASE,
 )
-"""Inner width over the stream's of the original transformer and the GPT family."""
 _CAPACITY = re.compile(
     r"(?<!no )capacity[ _]factor[ =:]{1,3}(?:of )?([0-9](?:\.[0-9]{1,3})?)(?![0-9.])"
 )
