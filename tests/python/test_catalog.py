@@ -12,7 +12,7 @@ from conftest import TOY_CLUSTER
 from scalewright import catalog
 from scalewright._engine import Cluster
 from scalewright.catalog.layers import FOLDERS, built_in_root
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.catalog.toml_file import leaves
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewright.catalog import load_model, names
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.reproductions.naming import model_named, model_within
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of

@@ -13,7 +13,7 @@ import pytest
 from scalewright import catalog
 from scalewright._engine import Workload
 from scalewright.catalog.layers import PUBLISHED_TOTALS, built_in_root
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError
 
 FAMILIES = {

@@ -1,4 +1,4 @@
-"""Which catalog files exist, and which of them wins when several describe the same name?
+"""Which catalog files exist, and in which layer does each lie?
 
 A layer is a directory with the folders `devices`, `systems`, `models` and `software`, or one TOML
 file that says its `kind`. Layers stack: the built-in catalog lies at the bottom, then the
@@ -15,11 +15,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from scalewright.catalog.toml_file import Table, read_table, text_field
+from scalewright.catalog.toml_file import Table, read_table
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from importlib.resources.abc import Traversable
 
 Kind = Literal["device", "system", "model", "software"]
@@ -45,8 +45,12 @@ class CatalogFile:
     """Its table in a file of many models, already read."""
 
     def table(self) -> Table:
-        """Return the entry's fields; a lone file's `kind` says what it is and is none of them."""
-        return deepcopy(self._read())
+        """Return the entry's fields; a lone file's `kind` says what it is and is none of them.
+
+        Where the file spells its name as an alias, the name is the one that the alias stands for.
+        """
+        table = deepcopy(self._read())
+        return {**table, "name": self.name} if "name" in table else table
 
     def aliases(self) -> list[str]:
         """Return its other names."""
@@ -58,14 +62,6 @@ class CatalogFile:
         if self.built_in:
             return _packaged(self.path)
         return {key: value for key, value in read_table(self.path).items() if key != "kind"}
-
-
-def catalog_files(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[CatalogFile]:
-    """List the files of one kind, lowest layer first."""
-    found = list(_built_in(kind))
-    for place in override_places(overrides):
-        found.extend(file for file in _user_files(place) if file.kind == kind)
-    return found
 
 
 def override_places(overrides: Iterable[str | Path]) -> list[Path]:
@@ -86,7 +82,8 @@ def built_in_root() -> Traversable:
 
 
 @cache
-def _built_in(kind: Kind) -> tuple[CatalogFile, ...]:
+def built_in_files(kind: Kind) -> tuple[CatalogFile, ...]:
+    """List the files of one kind that come with the package."""
     folder = built_in_root() / FOLDERS[kind]
     if not folder.is_dir():
         return ()
@@ -116,29 +113,3 @@ def _without_totals(name: str, table: Table) -> Table:
     """Leave out the published totals, which stand beside the fields to be checked against."""
     shape = {key: value for key, value in table.items() if key not in PUBLISHED_TOTALS}
     return {"name": name, **shape}
-
-
-def _user_files(place: Path) -> list[CatalogFile]:
-    if place.is_file():
-        return [_user_file(place, None)]
-    return [
-        _user_file(path, kind)
-        for kind, folder in FOLDERS.items()
-        for path in sorted((place / folder).glob("*.toml"))
-    ]
-
-
-def _user_file(path: Path, kind: Kind | None) -> CatalogFile:
-    table = read_table(path)
-    said = table.get("kind")
-    if kind is None or said is not None:
-        if said not in FOLDERS:
-            message = f"{path}: kind: got {said!r}; allowed: {', '.join(FOLDERS)}"
-            raise InvalidError(message)
-        if kind is not None and said != kind:
-            message = f"{path}: kind: got {said!r}; allowed: {kind}, as its folder says"
-            raise InvalidError(message)
-        kind = said
-    # an override that only changes another entry may leave its own name out
-    name = text_field(path, table, "name" if "name" in table else "base")
-    return CatalogFile(kind, name, path, built_in=False)

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalewright.catalog.layers import (
-    FOLDERS,
-    CatalogFile,
-    Kind,
-    built_in_root,
-    catalog_files,
-    override_places,
-)
+from scalewright.catalog.layers import CatalogFile, Kind, built_in_root, override_places
 from scalewright.catalog.merging import changed_constants, merged, with_sources
-from scalewright.catalog.toml_file import Table, read_table, text_field
+from scalewright.catalog.resolving import base_of, catalog_files, resolved, stack
+from scalewright.catalog.toml_file import Table, text_field
+from scalewright.catalog.user_files import user_file
 from scalewright.config.huggingface import read_config
-from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.resources.abc import Traversable
 
 _HASH_DIGITS = 12
-_SEPARATORS = re.compile(r"(?<=[0-9])([-_\s]+)(?=[0-9])|[-_\s]+")
-# a version between dashes or underscores: `Llama_3_1_405B`, `nemotron-3-5-lightning`
-_VERSION = re.compile(r"(?<![0-9.])([0-9])[-_\s]+([0-9])(?=[-_\s])")
 
 
 @dataclass(frozen=True)
@@ -80,15 +69,9 @@ def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> E
         return Entry(kind, read_config(name), name, ())
     files = catalog_files(kind, overrides)
     if name.endswith(".toml"):
-        path = Path(name)
-        table = read_table(path)
-        if table.get("kind", kind) != kind:
-            message = f"{path}: kind: got {table['kind']!r:.60}; allowed: {kind}"
-            raise InvalidError(message)
-        said = text_field(path, table, "name" if "name" in table else "base")
-        lone = CatalogFile(kind, said, path, built_in=False)
-        return _entry(lone, [*files, lone], ())
-    return _entry(_resolved(kind, name, files), files, ())
+        files = stack(files, [user_file(Path(name), kind)])
+        return _entry(files[-1], files, ())
+    return _entry(resolved(kind, name, files), files, ())
 
 
 def _is_config(name: str) -> bool:
@@ -132,10 +115,7 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
     if "base" not in table:
         text_field(file.path, table, "name")
         return Entry(file.kind, table, where, ())
-    wanted = text_field(file.path, table, "base")
-    # an override of the same name changes the entry of the layers below it
-    below = files[: files.index(file)] if wanted == file.name else files
-    base = _entry(_resolved(file.kind, wanted, below), files, (*seen, where))
+    base = _entry(base_of(file, files), files, (*seen, where))
     changed = changed_constants(table)
     result = merged(base.table, table)
     if file.kind == "model":
@@ -147,35 +127,3 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
         result = with_sources(result, changed, table, Path(where).name)
     overridden = tuple(dict.fromkeys((*base.overridden, *changed)))
     return Entry(file.kind, result, where, overridden)
-
-
-def _resolved(kind: Kind, name: str, files: list[CatalogFile]) -> CatalogFile:
-    """Find the topmost file of a name or of the name that an alias stands for."""
-    wanted = normalised(name)
-    top = {normalised(file.name): file for file in files}
-    if wanted in top:
-        return top[wanted]
-    spelt: dict[str, str] = {key: file.name for key, file in top.items()}
-    for file in reversed(files):
-        for alias in file.aliases():
-            if normalised(alias) == wanted:
-                return top[normalised(file.name)]
-            spelt.setdefault(normalised(alias), alias)
-    close = difflib.get_close_matches(wanted, spelt, n=3, cutoff=0.6)
-    if close:
-        hint = f"nearest: {', '.join(spelt[key] for key in close)}"
-    else:
-        hint = f"`scalewright catalog {FOLDERS[kind]}` lists the {len(top)} that are known"
-    message = f"{kind}: unknown name '{name:.60}'; {hint}"
-    raise UnknownNameError(message)
-
-
-@lru_cache(maxsize=65_536)
-def normalised(name: str) -> str:
-    """Return the form in which names are compared: no case, spaces, dashes or underscores.
-
-    One that parts two digits stays, as a dash: `GPT 28.3B` is not `gpt2-8.3b`. Within a version,
-    as in `Llama_3_1_405B`, it is the point.
-    """
-    name = _VERSION.sub(r"\1.\2", name.strip())
-    return _SEPARATORS.sub(lambda found: "-" if found[1] else "", name.casefold())

@@ -99,7 +99,7 @@ def _parameters(table: dict[str, Any]) -> dict[str, int]:
 
 def _listing(kinds: list[str], overrides: Sequence[str]) -> dict[str, Any]:
     """Return names and titles; each file is read once, the topmost wins."""
-    from scalewright.catalog.layers import catalog_files
+    from scalewright.catalog.resolving import catalog_files
 
     listing: dict[str, Any] = {}
     for kind in kinds:

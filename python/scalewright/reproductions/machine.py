@@ -15,7 +15,7 @@ from scalewright.catalog import (
     spellings,
     usual_system,
 )
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.fabric import as_told
 from scalewright.reproductions.wide import counted_in

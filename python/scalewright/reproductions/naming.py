@@ -10,7 +10,7 @@ from functools import cache
 
 from scalewright._engine import Workload
 from scalewright.catalog import load_model, model_spellings, names
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 
 _WORDS = re.compile(
     r"[0-9]{1,4}x[0-9]{1,4}(?:\.[0-9]{1,3})?b"  # 8x7b

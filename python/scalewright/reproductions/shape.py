@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import load_model, model_spellings
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.by_size import NARROWEST, expert_width, of_size
 from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_mixture

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import load_system, names, usual_system
 from scalewright.catalog.layers import built_in_root
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import System, system
 from scalewright.reproductions.kernels.devices import FITTED

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import load_device, load_system, usual_system, with_costs
 from scalewright.catalog.layers import built_in_root
-from scalewright.catalog.loading import normalised
+from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.kernels.provenance import changed_fields
 from scalewright.reproductions.kernels.rows import FOLDER

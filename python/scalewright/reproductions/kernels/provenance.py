@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalewright.catalog import load_entry
-from scalewright.catalog.layers import Kind, catalog_files, override_places
+from scalewright.catalog.layers import Kind, override_places
+from scalewright.catalog.resolving import catalog_files
 from scalewright.catalog.toml_file import read_table
 
 if TYPE_CHECKING:
