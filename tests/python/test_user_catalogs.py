@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import scalewright as sw
 from scalewright import catalog
+from scalewright.catalog.file_fields import TABLES
 from scalewright.catalog.resolving import _WHOLE
+from scalewright.catalog.units import BY_FORMAT, UNITS, bare_numbers
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
+ENGINE = Path(__file__).parents[2] / "rust" / "hardware"
+QUANTITIES = (
+    "Bytes|Seconds|BytesPerSecond|FlopsPerSecond|Joules|Watts|Dollars|JoulesPerByte|"
+    "WattsPerByte|DollarsPerByte|SquareMillimetres"
+)
+# what stands in no file: what the engine works out of a system
+INSIDE = {"memories.rs", "cluster.rs", "topology.rs", "group.rs", "constants.rs"}
 SLOWER = '[sustained]\nbf16 = "300 TFLOP/s"\n'
 
 
@@ -128,3 +138,91 @@ def test_a_kind_that_is_none_is_refused_in_a_line(tmp_path: Path, kind: str) -> 
     ):
         with pytest.raises(ScalewrightError, match=rf"{re.escape(str(file))}: kind: got .*allowed"):
             call()
+
+
+def engine_fields() -> Iterator[tuple[str, str]]:
+    """Names and types of the public fields of the engine's hardware."""
+    for file in sorted(ENGINE.glob("*.rs")):
+        if file.name not in INSIDE:
+            yield from re.findall(r"^    pub (\w+): (.*),$", file.read_text(), re.MULTILINE)
+
+
+def test_fields_with_units_are_those_of_the_engine() -> None:
+    quantity = re.compile(rf"(?:Option<)?(?:{QUANTITIES})>?")
+    found = {name for name, kind in engine_fields() if quantity.fullmatch(kind)}
+    assert found == set(UNITS)
+    rates = {name for name, kind in engine_fields() if "FlopsPerSecond>" in kind}
+    assert rates == set(BY_FORMAT)
+    # a name with a unit here is never a plain number there
+    plain = {name for name, kind in engine_fields() if kind in {"f64", "u32", "Option<f64>"}}
+    assert not plain & set(UNITS)
+
+
+@pytest.mark.parametrize("kind", ["device", "system"])
+def test_the_catalog_s_own_files_hold_no_bare_number_and_tables_where_they_must(
+    kind: catalog.layers.Kind,
+) -> None:
+    for name in catalog.names(kind):
+        table = catalog.load_entry(kind, name).table
+        assert list(bare_numbers(table)) == []
+        assert all(isinstance(table.get(field, {}), dict) for field in TABLES[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "text", "message"),
+    [
+        ("device", "h100-sxm", "[[tiers]]\nname='hbm'\nbandwidth=3.35", "3.35 TB/s"),
+        ("device", "h100-sxm", "[[tiers]]\nname='hbm'\ncapacity=80", "80 GiB"),
+        ("device", "h100-sxm", "[[tiers]]\nname='hbm'\nprice=4", "4 USD/GB"),
+        ("device", "h100-sxm", "[matrix]\nbf16=989", "312 TFLOP/s"),
+        ("device", "h100-sxm", "sustained={bf16=700}", "312 TFLOP/s"),
+        ("device", "h100-sxm", "launch_overhead=4.5", "4.5 us"),
+        ("device", "h100-sxm", "[power]\npeak=700", "700 W"),
+        ("device", "h100-sxm", "price=30000", "30000 USD"),
+        ("system", "dgx-h100", "[[levels]]\nname='nvswitch'\nbandwidth=400", "3.35 TB/s"),
+        ("system", "dgx-h100", "[[levels]]\nname='nvswitch'\nlatency=2", "4.5 us"),
+        ("system", "dgx-h100", "[[levels]]\nname='nvswitch'\nlibrary.simple.base=9", "4.5 us"),
+        ("system", "dgx-h100", "[price]\nenergy_per_kwh=0.1", "30000 USD"),
+    ],
+)
+def test_a_bare_number_where_a_unit_is_needed_is_refused(
+    tmp_path: Path, kind: catalog.layers.Kind, base: str, text: str, message: str
+) -> None:
+    file = written(tmp_path / "mine.toml", f'kind = "{kind}"\nbase = "{base}"\n{text}\n')
+    field, _, number = text.replace("{", "").replace("}", "").rpartition("=")
+    last = re.split(r"[\n.=]", field)[-1]
+    wanted = rf"{last}: got {number}; allowed: text with a unit, as '{message}'"
+    for call in (
+        lambda: catalog.load_entry(kind, base, [file]),
+        lambda: catalog.load_entry(kind, str(file)),
+        lambda: sw.model("gpt2", overrides=[file]),
+    ):
+        with pytest.raises(InvalidError, match=wanted):
+            call()
+
+
+def test_zero_needs_no_unit(tmp_path: Path) -> None:
+    file = written(tmp_path / "m.toml", 'kind = "device"\nbase = "h100-sxm"\nlaunch_overhead = 0\n')
+    assert sw.system("dgx-h100", 8, overrides=[file]).device["launch_overhead"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("device", "calibration = []", r"calibration: got \[\]; allowed: a table, as \[cal"),
+        ("device", "matmul = [1]", r"matmul: got \[1\]; allowed: a table"),
+        ("device", "attention = [1]", r"attention: got \[1\]; allowed: a table"),
+        ("device", "aliases = 5", "aliases: got 5; allowed: a list of names"),
+        ("device", "aliases = [1]", r"aliases: got \[1\]; allowed: a list of names"),
+        ("device", "sources = 1", "sources: got 1; allowed: a table"),
+        ("system", "price = [1]", r"price: got \[1\]; allowed: a table"),
+        ("software", "software = 5", "software: got 5; allowed: a table"),
+    ],
+)
+def test_what_is_no_table_or_list_is_refused_in_a_line(
+    tmp_path: Path, kind: str, text: str, message: str
+) -> None:
+    bases = {"device": "h100-sxm", "system": "dgx-h100", "software": "eager-llama"}
+    file = written(tmp_path / "m.toml", f'kind = "{kind}"\nbase = "{bases[kind]}"\n{text}\n')
+    with pytest.raises(InvalidError, match=message):
+        sw.system("dgx-h100", 8, overrides=[file])

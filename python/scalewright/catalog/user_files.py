@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from scalewright.catalog.file_fields import check_fields
 from scalewright.catalog.layers import FOLDERS, CatalogFile, Kind
 from scalewright.catalog.toml_file import Table, read_table, text_field
 from scalewright.errors import InvalidError
@@ -51,6 +52,7 @@ def user_file(path: Path, kind: Kind | None = None, why: str = "") -> CatalogFil
     if kind is not None and said != kind:
         message = f"{path}: kind: got {said!r}; allowed: {kind}{why}"
         raise InvalidError(message)
+    check_fields(path, said, table)
     # an override that only changes another entry may leave its own name out
     name = text_field(path, table, "name" if "name" in table else "base")
     return CatalogFile(said, name, path, built_in=False)
