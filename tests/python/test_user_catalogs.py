@@ -13,6 +13,7 @@ from scalewright import catalog
 from scalewright.catalog.file_fields import TABLES
 from scalewright.catalog.resolving import _WHOLE
 from scalewright.catalog.units import BY_FORMAT, UNITS, bare_numbers
+from scalewright.catalog.whole_entry import check_node
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -226,3 +227,53 @@ def test_what_is_no_table_or_list_is_refused_in_a_line(
     file = written(tmp_path / "m.toml", f'kind = "{kind}"\nbase = "{bases[kind]}"\n{text}\n')
     with pytest.raises(InvalidError, match=message):
         sw.system("dgx-h100", 8, overrides=[file])
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "text", "message"),
+    [
+        (
+            *("system", "dgx-h100", "[[levels]]\nname='nvswich'\nbandwidth='400 GB/s'"),
+            r"levels: got the name 'nvswich'; allowed: nvswitch, .* \(nearest: nvswitch\)",
+        ),
+        (
+            *("device", "h100-sxm", "[[tiers]]\nname='hbm33'\nbandwidth='4 TB/s'"),
+            r"tiers: got the name 'hbm33'; allowed: .*hbm.*, or a new one with its kind",
+        ),
+    ],
+)
+def test_a_tier_or_level_that_the_base_does_not_have_says_what_it_is(
+    tmp_path: Path, kind: catalog.layers.Kind, base: str, text: str, message: str
+) -> None:
+    file = written(tmp_path / "m.toml", f'kind = "{kind}"\nbase = "{base}"\n{text}\n')
+    with pytest.raises(InvalidError, match=message):
+        catalog.load_entry(kind, base, [file])
+
+
+@pytest.mark.parametrize(
+    ("base", "devices", "message"),
+    [
+        ("dgx-h100", 7, "got 7; allowed: a multiple or a divisor of 8, as levels.nvswitch.devices"),
+        ("dgx-h100", 12, "got 12; allowed: a multiple or a divisor of 8"),
+        ("gb200-nvl72", 5, "got 5; allowed: a multiple or a divisor of 72"),
+        ("aurora", 8, "got 8; allowed: a multiple or a divisor of 12"),
+        ("dgx-h100", 4, None),
+        ("dgx-h100", 16, None),
+        ("gb200-nvl72", 8, None),
+    ],
+)
+def test_a_node_cuts_through_no_unit_of_the_fabric(
+    tmp_path: Path, base: str, devices: int, message: str | None
+) -> None:
+    text = f'kind = "system"\nbase = "{base}"\ndevices_per_node = {devices}\n'
+    file = written(tmp_path / "mine.toml", text)
+    if message is None:
+        assert sw.system(base, 8, overrides=[file]).table["devices_per_node"] == devices
+        return
+    with pytest.raises(InvalidError, match=rf"mine\.toml: devices_per_node: {message}"):
+        sw.system(base, 8, overrides=[file])
+
+
+def test_nodes_of_the_catalog_fit_their_fabrics() -> None:
+    for name in catalog.names("system"):
+        check_node(name, catalog.load_system(name))

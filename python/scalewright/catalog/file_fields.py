@@ -31,20 +31,23 @@ def check_fields(path: Path, kind: Kind, table: Table) -> None:
     Raises:
         InvalidError: A table or the aliases are something else, or a number lacks its unit.
     """
-    aliases: object = table.get("aliases", [])
-    if not (isinstance(aliases, list) and _all_text(cast("list[object]", aliases))):
-        raise _wrong(path, "aliases", aliases, "a list of names")
+    if not is_list_of_text(table.get("aliases", [])):
+        raise wrong(path, "aliases", table["aliases"], "a list of names")
     for field in TABLES[kind]:
         if field in table and not isinstance(table[field], dict):
-            raise _wrong(path, field, table[field], f"a table, as [{field}]")
+            raise wrong(path, field, table[field], f"a table, as [{field}]")
     if kind in ("device", "system"):
         for field, value, example in bare_numbers(table):
-            raise _wrong(path, field, value, f"text with a unit, as '{example}'")
+            raise wrong(path, field, value, f"text with a unit, as '{example}'")
 
 
-def _all_text(values: list[object]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def is_list_of_text(value: object) -> bool:
+    """Say whether a value is a list of nothing but text."""
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(member, str) for member in cast("list[object]", value))
 
 
-def _wrong(path: Path, field: str, got: object, allowed: str) -> InvalidError:
+def wrong(path: Path, field: str, got: object, allowed: str) -> InvalidError:
+    """Return the error that says what a field of a file holds and what it may hold."""
     return InvalidError(f"{path}: {field}: got {got!r:.60}; allowed: {allowed}")

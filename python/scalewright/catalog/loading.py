@@ -12,6 +12,7 @@ from scalewright.catalog.merging import changed_constants, merged, with_sources
 from scalewright.catalog.resolving import base_of, catalog_files, resolved, stack
 from scalewright.catalog.toml_file import Table, text_field
 from scalewright.catalog.user_files import user_file
+from scalewright.catalog.whole_entry import check_members, check_node
 from scalewright.config.huggingface import read_config
 from scalewright.errors import InvalidError
 
@@ -114,8 +115,10 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
     table = file.table()
     if "base" not in table:
         text_field(file.path, table, "name")
+        _check_whole(file, table)
         return Entry(file.kind, table, where, ())
     base = _entry(base_of(file, files), files, (*seen, where))
+    check_members(where, base.table, table)
     changed = changed_constants(table)
     result = merged(base.table, table)
     if file.kind == "model":
@@ -125,5 +128,12 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
             result["source"] = "; ".join(filter(None, (result.get("source"), noted)))
     else:
         result = with_sources(result, changed, table, Path(where).name)
+    _check_whole(file, result)
     overridden = tuple(dict.fromkeys((*base.overridden, *changed)))
     return Entry(file.kind, result, where, overridden)
+
+
+def _check_whole(file: CatalogFile, table: Table) -> None:
+    """Check the parts of an entry against each other; a test does so for those of the package."""
+    if file.kind == "system" and not file.built_in:
+        check_node(str(file.path), table)
