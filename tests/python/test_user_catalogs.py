@@ -12,7 +12,8 @@ import scalewright as sw
 from scalewright import catalog
 from scalewright.catalog.file_fields import TABLES
 from scalewright.catalog.resolving import _WHOLE
-from scalewright.catalog.units import BY_FORMAT, UNITS, bare_numbers
+from scalewright.catalog.software_fields import software_field_names
+from scalewright.catalog.units import BY_FORMAT, OF_TABLE, UNITS, bare_numbers
 from scalewright.catalog.whole_entry import check_node
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
@@ -148,10 +149,19 @@ def engine_fields() -> Iterator[tuple[str, str]]:
             yield from re.findall(r"^    pub (\w+): (.*),$", file.read_text(), re.MULTILINE)
 
 
+def program_fields() -> list[tuple[str, str]]:
+    """Names and types of the engine's fields of a software profile."""
+    text = (ENGINE.parent / "workload" / "software.rs").read_text()
+    inside = text[text.index("pub struct Software {") :]
+    return re.findall(r"^    pub (\w+): (.*),$", inside[: inside.index("\n}\n")], re.MULTILINE)
+
+
 def test_fields_with_units_are_those_of_the_engine() -> None:
     quantity = re.compile(rf"(?:Option<)?(?:{QUANTITIES})>?")
-    found = {name for name, kind in engine_fields() if quantity.fullmatch(kind)}
-    assert found == set(UNITS)
+    hardware = {name for name, kind in engine_fields() if quantity.fullmatch(kind)}
+    programs = {name for name, kind in program_fields() if "Seconds" in kind}
+    assert hardware | programs == set(UNITS) | {field for _, field in OF_TABLE}
+    assert not set(UNITS) & {name for name, kind in program_fields() if "Seconds" not in kind}
     rates = {name for name, kind in engine_fields() if "FlopsPerSecond>" in kind}
     assert rates == set(BY_FORMAT)
     # a name with a unit here is never a plain number there
@@ -277,3 +287,77 @@ def test_a_node_cuts_through_no_unit_of_the_fabric(
 def test_nodes_of_the_catalog_fit_their_fabrics() -> None:
     for name in catalog.names("system"):
         check_node(name, catalog.load_system(name))
+
+
+def test_fields_of_software_are_those_of_the_engine() -> None:
+    assert sorted(name for name, _ in program_fields()) == list(software_field_names())
+
+
+H100 = 'devices = ["h100-*"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('host_time = "5 us"', "host_time: got '5 us'; allowed: host_time under .software"),
+        ("vocabulary_multiples = 2", "got 2; allowed: vocabulary_multiple under .software"),
+        ("overlaps = []", r"overlaps: got \[\]; allowed: overlap \(nearest\)"),
+        ("foo = 1", "foo: got 1; allowed: kind, name, title, base, aliases, sources, software"),
+        ("[software]\nnorms = 5", r"software.norms: got 5; allowed: norm \(nearest\)"),
+        ("[software]\nzzz = 5", "software.zzz: got 5; allowed: one of 96 fields"),
+        ("[software]\nhost_time = 0.2", "software.host_time: got 0.2; allowed: text with a unit"),
+        ('[software]\nhost_time = "-5 us"', "software.host_time: got -5 us; allowed: a duration"),
+        ("[software]\nvocabulary_multiple = 0", "software.vocabulary_multiple: got 0; allowed: 1"),
+        ("[software]\nnorm = 5", "software.norm: invalid type"),
+        ("sustained = 5", r"sustained: got 5; allowed: tables \[\[sustained\]\] with devices"),
+        ("overlap = 5", r"overlap: got 5; allowed: tables \[\[overlap\]\]"),
+        ("attention = 5", r"attention: got 5; allowed: tables \[\[attention\]\]"),
+        ("attention = [5]", r"attention: got 5; allowed: tables \[\[attention\]\]"),
+        ('[attention."h100"]\na = 0.5', r"attention: got \{'h100'.*; allowed: tables \[\[att"),
+        ('[sustained]\nh100 = "3 TFLOP/s"', r"sustained: got \{'h100'.*; allowed: tables"),
+        ('[overlap."zzz"]\na = 1', r"overlap: got \{'zzz'.*; allowed: tables"),
+        ("[[overlap]]\ncommunication_units = 4", r"overlap.devices: got None; allowed: a list of"),
+        ('[[overlap]]\ndevices = "h100-*"', r"overlap.devices: got 'h100-\*'; allowed: a list of"),
+        (f"[[overlap]]\n{H100}", "overlap.communication_units: got None; allowed: a number of"),
+        (f"[[overlap]]\n{H100}units = 4", "overlap.units: got 4; allowed: "),
+        (f"[[overlap]]\n{H100}communication_units = -4", "communication_units: got -4; allowed: 0"),
+        (f"[[products]]\n{H100}share = 0.8", "products.share: got 0.8; allowed: a table by"),
+        (f"[[sustained]]\n{H100}", "sustained.rates: got None; allowed: a table by number format"),
+        (f"[[sustained]]\n{H100}rates.bf16 = 9", "sustained.rates.bf16: got 9; allowed: text with"),
+        (
+            f'[[sustained]]\n{H100}rates.bf16 = "3 PFLOP/s"',
+            "bf16: got 3.*; allowed: up to the peak",
+        ),
+        (f"[[attention]]\n{H100}tali = 2", "unknown name 'tali'; nearest: tail"),
+        ('[[attention]]\ndevices = ["h1000"]', "attention.devices: got h1000; allowed: names of"),
+    ],
+)
+def test_what_no_software_profile_holds_is_refused_when_its_file_is_loaded(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = written(tmp_path / "mine.toml", f'kind = "software"\nbase = "eager-llama"\n{text}\n')
+    for call in (
+        lambda: catalog.load_device("h100-sxm", [file]),
+        lambda: catalog.load_entry("software", str(file)),
+    ):
+        with pytest.raises(InvalidError, match=rf"^{re.escape(str(file))}: .*{message}"):
+            call()
+
+
+def test_a_profile_may_name_a_user_s_own_device(tmp_path: Path) -> None:
+    box = 'kind = "device"\nbase = "h100-sxm"\nname = "box"\n'
+    device = written(tmp_path / "device.toml", box)
+    text = '[[overlap]]\ndevices = ["box"]\ncommunication_units = 52\n'
+    own = f'kind = "software"\nname = "ours"\nbase = "eager-llama"\n{text}'
+    profile = written(tmp_path / "ours.toml", own)
+    both = [device, profile]
+    changed = catalog.with_software("ours", {}, catalog.load_device("box", both), both)[1]
+    assert changed["communication_units"] == 52
+
+
+def test_every_profile_of_the_catalog_passes_the_checks_of_a_user_s(tmp_path: Path) -> None:
+    for name in catalog.software_names():
+        source = catalog.layers.built_in_root() / "software" / f"{name}.toml"
+        written(tmp_path / "software" / f"{name}.toml", source.read_text(encoding="utf-8"))
+    assert catalog.names("software", [tmp_path]) == list(catalog.software_names())
+    assert catalog.load_device("h100-sxm", [tmp_path]) == catalog.load_device("h100-sxm")

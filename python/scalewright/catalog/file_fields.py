@@ -36,7 +36,7 @@ def check_fields(path: Path, kind: Kind, table: Table) -> None:
     for field in TABLES[kind]:
         if field in table and not isinstance(table[field], dict):
             raise wrong(path, field, table[field], f"a table, as [{field}]")
-    if kind in ("device", "system"):
+    if kind != "model":
         for field, value, example in bare_numbers(table):
             raise wrong(path, field, value, f"text with a unit, as '{example}'")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import CatalogFile, Kind, built_in_root, override_places
 from scalewright.catalog.merging import changed_constants, merged, with_sources
 from scalewright.catalog.resolving import base_of, catalog_files, resolved, stack
+from scalewright.catalog.software_trial import try_profile
 from scalewright.catalog.toml_file import Table, text_field
 from scalewright.catalog.user_files import user_file
 from scalewright.catalog.whole_entry import check_members, check_node
@@ -68,9 +69,10 @@ def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> E
     """Return an entry of the catalog with its origin; see `load_device`."""
     if kind == "model" and _is_config(name):
         return Entry(kind, read_config(name), name, ())
-    files = catalog_files(kind, overrides)
+    files = _checked_files(kind, overrides)
     if name.endswith(".toml"):
         files = stack(files, [user_file(Path(name), kind)])
+        _try_profiles(files[-1:], files, overrides)
         return _entry(files[-1], files, ())
     return _entry(resolved(kind, name, files), files, ())
 
@@ -131,6 +133,23 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
     _check_whole(file, result)
     overridden = tuple(dict.fromkeys((*base.overridden, *changed)))
     return Entry(file.kind, result, where, overridden)
+
+
+def _checked_files(kind: Kind, overrides: Sequence[str | Path]) -> list[CatalogFile]:
+    """List the files of one kind; profiles of the user are tried, whatever is asked for."""
+    files = catalog_files(kind, overrides)
+    profiles = files if kind == "software" else catalog_files("software", overrides)
+    _try_profiles([file for file in profiles if not file.built_in], profiles, overrides)
+    return files
+
+
+def _try_profiles(
+    mine: Sequence[CatalogFile], files: list[CatalogFile], overrides: Sequence[str | Path]
+) -> None:
+    profiles = [file for file in mine if file.kind == "software"]
+    devices = names("device", overrides) if profiles else []
+    for file in profiles:
+        try_profile(str(file.path), _entry(file, files, ()).table, devices)
 
 
 def _check_whole(file: CatalogFile, table: Table) -> None:

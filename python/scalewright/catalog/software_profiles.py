@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.loading import load_entry, names
-from scalewright.catalog.merging import merged
+from scalewright.catalog.software_effect import lay_over
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from scalewright.catalog.toml_file import Table
@@ -53,29 +52,10 @@ def with_software(
         profile = load_entry("software", part, overrides).table
         software |= profile.get("software", {})
         called.append(str(profile["name"]))
-        for own in _of_device(profile.get("attention", ()), device):
-            changed["attention"] = {**device.get("attention", {}), **own}
-            # what was timed are kernels of other programs
-            changed.pop("training_attention", None)
-        for own in _of_device(profile.get("training_attention", ()), device):
-            kernels = changed.get("training_attention", {})
-            changed["training_attention"] = merged(kernels, own) if kernels else own
-        for own in _of_device(profile.get("overlap", ()), device):
-            changed["communication_units"] = own["communication_units"]
-        for own in _of_device(profile.get("products", ()), device):
-            changed["product_share"] = own["share"]
-        for own in _of_device(profile.get("sustained", ()), device):
-            changed["sustained"] = {**device.get("sustained", {}), **own["rates"]}
+        lay_over(changed, profile, device)
     return {**training, "software": {**software, "name": "+".join(called)}}, changed
 
 
 def _joined(name: str) -> list[str]:
     """Return the profiles of a name that joins several by `+`: a program and its libraries."""
     return [name] if name.endswith(".toml") else name.split("+")
-
-
-def _of_device(tables: Iterable[Table], device: Mapping[str, Any]) -> Iterator[Table]:
-    """Yield the tables whose patterns name a device, without the patterns."""
-    for table in tables:
-        if any(fnmatchcase(str(device["name"]), pattern) for pattern in table["devices"]):
-            yield {key: value for key, value in table.items() if key != "devices"}

@@ -30,11 +30,13 @@ _BY_EXAMPLE: dict[str, tuple[str, ...]] = {
         *("depth_time", "thin_depth_time", "throttle_time"),
         *("launch", "tiled_launch", "vector_launch", "tiled_block", "vector_block"),
         *("tiled_key", "tiled_row", "vector_key", "element", "head", "narrow", "split"),
+        *("host_time", "expert_host_time", "routing_host_time", "row_time"),
+        *("gather_rank_time", "handover_time", "layer_update_time"),
         *("window", "cast_window", "expert", "routing", "choice"),
     ),
     _DATA_RATE: (
         *("bandwidth", "read_bandwidth", "write_bandwidth", "link_bandwidth", "memory_bandwidth"),
-        *("unit_bandwidth", "addition"),
+        "unit_bandwidth",
     ),
     _COMPUTE_RATE: ("vector",),
     _POWER: ("peak", "idle", "node_overhead_power"),
@@ -49,8 +51,12 @@ UNITS: dict[str, str] = {
 """An example of the text by the name of the field, wherever in the file it stands."""
 BY_FORMAT = ("matrix", "sustained")
 """Tables that list a compute rate for each number format."""
-_OF_TABLE = {("tiers", "price"): "4 USD/GB", ("wide_area", "window"): "8 MB"}
-"""The same of fields that mean something else in a table of this name."""
+OF_TABLE = {
+    ("tiers", "price"): "4 USD/GB",
+    ("wide_area", "window"): "8 MB",
+    ("single_hop", "addition"): _DATA_RATE,
+}
+"""The same of fields that mean something else outside a table of this name."""
 
 
 def bare_numbers(table: Table) -> Iterator[tuple[str, object, str]]:
@@ -69,5 +75,5 @@ def _example(path: list[str]) -> str | None:
     """Return how the text of a field may read; none where it is a plain number."""
     if any(table in BY_FORMAT for table in path[:-1]):
         return _COMPUTE_RATE
-    inside = (_OF_TABLE.get((table, path[-1])) for table in path[:-1])
+    inside = (OF_TABLE.get((table, path[-1])) for table in path[:-1])
     return next(filter(None, inside), UNITS.get(path[-1]))

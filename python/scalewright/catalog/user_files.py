@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.file_fields import check_fields
 from scalewright.catalog.layers import FOLDERS, CatalogFile, Kind
+from scalewright.catalog.software_fields import check_profile
 from scalewright.catalog.toml_file import Table, read_table, text_field
 from scalewright.errors import InvalidError
 
@@ -53,6 +54,8 @@ def user_file(path: Path, kind: Kind | None = None, why: str = "") -> CatalogFil
         message = f"{path}: kind: got {said!r}; allowed: {kind}{why}"
         raise InvalidError(message)
     check_fields(path, said, table)
+    if said == "software":
+        check_profile(path, table)
     # an override that only changes another entry may leave its own name out
     name = text_field(path, table, "name" if "name" in table else "base")
     return CatalogFile(said, name, path, built_in=False)

@@ -1,0 +1,95 @@
+"""Does a user's software profile have the fields of one, each where it belongs?"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from scalewright.catalog.file_fields import is_list_of_text, wrong
+from scalewright.catalog.layers import built_in_files
+from scalewright.catalog.software_effect import BY_DEVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from scalewright.catalog.toml_file import Table
+    from scalewright.errors import InvalidError
+
+_LABELS = ("kind", "name", "title", "base", "aliases", "sources")
+_ONLY = {"overlap": "communication_units", "products": "share", "sustained": "rates"}
+"""The one field beside `devices` of a table that has no other."""
+
+
+@cache
+def software_field_names() -> tuple[str, ...]:
+    """Return the fields that `[software]` may hold: each is set by some profile of the catalog."""
+    found = {
+        field for file in built_in_files("software") for field in file.table().get("software", {})
+    }
+    return tuple(sorted(found))
+
+
+def check_profile(path: Path, table: Table) -> None:
+    """Refuse fields that no profile has, and tables of another form.
+
+    Raises:
+        InvalidError: Says where a field belongs, or which come nearest.
+    """
+    known = (*_LABELS, "software", *BY_DEVICE)
+    for field, value in table.items():
+        if field not in known:
+            raise _misplaced(path, field, value) or _unknown(path, field, value, known)
+    for field, value in table.get("software", {}).items():
+        if field not in software_field_names():
+            raise _unknown(path, f"software.{field}", value, software_field_names())
+    for field in BY_DEVICE:
+        _check_tables(path, field, table.get(field, []))
+
+
+def _misplaced(path: Path, field: str, value: object) -> InvalidError | None:
+    """Return the error for a field of `[software]`, misspelt or not, at the top of the file."""
+    close = difflib.get_close_matches(field, software_field_names(), n=1, cutoff=0.8)
+    return wrong(path, field, value, f"{close[0]} under [software]") if close else None
+
+
+def _check_tables(path: Path, field: str, tables: object) -> None:
+    form = f"tables [[{field}]] with devices = ['h100-*']"
+    if not isinstance(tables, list):
+        raise wrong(path, field, tables, form)
+    for table in cast("list[object]", tables):
+        if not isinstance(table, dict):
+            raise wrong(path, field, table, form)
+        _check_table(path, field, cast("Table", table))
+
+
+def _check_table(path: Path, field: str, table: Table) -> None:
+    devices = table.get("devices")
+    if not (devices and is_list_of_text(devices)):
+        raise wrong(path, f"{field}.devices", devices, "a list of names, as ['h100-*']")
+    only = _ONLY.get(field)
+    if only is None:
+        return
+    for name, value in table.items():
+        if name not in ("devices", only):
+            raise _unknown(path, f"{field}.{name}", value, ("devices", only))
+    value = table.get(only)
+    if field == "overlap":
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise wrong(path, f"{field}.{only}", value, "a number of compute units")
+    elif not isinstance(value, dict):
+        raise wrong(path, f"{field}.{only}", value, "a table by number format, as { bf16 = ... }")
+
+
+def _unknown(path: Path, field: str, value: object, known: Iterable[str]) -> InvalidError:
+    listed = list(known)
+    close = difflib.get_close_matches(field.rpartition(".")[2], listed, n=2, cutoff=0.6)
+    near = f"{', '.join(close)} (nearest)" if close else _some(listed)
+    return wrong(path, field, value, near)
+
+
+def _some(names: list[str]) -> str:
+    if len(names) <= 20:
+        return ", ".join(names)
+    return f"one of {len(names)} fields, listed in docs/software.md"
