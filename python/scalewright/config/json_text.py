@@ -6,6 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, cast
 
+from scalewright.config.kinds import plain
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def json_text(what: str, value: object, indent: int | None = None) -> str:
             that JSON cannot hold.
     """
     try:
-        text = json.dumps(value, allow_nan=False, indent=indent)
+        text = json.dumps(value, allow_nan=False, indent=indent, default=_plain)
     except RecursionError as error:
         message = f"{what}: got fields in one another without end; allowed: a few levels"
         raise InvalidError(message) from error
@@ -39,6 +40,15 @@ def json_text(what: str, value: object, indent: int | None = None) -> str:
             message = f"{path}: got {broken!a:.60}; allowed: text without halves of surrogate pairs"
             raise InvalidError(message)
     return text
+
+
+def _plain(value: object) -> object:
+    """Return a number of NumPy as Python's own; `json` asks for what it cannot write."""
+    found = plain(value)
+    if found is value:
+        message = f"Object of type {type(value).__name__} is not JSON serializable"
+        raise TypeError(message)
+    return found
 
 
 def _halves(path: str, value: object) -> Iterator[tuple[str, str]]:
@@ -57,9 +67,10 @@ def _halves(path: str, value: object) -> Iterator[tuple[str, str]]:
 
 def _endless(path: str, value: object) -> Iterator[tuple[str, float]]:
     """List the numbers that are not finite, with the paths of their fields."""
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            yield path, value
+    number = plain(value)
+    if isinstance(number, float):
+        if not math.isfinite(number):
+            yield path, number
     elif isinstance(value, dict):
         for key, inner in cast("Mapping[object, object]", value).items():
             yield from _endless(f"{path}.{key}", inner)

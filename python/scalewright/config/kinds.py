@@ -26,6 +26,12 @@ def need(name: str, value: object, kinds: type | tuple[type, ...], allowed: str)
         raise InvalidError(message)
 
 
+def plain(value: object) -> object:
+    """Return a single number of NumPy as Python's own; anything else as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) and getattr(value, "shape", None) == () else value
+
+
 def need_count(name: str, value: object, least: int = 1) -> int:
     """Return a whole number, which may be one of NumPy's; refuse what the engine cannot hold.
 

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.config.choices import field_name, one_value
-from scalewright.config.kinds import need
+from scalewright.config.kinds import need, plain
 from scalewright.errors import InvalidError
 
 Slices: TypeAlias = int | str | Sequence[int]
@@ -84,6 +84,11 @@ class Plan:
     collectives: str = "auto"
     """Algorithm of all-reduces between replicas: `auto`, or a name such as `ring`."""
 
+    def __post_init__(self) -> None:
+        """Take numbers of NumPy for Python's own."""
+        for field in fields(self):
+            object.__setattr__(self, field.name, plain(getattr(self, field.name)))
+
     def to_dict(self) -> dict[str, object]:
         """Return the fields, as the engine reads them."""
         return asdict(self)
@@ -121,7 +126,8 @@ def _named(values: Mapping[str, object], where: str) -> dict[str, object]:
     if not isinstance(found, dict):
         message = f"{where}: plan: got {found!r:.60}; allowed: an object"
         raise InvalidError(message)
-    return {field_name(key, FIELDS): v for key, v in cast("dict[str, object]", found).items()}
+    given = cast("dict[str, object]", found)
+    return {field_name(key, FIELDS): plain(value) for key, value in given.items()}
 
 
 def _assigned(text: str) -> dict[str, object]:

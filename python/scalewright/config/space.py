@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.config.choices import field_name, one_value
-from scalewright.config.kinds import need
+from scalewright.config.kinds import need, plain
 from scalewright.config.plan import FIELDS as PLAN_FIELDS
 from scalewright.errors import InvalidError
 
@@ -74,5 +74,8 @@ def _holds(values: list[Any], value: object) -> bool:
 
 def _listed(value: object) -> list[Any]:
     if isinstance(value, (list, tuple, set, frozenset, range)):
-        return list(cast("Iterable[Any]", value))
-    return [value]
+        return [plain(one) for one in cast("Iterable[Any]", value)]
+    # an array of NumPy lists its values; a single number of it is one
+    tolist = getattr(value, "tolist", None)
+    found = tolist() if callable(tolist) else value
+    return cast("list[Any]", found) if isinstance(found, list) else [found]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
+
+from scalewright.config.kinds import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,9 +43,14 @@ class Training:
     """What the program does beside the model's products, as `Job.with_software` fills it in from a
     profile; none: fused kernels launched ahead of the device."""
 
+    def __post_init__(self) -> None:
+        """Take numbers of NumPy for Python's own, which never wrap around."""
+        for field in fields(self):
+            object.__setattr__(self, field.name, plain(getattr(self, field.name)))
+
     def to_dict(self) -> dict[str, object]:
         """Return the fields, as the engine reads them."""
-        fields = asdict(self)
+        values = asdict(self)
         if self.software is None:
-            del fields["software"]
-        return fields
+            del values["software"]
+        return values
