@@ -10,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import scalewright as sw
 from scalewright import catalog
 from scalewright._engine import Workload
+from scalewright.cli import main
 from scalewright.config.huggingface import FAMILIES, read_config
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 
@@ -39,7 +41,9 @@ def test_every_family_has_a_config():
 def test_config_gives_the_entry_of_the_catalog(name):
     config = read_config(Path(__file__).parent / "configs" / f"{name}.json")
     assert config["name"] == name
-    assert shape_of(config) == shape_of(catalog.load_model(name))
+    # modules that predict a token further are columns of the rows that train them, not of the entry
+    told = {} if name != "deepseek-v3" else {"prediction_layers": 1}
+    assert shape_of(config) == shape_of(catalog.load_model(name)) | told
     assert Workload(json.dumps(config)).parameters()["total"] > 0
 
 
@@ -122,6 +126,43 @@ def test_layers_with_a_delta_rule_follow_the_list_or_the_interval(tmp_path):
         read(tmp_path, config | {"layer_types": ["sliding_attention"] * 32})
     with pytest.raises(InvalidError, match="linear_num_key_heads: got 5; allowed: a divisor"):
         read(tmp_path, config | {"linear_num_key_heads": 5})
+
+
+def test_modules_that_predict_a_token_further_are_read_and_priced(tmp_path):
+    config = PARSED["deepseek-v3"]
+    shape = read(tmp_path, config)
+    without = read(tmp_path, config | {"num_nextn_predict_layers": 0})
+    assert shape == without | {"prediction_layers": 1}
+    totals = [Workload(json.dumps(one)).parameters()["total"] for one in (shape, without)]
+    assert totals[0] > totals[1]
+    told = {"num_nextn_predict_layers": 2, "mtp_hybrid_override_pattern": "*E"}
+    hybrid = read(tmp_path, PARSED["nemotron-3-nano-30b-a3b"] | told)
+    assert (hybrid["prediction_layers"], hybrid["prediction_pattern"]) == (2, "*E")
+    with pytest.raises(InvalidError, match="num_nextn_predict_layers: got -1; allowed: a whole"):
+        read(tmp_path, config | {"num_nextn_predict_layers": -1})
+
+
+def test_parts_of_a_model_that_are_not_priced_are_said(tmp_path, capsys):
+    path = tmp_path / "config.json"
+    config = {"model_type": "llava", "text_config": PARSED["llama-7b"], "vision_config": {"a": 1}}
+    path.write_text(json.dumps(config | {"audio_config": {"b": 2}}))
+    machines, training = sw.system("dgx-h100", 8), sw.Training(8, 128)
+    priced = sw.estimate(sw.model(path), machines, "zero=3", training)
+    assert priced.to_dict()["left_out"] == ["vision_config", "audio_config"]
+    command = ["estimate", "--model", str(path), "--system", "dgx-h100", "--devices", "8"]
+    assert main([*command, "--global-batch", "8", "--sequence", "128", "--plan", "zero=3"]) == 0
+    assert "left out of the model: vision_config, audio_config" in capsys.readouterr().out
+    path.write_text(json.dumps(PARSED["qwen3.5-4b"] | {"mtp_num_hidden_layers": 1}))
+    assert sw.model(path).left_out == ("mtp_num_hidden_layers",)
+    path.write_text(json.dumps(PARSED["llama-7b"]))
+    assert sw.model(path).left_out == ()
+    assert "left_out" not in sw.estimate(sw.model(path), machines, "zero=3", training).to_dict()
+
+
+def test_positions_of_bert_that_equal_the_library_s_default_may_be_left_out(tmp_path):
+    config = PARSED["bert-base"]
+    short = {key: value for key, value in config.items() if key != "max_position_embeddings"}
+    assert read(tmp_path, short) == read(tmp_path, config | {"max_position_embeddings": 512})
 
 
 def test_deepseek_layer_frequency(tmp_path):

@@ -14,7 +14,7 @@ from scalewright.catalog.software_trial import try_profile
 from scalewright.catalog.toml_file import Table, text_field
 from scalewright.catalog.user_files import user_file
 from scalewright.catalog.whole_entry import check_members, check_node
-from scalewright.config.huggingface import read_config
+from scalewright.config.huggingface import parts_left_out, read_config
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Entry:
     """The file that was read last."""
     overridden: tuple[str, ...]
     """Dotted paths of the constants that user files changed."""
+    left_out: tuple[str, ...] = ()
+    """Fields of a Hugging Face config that hold parts of the model which are not in the table."""
 
 
 def load_device(name: str, overrides: Sequence[str | Path] = ()) -> Table:
@@ -68,7 +70,7 @@ def load_model(name: str, overrides: Sequence[str | Path] = ()) -> Table:
 def load_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> Entry:
     """Return an entry of the catalog with its origin; see `load_device`."""
     if kind == "model" and _is_config(name):
-        return Entry(kind, read_config(name), name, ())
+        return Entry(kind, read_config(name), name, (), parts_left_out(name))
     files = _checked_files(kind, overrides)
     if name.endswith(".toml"):
         files = stack(files, [user_file(Path(name), kind)])

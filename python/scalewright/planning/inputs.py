@@ -27,6 +27,8 @@ class Model:
     """Dotted paths of the fields that user files changed."""
     overrides: tuple[str, ...] = ()
     """Those files and directories."""
+    left_out: tuple[str, ...] = ()
+    """Fields of its Hugging Face config that hold parts which are not priced."""
 
     @cached_property
     def text(self) -> str:
@@ -96,7 +98,7 @@ def model(
         entry = load_entry("model", str(source), overrides)
         paths = tuple(f"model.{path}" for path in entry.overridden)
         files = _files(source, overrides)
-        made = Model(str(entry.table["name"]), entry.table, paths, files)
+        made = Model(str(entry.table["name"]), entry.table, paths, files, entry.left_out)
     _ = made.workload
     return made
 

@@ -97,5 +97,6 @@ class Job:
             "overridden_constants": [*self.model.overridden, *self.system.overridden],
             "calibrated": calibration.get("measured", False),
             "calibration_basis": calibration.get("basis", ""),
+            **({"left_out": list(self.model.left_out)} if self.model.left_out else {}),
             "job": self.to_dict(),
         }

@@ -21,6 +21,9 @@ def show_job(job: Job, screen: Console) -> None:
         f"{job.system.devices:,} x {asked['device_title']} ({asked['system']})",
         style="bold",
     )
+    if job.model.left_out:
+        parts = ", ".join(job.model.left_out)
+        screen.print(f"left out of the model: {parts} (only what predicts text is priced)")
     state = "" if training.state == "fp32" else f"state in {training.state}, "
     attention = "" if training.flash_attention else ", plain attention"
     profile = (training.software or {}).get("name")

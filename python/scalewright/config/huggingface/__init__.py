@@ -1,5 +1,5 @@
 """Which transformer does a Hugging Face `config.json` describe?"""
 
-from scalewright.config.huggingface.reading import FAMILIES, read_config
+from scalewright.config.huggingface.reading import FAMILIES, parts_left_out, read_config
 
-__all__ = ["FAMILIES", "read_config"]
+__all__ = ["FAMILIES", "parts_left_out", "read_config"]

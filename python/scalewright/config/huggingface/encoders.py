@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from scalewright.config.fields import Fields
 
 _T5 = Spelling(("num_layers",), ("d_model",), ("num_heads",))
+_BERT_POSITIONS = 512
+"""What a config leaves out that equals the library's default (transformers, BertConfig)."""
 _T5_LAYERS = {"relu": "relu", "gelu": "gelu", "gated-gelu": "geglu", "gated-silu": "swiglu"}
 
 
@@ -32,7 +34,7 @@ def bert(fields: Fields) -> Shape:
         | {
             "family": "encoder",
             "ffn": fields.count("intermediate_size"),
-            "max_positions": fields.count("max_position_embeddings"),
+            "max_positions": fields.count("max_position_embeddings", default=_BERT_POSITIONS),
             "segments": fields.count("type_vocab_size", default=2),
             "position": "learned",
             "activation": fields.choice("hidden_act", PLAIN, "gelu"),

@@ -49,7 +49,7 @@ def deepseek_v2(fields: Fields) -> Shape:
 
 
 def deepseek_v3(fields: Fields) -> Shape:
-    """As V2, with a trained bias per expert; the multi-token-prediction layers are left out."""
+    """As V2, with a trained bias per expert."""
     methods = {"noaux_tc": True, "greedy": False, "group_limited_greedy": False}
     experts = _deepseek_experts(fields)
     if experts:

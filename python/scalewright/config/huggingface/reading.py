@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from scalewright.config.fields import Fields
 from scalewright.config.huggingface import delta_rule, encoders, gpt, hybrids, llama, mixtures
-from scalewright.config.huggingface.widths import Shape, compact
+from scalewright.config.huggingface.widths import MOST_LAYERS, Shape, compact
 from scalewright.errors import InvalidError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ FAMILIES: dict[str, Callable[[Fields], Shape]] = {
 """Reader of each `model_type`."""
 
 
+_OTHER_PARTS = (
+    *("vision_config", "audio_config", "speech_config", "vq_config", "qformer_config"),
+    *("talker_config", "code2wav_config"),
+)
+_MODULES = "mtp_num_hidden_layers"
+
+
 def read_config(path: str | Path) -> Shape:
     """Return the transformer that a `config.json` describes, in the engine's model schema.
 
@@ -76,8 +83,34 @@ def read_config(path: str | Path) -> Shape:
             f"nearest: {nearest}; known: {', '.join(FAMILIES)}"
         )
         raise UnknownNameError(message)
-    shape = {"name": _name(path), "source": str(path), **FAMILIES[model_type](fields)}
-    return compact(shape)
+    found = FAMILIES[model_type](fields)
+    if found["family"] == "decoder":
+        found |= _prediction(fields)
+    return compact({"name": _name(path), "source": str(path), **found})
+
+
+def parts_left_out(path: str | Path) -> tuple[str, ...]:
+    """Return the fields of a `config.json` that hold parts of the model which `read_config` drops.
+
+    Encoders of images and sound, and modules that predict a token further in families whose config
+    does not say what lies in them.
+    """
+    path = Path(path)
+    values = _object(path)
+    found = [field for field in _OTHER_PARTS if values.get(field)]
+    inner = values.get("text_config")
+    text = cast("dict[str, object]", inner) if isinstance(inner, dict) else values
+    return (*found, *([_MODULES] if text.get(_MODULES) else ()))
+
+
+def _prediction(fields: Fields) -> Shape:
+    """Return the modules that predict a token further, each with a layer like the last one."""
+    modules = fields.count("num_nextn_predict_layers", default=0, least=0, most=MOST_LAYERS)
+    if not modules:
+        return {}
+    pattern = "mtp_hybrid_override_pattern"
+    told = {"prediction_pattern": fields.text(pattern)} if fields.has(pattern) else {}
+    return {"prediction_layers": modules, **told}
 
 
 def _text_model(fields: Fields) -> tuple[Fields, str]:
