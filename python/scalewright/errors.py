@@ -24,5 +24,9 @@ class UnknownNameError(ScalewrightError, KeyError):
         return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+class NoPlanError(ScalewrightError, IndexError):
+    """A plan of an answer that has none."""
+
+
 class CancelledError(ScalewrightError):
     """Long work was stopped by its caller."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scalewright as sw
 from conftest import TOY_CLUSTER
 from scalewright import InvalidError, ScalewrightError
 from scalewright._engine import Cluster, Job, Workload, estimate, estimate_many, explain, search
@@ -143,3 +144,35 @@ def test_ctrl_c_stops_a_long_call_midway() -> None:
         estimate_many(JOB, COLUMNS, rows, progress=progress)
     timer.join()
     assert seen[-1][0] < seen[-1][1] == len(rows)
+
+
+def test_numbers_of_numpy_count_as_python_s_own() -> None:
+    model, machines = sw.model("gpt2"), sw.system("dgx-h100", 8)
+    plain = sw.Training(global_batch=64, sequence=512, run_tokens=1e9)
+    training = sw.Training(np.int64(64), np.uint16(512), run_tokens=np.float32(1e9))
+    assert training == plain
+    assert type(training.sequence) is int
+    told = sw.estimate(model, machines, {"tensor": 2, "micro_batch": 4}, plain)
+    for plan in (
+        {"tensor": np.int32(2), "micro_batch": np.uint8(4)},
+        sw.Plan(tensor=np.int64(2), data=np.int64(4), micro_batch=np.int16(4)),
+    ):
+        assert sw.estimate(model, machines, plan, training).to_dict() == told.to_dict()
+    found = sw.search(model, machines, training, fix={"tensor": np.array([1, 2])}, top=1)
+    fixed = sw.search(model, machines, plain, fix={"tensor": [np.int8(1), 2]}, top=1)
+    assert found.best[0].values == fixed.best[0].values
+    fields = {**model.table, "layers": np.int64(6)}
+    assert sw.model(fields).parameters()["total"] < model.parameters()["total"]
+    with pytest.raises(sw.InvalidError, match=r"training\.run_tokens: got nan; allowed: a finite"):
+        sw.estimate(model, machines, "tensor=2", sw.Training(64, 512, run_tokens=np.float32("nan")))
+    with pytest.raises(sw.InvalidError, match="training: cannot be written as JSON"):
+        sw.estimate(model, machines, "tensor=2", sw.Training(np.array([64]), 512))
+
+
+def test_a_rank_of_a_search_that_found_nothing_is_refused_in_a_line() -> None:
+    found = sw.search(
+        sw.model("gpt2"), sw.system("dgx-h100", 8), sw.Training(1, 128), fix={"data": 3}
+    )
+    assert list(found) == []
+    with pytest.raises(sw.ScalewrightError, match="rank: got 0; allowed: none, no plan runs"):
+        found[0]

@@ -104,7 +104,7 @@ def test_operations_are_told_on_demand(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "said"),
     [
         (["1f1c", *PIPELINE], "schedule: unknown name '1f1c'; nearest: 1f1b"),
-        (["1f1b", "--micro-batches", "8"], "stages: got None"),
+        (["1f1b", "--micro-batches", "8"], "stages: got nothing; allowed: the number of devices"),
         (["1f1b", "--stages", "4"], "micro_batches: got None"),
         (["1f1b", *PIPELINE, "--forward", "1,2"], "forward_s: got 2 values; allowed: 1 or 4"),
         (["1f1b", *PIPELINE, "--forward", "fast"], 'got "fast"'),

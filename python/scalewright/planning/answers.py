@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright.config import DTYPE, Plan
+from scalewright.errors import NoPlanError
 from scalewright.planning.error_band import error_band
 
 if TYPE_CHECKING:
@@ -111,7 +112,14 @@ class Search:
         return len(self.values["best"])
 
     def __getitem__(self, rank: int) -> Estimate:
-        """Return the plan of a rank, 0 for the best."""
+        """Return the plan of a rank, 0 for the best.
+
+        Raises:
+            NoPlanError: The search found none.
+        """
+        if not self.values["best"]:
+            message = f"rank: got {rank!r:.60}; allowed: none, no plan runs (`infeasible` says why)"
+            raise NoPlanError(message)
         return self.best[rank]
 
     def to_dict(self) -> dict[str, Any]:

@@ -127,6 +127,9 @@ def schedule(
 def _stages(given: int | None, lines: list[str] | None) -> int:
     if given is None and lines is not None:
         return len(lines)
+    if given is None:
+        message = "stages: got nothing; allowed: the number of devices of the pipeline"
+        raise InvalidError(message)
     return need_count("stages", given)
 
 
