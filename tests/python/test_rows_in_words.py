@@ -334,3 +334,10 @@ def test_remarks_tell_that_a_rate_is_of_one_device(tmp_path: Path):
     )
     assert remark["predicted"] == unit["predicted"] == pytest.approx(of_job["predicted"] / 8)
     assert other["predicted"] == of_job["predicted"]
+
+
+def test_a_format_that_the_device_lacks_is_told(tmp_path: Path):
+    v100 = {"hardware": "DGX-1 V100 32GB", "model": "gpt2", "seq": "1024", "gbs": "64"}
+    lacks, has = priced(tmp_path, {**v100, "dtype": "bf16"}, {**v100, "dtype": "fp16"})
+    assert "the device has no bf16: its products are priced as fp16" in lacks["note"]
+    assert "the device has no" not in has["note"]

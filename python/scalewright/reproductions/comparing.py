@@ -239,7 +239,10 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         return result | {"reason": row.explained(str(refused))}
     shown = _shown(setting, priced, detail=detail)
     time_ratio = ratio_of(result["kind"], published, predicted)
-    unlikely = _beyond(row, setting.devices, priced, time_ratio)
+    unlikely = (
+        *_stands_in(row, setting, priced),
+        *_beyond(row, setting.devices, priced, time_ratio),
+    )
     return result | {
         "predicted": predicted,
         "error": error,
@@ -279,6 +282,14 @@ def _check_memory(row: Row, published: float) -> None:
         got = f"{row.named('unit')}: got nothing beside {published:g} of {row.text('metric')}"
         message = f"{got}; allowed: GiB, GB, MiB, MB, or bytes"
         raise InvalidError(message)
+
+
+def _stands_in(row: Row, setting: Setting, priced: Priced) -> tuple[str, ...]:
+    """Say where a device multiplies another format than the one that a row names."""
+    asked, engine = setting.training.get("precision"), priced.fields().get("engine_format")
+    if setting.conventions.known or not row.text("dtype") or engine in {asked, None}:
+        return ()
+    return (f"the device has no {asked}: its products are priced as {engine}",)
 
 
 def _beyond(row: Row, devices: int, priced: Priced, time_ratio: float | None) -> tuple[str, ...]:
