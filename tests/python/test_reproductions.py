@@ -247,9 +247,11 @@ def test_a_missing_file_is_refused(tmp_path):
         read_rows(tmp_path / "none.csv")
 
 
-def test_a_pattern_that_matches_nothing_names_the_papers():
-    with pytest.raises(ScalewrightError, match="Korthikanti"):
-        reproductions.run("no such paper")
+def test_a_pattern_that_matches_nothing_names_papers_like_it():
+    with pytest.raises(ScalewrightError, match=r"nearest: Korthikanti et al\. 2022"):
+        reproductions.run("Korthikani")
+    with pytest.raises(ScalewrightError, match="`reproduce` lists all"):
+        reproductions.run("zzzz")
 
 
 def test_the_summary_counts_every_row(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import statistics
 from dataclasses import dataclass, field, replace
@@ -158,9 +159,18 @@ def matching(found: list[Row], pattern: str | None) -> list[Row]:
     rows = [row for row in found if _meant(row, pattern)]
     if pattern and not rows:
         papers = sorted({row.text("paper") for row in found})
-        message = f"pattern: '{pattern}' matches no paper or table; papers: {'; '.join(papers)}"
+        close = _like(pattern, papers)
+        near = f"nearest: {'; '.join(close)}" if close else f"`reproduce` lists all {len(papers)}"
+        message = f"pattern: '{pattern:.60}' matches no paper or table; {near}"
         raise ScalewrightError(message)
     return rows
+
+
+def _like(pattern: str, papers: list[str]) -> list[str]:
+    """Return a few papers of which a word is spelt much like a pattern."""
+    words = {word.casefold(): paper for paper in papers for word in paper.split()}
+    close = difflib.get_close_matches(pattern.casefold(), words, n=3, cutoff=0.7)
+    return list(dict.fromkeys(words[word] for word in close))
 
 
 def summary(results: Iterable[Result]) -> Result:
