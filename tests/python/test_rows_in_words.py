@@ -341,3 +341,16 @@ def test_a_format_that_the_device_lacks_is_told(tmp_path: Path):
     lacks, has = priced(tmp_path, {**v100, "dtype": "bf16"}, {**v100, "dtype": "fp16"})
     assert "the device has no bf16: its products are priced as fp16" in lacks["note"]
     assert "the device has no" not in has["note"]
+
+
+def test_remarks_tell_state_in_16_bits(tmp_path: Path):
+    memory = {"metric": "peak memory", "unit": "GiB", "value": "40", "zero": "3"}
+    wide, pure, narrow, program = priced(
+        tmp_path,
+        memory,
+        {**memory, "dtype": "pure bf16"},
+        {**memory, "source": "a trainer with bf16 AdamW"},
+        {**memory, "source": "DeepSpeed's bf16 optimizer"},
+    )
+    assert narrow["predicted"] == pure["predicted"] < wide["predicted"]
+    assert program["predicted"] > pure["predicted"]

@@ -32,6 +32,7 @@ from scalewright.reproductions.wording import (
     format_meant,
     is_pure,
     recomputation_meant,
+    remarks_pure_state,
     sharding_meant,
     without_offload,
 )
@@ -216,7 +217,9 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
             message = f"{got}; allowed: fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4"
             raise InvalidError(message)
         training["precision"] = precision
-        if precision in _HALF and is_pure(text):
+        remarks = f"{row.text('table')} | {row.text('source')}"
+        pure = is_pure(text) or (not conventions.known and remarks_pure_state(remarks))
+        if precision in _HALF and pure:
             training |= {"state": precision, "gradient": precision}
     return training
 

@@ -41,6 +41,10 @@ _PURE = re.compile(
     r"\bpure[ _-]?(?:b?f(?:p|loat)?16|bf16)\b"
     r"|(?<![a-z0-9])(?:b?f(?:p|loat)?16|bf16)[ ,(_-]{1,2}(?:true|pure)(?![a-z])"
 )
+_PURE_STATE = re.compile(
+    r"\bpure[ _-]?(?:bf16|fp16)\b"
+    r"|\b(?:bf16|bfloat16) (?:adamw?|(?:optimi[sz]er )?(?:states?|moments))\b"
+)
 _WIDE_STATE = re.compile(r"(?:fp32|float32)[ _-](?:master|optimizer|state|weights|moments)")
 _CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
 _OFF = re.compile(r"(?:no|not|without|w/o)\b.*|.*\b(?:off|disabled)\b\)?")
@@ -79,6 +83,12 @@ def is_pure(text: str) -> bool:
     """Return whether a text says that weights and optimizer state are in 16 bits, too."""
     folded = without_denied(text).casefold()
     return _PURE.search(folded) is not None and _WIDE_STATE.search(folded) is None
+
+
+def remarks_pure_state(remarks: str) -> bool:
+    """Return whether remarks say that the optimizer's state is in 16 bits, as `bf16 AdamW`."""
+    folded = without_denied(remarks).casefold()
+    return _PURE_STATE.search(folded) is not None and _WIDE_STATE.search(folded) is None
 
 
 def _first(meant: str, text: str) -> int:
