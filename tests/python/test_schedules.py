@@ -206,7 +206,7 @@ def test_every_rule_says_what_it_is() -> None:
         ({"name": None}, "name: got nothing"),
         ({"name": 3}, "name: got 3"),
         ({"stages": 0}, "stages: got 0"),
-        ({"stages": None}, "stages: got None"),
+        ({"stages": None}, "stages: got nothing"),
         ({"stages": 2.0}, r"stages: got 2\.0"),
         ({"micro_batches": -1}, "micro_batches: got -1"),
         ({"micro_batches": 2**31}, "micro_batches: got 2147483648; allowed: 1 to"),
