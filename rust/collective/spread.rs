@@ -296,11 +296,11 @@ mod tests {
     proptest! {
         #[test]
         fn devices_that_a_block_lacks_count_as_its_own(
-            stride in 1_u32..60, size in 2_u32..40, short in 0.0..1.0_f64, below in 2_u32..40,
+            stride in 1_u32..60, size in 2_u32..40, percent in 0_u32..100, below in 2_u32..40,
         ) {
             let group = Group { size, stride, ..Group::SINGLE };
             let block = stride * size;
-            let fewer = (f64::from(block) * short) as u32;
+            let fewer = block * percent / 100;
             prop_assert_eq!(Spread::new(&group, fewer, below), Spread::new(&group, block, below));
         }
 
