@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport MAKEFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help plan test test-rust test-python lint bench bench-search evidence dist clean
+.PHONY: help plan test test-rust test-python lint lint-rust lint-python bench bench-search evidence dist clean
 
 help:
 	@echo "make plan   set up and plan GPT-3 175B on 1,024 A100-80GB"
@@ -28,17 +28,22 @@ plan: $(VENV)/.engine
 
 test: test-rust test-python
 
+# gives way to the engine's build, which the longer tests of Python wait for
 test-rust:
-	cargo test --locked --quiet
+	nice cargo test --locked --quiet
 
 test-python: $(VENV)/.engine $(VENV)/.tools
 	$(BIN)/python -m pytest -q
 
-lint: $(VENV)/.engine $(VENV)/.tools
+lint: lint-rust lint-python
+
+lint-rust:
 	cargo fmt --check
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 	cargo clippy --locked --quiet --all-targets --features python -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet --no-deps
+
+lint-python: $(VENV)/.engine $(VENV)/.tools
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright

@@ -123,7 +123,8 @@ fn walked(space: &str) -> (u64, u64) {
         method: Method::Exhaustive,
         ..Limits::default()
     };
-    let search = Search::new(Arc::new(job), Space::from_json(space).unwrap(), limits).unwrap();
+    let (job, space) = (Arc::new(job), Space::from_json(space).unwrap());
+    let search = Search::new(job, space, limits, &Control::new()).unwrap();
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     pool.install(|| {
         let mut plans = 0;

@@ -136,7 +136,7 @@ proptest! {
 fn parts_of_recipes_are_one_search() {
     let own = Arc::new(job(&jobs::llama(4, 2048, 4), "bf16", &cluster(8, 8.0)));
     let listed = space(&["fp8", "bf16", "fp8"]);
-    let search = Search::new(own, listed, limits(Method::Bounds)).unwrap();
+    let search = Search::new(own, listed, limits(Method::Bounds), &Control::new()).unwrap();
     let whole = search.whole(&Control::new()).unwrap();
     let half = search.units() / 2;
     let run = |units: [u32; 2]| -> Part {

@@ -7,6 +7,7 @@ mod worlds;
 use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
+use scalewright::error::Error;
 use scalewright::estimate::{
     COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
 };
@@ -423,7 +424,7 @@ proptest! {
     #[test]
     fn parts_in_any_order_are_one_search(job in small_jobs(), space in spaces(), objective in objectives(), cuts in prop::collection::vec(0..1000_u32, 0..5), helped in any::<bool>(), turn in 0..7_usize) {
         let limits = Limits { top: 7, objective, ..never() };
-        let search = Search::new(std::sync::Arc::new(job), space, limits).unwrap();
+        let search = Search::new(std::sync::Arc::new(job), space, limits, &Control::new()).unwrap();
         let whole = search.whole(&Control::new()).unwrap();
         let mut cuts: Vec<u32> = cuts.iter().map(|cut| cut * search.units() / 1000).collect();
         cuts.extend([0, search.units()]);
@@ -445,10 +446,21 @@ proptest! {
         prop_assert_eq!(joined.counts.legal(), whole.counts.legal());
     }
 
+    /// Listing a space stops where the caller wants it, like all that comes after it.
+    #[test]
+    fn a_cancelled_search_lists_no_units(job in small_jobs(), space in spaces()) {
+        let control = Control::new();
+        control.cancel();
+        let limits = Limits { top: 1, ..never() };
+        let refused = Search::new(std::sync::Arc::new(job), space, limits, &control);
+        let cancelled = matches!(refused, Err(Error::Cancelled { .. }));
+        prop_assert!(cancelled);
+    }
+
     #[test]
     fn no_unit_beats_its_bound(job in small_jobs(), space in spaces(), objective in objectives()) {
         let limits = Limits { top: 1, objective, ..never() };
-        let search = Search::new(std::sync::Arc::new(job.clone()), space, limits).unwrap();
+        let search = Search::new(std::sync::Arc::new(job.clone()), space, limits, &Control::new()).unwrap();
         for unit in 0..search.units() {
             let part = search.run([unit, unit + 1], None, &Control::new()).unwrap();
             let outcome = search.outcome(&part, &Control::new()).unwrap();
@@ -486,7 +498,7 @@ proptest! {
         let texts: Vec<String> = [1, 2, 5].iter().map(|&threads| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits.clone()).unwrap();
+                let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits.clone(), &Control::new()).unwrap();
                 let part = search.whole(&Control::new()).unwrap();
                 let outcome = search.outcome(&part, &Control::new()).unwrap();
                 serde_json::to_string(&SearchReport::new(&search, &outcome)).unwrap()

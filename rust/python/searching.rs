@@ -37,10 +37,10 @@ fn spelled<T: Serialize>(all: impl IntoIterator<Item = T>) -> Vec<String> {
 }
 
 /// Lists and bounds the units of a space.
-fn prepared(job: &PyJob, space: &str, limits: &str) -> Result<Search> {
+fn prepared(job: &PyJob, space: &str, limits: &str, control: &Control) -> Result<Search> {
     let space = Space::from_json(space)?;
     let limits: Limits = from_json("limits", limits)?;
-    Search::new(job.job.clone(), space, limits)
+    Search::new(job.job.clone(), space, limits, control)
 }
 
 fn answer(search: &Search, part: &Part, control: &Control) -> Result<String> {
@@ -58,7 +58,7 @@ impl PySearch {
     ) -> PyResult<Self> {
         let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
         let job = job.get();
-        let search = enter::long(py, None, |_| prepared(job, space, limits))?;
+        let search = enter::long(py, None, |control| prepared(job, space, limits, control))?;
         Ok(Self { search })
     }
 
@@ -173,7 +173,7 @@ pub(super) fn search(
     let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
     let job = job.get();
     enter::long(py, progress, |control| {
-        let search = prepared(job, space, limits)?;
+        let search = prepared(job, space, limits, control)?;
         answer(&search, &search.whole(control)?, control)
     })
 }

@@ -37,7 +37,7 @@ pub struct Search {
 
 impl Search {
     /// Lists the units of a space, prices their blocks and puts them in the order of their bounds.
-    pub fn new(job: Arc<Job>, space: Space, limits: Limits) -> Result<Self> {
+    pub fn new(job: Arc<Job>, space: Space, limits: Limits, control: &Control) -> Result<Self> {
         limits.check(&job)?;
         let lists = Lists::new(&space, &job); // no list depends on a recipe
         let jobs = recipes(job, &space)?;
@@ -52,16 +52,22 @@ impl Search {
             );
             return Err(Error::invalid("space", got, format!("up to {MOST_UNITS}")));
         }
-        let mut units: Vec<Unit> = all
+        let listed: Option<Vec<Unit>> = all
             .into_par_iter()
             .map_init(
                 || pricer(&jobs),
-                |pricer, (recipe, fields)| Unit {
-                    recipe,
-                    ..Unit::new(&jobs[recipe], &space, &lists, fields, pricer)
+                |pricer, (recipe, fields)| {
+                    (!control.is_cancelled()).then(|| Unit {
+                        recipe,
+                        ..Unit::new(&jobs[recipe], &space, &lists, fields, pricer)
+                    })
                 },
             )
             .collect();
+        let mut units = listed.ok_or_else(|| {
+            let what = "search before its units were listed".to_owned();
+            Error::Cancelled { what }
+        })?;
         units.sort_by(|a, b| a.bound.total_cmp(&b.bound)); // stable: equal bounds keep their order
         Ok(Self {
             jobs,
@@ -297,7 +303,12 @@ fn recipes(job: Arc<Job>, space: &Space) -> Result<Vec<Arc<Job>>> {
 
 /// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
 pub fn search(job: &Job, space: &Space, limits: &Limits, control: &Control) -> Result<Outcome> {
-    let search = Search::new(Arc::new(job.clone()), space.clone(), limits.clone())?;
+    let search = Search::new(
+        Arc::new(job.clone()),
+        space.clone(),
+        limits.clone(),
+        control,
+    )?;
     let part = search.whole(control)?;
     search.outcome(&part, control)
 }

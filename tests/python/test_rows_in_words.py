@@ -354,3 +354,20 @@ def test_remarks_tell_state_in_16_bits(tmp_path: Path):
     )
     assert narrow["predicted"] == pure["predicted"] < wide["predicted"]
     assert program["predicted"] > pure["predicted"]
+
+
+def test_remarks_tell_that_the_optimizer_lies_in_host_memory(tmp_path: Path):
+    run = {"zero": "3", "recompute": "full"}
+    cell, remark, states, denied, able = (
+        row["plan"]["offload_optimizer"]
+        for row in priced(
+            tmp_path,
+            {**run, "zero": "3 + CPU offload"},
+            {**run, "source": "PyTorch FSDP with CPU offload of parameters and optimizer"},
+            {**run, "source": "ZeRO-3, optimizer states offloaded to CPU"},
+            {**run, "source": "ZeRO-3, no offload of the optimizer"},
+            {**run, "source": "DeepSpeed, with CPU offload capability"},
+        )
+    )
+    assert cell is remark is states is True
+    assert denied is able is False

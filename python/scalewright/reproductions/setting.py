@@ -32,6 +32,7 @@ from scalewright.reproductions.wording import (
     format_meant,
     is_pure,
     recomputation_meant,
+    remarks_offload,
     remarks_pure_state,
     sharding_meant,
     without_offload,
@@ -252,7 +253,8 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     if text:
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
-    space |= _offload(row, offloaded)
+    remarks = row.text("source") if not conventions.known else ""
+    space |= _offload(row, offloaded or remarks_offload(remarks))
     space |= _recomputation(row, conventions) | _sequence_parallel(row)
     return _narrowed(space)
 

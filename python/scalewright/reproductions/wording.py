@@ -11,6 +11,12 @@ _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
     **dict.fromkeys(("zero-infinity", "zero infinity", "infinity"), "3"),
 }
+_OFFLOADED = re.compile(
+    r"\b(?:cpu|host)[- ]offload(?:ing)? of (?:the )?(?:(?:parameters|params|weights)(?: and|,) )?"
+    r"(?:the )?(?:optimi[sz]er|adam)\b|"
+    r"\boptimi[sz]er(?: states?)?(?: and [a-z]+)?,? (?:is |are |was |were )?offloaded\b|"
+    r"\boffload(?:s|ed|ing) (?:of )?(?:the )?optimi[sz]er\b"
+)
 _OFFLOAD = re.compile(
     r"\b(?:with|and|to|chunks?|cpu|host|memory|optimizer|offload|offloaded|offloading)\b|[()]"
 )
@@ -89,6 +95,11 @@ def remarks_pure_state(remarks: str) -> bool:
     """Return whether remarks say that the optimizer's state is in 16 bits, as `bf16 AdamW`."""
     folded = without_denied(remarks).casefold()
     return _PURE_STATE.search(folded) is not None and _WIDE_STATE.search(folded) is None
+
+
+def remarks_offload(remarks: str) -> bool:
+    """Return whether remarks say that the optimizer's state lies in host memory."""
+    return _OFFLOADED.search(without_denied(remarks).casefold()) is not None
 
 
 def _first(meant: str, text: str) -> int:
