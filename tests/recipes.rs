@@ -6,6 +6,7 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::control::Control;
+use scalewright::error::Error;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::search::{
@@ -129,6 +130,23 @@ proptest! {
             before = now;
         }
     }
+}
+
+/// Listing a space stops where the caller wants it, like all that comes after it.
+#[test]
+fn a_cancelled_search_lists_no_units() {
+    let own = Arc::new(job(&jobs::llama(4, 2048, 4), "bf16", &cluster(8, 8.0)));
+    let control = Control::new();
+    let whole = Search::new(
+        own.clone(),
+        space(&["bf16"]),
+        limits(Method::Bounds),
+        &control,
+    );
+    assert!(whole.is_ok_and(|search| search.units() > 0));
+    control.cancel();
+    let refused = Search::new(own, space(&["bf16"]), limits(Method::Bounds), &control);
+    assert!(matches!(refused, Err(Error::Cancelled { .. })));
 }
 
 /// Parts that were written down and read again come together to the same answer.

@@ -24,6 +24,7 @@ from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
+from scalewright.reproductions.shares import SHARES, with_peak
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from scalewright.reproductions.machine import Places
 
 Result = dict[str, Any]
-_SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
 _OF_ALL = frozenset({"tokens_per_s", "sequences_per_s", "aggregate_tflops"})
 _IDLE = 0.03
 """Share of the peak under which a rate of a job is likely that of one device."""
@@ -69,7 +69,12 @@ class Book:
             ScalewrightError: The row lacks what a job needs, or no plan is legal.
         """
         setting = setting_of(row, self.machines)
-        return setting, self.pricing.price(setting)
+        priced = self.pricing.price(setting)
+
+        def predict(other: Row, published: float) -> float:
+            return _figure(other, setting, priced, published)
+
+        return with_peak(row, self.rows, setting, predict), priced
 
     def predict(
         self, row: Row, setting: Setting, priced: Priced, published: float
@@ -271,7 +276,7 @@ def _check_share(row: Row, published: float) -> None:
     Raises:
         InvalidError: The row's figure is one.
     """
-    if metric_of(row).casefold() not in _SHARES:
+    if metric_of(row).casefold() not in SHARES:
         return
     whole = 1.0 if unit_meant("mfu", "", row.text("unit")) == "share" else 100.0
     if published > whole:
@@ -351,7 +356,7 @@ def request_of(row: Row, setting: Setting, published: float) -> str:
     """Say what the paper prints: metric, unit, conventions."""
     meant = metric_of(row)
     unit = unit_meant(meant, plain(row.text("metric")), row.text("unit"))
-    if meant.casefold() in _SHARES and not unit and published <= 1.0:
+    if meant.casefold() in SHARES and not unit and published <= 1.0:
         unit = "share"
     conventions = setting.conventions
     request = {

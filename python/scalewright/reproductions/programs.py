@@ -60,19 +60,23 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("formats", "counts", "peaks", "ages", "scores", "lengths", "stages"):
+    for kind in ("hosts", "formats", "counts", "peaks", "ages", "scores", "lengths", "stages"):
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
-            conventions = _completed(conventions, entry)
+            before, conventions = conventions, _completed(conventions, entry)
+            if "instead" in entry and conventions.software == before.software:
+                continue
             said += (f"{why}: {entry['means']}",)
     return replace(conventions, space={**common, **conventions.space}), said
 
 
 def _completed(conventions: Conventions, entry: Table) -> Conventions:
     """Add what an entry tells to what is known; what is known stays."""
+    instead = entry.get("instead", {})
+    profiles = (conventions.software or entry.get("software") or "").split("+")
     return replace(
         conventions,
-        software=conventions.software or entry.get("software"),
+        software="+".join(instead.get(name, name) for name in profiles) or None,
         flops=conventions.flops if conventions.known else entry.get("flops", conventions.flops),
         peak=conventions.peak or entry.get("peak"),
         training={**entry.get("training", {}), **conventions.training},

@@ -23,6 +23,10 @@ _OFFLOAD = re.compile(
 _GROUP = re.compile(
     r"(?:zero[-_ ]?([1-3])\s{0,2}[=(,]|(?:fsdp|hsdp)\s{0,2}[=/(,])\s{0,2}([0-9]{1,6})\)?"
 )
+_AMONG = re.compile(
+    r"(?:(?:zero[-_ ]?|stage )?([1-3])\b.*|mics.*|hsdp.*|fsdp.*)"
+    r"\b(?:shard|partition)(?:ing)? group (?:of |size (?:of )?)?([0-9]{1,6})\b.*"
+)
 _SOME_LAYERS = re.compile(
     r"(?:full|block|partial)[^0-9]{0,30}([0-9]{1,4})[^0-9]{0,20}"
     r"|(?:the )?(?:first )?([0-9]{1,4}) layers?(?: (?:per|in each|of each|of a|a) [a-z ]{4,20})?"
@@ -133,7 +137,7 @@ _DISTRIBUTED = {"distopt", "distributedoptimizer", "distributedfusedadam"}
 def sharding_meant(text: str) -> tuple[int, int] | None:
     """Return ZeRO's stage and the ranks that share, 0 for all; none where the text says no such.
 
-    `zero1=8` and `FSDP=128` share among so many ranks.
+    `zero1=8`, `FSDP=128` and `MiCS (shard group 128)` share among so many ranks.
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
     folded = re.sub(r"\s*\+\s*hpz$|^deepspeed ", "", text.casefold().strip())
@@ -149,7 +153,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
         return 2, 0
     if stage := _SHARDED.fullmatch(folded):
         return int(stage[1]), 0
-    if group := _GROUP.fullmatch(folded):
+    if group := _GROUP.fullmatch(folded) or _AMONG.fullmatch(folded):
         return int(group[1] or 3), int(group[2])
     return None
 
