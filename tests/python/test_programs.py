@@ -155,8 +155,11 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
         ("HybridEP, EP overlap", "h200-sxm", "megatron-bridge-hybridep+megatron-core-paired"),
         ("paged stash, full CG", "gb300", "megatron-bridge-full-graph"),
         ("paged stash, full CG", "h100-sxm", "megatron-bridge-eager"),
-        ("", "gb200", "megatron-bridge-grace"),
-        ("", "b300-sxm", "megatron-bridge-partial"),
+        ("", "gb200", "megatron-bridge-eager-grace"),
+        ("", "gh200-96gb", "megatron-bridge-eager-grace"),
+        ("", "b300-sxm", "megatron-bridge-eager"),
+        ("Megatron-Bridge's recipes", "gb200", "megatron-bridge-grace"),
+        ("NeMo 26.02", "b300-sxm", "megatron-bridge-partial"),
         ("", "a100-sxm-80gb", "megatron-bridge-eager"),
     ],
 )
@@ -164,7 +167,7 @@ def test_words_tell_how_megatron_core_moves_tokens(words: str, device: str, prof
     cells = {"paper": "A page", "table": words, "program": "Megatron-LM"}
     assert taken(cells, device, MIXTURE) == profile
     # dense models have no tokens to move
-    eager = "megatron-eager-grace" if device == "gb200" else "megatron-eager"
+    eager = "megatron-eager-grace" if device.startswith("g") else "megatron-eager"
     dense = None if "full CG" in cells["table"] else eager
     assert taken(cells, device, LLAMA) == dense
     row = Row("own.csv", 2, cells)
@@ -342,6 +345,21 @@ def test_narrow_weights_are_cast_once_a_step_on_blackwell(dtype: str) -> None:
     assert taken(cells, "b200-sxm") == f"{narrow}megatron-eager"
     assert taken(cells, "gb200") == f"{narrow}megatron-eager-grace"
     assert taken({**cells, "source": "2025"}, "h100-sxm") == "megatron-eager"
+
+
+@pytest.mark.parametrize("words", ["dgxc-benchmarking", "NVIDIA performance summary", "DGX Cloud"])
+def test_hosts_of_nvidia_issue_kernels_quicker_than_those_of_others(words: str) -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM", "dtype": "BF16"}
+    for device, profile in (("h100-sxm", "megatron-eager"), ("gb200", "megatron-eager-grace")):
+        assert taken(cells, device) == profile
+        assert taken({**cells, "source": words}, device) == f"{profile}-tuned"
+    fp8 = {**cells, "dtype": "FP8", "source": words}
+    assert taken(fp8, "b200-sxm") == "megatron-bridge+megatron-eager-tuned"
+    # nothing is said where no such profile is taken
+    row = Row("own.csv", 2, {"paper": "A page", "framework": "JAX", "source": words})
+    said = with_program(row, conventions_of(row), "h100-sxm", LLAMA)[1]
+    assert said
+    assert not any("hosts" in note for note in said)
 
 
 @pytest.mark.parametrize("dtype", ["FP8", "NVFP4", "BF16"])

@@ -371,3 +371,39 @@ def test_remarks_tell_that_the_optimizer_lies_in_host_memory(tmp_path: Path):
     )
     assert cell is remark is states is True
     assert denied is able is False
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "meant"),
+    [
+        ("zero", "0 (DDP)", "DDP"),
+        ("zero", "1 (distributed optimizer)", "1"),
+        ("zero", "3 with MiCS (shard group 2, 4 copies)", "zero3=2"),
+        ("recompute", "full (8 FLOPs per parameter counted)", "full"),
+        ("dtype", "16-bit base, LoRA", "bf16"),
+        ("model", "Llama 2 7B, continued pretraining", "llama2-7b"),
+        ("model", "Llama-2 7B fine-tuning (alpaca)", "llama2-7b"),
+    ],
+)
+def test_a_remark_in_a_cell_leaves_what_the_cell_says(
+    tmp_path: Path, column: str, text: str, meant: str
+):
+    said, plain = priced(tmp_path, {column: text}, {column: meant})
+    assert said["predicted"] == plain["predicted"] is not None
+
+
+def test_words_tell_the_length_of_a_whole_run(tmp_path: Path):
+    run = {"metric": "training_time", "value": "30", "unit": "day"}
+    named, cell, scaled, two, none = priced(
+        tmp_path,
+        {**run, "metric": "training_time_for_500b_tokens"},
+        {**run, "source": "a report: 500 billion tokens"},
+        {**run, "source": "a report: 1.5T tokens, 32k vocabulary"},
+        {**run, "source": "500B tokens of 2T tokens in all"},
+        run,
+    )
+    assert named["predicted"] == cell["predicted"] == pytest.approx(scaled["predicted"] / 3.0)
+    assert "a run of 500 billion tokens" in cell["note"]
+    for row in (two, none):
+        assert row["status"] == "skipped"
+        assert "a whole run" in row["reason"]

@@ -1,4 +1,4 @@
-"""Which one figure does a printed value stand for, where it is a range or counts steps a second?"""
+"""Which figure does a printed value stand for: a range, steps a second, a run of so many tokens?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scalewright.reproductions.columns import plain
+from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.metrics import counts_steps, ungrouped
 from scalewright.reproductions.wide import as_figure
 
@@ -19,16 +21,27 @@ _RANGE = re.compile(
 )
 _WIDEST = 2.0
 """Ends of a range that are further apart tell no figure."""
+_TOKENS = re.compile(
+    r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion) (?:training )?tokens\b"
+)
+_RUNS = {
+    **dict.fromkeys(("training_time", "total_training_time", "training_duration"), "training_time"),
+    **dict.fromkeys(("gpu_hours", "total_gpu_hours", "training_gpu_hours"), "gpu_hours"),
+    **dict.fromkeys(("device_hours", "total_device_hours"), "gpu_hours"),
+}
+"""Metrics of whole runs, whose length only their tokens tell."""
 
 
 def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
     """Return a row with one figure, and what was done for it.
 
-    The middle stands for a range, as `130-140k`, and the time of a step for steps a second.
+    The middle stands for a range, as `130-140k`, and the time of a step for steps a second. A
+    whole run has the length that the row's words tell, as `MPT-7B (1T tokens)`.
     """
     row, middle = _middle(row)
     row, step = _step(row)
-    return row, (*middle, *step)
+    row, whole = _whole(row)
+    return row, (*middle, *step, *whole)
 
 
 def _middle(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -55,3 +68,17 @@ def _step(row: Row) -> tuple[Row, tuple[str, ...]]:
     told = {"metric": "step_time", "value": repr(1.0 / rate), "unit": "s"}
     note = f"{1.0 / rate:.4g} s a step taken, of {rate:g} steps a second"
     return replace(row, cells=row.cells | told), (note,)
+
+
+def _whole(row: Row) -> tuple[Row, tuple[str, ...]]:
+    metric = _RUNS.get(plain(row.text("metric")))
+    if metric is None or conventions_of(row).known:
+        return row, ()
+    words = " | ".join(row.text(column) for column in ("model", "table", "source")).casefold()
+    told = {float(amount) * (1.0 if of[0] == "b" else 1e3) for amount, of in _TOKENS.findall(words)}
+    if len(told) != 1:
+        return row, ()
+    (billions,) = told
+    length = f"{billions * 1e3:.0f}m"
+    note = f"a run of {billions:g} billion tokens, as the row's words say"
+    return replace(row, cells=row.cells | {"metric": f"{metric}_for_{length}_tokens"}), (note,)

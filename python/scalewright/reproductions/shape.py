@@ -38,6 +38,7 @@ _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
     r"|q?-?lora(?:[ ,]+(?:rank|r)[ =]?\d+)?|full(?:[-_ ](?:ft|parameters?|fine[- ]?tun(?:e|ing)))?"
+    r"|(?:continued|continual)[- ]pre-?training|cpt|fine[- ]?tun(?:ed?|ing)"
     r"|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40})(?![\w.])",
     re.IGNORECASE,
 )
@@ -181,7 +182,7 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     # the hub's names have their owner in front
     text = _OWNER.sub("", text)
     bare = _PARENTHESES.sub("", text)
-    core = _PARENTHESES.sub("", _TUNED.sub("", bare)).strip()
+    core = _PARENTHESES.sub("", _TUNED.sub("", bare).rstrip(" ,;-")).strip()
     for spelling in dict.fromkeys((text, bare, _TUNED.sub("", bare), core)):
         try:
             entry = load_model(spelling)

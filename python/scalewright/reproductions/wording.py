@@ -6,6 +6,12 @@ import re
 
 from scalewright.reproductions.layout import without_denied
 
+_ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b")
+"""What says of a format that products are in 16 bits, whatever holds the weights."""
+_REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
+"""A remark without a number behind a stage, as `0 (DDP)`."""
+_COUNTED = re.compile(r" ?\([^()]*flops?\b[^()]*\)$")
+"""A remark on how FLOPs are counted."""
 _SHARDED = re.compile(r"(?:zero|z)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
 _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
@@ -68,13 +74,9 @@ def format_meant(text: str) -> str | None:
     """
     if not _CHOICE.search(text.casefold()):
         text = without_denied(text)
-    folded = "".join(c for c in text.casefold() if c.isalnum())
-    found: set[str] = set()
-    for meant, spellings in _FORMATS:
-        for spelling in spellings:
-            if spelling in folded:
-                found.add(meant)
-                folded = folded.replace(spelling, " ")
+    found = _formats_in(text)
+    if not found and _ADAPTERS.search(text.casefold()):
+        return "bf16"
     if found & {"bf16", "fp16", "fp8", "mxfp8", "nvfp4"}:
         found -= {"fp32", "tf32"}
     elif "tf32" in found:
@@ -86,7 +88,21 @@ def format_meant(text: str) -> str | None:
         if len(found) > 1:
             # the format of most products comes first
             found = {min(found, key=lambda meant: (_first(meant, text), meant))}
+    if not found and _ADAPTERS.search(text.casefold()):
+        return "bf16"
     return found.pop() if len(found) == 1 else None
+
+
+def _formats_in(text: str) -> set[str]:
+    """Return the formats that a text names, each spelling once."""
+    folded = "".join(c for c in text.casefold() if c.isalnum())
+    found: set[str] = set()
+    for meant, spellings in _FORMATS:
+        for spelling in spellings:
+            if spelling in folded:
+                found.add(meant)
+                folded = folded.replace(spelling, " ")
+    return found
 
 
 def is_pure(text: str) -> bool:
@@ -151,7 +167,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     if "shard_grad_op" in folded or folded == "zero-100b":
         # ZeRO-100B shards gradients and states (Rajbhandari et al. 2020, section 8)
         return 2, 0
-    if stage := _SHARDED.fullmatch(folded):
+    if stage := _SHARDED.fullmatch(_REMARK.sub("", folded)):
         return int(stage[1]), 0
     if group := _GROUP.fullmatch(folded) or _AMONG.fullmatch(folded):
         return int(group[1] or 3), int(group[2])
@@ -165,7 +181,7 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     them; a list of its modules is `selective` where attention's core is among them. Norms,
     activation functions and up-projections are computed again in little time, which counts as none.
     """
-    folded = text.casefold().strip()
+    folded = _COUNTED.sub("", text.casefold().strip())
     if denied(folded):
         return "none", 0
     chosen = folded.removeprefix("selective").strip(" :(){}[]")
