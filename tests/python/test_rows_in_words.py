@@ -407,3 +407,28 @@ def test_words_tell_the_length_of_a_whole_run(tmp_path: Path):
     for row in (two, none):
         assert row["status"] == "skipped"
         assert "a whole run" in row["reason"]
+
+
+def test_a_cell_on_recomputation_tells_of_activations_on_the_host(tmp_path: Path):
+    run = {"metric": "peak memory", "unit": "GiB", "value": "40"}
+    plain, stored, denied, column = priced(
+        tmp_path,
+        {**run, "recompute": "full"},
+        {**run, "recompute": "activation checkpointing, CPU offload"},
+        {**run, "recompute": "full, no offload"},
+        {**run, "recompute": "full", "offload_activations": "100"},
+    )
+    assert stored["predicted"] == column["predicted"] < plain["predicted"]
+    assert denied["predicted"] == plain["predicted"]
+
+
+def test_two_models_in_a_cell_are_refused(tmp_path: Path):
+    shape = {"layers": "32", "hidden": "4096", "heads": "32"}
+    joined, predicts = priced(
+        tmp_path,
+        {**shape, "model": "ViT-5B (48 layers) + GPT-7B multimodal"},
+        {**shape, "model": "Llama 2 7B + MTP"},
+    )
+    assert joined["status"] == "skipped"
+    assert "one model" in joined["reason"]
+    assert predicts["status"] != "skipped"

@@ -36,6 +36,7 @@ from scalewright.reproductions.wording import (
     remarks_pure_state,
     sharding_meant,
     without_offload,
+    without_stored,
 )
 
 if TYPE_CHECKING:
@@ -271,12 +272,14 @@ def _offload(row: Row, offloaded: bool) -> dict[str, list[Any]]:
             message = f"{got}; allowed: 0 to 100, percent of the layers"
             raise InvalidError(message)
         space["offload_activations"] = [int(percent)]
+    elif without_stored(row.text("recompute"))[1]:
+        space["offload_activations"] = [100]
     return space
 
 
 def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
     # where an entry says which layers recompute, it spells out what the row's word stands for
-    text = row.text("recompute")
+    text, _ = without_stored(row.text("recompute"))
     if not text or conventions.space.get("recompute_layers", [0]) != [0]:
         return {}
     policies = spelt("recompute", text)

@@ -34,6 +34,8 @@ _CUT = re.compile(
 _CAPACITY = re.compile(
     r"(?<!no )capacity[ _]factor[ =:]{1,3}(?:of )?([0-9](?:\.[0-9]{1,3})?)(?![0-9.])"
 )
+_JOINED = re.compile(r"[0-9]\s?[bm]\b(?:[^+]{0,40}) \+ (?:[^+]{0,40})[0-9]\s?[bm]\b", re.IGNORECASE)
+"""Two models of a size each, as `ViT-22B + GPT-175B`."""
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
@@ -77,8 +79,12 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the model's fields and what to mind.
 
     Raises:
-        ScalewrightError: Neither the shape nor the name says the model.
+        ScalewrightError: Neither the shape nor the name says the model, or the name joins two.
     """
+    if _JOINED.search(row.text("model")):
+        got = f"{row.named('model')}: got '{row.text('model'):.60}'"
+        message = f"{got}; allowed: one model, not an encoder beside a decoder"
+        raise InvalidError(message)
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:

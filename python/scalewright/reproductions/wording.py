@@ -10,6 +10,12 @@ _ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
+_STORED = re.compile(
+    r"[\s,;+&]*\b(?:with |and |no )?(?:(?:cpu|host|activations?)[- ])*offload(?:ing|ed)?\b"
+    r"(?: on| off| to (?:the )?(?:cpu|host)(?: memory)?)?",
+    re.IGNORECASE,
+)
+"""What a cell on recomputation says of activations in host memory."""
 _COUNTED = re.compile(r" ?\([^()]*flops?\b[^()]*\)$")
 """A remark on how FLOPs are counted."""
 _SHARDED = re.compile(r"(?:zero|z)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
@@ -206,6 +212,15 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if words[:1] in (["no"], ["without"]):
         return "none", 0
     return None
+
+
+def without_stored(text: str) -> tuple[str, bool]:
+    """Return what a text says of recomputation, and whether the host keeps activations by it.
+
+    `activation checkpointing, offload` is recomputation whose inputs lie in host memory.
+    """
+    left = _STORED.sub(" ", text).strip(" ,;+&")
+    return left, _STORED.search(without_denied(text)) is not None
 
 
 def _of_modules(words: list[str]) -> str | None:
