@@ -18,7 +18,7 @@ _TOLD = (
     "in the middle, 40 and 33% (users' reports of slow runs), 27 and 13%, 25 and 19%, 28 and 21%, "
     "50 and 40% (tables as printed), 28 and 27%, 35 and 26% (logs of repositories), 26 and 23%, "
     "40 and 39% (cells as printed, of which seven of thirty sources could be read), 39 and 31% "
-    "(28 of 39 sources, small machines and models among them), 65 and 62% (10 of 29 sources, V100 "
+    "(28 of 39 sources, small machines and models among them), 57 and 25% (five of 19 sources, V100 "
     "in a format that is not said among them); "
     "twelve rows of Qwen3.5 and Qwen3-Next came last, when delta rules could be priced, as "
     "then could seven of earlier lots, and the host time of such rules was set in their view; "
