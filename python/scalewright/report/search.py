@@ -90,9 +90,7 @@ def _show_stop(found: Search, screen: Console, kept: str | None) -> None:
     """Print how far a search was when Ctrl-C came, and what is known of the rest."""
     values = found.values
     walked, units = values["units_walked"], values["units"]
-    nothing = (
-        "nothing that fits was found until then" if walked else "nothing was priced until then"
-    )
+    nothing = "nothing that fits was found" if walked else "nothing was priced"
     bound = found.bound_s
     told = [
         f"Stopped after {walked:,} of {units:,} parts of the space",

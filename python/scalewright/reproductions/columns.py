@@ -100,6 +100,7 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         *("microbatch_size", "lbs", "local_batch_size", "local_batch", "bs_gpu"),
         *("batch_size_gpu", "batch_size_per_gpu", "batch_per_gpu"),
         *("per_device_batch_size", "per_gpu_batch_size", "per_device_batch"),
+        *("batch_size_per_device", "batch_per_device", "batch_size_device"),
         *("per_device_train_batch_size", "train_micro_batch_size_per_gpu", "device_batch_size"),
     ),
     "parameters": (
@@ -116,6 +117,7 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         ),
         *("num_gpus_per_node", "ngpus_per_node", "n_gpus_per_node", "nproc_per_node"),
     ),
+    "source": ("remarks", "remark", "notes", "note", "comments", "comment"),
     "fabric": (
         *("interconnect", "fabric", "inter_node_interconnect", "inter_node_network"),
         *("internode_network", "network_fabric", "network_bandwidth", "nic", "nics"),

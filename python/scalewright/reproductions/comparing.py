@@ -20,7 +20,7 @@ from scalewright.reproductions.metrics import metric_of, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.ratios import Ratio, ratio_in
-from scalewright.reproductions.reading import Row, read_rows, shipped_rows
+from scalewright.reproductions.reading import Row, not_understood, read_rows, shipped_rows
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
@@ -37,6 +37,8 @@ _OF_ALL = frozenset({"tokens_per_s", "sequences_per_s", "aggregate_tflops"})
 _IDLE = 0.03
 """Share of the peak under which a rate of a job is likely that of one device."""
 _FEWEST_BYTES = 1e6
+_FAR = 100.0
+"""How many times longer or shorter a time without a unit is likely not in seconds."""
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
 
@@ -256,7 +258,8 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
     time_ratio = ratio_of(result["kind"], published, predicted)
     unlikely = (
         *_stands_in(row, setting, priced),
-        *_beyond(row, setting.devices, priced, time_ratio),
+        *(_beyond(row, setting.devices, priced, time_ratio) if result["kind"] != "memory" else ()),
+        *_unsaid(row, setting, time_ratio),
     )
     return result | {
         "predicted": predicted,
@@ -317,6 +320,17 @@ def _beyond(row: Row, devices: int, priced: Priced, time_ratio: float | None) ->
     if several and 0.0 < share < _IDLE and share * devices <= 1.0:
         return (f"{said}: it may be of one device",)
     return ()
+
+
+def _unsaid(row: Row, setting: Setting, time_ratio: float | None) -> tuple[str, ...]:
+    """Name what was passed over, and a time that has no unit and is likely in another one."""
+    if setting.conventions.known:
+        return ()
+    notes = [not_understood(row.unknown).removeprefix("; ")] if row.unknown else []
+    bare = kind_of(metric_of(row)) == "time" and not row.text("unit")
+    if bare and time_ratio is not None and not 1.0 / _FAR < time_ratio < _FAR:
+        notes.append(f"no unit is said: {row.text('value'):.20} was taken as seconds")
+    return tuple(notes)
 
 
 def _said(row: Row) -> Result:

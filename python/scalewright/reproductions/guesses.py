@@ -27,6 +27,7 @@ _ADAPTERS = re.compile(
 _SHARDED = re.compile(
     r"(?<![a-z0-9/._-])(?:fsdp2?|fully[- ]sharded|zero[- ]?(?:stage[- ]?)?([1-3]))(?![a-z0-9/_-])"
 )
+_SIZE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?b", re.IGNORECASE)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
 
@@ -97,7 +98,11 @@ def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ..
 
 def unlike_size(row: Row, model: dict[str, Any]) -> tuple[str, ...]:
     """Say where a row's parameters are not those of its model."""
-    if (said := row.billions()) is None:
+    said = row.billions()
+    size = _SIZE.fullmatch(row.text("size").strip()) if said is None else None
+    if size is not None:
+        said = float(size[1])
+    if not said:
         return ()
     held = billions(model)
     if abs(held / said - 1.0) <= _UNLIKE:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
 DEVICES = frozenset({"gpu", "gpus", "chip", "chips", "device", "devices", "card", "cards"}) | {
-    *("accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
+    *("dev", "accelerator", "hpu", "npu", "tpu", "xpu", "gcd", "p", "tgs")
 }
 SECONDS = frozenset({"s", "sec", "secs", "second", "seconds", "tps", "tgs", "wps"})
 _HOURS = frozenset({"h", "hr", "hrs", "hour", "hours"})
@@ -54,6 +54,7 @@ _NOT_MEASURED = frozenset({"std", "stdev", "stddev", "deviation", "variance", "p
     *("estimated", "ideal", "theoretical", "baseline", "increase", "improvement", "reduction"),
     *("loss", "saving", "savings", "overhead"),
     *("decode", "decoding", "prefill", "inference", "generation", "output", "serving", "rollout"),
+    *("user", "users", "prompt", "generated", "target", "required", "expected"),
     *("watt", "watts", "joule", "joules", "kwh", "dollar", "dollars", "usd", "cost"),
 }
 """Words of a heading that is no measured figure of a training run."""
@@ -79,9 +80,18 @@ _OF_COSTS = re.compile(r"[$€£]|(?:/ ?|_per_|_s_)[wj](?: |$)")
 """Rates of a dollar, a watt or a joule."""
 _SEVERAL = re.compile(r"(?:[0-9]_|single_|one_)(?:node|server|host)")
 _STEP_RATE = re.compile(
-    r"\b(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )s(?:ec(?:ond)?)?\b"
+    r"(?<![a-z0-9])(?:it|iters?|iterations?|steps?)(?: ?/ ?|_per_| per )"
+    r"s(?:ec(?:ond)?)?s?(?![a-z0-9])"
 )
 
+_OF_WORK = re.compile(
+    r"(?:(?<![a-z])(?:m?s|m?secs?|(?:milli)?seconds?|time|latency|hours?)|flops?)"
+    r"[ _]*(?:per|/)[ _]*(?:tokens?|tok|samples?|seqs?|sequences?|sentences?|iterations?|iters?"
+    r"|steps?|batch|layer)(?![a-z])"
+)
+"""Seconds of a token or a sample, FLOPs of a step: no rates, and no time of a step."""
+_FIRM = frozenset({"step_time", "mfu", "hfu"})
+"""Metrics of which no unit makes another one."""
 _RATE_OF_ONE = re.compile(
     r"\b(?:rates?|throughput|tokens/s|samples/s|figures?) (?:is |are |were )?"
     r"(?:of (?:one|a|each|a single)|per|for each) (?:gpu|device|chip|card)\b"
@@ -103,6 +113,10 @@ def metric_of(row: Row) -> str:
     if _counts_one(row, name):
         return "tokens_per_s_per_gpu"
     listed = spelt("metrics", name)
+    alone = metric_meant(name, "")
+    if listed is None and alone in _FIRM:
+        # a unit of another thing is refused beside it
+        listed = alone
     meant = str(listed or metric_meant(name, row.text("unit")) or row.text("metric"))
     of_one = tells_devices(row.text("unit")) or _remarks_tell(row)
     return _OF_ONE_DEVICE.get(meant, meant) if of_one else meant
@@ -143,6 +157,8 @@ def metric_meant(name: str, unit: str) -> str | None:
     if counts_steps(name, unit):
         return None
     words = {*name.split("_"), *_plain(unit)}
+    if _amount(name, unit):
+        return None
     if _SEVERAL_STEPS.search(name) or _OF_COSTS.search(f"{name} {unit}".casefold()):
         return None
     if words & _NOT_MEASURED or (words & OF_SEVERAL and not _SEVERAL.search(name)):
@@ -151,6 +167,15 @@ def metric_meant(name: str, unit: str) -> str | None:
         return "peak_reserved_per_gpu" if "reserved" in words else "peak_allocated_per_gpu"
     meant = _of_use(words) if words & _USED else _of_rate(words)
     return None if meant == "step_time" and words & _PARTS else meant
+
+
+def _amount(name: str, unit: str) -> bool:
+    """Say whether words mean work, or the time of a part of a step, not a rate."""
+    said = _OF_WORK.search(f"{name} {unit.casefold()}")
+    # a step's own seconds are a metric
+    return said is not None and not (
+        "flop" not in said[0] and {*_plain(said[0].replace("_", " "))} & STEPS
+    )
 
 
 def _of_use(words: set[str]) -> str | None:
@@ -172,7 +197,7 @@ def _of_rate(words: set[str]) -> str | None:
     own = bool(words & DEVICES)
     timed = bool(words & (SECONDS | _RATES))
     if any(_FLOPS.fullmatch(word) for word in words):
-        if "peak" in words:
+        if words & {"peak", "gemm", "matmul", "attention", "kernel"}:
             return None
         return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
     if timed and words & TOKENS:

@@ -1,0 +1,123 @@
+"""Is nothing of a row taken for another thing, or passed over, in silence?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scalewright import reproductions
+from scalewright.reproductions.metrics import counts_steps, metric_meant
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUN = {
+    "paper": "A page of 2024",
+    "hardware": "H100",
+    "devices": "8",
+    "model": "llama2-7b",
+    "seq": "4096",
+    "gbs": "128",
+    "mbs": "1",
+    "dp": "8",
+    "dtype": "bf16",
+}
+
+
+def priced(tmp_path: Path, **cells: str) -> dict[str, Any]:
+    row = RUN | cells
+    file = tmp_path / "rows.csv"
+    lines = [",".join(row), ",".join(row.values())]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("seconds_per_sample", ""),
+        ("time", "s/token"),
+        ("latency_per_token", "s"),
+        ("tflops_per_step", ""),
+        ("work", "TFLOPs/iteration"),
+        ("pflops_per_sample", ""),
+        ("gemm_tflops", ""),
+        ("attention_tflop_s", ""),
+        ("tokens_s_user", "tokens/s/user"),
+        ("prompt_tokens_s", ""),
+        ("target_tokens_s", ""),
+    ],
+)
+def test_work_reciprocals_and_parts_are_no_rates(name: str, unit: str):
+    assert metric_meant(name, unit) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "meant"),
+    [
+        ("seconds_per_iteration", "", "step_time"),
+        ("time_per_step", "s", "step_time"),
+        ("time", "s/it", "step_time"),
+        ("samples_s", "samples/s", "sequences_per_s"),
+        ("tok_s", "tok/s/dev", "tokens_per_s_per_gpu"),
+    ],
+)
+def test_times_of_steps_and_rates_stay_what_they_are(name: str, unit: str, meant: str):
+    assert metric_meant(name, unit) == meant
+
+
+@pytest.mark.parametrize("heading", ["train_steps_per_second", "avg_steps_per_sec", "x_iter/s"])
+def test_steps_a_second_are_no_seconds_whatever_stands_before_them(tmp_path: Path, heading: str):
+    assert counts_steps(heading, "")
+    rate = priced(tmp_path, metric=heading, value="0.2", unit="")
+    assert rate["published"] == pytest.approx(5.0)
+    assert "a step taken" in rate["note"]
+
+
+@pytest.mark.parametrize("metric", ["hardware TFLOPs/GPU", "TFLOPS/GPU incl. recompute"])
+def test_flops_that_count_recomputation_are_compared_with_such(tmp_path: Path, metric: str):
+    run = {"recompute": "full", "value": "400", "unit": "TFLOP/s"}
+    counted = priced(tmp_path, metric=metric, **run)
+    model = priced(tmp_path, metric="TFLOPs/GPU", **run)
+    assert counted["predicted"] > 1.2 * model["predicted"]
+    assert "recomputed layers count" in counted["note"]
+
+
+def test_a_step_time_in_tokens_a_second_is_refused(tmp_path: Path):
+    row = priced(tmp_path, metric="step time", value="10", unit="tokens/s")
+    assert row["status"] == "skipped"
+    assert "unit" in row["reason"]
+
+
+def test_headings_that_are_not_understood_are_named_beside_a_price(tmp_path: Path):
+    run = {"metric": "step time", "value": "5", "unit": "s"}
+    plain = priced(tmp_path, **run)
+    beside = priced(tmp_path, pipeline_schedule="gpipe", optimizer_kind="sgd", **run)
+    assert "headings not understood" not in plain["note"]
+    assert "'pipeline_schedule', 'optimizer_kind'" in beside["note"]
+
+
+def test_remarks_in_a_column_of_that_name_are_read(tmp_path: Path):
+    run = {"metric": "step time", "value": "5", "unit": "s", "recompute": "full"}
+    row = priced(tmp_path, remarks="CPU offload of parameters and optimizer", **run)
+    assert row["plan"]["offload_optimizer"] is True
+
+
+def test_a_time_without_a_unit_that_cannot_be_seconds_says_so(tmp_path: Path):
+    far = priced(tmp_path, metric="step time", value="5000")
+    near = priced(tmp_path, metric="step time", value="5")
+    said = priced(tmp_path, metric="step time", value="5000", unit="s")
+    assert "taken as seconds" in far["note"]
+    assert "taken as seconds" not in near["note"] + said["note"]
+
+
+def test_a_size_that_is_not_the_models_is_named(tmp_path: Path):
+    run = {"metric": "step time", "value": "5", "unit": "s"}
+    assert "the row says 13B parameters" in priced(tmp_path, size="13B", **run)["note"]
+    assert "parameters" not in priced(tmp_path, size="7B", **run)["note"]
+
+
+def test_memory_is_not_held_against_the_peak_of_arithmetic(tmp_path: Path):
+    row = priced(tmp_path, metric="memory", value="70000", unit="MiB")
+    assert "peak" not in row["note"]
