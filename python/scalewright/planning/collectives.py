@@ -11,6 +11,7 @@ from scalewright import _engine
 from scalewright.config import json_text, need, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import counts, floats, machines_of, names
+from scalewright.planning.sent import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -173,10 +174,10 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Asked(Sent):
     """The arguments as the engine takes them."""
 
-    cluster: _engine.Cluster
+    machines: System
     collective: str
     request: str
     buffers: Floats
@@ -187,7 +188,7 @@ class _Asked:
     def times(self) -> Floats:
         """Return the times."""
         return _engine.collective_times(
-            self.cluster,
+            self.machines.cluster,
             self.request,
             self.buffers,
             self.ranks,
@@ -198,7 +199,7 @@ class _Asked:
     def choices(self) -> dict[str, Any]:
         """Return winners, runners-up, limits and bounds."""
         return _engine.collective_choices(
-            self.cluster,
+            self.machines.cluster,
             self.request,
             self.buffers,
             self.ranks,
@@ -218,7 +219,9 @@ class _Asked:
             raise InvalidError(message)
         rate = None if rates is None else float(rates[0])
         ranks = int(self.ranks[0])
-        return json.loads(_engine.collective_lines(self.cluster, self.request, ranks, rate))
+        return json.loads(
+            _engine.collective_lines(self.machines.cluster, self.request, ranks, rate)
+        )
 
 
 def collective(
@@ -291,7 +294,7 @@ def collective(
         "in_place": in_place,
     }
     asked = _Asked(
-        machines.cluster,
+        machines,
         name,
         json_text("collective", request),
         np.ascontiguousarray(np.broadcast_to(buffers, shape)).ravel(),

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from scalewright import _engine
 from scalewright.catalog import load_entry, with_costs
 from scalewright.config import json_text, need, need_places
+from scalewright.planning.sent import Sent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Sent):
     """A model, as the engine reads it."""
 
     name: str
@@ -46,7 +47,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class System:
+class System(Sent):
     """A number of devices of a system, as the engine reads them."""
 
     name: str
