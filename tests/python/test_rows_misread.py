@@ -121,3 +121,34 @@ def test_a_size_that_is_not_the_models_is_named(tmp_path: Path):
 def test_memory_is_not_held_against_the_peak_of_arithmetic(tmp_path: Path):
     row = priced(tmp_path, metric="memory", value="70000", unit="MiB")
     assert "peak" not in row["note"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("GPT-MoE 1.3B", "a mixture"),
+        ("GPT-3 175B MoE", "a mixture"),
+        ("Llama 2 7B inference", "in training"),
+    ],
+)
+def test_a_name_that_says_more_than_its_model_has_is_refused(
+    tmp_path: Path, name: str, reason: str
+):
+    row = priced(tmp_path, model=name, metric="step time", value="5", unit="s")
+    assert row["status"] == "skipped"
+    assert reason in row["reason"]
+
+
+def test_what_reads_pictures_is_named_as_not_priced(tmp_path: Path):
+    row = priced(tmp_path, model="Qwen2-VL-7B", metric="step time", value="5", unit="s")
+    assert "what reads pictures is not priced" in (row["note"] or row["reason"])
+
+
+def test_a_code_of_one_source_is_not_anybodys_words(tmp_path: Path):
+    run = {"metric": "step time", "value": "5", "unit": "s"}
+    code, words, dashed = (
+        priced(tmp_path, hardware=text, **run)["system"]
+        for text in ("a100_40gb", "A100 40GB", "A100-40G")
+    )
+    assert code == "mosaic-a100-40gb"
+    assert words == dashed == "dgx-a100-40gb"

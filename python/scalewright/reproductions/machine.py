@@ -204,7 +204,9 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
     """Find the system's name, whether devices are cores, and what to mind."""
     wanted = normalised(text)
     for spelling in spellings().values():
-        if normalised(spelling.text) == wanted:
+        # `a100_40gb` is a source's own code, `A100 40GB` anybody's words
+        code = "_" in spelling.text and spelling.text != text
+        if normalised(spelling.text) == wanted and not code:
             if spelling.system is None:
                 message = f"hardware: '{text}' is not one system of the catalog: {spelling.note}"
                 raise UnknownNameError(message)

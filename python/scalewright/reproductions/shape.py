@@ -11,6 +11,7 @@ from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.by_size import NARROWEST, expert_width, of_size
+from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_mixture
 from scalewright.reproductions.naming import (
     model_named,
@@ -36,6 +37,9 @@ _CAPACITY = re.compile(
 )
 _JOINED = re.compile(r"[0-9]\s?[bm]\b(?:[^+]{0,40}) \+ (?:[^+]{0,40})[0-9]\s?[bm]\b", re.IGNORECASE)
 """Two models of a size each, as `ViT-22B + GPT-175B`."""
+_ROUTED = re.compile(r"(?<![a-z])(?:moe|mixture[- ]of[- ]experts)(?![a-z])", re.IGNORECASE)
+_SERVED = re.compile(r"\b(?:inference|decoding|prefill)\b", re.IGNORECASE)
+_SEES = re.compile(r"(?<![a-z])(?:vlm?|vision|multi-?modal)(?![a-z])", re.IGNORECASE)
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
@@ -79,12 +83,27 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the model's fields and what to mind.
 
     Raises:
-        ScalewrightError: Neither the shape nor the name says the model, or the name joins two.
+        ScalewrightError: Neither the shape nor the name says the model, or the name joins two, or
+            says of it what the fields do not have.
     """
-    if _JOINED.search(row.text("model")):
-        got = f"{row.named('model')}: got '{row.text('model'):.60}'"
+    text = row.text("model")
+    got = f"{row.named('model')}: got '{text:.60}'"
+    if _JOINED.search(text):
         message = f"{got}; allowed: one model, not an encoder beside a decoder"
         raise InvalidError(message)
+    if _SERVED.search(text):
+        message = f"{got}; allowed: a model in training"
+        raise InvalidError(message)
+    model, notes = _understood(row)
+    if _ROUTED.search(text) and not model.get("experts") and not conventions_of(row).known:
+        message = f"{got}, a mixture; allowed: its experts beside it, as '64 experts top-8'"
+        raise InvalidError(message)
+    if _SEES.search(text):
+        notes = (*notes, f"model '{text:.60}': what reads pictures is not priced")
+    return model, notes
+
+
+def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:
