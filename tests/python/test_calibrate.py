@@ -160,6 +160,26 @@ def test_a_system_that_was_not_measured_is_noticed(capsys: pytest.CaptureFixture
     assert "what was measured" not in capsys.readouterr().out
 
 
+def test_times_that_no_constants_describe_are_not_written_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machines = sw.system("dgx-h100", 8)
+    rows = timed(rows_of("all_reduce", 8, SIZES), machines, 0, 1.0)
+    # milliseconds under microseconds
+    lines = ["collective,ranks,bytes,time_us"]
+    lines += [f"all_reduce,8,{row.buffer_bytes},{row.time_s * 1e3!r}" for row in rows]
+    table, override = tmp_path / "mine.csv", tmp_path / "my.toml"
+    table.write_text("\n".join(lines))
+    asked = ["calibrate", "nccl", str(table), "--system", "dgx-h100", "--out", str(override)]
+    assert main(asked) == 1
+    assert "nothing is written" in capsys.readouterr().out
+    assert not override.exists()
+    assert main([*asked, "--force"]) == 0
+    assert override.exists()
+    (tmp_path / "folder.toml").mkdir()
+    assert main([*asked[:-1], str(tmp_path / "folder.toml")]) == 2
+
+
 def test_held_out_rows_bear_on_no_constant() -> None:
     machines = sw.system("dgx-h100", 8)
     rows = timed(rows_of("all_gather", 8, SIZES), machines, 0, 1.4)

@@ -227,8 +227,6 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(timed_steps([both], only="a100")[0]) == 1
     assert main(["calibrate", "step", few, "--level", "nvswitch"]) == 2
     assert "--level: got one; allowed: only of collectives" in capsys.readouterr().err
-    assert main(["calibrate", "nccl", few, "--force"]) == 2
-    assert "--force: got one; allowed: only of kernels and steps" in capsys.readouterr().err
 
 
 def test_ctrl_c_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,22 +1,27 @@
 """Do the planning calls agree with each other, refuse bad input plainly and stop when asked?"""
 
+import io
 import json
 import os
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 import scalewright as sw
 from conftest import TOY_CLUSTER
 from scalewright import InvalidError, ScalewrightError
 from scalewright._engine import Cluster, Job, Workload, estimate, estimate_many, explain, search
 from scalewright.catalog import load_model
+from scalewright.errors import NoPlanError
+from scalewright.report.why_not import show_why_not
 
 TRAINING = {"global_batch": 64, "sequence": 1024}
 COLUMNS = ["tensor", "pipeline", "data", "micro_batch", "zero"]
@@ -176,3 +181,17 @@ def test_a_rank_of_a_search_that_found_nothing_is_refused_in_a_line() -> None:
     assert list(found) == []
     with pytest.raises(sw.ScalewrightError, match="rank: got 0; allowed: none, no plan runs"):
         found[0]
+
+
+def test_a_search_that_was_stopped_says_so_and_not_that_nothing_fits() -> None:
+    model, system = sw.model("gpt2"), sw.system("dgx-a100-80gb", 8)
+    found = sw.search(model, system, sw.Training(global_batch=64, sequence=1024))
+    values = {**found.values, "best": [], "front": [], "stopped": True, "proven": False}
+    stopped = replace(found, values=values)
+    with pytest.raises(NoPlanError, match="stopped before"):
+        _ = stopped[0]
+    told = sw.why_not(model, system, found.best[0].plan, found.job.training)
+    pieces = io.StringIO()
+    show_why_not(replace(told, search=stopped), Console(file=pieces, width=200))
+    assert "was stopped" in pieces.getvalue()
+    assert "Infeasible" not in pieces.getvalue()

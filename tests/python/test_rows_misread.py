@@ -84,6 +84,32 @@ def test_flops_that_count_recomputation_are_compared_with_such(tmp_path: Path, m
     assert "recomputed layers count" in counted["note"]
 
 
+@pytest.mark.parametrize("recompute", ["none", "selective"])
+def test_hardware_flops_count_nothing_that_is_not_computed_again(tmp_path: Path, recompute: str):
+    run = {"recompute": recompute, "value": "400", "unit": "TFLOP/s"}
+    counted = priced(tmp_path, metric="hardware TFLOPs/GPU", **run)
+    assert counted["predicted"] == priced(tmp_path, metric="TFLOPs/GPU", **run)["predicted"]
+
+
+def test_seconds_of_a_token_are_refused_as_they_are_written(tmp_path: Path):
+    row = priced(tmp_path, metric="s/token", value="1.1e-5", unit="")
+    assert row["status"] == "skipped"
+
+
+def test_a_network_that_is_not_understood_is_named(tmp_path: Path):
+    run = {"metric": "step time", "value": "5", "unit": "s"}
+    assert "'EDR' tells no rate" in priced(tmp_path, interconnect="EDR", **run)["note"]
+    assert "tells no rate" not in priced(tmp_path, interconnect="400 Gb/s RoCE", **run)["note"]
+
+
+def test_an_encoder_beside_a_decoder_is_not_priced_as_one_stack(tmp_path: Path):
+    shape = {"layers": "24", "hidden": "1024", "heads": "16"}
+    run = {"metric": "step time", "value": "5", "unit": "s"}
+    row = priced(tmp_path, **(shape | run), model="T5")
+    assert row["status"] == "skipped"
+    assert "one stack's shape" in row["reason"]
+
+
 def test_a_step_time_in_tokens_a_second_is_refused(tmp_path: Path):
     row = priced(tmp_path, metric="step time", value="10", unit="tokens/s")
     assert row["status"] == "skipped"

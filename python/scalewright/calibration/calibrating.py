@@ -28,6 +28,10 @@ _LEAST_SIZES = 2
 _LINES_NAMED = 5
 
 
+_BAD = 0.5
+"""Median error of the fitted rows at which a fit is none."""
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Fitted constants of one level, what they rest on and how well they predict."""
@@ -47,6 +51,11 @@ class Calibration:
     """The TOML text of the override."""
     left_out: tuple[str, ...] = ()
     """Lines that cannot be used, with the reason."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the fitted rows themselves are predicted better than by half."""
+        return self.errors["fitted"][0]["median_error"] <= _BAD
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""

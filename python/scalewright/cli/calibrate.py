@@ -73,7 +73,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="write constants that predict held-out rows badly, or steps no better than before",
+        help="write constants that predict their rows badly, or steps no better than before",
     )
     parser.add_argument("--out", metavar="FILE.toml", help="write them as an entry for --catalog")
     parser.add_argument(
@@ -93,8 +93,6 @@ def run(options: argparse.Namespace) -> int:
         _refuse(options, ("software", "fit"), "steps")
     if options.what != "nccl":
         _refuse(options, ("level", "ranks", "collective", "in_place"), "collectives")
-    if options.what == "nccl":
-        _refuse(options, ("force",), "kernels and steps")
     if options.out:
         _check_out(options.out)
     kinds = {"nccl": _collectives, "step": _steps}
@@ -122,6 +120,9 @@ def _check_out(path: str) -> None:
     check_target("--out", path, (".toml",))
     if not Path(path).exists():
         return
+    if not Path(path).is_file():
+        message = f"--out: got '{path}', which is no file; allowed: a file ending in .toml"
+        raise InvalidError(message)
     try:
         held = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
@@ -155,26 +156,30 @@ def _collectives(options: argparse.Namespace) -> int:
         found = calibrate(
             rows, machines, options.level, in_place=options.in_place, progress=progress
         )
-    if options.out:
-        Path(options.out).write_text(found.override, encoding="utf-8")
+    written = options.out if options.out and (found.sound or options.force) else None
+    if written:
+        Path(written).write_text(found.override, encoding="utf-8")
     answer = found.to_dict()
+    code = 1 if options.out and not written else 0
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**stamp(options.catalog), **answer})
-        return 0
+        show_json({**stamp(options.catalog), **answer, "written": written})
+        return code
     from scalewright.report import console, show_calibration
 
     screen = console()
     show_calibration(answer, screen)
     screen.print()
-    if options.out:
+    if written:
         own = [options.system] if options.system.endswith(".toml") else []
         places = " ".join(f"--catalog {place}" for place in [*options.catalog, *own, options.out])
         screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
+    elif options.out:
+        screen.print("nothing is written; --force writes the constants all the same")
     else:
         screen.print("--out FILE.toml writes the constants as an entry for --catalog")
-    return 0
+    return code
 
 
 def _kernels(options: argparse.Namespace) -> int:

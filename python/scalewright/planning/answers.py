@@ -115,10 +115,13 @@ class Search:
         """Return the plan of a rank, 0 for the best.
 
         Raises:
-            NoPlanError: The search found none.
+            NoPlanError: The search found none, or was stopped before it did.
         """
         if not self.values["best"]:
-            message = f"rank: got {rank!r:.60}; allowed: none, no plan runs (`infeasible` says why)"
+            why = (
+                "it was stopped before" if self.stopped else "no plan runs (`infeasible` says why)"
+            )
+            message = f"rank: got {rank!r:.60}; allowed: none, {why}"
             raise NoPlanError(message)
         return self.best[rank]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from scalewright import _engine
 from scalewright.catalog.toml_file import read_table
 from scalewright.config import completed, json_text, need, plan_fields, space
-from scalewright.errors import InvalidError
+from scalewright.errors import CancelledError, InvalidError
 from scalewright.planning.asking import search_job
 from scalewright.planning.inputs import System
 from scalewright.planning.job import Job
@@ -153,6 +153,9 @@ def sensitivity_job(
     """Price a plan of a job under changes; see `sensitivity`."""
     if plan is None:
         found = search_job(job, fix, {"top": 1, "offload": "never"}, progress)
+        if found.stopped and not found.feasible:
+            message = "search for a plan: stopped before one was found"
+            raise CancelledError(message)
         if not found.feasible:
             message = "plan: got none, and no plan fits in device memory; allowed: a legal plan"
             raise InvalidError(message)

@@ -28,7 +28,9 @@ def show_why_not(found: WhyNot, screen: Console) -> None:
         shortfall = found.estimate.values["shortfall"]
         show_shortfall(shortfall, found.plan["pipeline"], screen)
     winner, both = found.winner, found.comparison
-    if winner is None:
+    if winner is None and found.search.stopped:
+        screen.print("the search for a better one was stopped before it found any that fits")
+    elif winner is None:
         show_verdict(found.search.values, screen)
     else:
         line = plan_line(winner.values["plan"])
@@ -49,6 +51,8 @@ def _verdict(found: WhyNot) -> str:
         return "It does not fit"
     winner, estimate = found.winner, found.estimate
     legal = found.search.values["plans_legal"]
+    if winner is None and found.search.stopped:
+        return "Not known: the search was stopped"
     if winner is None or estimate is None:
         return "No plan of the space that was searched fits"
     ahead = found.plans_ahead or 0

@@ -18,6 +18,7 @@ from scalewright.catalog import (
 from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.fabric import as_told
+from scalewright.reproductions.fabric_words import fabric_in
 from scalewright.reproductions.wide import counted_in
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         words = f"{text}, {fabric}" if notes else fabric
         system, told = as_told(system, words, per_node)
         notes += told
+    if fabric and fabric_in(fabric).rate is None:
+        notes += (f"{row.named('fabric')} '{fabric:.40}' tells no rate: that of {name} taken",)
     own = per_node or system["devices_per_node"]
     count = _devices(row, own)
     said = count is not None

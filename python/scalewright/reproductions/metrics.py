@@ -108,7 +108,8 @@ def ungrouped(text: str) -> str:
 def metric_of(row: Row) -> str:
     """Return the engine's name of a row's metric; the row's own where no other is meant."""
     name = plain(row.text("metric"))
-    if counts_steps(row.text("metric"), row.text("unit")):
+    written = row.text("metric").casefold()
+    if counts_steps(written, row.text("unit")) or _amount(written, row.text("unit")):
         return row.text("metric")
     if _counts_one(row, name):
         return "tokens_per_s_per_gpu"

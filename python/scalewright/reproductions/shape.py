@@ -38,6 +38,10 @@ _CAPACITY = re.compile(
 _JOINED = re.compile(r"[0-9]\s?[bm]\b(?:[^+]{0,40}) \+ (?:[^+]{0,40})[0-9]\s?[bm]\b", re.IGNORECASE)
 """Two models of a size each, as `ViT-22B + GPT-175B`."""
 _ROUTED = re.compile(r"(?<![a-z])(?:moe|mixture[- ]of[- ]experts)(?![a-z])", re.IGNORECASE)
+_PAIRED = re.compile(
+    r"(?<![a-z0-9])(?:m?t5|encoder[- ]?(?:and[- ])?decoder|vit)(?![a-z0-9])", re.IGNORECASE
+)
+"""Stacks that are no decoder alone."""
 _SERVED = re.compile(r"\b(?:inference|decoding|prefill)\b", re.IGNORECASE)
 _SEES = re.compile(r"(?<![a-z])(?:vlm?|vision|multi-?modal)(?![a-z])", re.IGNORECASE)
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
@@ -119,6 +123,10 @@ def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if shape["heads"] is None:
         shape["heads"] = heads = _usual_heads(shape["hidden"])
         notes = (*notes, f"{heads} heads taken: the row says none")
+    if _PAIRED.search(row.text("model")):
+        got = f"{row.named('model')}: got '{row.text('model'):.60}' beside one stack's shape"
+        message = f"{got}; allowed: a decoder or an encoder, or a catalog name with both"
+        raise InvalidError(message)
     if says_mixture(row):
         model, more = _mixture(row, shape)
         return _completed(model, row), (*notes, "experts as the row's text says", *more)
