@@ -48,7 +48,7 @@ class Placement:
         """Return the placement: objective, bound, tensors, tiers, lanes.
 
         Raises:
-            InvalidError: Something has no place; says what would make it fit.
+            InvalidError: Something has no place; says what is lacking at least.
         """
         if not self.feasible:
             raise InvalidError(self.lacks())
@@ -105,12 +105,12 @@ class Placement:
         return found
 
     def lacks(self) -> str:
-        """Say what is missing, in one line."""
+        """Say what is missing at least; once it is there, other instants may lack more."""
         lines = [
-            f"{lack['what']}: {lack['missing_bytes'] / 1e9:,.3f} GB more at instant {lack['at']}"
+            f"{lack['what']}: {lack['missing_bytes'] / 1e9:,.3f} GB at instant {lack['at']}"
             for lack in self.missing
         ]
-        return f"no placement fits; what would make it fit: {'; '.join(lines)}"
+        return f"no placement fits; it lacks at least: {'; '.join(lines)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer, ready for JSON."""
