@@ -119,9 +119,9 @@ def test_a_step_time_in_tokens_a_second_is_refused(tmp_path: Path):
 def test_headings_that_are_not_understood_are_named_beside_a_price(tmp_path: Path):
     run = {"metric": "step time", "value": "5", "unit": "s"}
     plain = priced(tmp_path, **run)
-    beside = priced(tmp_path, pipeline_schedule="gpipe", optimizer_kind="sgd", **run)
+    beside = priced(tmp_path, flash="no", optimizer_kind="sgd", **run)
     assert "headings not understood" not in plain["note"]
-    assert "'pipeline_schedule', 'optimizer_kind'" in beside["note"]
+    assert "'flash', 'optimizer_kind'" in beside["note"]
 
 
 def test_remarks_in_a_column_of_that_name_are_read(tmp_path: Path):
@@ -178,3 +178,27 @@ def test_a_code_of_one_source_is_not_anybodys_words(tmp_path: Path):
     )
     assert code == "mosaic-a100-40gb"
     assert words == dashed == "dgx-a100-40gb"
+
+
+def test_the_schedule_of_a_pipeline_is_read(tmp_path: Path):
+    run = {"dp": "2", "pp": "4", "metric": "step time", "value": "5", "unit": "s"}
+    plans = {
+        text: priced(tmp_path, schedule=text, **run)["plan"]
+        for text in ("GPipe", "1F1B", "ZB-H1", "Interleaved 1F1B")
+    }
+    told = [plan["schedule"] for plan in plans.values()]
+    assert told == ["gpipe", "1f1b", "zb-h1", "interleaved"]
+    assert plans["Interleaved 1F1B"]["interleave"] > 1
+    virtual = priced(tmp_path, schedule="1F1B", vpp="2", **run)["plan"]
+    assert (virtual["schedule"], virtual["interleave"]) == ("interleaved", 2)
+    unknown = priced(tmp_path, schedule="magic", **run)
+    assert "schedule: got 'magic'; allowed: gpipe, 1f1b" in unknown["reason"]
+    # one stage has no schedule
+    alone = RUN["dp"]
+    assert priced(tmp_path, schedule="magic", **{**run, "pp": "1", "dp": alone})["plan"]
+
+
+@pytest.mark.parametrize(("text", "stage"), [("yes", 1), ("no", 0), ("True", 1)])
+def test_a_column_on_the_distributed_optimizer_is_zero_1(tmp_path: Path, text: str, stage: int):
+    row = priced(tmp_path, metric="step time", value="5", unit="s", distributed_optimizer=text)
+    assert row["plan"]["zero"] == stage

@@ -47,6 +47,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "tensor": ("tp", "tensor", "tensor_parallel", "tensor_parallelism"),
     "pipeline": ("pp", "pipeline", "pipeline_parallel", "pipeline_parallelism"),
     "interleave": ("interleave", "vp", "vpp", "virtual_pipeline", "virtual_stages"),
+    "schedule": ("schedule", "pipeline_schedule", "pp_schedule", "pipeline_parallel_schedule"),
     "token_slices": ("token_slices", "slices"),
     "data": ("dp", "data", "data_parallel", "data_parallelism"),
     "context": ("cp", "context", "context_parallel", "context_parallelism"),
@@ -117,6 +118,7 @@ _WEAKER: dict[str, tuple[str, ...]] = {
         ),
         *("num_gpus_per_node", "ngpus_per_node", "n_gpus_per_node", "nproc_per_node"),
     ),
+    "zero": ("distributed_optimizer", "use_distributed_optimizer"),
     "source": ("remarks", "remark", "notes", "note", "comments", "comment"),
     "fabric": (
         *("interconnect", "fabric", "inter_node_interconnect", "inter_node_network"),

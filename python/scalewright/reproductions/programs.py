@@ -100,6 +100,8 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
     if "named" not in entry:
         if "zero" in entry:
             return f"the row says '{row.text('zero')}'"
+        if "schedule" in entry:
+            return f"the row says '{row.text('schedule')}'"
         if "interleave" in entry:
             return "the row tells of no virtual stages"
         return f"the row is of {_year(row)}" if "until" in entry else f"on {device}"
@@ -123,6 +125,7 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
         ("tensor", row.text("tensor")),
         ("pipeline", row.text("pipeline")),
         ("interleave", row.text("interleave")),
+        ("schedule", row.text("schedule").casefold()),
     )
     return (
         all(key not in entry or matches(text, entry[key]) for key, text in patterned)

@@ -62,6 +62,21 @@ _HALF = ("bf16", "fp16")
 _LEAST_GROUP = 4
 _LONG = 65536
 """Tokens of a sequence beyond which an unsaid context degree is open."""
+_SCHEDULES = {
+    "gpipe": "gpipe",
+    "1f1b": "1f1b",
+    "onef1b": "1f1b",
+    "nointerleaving": "1f1b",
+    **dict.fromkeys(("interleaved", "interleaved1f1b", "1f1binterleaved"), "interleaved"),
+    "zbh1": "zb-h1",
+    "zbh2": "zb-h2",
+    "zbv": "zb-v",
+    "zbvzerobubble": "zb-v",
+    "dualpipe": "dualpipe",
+    "breadthfirst": "breadth-first",
+    "chimera": "chimera",
+}
+"""Schedules of pipelines by their letters and digits."""
 _STAGE_UNSAID = {"zero", "deepspeed", "deepspeed zero", "zero optimizer", "sharded"}
 """Texts that say that states are sharded, but not how many of them: stages are searched."""
 
@@ -257,7 +272,27 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     remarks = row.text("source") if not conventions.known else ""
     space |= _offload(row, offloaded or remarks_offload(remarks))
     space |= _recomputation(row, conventions) | _sequence_parallel(row)
-    return _narrowed(space)
+    return _scheduled(row, _narrowed(space))
+
+
+def _scheduled(row: Row, space: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Take the schedule of a pipeline that a row names.
+
+    Raises:
+        InvalidError: It names none that is known.
+    """
+    text = "".join(c for c in row.text("schedule").casefold() if c.isalnum())
+    if not text or space.get("pipeline") == [1]:
+        return space
+    name = _SCHEDULES.get(text)
+    if name is None:
+        got = f"{row.named('schedule')}: got '{row.text('schedule'):.40}'"
+        message = f"{got}; allowed: {', '.join(dict.fromkeys(_SCHEDULES.values()))}"
+        raise InvalidError(message)
+    chunks = space.get("interleave", [1])
+    if name == "1f1b" and chunks != [1]:
+        name = "interleaved"
+    return {**space, "schedule": [name]}
 
 
 def _offload(row: Row, offloaded: bool) -> dict[str, list[Any]]:
@@ -365,6 +400,8 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
         # FSDP2 is a release, FSDP64 a group of 64 ranks
         least = machine.devices if data is None else data
         return [3], ranks if _LEAST_GROUP < ranks < least else None
+    if plain(row.named("zero")).endswith("distributed_optimizer") and folded in _YES:
+        return [1], None
     said = plain(row.named("zero")) == "fsdp" and folded in _YES | {"full"}
     if said or "fsdp" in folded or "full_shard" in folded:
         return [2 if _SECOND.search(folded) else 3], None
