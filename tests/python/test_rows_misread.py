@@ -202,3 +202,10 @@ def test_the_schedule_of_a_pipeline_is_read(tmp_path: Path):
 def test_a_column_on_the_distributed_optimizer_is_zero_1(tmp_path: Path, text: str, stage: int):
     row = priced(tmp_path, metric="step time", value="5", unit="s", distributed_optimizer=text)
     assert row["plan"]["zero"] == stage
+
+
+@pytest.mark.parametrize(("value", "told"), [(">5", True), ("≤ 5", True), ("~5", False)])
+def test_a_bound_in_the_place_of_a_figure_is_named(tmp_path: Path, value: str, told: bool):
+    row = priced(tmp_path, metric="step time", value=value, unit="s")
+    assert row["published"] == 5.0
+    assert ("is a bound" in row["note"]) == told

@@ -38,10 +38,17 @@ def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
     The middle stands for a range, as `130-140k`, and the time of a step for steps a second. A
     whole run has the length that the row's words tell, as `MPT-7B (1T tokens)`.
     """
+    bound = _bound(row)
     row, middle = _middle(row)
     row, step = _step(row)
     row, whole = _whole(row)
-    return row, (*middle, *step, *whole)
+    return row, (*bound, *middle, *step, *whole)
+
+
+def _bound(row: Row) -> tuple[str, ...]:
+    """Say where a bound, as `> 5000`, stands in the place of a figure."""
+    text = row.text("value").strip()
+    return (f"'{text:.20}' is a bound, taken as the figure",) if text[:1] in set("<>≤≥") else ()
 
 
 def _middle(row: Row) -> tuple[Row, tuple[str, ...]]:
