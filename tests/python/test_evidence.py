@@ -224,6 +224,9 @@ def test_the_page_is_written_from_rows_of_ones_own(tmp_path):
     page = tmp_path / "mine.md"
     write_page_of(rows, page)
     assert "Korthikanti et al. 2022" in page.read_text()
+    write_page_of([{**row, "paper": "A | <script>B</script>"} for row in rows], page)
+    assert "A / &lt;script>B&lt;/script>" in page.read_text()
+    assert "<script" not in page.read_text()
     with pytest.raises(ScalewrightError, match="no priced row"):
         write_page_of([], page)
 

@@ -401,5 +401,6 @@ def _sides(errors: Result) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of a table."""
-    return text.replace("|", "/").replace("\n", " ")
+    """Return a text as a cell of a table, in which nothing is markup."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;")
+    return " ".join(plain.replace("|", "/").split())
