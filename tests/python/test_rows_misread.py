@@ -209,3 +209,13 @@ def test_a_bound_in_the_place_of_a_figure_is_named(tmp_path: Path, value: str, t
     row = priced(tmp_path, metric="step time", value=value, unit="s")
     assert row["published"] == 5.0
     assert ("is a bound" in row["note"]) == told
+
+
+def test_a_count_of_micro_batches_tells_their_size(tmp_path: Path):
+    run = {"metric": "step time", "value": "5", "unit": "s", "mbs": "", "gbs": "256"}
+    told = priced(tmp_path, gas="8", **run)
+    assert told["plan"]["micro_batch"] == 4
+    size = priced(tmp_path, **{**run, "mbs": "4"})
+    assert told["predicted"] == size["predicted"]
+    # 256 are no 7 micro-batches
+    assert priced(tmp_path, gas="7", **run)["status"] == "searched"

@@ -260,6 +260,7 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
             ranks *= space[axis][0]
         if machine.devices % ranks == 0:
             space["data"] = [machine.devices // ranks]
+    space |= _of_steps(row, space)
     if text := row.text("token_slices"):
         space["token_slices"] = [text]
     if not conventions.known and (row.count("sequence") or 0) > _LONG and not row.text("context"):
@@ -273,6 +274,16 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     space |= _offload(row, offloaded or remarks_offload(remarks))
     space |= _recomputation(row, conventions) | _sequence_parallel(row)
     return _scheduled(row, _narrowed(space))
+
+
+def _of_steps(row: Row, space: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the micro-batch that a batch, its micro-batches and its replicas leave, if whole."""
+    batch, steps = row.told("global_batch"), row.told("accumulation")
+    replicas = space.get("data", ())
+    if "micro_batch" in space or batch is None or steps is None or len(replicas) != 1:
+        return {}
+    size, left = divmod(batch, steps * replicas[0])
+    return {"micro_batch": [size]} if size and not left else {}
 
 
 def _scheduled(row: Row, space: dict[str, list[Any]]) -> dict[str, list[Any]]:
