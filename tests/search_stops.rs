@@ -21,7 +21,10 @@ fn a_cancelled_search_stops_midway() {
     let outcome = std::thread::scope(|scope| {
         let searching =
             scope.spawn(|| search(&job, &Space::default(), &Limits::default(), &control));
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // the units are listed before any is walked
+        while control.progress().1 == 0 && !searching.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         control.cancel();
         searching.join().unwrap()
     });
