@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # cargo shares its own jobs out; make's are not handed on to it
-unexport MAKEFLAGS
+unexport MAKEFLAGS MFLAGS
 
 .DEFAULT_GOAL := help
 .PHONY: help plan test test-rust test-python lint lint-rust lint-python bench bench-search evidence dist clean

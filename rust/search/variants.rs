@@ -284,7 +284,7 @@ impl Searched<'_> {
             front: vec![Objective::Time, Objective::Memory],
             ..self.limits.clone()
         };
-        let search = Search::new(job, self.space.clone(), limits, &self.control)?;
+        let search = Search::new(job, self.space.clone(), limits, self.control)?;
         let part = search.whole(&self.control.part())?;
         self.go_on()?;
         let best = part.best.entries().iter().map(|entry| &entry.item);
