@@ -6,31 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scalewright import reproductions
 from scalewright.reproductions.metrics import counts_steps, metric_meant
+from test_rows_in_words import priced as rows_priced
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-RUN = {
-    "paper": "A page of 2024",
-    "hardware": "H100",
-    "devices": "8",
-    "model": "llama2-7b",
-    "seq": "4096",
-    "gbs": "128",
-    "mbs": "1",
-    "dp": "8",
-    "dtype": "bf16",
-}
-
 
 def priced(tmp_path: Path, **cells: str) -> dict[str, Any]:
-    row = RUN | cells
-    file = tmp_path / "rows.csv"
-    lines = [",".join(row), ",".join(row.values())]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return reproductions.run(rows_path=file)["rows"][0]
+    """Price a row of a page that nobody knows, which differs from the usual one in some cells."""
+    return rows_priced(tmp_path, {"paper": "A page of 2024", **cells})[0]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +116,8 @@ def test_remarks_in_a_column_of_that_name_are_read(tmp_path: Path):
 
 
 def test_a_time_without_a_unit_that_cannot_be_seconds_says_so(tmp_path: Path):
-    far = priced(tmp_path, metric="step time", value="5000")
-    near = priced(tmp_path, metric="step time", value="5")
+    far = priced(tmp_path, metric="step time", value="5000", unit="")
+    near = priced(tmp_path, metric="step time", value="5", unit="")
     said = priced(tmp_path, metric="step time", value="5000", unit="s")
     assert "taken as seconds" in far["note"]
     assert "taken as seconds" not in near["note"] + said["note"]
@@ -194,8 +179,7 @@ def test_the_schedule_of_a_pipeline_is_read(tmp_path: Path):
     unknown = priced(tmp_path, schedule="magic", **run)
     assert "schedule: got 'magic'; allowed: gpipe, 1f1b" in unknown["reason"]
     # one stage has no schedule
-    alone = RUN["dp"]
-    assert priced(tmp_path, schedule="magic", **{**run, "pp": "1", "dp": alone})["plan"]
+    assert priced(tmp_path, schedule="magic", **{**run, "pp": "1", "dp": "8"})["plan"]
 
 
 @pytest.mark.parametrize(("text", "stage"), [("yes", 1), ("no", 0), ("True", 1)])
