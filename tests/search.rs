@@ -147,12 +147,13 @@ fn scheduled(plan: &Plan, space: &Space) -> Vec<Plan> {
     for schedule in schedules.unwrap_or(vec![GPipe, OneForwardOneBackward, Interleaved]) {
         for &recompute in &policies {
             let some = [0, 1, 2, 3, 4, 5, 6, 7, 8];
-            let layers = match &space.recompute_layers {
-                Option::Some(listed) => &listed[..],
-                Option::None if recompute == Full => &some[..],
-                Option::None => &[0],
+            let mut layers = match &space.recompute_layers {
+                Option::Some(listed) => [&[0], &listed[..]].concat(),
+                Option::None if recompute == Full => some.to_vec(),
+                Option::None => vec![0],
             };
-            for &recompute_layers in layers {
+            layers.dedup();
+            for recompute_layers in layers {
                 for &overlap_param_gather in &gathers {
                     all.push(Plan {
                         schedule,
@@ -183,7 +184,11 @@ fn stands_alone(job: &Job, plan: &Plan, space: &Space) -> bool {
     let plain = plan.schedule == Schedule::OneForwardOneBackward;
     let layers = u64::from(plan.recompute_layers);
     let none = plan.recompute == RecomputePolicy::None;
-    let some = layers == 0 || layers < longest(job, plan) && !none;
+    let listed = space.recompute_layers.as_ref();
+    // as many layers as the longest stage has, and none that compute again, are all layers
+    let all = |few: &u32| none || *few == 0 || u64::from(*few) >= longest(job, plan);
+    let whole = layers == 0 && listed.is_none_or(|listed| listed.iter().any(all));
+    let some = whole || layers > 0 && layers < longest(job, plan) && !none;
     let grid = plan.tensor_rows == 1 || plan.tensor >= 16 || space.tensor_rows.is_some();
     some && width
         && grid
@@ -307,6 +312,7 @@ fn spaces() -> impl Strategy<Value = Space> {
             r#""overlap_param_gather": [true, false], "#,
             r#""recompute": ["full"], "#,
             r#""recompute_layers": [0, 2], "#,
+            r#""recompute_layers": [3], "#,
             r#""first_layers": [0, 1], "recompute_layers": [0], "#,
             r#""axis_order": ["tensor-context-data-pipeline", "tensor-pipeline-context-data", "pipeline-tensor-context-data"], "recompute": ["none"], "#,
         ]),

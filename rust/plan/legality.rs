@@ -134,10 +134,7 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     }
     slices(plan, shape, training)?;
     chunks(plan, training)?;
-    host(plan, shape)?;
-    if plan.offload_optimizer && training.optimizer == Optimizer::Muon {
-        return Err(Rule::HostProducts);
-    }
+    check_host(plan, shape, training)?;
     schedule(plan, training.global_batch / step)?;
     let replicas = plan.context * plan.data;
     if plan.zero > 3 || plan.zero_group != 0 && !replicas.is_multiple_of(plan.zero_group) {
@@ -152,11 +149,16 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
 
 /// Whether the fields of recomputation say something, and only what they can mean.
 fn recompute(plan: &Plan, shape: &Shape, split: Split) -> Result<(), Rule> {
-    let (layers, rest) = (u64::from(plan.recompute_layers), plan.recompute_rest);
-    if layers > split.first.max(split.middle).max(split.last) {
+    if u64::from(plan.recompute_layers) > split.first.max(split.middle).max(split.last) {
         let why = "recompute_layers is more than the layers of a virtual stage";
         return Err(Rule::Recompute(why));
     }
+    check_recompute(plan, shape)
+}
+
+/// Says whether the fields of recomputation mean something, whatever layers its stages have.
+pub fn check_recompute(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+    let (layers, rest) = (plan.recompute_layers, plan.recompute_rest);
     if rest == RecomputePolicy::Full || layers == 0 && rest != RecomputePolicy::None {
         let why = "recompute_rest must be none, or selective with recompute_layers above 0";
         return Err(Rule::Recompute(why));
@@ -290,8 +292,8 @@ fn chunks(plan: &Plan, training: &Training) -> Result<(), Rule> {
     Err(Rule::Chunks { chunks, tokens })
 }
 
-/// Whether what is to lie in host memory has a host.
-fn host(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+/// Says whether what is to lie in host memory has a host, and can be computed there.
+pub fn check_host(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
     if plan.offload_activations > 100 {
         let got = plan.offload_activations;
         return Err(Rule::Range("offload_activations", got, "0 to 100"));
@@ -300,8 +302,13 @@ fn host(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
         ("offload_optimizer", plan.offload_optimizer),
         ("offload_activations", plan.offload_activations > 0),
     ];
-    let missing = wanted.iter().find(|(_, on)| *on && !shape.host);
-    missing.map_or(Ok(()), |(field, _)| Err(Rule::Host(field)))
+    if let Some((field, _)) = wanted.iter().find(|(_, on)| *on && !shape.host) {
+        return Err(Rule::Host(field));
+    }
+    if plan.offload_optimizer && training.optimizer == Optimizer::Muon {
+        return Err(Rule::HostProducts);
+    }
+    Ok(())
 }
 
 /// Whether the schedule runs the plan's stages, chunks and micro-batches.

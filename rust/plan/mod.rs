@@ -29,7 +29,7 @@ pub use axis_order::{Axis, AxisOrder};
 pub use choice::{ExpertRecompute, Plan, RecomputePolicy};
 pub use collectives::Collectives;
 pub use kernels::repeats;
-pub use legality::{Shape, check, check_blocks};
+pub use legality::{Shape, check, check_blocks, check_host, check_recompute};
 pub use lower::{lower, lower_slice};
 pub use matrices::{ITERATIONS, Matrices};
 pub use mesh::{Mesh, Span, expert_zero_group, zero_spans};

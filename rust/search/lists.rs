@@ -3,8 +3,8 @@
 use super::space::{Space, listed, retain_first};
 use crate::estimate::Job;
 use crate::plan::{
-    AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Schedule,
-    Split,
+    AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Rule,
+    Schedule, Split, TokenSlices, check_host, check_recompute,
 };
 
 /// What may run under something else: gradient reduction, weight gathers.
@@ -43,7 +43,25 @@ pub(super) struct Lists {
     /// The most of those.
     pub(super) most_on_host: u32,
     schedules: Vec<Schedule>,
+    /// On one stage.
     schedules_alone: Vec<Schedule>,
+    /// True where those are one plan each time, but for sequences that are cut.
+    alone_alike: bool,
+    /// What listed values break whatever the plan is; those are not tried.
+    pub(super) broken: Vec<Rule>,
+}
+
+/// Keeps the values with which a plan of a job can be legal.
+fn retain_legal<T: Copy>(
+    values: &mut Vec<T>,
+    broken: &mut Vec<Rule>,
+    legal: impl Fn(T) -> Result<(), Rule>,
+) {
+    values.retain(|&value| {
+        legal(value)
+            .inspect_err(|rule| broken.push(rule.clone()))
+            .is_ok()
+    });
 }
 
 impl Lists {
@@ -67,18 +85,58 @@ impl Lists {
             space.schedule.as_ref(),
             &[OneForwardOneBackward, Interleaved, GPipe],
         );
-        let host_activations = listed(space.offload_activations.as_ref(), &[0]);
+        let mut broken = Vec::new();
+        let base = Plan::default();
+        let hosted = |plan: Plan| check_host(&plan, &job.shape, &job.training);
+        let again = |plan: Plan| check_recompute(&plan, &job.shape);
+        let mut host_activations = listed(space.offload_activations.as_ref(), &[0]);
+        retain_legal(&mut host_activations, &mut broken, |offload_activations| {
+            hosted(Plan {
+                offload_activations,
+                ..base.clone()
+            })
+        });
+        let mut host_optimizers = listed(space.offload_optimizer.as_ref(), &[false]);
+        retain_legal(&mut host_optimizers, &mut broken, |offload_optimizer| {
+            hosted(Plan {
+                offload_optimizer,
+                ..base.clone()
+            })
+        });
+        let mut rests = listed(space.recompute_rest.as_ref(), &[None]);
+        retain_legal(&mut rests, &mut broken, |recompute_rest| {
+            again(Plan {
+                recompute_layers: 1,
+                recompute_rest,
+                ..base.clone()
+            })
+        });
+        let mut experts = listed(space.recompute_experts.as_ref(), &[ExpertRecompute::Same]);
+        retain_legal(&mut experts, &mut broken, |recompute_experts| {
+            again(Plan {
+                recompute_experts,
+                ..base.clone()
+            })
+        });
+        let cut = space.token_slices.iter().flatten().any(TokenSlices::cuts);
+        let alone_alike = space.schedule.is_none() && cut;
+        let alone: &[Schedule] = if alone_alike {
+            // where sequences are cut, all slices go forward first
+            &[OneForwardOneBackward, GPipe]
+        } else {
+            &[OneForwardOneBackward]
+        };
         let mut lists = Self {
             zeros: listed(space.zero.as_ref(), zeros),
             zeros_alone: listed(space.zero.as_ref(), &[0]),
             policies: listed(space.recompute.as_ref(), policies),
             recompute_layers: space.recompute_layers.clone(),
-            rests: listed(space.recompute_rest.as_ref(), &[None]),
-            experts: listed(space.recompute_experts.as_ref(), &[ExpertRecompute::Same]),
+            rests,
+            experts,
             choices: Vec::new(),
             overlaps,
             sends: listed(space.overlap_pipeline.as_ref(), &[true]),
-            host_optimizers: listed(space.offload_optimizer.as_ref(), &[false]),
+            host_optimizers,
             most_on_host: host_activations.iter().copied().max().unwrap_or(0),
             host_activations,
             ends: ends(space),
@@ -88,7 +146,9 @@ impl Lists {
                 .iter()
                 .any(|schedule| schedule.rule().runs_pairs()),
             schedules,
-            schedules_alone: listed(space.schedule.as_ref(), &[OneForwardOneBackward]),
+            schedules_alone: listed(space.schedule.as_ref(), alone),
+            alone_alike,
+            broken,
         };
         let layers = 0..=u32::try_from(job.shape.layers).unwrap_or(u32::MAX);
         lists.choices = layers
@@ -116,12 +176,15 @@ impl Lists {
                         all.push(whole);
                         continue;
                     }
-                    let rests = self.rests.iter().filter(|&&rest| rest != policy);
-                    all.extend(rests.map(|&rest| Recomputation {
-                        layers,
-                        rest,
-                        ..whole
-                    }));
+                    for &rest in &self.rests {
+                        let some = Recomputation {
+                            layers,
+                            rest,
+                            ..whole
+                        };
+                        // the layers behind may do the same
+                        all.push(if rest == policy { whole } else { some });
+                    }
                 }
             }
         }
@@ -180,6 +243,12 @@ impl Lists {
         } else {
             &self.zeros
         }
+    }
+
+    /// True where a plan on one stage is listed under another schedule, too.
+    pub(super) fn is_alike(&self, plan: &Plan) -> bool {
+        let first = plan.schedule == Schedule::OneForwardOneBackward;
+        self.alone_alike && plan.pipeline == 1 && first == plan.token_slices.cuts()
     }
 
     /// Schedules to try; on one stage all of them are the same plan.

@@ -248,6 +248,9 @@ impl<'p, 'a> Walk<'p, 'a> {
                 plan.tensor_chunks = blocks.plan.tensor_chunks;
                 plan.overlap_expert = blocks.plan.overlap_expert;
                 plan.token_slices.clone_from(&blocks.plan.token_slices);
+                if self.ground.lists.is_alike(&plan) {
+                    continue;
+                }
                 let split = match check(&plan, &job.shape, &job.training, job.cluster.devices) {
                     Ok(split) => split,
                     Err(rule) => {
@@ -255,6 +258,9 @@ impl<'p, 'a> Walk<'p, 'a> {
                         continue;
                     }
                 };
+                for rule in &self.ground.lists.broken {
+                    self.reject(rule);
+                }
                 plan.collectives = linked.collectives;
                 let zeros = self.zeros(&plan);
                 if self.excluded {

@@ -37,6 +37,7 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "--rows",
+        action="append",
         metavar="FILE.csv",
         help="results of your own: training runs, collectives or kernels",
     )
@@ -86,8 +87,7 @@ def run(options: argparse.Namespace) -> int:
         _KERNELS: _kernels,
     }
     answer = _training
-    if options.rows is not None:
-        _refuse_pipe(options.rows)
+    options.rows = _only_file(options.rows or [])
     if options.rows is None:
         answer = others.get(options.pattern or "", _training)
     elif holds_collectives(options.rows):
@@ -101,15 +101,27 @@ def run(options: argparse.Namespace) -> int:
     return answer(options)
 
 
-def _refuse_pipe(path: str) -> None:
-    """Refuse what can be read but once: its columns are looked at before its rows are read."""
+def _only_file(paths: list[str]) -> str | None:
+    """Return the file of rows, if there is one.
+
+    Raises:
+        InvalidError: There are two, or it can be read but once: its columns are looked at first.
+    """
     from pathlib import Path
 
     from scalewright.errors import InvalidError
 
+    if not paths:
+        return None
+    if len(paths) > 1:
+        named = ", ".join(f"'{path}'" for path in paths)
+        message = f"--rows: got {len(paths)} files, {named}; allowed: one"
+        raise InvalidError(message)
+    (path,) = paths
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         message = f"--rows: got '{path}', which is no regular file; allowed: a CSV file"
         raise InvalidError(message)
+    return path
 
 
 def _refuse_kernel_options(options: argparse.Namespace) -> None:

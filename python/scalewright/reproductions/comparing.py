@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright._engine import metric
 from scalewright.catalog import names
 from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.reproductions.agreement import contradictions, of_the_job
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
@@ -24,7 +25,7 @@ from scalewright.reproductions.reading import Row, not_understood, read_rows, sh
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
-from scalewright.reproductions.shares import SHARES, with_peak
+from scalewright.reproductions.siblings import SHARES, Siblings, as_printed, with_recomputation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -51,6 +52,10 @@ class Book:
     pricing: Pricing = field(default_factory=Pricing)
     _runs: dict[object, int] = field(default_factory=dict[object, int])
     _printed: dict[object, int] = field(default_factory=dict[object, int])
+    _siblings: Siblings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._siblings = Siblings(self.rows)
 
     def run_number(self, row: Row) -> int:
         """Return the number of the row's run, the same for all rows on it.
@@ -70,13 +75,15 @@ class Book:
         Raises:
             ScalewrightError: The row lacks what a job needs, or no plan is legal.
         """
-        setting = setting_of(row, self.machines)
+        told, notes = with_recomputation(row, self._siblings)
+        setting = setting_of(told, self.machines)
+        setting = replace(setting, notes=(*setting.notes, *notes))
         priced = self.pricing.price(setting)
 
-        def predict(other: Row, published: float) -> float:
-            return _figure(other, setting, priced, published)
+        def predict(other: Row, taken: Setting, published: float) -> float:
+            return _figure(other, taken, priced, published)
 
-        return with_peak(row, self.rows, setting, predict), priced
+        return as_printed(row, self._siblings, setting, predict), priced
 
     def predict(
         self, row: Row, setting: Setting, priced: Priced, published: float
@@ -142,6 +149,8 @@ def run(
         results.append(compared(row, book, detail=detail))
     if progress is not None:
         progress(len(rows), len(rows))
+    for place, reason in contradictions(results).items():
+        results[place] = _refused(rows[place], results[place], reason)
     return {"rows": results, "summary": summary(results)}
 
 
@@ -252,6 +261,10 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
             return result | {"reason": reason}
         setting, priced = book.price(row if ratio is None else ratio.above)
         predicted, error = book.predict(row, setting, priced, published)
+        share = _share_of_peak(priced, ratio_of(result["kind"], published, predicted))
+        if (whole := of_the_job(row, setting.devices, share)) is not None:
+            row, as_one = whole, (*as_one, "the rate is taken as the job's: no device is as quick")
+            predicted, error = book.predict(row, setting, priced, published)
     except ScalewrightError as refused:
         return result | {"reason": row.explained(str(refused))}
     shown = _shown(setting, priced, detail=detail)
@@ -271,6 +284,12 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         "note": "; ".join((*as_one, *setting.notes, *priced.notes, *unlikely)) or None,
         **shown,
     }
+
+
+def _refused(row: Row, result: Result, reason: str) -> Result:
+    """Return a result as that of a row that is skipped once others of its run are priced."""
+    kept = ("metric", "unit", "kind", "use", "seen", "run", "published")
+    return _said(row) | {key: result[key] for key in kept} | {"reason": row.explained(reason)}
 
 
 def _check_share(row: Row, published: float) -> None:
@@ -312,7 +331,7 @@ def _stands_in(row: Row, setting: Setting, priced: Priced) -> tuple[str, ...]:
 
 def _beyond(row: Row, devices: int, priced: Priced, time_ratio: float | None) -> tuple[str, ...]:
     """Say where a figure is faster than the device's dense peak, or seems to be of one device."""
-    share = (priced.fields().get("mfu") or 0.0) * (time_ratio or 0.0)
+    share = _share_of_peak(priced, time_ratio)
     said = f"the published figure would be {share:.1%} of the dense peak for its model FLOPs"
     if share > 1.0:
         return (said,)
@@ -320,6 +339,11 @@ def _beyond(row: Row, devices: int, priced: Priced, time_ratio: float | None) ->
     if several and 0.0 < share < _IDLE and share * devices <= 1.0:
         return (f"{said}: it may be of one device",)
     return ()
+
+
+def _share_of_peak(priced: Priced, time_ratio: float | None) -> float:
+    """Return the share of the dense peak that a published figure makes of its model FLOPs."""
+    return (priced.fields().get("mfu") or 0.0) * (time_ratio or 0.0)
 
 
 def _unsaid(row: Row, setting: Setting, time_ratio: float | None) -> tuple[str, ...]:

@@ -27,6 +27,22 @@ _ADAPTERS = re.compile(
 _SHARDED = re.compile(
     r"(?<![a-z0-9/._-])(?:fsdp2?|fully[- ]sharded|zero[- ]?(?:stage[- ]?)?([1-3]))(?![a-z0-9/_-])"
 )
+_CLAUSE = re.compile(r"[;,|:()]|\. ")
+_OF_ACTIVATIONS = r"(?:gradient|activation|gradients|activations)[- ]"
+_AGAIN = rf"(?:{_OF_ACTIVATIONS})?(?:checkpointing|recomputation|recompute|remat(?:erialization)?)"
+_EVERYWHERE = r"(?: on| enabled| used| everywhere| (?:of|in|on|for) (?:each|every|all)(?: the)? layers?)"
+_REMARKED = (
+    ("none", re.compile(rf"(?:with )?(?:no|without) {_AGAIN}(?: of activations)?|{_AGAIN} off")),
+    ("selective", re.compile(rf"(?:with )?selective {_AGAIN}{_EVERYWHERE}?")),
+    (
+        "full",
+        re.compile(
+            rf"(?:with )?full {_AGAIN}{_EVERYWHERE}?"
+            rf"|(?:with )?(?:full )?{_OF_ACTIVATIONS}(?:checkpointing|recomputation){_EVERYWHERE}?"
+        ),
+    ),
+)
+"""What a whole clause of remarks says of recomputation."""
 _SIZE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?b", re.IGNORECASE)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
@@ -82,6 +98,23 @@ def sharded(row: Row) -> tuple[Row, tuple[str, ...]]:
     stage = f"zero-{found[0][1]}" if found[0][1] else "fsdp"
     note = f"remarks of the row say '{found[0][0]}', which is taken"
     return replace(row, cells={**row.cells, "zero": stage}), (note,)
+
+
+def recomputed(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """Take the recomputation that a clause of a row's remarks says where its own column is blank.
+
+    Remarks that say several compare them.
+    """
+    if row.text("recompute"):
+        return row, ()
+    remarks = " ; ".join(row.text(column) for column in ("table", "source"))
+    clauses = [clause.strip() for clause in _CLAUSE.split(remarks.casefold())]
+    found = [(word, c) for c in clauses for word, said in _REMARKED if said.fullmatch(c)]
+    if len({word for word, _ in found}) != 1:
+        return row, ()
+    word, clause = found[0]
+    note = f"remarks of the row say '{clause}': recomputation taken as {word}"
+    return replace(row, cells={**row.cells, "recompute": word}), (note,)
 
 
 def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:

@@ -47,6 +47,8 @@ _USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
 OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal", "fraction", "share"})
 _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
+_EXA = frozenset({"eflop", "eflops", "exaflop", "exaflops"})
+"""What no device does, but a job may."""
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SPACED = re.compile(r"[0-9]{1,3}(?:[\u00a0\u202f\u2009][0-9]{3}| 0[0-9]{2}){1,3}(?:\.[0-9]{1,9})?")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
@@ -200,7 +202,7 @@ def _of_rate(words: set[str]) -> str | None:
     if any(_FLOPS.fullmatch(word) for word in words):
         if words & {"peak", "gemm", "matmul", "attention", "kernel"}:
             return None
-        return "aggregate_tflops" if words & _WHOLE and not own else "tflops_per_gpu"
+        return "aggregate_tflops" if words & (_WHOLE | _EXA) and not own else "tflops_per_gpu"
     if timed and words & TOKENS:
         return "tokens_per_s_per_gpu" if own else "tokens_per_s"
     if timed and words & SEQUENCES:

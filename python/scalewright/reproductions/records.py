@@ -37,7 +37,7 @@ class Table:
     """The filled records of a file."""
 
     lines: list[tuple[int, list[str]]]
-    """Cells by the number of the line on which a record ends; decimals behind a point."""
+    """Cells by the number of the line on which a record begins; decimals behind a point."""
     unsure: bool = False
     """True where nothing tells whether `1,024` is a thousand or has three decimals."""
 
@@ -82,9 +82,9 @@ def _lines(file: Traversable, text: str, mark: str, before: int) -> list[tuple[i
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
         for cells in reader:
-            last = reader.line_num + before
+            first, last = last + 1, reader.line_num + before
             if any(c.strip() for c in cells):
-                found.append((last, cells))
+                found.append((first, cells))
     except csv.Error as error:
         told = _OPEN_QUOTE if "unexpected end" in str(error) else str(error)
         message = f"{file}: line {last + 1}: cannot be read as CSV: {told}"

@@ -17,6 +17,7 @@ from scalewright.reproductions.conventions import Conventions, conventions_of, s
 from scalewright.reproductions.guesses import (
     adapted,
     of_usual_length,
+    recomputed,
     sharded,
     unlike_size,
     usual_count,
@@ -133,7 +134,8 @@ def _understood(row: Row, machines: Machines) -> Setting:
     if not conventions.known:
         row, length = of_usual_length(row, model)
         row, shards = sharded(row)
-        guesses += (*length, *shards)
+        row, again = recomputed(row)
+        guesses += (*length, *shards, *again)
         if _OF_ONE_DEVICE.match(metric_of(row)):
             usual = partial(usual_count, row, model)
     machine = machine_of(row, machines, usual)

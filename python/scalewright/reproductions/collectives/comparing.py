@@ -29,6 +29,8 @@ _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 _NEAR = 1.5
 _FAR = 2.0
+_MOST_BEYOND = 2.0
+"""How many times faster than its links allow a row may be and still count, as for kernels."""
 _PARTS = ("held_out", "not_calibrated", "unknown", "fitted")
 
 
@@ -204,11 +206,15 @@ def _compared(
         )
     except ScalewrightError as error:
         return result | {"reason": str(error)}
-    predicted = float(answer.time_s)
+    predicted, least = float(answer.time_s), float(answer.lower_bound_s)
+    if row.time_s * _MOST_BEYOND < least:
+        beyond = f"{least / row.time_s:.4g} times as fast as the links of {meant.system.name} allow"
+        got = f"time: got {row.time_s * 1e6:.4g} us for {row.bytes:.4g} bytes, {beyond}"
+        return result | {"reason": f"{got}; allowed: up to {_MOST_BEYOND:g} times"}
     return result | {
         "catalog_system": meant.system.name,
         "predicted_s": predicted,
-        "lower_bound_s": float(answer.lower_bound_s),
+        "lower_bound_s": least,
         "algorithm": str(answer.algorithm),
         "protocol": str(answer.protocol),
         "error": predicted / row.time_s - 1.0,

@@ -1,0 +1,180 @@
+"""What do other figures of the same run tell of a row: its peak, its FLOPs, its recomputation?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+from scalewright.errors import ScalewrightError
+from scalewright.reproductions.conventions import Conventions, conventions_of
+from scalewright.reproductions.metrics import metric_of, unit_meant
+from scalewright.reproductions.runs import is_rate, kind_of, run_key, time_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scalewright.reproductions.reading import Row
+    from scalewright.reproductions.setting import Setting
+
+SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
+"""Metrics that are shares of a peak."""
+_WIDE = "bf16"
+_COUNTS = {
+    "model": "attention counted over all positions",
+    "model_causal": "attention counted to half under its mask",
+    "hardware": "FLOPs of recomputed layers count",
+}
+"""Ways to count FLOPs that a printed figure may have been made in, as the engine calls them."""
+_AGREE = math.log(1.06)
+"""How near to each other rates of one run are, and a way of counting comes to what is printed."""
+_AWAY = math.log(1.12)
+"""How far from what is printed the usual way is before another is looked for."""
+_BETWEEN = math.log(2.0) / 2.0
+"""How much nearer a way is that is taken though it does not agree: half of a factor of two."""
+_SELECTIVE, _FULL = 1.02, 1.15
+"""HFU over MFU: a layer run forward twice makes 4/3 of its FLOPs, its scores alone a few percent."""
+
+
+@dataclass
+class Siblings:
+    """The rows of a file by the runs that they are of."""
+
+    rows: list[Row]
+    _by_run: dict[object, list[Row]] = field(default_factory=dict[object, "list[Row]"])
+
+    def of(self, row: Row) -> list[Row]:
+        """Return the other rows on a row's run."""
+        if not self._by_run:
+            for other in self.rows:
+                self._by_run.setdefault(_key(other), []).append(other)
+        return [other for other in self._by_run.get(_key(row), ()) if not _same(other, row)]
+
+
+def with_recomputation(row: Row, siblings: Siblings) -> tuple[Row, tuple[str, ...]]:
+    """Fill in the recomputation that MFU beside HFU of one run tells; what is said stays.
+
+    HFU counts the FLOPs that are run, MFU those of the model (Chowdhery et al. 2022, appendix B).
+
+    Returns:
+        The row, and what was taken and why, in words.
+    """
+    if row.text("recompute") or conventions_of(row).known:
+        return row, ()
+    shares: dict[str, set[float]] = {}
+    lines: set[int] = set()
+    for each in (row, *siblings.of(row)):
+        name = metric_of(each).casefold()
+        if name in {"mfu", "hfu"} and (share := _share(each)) is not None:
+            shares.setdefault(name, set()).add(share)
+            lines.add(each.line)
+    if len(shares) != 2 or any(len(told) != 1 for told in shares.values()):
+        return row, ()
+    above = shares["hfu"].pop() / shares["mfu"].pop()
+    if above < 1.0:
+        return row, ()
+    word = "none" if above < _SELECTIVE else "selective" if above < _FULL else "full"
+    where = " and ".join(f"line {line}" for line in sorted(lines))
+    note = f"recomputation taken as {word}: HFU is {above:.2f} times MFU ({where})"
+    return replace(row, cells=row.cells | {"recompute": word}), (note,)
+
+
+def as_printed(
+    row: Row, siblings: Siblings, setting: Setting, predict: Callable[[Row, Setting, float], float]
+) -> Setting:
+    """Take the peak and the count of FLOPs in which a figure agrees with the rate of its own run.
+
+    Programs that multiply in narrow formats print shares of either peak, and FLOP/s count masked
+    and recomputed products or not. A row on the rate of the same run tells which: with what is
+    printed, not with what is predicted.
+
+    Args:
+        row: A row whose metric is a share or FLOP/s, or any other, which stays as it is.
+        siblings: The rows of its file.
+        setting: What the row says of its run.
+        predict: Predicts the figure of a row on this run under a setting, given its published one.
+
+    Returns:
+        The setting, with a note where the conventions are not the usual ones.
+    """
+    usual = setting.conventions
+    name = metric_of(row).casefold()
+    if usual.known or not (name in SHARES or "flop" in name):
+        return setting
+    told = _rates_of(row, siblings)
+    counts = any("flop" not in metric_of(other).casefold() for other in told)
+    told = [other for other in told if ("flop" not in metric_of(other).casefold()) == counts]
+    if not told or (not counts and name not in SHARES):
+        return setting
+    try:
+        printed = row.number("value")
+        slower = [_slower(other, setting, predict) for other in told]
+        if max(slower) - min(slower) > _AGREE:
+            return setting
+        # what the printed rate is as a figure of each kind, and how far that is from this one
+        found: list[tuple[float, Conventions]] = []
+        for way in _ways(setting, name, counts=counts):
+            figure = predict(row, replace(setting, conventions=way), printed)
+            found.append((abs(math.log(figure / printed) + slower[0]), way))
+    except ScalewrightError:
+        return setting
+    (off, _), (away, best) = found[0], min(found, key=lambda way: way[0])
+    if best is usual or off < _AWAY or (away > _AGREE and off - away < _BETWEEN):
+        return setting
+    taken = [f"the share is of the peak in {_WIDE}"] if best.peak != usual.peak else []
+    taken += [_COUNTS[best.flops]] if best.flops != usual.flops else []
+    why = f"line {told[0].line} tells the rate of this run: {', '.join(taken)}"
+    return replace(setting, conventions=best, notes=(*setting.notes, why))
+
+
+def _ways(setting: Setting, name: str, *, counts: bool) -> Iterator[Conventions]:
+    """Yield the usual way to count, then the others."""
+    usual = setting.conventions
+    peaks = setting.device["matrix"]
+    own = peaks.get(setting.training.get("precision"))
+    open_peak = name in SHARES and not usual.peak and own not in {None, peaks.get(_WIDE)}
+    others = [count for count in _COUNTS if count != usual.flops] if counts else []
+    if name == "mfu":
+        # of what the model needs, whatever is computed again
+        others = [count for count in others if count != "hardware"]
+    for peak, count in product(
+        (usual.peak, _WIDE) if open_peak else (usual.peak,), (usual.flops, *others)
+    ):
+        alike = peak == usual.peak and count == usual.flops
+        yield usual if alike else replace(usual, peak=peak, flops=count)
+
+
+def _rates_of(row: Row, siblings: Siblings) -> list[Row]:
+    """Return the other rows on a run that tell how quick it was."""
+    return [other for other in siblings.of(row) if _is_rate(metric_of(other).casefold())]
+
+
+def _is_rate(name: str) -> bool:
+    return (is_rate(name) or kind_of(name) == "time") and name not in SHARES
+
+
+def _slower(row: Row, setting: Setting, predict: Callable[[Row, Setting, float], float]) -> float:
+    """Return the logarithm of the predicted time over the one that a row's printed rate makes."""
+    published = row.number("value")
+    ratio = time_ratio(kind_of(metric_of(row)), published, predict(row, setting, published))
+    return math.log(ratio)
+
+
+def _share(row: Row) -> float | None:
+    """Return a row's share of a peak in percent, or none where it is no number."""
+    try:
+        value = row.number("value")
+    except ScalewrightError:
+        return None
+    unit = unit_meant("mfu", "", row.text("unit"))
+    return value * 100.0 if unit == "share" or (not unit and value <= 1.0) else value
+
+
+def _same(row: Row, other: Row) -> bool:
+    """Say whether two rows are one figure; those of a wide table share a line."""
+    return row.line == other.line and row.text("metric") == other.text("metric")
+
+
+def _key(row: Row) -> tuple[object, ...]:
+    return run_key(replace(row, cells={**conventions_of(row).columns, **row.cells}))
