@@ -154,6 +154,44 @@ fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
     assert!(step(waits, 4, true) < step(waits, 4, false));
 }
 
+/// Bytes that tensor ranks exchange in a layer's passes: sums of activations, and all else.
+fn exchanged(software: &str, tensor: u32, sequence_parallel: bool) -> [f64; 2] {
+    let plan = Plan {
+        tensor,
+        sequence_parallel,
+        ..plan()
+    };
+    let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
+    let graph = jobs::model(&jobs::llama(4, 1024, 4)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &plan);
+    let mut found = [0.0; 2];
+    for task in program.forward.iter().chain(&program.backward) {
+        if let Task::Communicate {
+            collective, bytes, ..
+        } = task
+        {
+            found[usize::from(*collective == Collective::AllGather)] += bytes.value();
+        }
+    }
+    found
+}
+
+#[test]
+fn wide_sums_double_what_is_added_up_and_leave_gathers_as_they_are() {
+    let (narrow, wide) = ("{}", r#"{"sums_wide": true}"#);
+    for sequence_parallel in [false, true] {
+        let [sums, gathers] = exchanged(narrow, 4, sequence_parallel);
+        assert!(sums > 0.0);
+        let other = exchanged(wide, 4, sequence_parallel);
+        assert_eq!(other, [2.0 * sums, gathers]);
+    }
+    assert_eq!(exchanged(wide, 1, false), [0.0; 2]);
+    // nothing travels on one rank, and nothing is cast
+    let time = |software, tensor| seconds(&job(software, tensor), &Plan { tensor, ..plan() });
+    assert_eq!(time(wide, 1), time(narrow, 1));
+    assert!(time(wide, 4) > time(narrow, 4));
+}
+
 #[test]
 fn keys_gathered_before_attention_wait_in_the_open() {
     let step = |first: bool, context: u32| {

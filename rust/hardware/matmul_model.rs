@@ -64,6 +64,12 @@ pub struct MatmulModel {
     pub cache_share: f64,
     /// Share of the cache's rate that operands of products reach; absent: the tier's own.
     pub cache_efficiency: Option<f64>,
+    /// Side, in elements, of the blocks of a result that a compiler makes one after another out of on-chip memory
+    /// that it fills itself (`XLA` on TPUs): each block reads its rows and columns of the operands; 0: operands
+    /// are read once.
+    pub block: f64,
+    /// Share of the on-chip memory that an operand may fill which stays there whole, so that both are read once.
+    pub resident: f64,
     /// How many times as long the engine takes where contiguous sides are no multiple of 4 bytes, so
     /// that operands cannot be copied past the registers; 1 where a compiler pads arrays or nothing
     /// is known.
@@ -116,6 +122,10 @@ pub struct ProductModel {
     pub cache_share: Option<f64>,
     /// See `MatmulModel`.
     pub cache_efficiency: Option<f64>,
+    /// See `MatmulModel`.
+    pub block: f64,
+    /// See `MatmulModel`.
+    pub resident: f64,
     /// Rows of the narrowest tile: 64, or 16 where kernels for few tokens multiply such tiles.
     pub least_rows: f64,
     /// Most rows that the library gives to kernels for few rows; 0: it has none. Where `thin_depth_time`
@@ -167,6 +177,8 @@ impl Default for MatmulModel {
             store_cost: usual.store_cost,
             cache_share: 0.8,
             cache_efficiency: None,
+            block: usual.block,
+            resident: usual.resident,
             unaligned: 1.0,
             partly_aligned: 1.0,
             families: BTreeMap::new(),
@@ -195,6 +207,8 @@ impl Default for ProductModel {
             store_cost: 1.0,
             cache_share: None,
             cache_efficiency: None,
+            block: 0.0,
+            resident: 0.75,
             least_rows: 64.0,
             thin_rows: 0.0,
             thin_depth_time: Seconds::ZERO,
@@ -269,6 +283,8 @@ impl MatmulModel {
             store_cost: self.store_cost,
             cache_share: Some(self.cache_share),
             cache_efficiency: self.cache_efficiency,
+            block: self.block,
+            resident: self.resident,
             ..ProductModel::default()
         }
     }
@@ -327,6 +343,7 @@ impl ProductModel {
             ("memory_efficiency", self.memory_efficiency),
             ("cache_share", self.cache_share),
             ("cache_efficiency", self.cache_efficiency),
+            ("resident", Some(self.resident)),
             ("cast_efficiency", Some(self.cast_efficiency)),
             ("least_wave", Some(self.least_wave)),
             ("thin_efficiency", self.thin_efficiency),
@@ -341,6 +358,7 @@ impl ProductModel {
             ("depth_time", self.depth_time.value()),
             ("throttle", self.throttle),
             ("split_overhead", self.split_overhead.value()),
+            ("block", self.block),
             ("thin_rows", self.thin_rows),
             ("thin_depth_time", self.thin_depth_time.value()),
             ("overhead", self.overhead.value()),

@@ -133,7 +133,8 @@ struct Engine {
 /// t_tile = (k / s + k0) max(2 tm tn / (u e g), t_k),  g = (1 + h (1/256 + 256/l)) / (1 + h (1/tm + 1/tn))
 /// waves  = w                                 if w is whole, and b + (1 - b) w if it is less than 1
 ///          floor(w) + (1 + w - floor(w)) / 2 otherwise, with w = tiles s / units
-/// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C)
+/// t_memory = (A + v C) t(A + B + C) + B t(A + c B + C) + A' / r_main
+/// A'     = A (ceil(n / b_l) - 1) + B (ceil(m / b_l) - 1)   if min(A, B) > `resident` of the on-chip memory, else 0
 /// t_sum  = x_s v C t(A + B + C)              where the result is added to a sum, else 0
 /// t(S)   = x / r_main + (1 - x) / r_cache,   x = (S - R) / (0.1 R) between 0 and 1
 /// t      = k t_thin + 2 m n k / (e_v u_v)    if m <= `thin_rows`; the lesser of both if `thin_timed`
@@ -144,7 +145,7 @@ struct Engine {
 /// grow as 1/tm + 1/tn); a: `unaligned` or `partly_aligned` where sides are off the grid of copies, else 1;
 /// `t_k`: `depth_time`, s;
 /// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
-/// A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
+/// `b_l`: `block`, elements, absent where 0; A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
 /// pass before it is used again; v: `store_cost`; `x_s`: `SUM_EXPOSED`; b: `least_wave`; r: rates that operands reach, bytes/s. A set that fits stays from one
 /// kernel to the next; a larger one that comes round in order has been evicted when it is read again.
 /// `t_thin`: `thin_depth_time`, s: a matrix-vector kernel deals a few columns to each block, whose threads
@@ -187,18 +188,34 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let read = supply.moved(left, rest + right);
     let weights = supply.moved(right, rest + right * product.copies);
     let stored = supply.moved(result, rest + right);
+    let again = again(product, &model, device);
     let storing = stored.time * model.store_cost;
     let exposed = if product.added { SUM_EXPOSED } else { 0.0 };
     Parts {
         engine: Seconds::new(Engine::new(product, model, device).time()),
         unaligned: product.slowdown(device),
-        memory: read.time + weights.time + storing,
+        memory: read.time + weights.time + storing + again / supply.main,
         exposed: storing * exposed,
         launch: device.launch_overhead + model.overhead,
         flops,
-        traffic: read.traffic + weights.traffic + stored.traffic,
+        traffic: read.traffic + weights.traffic + stored.traffic + again,
         model,
     }
+}
+
+/// Bytes of operands that are read once more for each further block of the result, where neither operand stays on chip.
+fn again(product: Product, model: &ProductModel, device: &Device) -> Bytes {
+    let Product { batch, m, n, k, .. } = product;
+    let Some(chip) = device.cache().filter(|_| model.block > 0.0) else {
+        return Bytes::ZERO;
+    };
+    let left = Bytes::new(m * k * product.dtype.bytes());
+    let right = Bytes::new(k * n * product.weights.bytes());
+    if left.min(right) <= chip.capacity * model.resident {
+        return Bytes::ZERO;
+    }
+    let further = |side: f64| (side / model.block).ceil() - 1.0;
+    (left * further(n) + right * further(m)) * batch
 }
 
 impl Parts {

@@ -2,6 +2,7 @@
 //!
 //! The same for its gradient, the other way; and which ranks take part.
 
+use super::kernels::memory;
 use super::lower::{Lowering, Wire};
 use super::program::Purpose;
 use super::sharding::{Layout, Side, transition};
@@ -92,6 +93,24 @@ impl Lowering<'_> {
             gathers.for_each(|wire| wire.bytes *= share);
         }
         wires
+    }
+
+    /// Adds a collective on a tensor's way; sums that are to be wide are cast to fp32 before it and back behind.
+    pub(super) fn exchange(&mut self, forward: bool, operator: &Operator, mut wire: Wire) {
+        let (narrow, wide) = (self.activation.bytes(), Dtype::Fp32.bytes());
+        let sums = matches!(
+            wire.collective,
+            Collective::AllReduce | Collective::ReduceScatter
+        );
+        if sums && self.training.software.sums_wide && wire.span.size > 1 && narrow < wide {
+            let elements = wire.bytes / narrow;
+            wire.bytes = elements * wide;
+            // both casts stand before it, so that what runs under it stays what it is
+            let cast = || memory(elements * (narrow + wide), 1.0);
+            self.compute(forward, operator, cast());
+            self.compute(forward, operator, cast());
+        }
+        self.communicate(forward, operator, wire);
     }
 
     /// A collective over one side, while the other lies as `layouts` say.

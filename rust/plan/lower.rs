@@ -235,7 +235,7 @@ impl<'a> Lowering<'a> {
                 }
                 let producer = operator.input.map(|input| &block.operators[input]);
                 if !producer.is_some_and(|producer| self.reduce_by_chunks(producer, &wire)) {
-                    self.communicate(true, operator, wire);
+                    self.exchange(true, operator, wire);
                 }
             }
         }
@@ -275,7 +275,7 @@ impl<'a> Lowering<'a> {
                 if waits && wire.collective != Collective::AllGather {
                     wire.under = 0;
                 }
-                self.communicate(false, operator, wire);
+                self.exchange(false, operator, wire);
             }
         }
         if let Some(kernel) = weight_gradient {

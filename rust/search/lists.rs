@@ -182,8 +182,9 @@ impl Lists {
                             rest,
                             ..whole
                         };
-                        // the layers behind may do the same
-                        all.push(if rest == policy { whole } else { some });
+                        // the layers behind may do the same, but that their experts follow no list of their own
+                        let same = rest == policy && experts == ExpertRecompute::Same;
+                        all.push(if same { whole } else { some });
                     }
                 }
             }

@@ -239,6 +239,9 @@ pub struct Software {
     pub embedding_product: bool,
     /// Reductions among tensor ranks in the backward pass run alone, and the device waits.
     pub reductions_wait: bool,
+    /// Tensor ranks add up what they exchange in fp32, cast before and behind: the library of collectives
+    /// adds no bf16.
+    pub sums_wide: bool,
     /// Tokens reach experts and come back by products with masks of tokens by slots, not by sorting;
     /// every expert then computes all slots of its capacity factor.
     pub dispatch_products: bool,
@@ -381,6 +384,7 @@ impl Default for Software {
             repeats_output: false,
             embedding_product: false,
             reductions_wait: false,
+            sums_wide: false,
             dispatch_products: false,
             host_time: Seconds::ZERO,
             casts_each_expert: false,

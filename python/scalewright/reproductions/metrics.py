@@ -49,6 +49,7 @@ _RATES = frozenset({"throughput", "performance", "speed", "perf"})
 _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _EXA = frozenset({"eflop", "eflops", "exaflop", "exaflops"})
 """What no device does, but a job may."""
+_SHORT_FLOPS = re.compile(r"(?<![a-z0-9])([gtp])f(?![a-z0-9])")
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SPACED = re.compile(r"[0-9]{1,3}(?:[\u00a0\u202f\u2009][0-9]{3}| 0[0-9]{2}){1,3}(?:\.[0-9]{1,9})?")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
@@ -249,5 +250,7 @@ def _scale(words: set[str]) -> str:
 
 
 def _plain(text: str) -> list[str]:
-    letters = "".join(c if c.isalnum() else " " for c in text.casefold())
+    """Return the words of a unit; `TF/s` and `PF` are FLOPs, too."""
+    spelt_out = _SHORT_FLOPS.sub(r"\1flop", text.casefold())
+    letters = "".join(c if c.isalnum() else " " for c in spelt_out)
     return letters.split()

@@ -140,6 +140,8 @@ def _signature(text: str, *, strange: bool = True) -> _Signature:
     folded = _RELEASE.sub(" ", text.casefold()[:_LONGEST])
     # `7 B` is a size
     folded = re.sub(r"(?<=[0-9]) (?=[bmt](?![a-z0-9]))", "", folded)
+    # `Llama8B` has no version 8
+    folded = re.sub(r"(?<=[a-z]{2})(?=[0-9]{1,4}(?:\.[0-9]{1,2})?[bm](?![a-z0-9]))", " ", folded)
     words = _WORDS.findall(folded.replace("_", " "))
     family = ""
     versions: list[float] = []

@@ -24,6 +24,12 @@ _WIDEST = 2.0
 _TOKENS = re.compile(
     r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion) (?:training )?tokens\b"
 )
+_TIMED = re.compile(
+    r"(?:total )?(?:pre[- ]?)?(?:train(?:ing)?|wall[- ]?clock) (?P<unit>time|days?|hours?|minutes?)"
+    r" (?:for|of|on) (?P<amount>[0-9]{1,5}(?:\.[0-9]{1,3})?) ?(?P<of>m|b|t|million|billion|trillion)"
+    r" tokens\b"
+)
+_SCALES = {"m": 1e-3, "b": 1.0, "t": 1e3}
 _RUNS = {
     **dict.fromkeys(("training_time", "total_training_time", "training_duration"), "training_time"),
     **dict.fromkeys(("gpu_hours", "total_gpu_hours", "training_gpu_hours"), "gpu_hours"),
@@ -78,8 +84,16 @@ def _step(row: Row) -> tuple[Row, tuple[str, ...]]:
 
 
 def _whole(row: Row) -> tuple[Row, tuple[str, ...]]:
+    if conventions_of(row).known:
+        return row, ()
+    written = row.text("metric").casefold().replace("_", " ")
+    if (timed := _TIMED.match(written)) is not None:
+        billions = float(timed["amount"]) * _SCALES[timed["of"][0]]
+        unit = row.text("unit") or (timed["unit"] if timed["unit"] != "time" else "")
+        told = {"metric": f"training_time_for_{billions * 1e3:.0f}m_tokens", "unit": unit}
+        return replace(row, cells=row.cells | told), ()
     metric = _RUNS.get(plain(row.text("metric")))
-    if metric is None or conventions_of(row).known:
+    if metric is None:
         return row, ()
     words = " | ".join(row.text(column) for column in ("model", "table", "source")).casefold()
     told = {float(amount) * (1.0 if of[0] == "b" else 1e3) for amount, of in _TOKENS.findall(words)}

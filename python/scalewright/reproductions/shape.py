@@ -49,13 +49,14 @@ _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
     r"|q?-?lora(?:[ ,]+(?:rank|r)[ =]?\d+)?|full(?:[-_ ](?:ft|parameters?|fine[- ]?tun(?:e|ing)))?"
     r"|(?:continued|continual)[- ]pre-?training|cpt|fine[- ]?tun(?:ed?|ing)"
-    r"|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40})(?![\w.])",
+    r"|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40}|(?:w/o|without|no) mtp)(?![\w.])",
     re.IGNORECASE,
 )
 """Words of a checkpoint, or of how it is trained, that leave the shape as it is."""
 _PARENTHESES = re.compile(r"\s*\([^()]*\)$")
 _PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
 """A module that predicts a further token, as DeepSeek-V3 has one."""
+_PREDICTS_NONE = re.compile(r"(?:\bw/o|\bwithout|\bno) mtp\b", re.IGNORECASE)
 _PARTS = {
     "qkv": ("query", "key", "value"),
     "linear_qkv": ("query", "key", "value"),
@@ -158,6 +159,8 @@ def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
     elif _PREDICTS.search(row.text("model")) and not model.get("prediction_layers"):
         model["prediction_layers"] = 1
         return (*noted, "one module for a further token, as the model's name says")
+    elif _PREDICTS_NONE.search(row.text("model")) and model.pop("prediction_layers", 0):
+        return (*noted, "no module for a further token, as the model's name says")
     return noted
 
 

@@ -10,6 +10,7 @@ _ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
+_OPTIMIZER = re.compile(r" optimi[sz]er$")
 _STORED = re.compile(
     r"[\s,;+&]*\b(?:with |and |no )?(?:(?:cpu|host|activations?)[- ])*offload(?:ing|ed)?\b"
     r"(?: on| off| to (?:the )?(?:cpu|host)(?: memory)?)?",
@@ -30,7 +31,8 @@ _OFFLOADED = re.compile(
     r"\boffload(?:s|ed|ing) (?:of )?(?:the )?optimi[sz]er\b"
 )
 _OFFLOAD = re.compile(
-    r"\b(?:with|and|to|chunks?|cpu|host|memory|optimizer|offload|offloaded|offloading)\b|[()]"
+    r"\b(?:with|and|to|chunks?|cpu|host|memory|optimizer|(?:super)?offload|offloaded|offloading)\b"
+    r"|[()]"
 )
 _GROUP = re.compile(
     r"(?:zero[-_ ]?([1-3])\s{0,2}[=(,]|(?:fsdp|hsdp)\s{0,2}[=/(,])\s{0,2}([0-9]{1,6})\)?"
@@ -173,7 +175,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     if "shard_grad_op" in folded or folded == "zero-100b":
         # ZeRO-100B shards gradients and states (Rajbhandari et al. 2020, section 8)
         return 2, 0
-    if stage := _SHARDED.fullmatch(_REMARK.sub("", folded)):
+    if stage := _SHARDED.fullmatch(_OPTIMIZER.sub("", _REMARK.sub("", folded))):
         return int(stage[1]), 0
     if group := _GROUP.fullmatch(folded) or _AMONG.fullmatch(folded):
         return int(group[1] or 3), int(group[2])

@@ -105,6 +105,6 @@ GEMM = Kind(
     },
     needed=frozenset({"dtype", "m", "n", "k"}),
     shape=_shape,
-    files=("gemm", "gemm_rocm", "torch_mm", "gemm_others"),
+    files=("gemm", "gemm_rocm", "gemm_tpu", "torch_mm", "gemm_others"),
 )
 """Matrix products; `a` is what a layer reads, `b` its weights."""
