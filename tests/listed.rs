@@ -5,7 +5,7 @@ mod worlds;
 use scalewright::control::Control;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
-use scalewright::plan::{Plan, Rule, Schedule, TokenSlices};
+use scalewright::plan::{ExpertRecompute, Plan, Rule, Schedule, TokenSlices};
 use scalewright::search::{Limits, Method, Offload, Outcome, Space, search};
 use worlds::jobs;
 
@@ -179,6 +179,109 @@ fn slices_on_one_stage_are_searched_under_the_schedule_that_cuts() {
             assert_eq!(outcome.counts.legal(), priced.len() as u64, "{listed}");
             let best = times(&outcome);
             assert_eq!(best, priced[..best.len()], "{listed}");
+        }
+    }
+}
+
+#[test]
+fn experts_that_follow_a_list_of_their_own_end_with_the_listed_layers() {
+    let training = jobs::training(8, 1024, "");
+    let job = jobs::job(&jobs::mixture(6, 1024), &hosted(4), &training);
+    let axes = r#""tensor": [1], "context": [1], "pipeline": [1], "expert": [4], "micro_batch": [1], "zero": [1]"#;
+    let space = format!(
+        r#"{{{axes}, "recompute": ["none"], "recompute_experts": ["full"], "recompute_layers": [2]}}"#
+    );
+    let plan = Plan {
+        data: 4,
+        expert: 4,
+        zero: 1,
+        recompute_experts: ExpertRecompute::Full,
+        recompute_layers: 2,
+        ..Plan::default()
+    };
+    let outcome = found(&job, &space, Method::Bounds);
+    assert_eq!(times(&outcome)[0], price(&job, &plan).unwrap().time);
+    assert_eq!(outcome.best[0].plan.recompute_layers, 2);
+}
+
+#[test]
+fn open_chunks_of_any_schedule_are_all_that_it_runs() {
+    let job = job_of("hosted");
+    let axes = r#""pipeline": [2], "tensor": [1], "context": [1], "schedule": ["breadth-first"]"#;
+    let open = found(&job, &format!("{{{axes}}}"), Method::Bounds);
+    let all = found(
+        &job,
+        &format!(r#"{{{axes}, "interleave": [1, 2, 3, 4]}}"#),
+        Method::Bounds,
+    );
+    assert_eq!(times(&open), times(&all));
+    assert_eq!(open.counts.legal(), all.counts.legal());
+    // a schedule of one count says that one
+    let paired = r#"{"pipeline": [2], "tensor": [1], "context": [1], "schedule": ["zb-v"]"#;
+    let own = found(&job, &format!("{paired}}}"), Method::Bounds);
+    let two = found(
+        &job,
+        &format!(r#"{paired}, "interleave": [2]}}"#),
+        Method::Bounds,
+    );
+    assert_eq!(own.counts.legal(), two.counts.legal());
+}
+
+/// Nothing is shared where nothing is held twice, whatever a program does for what is.
+#[test]
+fn stages_of_zero_are_one_plan_without_replicas() {
+    let software = r#", "software": {"layer_update_time": 1e-3, "gather_copy": 4.0, "reduce_copy": 4.0,
+        "gather_rank_time": 1e-4, "casts_weights_once": true, "reduces_whole": true}"#;
+    for (text, plan) in [
+        (jobs::llama(6, 2048, 2), Plan::default()),
+        (
+            jobs::llama(6, 2048, 2),
+            Plan {
+                tensor: 4,
+                ..Plan::default()
+            },
+        ),
+        (
+            jobs::mixture(6, 1024),
+            Plan {
+                tensor: 4,
+                sequence_parallel: true,
+                ..Plan::default()
+            },
+        ),
+        (
+            jobs::llama(6, 2048, 2),
+            Plan {
+                tensor: 2,
+                pipeline: 2,
+                ..Plan::default()
+            },
+        ),
+    ] {
+        let devices = u32::try_from(plan.devices()).unwrap();
+        let job = jobs::job(&text, &hosted(devices), &jobs::training(8, 1024, software));
+        let [first, others @ ..] = [0, 1, 2, 3].map(|zero| {
+            let composed = price(
+                &job,
+                &Plan {
+                    zero,
+                    ..plan.clone()
+                },
+            )
+            .unwrap();
+            (composed.time, composed.memory)
+        });
+        assert_eq!(others, [first; 3]);
+        // experts on fewer tensor ranks than their layer are held twice
+        if job.shape.experts {
+            let apart = |zero| Plan {
+                zero,
+                expert_tensor: 1,
+                ..plan.clone()
+            };
+            assert!(
+                price(&job, &apart(3)).unwrap().memory < price(&job, &apart(0)).unwrap().memory
+            );
         }
     }
 }

@@ -333,6 +333,29 @@ fn few_rows_compute_on_the_vector_engine() {
     assert!(priced(family(0.001, false), 8.0) > tiled);
 }
 
+/// What neither stays on chip whole nor needs more than memory gives is read once for each block.
+#[test]
+fn blocks_read_operands_again_where_neither_stays_on_chip() {
+    let mut device = worlds::a100();
+    let cut = |block: f64, m: f64, n: f64, k: f64, device: &mut Device| {
+        device.matmul.block = block;
+        device.matmul.resident = 0.75;
+        matmul(1.0, m, n, k).cost(device)
+    };
+    device.tiers[0].capacity = Bytes::new(128.0 * 1024.0 * 1024.0);
+    let (side, operand) = (8192.0, 8192.0 * 8192.0 * 2.0);
+    let [once, again] = [0.0, 1024.0].map(|block| cut(block, side, side, side, &mut device));
+    // seven more readings of each
+    assert_eq!((again.traffic - once.traffic).value(), 14.0 * operand);
+    assert!(again.time > once.time);
+    // half of the memory holds the left operand
+    let [once, again] = [0.0, 1024.0].map(|block| cut(block, side / 2.0, side, side, &mut device));
+    assert_eq!(once.traffic, again.traffic);
+    let small = cut(2048.0, side, side, side, &mut device);
+    let large = cut(1024.0, side, side, side, &mut device);
+    assert!(small.time < large.time);
+}
+
 #[test]
 fn nothing_to_do_costs_nothing() {
     let device = worlds::a100();

@@ -358,3 +358,44 @@ fn weights_of_a_row_are_those_of_the_experts_of_a_rank_once_each_way() {
     assert_eq!(sent(&program.forward, map), [8.0 * 4.0 * 2.0 * 2048.0]);
     assert!(sent(&program.backward, map).is_empty());
 }
+
+/// Activations of one device in bytes, where the experts of a mixture get so many tokens each.
+fn held(load: &str) -> f64 {
+    let text = jobs::mixture(4, 1024).replace(r#""top_k": 2"#, &format!(r#""top_k": 2{load}"#));
+    let job = jobs::job(
+        &text,
+        &worlds::nodes_of_eight(8),
+        &jobs::training(16, 1024, ""),
+    );
+    let plan = Plan {
+        data: 8,
+        expert: 8,
+        ..Plan::default()
+    };
+    let memory = jobs::priced(&job, &plan).memory;
+    memory
+        .iter()
+        .map(|stage| stage.activations_bytes)
+        .fold(0.0, f64::max)
+}
+
+#[test]
+fn the_rank_whose_experts_get_more_tokens_keeps_more() {
+    let even = held("");
+    let loads = |first: u32| {
+        format!(
+            r#", "expert_load": {{"histogram": {{"weights": [{first}, 1, 1, 1, 1, 1, 1, 1]}}}}"#
+        )
+    };
+    assert!((held(&loads(1)) / even - 1.0).abs() < 1e-12);
+    let [twice, thrice] = [2, 3].map(|first| held(&loads(first)) - even);
+    // 16/9 and 24/10 of the mean reach the first expert
+    assert!(
+        (twice / thrice - (7.0 / 9.0) / 1.4).abs() < 1e-9,
+        "{twice} {thrice}"
+    );
+    let dropped = held(r#", "capacity_factor": 0.5"#);
+    assert!(dropped < even);
+    // what lies outside the experts is the same: half of their tokens are half of what they keep
+    assert!(((even - dropped) / thrice - 0.5 / 1.4).abs() < 1e-9);
+}

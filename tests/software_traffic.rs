@@ -155,7 +155,7 @@ fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
 }
 
 /// Bytes that tensor ranks exchange in a layer's passes: sums of activations, and all else.
-fn exchanged(software: &str, tensor: u32, sequence_parallel: bool) -> [f64; 2] {
+fn passed_around(software: &str, tensor: u32, sequence_parallel: bool) -> [f64; 2] {
     let plan = Plan {
         tensor,
         sequence_parallel,
@@ -180,12 +180,12 @@ fn exchanged(software: &str, tensor: u32, sequence_parallel: bool) -> [f64; 2] {
 fn wide_sums_double_what_is_added_up_and_leave_gathers_as_they_are() {
     let (narrow, wide) = ("{}", r#"{"sums_wide": true}"#);
     for sequence_parallel in [false, true] {
-        let [sums, gathers] = exchanged(narrow, 4, sequence_parallel);
+        let [sums, gathers] = passed_around(narrow, 4, sequence_parallel);
         assert!(sums > 0.0);
-        let other = exchanged(wide, 4, sequence_parallel);
+        let other = passed_around(wide, 4, sequence_parallel);
         assert_eq!(other, [2.0 * sums, gathers]);
     }
-    assert_eq!(exchanged(wide, 1, false), [0.0; 2]);
+    assert_eq!(passed_around(wide, 1, false), [0.0; 2]);
     // nothing travels on one rank, and nothing is cast
     let time = |software, tensor| seconds(&job(software, tensor), &Plan { tensor, ..plan() });
     assert_eq!(time(wide, 1), time(narrow, 1));

@@ -177,7 +177,7 @@ impl Setting<'_> {
 
     /// Elements that a rank updates.
     pub(super) fn updated(&self, dense: f64, expert: f64) -> f64 {
-        let sharded = self.plan.zero >= 1;
+        let sharded = self.plan.stage() >= 1;
         let share = |elements: f64, shards: f64| if sharded { elements / shards } else { elements };
         share(dense, self.links.dense.shards) + share(expert, self.links.expert.shards)
     }

@@ -90,7 +90,7 @@ impl Setting<'_> {
         let training = &self.job.training;
         let [wide, narrow] =
             [training.precision.activation(), training.precision.matmul()].map(Dtype::bytes);
-        let once = training.software.casts_weights_once && self.plan.zero < 3;
+        let once = training.software.casts_weights_once && self.plan.stage() < 3;
         if !once || narrow >= wide {
             return 0.0;
         }
@@ -109,13 +109,13 @@ impl Setting<'_> {
         let replicas = [&self.links.dense, &self.links.expert];
         let mut sum = 0.0;
         for (kind, replicas) in replicas.into_iter().enumerate() {
-            let shards = if self.plan.zero >= 1 {
+            let shards = if self.plan.stage() >= 1 {
                 replicas.shards.max(1.0)
             } else {
                 1.0
             };
             sum += (newton.seconds[kind] / shards).max(newton.longest[kind]);
-            if self.plan.zero >= 2 {
+            if self.plan.stage() >= 2 {
                 let bytes = Bytes::new(newton.elements[kind] * Dtype::Bf16.bytes());
                 sum += replicas.all_gather.time(bytes).value();
             }

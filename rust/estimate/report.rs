@@ -92,7 +92,8 @@ pub struct Estimate {
     /// Format in which the matrix engine multiplies: that of the job, or the one that stands in for what the device
     /// lacks, as fp16 for bf16 before Ampere.
     pub engine_format: Option<Dtype>,
-    /// Model FLOPs utilisation.
+    /// Model FLOPs utilisation. Frozen weights count as if they were trained and dropped tokens as if an expert had
+    /// taken them, so that it may exceed 1 where most of either are.
     pub mfu: f64,
     /// Hardware FLOPs utilisation.
     pub hfu: f64,

@@ -49,7 +49,7 @@ impl Setting<'_> {
             frozen_ends: both(|s| s.params.frozen_ends),
             dense_shards: self.links.dense.shards,
             expert_shards: self.links.expert.shards,
-            zero: self.plan.zero,
+            zero: self.plan.stage(),
             narrow: self.job.training.software.narrows(self.plan.data),
             host_optimizer: self.plan.offload_optimizer,
             layer: shared * of_all(|s| s.held.largest),
@@ -79,7 +79,7 @@ impl Setting<'_> {
     /// reduction that stay, as those of whole gradients do among replicas.
     pub(super) fn comes_late(&self) -> bool {
         let plan = self.plan;
-        let alone = plan.zero >= 2 || !self.shards();
+        let alone = plan.stage() >= 2 || !self.shards();
         self.job.training.software.frees_gradients && alone && self.frame.micro_batches == 1
     }
 

@@ -178,7 +178,7 @@ impl<'a, L: Lane> Siblings<'a, L> {
             if self.frame.splits {
                 sum.backward = sum.backward + sum.under_weight;
             }
-            if self.plan.zero >= 2 {
+            if self.plan.stage() >= 2 {
                 self.shard_traffic(sum, position);
             }
             if self.swaps {

@@ -94,7 +94,7 @@ impl State {
         self.layers = params.map(|params| params.layers);
         for (position, params) in params.iter().enumerate() {
             self.copies[position] = [0.0; 2];
-            [self.gathers[position], self.scatters[position]] = if setting.plan.zero >= 2 {
+            [self.gathers[position], self.scatters[position]] = if setting.plan.stage() >= 2 {
                 self.copies[position] = setting.shard_copies(params);
                 setting.shard_seconds(params)
             } else {
@@ -168,11 +168,11 @@ fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position:
         layers: shares.all(params, position, |p| p.layers),
         ..After::default()
     };
-    if plan.zero < 2 {
+    if plan.stage() < 2 {
         after.reduce =
             setting.reduce_time(dense, expert) + setting.join_copies(dense, expert, shares.copies);
     }
-    if plan.zero == 1 || plan.zero == 2 {
+    if plan.stage() == 1 || plan.stage() == 2 {
         let ends = shares.all(params, position, |p| p.ends);
         after.gather = setting.gather_time(setting.narrowed([dense, expert], ends));
     }

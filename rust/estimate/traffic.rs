@@ -29,7 +29,10 @@ impl<L: Lane> Siblings<'_, L> {
         let backward = if self.job.training.forward_only {
             L::splat(0.0)
         } else {
-            self.exposed_backward(gathers * gather, scatter, (sum.backward, layers))
+            // gradients of weights that run apart fill idle time and hide nothing
+            let apart = if self.frame.splits { sum.weight } else { 0.0 };
+            let cover = sum.backward - L::splat(apart);
+            self.exposed_backward(gathers * gather, scatter, (cover, layers))
                 + gathers * (issue + spread)
                 + joined
         };
@@ -57,7 +60,7 @@ impl<L: Lane> Siblings<'_, L> {
             let after = &self.state.after[position];
             let backward = shares.passes(virtuals, position, |v| v.backward);
             let (reduce, mut reducing) = (after.reduce, L::splat(0.0));
-            if plan.zero < 2 {
+            if plan.stage() < 2 {
                 let overlaps = plan.overlap_grad_reduce;
                 let covers = [backward, slowest_backward];
                 let left = self.exposed_in_turns(L::splat(reduce), covers, after.layers, overlaps);
@@ -70,7 +73,7 @@ impl<L: Lane> Siblings<'_, L> {
                     parts.gradient_exposed = late.larger(most);
                 }
             }
-            if plan.zero == 1 || plan.zero == 2 {
+            if plan.stage() == 1 || plan.stage() == 2 {
                 let forward = shares.passes(virtuals, position, |v| v.forward);
                 let overlaps = plan.overlap_param_gather;
                 let gather = L::splat(after.gather);
@@ -183,7 +186,7 @@ impl Setting<'_> {
         let training = &self.job.training;
         let weight = training.precision.activation().bytes();
         let pieces = params.layers.max(1.0);
-        let gather = if self.plan.zero == 3 {
+        let gather = if self.plan.stage() == 3 {
             let gathers = pieces * training.software.gathers_per_layer;
             let all = [
                 params.dense + params.frozen,
@@ -222,7 +225,7 @@ impl Setting<'_> {
     pub(super) fn gather_issue(&self, params: &Params) -> f64 {
         let software = &self.job.training.software;
         let rank_time = software.gather_rank_time.value();
-        if self.plan.zero < 3 || rank_time <= 0.0 {
+        if self.plan.stage() < 3 || rank_time <= 0.0 {
             return 0.0;
         }
         let gathers = params.layers.max(1.0) * software.gathers_per_layer;
@@ -246,7 +249,7 @@ impl Setting<'_> {
             self.job.cluster.device.main_memory().sustained(),
         );
         let trained = params.dense + params.expert;
-        let gathered = if self.plan.zero == 3 {
+        let gathered = if self.plan.stage() == 3 {
             let all = [
                 params.dense + params.frozen,
                 params.expert + params.frozen_expert,
@@ -267,7 +270,7 @@ impl Setting<'_> {
     pub(super) fn gather_time(&self, [dense, expert]: [f64; 2]) -> f64 {
         let weight = self.job.training.precision.activation().bytes();
         let forms = |replicas: &Replicas| {
-            if self.plan.zero == 3 {
+            if self.plan.stage() == 3 {
                 replicas.all_gather
             } else {
                 replicas.delivery
@@ -283,8 +286,8 @@ impl Setting<'_> {
         let gradient = self.job.training.gradient.bytes();
         let one = |replicas: &Replicas, elements: f64| {
             let bytes = elements * gradient;
-            let whole = self.plan.zero == 1 && self.job.training.software.reduces_whole;
-            if self.plan.zero == 0 || whole {
+            let whole = self.plan.stage() == 1 && self.job.training.software.reduces_whole;
+            if self.plan.stage() == 0 || whole {
                 seconds(&replicas.all_reduce, bytes)
             } else {
                 seconds(&replicas.reduce_scatter, bytes)
@@ -309,7 +312,7 @@ impl Setting<'_> {
 
     /// What the device waits in a step for the host to see to the tensors of `layers` layers one by one.
     pub(super) fn update_wait(&self, layers: f64) -> f64 {
-        if self.plan.zero > 0 {
+        if self.plan.stage() > 0 {
             return 0.0; // shards are flat
         }
         layers * self.job.training.software.layer_update_time.value()

@@ -2,6 +2,7 @@
 
 use super::axis_order::AxisOrder;
 use super::collectives::Collectives;
+use super::mesh::Mesh;
 use super::token_slices::TokenSlices;
 use crate::schedule::Kind as Schedule;
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,20 @@ impl Plan {
         [self.tensor, self.context, self.pipeline, self.data]
             .iter()
             .fold(1, |product, &n| product.saturating_mul(u64::from(n)))
+    }
+
+    /// The ZeRO stage as it acts: 0 where no weights have replicas among which anything could be shared.
+    pub fn stage(&self) -> u8 {
+        if self.context.saturating_mul(self.data) > 1 || self.zero == 0 {
+            return self.zero;
+        }
+        // experts on fewer tensor ranks than their layer have replicas of their own
+        let own = self.expert_tensor_ranks() < self.tensor;
+        if own && Mesh::new(self).expert_replicas.size > 1 {
+            self.zero
+        } else {
+            0
+        }
     }
 
     /// Tensor ranks that split heads and feed-forward width: the columns of the grid.

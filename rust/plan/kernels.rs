@@ -334,7 +334,8 @@ impl Lowering<'_> {
     /// Bytes of one pass over an operator's width in the activation format.
     fn pass_bytes(&self, operator: &Operator, width: &[Extent]) -> f64 {
         let columns = self.sharding.local_sum(operator, width);
-        self.tokens_of(operator) * columns * self.activation.bytes()
+        let tokens = self.tokens_of(operator) * self.crowd(operator.region);
+        tokens * columns * self.activation.bytes()
     }
 
     /// What so many passes over columns and kernels that take elements one by one become: passes of a

@@ -57,6 +57,8 @@ pub(super) struct Lowering<'a> {
     pub(super) tensor_chunks: u32,
     expert_ranks: u32,
     expert_tensor: u32,
+    /// Tokens that reach the rank whose experts have most, over the mean.
+    crowding: f64,
     /// Shared experts whose kernels hide the routes of the others.
     shared: Option<Shared>,
     pub(super) forward: Vec<Task>,
@@ -82,6 +84,7 @@ impl<'a> Lowering<'a> {
             overlap_tensor: plan.overlap_tensor,
             tensor_chunks: plan.tensor_chunks,
             expert_ranks: plan.expert,
+            crowding: crowding(block, plan.expert),
             expert_tensor: plan.expert_tensor_ranks(),
             shared: Shared::find(block).filter(|_| plan.overlap_expert && plan.expert > 1),
             forward: Vec::new(),
@@ -139,6 +142,16 @@ impl<'a> Lowering<'a> {
     /// Tokens that an operator works on, routed copies not counted.
     pub(super) fn tokens_of(&self, operator: &Operator) -> f64 {
         self.tokens(operator) / f64::from(self.sharding.token_degree(operator))
+    }
+
+    /// How many times the mean of its tokens an operator works on, on the most loaded rank: one of routed experts
+    /// has those that reach them.
+    pub(super) fn crowd(&self, region: Region) -> f64 {
+        if region == Region::Experts {
+            self.crowding
+        } else {
+            1.0
+        }
     }
 
     /// Tokens over all local experts, on the most loaded rank.
@@ -370,7 +383,8 @@ impl<'a> Lowering<'a> {
     /// statistics of a fused attention.
     fn output_bytes(&self, operator: &Operator) -> Bytes {
         let columns = self.sharding.local_sum(operator, &operator.output());
-        let output = self.tokens_of(operator) * columns * self.activation.bytes();
+        let tokens = self.tokens_of(operator) * self.crowd(operator.region);
+        let output = tokens * columns * self.activation.bytes();
         let statistics = operator.saved.iter().filter(|s| s.stored == SavedAs::Fp32);
         let statistics: f64 = statistics.map(|s| self.saved_bytes(operator, s)).sum();
         Bytes::new(output + statistics)
@@ -440,7 +454,8 @@ impl<'a> Lowering<'a> {
             SavedAs::Fp32 => 4.0,
         };
         let copies = self.sharding.local_product(saved.region, &saved.shape);
-        self.tokens(operator) / cut * copies * element * self.wider_scores(operator)
+        let tokens = self.tokens(operator) / cut * self.crowd(saved.region);
+        tokens * copies * element * self.wider_scores(operator)
     }
 
     /// An operator's output and its gradient, which live beside what is kept, and what comes round a ring;
@@ -461,7 +476,8 @@ impl<'a> Lowering<'a> {
         }
         let columns = self.sharding.local_sum(operator, &operator.output());
         let columns = 2.0 * columns + self.ring_columns(operator);
-        Bytes::new(self.tokens_of(operator) * columns * self.activation.bytes())
+        let tokens = self.tokens_of(operator) * self.crowd(operator.region);
+        Bytes::new(tokens * columns * self.activation.bytes())
     }
 
     /// Columns that attention holds for the parts of all context ranks: `P (q Q + k K)`, P: context ranks;
@@ -478,6 +494,15 @@ impl<'a> Lowering<'a> {
             _ => 0.0,
         }
     }
+}
+
+/// Tokens that reach the rank whose experts of a block have most, over the mean; 1 without experts.
+fn crowding(block: &Block, ranks: u32) -> f64 {
+    let routed = block.operators.iter().find_map(|o| match &o.kind {
+        OperatorKind::Matmul { experts, .. } => experts.as_ref(),
+        _ => None,
+    });
+    routed.map_or(1.0, |routed| routed.most_loaded(u64::from(ranks)))
 }
 
 /// A collective to be added to a program.

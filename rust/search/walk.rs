@@ -197,7 +197,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         }
         let links = self.linked();
         for &schedule in self.ground.lists.schedules(pipeline) {
-            for interleave in self.interleaves(schedule, pipeline) {
+            for interleave in self.interleaves(schedule, &plan) {
                 if control.is_cancelled() {
                     return;
                 }
@@ -307,7 +307,8 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// Chunks per stage to try.
-    fn interleaves(&self, schedule: Schedule, pipeline: u32) -> Vec<u32> {
+    fn interleaves(&self, schedule: Schedule, plan: &Plan) -> Vec<u32> {
+        let pipeline = plan.pipeline;
         // each end may have one layer less than the virtual stages between
         let per_stage = (self.job.shape.layers + 2) / u64::from(pipeline);
         let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
@@ -325,8 +326,30 @@ impl<'p, 'a> Walk<'p, 'a> {
                 some.retain(|v| *v == 1);
                 some
             }
-            other => listed(values, &[other.rule().chunks()]),
+            other => {
+                values.map_or_else(|| self.chunks(other, plan, most), |v| listed(Some(v), &[]))
+            }
         }
+    }
+
+    /// Chunks per stage with which a schedule can run; its own where none can.
+    fn chunks(&self, schedule: Schedule, plan: &Plan, most: u32) -> Vec<u32> {
+        let rule = schedule.rule();
+        let step = u64::from(plan.data) * u64::from(plan.micro_batch);
+        let count = u32::try_from(self.job.training.global_batch / step).unwrap_or(u32::MAX);
+        let runs = |chunks: &u32| {
+            let plan = Plan {
+                schedule,
+                interleave: *chunks,
+                ..plan.clone()
+            };
+            rule.check(plan.pipeline_shape(), count).is_ok()
+        };
+        let mut some: Vec<u32> = (1..=most).filter(runs).collect();
+        if some.is_empty() {
+            some.push(rule.chunks());
+        }
+        some
     }
 
     /// Walks what neither schedule nor priced blocks depend on: ZeRO, recomputation, offload, overlaps.

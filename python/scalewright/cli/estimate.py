@@ -127,6 +127,12 @@ def run(options: argparse.Namespace) -> int:
         from scalewright.report.timeline import check_picture
 
         check_picture(options.picture)
+    if options.export and options.json:
+        from scalewright.errors import InvalidError
+
+        got = "--json: got it beside --export, which prints a file of another program"
+        message = f"{got}; allowed: one of them"
+        raise InvalidError(message)
     read = _read(options)
     job = job_of(options, read)
     priced = estimate_job(job, plan_of(options, read))

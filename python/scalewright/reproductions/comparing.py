@@ -7,6 +7,7 @@ import json
 import statistics
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
@@ -52,10 +53,10 @@ class Book:
     pricing: Pricing = field(default_factory=Pricing)
     _runs: dict[object, int] = field(default_factory=dict[object, int])
     _printed: dict[object, int] = field(default_factory=dict[object, int])
-    _siblings: Siblings = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._siblings = Siblings(self.rows)
+    @cached_property
+    def _siblings(self) -> Siblings:
+        return Siblings(self.rows)
 
     def run_number(self, row: Row) -> int:
         """Return the number of the row's run, the same for all rows on it.

@@ -30,7 +30,9 @@ _SHARDED = re.compile(
 _CLAUSE = re.compile(r"[;,|:()]|\. ")
 _OF_ACTIVATIONS = r"(?:gradient|activation|gradients|activations)[- ]"
 _AGAIN = rf"(?:{_OF_ACTIVATIONS})?(?:checkpointing|recomputation|recompute|remat(?:erialization)?)"
-_EVERYWHERE = r"(?: on| enabled| used| everywhere| (?:of|in|on|for) (?:each|every|all)(?: the)? layers?)"
+_EVERYWHERE = (
+    r"(?: on| enabled| used| everywhere| (?:of|in|on|for) (?:each|every|all)(?: the)? layers?)"
+)
 _REMARKED = (
     ("none", re.compile(rf"(?:with )?(?:no|without) {_AGAIN}(?: of activations)?|{_AGAIN} off")),
     ("selective", re.compile(rf"(?:with )?selective {_AGAIN}{_EVERYWHERE}?")),

@@ -26,8 +26,8 @@ _TOKENS = re.compile(
 )
 _TIMED = re.compile(
     r"(?:total )?(?:pre[- ]?)?(?:train(?:ing)?|wall[- ]?clock) (?P<unit>time|days?|hours?|minutes?)"
-    r" (?:for|of|on) (?P<amount>[0-9]{1,5}(?:\.[0-9]{1,3})?) ?(?P<of>m|b|t|million|billion|trillion)"
-    r" tokens\b"
+    r" (?:for|of|on) (?P<amount>[0-9]{1,5}(?:\.[0-9]{1,3})?) ?"
+    r"(?P<of>m|b|t|million|billion|trillion) tokens\b"
 )
 _SCALES = {"m": 1e-3, "b": 1.0, "t": 1e3}
 _RUNS = {

@@ -169,10 +169,14 @@ def _show_runs(summary: Result, console: Console) -> None:
     console.print()
     console.print(table)
     told = (
-        f"{runs['runs']:,} runs on {kinds(runs['devices'])}; signed: of the time of "
+        f"{_number(runs['runs'])} on {kinds(runs['devices'])}; signed: of the time of "
         "a step, below zero where the prediction is too quick; p: two-sided sign test"
     )
     console.print(Text(told))
+
+
+def _number(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
 def _macros(runs: Result) -> list[tuple[str, Result]]:

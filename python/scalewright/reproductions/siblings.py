@@ -34,7 +34,7 @@ _AWAY = math.log(1.12)
 _BETWEEN = math.log(2.0) / 2.0
 """How much nearer a way is that is taken though it does not agree: half of a factor of two."""
 _SELECTIVE, _FULL = 1.02, 1.15
-"""HFU over MFU: a layer run forward twice makes 4/3 of its FLOPs, its scores alone a few percent."""
+"""HFU over MFU: a layer run forward twice makes 4/3 of its FLOPs, its scores a few percent."""
 
 
 @dataclass

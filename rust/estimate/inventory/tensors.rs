@@ -42,7 +42,7 @@ impl Steps<'_, '_> {
     /// Ranks over which a ZeRO stage cuts dense and expert state (Rajbhandari et al. 2020, table 1).
     fn shards(&self, stage: u8) -> [f64; 2] {
         let links = self.composer.links;
-        if self.composer.plan.zero >= stage {
+        if self.composer.plan.stage() >= stage {
             [links.dense.shards.max(1.0), links.expert.shards.max(1.0)]
         } else {
             [1.0; 2]
@@ -91,7 +91,7 @@ impl Steps<'_, '_> {
             ),
             (Class::Experts, "experts"),
         ];
-        let (zero, shards) = (self.composer.plan.zero, self.shards(3));
+        let (zero, shards) = (self.composer.plan.stage(), self.shards(3));
         let links = self.composer.links;
         let shared = links.dense.shards.max(links.expert.shards) > 1.0;
         let narrow = training.software.narrows(self.composer.plan.data);
@@ -294,7 +294,7 @@ impl Steps<'_, '_> {
     /// neighbour, a block (ZeRO stages 3 and 2); what stands in for gradients that products add up.
     fn buckets(&self) -> f64 {
         let (plan, training) = (self.composer.plan, self.training());
-        let cuts = self.shards(plan.zero).iter().any(|s| *s > 1.0);
+        let cuts = self.shards(plan.stage()).iter().any(|s| *s > 1.0);
         let blocks = || self.held.iter().flat_map(|&(s, g)| self.blocks(s, g));
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let trained =
@@ -305,7 +305,7 @@ impl Steps<'_, '_> {
         let unreduced = blocks().map(|(f, ..)| trained(f)).fold(0.0, f64::max);
         let element = training.precision.activation().bytes();
         let of = |stage: u8, bytes: f64| {
-            if cuts && plan.zero >= stage {
+            if cuts && plan.stage() >= stage {
                 bytes
             } else {
                 0.0

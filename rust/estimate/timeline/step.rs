@@ -12,9 +12,9 @@ impl Layout<'_, '_> {
     /// 2, before a block's `first` pass where gathers may run under passes, else all of a device at the start.
     pub(super) fn gather(&mut self, device: usize, block: usize, first: bool, chain: &mut Chain) {
         let plan = self.composer.plan;
-        let once = matches!(plan.zero, 1 | 2) && !self.composer.job.training.forward_only;
+        let once = matches!(plan.stage(), 1 | 2) && !self.composer.job.training.forward_only;
         let weights = &self.composer.factors.blocks[block].weights;
-        let seconds = match (plan.zero, plan.overlap_param_gather) {
+        let seconds = match (plan.stage(), plan.overlap_param_gather) {
             (3, _) => {
                 let all = [
                     weights.dense + weights.frozen,
@@ -32,7 +32,7 @@ impl Layout<'_, '_> {
         if seconds <= 0.0 {
             return;
         }
-        let after: Vec<After> = match (plan.zero, plan.overlap_param_gather) {
+        let after: Vec<After> = match (plan.stage(), plan.overlap_param_gather) {
             (3, true) => self.devices[device].recent[0].clone(),
             (3, false) => chain.after.clone(),
             _ => Vec::new(),
@@ -85,7 +85,7 @@ impl Layout<'_, '_> {
     /// Reduces a block's gradients: after each pass from ZeRO-2 on, else after the last one.
     pub(super) fn reduce(&mut self, device: usize, block: usize, last: bool, chain: &mut Chain) {
         let plan = self.composer.plan;
-        let now = plan.zero >= 2 || last && plan.overlap_grad_reduce;
+        let now = plan.stage() >= 2 || last && plan.overlap_grad_reduce;
         if !now {
             return;
         }
@@ -132,7 +132,7 @@ impl Layout<'_, '_> {
             let last = self.devices[device].last.clone();
             self.devices[device].reductions.extend(last.iter().copied());
             let held = self.placed_on(device);
-            if plan.zero < 2 && !plan.overlap_grad_reduce {
+            if plan.stage() < 2 && !plan.overlap_grad_reduce {
                 let done = self.reduction(device, &held, &last);
                 self.devices[device].reductions.extend(done);
             }

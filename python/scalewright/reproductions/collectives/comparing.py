@@ -44,10 +44,10 @@ def run(
     """Predict measured collectives and compare.
 
     A row is `fitted` where the constants of its system may have been fitted to it, `held_out` where
-    they were fitted to others of the same table, `not_calibrated` where to none: of the rows of one
-    system, collective, type, algorithm and number of ranks in order of their bytes, every third,
-    from the second on, is held out. Where a user's own files give constants, which may have been
-    fitted to any row, it is `unknown`.
+    they were fitted to others, `not_calibrated` where to none: of the package's rows of one system,
+    collective, type, algorithm and number of ranks in order of their bytes, every third, from the
+    second on, is held out, and so are rows of a user's file that are none of the package's. Where a
+    user's own files give constants, which may have been fitted to any row, it is `unknown`.
 
     Args:
         rows_path: A CSV file of results; absent: the ones that come with the package.
@@ -65,7 +65,8 @@ def run(
     """
     found = shipped() if rows_path is None else read(rows_path)
     machines = Machines(only_system, overrides)
-    held_out = _held_out(row for row in found if isinstance(row, CollectiveRow))
+    own = [row for row in found if isinstance(row, CollectiveRow)]
+    held_out = _held_out(own) if rows_path is None else _not_ours(own)
     results: list[Result] = []
     for done, row in enumerate(found):
         if progress is not None:
@@ -164,6 +165,19 @@ def _held_out(rows: Iterable[CollectiveRow]) -> set[tuple[str, int]]:
         for place, row in enumerate(sorted(members, key=lambda r: (r.bytes, r.line)))
         if place % _HELD_OUT_EVERY == _HELD_OUT
     }
+
+
+def _not_ours(rows: Iterable[CollectiveRow]) -> set[tuple[str, int]]:
+    """Return the rows of a user's file to which the package has fitted nothing."""
+    ours = [row for row in shipped() if isinstance(row, CollectiveRow)]
+    apart = _held_out(ours)
+    used = {_timed(row) for row in ours if (row.file, row.line) not in apart}
+    return {(row.file, row.line) for row in rows if _timed(row) not in used}
+
+
+def _timed(row: CollectiveRow) -> tuple[object, ...]:
+    """Tell a timing from others, however a file spells its system."""
+    return row.collective, row.ranks, row.bytes, f"{row.time_s:.4g}"
 
 
 def _compared(

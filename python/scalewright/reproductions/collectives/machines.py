@@ -153,6 +153,11 @@ def _algorithms(said: str) -> tuple[str, ...]:
 
 def _found(row: CollectiveRow) -> _Known:
     text, known = row.system, _table()
+    if not text:
+        message = (
+            "system: got nothing; allowed: the name of a system, or --system NAME for all rows"
+        )
+        raise InvalidError(message)
     wanted = normalised(text)
     if wanted in known:
         entry = known[wanted]

@@ -41,7 +41,7 @@ class CollectiveRow:
     file: str
     line: int
     system: str
-    """The machines, as the source spells them."""
+    """The machines, as the source spells them; empty where the file does not say."""
     collective: str
     """The engine's name of it; as the source spells it where that is unknown."""
     algorithm: str
@@ -92,7 +92,8 @@ def read(path: str | Path) -> list[CollectiveRow | Unread]:
 
 def _is_header(cells: Sequence[str]) -> bool:
     names = set(columns_of(cells))
-    measured = {"system", "ranks", "time"} <= names
+    # one option may tell the system of all rows, whose columns then tell them from training runs
+    measured = {"ranks", "time"} <= names and not names.isdisjoint({"system", "collective"})
     return measured and not names.isdisjoint(SIZES)
 
 
@@ -120,9 +121,6 @@ def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
 
 
 def _row(file: str, line: int, cells: dict[str, str]) -> CollectiveRow:
-    if not cells.get("system"):
-        message = "system: got nothing; allowed: the name of a system"
-        raise InvalidError(message)
     # a file of one collective, as that of a custom all-reduce, has no column for it
     told = cells.get("collective") or "all_reduce"
     known = collective_named(told)
@@ -131,7 +129,7 @@ def _row(file: str, line: int, cells: dict[str, str]) -> CollectiveRow:
     return CollectiveRow(
         file=file,
         line=line,
-        system=cells["system"],
+        system=cells.get("system", ""),
         collective=known or told.casefold().replace("-", "_").removesuffix("_perf"),
         algorithm=cells.get("algorithm", ""),
         dtype=cells.get("dtype", ""),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]
 _TITLES = {
-    "held_out": "Held out: constants fitted to other rows of the same table",
+    "held_out": "Held out: constants fitted to other rows",
     "not_calibrated": "Not calibrated: constants of the system's family, none of these rows fitted",
     "unknown": "Unknown: constants of your own files; whether they saw these rows is not known",
     "fitted": "Fitted: these rows may have set the constants, so they prove nothing",

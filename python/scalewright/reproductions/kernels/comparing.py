@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scalewright.reproductions.kernels.devices import Meant
 
 Result = dict[str, Any]
+Timed = tuple[object, ...]
 LONG_S = 20e-6
 """Kernels from here on are judged by their error, shorter ones by their factor."""
 PARTS = ("held_out", "not_calibrated", "unknown", "fitted")
@@ -46,8 +47,8 @@ def run(
     """Predict timed kernels and compare.
 
     A row is `fitted` where the constants of its device may have been fitted to it, `held_out` where
-    they were fitted to others of the same table, `not_calibrated` where to none, `unknown` where a
-    user's own files give the constants of its kind, which may have been fitted to any row.
+    they were fitted to others, `not_calibrated` where to none, `unknown` where a user's own files
+    give the constants of its kind, which may have been fitted to any row.
 
     Args:
         pattern: Only rows whose kind, device or format contains this.
@@ -83,8 +84,9 @@ def prepared(
     """
     for kind in ("device", "system"):
         names(kind, overrides)
-    fitted, kinds = _seen()
+    used, kinds = _seen()
     named = Devices()
+    fitted = {(named.meant(system).name, timed) for system, timed in used}
     families = {(named.meant(system).name, kind, dtype) for system, kind, dtype in kinds}
     devices = Devices(only_device, overrides)
     found = shipped() if rows_path is None else read(rows_path)
@@ -93,13 +95,13 @@ def prepared(
 
 
 @cache
-def _seen() -> tuple[frozenset[tuple[object, ...]], frozenset[tuple[str, str, str]]]:
+def _seen() -> tuple[frozenset[tuple[str, Timed]], frozenset[tuple[str, str, str]]]:
     """Return which rows of the package may have fitted constants, and their systems and formats."""
     own = [row for row in shipped() if isinstance(row, KernelRow)]
     apart = held_out(own)
     used = [row for row in own if (row.file, row.line) not in apart]
     kinds = frozenset((row.system, row.kind, row.shape.dtype) for row in used)
-    return frozenset(row.key for row in used), kinds
+    return frozenset((row.system, row.timed) for row in used), kinds
 
 
 def summary(results: Iterable[Result]) -> Result:
@@ -149,7 +151,7 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
 def _result(
     row: KernelRow | Unread,
     devices: Devices,
-    fitted: frozenset[tuple[object, ...]],
+    fitted: set[tuple[str, Timed]],
     families: set[tuple[str, str, str]],
 ) -> Result:
     result: Result = {
@@ -198,7 +200,7 @@ def _result(
 def _part(
     row: KernelRow,
     meant: Meant,
-    fitted: frozenset[tuple[object, ...]],
+    fitted: set[tuple[str, Timed]],
     families: set[tuple[str, str, str]],
 ) -> str:
     """Return what the constants of a row's device have seen of it."""
@@ -208,7 +210,7 @@ def _part(
         return "not_calibrated"
     if (meant.name, row.kind, row.shape.dtype) not in families:
         return "not_calibrated"
-    return "fitted" if row.key in fitted else "held_out"
+    return "fitted" if (meant.name, row.timed) in fitted else "held_out"
 
 
 def price(results: list[Result], progress: Callable[[int, int], object] | None = None) -> None:

@@ -72,9 +72,14 @@ class KernelRow:
     @property
     def key(self) -> tuple[object, ...]:
         """Tell rows of one spelling, kind, family and shape from others."""
+        return (self.system.casefold(), *self.timed)
+
+    @property
+    def timed(self) -> tuple[object, ...]:
+        """Tell rows of one kind, family and shape from others, whatever the device."""
         numbers = tuple(sorted(self.shape.numbers.items()))
         request = tuple(sorted((k, str(v)) for k, v in self.shape.request.items()))
-        return (self.kind, self.system.casefold(), request, numbers)
+        return (self.kind, request, numbers)
 
 
 @dataclass(frozen=True)
