@@ -1,5 +1,7 @@
 //! Are listed values that no plan of a job can have left out, and those that some plan can have kept?
 
+#![allow(clippy::unwrap_used, clippy::float_cmp)] // the lint's own exemption ends at test functions
+
 mod worlds;
 
 use scalewright::control::Control;

@@ -346,7 +346,7 @@ fn blocks_read_operands_again_where_neither_stays_on_chip() {
     let (side, operand) = (8192.0, 8192.0 * 8192.0 * 2.0);
     let [once, again] = [0.0, 1024.0].map(|block| cut(block, side, side, side, &mut device));
     // seven more readings of each
-    assert_eq!((again.traffic - once.traffic).value(), 14.0 * operand);
+    assert_eq!(again.traffic - once.traffic, Bytes::new(14.0 * operand));
     assert!(again.time > once.time);
     // half of the memory holds the left operand
     let [once, again] = [0.0, 1024.0].map(|block| cut(block, side / 2.0, side, side, &mut device));

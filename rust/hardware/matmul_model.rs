@@ -122,10 +122,6 @@ pub struct ProductModel {
     pub cache_share: Option<f64>,
     /// See `MatmulModel`.
     pub cache_efficiency: Option<f64>,
-    /// See `MatmulModel`.
-    pub block: f64,
-    /// See `MatmulModel`.
-    pub resident: f64,
     /// Rows of the narrowest tile: 64, or 16 where kernels for few tokens multiply such tiles.
     pub least_rows: f64,
     /// Most rows that the library gives to kernels for few rows; 0: it has none. Where `thin_depth_time`
@@ -177,8 +173,8 @@ impl Default for MatmulModel {
             store_cost: usual.store_cost,
             cache_share: 0.8,
             cache_efficiency: None,
-            block: usual.block,
-            resident: usual.resident,
+            block: 0.0,
+            resident: 0.75,
             unaligned: 1.0,
             partly_aligned: 1.0,
             families: BTreeMap::new(),
@@ -207,8 +203,6 @@ impl Default for ProductModel {
             store_cost: 1.0,
             cache_share: None,
             cache_efficiency: None,
-            block: 0.0,
-            resident: 0.75,
             least_rows: 64.0,
             thin_rows: 0.0,
             thin_depth_time: Seconds::ZERO,
@@ -283,8 +277,6 @@ impl MatmulModel {
             store_cost: self.store_cost,
             cache_share: Some(self.cache_share),
             cache_efficiency: self.cache_efficiency,
-            block: self.block,
-            resident: self.resident,
             ..ProductModel::default()
         }
     }
@@ -294,6 +286,8 @@ impl MatmulModel {
         let at = |field: &str| format!("{path}.{field}");
         positive(&at("units"), f64::from(self.units))?;
         share(&at("default_efficiency"), self.default_efficiency)?;
+        not_negative(&at("block"), self.block)?;
+        share(&at("resident"), self.resident)?;
         for (dtype, value) in &self.efficiency {
             share(&at(&format!("efficiency.{}", dtype.name())), *value)?;
         }
@@ -343,7 +337,6 @@ impl ProductModel {
             ("memory_efficiency", self.memory_efficiency),
             ("cache_share", self.cache_share),
             ("cache_efficiency", self.cache_efficiency),
-            ("resident", Some(self.resident)),
             ("cast_efficiency", Some(self.cast_efficiency)),
             ("least_wave", Some(self.least_wave)),
             ("thin_efficiency", self.thin_efficiency),
@@ -358,7 +351,6 @@ impl ProductModel {
             ("depth_time", self.depth_time.value()),
             ("throttle", self.throttle),
             ("split_overhead", self.split_overhead.value()),
-            ("block", self.block),
             ("thin_rows", self.thin_rows),
             ("thin_depth_time", self.thin_depth_time.value()),
             ("overhead", self.overhead.value()),

@@ -188,7 +188,7 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let read = supply.moved(left, rest + right);
     let weights = supply.moved(right, rest + right * product.copies);
     let stored = supply.moved(result, rest + right);
-    let again = again(product, &model, device);
+    let again = again(product, device);
     let storing = stored.time * model.store_cost;
     let exposed = if product.added { SUM_EXPOSED } else { 0.0 };
     Parts {
@@ -204,8 +204,9 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
 }
 
 /// Bytes of operands that are read once more for each further block of the result, where neither operand stays on chip.
-fn again(product: Product, model: &ProductModel, device: &Device) -> Bytes {
+fn again(product: Product, device: &Device) -> Bytes {
     let Product { batch, m, n, k, .. } = product;
+    let model = &device.matmul;
     let Some(chip) = device.cache().filter(|_| model.block > 0.0) else {
         return Bytes::ZERO;
     };

@@ -1,10 +1,11 @@
 //! Which values does a search try of the fields that neither axes nor blocks depend on?
 
+use super::possible::Possible;
 use super::space::{Space, listed, retain_first};
 use crate::estimate::Job;
 use crate::plan::{
     AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Rule,
-    Schedule, Split, TokenSlices, check_host, check_recompute,
+    Schedule, Split, TokenSlices,
 };
 
 /// What may run under something else: gradient reduction, weight gathers.
@@ -51,19 +52,6 @@ pub(super) struct Lists {
     pub(super) broken: Vec<Rule>,
 }
 
-/// Keeps the values with which a plan of a job can be legal.
-fn retain_legal<T: Copy>(
-    values: &mut Vec<T>,
-    broken: &mut Vec<Rule>,
-    legal: impl Fn(T) -> Result<(), Rule>,
-) {
-    values.retain(|&value| {
-        legal(value)
-            .inspect_err(|rule| broken.push(rule.clone()))
-            .is_ok()
-    });
-}
-
 impl Lists {
     pub(super) fn new(space: &Space, job: &Job) -> Self {
         use RecomputePolicy::{Full, None, Selective};
@@ -85,39 +73,7 @@ impl Lists {
             space.schedule.as_ref(),
             &[OneForwardOneBackward, Interleaved, GPipe],
         );
-        let mut broken = Vec::new();
-        let base = Plan::default();
-        let hosted = |plan: Plan| check_host(&plan, &job.shape, &job.training);
-        let again = |plan: Plan| check_recompute(&plan, &job.shape);
-        let mut host_activations = listed(space.offload_activations.as_ref(), &[0]);
-        retain_legal(&mut host_activations, &mut broken, |offload_activations| {
-            hosted(Plan {
-                offload_activations,
-                ..base.clone()
-            })
-        });
-        let mut host_optimizers = listed(space.offload_optimizer.as_ref(), &[false]);
-        retain_legal(&mut host_optimizers, &mut broken, |offload_optimizer| {
-            hosted(Plan {
-                offload_optimizer,
-                ..base.clone()
-            })
-        });
-        let mut rests = listed(space.recompute_rest.as_ref(), &[None]);
-        retain_legal(&mut rests, &mut broken, |recompute_rest| {
-            again(Plan {
-                recompute_layers: 1,
-                recompute_rest,
-                ..base.clone()
-            })
-        });
-        let mut experts = listed(space.recompute_experts.as_ref(), &[ExpertRecompute::Same]);
-        retain_legal(&mut experts, &mut broken, |recompute_experts| {
-            again(Plan {
-                recompute_experts,
-                ..base.clone()
-            })
-        });
+        let possible = Possible::new(space, job);
         let cut = space.token_slices.iter().flatten().any(TokenSlices::cuts);
         let alone_alike = space.schedule.is_none() && cut;
         let alone: &[Schedule] = if alone_alike {
@@ -131,14 +87,14 @@ impl Lists {
             zeros_alone: listed(space.zero.as_ref(), &[0]),
             policies: listed(space.recompute.as_ref(), policies),
             recompute_layers: space.recompute_layers.clone(),
-            rests,
-            experts,
+            rests: possible.rests,
+            experts: possible.experts,
             choices: Vec::new(),
             overlaps,
             sends: listed(space.overlap_pipeline.as_ref(), &[true]),
-            host_optimizers,
-            most_on_host: host_activations.iter().copied().max().unwrap_or(0),
-            host_activations,
+            host_optimizers: possible.host_optimizers,
+            most_on_host: possible.host_activations.iter().copied().max().unwrap_or(0),
+            host_activations: possible.host_activations,
             ends: ends(space),
             collectives: listed(space.collectives.as_ref(), &[Collectives::Auto]),
             orders: listed(space.axis_order.as_ref(), &[AxisOrder::default()]),
@@ -148,7 +104,7 @@ impl Lists {
             schedules,
             schedules_alone: listed(space.schedule.as_ref(), alone),
             alone_alike,
-            broken,
+            broken: possible.broken,
         };
         let layers = 0..=u32::try_from(job.shape.layers).unwrap_or(u32::MAX);
         lists.choices = layers

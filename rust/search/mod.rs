@@ -9,6 +9,7 @@ mod limits;
 mod lists;
 mod offload;
 mod part;
+mod possible;
 mod report;
 pub mod robust;
 mod rows;

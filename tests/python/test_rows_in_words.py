@@ -432,3 +432,74 @@ def test_two_models_in_a_cell_are_refused(tmp_path: Path):
     assert joined["status"] == "skipped"
     assert "one model" in joined["reason"]
     assert predicts["status"] != "skipped"
+
+
+def test_a_metric_of_days_for_so_many_tokens_is_the_time_of_a_run(tmp_path: Path):
+    run = {"value": "30", "unit": "days"}
+    named, written, clock = priced(
+        tmp_path,
+        {**run, "metric": "training_time_for_500b_tokens"},
+        {"metric": "training_days for 500B tokens (600k steps)", "value": "30", "unit": ""},
+        {**run, "metric": "wall-clock time for 0.5 trillion tokens"},
+    )
+    assert named["predicted"] == written["predicted"] == clock["predicted"] is not None
+    (part,) = priced(tmp_path, {**run, "metric": "training_days (part of 1T tokens)"})
+    assert part["status"] == "skipped"
+
+
+@pytest.mark.parametrize("unit", ["TF/s/GPU", "TF/GPU", "TFLOPs/s/GPU"])
+def test_short_words_for_flops_are_units(tmp_path: Path, unit: str):
+    told, plain = priced(
+        tmp_path,
+        {"metric": "throughput (last)", "value": "400", "unit": unit},
+        {"metric": "tflops_per_gpu", "value": "400", "unit": "TFLOP/s"},
+    )
+    assert told["error"] == plain["error"] is not None
+
+
+@pytest.mark.parametrize(
+    ("remark", "recompute"),
+    [
+        ("torch 2.6; gradient checkpointing", "full"),
+        ("with full activation recomputation, flash attention", "full"),
+        ("selective rematerialization", "selective"),
+        ("no activation checkpointing", "none"),
+    ],
+)
+def test_a_clause_of_remarks_says_what_is_computed_again(
+    tmp_path: Path, remark: str, recompute: str
+):
+    told, said = priced(tmp_path, {"source": remark}, {"source": "a page", "recompute": recompute})
+    assert told["plan"] == said["plan"]
+    assert f"recomputation taken as {recompute}" in told["note"]
+
+
+@pytest.mark.parametrize(
+    "remark",
+    ["recompute not printed", "gradient checkpointing not stated", "with or without recomputation"],
+)
+def test_remarks_that_say_nothing_of_recomputation_leave_it_open(tmp_path: Path, remark: str):
+    (row,) = priced(tmp_path, {"source": remark})
+    assert "recomputation taken" not in row["note"]
+
+
+def test_sharding_in_more_words_is_the_same(tmp_path: Path):
+    plain, optimizer, host, superoffload = priced(
+        tmp_path,
+        {"zero": "ZeRO-2"},
+        {"zero": "ZeRO-2 optimizer"},
+        {"zero": "zero 3 + offload"},
+        {"zero": "zero 3 + superoffload"},
+    )
+    assert plain["predicted"] == optimizer["predicted"] is not None
+    assert host["plan"] == superoffload["plan"]
+    assert superoffload["plan"]["offload_optimizer"]
+
+
+def test_names_without_a_space_and_without_prediction_layers(tmp_path: Path):
+    spaced, joined = priced(tmp_path, {"model": "Llama 8B"}, {"model": "Llama8B"})
+    assert spaced["predicted"] == joined["predicted"] is not None
+    plain, without = priced(
+        tmp_path, {"model": "ling-mini-2.0"}, {"model": "Ling-mini-2.0 w/o MTP"}
+    )
+    assert plain["predicted"] == without["predicted"] is not None

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scalewright import reproductions
+from scalewright.catalog.layers import built_in_root
+from scalewright.cli import main
+from scalewright.reproductions import collectives, kernels
 from scalewright.reproductions.metrics import counts_steps, metric_meant
 from test_rows_in_words import priced as rows_priced
 
@@ -203,3 +207,41 @@ def test_a_count_of_micro_batches_tells_their_size(tmp_path: Path):
     assert told["predicted"] == size["predicted"]
     # 256 are no 7 micro-batches
     assert priced(tmp_path, gas="7", **run)["status"] == "searched"
+
+
+def test_a_row_over_several_lines_is_named_by_its_first(tmp_path: Path):
+    file = tmp_path / "rows.csv"
+    file.write_text('paper,model,metric,value\na,"x\ny",MFU,?\nb,z,MFU,?\n', encoding="utf-8")
+    assert [row["line"] for row in reproductions.run(rows_path=file)["rows"]] == [2, 4]
+
+
+def test_two_files_of_rows_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "rows.csv"
+    file.write_text("paper,model,metric,value\na,x,MFU,1\n", encoding="utf-8")
+    assert main(["reproduce", "--rows", str(file), "--rows", str(file)]) == 2
+    assert "--rows: got 2 files" in capsys.readouterr().err
+
+
+def test_a_collective_beyond_its_links_is_refused(tmp_path: Path):
+    file = tmp_path / "rows.csv"
+    rows = ["all_reduce,8,1G,4.139", "all_reduce,8,1G,4139"]
+    file.write_text("\n".join(["collective,ranks,bytes,time_us", *rows]), encoding="utf-8")
+    quick, real = collectives.run(file, "dgx-h100")["rows"]
+    assert "as fast as the links of dgx-h100 allow; allowed: up to 2 times" in quick["reason"]
+    assert real["part"] == "not_calibrated"
+    assert abs(real["error"]) < 0.5
+    (first, *_) = collectives.run(file)["rows"]
+    assert "system: got nothing" in first["reason"]
+
+
+def test_a_kernel_of_the_package_is_known_by_whatever_name_its_device_goes(tmp_path: Path):
+    ours = [r for r in kernels.run("gemm")["rows"] if r["system"] == "h100_sxm"]
+    shapes = {r["part"]: r for r in ours if r["dtype"] == "bfloat16" and r["error"] is not None}
+    table = built_in_root() / "published" / "kernels" / "gemm.csv"
+    lines = table.read_text(encoding="utf-8").split("\n")
+    file = tmp_path / "own.csv"
+    for part in ("fitted", "held_out"):
+        line = lines[shapes[part]["line"] - 1].replace("h100_sxm", "H100 SXM")
+        file.write_text(f"{lines[0]}\n{line}\n", encoding="utf-8")
+        (row,) = kernels.run(rows_path=file)["rows"]
+        assert row["part"] == part

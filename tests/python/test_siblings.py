@@ -1,4 +1,4 @@
-"""Is a published MFU taken as a share of the peak that its run's own rate tells?"""
+"""Do figures of one run tell how others are meant, and are untrue ones refused?"""
 
 from __future__ import annotations
 
@@ -38,16 +38,118 @@ def test_a_share_of_either_peak_comes_as_near_as_its_rate(tmp_path: Path, dtype:
         assert ("of the peak in bf16" in (as_share["note"] or "")) == (share == wide)
 
 
-def test_nothing_is_taken_where_no_rate_or_more_than_one_is_told(tmp_path: Path):
+def test_nothing_is_taken_where_no_rate_is_told_or_rates_disagree(tmp_path: Path):
     (alone,) = _priced(tmp_path, "fp8", ("MFU", 60.0, "%"))
+    (rate,) = _priced(tmp_path, "fp8", (_RATE, 9000.0, "tokens/s"))
     *_, among = _priced(
         tmp_path,
         "fp8",
-        (_RATE, 9000.0, "tokens/s"),
-        ("step time", 3.6, "s"),
-        ("MFU", 60.0, "%"),
+        (_RATE, rate["predicted"], "tokens/s"),
+        ("step time", 1.2 * 64 * 4096 / 8 / rate["predicted"], "s"),
+        ("MFU", 2.0 * alone["predicted"], "%"),
     )
     *_, wide = _priced(tmp_path, "bf16", (_RATE, 9000.0, "tokens/s"), ("MFU", 60.0, "%"))
     for row in (alone, among, wide):
         assert "of the peak in bf16" not in (row["note"] or "")
     assert alone["predicted"] == among["predicted"]
+
+
+def test_rates_that_agree_tell_together(tmp_path: Path):
+    (mfu,) = _priced(tmp_path, "fp8", ("MFU", 30.0, "%"))
+    (rate,) = _priced(tmp_path, "fp8", (_RATE, 9000.0, "tokens/s"))
+    step = 64 * 4096 / 8 / rate["predicted"]
+    wide = 2.0 * mfu["predicted"]
+    *_, told = _priced(
+        tmp_path,
+        "fp8",
+        (_RATE, rate["predicted"], "tokens/s"),
+        ("step time", step, "s"),
+        ("MFU", wide, "%"),
+    )
+    assert "of the peak in bf16" in told["note"]
+    assert told["error"] == pytest.approx(0.0, abs=1e-6)
+
+
+_LONG = "paper,hardware,devices,model,seq,gbs,mbs,dp,recompute,dtype,metric,value,unit"
+
+
+def _long(
+    tmp_path: Path, recompute: str, *figures: tuple[str, float, str], seq: int = 32768
+) -> list[dict[str, Any]]:
+    file = tmp_path / "rows.csv"
+    run = f"a report of 2025,H100,8,llama3-8b,{seq},8,1,8,{recompute},bf16"
+    rows = [f"{run},{metric},{value},{unit}" for metric, value, unit in figures]
+    file.write_text("\n".join([_LONG, *rows]) + "\n", encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize(
+    ("recompute", "share", "said"),
+    [("full", 4.0 / 3.0, "recomputed layers"), ("none", 0.75, "half under its mask")],
+)
+def test_flops_are_counted_as_the_rate_of_the_run_tells(
+    tmp_path: Path, recompute: str, share: float, said: str
+):
+    rate, flops = _long(
+        tmp_path, recompute, (_RATE, 5000.0, "tokens/s"), ("TFLOP/s per GPU", 400.0, "TFLOP/s")
+    )
+    told = flops["predicted"] * share
+    _, counted = _long(
+        tmp_path,
+        recompute,
+        (_RATE, rate["predicted"], "tokens/s"),
+        ("TFLOP/s per GPU", told, "TFLOP/s"),
+    )
+    assert said in counted["note"]
+    assert abs(counted["error"]) < 0.06
+    # the model's own FLOPs need no other count
+    _, usual = _long(
+        tmp_path,
+        recompute,
+        (_RATE, rate["predicted"], "tokens/s"),
+        ("TFLOP/s per GPU", flops["predicted"], "TFLOP/s"),
+    )
+    assert "tells the rate" not in (usual["note"] or "")
+
+
+@pytest.mark.parametrize(
+    ("above", "recompute"), [(1.0, "none"), (1.05, "selective"), (1.33, "full")]
+)
+def test_hfu_beside_mfu_tells_what_is_computed_again(tmp_path: Path, above: float, recompute: str):
+    figures = ("MFU", 40.0, "%"), ("HFU", 40.0 * above, "%"), (_RATE, 7000.0, "tokens/s")
+    rows = _long(tmp_path, "", *figures, seq=4096)
+    for row in rows:
+        assert row["plan"]["recompute"] == recompute
+        assert f"recomputation taken as {recompute}" in row["note"]
+    said = _long(tmp_path, "none", *figures, seq=4096)
+    assert {row["plan"]["recompute"] for row in said} == {"none"}
+
+
+def test_figures_that_cannot_all_be_true_are_refused_and_others_run(tmp_path: Path):
+    file = tmp_path / "rows.csv"
+    header = "paper,hardware,devices,model,seq,gbs,mbs,dp,dtype,tokens/s/GPU,step time (s)"
+    job = "H100,8,llama2-7b,4096,64,2,8,bf16"
+    file.write_text(f"{header}\na,{job},9000,100\nb,{job},9000,3.6\n", encoding="utf-8")
+    *refused, rate, step = reproductions.run(rows_path=file)["rows"]
+    for row in refused:
+        assert row["status"] == "skipped"
+        assert row["predicted"] is row["error"] is row["plan"] is None
+        assert "line 2 is one of" in row["reason"]
+        assert "allowed: within 3 times" in row["reason"]
+    assert rate["error"] is not None
+    assert step["error"] is not None
+
+
+def test_a_rate_that_no_device_reaches_is_the_jobs(tmp_path: Path):
+    figures = (
+        ("throughput", 3.0, "PFLOP/s"),
+        ("PFLOPS", 3.0, ""),
+        ("exaFLOPs", 0.003, ""),
+        ("TFLOPS", 3000.0, ""),
+    )
+    for figure in figures:
+        (row,) = _priced(tmp_path, "bf16", figure)
+        (whole,) = _priced(tmp_path, "bf16", ("total TFLOP/s", 3000.0, "TFLOP/s"))
+        assert row["error"] == pytest.approx(whole["error"])
+    (own,) = _priced(tmp_path, "bf16", ("PFLOPS per GPU", 3.0, ""))
+    assert own["error"] < -0.5
