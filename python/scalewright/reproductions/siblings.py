@@ -33,6 +33,8 @@ _AWAY = math.log(1.12)
 """How far from what is printed the usual way is before another is looked for."""
 _BETWEEN = math.log(2.0) / 2.0
 """How much nearer a way is that is taken though it does not agree: half of a factor of two."""
+_MOST = 16
+"""Figures that one run may have."""
 _SELECTIVE, _FULL = 1.02, 1.15
 """HFU over MFU: a layer run forward twice makes 4/3 of its FLOPs, its scores a few percent."""
 
@@ -45,11 +47,17 @@ class Siblings:
     _by_run: dict[object, list[Row]] = field(default_factory=dict[object, "list[Row]"])
 
     def of(self, row: Row) -> list[Row]:
-        """Return the other rows on a row's run."""
+        """Return the other rows on a row's run; none where they are so many that they tell nothing.
+
+        Rows that differ in their figure alone are of as many runs, which no cell tells apart.
+        """
         if not self._by_run:
             for other in self.rows:
                 self._by_run.setdefault(_key(other), []).append(other)
-        return [other for other in self._by_run.get(_key(row), ()) if not _same(other, row)]
+        found = self._by_run.get(_key(row), [])
+        if len(found) > _MOST:
+            return []
+        return [other for other in found if not _same(other, row)]
 
 
 def with_recomputation(row: Row, siblings: Siblings) -> tuple[Row, tuple[str, ...]]:
