@@ -86,7 +86,11 @@ def prepared(
         names(kind, overrides)
     used, kinds = _seen()
     named = Devices()
-    fitted = {(named.meant(system).name, timed) for system, timed in used}
+    fitted = {
+        (device.name, timed)
+        for system, timed in used
+        if timed[0] in (device := named.meant(system)).calibrated
+    }
     families = {(named.meant(system).name, kind, dtype) for system, kind, dtype in kinds}
     devices = Devices(only_device, overrides)
     found = shipped() if rows_path is None else read(rows_path)
