@@ -145,15 +145,17 @@ struct Engine {
 /// grow as 1/tm + 1/tn); a: `unaligned` or `partly_aligned` where sides are off the grid of copies, else 1;
 /// `t_k`: `depth_time`, s;
 /// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
-/// `b_l`: `block`, elements, absent where 0; A, B, C: bytes of operands and result; R: `cache_share` of the cache, bytes; c: copies of B that
-/// pass before it is used again; v: `store_cost`; `x_s`: `SUM_EXPOSED`; b: `least_wave`; r: rates that operands reach, bytes/s. A set that fits stays from one
-/// kernel to the next; a larger one that comes round in order has been evicted when it is read again.
+/// `b_l`: `block`, elements, absent where 0; A, B, C: bytes of operands and result; R: `cache_share` of the cache,
+/// bytes; c: copies of B that pass before it is used again; v: `store_cost`; `x_s`: `SUM_EXPOSED`; b: `least_wave`;
+/// r: rates that operands reach, bytes/s. A set that fits stays from one kernel to the next; a larger one that comes
+/// round in order has been evicted when it is read again.
 /// `t_thin`: `thin_depth_time`, s: a matrix-vector kernel deals a few columns to each block, whose threads
 /// share the depth; `e_v u_v`: `thin_efficiency` of the vector engine's peak, flop/s. Where neither is known, kernels
 /// for few rows are tiles; all of them stream at `thin_memory_efficiency` where it is given.
 /// q: `overlap`: compute and traffic overlap, but not perfectly, so that they add in squares or a little
-/// better. A split into `most_splits` parts at most, of tiles up to `split_tile`, adds its partial sums and `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background
-/// User's Guide (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
+/// better. A split into `most_splits` parts at most, of tiles up to `split_tile`, adds its partial sums and
+/// `split_overhead`, s. Sources: tile and wave quantisation, NVIDIA Matrix Multiplication Background User's Guide
+/// (2023), sections 3 and 4; roofline, Williams et al. 2009. The constants of a device are
 /// fitted to the rows that its calibration names.
 pub(super) fn cost(product: Product, device: &Device, pace: Pace) -> KernelCost {
     let parts = parts(product, device);
