@@ -125,6 +125,14 @@ def numbers_without_unit(value: object, key: str = "") -> set[str]:
     return set() if counted or key.endswith(UNITS) or key in COUNTS_AND_RATIOS else {key}
 
 
+@pytest.mark.parametrize(("tokens", "said"), [("1e9", "15,259 steps"), ("4096", "0.0625 steps")])
+def test_a_run_shorter_than_a_step_is_not_one_of_none(
+    capsys: pytest.CaptureFixture[str], tokens: str, said: str
+) -> None:
+    main([*ESTIMATE, "--run-tokens", tokens])
+    assert f"run of {said}" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -36,6 +36,14 @@ def written(place: Path, text: str) -> Path:
     return place
 
 
+def test_a_directory_without_an_entry_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "devices").mkdir()
+    written(tmp_path / "README.md", "nothing to read\n")
+    with pytest.raises(InvalidError) as caught:
+        catalog.names("device", [tmp_path])
+    assert str(caught.value).startswith(f"{tmp_path}: got a directory without TOML files; ")
+
+
 @pytest.mark.parametrize(
     ("kind", "head", "near"),
     [

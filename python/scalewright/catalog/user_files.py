@@ -22,7 +22,7 @@ def user_files(place: Path) -> list[CatalogFile]:
     """List the entries of a file, or of a directory: in its folders and at its top.
 
     Raises:
-        InvalidError: A file is wrong, or the directory holds TOML where none is read.
+        InvalidError: A file is wrong, the directory holds none, or TOML where none is read.
     """
     if place.is_file():
         return [user_file(place)]
@@ -34,6 +34,9 @@ def user_files(place: Path) -> list[CatalogFile]:
             found.append(user_file(member))
         else:
             _refuse_unread(member, _nearest_folder(member.name))
+    if not found:
+        message = f"{place}: got a directory without TOML files; allowed: one with some"
+        raise InvalidError(message)
     return found
 
 

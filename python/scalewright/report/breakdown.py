@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from scalewright.planning import Estimate
 
+_FEW_STEPS = 10.0
+"""Below these a run is not said in whole steps."""
 PHASES = ("forward", "backward", "recompute")
 GROUPS = ("compute", "communication", "bubble", "optimizer")
 CLASSES = (
@@ -136,13 +138,18 @@ def show_price(priced: Estimate, screen: Console) -> None:
     )
     if values["run_steps"] is not None:
         rows.add_row(
-            f"run of {values['run_steps']:,.0f} steps",
+            f"run of {_steps(values['run_steps'])} steps",
             q.time(values["run_time_s"]),
             q.energy(values["run_energy_j"]),
             q.dollars(values["run_cost_usd"]),
             q.count(priced.job.training.run_tokens or 0),
         )
     screen.print(rows)
+
+
+def _steps(steps: float) -> str:
+    """Say of how many steps a run is."""
+    return f"{steps:,.0f}" if steps >= _FEW_STEPS else f"{steps:.3g}"
 
 
 def show_speed(priced: Estimate, screen: Console) -> None:
