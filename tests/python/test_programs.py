@@ -315,6 +315,10 @@ def test_a_rate_without_a_sequence_is_priced_at_a_usual_length_and_a_time_is_ref
     assert any("4,096 tokens taken" in note for note in setting.notes)
     short = setting_of(Row("own.csv", 2, {**cells, "model": "gpt3-6.7b"}), Machines())
     assert short.training["sequence"] == catalog.load_model("gpt3-6.7b")["max_positions"]
+    early = setting_of(Row("own.csv", 2, {**cells, "table": "of 2022"}), Machines())
+    assert early.training["sequence"] == 2048
+    stacks = setting_of(Row("own.csv", 2, {**cells, "model": "t5-large"}), Machines())
+    assert stacks.training["sequence"] == 512
     with pytest.raises(InvalidError, match="tokens per sequence"):
         setting_of(Row("own.csv", 2, {**cells, "metric": "iteration_time"}), Machines())
 

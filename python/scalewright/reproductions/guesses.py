@@ -11,6 +11,7 @@ from scalewright.errors import InvalidError
 from scalewright.reproductions.by_size import billions
 from scalewright.reproductions.layout import without_denied
 from scalewright.reproductions.metrics import metric_of
+from scalewright.reproductions.programs import year_of
 from scalewright.reproductions.runs import is_rate, kind_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _GUESSED_SEQUENCE = 4096
 """Tokens a sequence that are taken for a rate where neither a row nor its paper says them."""
+_EARLY, _EARLY_SEQUENCE = 2022, 2048
+"""Until when models were trained on sequences as GPT-3's (Brown et al. 2020, table 2.1)."""
+_SEQ2SEQ_SEQUENCE = 512
+"""What T5 was trained on (Raffel et al. 2020, section 3.1.2) and most with its two stacks since."""
 _GUESSED_RANK = 16
 """Rank of adapters where a row of an unknown paper says LoRA and no more."""
 _ADAPTERS = re.compile(
@@ -126,7 +131,11 @@ def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ..
         return row, ()
     # a shape without a length got one position
     most = positions if (positions := model.get("max_positions", 0)) > 1 else _GUESSED_SEQUENCE
-    length = min(_GUESSED_SEQUENCE, most)
+    early = (year := year_of(row)) is not None and year <= _EARLY
+    usual = _EARLY_SEQUENCE if early else _GUESSED_SEQUENCE
+    if model.get("family") == "encoder_decoder":
+        usual = _SEQ2SEQ_SEQUENCE
+    length = min(usual, most)
     note = f"sequences of {length:,} tokens taken: the row says none"
     return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
 

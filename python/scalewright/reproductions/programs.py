@@ -104,7 +104,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
             return f"the row says '{row.text('schedule')}'"
         if "interleave" in entry:
             return "the row tells of no virtual stages"
-        return f"the row is of {_year(row)}" if "until" in entry else f"on {device}"
+        return f"the row is of {year_of(row)}" if "until" in entry else f"on {device}"
     said = " | ".join(row.text(column) for column in _NAMING).casefold()
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
     if None in spoken:
@@ -114,7 +114,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
 
 def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
     """Say whether all conditions of an entry hold but those on words."""
-    year = _year(row) if "until" in entry or "since" in entry else None
+    year = year_of(row) if "until" in entry or "since" in entry else None
     patterned = (
         ("devices", device),
         ("zero", row.text("zero")),
@@ -151,7 +151,7 @@ def _has(word: str, said: str) -> bool:
     return False
 
 
-def _year(row: Row) -> int | None:
+def year_of(row: Row) -> int | None:
     """Return the last year that a row speaks of, where it speaks of one."""
     said = " | ".join(row.text(column) for column in _NAMING)
     years = [int(year) for year in _YEAR.findall(said)]

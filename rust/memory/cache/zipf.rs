@@ -29,10 +29,12 @@ pub(super) struct Node {
 pub(super) fn partial_sum(ranks: u64, exponent: f64) -> f64 {
     let few = ranks.min(EXACT);
     // the smallest first, so that none is lost
-    let head: f64 = (1..=few)
-        .rev()
-        .map(|rank| (rank as f64).powf(-exponent))
-        .sum();
+    // a sum of nothing is -0 in Rust
+    let head = 0.0
+        + (1..=few)
+            .rev()
+            .map(|rank| (rank as f64).powf(-exponent))
+            .sum::<f64>();
     if ranks == few {
         return head;
     }
@@ -104,6 +106,11 @@ mod tests {
                 assert!(off < 1e-12, "{exponent} {ranks}: {off}");
             }
         }
+    }
+
+    #[test]
+    fn no_ranks_are_a_positive_zero() {
+        assert!(partial_sum(0, 1.2).is_sign_positive());
     }
 
     #[test]
