@@ -233,7 +233,7 @@ fn open_chunks_of_any_schedule_are_all_that_it_runs() {
 #[test]
 fn stages_of_zero_are_one_plan_without_replicas() {
     let software = r#", "software": {"layer_update_time": 1e-3, "gather_copy": 4.0, "reduce_copy": 4.0,
-        "gather_rank_time": 1e-4, "casts_weights_once": true, "reduces_whole": true}"#;
+        "gather_rank_time": 1e-4, "gather_host_time": [1e-3, 1e-4], "casts_weights_once": true, "reduces_whole": true}"#;
     for (text, plan) in [
         (jobs::llama(6, 2048, 2), Plan::default()),
         (

@@ -355,6 +355,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("routing_host_time", "[0.0, 2.0]"),
         ("accumulation", "1e9"),
         ("gather_rank_time", "2.0"),
+        ("gather_host_time", "[0.0, 2.0]"),
         ("gathers_per_layer", "0.5"),
         ("joined", "-1.0"),
         ("gather_copy", "1e9"),

@@ -113,6 +113,36 @@ fn what_a_host_does_for_each_rank_of_a_gather_grows_with_the_ranks() {
     }
 }
 
+/// `max(0, host + gathers - pass)`: a pass of one micro-batch is no shorter than what keeps its host.
+#[test]
+fn a_device_waits_for_gathers_that_its_host_cannot_prepare_ahead() {
+    let none = RecomputePolicy::None;
+    let step = |host: f64, gather: [f64; 2], data| {
+        let software = format!(
+            r#"{{"gathers_per_layer": 4.0, "host_time": {host}, "gather_host_time": {gather:?}}}"#
+        );
+        gathered(&software, data, none)
+    };
+    for data in [4, 8] {
+        let micro_batches = f64::from(16 / (2 * data));
+        let of = |[each, rank]: [f64; 2]| {
+            micro_batches * 2.0 * 4.0 * 4.0 * (each + f64::from(data) * rank)
+        };
+        // a host that sets the pace has no time to spare
+        let pair = [1e-3, 1e-4];
+        let (waited, meant) = (step(0.1, pair, data) - step(0.1, [0.0; 2], data), of(pair));
+        assert!((waited / meant - 1.0).abs() < 1e-6, "{waited} of {meant}");
+        // one that issues at once does so ahead of the device, as far as that is busy
+        let free = step(0.0, [0.0; 2], data);
+        let short = [1e-8, 1e-9];
+        assert!(of(short) > 0.0);
+        assert_eq!(step(0.0, short, data), free);
+        let long = [1.0, 0.1];
+        let waited = step(0.0, long, data) - free;
+        assert!(waited > 0.0 && waited < of(long), "{waited}");
+    }
+}
+
 #[test]
 fn weights_are_gathered_again_only_for_what_is_computed_again() {
     let (once, twice) = (r#"{"gathers_again": false}"#, r#"{"gathers_again": true}"#);

@@ -62,6 +62,8 @@ pub struct BlockFactor {
     pub full: Lines,
     /// Totals of the four, summed once: forward, backward, selective, full.
     totals: [f64; 4],
+    /// Seconds for which the host issues kernels of the forward and of the backward pass.
+    pub(super) issued: [f64; 2],
     /// Seconds of the backward pass that yield gradients of weights.
     pub weight: f64,
     /// Collectives that run under those and no longer do when they run apart, by purpose, seconds.
@@ -188,6 +190,7 @@ impl BlockFactor {
                 lines.compute[LAUNCHES] += host.wait(pass, device, spans, beside);
             }
         }
+        self.issued = [Pass::Forward, Pass::Backward].map(|pass| host.issued(pass));
         self.totals =
             [&self.forward, &self.backward, &self.selective, &self.full].map(Lines::total);
     }
@@ -209,6 +212,7 @@ impl BlockFactor {
             }
         };
         add(&mut self.totals, &other.totals);
+        add(&mut self.issued, &other.issued);
         add(&mut self.under_weight, &other.under_weight);
         add(&mut self.paired, &other.paired);
         add(&mut self.flops, &other.flops);

@@ -15,7 +15,7 @@ pub struct State {
     /// Gathers of weights for one pass of a virtual stage, by kind.
     pub(super) gathers: [f64; 3],
     /// What the device waits for the host to prepare those, by kind, seconds.
-    pub(super) issues: [f64; 3],
+    pub(super) issues: [[f64; 2]; 3],
     /// Copies on the device beside the gathers of a pass and beside the reductions, by kind.
     pub(super) copies: [[f64; 2]; 3],
     /// Layers of a virtual stage, by kind.
@@ -65,7 +65,7 @@ impl State {
         Self {
             residents: Vec::new(),
             gathers: [0.0; 3],
-            issues: [0.0; 3],
+            issues: [[0.0; 2]; 3],
             copies: [[0.0; 2]; 3],
             layers: [0.0; 3],
             scatters: [0.0; 3],

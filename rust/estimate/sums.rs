@@ -13,6 +13,8 @@ use crate::workload::BlockRole;
 pub(super) struct Virtual<L = f64> {
     pub(super) forward: L,
     pub(super) backward: L,
+    /// Of those passes, seconds for which the host is busy issuing kernels; recomputation aside.
+    pub(super) issued: [f64; 2],
     /// The part of the backward pass that yields gradients of weights.
     pub(super) weight: f64,
     /// What the backward pass grows by where that part runs apart.
@@ -34,6 +36,7 @@ impl Virtual {
         Self {
             forward: self.forward.max(other.forward),
             backward: self.backward.max(other.backward),
+            issued: [0, 1].map(|way| self.issued[way].max(other.issued[way])),
             weight: self.weight.max(other.weight),
             under_weight: self.under_weight.max(other.under_weight),
             paired: self.paired.min(other.paired),
@@ -49,6 +52,7 @@ impl Virtual {
         Virtual {
             forward: L::splat(self.forward),
             backward: L::splat(self.backward),
+            issued: self.issued,
             weight: self.weight,
             under_weight: self.under_weight,
             paired: self.paired,
@@ -261,6 +265,9 @@ impl Adder<'_> {
             if count > 0.0 {
                 sum.forward += count * block.forward_time();
                 sum.backward += count * block.backward_time();
+                for (sum, issued) in sum.issued.iter_mut().zip(block.issued) {
+                    *sum += count * issued;
+                }
                 sum.weight += count * block.weight;
                 sum.under_weight += count * block.under_weight.iter().sum::<f64>();
                 sum.paired += count * block.paired_time();
@@ -269,6 +276,7 @@ impl Adder<'_> {
         if self.job.training.forward_only {
             sum = Virtual {
                 forward: sum.forward,
+                issued: sum.issued,
                 ..Virtual::default()
             };
         }

@@ -7,7 +7,7 @@ use super::siblings::Siblings;
 use super::sums::{Params, Virtual};
 use crate::collective::Forms;
 use crate::solve::Lane;
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use crate::workload::BlockRole;
 
 impl<L: Lane> Siblings<'_, L> {
@@ -15,16 +15,21 @@ impl<L: Lane> Siblings<'_, L> {
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
     /// one layer's share hides as far as compute lasts. What the host prepares for a gather hides
-    /// nowhere. Copies beside them need the device's memory and units themselves, so they count in full.
+    /// nowhere, unless it can run ahead: then the device waits for what its kernels leave of that. Copies beside them need the device's memory and units themselves, so they count in full.
     #[inline(always)]
     pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
         let [spread, joined] = self.state.copies[position].map(L::splat);
         let layers = self.state.layers[position];
         let overlaps = self.plan.overlap_param_gather;
-        let issue = L::splat(self.state.issues[position]);
-        let forward =
-            self.exposed(L::splat(gather), sum.forward, layers, overlaps) + issue + spread;
+        let [stands, ahead] = self.state.issues[position].map(L::splat);
+        let issue = |times: L, pass: L, issued: f64| {
+            let spare = (pass - L::splat(issued)).larger(L::splat(0.0));
+            times * stands + (times * ahead - spare).larger(L::splat(0.0))
+        };
+        let forward = self.exposed(L::splat(gather), sum.forward, layers, overlaps)
+            + issue(L::splat(1.0), sum.forward, sum.issued[0])
+            + spread;
         let gathers = self.backward_gathers(position);
         let backward = if self.job.training.forward_only {
             L::splat(0.0)
@@ -33,7 +38,8 @@ impl<L: Lane> Siblings<'_, L> {
             let apart = if self.frame.splits { sum.weight } else { 0.0 };
             let cover = sum.backward - L::splat(apart);
             self.exposed_backward(gathers * gather, scatter, (cover, layers))
-                + gathers * (issue + spread)
+                + issue(gathers, sum.backward, sum.issued[1])
+                + gathers * spread
                 + joined
         };
         sum.forward = sum.forward + forward;
@@ -220,22 +226,33 @@ impl Setting<'_> {
         [(dense - ends) * share + ends, expert * share]
     }
 
-    /// What the device waits in one pass for the host to prepare gathers of weights: `gathers * ranks * t`,
-    /// t the software's time for one rank of a gather.
-    pub(super) fn gather_issue(&self, params: &Params) -> f64 {
+    /// What the host does in one pass to prepare gathers of weights while the device waits, `gathers * ranks * t`,
+    /// and what it does ahead of it, `gathers * (a + ranks * b)`: t, a and b are the software's
+    /// `gather_rank_time` and `gather_host_time`. What one rank holds whole nobody gathers.
+    pub(super) fn gather_issue(&self, params: &Params) -> [f64; 2] {
         let software = &self.job.training.software;
-        let rank_time = software.gather_rank_time.value();
-        if self.plan.stage() < 3 || rank_time <= 0.0 {
-            return 0.0;
+        let rank = software.gather_rank_time.value();
+        let ahead = software.gather_host_time.map(Seconds::value);
+        if self.plan.stage() < 3 || rank + ahead[0] + ahead[1] <= 0.0 {
+            return [0.0; 2];
         }
         let gathers = params.layers.max(1.0) * software.gathers_per_layer;
-        let ranks = |elements: f64, shards: f64| if elements > 0.0 { shards } else { 0.0 };
-        let dense = ranks(params.dense + params.frozen, self.links.dense.shards);
-        let expert = ranks(
-            params.expert + params.frozen_expert,
-            self.links.expert.shards,
-        );
-        gathers * (dense + expert) * rank_time
+        let held = [
+            (params.dense + params.frozen, self.links.dense.shards),
+            (
+                params.expert + params.frozen_expert,
+                self.links.expert.shards,
+            ),
+        ];
+        let mut sums = [0.0; 2];
+        for (_, shards) in held
+            .into_iter()
+            .filter(|(elements, shards)| *elements > 0.0 && *shards > 1.0)
+        {
+            sums[0] += gathers * shards * rank;
+            sums[1] += gathers * (ahead[0] + shards * ahead[1]);
+        }
+        sums
     }
 
     /// Copies on the device beside the gathers of one pass (ZeRO stage 3) and beside the reductions.

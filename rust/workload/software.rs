@@ -131,6 +131,9 @@ pub struct Software {
     /// Time that the host takes for each rank of such a gather while the device waits: a list of as
     /// many views, into which as many copies go.
     pub gather_rank_time: Seconds,
+    /// Time that the host takes for such a gather, and for each rank of it, before it issues the next
+    /// kernels: it may run ahead of the device with both.
+    pub gather_host_time: [Seconds; 2],
     /// True where the host waits for each kernel before it issues the next one.
     pub blocking: bool,
     /// Backward passes over queries, keys and values by which their gradients become one tensor, where
@@ -350,6 +353,7 @@ impl Default for Software {
             wide_shards: false,
             recasts_weights: false,
             gather_rank_time: Seconds::ZERO,
+            gather_host_time: [Seconds::ZERO; 2],
             blocking: false,
             joined: 0.0,
             delayed_scaling: false,
@@ -490,6 +494,8 @@ impl Software {
         within("vocabulary_multiple", rows, 1.0, MOST_ROWS)?;
         let times = [
             ("gather_rank_time", self.gather_rank_time),
+            ("gather_host_time", self.gather_host_time[0]),
+            ("gather_host_time", self.gather_host_time[1]),
             ("handover_time", self.handover_time),
             ("layer_update_time", self.layer_update_time),
             ("host_time", self.host_time),

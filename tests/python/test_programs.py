@@ -141,9 +141,13 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     assert taken(compiled | {"program": "no torch.compile"}, "h100-sxm") == "eager-llama-fsdp"
     assert taken({"paper": "A page", "source": "release 2023.0412"}, "h100-sxm") is None
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "h100-sxm") is None
-    assert taken({"paper": "A page", "program": "DeepSpeed", "zero": "3"}, "h100-sxm") == (
-        "eager-llama"
-    )
+    shared = {"paper": "A page", "program": "DeepSpeed", "zero": "3"}
+    assert taken(shared, "h100-sxm") == "eager-llama+deepspeed-zero3-llama"
+    assert taken(shared, "h100-sxm", GPT) == "eager-gpt+deepspeed-zero3"
+    assert taken({**shared, "zero": "2"}, "h100-sxm") == "eager-llama"
+    # others share weights, too
+    assert taken({"paper": "A page", "program": "FSDP", "zero": "3"}, "h100-sxm") is None
+    assert taken(shared, "tpu-v4") == "xla-flash"
 
 
 @pytest.mark.parametrize(

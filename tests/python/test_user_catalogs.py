@@ -312,7 +312,7 @@ H100 = 'devices = ["h100-*"]\n'
         ("overlaps = []", r"overlaps: got \[\]; allowed: overlap \(nearest\)"),
         ("foo = 1", "foo: got 1; allowed: kind, name, title, base, aliases, sources, software"),
         ("[software]\nnorms = 5", r"software.norms: got 5; allowed: norm \(nearest\)"),
-        ("[software]\nzzz = 5", "software.zzz: got 5; allowed: one of 97 fields"),
+        ("[software]\nzzz = 5", "software.zzz: got 5; allowed: one of 98 fields"),
         ("[software]\nhost_time = 0.2", "software.host_time: got 0.2; allowed: text with a unit"),
         ('[software]\nhost_time = "-5 us"', "software.host_time: got -5 us; allowed: a duration"),
         ("[software]\nvocabulary_multiple = 0", "software.vocabulary_multiple: got 0; allowed: 1"),

@@ -31,7 +31,7 @@ _BY_EXAMPLE: dict[str, tuple[str, ...]] = {
         *("launch", "tiled_launch", "vector_launch", "tiled_block", "vector_block"),
         *("tiled_key", "tiled_row", "vector_key", "element", "head", "narrow", "split"),
         *("host_time", "expert_host_time", "routing_host_time", "row_time"),
-        *("gather_rank_time", "handover_time", "layer_update_time"),
+        *("gather_rank_time", "gather_host_time", "handover_time", "layer_update_time"),
         *("window", "cast_window", "expert", "routing", "choice"),
     ),
     _DATA_RATE: (

@@ -117,6 +117,7 @@ SWITCHES = (
             ("software.gathers_per_layer", 1.0),
             ("software.gathers_again", False),
             ("software.gather_rank_time", "0 s"),
+            ("software.gather_host_time", ["0 s", "0 s"]),
         ),
     ),
     Switch(

@@ -60,7 +60,7 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("hosts", "formats", "counts", "peaks", "ages", "scores", "lengths", "stages"):
+    for kind in ("shardings", "hosts", "formats", "counts", "peaks", "ages", "scores", "lengths", "stages"):
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
             before, conventions = conventions, _completed(conventions, entry)
@@ -74,6 +74,7 @@ def _completed(conventions: Conventions, entry: Table) -> Conventions:
     """Add what an entry tells to what is known; what is known stays."""
     instead = entry.get("instead", {})
     profiles = (conventions.software or entry.get("software") or "").split("+")
+    profiles = [*filter(None, profiles), *filter(None, [entry.get("beside")])]
     return replace(
         conventions,
         software="+".join(instead.get(name, name) for name in profiles) or None,
