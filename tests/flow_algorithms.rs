@@ -272,6 +272,13 @@ proptest! {
         let ratio = simulated / case.formed(Algorithm::HostStaged, REDUCING[i]);
         prop_assert!((ratio - 1.0).abs() < 0.01, "{ratio} {case:?}");
     }
+
+    #[test]
+    fn an_all_to_all_through_host_memory_takes_its_closed_form(case in hosted()) {
+        let simulated = case.simulated(Algorithm::HostStaged, Collective::AllToAll);
+        let ratio = simulated / case.formed(Algorithm::HostStaged, Collective::AllToAll);
+        prop_assert!((ratio - 1.0).abs() < 0.01, "{ratio} {case:?}");
+    }
 }
 
 proptest! {

@@ -8,15 +8,16 @@ use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective, Forms, uneven_all_to_all};
 use scalewright::hardware::{Cluster, Group};
 use scalewright::units::Bytes;
-use worlds::fabrics::{closed_ring, dragonfly, one_switch, wide_area};
+use worlds::fabrics::{closed_ring, dragonfly, one_switch, staged, wide_area};
 use worlds::{nodes_of_eight, oversubscribed, reducing_switches, torus};
 
-const WORLDS: [fn(u32) -> Cluster; 6] = [
+const WORLDS: [fn(u32) -> Cluster; 7] = [
     nodes_of_eight,
     oversubscribed,
     reducing_switches,
     dragonfly,
     wide_area,
+    staged,
     torus,
 ];
 
@@ -43,7 +44,7 @@ proptest! {
         let uneven = uneven_all_to_all(&group, &cluster, &even(&group, bytes)).unwrap();
         let forms = Forms::new(Collective::AllToAll, &group, &cluster);
         let time = forms.time(Bytes::new(bytes));
-        if world < 5 {
+        if world < 6 {
             prop_assert!((uneven.time.ratio(time) - 1.0).abs() < 1e-9, "{uneven:?} {time:?}");
         }
     }
@@ -120,4 +121,21 @@ fn a_wrong_matrix_is_refused_by_place() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("4 x 4 parts"), "{error}");
+}
+
+/// What leaves a node passes its one adapter, whatever carries it inside.
+#[test]
+fn nobody_sends_more_out_of_a_node_than_its_adapter_takes() {
+    for devices in [16, 64] {
+        let cluster = staged(devices);
+        let group = cluster.group(1, devices);
+        let bytes = 1e8;
+        let leaving = 8.0 * bytes * f64::from(devices - 8) / f64::from(devices);
+        let adapter = leaving / (8.0 * 12.5e9 / 8.0);
+        let forms = Forms::new(Collective::AllToAll, &group, &cluster);
+        assert!(forms.time(Bytes::new(bytes)).value() > adapter);
+        assert!((forms.lower_bound(Bytes::new(bytes)).value() / adapter - 1.0).abs() < 0.1);
+        let uneven = uneven_all_to_all(&group, &cluster, &even(&group, bytes)).unwrap();
+        assert!((uneven.lower_bound.value() / adapter - 1.0).abs() < 0.1);
+    }
 }

@@ -3,8 +3,8 @@
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::spread::Spread;
-use super::torus;
-use crate::hardware::LevelKind;
+use super::{host_path, torus};
+use crate::hardware::{Host, LevelKind};
 use crate::units::Seconds;
 
 /// Bounds of `collective`: bandwidth at the sustained rates, latency at the shortest steps; the larger holds.
@@ -20,12 +20,23 @@ use crate::units::Seconds;
 /// `c_i P_i` other units in a step; `P_i` messages a rank can send in one (see `ports`). Where switches reduce
 /// or multicast, one step; on a torus the hops to the furthest rank. Chan et al. 2007, section 3; Bruck et al.
 /// 1997 for many ports.
-pub(super) fn form(collective: Collective, route: &Route) -> Form {
+///
+/// `host`: the one whose memory is a way between devices of a node, beside the fabric; none between nodes.
+pub(super) fn form(collective: Collective, route: &Route, host: Option<&Host>) -> Form {
     let per_byte = route
         .path()
-        .map(|i| match route.spread(i) {
-            Some(spread) => per_device(collective, route, i, spread) / device_rate(route, i),
-            None => leaving(collective, route, i) / unit_rate(route, i),
+        .map(|i| {
+            let (sent, rate) = match route.spread(i) {
+                Some(spread) => (
+                    per_device(collective, route, i, spread),
+                    device_rate(route, i),
+                ),
+                None => (leaving(collective, route, i), unit_rate(route, i)),
+            };
+            match host {
+                Some(host) if i == 0 => host_path::beside(sent, rate, host),
+                _ => sent / rate,
+            }
         })
         .fold(0.0, f64::max);
     let across = match (collective, route.only_torus()) {

@@ -222,12 +222,9 @@ impl Forms {
     fn empty(rules: &Rules, collective: Collective, place: &Place, cluster: &Cluster) -> Self {
         let mut forms = Self::FREE;
         let route = Route::new(place, cluster, Protocol::Simple);
-        forms.bound = super::bound::form(collective, &route);
         let by_host = rules.allowed.iter().any(|a| a.passes_host()) || route.through_host();
-        if let Some(host) = cluster.system.host.as_ref().filter(|_| by_host) {
-            forms.bound.per_byte =
-                super::host_path::beside(forms.bound.per_byte, collective, &route, host);
-        }
+        let host = cluster.system.host.as_ref().filter(|_| by_host);
+        forms.bound = super::bound::form(collective, &route, host);
         forms.without_bytes = collective == Collective::Barrier;
         forms
     }

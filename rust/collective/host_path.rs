@@ -1,6 +1,7 @@
 //! What a collective costs that passes host memory: staged copies between devices, or sums in the host.
 
 use super::form::{Algorithm, Collective, Form};
+use super::pairwise;
 use super::route::Route;
 use super::tree;
 use crate::hardware::Host;
@@ -45,6 +46,9 @@ pub(super) fn in_processors(route: &Route, host: &Host, devices: f64) -> Form {
 /// of a node (nothing is added inside one); `B_net` bytes/s of the group's devices in a node into
 /// the network. What a library does without peer-to-peer access. Bound: `k (p-1)/p n / B_link`.
 pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices: f64) -> Form {
+    if collective == Collective::AllToAll {
+        return exchange(route, host, devices);
+    }
     let passes = collective.passes();
     let coming_in = if route.outermost() > 0 {
         1.0 / f64::from(route.group.covered(1))
@@ -55,12 +59,6 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
     let mut rate = memory.min(host.link_bandwidth.value());
     let mut fixed = route.base();
     for (i, hops) in (0..=route.outermost()).zip(route.hops()) {
-        // the messages of an all-to-all are all under way at once
-        let hops = if collective == Collective::AllToAll {
-            hops.min(1.0)
-        } else {
-            hops
-        };
         fixed += route.step(i) * (2.0 * passes * hops);
         if i > 0 {
             rate = rate.min(route.unit_rate(i));
@@ -79,16 +77,61 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
     }
 }
 
-/// Seconds per byte that none can beat where each device has its link to the host beside the fabric's.
+/// All-to-all in which every part goes down into host memory and up again, all at once.
 ///
-/// The rates of both ways add up: `1 / (1/a + 1/b)`, `a` the fabric's bound, `b` the least that passes a
-/// host link: the buffer where hosts add, else `k (p-1)/p` of it.
-pub(super) fn beside(fabric: f64, collective: Collective, route: &Route, host: &Host) -> f64 {
-    let others = (route.ranks() - 1.0) / route.ranks();
-    let sent = (collective.passes() * others).min(1.0);
-    let link = sent / host.link_bandwidth.value();
-    if fabric <= 0.0 || link <= 0.0 {
+/// `T = base + 2 step_out + sum_i peers_i * issue_i + n * max(o / B_link, 2 g (o + a) / B_memory, max_i s_i / B_i)`
+///
+/// `o` = (p-1)/p of the buffer goes to others, `a` of it to other nodes and as much comes in from there: a
+/// write and a read of a node's memory each; `s_i` crosses network level `i` at `B_i` bytes/s of one device, as in
+/// the pairwise algorithm (`pairwise::form`).
+fn exchange(route: &Route, host: &Host, devices: f64) -> Form {
+    let busiest = Busiest {
+        sent: route.ranks() - 1.0,
+        away: if route.outermost() > 0 {
+            pairwise::peers(route, 1)
+        } else {
+            0.0
+        },
+    };
+    let mut slowest = busiest.seconds(host, devices);
+    let mut fixed = route.base() + route.step(route.outermost()) * 2.0;
+    for i in 0..=route.outermost() {
+        fixed += pairwise::issues(route, i);
+        if i > 0 {
+            slowest = slowest.max(pairwise::peers(route, i) / route.pairwise_rate(i));
+        }
+    }
+    Form {
+        algorithm: Algorithm::HostStaged,
+        protocol: route.protocol,
+        fixed,
+        per_byte: slowest / route.ranks(),
+    }
+}
+
+/// What the busiest device of an all-to-all brings through its host.
+pub(super) struct Busiest {
+    /// Bytes to others, or from them.
+    pub(super) sent: f64,
+    /// Bytes of those between nodes.
+    pub(super) away: f64,
+}
+
+impl Busiest {
+    /// Seconds on its link and in the memory that `devices` share that do the same.
+    pub(super) fn seconds(&self, host: &Host, devices: f64) -> f64 {
+        let memory = 2.0 * devices * (self.sent + self.away) / host.memory_bandwidth.value();
+        memory.max(self.sent / host.link_bandwidth.value())
+    }
+}
+
+/// Seconds per byte that none can beat inside a node where each device has its link to the host beside the fabric's.
+///
+/// The rates of both ways add up, `1 / (r/s + B_link/min(s, 1))`: `s` of the buffer leaves a device at the fabric's
+/// rate `r`, or by its link, which it crosses no more than once where hosts add.
+pub(super) fn beside(sent: f64, rate: f64, host: &Host) -> f64 {
+    if sent <= 0.0 {
         return 0.0;
     }
-    1.0 / (1.0 / fabric + 1.0 / link)
+    1.0 / (rate / sent + host.link_bandwidth.value() / sent.min(1.0))
 }

@@ -2,6 +2,7 @@
 
 use super::form::{Algorithm, Form};
 use super::route::Route;
+use crate::units::Seconds;
 
 /// Pairwise all-to-all on any number of levels.
 ///
@@ -17,9 +18,7 @@ pub(super) fn form(route: &Route) -> Form {
     let mut fixed = route.base() + route.step(route.outermost());
     let mut slowest = 0.0_f64;
     for i in 0..=route.outermost() {
-        let inside = f64::from(route.group.covered(i));
-        let within = inside * route.members(i);
-        fixed += route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0);
+        fixed += issues(route, i);
         slowest = slowest.max(peers(route, i) / (ranks * route.pairwise_rate(i)));
     }
     let inner = route.pairwise_rate(route.innermost());
@@ -64,6 +63,13 @@ pub(super) fn copied(route: &Route, copies: u16, direct: bool) -> Form {
         per_byte: slowest + joined(ranks) * own / (ranks * inner),
         ..form(route)
     }
+}
+
+/// Seconds in which a rank issues its messages to the peers across level `i`.
+pub(super) fn issues(route: &Route, i: usize) -> Seconds {
+    let inside = f64::from(route.group.covered(i));
+    let within = inside * route.members(i);
+    route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0)
 }
 
 /// Peers with which a device exchanges parts over its share of level `i`'s links: on level 0 those inside

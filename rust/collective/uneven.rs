@@ -1,11 +1,10 @@
 //! What does an all-to-all cost whose ranks send unequal parts, as to experts that differ in load?
 
-use super::form::Protocol;
-use super::pairwise;
+use super::form::{Collective, Protocol};
 use super::route::{Place, Route};
-use super::torus;
+use super::{force, host_path, pairwise, torus};
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Group, MAX_LEVELS};
+use crate::hardware::{Cluster, Group, Host, MAX_LEVELS};
 use crate::units::{Bytes, Seconds};
 
 /// Cost of an uneven all-to-all.
@@ -28,7 +27,9 @@ pub struct Uneven {
 /// `load_(r,i)` the larger of what rank `r` sends and receives across network level `i` and beyond, on
 /// level 0 within it; `own_r` its part for itself; figures of the pairwise algorithm, with which equal
 /// parts agree (where groups and units do not line up, each rank's parts cross the levels in the proportion
-/// of all peers, as there). On a torus the busiest link under dimension-ordered routing. Bound: the busiest port.
+/// of all peers, as there). On a torus the busiest link under dimension-ordered routing. Where devices have no way
+/// to one another but through host memory, what `host_staged` takes. Bound: the busiest port, inside a node with the
+/// device's link to its host beside it.
 pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> Result<Uneven> {
     check(group, bytes)?;
     let free = Uneven {
@@ -42,8 +43,15 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
     }
     let place = Place::new(group, cluster);
     let simple = Route::new(&place, cluster, Protocol::Simple);
+    let host = cluster
+        .system
+        .host
+        .as_ref()
+        .filter(|_| simple.through_host());
+    // inside a node a device has its link to the host beside the fabric's
+    let link = host.map_or(0.0, |host| host.link_bandwidth.value());
     let bound = ports(&simple, bytes, |route, i| {
-        torus::port(route, i, route.most(i))
+        torus::port(route, i, route.most(i)) + if i == 0 { link } else { 0.0 }
     });
     let mut best = Uneven {
         time: Seconds::new(f64::INFINITY),
@@ -53,7 +61,11 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
     };
     for protocol in Protocol::ALL {
         let route = Route::new(&place, cluster, protocol);
-        best.time = best.time.min(time(&route, bytes));
+        let one = match host {
+            Some(host) => staged(&route, bytes, host, force::in_a_node(cluster)),
+            None => time(&route, bytes),
+        };
+        best.time = best.time.min(one);
     }
     Ok(best)
 }
@@ -75,6 +87,45 @@ fn time(route: &Route, bytes: &[Bytes]) -> Seconds {
         slowest = slowest.max(torus::busiest_link(route, level, bytes));
     }
     start + Seconds::new(slowest)
+}
+
+/// As `host_path::staged`: the slowest rank's link, its node's memory and its ports into the network.
+fn staged(route: &Route, bytes: &[Bytes], host: &Host, devices: f64) -> Seconds {
+    let even = host_path::staged(Collective::AllToAll, route, host, devices);
+    let ranks = route.group.size as usize;
+    let inside = if route.outermost() > 0 {
+        route.group.covered(1) as usize
+    } else {
+        ranks
+    };
+    let shares = shares(route);
+    let network = |route: &Route, i: usize| {
+        if i == 0 {
+            f64::INFINITY
+        } else {
+            route.pairwise_rate(i)
+        }
+    };
+    let mut slowest = 0.0_f64;
+    for first in (0..ranks).step_by(inside) {
+        let node = first..(first + inside).min(ranks);
+        let mut carried = 0.0;
+        for rank in node.clone() {
+            let (time, sent) = port_time(route, (bytes, &shares), rank, &network);
+            let link = sent / host.link_bandwidth.value();
+            slowest = slowest.max(time).max(link);
+            let row = |peer: usize| bytes[rank * ranks + peer].value();
+            let column = |peer: usize| bytes[peer * ranks + rank].value();
+            let others = (0..ranks).filter(|&peer| peer != rank);
+            carried += others.map(row).sum::<f64>();
+            let away = (0..ranks).filter(|peer| !node.contains(peer));
+            carried += away.map(column).sum::<f64>();
+        }
+        // siblings of other groups do the same in what of the node this group leaves them
+        let mean = carried / node.len() as f64;
+        slowest = slowest.max(2.0 * devices * mean / host.memory_bandwidth.value());
+    }
+    even.fixed + Seconds::new(slowest)
 }
 
 /// The slowest rank: its own part at `own` seconds per byte, and its busiest port.

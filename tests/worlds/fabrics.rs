@@ -56,6 +56,22 @@ pub fn wide_area(devices: u32) -> Cluster {
     cluster(levels, devices)
 }
 
+/// Nodes of eight that reach one another through host memory alone, one slow adapter a node.
+pub fn staged(devices: u32) -> Cluster {
+    let levels = r#"[
+        {"name": "pcie", "kind": "pcie", "devices": 8, "bandwidth": "31.5 GB/s", "latency": "2.5 us",
+         "peer_to_peer": false},
+        {"name": "network", "kind": "fat-tree", "bandwidth": "12.5 Gb/s", "efficiency": 1.0,
+         "latency": "6 us"}]"#;
+    let mut cluster = cluster(levels, devices);
+    cluster.system.host = Some(Host::new(
+        Bytes::new(512e9),
+        BytesPerSecond::new(400e9),
+        BytesPerSecond::new(31.5e9),
+    ));
+    cluster
+}
+
 /// A wafer of 12 x 12 dies.
 pub fn wafer(devices: u32) -> Cluster {
     let levels = r#"[
