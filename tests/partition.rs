@@ -52,13 +52,16 @@ fn weigh(request: &Request, order: &[usize], cuts: &[usize]) -> Option<(f64, f64
         sum += seconds;
         slowest = slowest.max(seconds);
         if stage + 1 < count && !request.links.is_empty() {
-            let link = if request.links.len() == count * count {
-                request.links[order[stage] * count + order[stage + 1]]
+            let ways = if request.links.len() == count * count {
+                let (a, b) = (order[stage], order[stage + 1]);
+                [a * count + b, b * count + a]
             } else {
-                request.links[stage]
+                [stage; 2]
             };
             let bytes = request.layers[ends[stage + 1] - 1].output_bytes;
-            sum += 2.0 * (bytes / link.bandwidth_bytes_per_s.unwrap() + link.latency_s);
+            for link in ways.map(|at| request.links[at]) {
+                sum += bytes / link.bandwidth_bytes_per_s.unwrap() + link.latency_s;
+            }
         }
     }
     Some((sum + (m - 1.0) * slowest, bound))

@@ -332,7 +332,7 @@ def pairs(
     """
 
 def schedule_rules() -> str:
-    """Every schedule as JSON text: `name`, `source`, `chunks`, `flushes` and `splits` of each."""
+    """Every schedule as JSON text: its name, its source and what its rule says of it."""
 
 def schedule_run(request: str) -> dict[str, Any]:
     """Run a schedule or an order over stage times.

@@ -4,13 +4,12 @@ use super::observed::Priced;
 use crate::error::{Error, Result};
 use crate::estimate::Job;
 use crate::plan::RecomputePolicy;
-use crate::units::{Bytes, FlopsPerSecond, Seconds};
+use crate::units::{Bytes, FlopsPerSecond, GIBI, Seconds};
 use crate::workload::FlopConvention;
 use serde::Deserialize;
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 const SECONDS_PER_HOUR: f64 = 3_600.0;
-const GIBI: f64 = 1_073_741_824.0;
 
 /// What a paper prints and by which convention.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -1,4 +1,5 @@
-//! What one collective on one group of a fabric costs: one file per algorithm, `select` takes the best.
+//! What one collective on one group of a fabric costs: one file per algorithm; `select` says which
+//! a library offers, and at each size the least of their lines wins (`form`).
 
 mod algorithm;
 mod binomial;

@@ -1,7 +1,6 @@
 //! Which collectives are there, and how do nccl-tests count their bytes and bandwidths?
 
 use crate::error::{Error, Result};
-use crate::units::{Bytes, BytesPerSecond, Seconds};
 
 /// A collective operation. Bytes follow nccl-tests: the full buffer of one rank (input of
 /// reduce-scatter, output of all-gather, send buffer of all-to-all, the root's side of gather and
@@ -113,19 +112,5 @@ impl Collective {
             Self::Broadcast | Self::Reduce | Self::SendReceive => 1.0,
             Self::Barrier => 0.0,
         }
-    }
-
-    /// Algorithm bandwidth of nccl-tests: `n / T`, `n` the full buffer. Zero where no time passes.
-    pub fn algorithm_bandwidth(self, bytes: Bytes, time: Seconds) -> BytesPerSecond {
-        if time.value() <= 0.0 || self == Self::Barrier {
-            return BytesPerSecond::ZERO;
-        }
-        BytesPerSecond::new(bytes.value() / time.value())
-    }
-
-    /// Bus bandwidth of nccl-tests: `n / T * bus_factor(p)`, comparable with a link's rate.
-    pub fn bus_bandwidth(self, bytes: Bytes, ranks: u32, time: Seconds) -> BytesPerSecond {
-        let algorithm = self.algorithm_bandwidth(bytes, time);
-        BytesPerSecond::new(algorithm.value() * self.bus_factor(ranks))
     }
 }

@@ -1,9 +1,8 @@
 //! What energy and machines cost: joules of a step, dollars of owning or renting.
 
 use crate::hardware::Cluster;
-use crate::units::{Dollars, Joules, Seconds, SquareMillimetres, Watts};
+use crate::units::{Dollars, Joules, Seconds, SquareMillimetres, Watts, YEAR_S};
 
-const SECONDS_PER_YEAR: f64 = 365.25 * 86400.0;
 const JOULES_PER_KWH: f64 = 3.6e6;
 
 /// Energy of all devices and nodes over `step`, of which each device computes for `busy`.
@@ -33,15 +32,18 @@ pub fn priced(cluster: &Cluster) -> bool {
     cost(cluster, Seconds::ZERO, Joules::new(0.0)).is_some()
 }
 
-/// Dollars of holding the cluster for `time` and of the energy used, or `None` where no price is
-/// known. Rent includes energy; ownership writes the nodes off over their lifetime.
+/// Dollars of holding the cluster for `time` and of the energy used, or `None` where no price is known.
+///
+/// Rent, which includes energy: `rent * devices * t / 3600`. Owned: `node * nodes * t / (lifetime * year)`, nodes
+/// written off evenly over their lifetime (Barroso, Hoelzle and Ranganathan 2018, section 6.1), and
+/// `energy_per_kwh * E / 3.6e6`.
 pub fn cost(cluster: &Cluster, time: Seconds, energy: Joules) -> Option<Dollars> {
     let price = &cluster.system.price;
     if let Some(rent) = price.rent_per_device_hour {
         return Some(rent * (f64::from(cluster.devices) * time.value() / 3600.0));
     }
     let per_node = node_price(cluster)?;
-    let owned = time.value() / (price.lifetime_years * SECONDS_PER_YEAR);
+    let owned = time.value() / (price.lifetime_years * YEAR_S);
     let energy = price.energy_per_kwh * (energy.value() / JOULES_PER_KWH);
     Some(per_node * nodes(cluster) * owned + energy)
 }
@@ -74,5 +76,5 @@ pub fn silicon(cluster: &Cluster) -> Option<SquareMillimetres> {
 
 /// Hours over which a purchase is written off.
 pub fn lifetime_hours(cluster: &Cluster) -> f64 {
-    cluster.system.price.lifetime_years * SECONDS_PER_YEAR / 3600.0
+    cluster.system.price.lifetime_years * YEAR_S / 3600.0
 }

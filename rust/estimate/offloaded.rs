@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::memory::offload::{Answer, Held, Layer, Rates, Scheme, Tensor, Tier, Work};
 use crate::memory::{host_optimizer_traffic, optimizer_bytes, optimizer_traffic};
 use crate::plan::{Mesh, Plan, zero_spans};
-use crate::workload::{BlockRole, Dim, Operator, Optimizer, Transformer};
+use crate::workload::{BlockRole, Dim, MOST_LAYERS, Operator, Optimizer, Transformer};
 use serde::{Deserialize, Serialize};
 
-/// Most layers, or heads of a layer, that a model is grown to.
-const MOST: u64 = 1 << 14;
+/// Most heads of a layer that a model is grown to.
+const MOST_HEADS: u64 = 1 << 14;
 
 /// A step that offloads, and what it means for the job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,7 +85,7 @@ pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Offloaded> {
 /// The largest model that a scheme fits into the tiers, grown from the job's own model.
 ///
 /// Doubles until one does not fit, then halves the interval: more layers (or width) never take
-/// fewer bytes.
+/// fewer bytes. Where as many layers as a model may have, or 16,384 heads, still fit nothing binds.
 pub fn largest(
     job: &Job,
     plan: &Plan,
@@ -95,9 +95,12 @@ pub fn largest(
 ) -> Result<Largest> {
     let plan = offloading(job, plan, scheme)?;
     let rates = scheme.usable(Rates::of(&job.memories, job.capacity().value())?);
-    let unit = match growth {
-        Growth::Layers => 1,
-        Growth::Hidden => u64::from(plan.tensor.max(1)),
+    let (unit, most) = match growth {
+        Growth::Layers => (1, MOST_LAYERS),
+        Growth::Hidden => {
+            let ranks = u64::from(plan.tensor.max(1));
+            (ranks, (MOST_HEADS / ranks).max(1))
+        }
     };
     let held = |size: u64| -> Result<(Transformer, Held)> {
         if control.is_cancelled() {
@@ -113,11 +116,11 @@ pub fn largest(
     let (mut low, mut best) = (0, None);
     let mut high = 1;
     let mut over = None;
-    while over.is_none() && high * unit <= MOST {
+    while over.is_none() && low < most {
         let found = held(high)?;
         if found.1.fits(&rates) {
             (low, best) = (high, Some(found));
-            high *= 2;
+            high = (high * 2).min(most);
         } else {
             over = Some(found.1);
         }

@@ -5,7 +5,9 @@ use super::matmul_model::MatmulModel;
 use super::serving::{DecodeModel, ExpertModel, PrefillModel};
 use super::tier::{MemoryTier, TierKind};
 use crate::error::{Error, Result};
-use crate::units::{Bytes, Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
+use crate::units::{
+    Bytes, Dollars, Dtype, FlopsPerSecond, GIBI, Seconds, SquareMillimetres, Watts,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -339,7 +341,7 @@ fn whole() -> f64 {
 /// 1.5 GiB: about 0.5 GiB of CUDA context and 1 GiB of NCCL channel buffers on 8 to 16 channels
 /// for several communicators.
 fn default_reserve() -> Bytes {
-    Bytes::new(1.5 * 1_073_741_824.0)
+    Bytes::new(1.5 * GIBI)
 }
 
 /// Refuses anything but a number of at least zero whose products stay finite.

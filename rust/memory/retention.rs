@@ -1,7 +1,7 @@
 //! What does a write cost and how often must it be repeated, if cells keep data for hours, not years?
 
-use super::placement::YEAR_S;
 use crate::error::{Error, Result};
+use crate::units::YEAR_S;
 use serde::{Deserialize, Serialize};
 
 /// A cell whose retention is chosen when it is written.

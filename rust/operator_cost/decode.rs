@@ -1,5 +1,6 @@
 //! How long does attention of one new token for each sequence take, keys and values read from a cache?
 
+use super::LAYER_BYTES;
 use super::kernel::KernelCost;
 use super::memory::reading;
 use crate::hardware::{DecodeModel, Device};
@@ -24,8 +25,6 @@ const STARTED_WAVES: f64 = 8.0;
 /// Parts over which their sum does not yet dominate, as the library sees it: square root of so many times
 /// the parts of fewest keys.
 const STARTED_ROOT: f64 = 8.0;
-/// Bytes of an element of new queries and outputs, in bf16 or fp16.
-const LAYER_BYTES: f64 = 2.0;
 /// Widest heads of full tiles: heads between 128 and 256 are padded to 256 on the matrix engine.
 const PADDED: [f64; 3] = [64.0, 128.0, 256.0];
 

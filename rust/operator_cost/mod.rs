@@ -17,3 +17,6 @@ pub use moe::TimedExperts;
 pub use pace::{Lasting, Pace};
 pub use prefill::TimedPrefill;
 pub use timed::{Timed, TimedMatmul};
+
+/// Bytes of an element of what layers hand to timed kernels of inference and take back, in bf16 or fp16.
+const LAYER_BYTES: f64 = 2.0;

@@ -1,5 +1,6 @@
 //! How long does attention over a prompt take in inference, with the pass that writes the cache?
 
+use super::LAYER_BYTES;
 use super::attention::{Pass, QUERY_BLOCK};
 use super::kernel::KernelCost;
 use super::memory::reading;
@@ -11,8 +12,6 @@ use serde::Deserialize;
 const USUAL_WIDTH: f64 = 128.0;
 /// Widest heads that count as narrow.
 const NARROW: f64 = 64.0;
-/// Bytes of an element of what the layer hands over and takes back, in bf16 or fp16.
-const LAYER_BYTES: f64 = 2.0;
 
 /// Attention of a prompt: rotation, writing of the cache and the attention kernel.
 #[derive(Debug, Clone, Copy, Deserialize)]

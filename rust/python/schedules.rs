@@ -25,14 +25,15 @@ struct Line {
     bypasses: bool,
     splits: bool,
     pairs: bool,
+    overlaps_sends: bool,
 }
 
 /// Every schedule as JSON text: what its rule says of itself, chunks where none are given.
 #[pyfunction]
 pub(super) fn schedule_rules(py: Python<'_>) -> PyResult<String> {
     enter::brief(py, || {
-        let rules = Kind::ALL.iter().map(|kind| kind.rule());
-        let lines = rules.map(|rule| Line {
+        let rules = Kind::ALL.iter().map(|kind| (kind, kind.rule()));
+        let lines = rules.map(|(kind, rule)| Line {
             name: rule.name(),
             source: rule.source(),
             chunks: rule.chunks(),
@@ -40,6 +41,7 @@ pub(super) fn schedule_rules(py: Python<'_>) -> PyResult<String> {
             bypasses: rule.bypasses(),
             splits: rule.splits(),
             pairs: rule.runs_pairs(),
+            overlaps_sends: kind.overlaps_sends(),
         });
         encode(&lines.collect::<Vec<_>>())
     })

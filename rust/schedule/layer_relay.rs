@@ -1,6 +1,6 @@
 //! When does a step end on one device whose weights come from the host a layer at a time (L2L)?
 
-use super::amounts::{count, not_negative};
+use crate::error::amounts::{count, not_negative};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 

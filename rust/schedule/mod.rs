@@ -1,6 +1,5 @@
 //! Stage times in; makespan, bubble and activations in flight out: one file per schedule.
 
-mod amounts;
 mod answer;
 mod borders;
 mod bound;
@@ -86,7 +85,7 @@ pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
         }
         // one slice per micro-batch: the same order
         Kind::GPipe | Kind::TeraPipe => gpipe::closed_form(&stages.plain(), micro_batches).into(),
-        Kind::OneForwardOneBackward | Kind::Interleaved | Kind::PipeDream | Kind::PipeDream2Bw => {
+        Kind::OneForwardOneBackward | Kind::Interleaved => {
             one_forward_one_backward::closed_form(&stages.plain(), micro_batches).into()
         }
         _ => bound(kind, &stages.pipeline(), micro_batches),

@@ -1,8 +1,8 @@
 //! How much sooner does training end whose layers freeze from the front while pipelines shrink?
 
-use super::amounts::{count, not_negative, positive, share};
 use super::partition::Link;
 use super::{Hops, Kind, Pass, Passes, Pipeline, Scratch, Shape, settled};
+use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
 use serde::{Deserialize, Serialize};

@@ -215,6 +215,11 @@ impl Kind {
         Self::DualPipe,
     ];
 
+    /// True where its sends may run under compute, as every program does but those of the first two.
+    pub const fn overlaps_sends(self) -> bool {
+        !matches!(self, Self::GPipe | Self::OneForwardOneBackward)
+    }
+
     /// Its place in `ALL`.
     pub const fn number(self) -> u32 {
         self as u32

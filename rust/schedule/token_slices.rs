@@ -1,7 +1,7 @@
 //! How long should the slices of a sequence be, so that a pipeline over tokens ends soonest?
 
-use super::amounts::{count, not_negative};
 use crate::control::Control;
+use crate::error::amounts::{count, not_negative};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 

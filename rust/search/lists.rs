@@ -219,7 +219,7 @@ impl Lists {
 
     /// Sends under compute to try.
     pub(super) fn sends(&self, schedule: Schedule) -> &[bool] {
-        if sends_overlap(schedule) {
+        if schedule.overlaps_sends() {
             &self.sends
         } else {
             &[false]
@@ -243,9 +243,4 @@ fn ends(space: &Space) -> Vec<(u32, u32, bool)> {
 pub(super) fn longest(split: Split) -> u32 {
     let most = split.first.max(split.middle).max(split.last);
     u32::try_from(most).unwrap_or(u32::MAX)
-}
-
-/// True where sends may run under compute.
-pub(super) fn sends_overlap(schedule: Schedule) -> bool {
-    !matches!(schedule, Schedule::GPipe | Schedule::OneForwardOneBackward)
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 ///
 /// - Products and attention: the mean errors of held-out kernels on measured devices, 6% and 7%
 ///   (`tests/operator_cost.rs`, `docs/attention-kernels.md`), 6% and 7% also of the kernels of training
-///   (`docs/kernels.md`); efficiency of devices without measurements is a guess, which B200 steps
-///   show to be off by a quarter (`SimuMax` rows of `scalewright reproduce`).
+///   (`docs/kernels.md`); efficiency of devices without measurements is a guess: those of a family
+///   stand for them.
 /// - Memory: streaming kernels reach 0.85 to 0.92 of the pin rate of HBM. Caches and launches differ
 ///   with the kernel and the host's clock: stated, not measured.
 /// - Fabric: 12% is the median error of large messages on systems without a calibrating row, and

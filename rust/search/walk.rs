@@ -3,7 +3,7 @@
 use super::cut::{Cut, CutSums};
 use super::keep::{Found, offer};
 use super::limits::{Limits, MEASURES, Measures, Method, Objective};
-use super::lists::{Lists, sends_overlap};
+use super::lists::Lists;
 use super::offload::{WAVE, Waiting, Wanted};
 use super::part::Part;
 use super::rows::Rows;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Bits of a plan's index that count within its unit: 2^40 plans are beyond any walk.
-const UNIT_BITS: u32 = 40;
+pub(super) const UNIT_BITS: u32 = 40;
 
 /// What stays the same for all walks of a search.
 #[derive(Clone, Copy)]
@@ -208,7 +208,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                         first_layers,
                         last_layers,
                         bare_last,
-                        overlap_pipeline: sends_overlap(schedule),
+                        overlap_pipeline: schedule.overlaps_sends(),
                         ..plan.clone()
                     };
                     self.scheduled(&chosen, unit, &links);

@@ -9,3 +9,7 @@ pub use quantity::{
     Bytes, BytesPerSecond, Dollars, DollarsPerByte, Flops, FlopsPerSecond, Joules, JoulesPerByte,
     Seconds, SquareMillimetres, Watts, WattsPerByte,
 };
+pub use text::GIBI;
+
+/// Seconds of a year of 365.25 days.
+pub const YEAR_S: f64 = 31_557_600.0;

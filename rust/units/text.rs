@@ -7,7 +7,8 @@ use std::fmt;
 /// A unit family: what it measures, and every suffix with its size in the base unit.
 pub(super) type Units = (&'static str, &'static [(&'static str, f64)]);
 
-const GIBI: f64 = 1_073_741_824.0;
+/// Bytes of a GiB.
+pub const GIBI: f64 = 1_073_741_824.0;
 
 pub(super) const BYTES: Units = (
     "bytes, as \"80 GiB\" or \"141 GB\"",

@@ -19,4 +19,4 @@ pub use operator::{
 };
 pub use software::Software;
 pub use training::{Optimizer, Precision, Training};
-pub use transformer::Transformer;
+pub use transformer::{MOST_LAYERS, Transformer};

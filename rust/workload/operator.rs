@@ -395,11 +395,6 @@ impl Operator {
             _ => Vec::new(),
         }
     }
-
-    /// Elements of all its weights.
-    pub fn weight_elements(&self) -> f64 {
-        self.weights().iter().map(Weight::elements).sum()
-    }
 }
 
 impl Attention {

@@ -208,6 +208,7 @@ def test_the_name_of_a_slice_counts_its_devices(tmp_path: Path, hardware: str, c
         ("gradient checkpointing on", "full"),
         ("Gradient checkpointing", "full"),
         ("activation checkpointing: off", "none"),
+        ("DeepSpeed activation checkpointing", "full"),
     ],
 )
 def test_checkpointing_may_be_on_or_off(tmp_path: Path, cell: str, recompute: str) -> None:

@@ -139,10 +139,16 @@ def test_a_model_cut_to_some_layers_is_the_rest_of_it() -> None:
     cut = model(model="llama-3.1-8B cut to 8 layers")
     assert cut["layers"] == 8
     assert {**cut, "layers": 32} == model(model="llama-3.1-8B") | {"layers": 32}
+    assert model(model="llama-3.1-8B 8-layer proxy")["layers"] == 8
     assert model(model="DeepSeek-V3, cut to 4 layers")["experts"]["first_dense_layers"] == 3
     with pytest.raises(UnknownNameError, match="model: "):
         # all layers that are left would be dense
         model(model="DeepSeek-V3 cut to 3 layers")
+
+
+def test_a_remark_may_say_which_model_another_is_like() -> None:
+    assert model(model="dense 1.3B (OLMo-1B-like)") == model(model="OLMo-1B")
+    assert model(model="Transformer 6.7B") == model(model="gpt3-6.7b")
 
 
 SHAPE = {"model": "mine", "layers": "24", "hidden": "2048", "heads": "32", "ffn": "8192"}

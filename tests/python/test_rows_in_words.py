@@ -443,6 +443,12 @@ def test_a_metric_of_days_for_so_many_tokens_is_the_time_of_a_run(tmp_path: Path
         {**run, "metric": "wall-clock time for 0.5 trillion tokens"},
     )
     assert named["predicted"] == written["predicted"] == clock["predicted"] is not None
+    hours = {**run, "metric": "GPU hours", "unit": "h", "value": "82000"}
+    counted, said = (
+        {**hours, "source": f"trained on {tokens}"}
+        for tokens in ("1,000,000,000,000 tokens", "1T tokens")
+    )
+    assert len({row["predicted"] for row in priced(tmp_path, counted, said)}) == 1
     (part,) = priced(tmp_path, {**run, "metric": "training_days (part of 1T tokens)"})
     assert part["status"] == "skipped"
 

@@ -439,6 +439,8 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("H100 SXM 80GB, PCIe 5.0 host link", "dgx-h100"),
         ("A100 80GB, PCIe 4.0 x16, NVLink 600 GB/s", "dgx-a100-80gb"),
         ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb-node"),
+        ("8 A100 linked via PCI-E", "a100-pcie-40gb-node"),
+        ("A100 80GB, PCI-E 4.0 x16", "dgx-a100-80gb"),
         ("16 Max 1550", "aurora-cards"),
         ("8x GB 200", "gb200-nvl72"),
         ("MI-300X", "mi300x-node"),

@@ -30,6 +30,8 @@ _LINES_NAMED = 5
 
 _BAD = 0.5
 """Median error of the fitted rows at which a fit is none."""
+_NEAR = 0.05
+"""Median error of held-out rows up to which nobody minds that the old constants came nearer."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,14 @@ class Calibration:
 
     @property
     def sound(self) -> bool:
-        """Whether the fitted rows themselves are predicted better than by half."""
-        return self.errors["fitted"][0]["median_error"] <= _BAD
+        """Whether fitted rows are within a half, and held-out ones no worse off than before."""
+        if self.errors["fitted"][0]["median_error"] > _BAD:
+            return False
+        after, before = (
+            [line["median_error"] for line in self.errors[kind][:1]]
+            for kind in ("held_out", "held_out_before")
+        )
+        return not after or not before or after[0] <= max(before[0], _NEAR)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
@@ -68,6 +76,7 @@ class Calibration:
             "rows": self.rows,
             "constants": list(self.constants),
             "errors": self.errors,
+            "sound": self.sound,
             "override": self.override,
             "left_out": list(self.left_out),
         }

@@ -25,7 +25,7 @@ _SIZES = re.compile(
 """Sizes of memory that a text does not say of the host's or of disks."""
 _BOARD = "pcie"
 _BOARD_IN = re.compile(
-    r"pcie(?![\s-]{0,2}(?:gen|v|express)?[\s.-]{0,2}[3-6](?:\.[0-9])?(?![0-9g]))"
+    r"pci-?e(?![\s-]{0,2}(?:gen|v|express)?[\s.-]{0,2}[3-6](?:\.[0-9])?(?![0-9g]))"
     r"(?![\s-]{0,2}(?:x[0-9]|switch|host|link))"
 )
 """A board for such a slot: no generation or width of the link follows."""

@@ -176,7 +176,8 @@ def _collectives(options: argparse.Namespace) -> int:
         places = " ".join(f"--catalog {place}" for place in [*options.catalog, *own, options.out])
         screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
     elif options.out:
-        screen.print("nothing is written; --force writes the constants all the same")
+        why = "held-out rows, or the fitted ones, are too far off"
+        screen.print(f"nothing is written: {why}; --force writes the constants all the same")
     else:
         screen.print("--out FILE.toml writes the constants as an entry for --catalog")
     return code

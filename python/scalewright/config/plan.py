@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.config.choices import field_name, one_value
@@ -173,14 +174,21 @@ def completed(fields: Mapping[str, object], devices: int) -> dict[str, object]:
     found = dict(fields)
     if found.get("interleave", 1) != 1:
         found.setdefault("schedule", "interleaved")
-    schedule = found.get("schedule", "1f1b")
-    if schedule not in {"gpipe", "1f1b"}:
+    schedule = str(found.get("schedule", "1f1b"))
+    if (rule := schedule_rules().get(schedule)) is None:
         found.setdefault("overlap_pipeline", True)
-        chunks = {rule["name"]: rule["chunks"] for rule in json.loads(_engine.schedule_rules())}
-        if schedule != "interleaved" and schedule in chunks:
-            found.setdefault("interleave", chunks[schedule])
+    elif rule["overlaps_sends"]:
+        found.setdefault("overlap_pipeline", True)
+        if schedule != "interleaved":
+            found.setdefault("interleave", rule["chunks"])
     found.setdefault("data", _replicas(found, devices))
     return found
+
+
+@cache
+def schedule_rules() -> dict[str, dict[str, Any]]:
+    """Return what the engine's schedules say of themselves, by name."""
+    return {rule["name"]: rule for rule in json.loads(_engine.schedule_rules())}
 
 
 def _replicas(fields: Mapping[str, object], devices: int) -> int:

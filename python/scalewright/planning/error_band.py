@@ -48,9 +48,10 @@ class Traits:
     def distance(self, other: Traits) -> float:
         """Return how unlike two runs are.
 
-        1 for another maker, 1 for another device, a half a year between the devices, a half for
-        another number format, a half a doubling of devices and of parameters, a half where the plan
-        of one alone was searched, 1 where the program of one alone is known.
+        1 for a different vendor; 1 for a different device; 0.5 per year between the release years
+        of the devices; 0.5 for a different number format; 0.5 per doubling of the number of devices
+        and of parameters; 0.5 where the plan of one of the two alone was searched; 1 where the
+        program of one of the two alone is known.
         """
         return (
             _OTHER_VENDOR * (self.vendor != other.vendor)

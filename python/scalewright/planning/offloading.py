@@ -124,7 +124,8 @@ class LargestModel:
     """In the device, the host and the drives: of one device, and its part of the rest."""
     capacity_bytes: tuple[float, float, float]
     binding: tuple[str, ...]
-    """Tiers that the next larger model overfills; none where 16,384 layers (or heads) still fit."""
+    """Tiers that the next larger model overfills; none where 65,536 layers, or 16,384
+    heads, still fit: no larger one is tried."""
 
 
 def offload(

@@ -38,6 +38,8 @@ class ScheduleRule:
     """True where gradients of weights may run apart from those of inputs."""
     pairs: bool
     """True where passes of unlike micro-batches run together."""
+    overlaps_sends: bool
+    """True where sends of a plan run under compute unless it says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)

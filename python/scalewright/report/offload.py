@@ -66,3 +66,5 @@ def show_largest(found: LargestModel, screen: Console) -> None:
     screen.print(rows)
     if found.binding:
         screen.print(f"a larger one overfills: {', '.join(found.binding)}")
+    else:
+        screen.print("nothing is full: no model of more layers, or of more heads, is tried")

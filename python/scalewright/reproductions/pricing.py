@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import Cluster, Job, Workload, estimate, search
+from scalewright.config.plan import schedule_rules
 from scalewright.errors import ScalewrightError
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ def _single(space: dict[str, list[Any]]) -> dict[str, Any] | None:
     if any(len(values) != 1 for values in space.values()):
         return None
     plan = {name: values[0] for name, values in space.items()}
-    plan.setdefault("overlap_pipeline", plan["schedule"] == "interleaved")
+    plan.setdefault("overlap_pipeline", schedule_rules()[plan["schedule"]]["overlaps_sends"])
     return plan
 
 

@@ -24,6 +24,7 @@ _WIDEST = 2.0
 _TOKENS = re.compile(
     r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion) (?:training )?tokens\b"
 )
+_COUNTED = re.compile(r"(?<![0-9,])([0-9]{1,3}(?:,[0-9]{3}){3,4}) (?:training )?tokens\b")
 _TIMED = re.compile(
     r"(?:total )?(?:pre[- ]?)?(?:train(?:ing)?|wall[- ]?clock) (?P<unit>time|days?|hours?|minutes?)"
     r" (?:for|of|on) (?P<amount>[0-9]{1,5}(?:\.[0-9]{1,3})?) ?"
@@ -97,6 +98,7 @@ def _whole(row: Row) -> tuple[Row, tuple[str, ...]]:
         return row, ()
     words = " | ".join(row.text(column) for column in ("model", "table", "source")).casefold()
     told = {float(amount) * (1.0 if of[0] == "b" else 1e3) for amount, of in _TOKENS.findall(words)}
+    told |= {float(ungrouped(count)) / 1e9 for count in _COUNTED.findall(words)}
     if len(told) != 1:
         return row, ()
     (billions,) = told

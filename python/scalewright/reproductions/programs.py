@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
 _FILES = ("programs.toml", "habits.toml")
+_HABITS = (
+    *("shardings", "hosts", "formats", "counts", "peaks"),
+    *("ages", "scores", "lengths", "stages"),
+)
+"""Kinds of what any program of a year or a library did, in the order in which they are asked."""
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 """Columns whose text may name a program."""
 _YEAR = re.compile(r"(?<![0-9.])20[12][0-9](?![0-9]|\.[0-9]{4})")
@@ -60,7 +65,7 @@ def with_program(
         conventions = _completed(conventions, entry)
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
-    for kind in ("shardings", "hosts", "formats", "counts", "peaks", "ages", "scores", "lengths", "stages"):
+    for kind in _HABITS:
         if (found := _first(kind, row, device, model)) is not None:
             why, entry = found
             before, conventions = conventions, _completed(conventions, entry)

@@ -29,7 +29,8 @@ _WIDE = 4
 """Inner width over the stream's of the original transformer and the GPT family."""
 _FEW_HEADS = 12
 _CUT = re.compile(
-    r"(.{2,80}?),? (?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?",
+    r"(.{2,80}?),? (?:(?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?"
+    r"|([1-9][0-9]{0,2})[- ]layers? (?:proxy|version|variant|cut))",
     re.IGNORECASE,
 )
 _CAPACITY = re.compile(
@@ -54,6 +55,7 @@ _TUNED = re.compile(
 )
 """Words of a checkpoint, or of how it is trained, that leave the shape as it is."""
 _PARENTHESES = re.compile(r"\s*\([^()]*\)$")
+_LIKE = re.compile(r"[- ](?:like|style|based)$", re.IGNORECASE)
 _PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
 """A module that predicts a further token, as DeepSeek-V3 has one."""
 _PREDICTS_NONE = re.compile(r"(?:\bw/o|\bwithout|\bno) mtp\b", re.IGNORECASE)
@@ -238,7 +240,7 @@ def _in_parentheses(text: str) -> dict[str, Any] | None:
     if len(remarks := _PARENTHESES.findall(text)) != 1:
         return None
     try:
-        return load_model(remarks[0].strip(" ()"))
+        return load_model(_LIKE.sub("", remarks[0].strip(" ()")))
     except UnknownNameError:
         return None
 
@@ -250,7 +252,7 @@ def _cut(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     entry, notes = _named(found[1])
     if entry is None:
         return None, ()
-    count = int(found[2])
+    count = int(found[2] or found[3])
     # a mixture keeps its leading dense layers as far as they go
     experts = entry.get("experts")
     if experts and experts.get("first_dense_layers", 0) >= count:

@@ -213,7 +213,8 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
         return "full", 0
     if words[:1] in (["no"], ["without"]):
         return "none", 0
-    return None
+    # whose checkpointing it is, as `DeepSpeed activation checkpointing`
+    return ("full", 0) if words[-2:] == ["activation", "checkpointing"] else None
 
 
 def without_stored(text: str) -> tuple[str, bool]:

@@ -1,10 +1,10 @@
 //! What do buffers for the experts of a mixture save in memory and cost in time, and what does static gating cost?
 
-use super::amounts::{count, not_negative, positive};
 use super::machine::{Changes, Machine};
 use super::policy::Policy;
 use super::replay::{Trace, replay};
 use crate::control::Control;
+use crate::error::amounts::{count, not_negative, positive};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use crate::solve::Random;

@@ -1,7 +1,7 @@
 //! What do all devices that run one model together have of near and far memory, and how fast are they?
 
-use super::amounts::{not_negative, positive};
 use crate::error::Result;
+use crate::error::amounts::{not_negative, positive};
 use crate::hardware::Cluster;
 use crate::units::Dtype;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,5 @@
 //! What does a cache over slower memory serve, how long do its misses take, and what is it good for?
 
-mod amounts;
 mod belady;
 mod characteristic;
 pub mod experts;

@@ -1,7 +1,7 @@
 //! How fast does a model generate whose weights lie on flash, with caches of layers in DRAM and of neurons in HBM?
 
-use super::amounts::{count, not_negative, positive, share};
 use super::machine::{Changes, Machine};
+use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use crate::units::Dtype;

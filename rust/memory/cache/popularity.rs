@@ -1,7 +1,7 @@
 //! Which objects are asked for how often, and how large are they?
 
-use super::amounts::{count, positive};
 use super::zipf;
+use crate::error::amounts::{count, positive};
 use crate::error::{Error, Result};
 use serde::Deserialize;
 

@@ -1,11 +1,11 @@
 //! Do the rows of embedding tables fit a cluster's memories, which of them hit near, and how long do look-ups take?
 
-use super::amounts::{count, not_negative, positive};
 use super::machine::{Changes, Machine};
 use super::policy::Policy;
 use super::popularity::Popularity;
 use super::tiers::{Level, Request as Batch, Served, tiers};
 use crate::control::Control;
+use crate::error::amounts::{count, not_negative, positive};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use crate::units::Dtype;

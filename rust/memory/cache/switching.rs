@@ -1,11 +1,11 @@
 //! How long do prompts take whose experts are whole models, kept in far memory and copied near when asked for?
 
-use super::amounts::{count, not_negative, positive};
 use super::machine::{Changes, Machine};
 use super::policy::Policy;
 use super::popularity::{Demand, Popularity};
 use crate::control::Control;
 use crate::error::Result;
+use crate::error::amounts::{count, not_negative, positive};
 use crate::hardware::Cluster;
 use crate::units::Dtype;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! How long do accesses take when the popular objects lie near and all of them far away?
 
-use super::amounts::{count, not_negative, positive, share};
 use super::policy::Policy;
 use super::popularity::{Demand, Popularity};
 use crate::control::Control;
+use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 

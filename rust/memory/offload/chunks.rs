@@ -1,6 +1,6 @@
 //! How large should the chunks be that hold a model's tensors, and which chunk holds which?
 
-use super::amounts::count;
+use crate::error::amounts::count;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 

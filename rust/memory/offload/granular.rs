@@ -1,10 +1,10 @@
 //! What does a step come to where only some layers live on the host, and layers may share weights?
 
-use super::amounts::count;
 use super::answer::{Answer, Held};
 use super::placed::{Home, Placed};
 use super::rates::{Rates, Tier};
 use super::work::Work;
+use crate::error::amounts::count;
 use crate::error::{Error, Result};
 use serde::Deserialize;
 

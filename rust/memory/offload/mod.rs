@@ -1,6 +1,5 @@
 //! What does a step come to whose weights, state or activations live beyond the device?
 
-mod amounts;
 mod answer;
 pub mod chunks;
 pub mod eviction;

@@ -1,12 +1,12 @@
 //! What does a step of `PatrickStar` come to: chunks of weights that move between device and host?
 
-use super::amounts::share;
 use super::answer::{Answer, Held, Holding};
 use super::chunks::{Chunks, Sizes, lay, search};
 use super::eviction::{Cached, Eviction, run};
 use super::rates::{Rates, Tier};
 use super::step::{Engine, Move, Pass, Step, Update};
 use super::work::Work;
+use crate::error::amounts::share;
 use crate::error::{Error, Result};
 use crate::memory::footprint::FRAGMENTATION;
 use serde::Deserialize;

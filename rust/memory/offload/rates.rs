@@ -1,6 +1,6 @@
 //! How fast do bytes go between a device, its host's memory and its drives, and how much fits there?
 
-use super::amounts::not_negative;
+use crate::error::amounts::not_negative;
 use crate::error::{Error, Result};
 use crate::hardware::{Memories, Place, TierKind};
 use serde::{Deserialize, Serialize};

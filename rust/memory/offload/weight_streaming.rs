@@ -38,7 +38,7 @@ impl WeightStreaming {
             let allowed = "a share above 0, up to 1";
             return Err(Error::invalid("density", self.density, allowed));
         }
-        super::amounts::not_negative("index_bytes", self.index_bytes)?;
+        crate::error::amounts::not_negative("index_bytes", self.index_bytes)?;
         Ok(())
     }
 

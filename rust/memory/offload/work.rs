@@ -1,6 +1,6 @@
 //! What does one device do and hold in a step that offloads, before anything is placed?
 
-use super::amounts::{count, not_negative};
+use crate::error::amounts::{count, not_negative};
 use crate::error::{Error, Result};
 
 /// Most layers and most passes of a step.

@@ -1,10 +1,10 @@
 //! What does a step of ZeRO-Infinity come to: weights, state and activations on host or drives?
 
-use super::amounts::count;
 use super::answer::{Answer, Held};
 use super::placed::{Home, Placed};
 use super::rates::{Rates, Tier};
 use super::work::Work;
+use crate::error::amounts::count;
 use crate::error::{Error, Result};
 use serde::Deserialize;
 

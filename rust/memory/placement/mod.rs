@@ -20,7 +20,6 @@ pub use problem::{Fixed, MOST_INSTANTS, MOST_TENSORS, Objective, Problem, Window
 pub use request::{Request, TensorPlacement};
 pub use rules::{FixedRule, RuleCost};
 pub use tensor::{Class, Tensor, Update, Use};
-pub use wear::YEAR_S;
 
 use crate::control::Control;
 use crate::error::Result;

@@ -2,9 +2,7 @@
 
 use crate::hardware::Place;
 use crate::memory::placement::tensor::Tensor;
-
-/// Seconds of a year.
-pub const YEAR_S: f64 = 31_557_600.0;
+use crate::units::YEAR_S;
 
 /// Bytes that a tier writes in a step to keep a tensor alive: cells forget after `retention`, so what
 /// is older is written again, `step / retention` times a step (Legtchenko et al. 2025, managed-retention

@@ -3,6 +3,7 @@
 use super::loads::{Loads, Routing, TILE_ROWS};
 use crate::error::{Error, Result};
 use crate::hardware::{Device, ExpertModel};
+use crate::operator_cost::LAYER_BYTES;
 use crate::operator_cost::kernel::KernelCost;
 use crate::operator_cost::memory::reading;
 use crate::units::{Bytes, Dtype, Flops, Seconds};
@@ -14,8 +15,6 @@ const TILE_COLUMNS: f64 = 128.0;
 const MOST_EXPERTS: f64 = 4096.0;
 /// Largest exponent of a load's power law.
 const MOST_SKEW: f64 = 4.0;
-/// Bytes of an element between the layer and its experts, in bf16 or fp16.
-const LAYER_BYTES: f64 = 2.0;
 
 /// The experts of one layer on one device, in one format.
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -75,19 +75,20 @@ impl<'a> Costs<'a> {
         self.devices > 1 && self.request.links.len() == self.devices * self.devices
     }
 
-    /// Seconds of a send into `stage`, whose first layer is `layer`; nothing into the first stage.
+    /// Seconds of a send into `stage`, whose first layer is `layer`, and of its gradient back: their mean,
+    /// since all that follows depends on their sum alone. Nothing into the first stage.
     pub(super) fn hop(&self, stage: usize, pair: (Option<usize>, usize), layer: usize) -> f64 {
         let (Some(before), device) = pair else {
             return 0.0;
         };
         let links = &self.request.links;
-        let link = if self.by_pair() {
-            links.get(before * self.devices + device)
-        } else {
-            links.get(stage - 1)
-        };
         let bytes = self.request.layers[layer - 1].output_bytes;
-        link.map_or(0.0, |link| link.seconds(bytes))
+        let send = |at: usize| links.get(at).map_or(0.0, |link| link.seconds(bytes));
+        if self.by_pair() {
+            let there = send(before * self.devices + device);
+            return there.midpoint(send(device * self.devices + before));
+        }
+        send(stage - 1)
     }
 
     /// True where two devices may stand for each other.

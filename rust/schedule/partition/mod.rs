@@ -5,8 +5,8 @@ mod cutting;
 mod places;
 mod verdict;
 
-use super::amounts::{count, not_negative, positive};
 use crate::control::Control;
+use crate::error::amounts::{count, not_negative, positive};
 use crate::error::{Error, Result};
 use costs::Costs;
 use cutting::Tables;
@@ -99,7 +99,7 @@ fn one() -> f64 {
 /// ```
 ///
 /// Seconds; g: forward and backward pass of a stage's layers on its device, c: bytes over bandwidth
-/// and latency of the border behind it, m: micro-batches (Zheng et al. 2022 (Alpa), section 5.2;
+/// and latency of the border behind it, the mean of both ways, m: micro-batches (Zheng et al. 2022 (Alpa), section 5.2;
 /// Li et al. 2021, section 3.3). Where sends take no time and backward passes are everywhere the
 /// same multiple of forward passes, a 1F1B step takes no longer, and just as long if the last stage
 /// is the slowest. Stage `s` of `p` holds its layers' states and `min(p - s, m)` micro-batches of

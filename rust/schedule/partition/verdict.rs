@@ -49,7 +49,7 @@ pub struct Stage {
     pub layers: Range<usize>,
     /// Forward and backward pass of one micro-batch.
     pub work_s: f64,
-    /// Send of one micro-batch into it.
+    /// Send of one micro-batch into it: of its activations and of their gradients back, the mean.
     pub hop_s: f64,
     /// What it holds.
     pub held_bytes: f64,

@@ -2,7 +2,7 @@
 
 use super::Request;
 use crate::error::Result;
-use crate::schedule::amounts::{count, not_negative, positive};
+use crate::error::amounts::{count, not_negative, positive};
 use serde::Deserialize;
 
 /// Micro-batches a second of the peers that are there at the beginning, if all stay.

@@ -4,8 +4,8 @@ mod expected;
 mod peers;
 mod simulated;
 
-use super::amounts::{count, not_negative, positive, share};
 use crate::control::Control;
+use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use crate::solve::Random;
 use rayon::prelude::*;

@@ -9,11 +9,10 @@ use super::unit::{Unit, orders};
 use crate::control::Control;
 use crate::plan::{Rule, Schedule};
 use crate::search::space::Space;
+use crate::search::walk::UNIT_BITS;
 use crate::solve::{Best, Entry};
 use std::collections::BTreeMap;
 
-/// Bits of a combination's index that count within its unit.
-const UNIT_BITS: u32 = 40;
 /// Room for rounding: bounds add in another order than prices.
 pub(super) const SLACK: f64 = 1e-12;
 /// Combinations that wait for their turn at most: memory is bounded, order is not lost.

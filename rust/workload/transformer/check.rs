@@ -12,7 +12,8 @@ const TARGETS: [&str; 7] = ["query", "key", "value", "output", "up", "gate", "do
 /// Counts stay exact in an `f64` up to here.
 const MOST_PARAMETERS: u64 = 1 << 53;
 const MOST_WIDTH: u64 = 1 << 24;
-const MOST_LAYERS: u64 = 1 << 16;
+/// Layers of a model.
+pub const MOST_LAYERS: u64 = 1 << 16;
 const MOST_PREDICTIONS: u64 = 16;
 /// Positions of a scan's chunk, or of a convolution.
 const MOST_CHUNK: u64 = 1 << 16;

@@ -16,6 +16,7 @@ mod parameters;
 mod shape;
 mod state_space;
 
+pub use check::MOST_LAYERS;
 pub use config::{
     Activation, AttentionKind, ExpertLoad, Family, LatentAttention, Lora, MixtureOfExperts, Norm,
     Position, StateRule, StateSpace, Transformer,

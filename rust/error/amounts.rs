@@ -1,12 +1,13 @@
-//! Is a number that a caller brings one that a schedule can work with?
+//! Is a number that a caller brings one that can be worked with?
 
-use crate::error::{Error, Result};
+use super::{Error, Result};
+use std::fmt::Display;
 
-/// Keeps sums of products finite.
+/// Keeps sums and products finite.
 const MOST: f64 = 1e30;
 
 /// A time, a size or a rate that may be nothing.
-pub(super) fn not_negative(field: &str, value: f64) -> Result<f64> {
+pub fn not_negative(field: &str, value: f64) -> Result<f64> {
     if (0.0..=MOST).contains(&value) {
         return Ok(value);
     }
@@ -14,7 +15,7 @@ pub(super) fn not_negative(field: &str, value: f64) -> Result<f64> {
 }
 
 /// A rate or a capacity that must be more than nothing.
-pub(super) fn positive(field: &str, value: f64) -> Result<f64> {
+pub fn positive(field: &str, value: f64) -> Result<f64> {
     if (1.0 / MOST..=MOST).contains(&value) {
         return Ok(value);
     }
@@ -26,7 +27,7 @@ pub(super) fn positive(field: &str, value: f64) -> Result<f64> {
 }
 
 /// A part of a whole.
-pub(super) fn share(field: &str, value: f64) -> Result<f64> {
+pub fn share(field: &str, value: f64) -> Result<f64> {
     if (0.0..=1.0).contains(&value) {
         return Ok(value);
     }
@@ -34,7 +35,12 @@ pub(super) fn share(field: &str, value: f64) -> Result<f64> {
 }
 
 /// A count of at least `least` and at most `most`.
-pub(super) fn count(field: &str, value: usize, least: usize, most: usize) -> Result<usize> {
+pub fn count<N: Copy + PartialOrd + Display>(
+    field: &str,
+    value: N,
+    least: N,
+    most: N,
+) -> Result<N> {
     if (least..=most).contains(&value) {
         return Ok(value);
     }

@@ -1,5 +1,7 @@
 //! What can be wrong with an input, said so that the reader can mend it.
 
+pub mod amounts;
+
 use thiserror::Error;
 
 /// Result of every fallible call of the engine.
