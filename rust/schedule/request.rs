@@ -142,6 +142,14 @@ impl Request {
         let forward = spread("forward_s", &self.forward_s)?;
         let mut backward = spread("backward_s", &self.backward_s)?;
         let hidden = spread("hidden_s", &self.hidden_s)?;
+        for (stage, saved) in hidden.iter().enumerate() {
+            let most = forward[stage].min(backward[stage]);
+            if *saved > most {
+                let allowed = format!("at most {} s, the shorter of its passes", most.value());
+                let field = format!("hidden_s of stage {stage}");
+                return Err(Error::invalid(field, saved.value(), allowed));
+            }
+        }
         let weight = match weight.transpose()? {
             Some(weight) => weight,
             None if self.whole_backward => backward.iter().map(|whole| *whole / 2.0).collect(),

@@ -216,6 +216,15 @@ def test_bad_input_is_refused_in_a_line(
     assert message in refusal(capsys, *arguments)
 
 
+def test_a_plan_file_says_each_field_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"tensor": 2, "tensor": 4}', encoding="utf-8")
+    assert main(["compare", "tensor=2", str(plan), *PLAN[1:]]) == 2
+    assert "gives tensor twice" in capsys.readouterr().err
+
+
 WORDS = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12),
     st.integers().map(str),

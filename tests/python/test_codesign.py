@@ -19,6 +19,7 @@ JOB = [
 ]
 ROOM = "device.memory.capacity"
 RATE = "device.memory.bandwidth"
+MANY = [1 + step / 1000 for step in range(1001)]
 
 
 def found(**more: Any) -> sw.Codesign:
@@ -75,6 +76,13 @@ def test_other_chips_stand_in_and_their_node_is_priced_by_them_alone() -> None:
     assert [v["device"] for v in grid.front] == ["h100-sxm", "a100-sxm-80gb"]
 
 
+def test_the_table_shows_the_factor_that_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JOB, "--vary", "device.matmul.efficiency.bf16=1,5"]) == 0
+    shown = capsys.readouterr().out
+    # a share ends at 1
+    assert "x 5 (x 1.046)" in shown
+
+
 def test_bounds_and_exhaustive_agree_on_the_best() -> None:
     constants = {RATE: [0.5, 1, 2], "fabric.*.bandwidth": [0.25, 1]}
     one, other = (
@@ -97,6 +105,8 @@ def test_bounds_and_exhaustive_agree_on_the_best() -> None:
         ({"constants": {}, "devices": []}, ["nothing that varies"]),
         ({"devices": [8, 8]}, ["8 twice"]),
         ({"devices": "8"}, ["devices", "a list"]),
+        ({"constants": {RATE: [1, 2, 1]}}, [RATE, "x 1 twice"]),
+        ({"systems": ["dgx-a100-80gb"]}, ["systems", "dgx-a100-80gb", "twice"]),
         ({"budget": {"watt": 1}}, ["watt", "nearest: watts"]),
         ({"budget": {"watts": "1 W"}}, ["budget.watts", "the least of any variant"]),
         ({"budget": {"capital": "5 kg"}}, ["5 kg", "dollars"]),
@@ -104,7 +114,7 @@ def test_bounds_and_exhaustive_agree_on_the_best() -> None:
         ({"chips": ["h100-sx"]}, ["h100-sx", "nearest: h100-sxm"]),
         ({"front": ["speed"]}, ["speed", "time"]),
         (
-            {"devices": list(range(1, 2)), "constants": {RATE: [1] * 1001, ROOM: [1] * 1001}},
+            {"devices": list(range(1, 2)), "constants": {RATE: MANY, ROOM: MANY}},
             ["1002001"],
         ),
     ],

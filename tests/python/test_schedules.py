@@ -221,6 +221,7 @@ def test_every_rule_says_what_it_is() -> None:
         ({"weight_s": []}, "weight_s: got shape"),
         ({"weight_s": [[1.0] * 4]}, "weight_s: got shape"),
         ({"hidden_s": 1j}, "hidden_s: got 1j"),
+        ({"hidden_s": 100.0}, "hidden_s of stage 0: got 100; allowed: at most"),
         ({"hop_s": [0.1] * 4}, "hop_s: got 4 values; allowed: 1 or 3: one per border"),
         ({"forward_s": "2 parsecs"}, "units: s, ms"),
         ({"forward_s": ["1 s", None, 1, 1]}, "forward_s: got None"),

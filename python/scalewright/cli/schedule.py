@@ -209,7 +209,7 @@ def _read_order(path: str) -> str | list[Any]:
     from scalewright.errors import InvalidError
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
         return json.loads(text) if text.lstrip().startswith("[") else text
     except (OSError, ValueError, RecursionError) as error:
         message = f"{path}: cannot be read as an order: {error}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -149,7 +149,8 @@ def _assigned(text: str) -> dict[str, object]:
 
 def _object(path: Path) -> dict[str, object]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        value = json.loads(text, object_pairs_hook=partial(_once, path))
     except OSError as error:
         message = (
             f"plan: '{path}' cannot be read ({error.strerror}); "
@@ -163,6 +164,17 @@ def _object(path: Path) -> dict[str, object]:
         message = f"plan: '{path}' holds {type(value).__name__}; allowed: an object"
         raise InvalidError(message)
     return cast("dict[str, object]", value)
+
+
+def _once(path: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON; refuse a field that stands in it twice."""
+    found: dict[str, object] = {}
+    for field, value in pairs:
+        if field in found:
+            message = f"plan: '{path}' gives {field} twice; allowed: each field once"
+            raise InvalidError(message)
+        found[field] = value
+    return found
 
 
 def completed(fields: Mapping[str, object], devices: int) -> dict[str, object]:

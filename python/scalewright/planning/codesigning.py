@@ -195,6 +195,13 @@ def _machines(job: Job, grid: Mapping[str, Any], counts: Sequence[int]) -> list[
             found.append(read_system(other, count, overrides=own.overrides))
         else:
             found.append(cast("System", other))
+    seen: list[str] = []
+    for one in found:
+        if one.name in seen:
+            allowed = "each once, beside the job's own"
+            message = f"systems: got {one.name!r:.60} twice; allowed: {allowed}"
+            raise InvalidError(message)
+        seen.append(one.name)
     return found
 
 
@@ -213,7 +220,14 @@ def _with_chip(base: System, chip: object) -> System:
 
 def _steps(name: str, values: object) -> list[dict[str, object]]:
     """Return the values of a constant as the engine reads them."""
-    return [_step(name, value) for value in _listed(f"constants.{name}", values)]
+    steps: list[dict[str, object]] = []
+    for value in _listed(f"constants.{name}", values):
+        step = _step(name, value)
+        if step in steps:
+            message = f"constants.{name}: got {_label(step):.60} twice; allowed: each value once"
+            raise InvalidError(message)
+        steps.append(step)
+    return steps
 
 
 def _step(name: str, value: object) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::error::amounts::{not_negative, positive};
-use crate::hardware::Cluster;
+use crate::hardware::{Cluster, Memories};
 use crate::units::Dtype;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub struct Machine {
     pub launch_s: f64,
     /// Far memory (DDR of the hosts), bytes.
     pub far_bytes: f64,
-    /// Rate from far to near: that of the links, or of the hosts' memory where it is less.
+    /// Rate from far to near: what links sustain that devices share, or the hosts' memory where it is less.
     pub copy_bytes_per_s: f64,
 }
 
@@ -52,9 +52,10 @@ impl Machine {
         );
         let (device, host) = (&cluster.device, cluster.system.host.as_ref());
         let memory = device.main_memory();
-        let copied = host.map_or(0.0, |host| {
-            let links = devices * host.link_bandwidth.value();
-            links.min(nodes * host.memory_bandwidth.value())
+        let memories = Memories::new(cluster)?;
+        let copied = host.map_or(0.0, |_| {
+            let [read, _] = memories.places[memories.own].pace();
+            devices / read
         });
         let flops = device.engine_peak(dtype).value() * device.matmul_efficiency(dtype);
         let far = nodes * host.map_or(0.0, |host| host.memory.value());
