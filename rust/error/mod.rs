@@ -99,18 +99,35 @@ fn nearest(name: &str, known: &[String]) -> String {
 /// Reads `T` from JSON text. The error names the path of the offending field under `root`.
 pub fn from_json<'a, T: serde::Deserialize<'a>>(root: &str, text: &'a str) -> Result<T> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
-        let path = e.path().to_string();
-        let field = if path == "." {
-            root.to_owned()
-        } else {
-            format!("{root}.{path}")
-        };
-        misread(&field, plain(&e.inner().to_string()))
-    })?;
+    let value = read_from(root, &mut reader)?;
     let rest = reader.end();
     rest.map_err(|e| Error::inconsistent(format!("{root}: {}", plain(&e.to_string()))))?;
     Ok(value)
+}
+
+/// As `from_json`, of what has been read already.
+pub fn from_value<T: serde::de::DeserializeOwned>(
+    root: &str,
+    value: serde_json::Value,
+) -> Result<T> {
+    read_from(root, value)
+}
+
+/// Reads a value, or says which field below `root` is wrong; no root: the field alone.
+fn read_from<'a, T, D>(root: &str, reader: D) -> Result<T>
+where
+    T: serde::Deserialize<'a>,
+    D: serde::Deserializer<'a, Error = serde_json::Error>,
+{
+    serde_path_to_error::deserialize(reader).map_err(|e| {
+        let path = e.path().to_string();
+        let field = match (root, path.as_str()) {
+            (root, ".") => root.to_owned(),
+            ("", path) => path.to_owned(),
+            (root, path) => format!("{root}.{path}"),
+        };
+        misread(&field, plain(&e.inner().to_string()))
+    })
 }
 
 /// Turns serde's message into ours: unknown names get their nearest, Rust's types get words.
@@ -118,6 +135,7 @@ fn misread(field: &str, message: &str) -> Error {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     for kind in ["unknown field", "unknown variant"] {
         if let (true, [name, known @ ..]) = (message.starts_with(kind), quoted.as_slice()) {
+            let field = if field == *name { "field" } else { field };
             return Error::unknown(field, name, known.iter().copied());
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn offload(
     let job = &job.get().job;
     enter::long(py, None, |_| {
         let plan: Plan = from_json("plan", plan)?;
-        let mut found = run(job, &plan, &from_json::<Scheme>("scheme", scheme)?)?;
+        let mut found = run(job, &plan, &Scheme::read(scheme)?)?;
         if !tasks {
             found.step.spans = Vec::new();
         }
@@ -44,7 +44,7 @@ pub(super) fn largest_model(
     let job = &job.get().job;
     enter::long(py, None, |control| {
         let plan: Plan = from_json("plan", plan)?;
-        let scheme: Scheme = from_json("scheme", scheme)?;
+        let scheme = Scheme::read(scheme)?;
         let growth: Growth = from_json("growth", growth)?;
         encode(&largest(job, &plan, &scheme, growth, control)?)
     })

@@ -180,6 +180,18 @@ def test_times_that_no_constants_describe_are_not_written_unasked(
     assert main([*asked[:-1], str(tmp_path / "folder.toml")]) == 2
 
 
+def test_a_fit_that_puts_held_out_rows_further_off_is_not_written_unasked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    timed, out = tmp_path / "timed.csv", tmp_path / "mine.toml"
+    rows = ["all_reduce,8,1024,20", "all_reduce,8,1048576,40", "all_reduce,8,1073741824,4000"]
+    timed.write_text("\n".join(["collective,ranks,bytes,time_us", *rows]), encoding="utf-8")
+    asked = ["calibrate", "nccl", str(timed), "--system", "dgx-h100", "--out", str(out)]
+    assert main(asked) == 1
+    assert not out.exists()
+    assert "nothing is written" in capsys.readouterr().out
+
+
 def test_held_out_rows_bear_on_no_constant() -> None:
     machines = sw.system("dgx-h100", 8)
     rows = timed(rows_of("all_gather", 8, SIZES), machines, 0, 1.4)

@@ -79,6 +79,14 @@ def test_the_largest_model_fits_and_the_next_does_not() -> None:
         assert most.binding
 
 
+def test_layers_are_grown_until_a_tier_is_full() -> None:
+    on, training = sw.system("dgx-2", 8), sw.Training(8, 1024, precision="fp16", gradient="fp16")
+    plan = {"recompute": "full"}
+    most = sw.largest_model("zero-infinity", sw.model("gpt3-1.3b"), on, training, plan)
+    assert most.layers > 2**14
+    assert most.binding == ("drive",)
+
+
 def test_less_memory_never_holds_a_larger_model() -> None:
     on, training = sw.system("dgx-2", 1), sw.Training(1, 1024, precision="fp16", gradient="fp16")
     family, plan = sw.model(MODEL), {"recompute": "full"}
@@ -126,6 +134,8 @@ def test_a_field_of_another_scheme_is_refused() -> None:
         sw.offload("zero-offload", sw.model(MODEL), on, training, {"pipeline": 2})
     with pytest.raises(sw.InvalidError, match="drive"):
         step("zero-infinity", system="dgx-1-v100", optimizer="drive")
+    with pytest.raises(sw.ScalewrightError, match=r"tiles: .*-1.*allowed: a whole number"):
+        step("zero-infinity", tiles=-1)
 
 
 def test_efficiency_is_half_where_traffic_takes_as_long_as_arithmetic() -> None:

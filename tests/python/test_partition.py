@@ -41,11 +41,13 @@ def weighed(world: dict[str, Any], order: tuple[int, ...], cuts: tuple[int, ...]
     times = [
         both[ends[i] : ends[i + 1]].sum() / world["speeds"][order[i]] for i in range(len(order))
     ]
+    rates = world["bandwidth_bytes_per_s"]
     hops = [
-        world["output_bytes"][cut - 1] / world["bandwidth_bytes_per_s"][order[i], order[i + 1]]
+        world["output_bytes"][cut - 1] / rates[pair]
         for i, cut in enumerate(cuts)
+        for pair in ((order[i], order[i + 1]), (order[i + 1], order[i]))
     ]
-    return sum(times) + 2 * sum(hops) + (world["micro_batches"] - 1) * max(times)
+    return sum(times) + sum(hops) + (world["micro_batches"] - 1) * max(times)
 
 
 @few
@@ -72,6 +74,15 @@ def test_alike_layers_are_cut_evenly() -> None:
     assert answer.cuts == (2, 4, 6)
     assert answer.step_s == answer.objective_s == answer.lower_bound_s == (16 + 3) * 6
     assert [stage.in_flight for stage in answer.stages] == [4, 3, 2, 1]
+
+
+def test_a_gradient_goes_back_over_the_way_back() -> None:
+    for rates in ([[1, 10], [1, 1]], [[1, 1], [10, 1]]):
+        cut = sw.partition(
+            [1, 1], [1, 1], 1, devices=2, output_bytes=10, bandwidth_bytes_per_s=rates
+        )
+        # both layers there and back, 10 bytes at 10 a second one way and at 1 the other
+        assert cut.step_s == cut.objective_s == 4 + 1 + 10
 
 
 def test_kinds_have_times_of_their_own() -> None:

@@ -112,7 +112,11 @@ def _fields(texts: list[str]) -> dict[str, object]:
         if not equals:
             message = f"--set: got '{text}'; allowed: FIELD=VALUE, as optimizer=drive"
             raise InvalidError(message)
-        found[name.strip().replace("-", "_")] = _value(value.strip())
+        field = name.strip().replace("-", "_")
+        if field in found:
+            message = f"--set: {field}: given twice"
+            raise InvalidError(message)
+        found[field] = _value(value.strip())
     return found
 
 

@@ -23,12 +23,10 @@ pub use work::{Layer, Tensor, Work};
 pub use zero_infinity::ZeroInfinity;
 pub use zero_offload::ZeroOffload;
 
-use crate::error::Result;
-use serde::Deserialize;
+use crate::error::{Error, Result, from_json, from_value};
 
 /// How bytes beyond the device are used; each scheme has a file of its own.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "scheme", rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Scheme {
     /// State and update on the host.
     ZeroOffload(ZeroOffload),
@@ -42,7 +40,34 @@ pub enum Scheme {
     WeightStreaming(WeightStreaming),
 }
 
+/// Names of the schemes.
+const NAMES: [&str; 5] = [
+    "zero-offload",
+    "zero-infinity",
+    "patrickstar",
+    "granular",
+    "weight-streaming",
+];
+
 impl Scheme {
+    /// Reads a scheme from JSON text: its name in `scheme`, beside it its own fields.
+    pub fn read(text: &str) -> Result<Self> {
+        let mut fields: serde_json::Map<String, serde_json::Value> = from_json("", text)?;
+        let name = fields.remove("scheme").unwrap_or_default();
+        let Some(name) = name.as_str() else {
+            return Err(Error::invalid("scheme", name, NAMES.join(", ")));
+        };
+        let fields = serde_json::Value::Object(fields);
+        match name {
+            "zero-offload" => from_value("", fields).map(Self::ZeroOffload),
+            "zero-infinity" => from_value("", fields).map(Self::ZeroInfinity),
+            "patrickstar" => from_value("", fields).map(Self::Patrickstar),
+            "granular" => from_value("", fields).map(Self::Granular),
+            "weight-streaming" => from_value("", fields).map(Self::WeightStreaming),
+            _ => Err(Error::unknown("scheme", name, NAMES)),
+        }
+    }
+
     /// A step of one device: every pass, copy and update as a task on the engine that runs it.
     pub fn run(&self, work: &Work, rates: &Rates) -> Result<Answer> {
         work.check()?;
