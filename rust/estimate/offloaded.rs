@@ -82,6 +82,16 @@ pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Offloaded> {
     })
 }
 
+impl Growth {
+    /// The most layers, or heads, that a model is grown to.
+    const fn most(self) -> u64 {
+        match self {
+            Self::Layers => MOST_LAYERS,
+            Self::Hidden => MOST_HEADS,
+        }
+    }
+}
+
 /// The largest model that a scheme fits into the tiers, grown from the job's own model.
 ///
 /// Doubles until one does not fit, then halves the interval: more layers (or width) never take
@@ -95,13 +105,11 @@ pub fn largest(
 ) -> Result<Largest> {
     let plan = offloading(job, plan, scheme)?;
     let rates = scheme.usable(Rates::of(&job.memories, job.capacity().value())?);
-    let (unit, most) = match growth {
-        Growth::Layers => (1, MOST_LAYERS),
-        Growth::Hidden => {
-            let ranks = u64::from(plan.tensor.max(1));
-            (ranks, (MOST_HEADS / ranks).max(1))
-        }
+    let unit = match growth {
+        Growth::Layers => 1,
+        Growth::Hidden => u64::from(plan.tensor.max(1)),
     };
+    let most = growth.most().div_ceil(unit);
     let held = |size: u64| -> Result<(Transformer, Held)> {
         if control.is_cancelled() {
             let what = "the largest model was not found yet".to_owned();

@@ -146,11 +146,11 @@ _BATCHES = (
         "53",
         "14",
         (101, 69),
-        "of 178 typed from 53 sources, the rest say no sequence, no device or a model that is not "
-        "known here; first priced over 19 sources, all but three of them too fast: logs of untuned "
-        "runs, tutorials and cards that say of themselves that they are not tuned. Showed: `PCI-E`; "
-        "proxies of some layers; GPU hours of a run whose tokens are counted out; whose "
-        "checkpointing it is. Mended: over 23 sources, those included that could then be priced",
+        "of 178 typed from 53 sources; the rest say no sequence, no device or a model that is not "
+        "known here. First priced over 19 sources, all but one of them too fast: logs of untuned "
+        "runs, tutorials and cards that say that nobody tuned them. Showed: `PCI-E`; proxies of "
+        "some layers; GPU hours of a run whose tokens are counted out; whose checkpointing it is. "
+        "Mended: over 23 sources, those included that could then be priced",
         "19",
         (114, 75),
     ),

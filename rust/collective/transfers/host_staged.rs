@@ -1,6 +1,6 @@
 //! Which transfers does a ring, or an all-to-all, run whose every message goes down into host memory and up again?
 
-use super::pairwise::issuing;
+use super::pairwise;
 use super::plan::Plan;
 use crate::collective::Collective;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::solve::Transfer;
 /// out of it: two steps.
 pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
     if collective == Collective::AllToAll {
-        return exchange(plan, group, bytes);
+        return pairwise::over(plan, group, bytes, Plan::send_staged);
     }
     let size = plan.size();
     let passes = if collective == Collective::AllReduce {
@@ -33,25 +33,6 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
             now.push(plan.send_staged((ends[0], ends[1]), message)?);
         }
         sent = now;
-    }
-    Ok(())
-}
-
-/// Messages of `n/p` bytes to all `p-1` peers, issued one after the other and then copied at once.
-fn exchange(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
-    let size = plan.size();
-    let start_up = issuing(plan);
-    for from in 0..size {
-        for ahead in 1..size {
-            let to = (from + ahead) % size;
-            let ends = (plan.device(group, from), plan.device(group, to));
-            let message = Transfer {
-                size: bytes / f64::from(size),
-                start_up,
-                ..Transfer::default()
-            };
-            plan.send_staged(ends, message)?;
-        }
     }
     Ok(())
 }

@@ -8,6 +8,16 @@ use crate::solve::Transfer;
 /// Messages of `n/p` bytes to all `p-1` peers, issued one after the other and then sent at once (as
 /// NCCL sends a group of them).
 pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
+    over(plan, group, bytes, Plan::send)
+}
+
+/// The same over any way from device to device.
+pub(super) fn over<'c>(
+    plan: &mut Plan<'c>,
+    group: u32,
+    bytes: f64,
+    send: impl Fn(&mut Plan<'c>, (u32, u32), Transfer) -> Result<u32>,
+) -> Result<()> {
     let size = plan.size();
     let start_up = issuing(plan);
     for from in 0..size {
@@ -19,7 +29,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
                 start_up,
                 ..Transfer::default()
             };
-            plan.send(ends, message)?;
+            send(plan, ends, message)?;
         }
     }
     Ok(())
