@@ -1,5 +1,4 @@
-//! What one collective on one group of a fabric costs: one file per algorithm; `select` says which
-//! a library offers, and at each size the least of their lines wins (`form`).
+//! What one collective on one group of a fabric costs: one file per algorithm, the least of whose lines wins.
 
 mod algorithm;
 mod binomial;

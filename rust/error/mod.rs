@@ -139,23 +139,34 @@ fn misread(field: &str, message: &str) -> Error {
             return Error::unknown(field, name, known.iter().copied());
         }
     }
-    let words = [
-        ("expected u32", "allowed: a whole number from 0 to 2^32 - 1"),
-        ("expected u64", "allowed: a whole number from 0 to 2^64 - 1"),
-        ("expected u8", "allowed: a whole number from 0 to 255"),
-        ("expected usize", "allowed: a whole number, 0 or more"),
-        ("expected f64", "allowed: a number"),
-        ("expected a boolean", "allowed: true or false"),
-    ];
-    if let Some((start, _)) = message.split_once("expected struct") {
-        return Error::inconsistent(format!("{field}: {start}allowed: an object with fields"));
+    if let Some((got, expected)) = message.split_once(", expected ") {
+        return Error::invalid(field, given(got), in_words(expected));
     }
-    for (rust, plain) in words {
-        if let Some(start) = message.strip_suffix(rust) {
-            return Error::inconsistent(format!("{field}: {start}{plain}"));
-        }
+    let told = message.strip_prefix("got ");
+    match told.and_then(|told| told.split_once("; allowed: ")) {
+        Some((got, allowed)) => Error::invalid(field, got, allowed),
+        None => Error::inconsistent(format!("{field}: {message}")),
     }
-    Error::inconsistent(format!("{field}: {message}"))
+}
+
+/// What was found, of serde's ``invalid value: integer `-1` ``.
+fn given(text: &str) -> &str {
+    let text = text.split_once(": ").map_or(text, |(_, found)| found);
+    text.split('`').nth(1).unwrap_or(text)
+}
+
+/// What may stand there, of what serde expects.
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "u32" => "a whole number from 0 to 2^32 - 1",
+        "u64" => "a whole number from 0 to 2^64 - 1",
+        "u8" => "a whole number from 0 to 255",
+        "usize" => "a whole number, 0 or more",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        object if object.starts_with("struct") => "an object with fields",
+        other => other,
+    }
 }
 
 /// Drops `serde_json`'s position ("at line 1 column 80"): the text is generated, the path says where.

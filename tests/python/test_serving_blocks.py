@@ -39,7 +39,7 @@ def problem(shape: Shape) -> dict[str, Any]:
 
 
 def seconds(block: sw.ServingBlock) -> float:
-    return block.seconds / (block.batch * block.batches)
+    return block.time_s / (block.batch * block.batches)
 
 
 @pytest.mark.parametrize("name", OPT)
@@ -68,7 +68,7 @@ def test_a_model_on_a_machine_of_the_catalog_is_placed():
     for shares in (block.weights, block.cache, block.states):
         assert sum(shares.values()) == pytest.approx(1.0)
         assert list(shares) == sorted(["gddr", "ddr", "nvme"])
-    assert max(memory.bytes / memory.capacity for memory in block.memory) <= 1 + 1e-9
+    assert max(memory.bytes / memory.capacity_bytes for memory in block.memory) <= 1 + 1e-9
     again = sw.serving_blocks(problem=block.problem)
     assert again == block
 
@@ -150,7 +150,7 @@ def test_the_command_says_what_python_says(capsys: pytest.CaptureFixture[str]):
     assert main([*arguments, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     block = sw.serving_blocks("opt-30b", "gcp-t4", **TEXT)
-    for field in ("batch", "batches", "seconds", "weights", "cache", "states"):
+    for field in ("batch", "batches", "time_s", "weights", "cache", "states"):
         assert told[field] == getattr(block, field)
     assert main(arguments) == 0
     shown = capsys.readouterr().out

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright import _engine
 from scalewright.catalog import load_entry, with_costs
 from scalewright.config import json_text, need, need_places
+from scalewright.errors import ScalewrightError
 from scalewright.planning.sent import Sent
 
 if TYPE_CHECKING:
@@ -130,7 +131,14 @@ def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] 
         overridden=tuple(changed),
         overrides=_files(source, overrides),
     )
-    _ = made.cluster
+    try:
+        _ = made.cluster
+    except ScalewrightError as error:
+        if not made.overrides:
+            raise
+        # the engine sees one table, whoever wrote its parts
+        message = f"{error}; read with {', '.join(made.overrides)}"
+        raise type(error)(message) from error
     return made
 
 

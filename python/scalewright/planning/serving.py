@@ -30,7 +30,7 @@ class FilledMemory:
     """`prefill` or `decode`."""
     bytes: float
     """What it holds."""
-    capacity: float
+    capacity_bytes: float
     """What it may hold."""
     worth: float
     """The part by which the block's seconds fall for each part by which this memory grows, at this
@@ -45,8 +45,8 @@ class BusyLanes:
     """Their names; those of more than one run one after another."""
     phase: str
     """`prefill` or `decode`."""
-    seconds: float
-    """Seconds of one layer: of all prompts, or of a token for every sequence."""
+    time_s: float
+    """Of one layer: of all prompts, or of a token for every sequence."""
     worth: float
     """The part by which the block's seconds fall for each part by which these lanes are faster."""
 
@@ -61,7 +61,7 @@ class ServingBlock:
     """Sequences of a batch on the device."""
     batches: int
     """Batches of a block, all of which a layer's weights serve before the next layer comes."""
-    seconds: float
+    time_s: float
     """Until all sequences of the block have all their tokens."""
     tokens_per_s: float
     """Generated tokens in a second."""

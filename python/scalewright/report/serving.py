@@ -22,7 +22,7 @@ def show_serving(block: ServingBlock, screen: Console) -> None:
         screen.print("nothing fits; the smallest block with everything where there is most room:")
     counts = f"{block.batches} batches of {block.batch}"
     rate = f"{block.tokens_per_s:,.4g} tokens/s"
-    screen.print(f"{counts} sequences: {rate}, {q.time(block.seconds)} for all")
+    screen.print(f"{counts} sequences: {rate}, {q.time(block.time_s)} for all")
     if block.most_tokens_per_s is not None and block.gap is not None:
         most = f"{block.most_tokens_per_s:,.4g} tokens/s"
         screen.print(
@@ -42,7 +42,7 @@ def _shares(block: ServingBlock):  # noqa: ANN202 - a table
     rows = table("memory", "weights", "cache", "by host", "states", "prefill", "decode", "worth")
     for home in dict.fromkeys(memory.home for memory in block.memory):
         phases = [memory for memory in block.memory if memory.home == home]
-        filled = (f"{q.gib(of.bytes)} of {q.gib(of.capacity)} GiB" for of in phases)
+        filled = (f"{q.gib(of.bytes)} of {q.gib(of.capacity_bytes)} GiB" for of in phases)
         rows.add_row(
             home,
             *(
@@ -59,7 +59,7 @@ def _lanes(block: ServingBlock):  # noqa: ANN202 - a table
     rows = table("lanes of one layer", "phase", "time", "worth")
     for lanes in block.lanes:
         names = ", then ".join(lanes.lanes)
-        rows.add_row(names, lanes.phase, q.time(lanes.seconds), _worth(lanes.worth))
+        rows.add_row(names, lanes.phase, q.time(lanes.time_s), _worth(lanes.worth))
     return rows
 
 

@@ -22,6 +22,7 @@ pub struct Block {
     /// Batches of a block.
     pub batches: u64,
     /// Seconds until all sequences of the block have all their tokens.
+    #[serde(rename = "time_s")]
     pub seconds: f64,
     /// Generated tokens in a second: `batch batches generated / seconds`.
     pub tokens_per_s: f64,
@@ -59,6 +60,7 @@ pub struct Memory {
     /// What it holds.
     pub bytes: f64,
     /// What it may hold.
+    #[serde(rename = "capacity_bytes")]
     pub capacity: f64,
     /// Price of its room at this batch and number of batches: the part by which the seconds fall for
     /// each part by which it grows; 0 where it does not bind.
@@ -73,6 +75,7 @@ pub struct Lanes {
     /// `prefill` or `decode`.
     pub phase: &'static str,
     /// Seconds of one layer.
+    #[serde(rename = "time_s")]
     pub seconds: f64,
     /// The part by which the seconds of the run fall for each part by which these lanes are faster.
     pub worth: f64,
