@@ -153,6 +153,19 @@ def test_a_count_may_name_what_it_counts(tmp_path: Path, cell: str, count: int) 
     assert row["device_count"] == count
 
 
+def test_ranks_that_are_halves_of_devices_are_counted_as_such(tmp_path: Path) -> None:
+    head = "model,system,devices,seq,dtype,gbs,mbs,tp,pp,dp,MFU"
+    whole, halves = priced(
+        tmp_path,
+        head,
+        "Llama 2 7B,trn1.32xlarge,4 nodes,4096,bf16,256,1,8,1,8,20",
+        "Llama 2 7B,trn1.32xlarge,4 nodes,4096,bf16,256,1,8,1,16,20",
+    )
+    assert (whole["system"], whole["device_count"]) == ("trn1-32xlarge", 64)
+    assert (halves["system"], halves["device_count"]) == ("trn1-32xlarge-cores", 128)
+    assert "two parts of each device" in halves["note"]
+
+
 def test_nodes_and_devices_that_differ_are_said(tmp_path: Path) -> None:
     head = "model,system,nodes,gpus per node,gpus,seq,gbs,mbs,tp,pp,dtype,MFU"
     said, made = priced(

@@ -63,13 +63,7 @@ pub fn staged(devices: u32) -> Cluster {
          "peer_to_peer": false},
         {"name": "network", "kind": "fat-tree", "bandwidth": "12.5 Gb/s", "efficiency": 1.0,
          "latency": "6 us"}]"#;
-    let mut cluster = cluster(levels, devices);
-    cluster.system.host = Some(Host::new(
-        Bytes::new(512e9),
-        BytesPerSecond::new(400e9),
-        BytesPerSecond::new(31.5e9),
-    ));
-    cluster
+    hosted(levels, devices, 400e9, 31.5e9)
 }
 
 /// A wafer of 12 x 12 dies.
@@ -86,11 +80,16 @@ pub fn with_host(devices: u32) -> Cluster {
     let levels = r#"[
         {"name": "pcie", "kind": "pcie", "devices": 8, "bandwidth": "25 GB/s", "latency": "3 us"},
         {"name": "network", "kind": "fat-tree", "bandwidth": "3.125 GB/s", "latency": "10 us"}]"#;
+    hosted(levels, devices, 320e9, 25e9)
+}
+
+/// Levels below whose devices a host of 512 GB has memory and a link to each of such rates, bytes a second.
+fn hosted(levels: &str, devices: u32, memory: f64, link: f64) -> Cluster {
     let mut cluster = cluster(levels, devices);
     cluster.system.host = Some(Host::new(
         Bytes::new(512e9),
-        BytesPerSecond::new(320e9),
-        BytesPerSecond::new(25e9),
+        BytesPerSecond::new(memory),
+        BytesPerSecond::new(link),
     ));
     cluster
 }

@@ -51,6 +51,13 @@ _POWERS_OF_TWO = {
     "vr200-nvl72": "dgx-vr200",
 }
 """Racks of which a job takes 64 devices where its own number does not fill them."""
+_HALVES = {
+    "trn1-32xlarge": "trn1-32xlarge-cores",
+    "aurora-cards": "aurora",
+    "dragonfly-frontier": "frontier-gcd",
+    "mi250x": "frontier-gcd",
+}
+"""Systems of boards that programs see as two devices each, and the same systems by those."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +128,12 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if count is None and usual is not None:
         count = usual(system["devices_per_node"])
         notes = (*notes, f"{count} devices taken: the row says no count")
-    if count is None:
-        got = f"{row.named('devices')}: got nothing"
-        message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
-        raise InvalidError(message)
+    count = _counted(row, count)
+    if (halves := _of_halves(row, count, own, name)) is not None:
+        notes = (*notes, f"{count} are the two parts of each device of {name}, which ranks count")
+        name = halves
+        system, device = machines.named(name)
+        own = system["devices_per_node"]
     notes += _unlike_counts(row, count, own, name, in_words=said and not cores)
     if notes and count > _RACK and count % _RACK and name in _POWERS_OF_TWO:
         name = _POWERS_OF_TWO[name]
@@ -135,6 +144,21 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
     return Machine(system, device, count, notes)
+
+
+def _counted(row: Row, count: int | None) -> int:
+    """Return a count of devices, or refuse a row that has none."""
+    if count is None:
+        got = f"{row.named('devices')}: got nothing"
+        message = f"{got}; allowed: a count, or tensor, pipeline and data degrees"
+        raise InvalidError(message)
+    return count
+
+
+def _of_halves(row: Row, count: int, per_node: int, system: str) -> str | None:
+    """Return the system by halves of devices where a row's nodes have half as many as its ranks."""
+    nodes = row.told("nodes")
+    return _HALVES.get(system) if nodes is not None and 2 * nodes * per_node == count else None
 
 
 def _unlike_counts(
