@@ -128,7 +128,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if count is None and usual is not None:
         count = usual(system["devices_per_node"])
         notes = (*notes, f"{count} devices taken: the row says no count")
-    count = _counted(row, count)
+    count = _needed(row, count)
     if (halves := _of_halves(row, count, own, name)) is not None:
         notes = (*notes, f"{count} are the two parts of each device of {name}, which ranks count")
         name = halves
@@ -146,7 +146,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     return Machine(system, device, count, notes)
 
 
-def _counted(row: Row, count: int | None) -> int:
+def _needed(row: Row, count: int | None) -> int:
     """Return a count of devices, or refuse a row that has none."""
     if count is None:
         got = f"{row.named('devices')}: got nothing"
