@@ -85,15 +85,14 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
 /// write and a read of a node's memory each; `s_i` crosses network level `i` at `B_i` bytes/s of one device, as in
 /// the pairwise algorithm (`pairwise::form`).
 fn exchange(route: &Route, host: &Host, devices: f64) -> Form {
-    let busiest = Busiest {
-        sent: route.ranks() - 1.0,
-        away: if route.outermost() > 0 {
-            pairwise::peers(route, 1)
-        } else {
-            0.0
-        },
+    let sent = route.ranks() - 1.0;
+    let away = if route.outermost() > 0 {
+        pairwise::peers(route, 1)
+    } else {
+        0.0
     };
-    let mut slowest = busiest.seconds(host, devices);
+    let memory = 2.0 * devices * (sent + away) / host.memory_bandwidth.value();
+    let mut slowest = memory.max(sent / host.link_bandwidth.value());
     let mut fixed = route.base() + route.step(route.outermost()) * 2.0;
     for i in 0..=route.outermost() {
         fixed += pairwise::issues(route, i);
@@ -106,22 +105,6 @@ fn exchange(route: &Route, host: &Host, devices: f64) -> Form {
         protocol: route.protocol,
         fixed,
         per_byte: slowest / route.ranks(),
-    }
-}
-
-/// What the busiest device of an all-to-all brings through its host.
-pub(super) struct Busiest {
-    /// Bytes to others, or from them.
-    pub(super) sent: f64,
-    /// Bytes of those between nodes.
-    pub(super) away: f64,
-}
-
-impl Busiest {
-    /// Seconds on its link and in the memory that `devices` share that do the same.
-    pub(super) fn seconds(&self, host: &Host, devices: f64) -> f64 {
-        let memory = 2.0 * devices * (self.sent + self.away) / host.memory_bandwidth.value();
-        memory.max(self.sent / host.link_bandwidth.value())
     }
 }
 

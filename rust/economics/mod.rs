@@ -35,7 +35,7 @@ pub fn priced(cluster: &Cluster) -> bool {
 /// Dollars of holding the cluster for `time` and of the energy used, or `None` where no price is known.
 ///
 /// Rent, which includes energy: `rent * devices * t / 3600`. Owned: `node * nodes * t / (lifetime * year)`, nodes
-/// written off evenly over their lifetime (Barroso, Hoelzle and Ranganathan 2018, section 6.1), and
+/// written off evenly over their lifetime (Barroso, Hoelzle and Ranganathan 2018, section 6.1; recalled), and
 /// `energy_per_kwh * E / 3.6e6`.
 pub fn cost(cluster: &Cluster, time: Seconds, energy: Joules) -> Option<Dollars> {
     let price = &cluster.system.price;

@@ -15,7 +15,8 @@ impl<L: Lane> Siblings<'_, L> {
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
     /// one layer's share hides as far as compute lasts. What the host prepares for a gather hides
-    /// nowhere, unless it can run ahead: then the device waits for what its kernels leave of that. Copies beside them need the device's memory and units themselves, so they count in full.
+    /// nowhere, unless it can run ahead: then the device waits for what its kernels leave of that. Copies
+    /// beside them need the device's memory and units themselves, so they count in full.
     #[inline(always)]
     pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);

@@ -230,6 +230,13 @@ def test_checkpointing_may_be_on_or_off(tmp_path: Path, cell: str, recompute: st
     assert (row["plan"]["recompute"], row["plan"]["zero"]) == (recompute, 1)
 
 
+def test_checkpointing_of_a_part_is_not_taken_for_all(tmp_path: Path) -> None:
+    head = f"{HEAD},gbs,mbs,tp,pp,recompute,MFU"
+    (row,) = priced(tmp_path, head, f"{RUN},64,1,2,1,partial activation checkpointing,40")
+    assert row["status"] == "skipped"
+    assert "recompute: got 'partial activation" in row["reason"]
+
+
 def test_a_remark_behind_a_length_is_none_of_its_digits(tmp_path: Path) -> None:
     head = "model,system,gpus,seq,gbs,mbs,tp,pp,MFU"
     told, most = priced(

@@ -149,6 +149,9 @@ def test_a_model_cut_to_some_layers_is_the_rest_of_it() -> None:
 def test_a_remark_may_say_which_model_another_is_like() -> None:
     assert model(model="dense 1.3B (OLMo-1B-like)") == model(model="OLMo-1B")
     assert model(model="Transformer 6.7B") == model(model="gpt3-6.7b")
+    for other in ("Switch Transformer 6.7B", "Vision Transformer 6.7B"):
+        with pytest.raises(UnknownNameError, match="model: "):
+            model(model=other)
 
 
 SHAPE = {"model": "mine", "layers": "24", "hidden": "2048", "heads": "32", "ffn": "8192"}

@@ -49,7 +49,10 @@ _IGNORED = frozenset(
 _CLOSE = 0.05
 """How far a name's size may be from the parameters of a model whose own name has none."""
 _FAMILIES = {
-    r"(?<![a-z])(?:gpt|transformer)(?![a-z])": re.compile(r"(?:gpt3|megatron)-[0-9.]{1,5}[bmt]"),
+    # a switch or a vision transformer is another thing
+    r"(?<![a-z])gpt(?![a-z])|^(?:(?:vanilla|dense|standard|decoder-only) )*transformer(?![a-z-])": (
+        re.compile(r"(?:gpt3|megatron)-[0-9.]{1,5}[bmt]")
+    ),
     r"(?<![a-z])llama[- ](?:style|like|based|type|arch)": re.compile(r"llama[23]?-[0-9.]{1,5}b"),
 }
 """Models whose shapes stand for others of their kind, by what a name says of its kind."""

@@ -10,6 +10,9 @@ _ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
+_LIBRARIES = {"deepspeed", "megatron", "fsdp", "pytorch", "torch", "fairscale", "composer"}
+"""Whose checkpointing recomputes every layer."""
+_NAMED = 3
 _OPTIMIZER = re.compile(r" optimi[sz]er$")
 _STORED = re.compile(
     r"[\s,;+&]*\b(?:with |and |no )?(?:(?:cpu|host|activations?)[- ])*offload(?:ing|ed)?\b"
@@ -214,7 +217,8 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if words[:1] in (["no"], ["without"]):
         return "none", 0
     # whose checkpointing it is, as `DeepSpeed activation checkpointing`
-    return ("full", 0) if words[-2:] == ["activation", "checkpointing"] else None
+    named = len(words) == _NAMED and words[0] in _LIBRARIES
+    return ("full", 0) if named and words[1:] == ["activation", "checkpointing"] else None
 
 
 def without_stored(text: str) -> tuple[str, bool]:
