@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use scalewright::control::Control;
 use scalewright::estimate::timeline;
 use scalewright::plan::Plan;
-use scalewright::schedule::{self, Kind, Pass, Passes, Pipeline, Scratch, Shape};
+use scalewright::schedule::{self, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch};
 use scalewright::solve::{After, Slow, Tasks, Turn, simulate};
 use scalewright::units::Seconds;
 use std::hint::black_box;
@@ -61,8 +61,8 @@ fn events(criterion: &mut Criterion) {
 fn recurrences(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("schedule recurrence, operations");
     let passes = vec![Pass::new(Seconds::new(1.0), Seconds::new(2.0)); 64];
-    for kind in Kind::ALL {
-        let shape = Shape::new(16, kind.rule().chunks());
+    for kind in Schedule::ALL {
+        let shape = PipelineShape::new(16, kind.rule().chunks());
         let count = kind.rule().count(shape);
         let passes = Passes::Each(&passes[..count as usize]);
         let pipeline = Pipeline::new(shape, passes, Seconds::new(0.1));

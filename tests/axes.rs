@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective, Forms};
 use scalewright::estimate::{Job, Links, Pricer, price};
 use scalewright::hardware::Cluster;
-use scalewright::plan::{Axis, AxisOrder, Collectives, Mesh, Plan, Rule, Span, check};
+use scalewright::plan::{Axis, AxisOrder, BrokenRule, Collectives, Mesh, Plan, Span, check};
 use scalewright::units::Bytes;
 use std::collections::BTreeSet;
 use worlds::jobs;
@@ -118,7 +118,7 @@ proptest! {
         let lies_evenly = even(groups[0]) && even(&apart) && alike;
         prop_assert_eq!(verdict.is_ok(), lies_evenly, "{:?} {:?}", verdict, stage);
         if let Err(rule) = verdict {
-            prop_assert!(matches!(rule, Rule::AxisOrder(..)), "{rule}");
+            prop_assert!(matches!(rule, BrokenRule::AxisOrder(..)), "{rule}");
             let advised = Plan { expert_tensor: plan.tensor, expert: 1, ..plan };
             prop_assert!(check(&advised, &job.shape, &job.training, job.cluster.devices).is_ok());
         } else {
@@ -222,7 +222,7 @@ proptest! {
                 let used = if zero == 0 { dense.all_reduce } else { dense.outer_reduce };
                 prop_assert_eq!(used, forms);
             }
-            (Err(rule), _) => prop_assert!(matches!(rule, Rule::Collectives(..)), "{rule}"),
+            (Err(rule), _) => prop_assert!(matches!(rule, BrokenRule::Collectives(..)), "{rule}"),
             _ => {}
         }
     }

@@ -1,14 +1,14 @@
 //! Do schedules that run pipelines both ways idle and hold as published?
 
 use scalewright::schedule::{
-    self, Kind, Pass, Passes, Pipeline, Run, Scratch, Shape, Stages, Work,
+    self, Pass, Passes, Pipeline, PipelineShape, Run, Schedule, Scratch, Stages, Work,
 };
 use scalewright::units::Seconds;
 
-const CHIMERA: [Kind; 3] = [
-    Kind::Chimera,
-    Kind::ChimeraForwardDoubling,
-    Kind::ChimeraBackwardHalving,
+const CHIMERA: [Schedule; 3] = [
+    Schedule::Chimera,
+    Schedule::ChimeraForwardDoubling,
+    Schedule::ChimeraBackwardHalving,
 ];
 
 fn close(a: f64, b: f64) -> bool {
@@ -26,7 +26,7 @@ fn pass([forward, backward, weight, hidden]: [f64; 4]) -> Pass {
 }
 
 /// A step of alike stages without hops, with its bound, which must be exact.
-fn run(kind: Kind, shape: Shape, micro_batches: u32, every: [f64; 4]) -> Run {
+fn run(kind: Schedule, shape: PipelineShape, micro_batches: u32, every: [f64; 4]) -> Run {
     let passes = vec![pass(every); kind.rule().count(shape) as usize];
     let pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO);
     let run = schedule::run(kind, &pipeline, micro_batches).expect("runs");
@@ -40,16 +40,16 @@ fn run(kind: Kind, shape: Shape, micro_batches: u32, every: [f64; 4]) -> Run {
     run
 }
 
-fn step(kind: Kind, shape: Shape, micro_batches: u32, every: [f64; 4]) -> f64 {
+fn step(kind: Schedule, shape: PipelineShape, micro_batches: u32, every: [f64; 4]) -> f64 {
     run(kind, shape, micro_batches, every).makespan.value()
 }
 
 /// Shapes of an even number of stages and every number of pipelines over them.
-fn shapes() -> impl Iterator<Item = (Shape, u32)> {
+fn shapes() -> impl Iterator<Item = (PipelineShape, u32)> {
     let stages = [2_u32, 4, 6, 8, 12, 16].into_iter();
     stages.flat_map(|stages| {
         let groups = (1..=stages / 2).filter(move |f| (stages / 2).is_multiple_of(*f));
-        groups.map(move |f| (Shape::new(stages, 2 * f), f))
+        groups.map(move |f| (PipelineShape::new(stages, 2 * f), f))
     })
 }
 
@@ -60,12 +60,17 @@ fn chimera_idles_half_as_long_as_1f1b() {
     for (shape, f) in shapes() {
         let d = shape.stages;
         for n in [d, 2 * d, 3 * d] {
-            let found = step(Kind::Chimera, shape, n, [1.0, 1.0, 0.0, 0.0]);
+            let found = step(Schedule::Chimera, shape, n, [1.0, 1.0, 0.0, 0.0]);
             let share = f64::from(d - 2 * f) / f64::from(2 * f * n + d - 2 * f);
             let idle = found - f64::from(2 * n);
             assert!(close(idle / found, share), "{shape:?} {n}: {found}");
-            let one = Shape::new(d, 1);
-            let other = step(Kind::OneForwardOneBackward, one, n, [1.0, 1.0, 0.0, 0.0]);
+            let one = PipelineShape::new(d, 1);
+            let other = step(
+                Schedule::OneForwardOneBackward,
+                one,
+                n,
+                [1.0, 1.0, 0.0, 0.0],
+            );
             let bubbles = f64::from(d / f - 2) / f64::from(2 * (d - 1));
             assert!(close(idle / (other - f64::from(2 * n)), bubbles));
         }
@@ -77,8 +82,8 @@ fn chimera_s_critical_path_is_as_published() {
     // Li & Hoefler 2021, section 3.4: 6 forward and 10 backward passes for D = N = 6
     for (forward, backward) in [(1.0, 2.0), (1.0, 1.0), (0.7, 3.1)] {
         let found = step(
-            Kind::Chimera,
-            Shape::new(6, 2),
+            Schedule::Chimera,
+            PipelineShape::new(6, 2),
             6,
             [forward, backward, 0.0, 0.0],
         );
@@ -95,7 +100,7 @@ fn backward_passes_twice_as_long_leave_gaps_that_doubling_fills() {
         for units in 1..4 {
             let n = f64::from(2 * d * units);
             let found = step(
-                Kind::ChimeraForwardDoubling,
+                Schedule::ChimeraForwardDoubling,
                 shape,
                 2 * d * units,
                 [1.0, 2.0, 0.0, 0.0],
@@ -103,7 +108,7 @@ fn backward_passes_twice_as_long_leave_gaps_that_doubling_fills() {
             let share = (reach - 2.0) / (1.5 * n + reach - 2.0);
             assert!(close(1.0 - 3.0 * n / found, share), "{shape:?}: {found}");
             let n = f64::from(d * units);
-            let direct = step(Kind::Chimera, shape, d * units, [1.0, 2.0, 0.0, 0.0]);
+            let direct = step(Schedule::Chimera, shape, d * units, [1.0, 2.0, 0.0, 0.0]);
             let gaps = f64::from(units + 1) * (reach - 2.0);
             assert!(close(direct, 3.0 * n + gaps), "{shape:?}: {direct}");
         }
@@ -123,9 +128,12 @@ fn chimera_s_bound_is_exact_for_any_passes_and_any_rest_of_a_unit() {
         ] {
             let every = [every[0], every[1], 0.0, 0.0];
             for micro_batches in 1..=3 * shape.stages {
-                step(Kind::Chimera, shape, micro_batches, every);
+                step(Schedule::Chimera, shape, micro_batches, every);
             }
-            for kind in [Kind::ChimeraForwardDoubling, Kind::ChimeraBackwardHalving] {
+            for kind in [
+                Schedule::ChimeraForwardDoubling,
+                Schedule::ChimeraBackwardHalving,
+            ] {
                 for units in 1..4 {
                     step(kind, shape, 2 * shape.stages * units, every);
                 }
@@ -141,10 +149,10 @@ fn chimera_holds_activations_as_published() {
         let d = shape.stages;
         let held = |kind, n| (0..d).map(move |i| schedule::in_flight(kind, i, shape, n));
         for units in 1..4 {
-            assert_eq!(held(Kind::Chimera, d * units).max(), Some(d));
+            assert_eq!(held(Schedule::Chimera, d * units).max(), Some(d));
             let least = d - d / (2 * f) + 1;
-            assert_eq!(held(Kind::Chimera, d * units).min(), Some(least));
-            let doubled = held(Kind::ChimeraForwardDoubling, 2 * d * units).max();
+            assert_eq!(held(Schedule::Chimera, d * units).min(), Some(least));
+            let doubled = held(Schedule::ChimeraForwardDoubling, 2 * d * units).max();
             assert_eq!(doubled, Some(2 * d));
         }
         for kind in CHIMERA {
@@ -157,7 +165,7 @@ fn chimera_holds_activations_as_published() {
 fn every_device_holds_a_stage_of_each_of_chimera_s_pipelines() {
     for (shape, _) in shapes() {
         for kind in CHIMERA {
-            let span = if kind == Kind::Chimera { 1 } else { 2 };
+            let span = if kind == Schedule::Chimera { 1 } else { 2 };
             let mut stages = vec![0; shape.stages as usize];
             for copy in 0..shape.chunks {
                 let mut seen = vec![false; shape.stages as usize];
@@ -175,8 +183,11 @@ fn every_device_holds_a_stage_of_each_of_chimera_s_pipelines() {
 
 #[test]
 fn doubled_forward_passes_run_two_micro_batches() {
-    let shape = Shape::new(4, 2);
-    for kind in [Kind::ChimeraForwardDoubling, Kind::ChimeraBackwardHalving] {
+    let shape = PipelineShape::new(4, 2);
+    for kind in [
+        Schedule::ChimeraForwardDoubling,
+        Schedule::ChimeraBackwardHalving,
+    ] {
         let run = run(kind, shape, 16, [1.0, 2.0, 0.0, 0.0]);
         for (order, spans) in run.orders.iter().zip(&run.spans) {
             let forwards = order.iter().filter(|o| o.work == Work::Forward);
@@ -203,20 +214,20 @@ fn idle(run: &Run, device: usize) -> f64 {
 fn dualpipe_idles_as_published() {
     // DeepSeek-V3, table 2: (p / 2 - 1) (F&B + B - 3 W), beside 1F1B's (p - 1) (F + B)
     for stages in [2, 4, 6, 8, 16] {
-        let shape = Shape::new(stages, 2);
+        let shape = PipelineShape::new(stages, 2);
         for micro_batches in [2 * stages, 2 * stages + 2, 5 * stages] {
             for weight in [0.0, 0.5, 1.0] {
                 for saved in [0.0, 0.4, 1.0] {
                     let every = [1.0, 1.0, weight, saved];
-                    let run = run(Kind::DualPipe, shape, micro_batches, every);
+                    let run = run(Schedule::DualPipe, shape, micro_batches, every);
                     let (both, backward) = (2.0 + weight, 1.0 + weight);
                     let bubble = both - saved + backward - 3.0 * weight;
                     let bubble = (f64::from(stages) / 2.0 - 1.0) * bubble;
                     let found = idle(&run, stages as usize / 2 - 1);
                     assert!(close(found, bubble), "{shape:?} {every:?}: {found}");
                     let alone = [1.0, backward, 0.0, 0.0];
-                    let one = Shape::new(stages, 1);
-                    let other = step(Kind::OneForwardOneBackward, one, micro_batches, alone);
+                    let one = PipelineShape::new(stages, 1);
+                    let other = step(Schedule::OneForwardOneBackward, one, micro_batches, alone);
                     let work = both * f64::from(micro_batches);
                     assert!(close(other - work, f64::from(stages - 1) * both));
                 }
@@ -228,11 +239,13 @@ fn dualpipe_idles_as_published() {
 #[test]
 fn devices_run_as_many_pairs_as_is_said() {
     for (stages, micro_batches) in [(2, 4), (4, 8), (8, 20), (12, 40)] {
-        let shape = Shape::new(stages, 2);
+        let shape = PipelineShape::new(stages, 2);
         for device in 0..stages {
-            let order = schedule::order(Kind::DualPipe, device, shape, micro_batches);
+            let order = schedule::order(Schedule::DualPipe, device, shape, micro_batches);
             let pairs = order.iter().filter(|o| o.paired).count();
-            let said = Kind::DualPipe.rule().pairs(shape, micro_batches, device);
+            let said = Schedule::DualPipe
+                .rule()
+                .pairs(shape, micro_batches, device);
             assert_eq!(said as usize, pairs);
         }
     }
@@ -240,10 +253,13 @@ fn devices_run_as_many_pairs_as_is_said() {
 
 #[test]
 fn dualpipe_holds_two_copies_and_one_more_activation_than_stages() {
-    let shape = Shape::new(8, 2);
-    assert_eq!(Kind::DualPipe.rule().copies(shape), 2);
+    let shape = PipelineShape::new(8, 2);
+    assert_eq!(Schedule::DualPipe.rule().copies(shape), 2);
     for device in 0..8 {
-        assert_eq!(schedule::in_flight(Kind::DualPipe, device, shape, 20), 9);
+        assert_eq!(
+            schedule::in_flight(Schedule::DualPipe, device, shape, 20),
+            9
+        );
     }
 }
 
@@ -251,7 +267,7 @@ fn dualpipe_holds_two_copies_and_one_more_activation_than_stages() {
 fn dualpipe_s_orders_are_mirrored_and_split_only_in_the_ramps() {
     // the figure in the README of DualPipe: 8 devices, 10 micro-batches each way; the first device
     // begins with 6 forward passes of its near stage, then one of each
-    let order = |device| schedule::order(Kind::DualPipe, device, Shape::new(8, 2), 20);
+    let order = |device| schedule::order(Schedule::DualPipe, device, PipelineShape::new(8, 2), 20);
     for device in 0..8 {
         let across = order(7 - device);
         for (own, other) in order(device).iter().zip(&across) {
@@ -276,20 +292,26 @@ fn dualpipe_s_orders_are_mirrored_and_split_only_in_the_ramps() {
 
 #[test]
 fn shapes_that_cannot_run_are_refused_with_the_rule() {
-    let refused = |kind: Kind, stages, chunks, micro_batches| {
-        let made = kind.rule().check(Shape::new(stages, chunks), micro_batches);
+    let refused = |kind: Schedule, stages, chunks, micro_batches| {
+        let made = kind
+            .rule()
+            .check(PipelineShape::new(stages, chunks), micro_batches);
         made.expect_err("cannot run").to_string()
     };
     for (kind, shape, field) in [
-        (Kind::Chimera, (3, 2, 6), "stages"),
-        (Kind::Chimera, (6, 4, 6), "chunks"),
-        (Kind::Chimera, (6, 3, 6), "chunks"),
-        (Kind::ChimeraForwardDoubling, (4, 2, 12), "micro_batches"),
-        (Kind::ChimeraBackwardHalving, (4, 2, 7), "micro_batches"),
-        (Kind::DualPipe, (5, 2, 20), "stages"),
-        (Kind::DualPipe, (4, 1, 20), "chunks"),
-        (Kind::DualPipe, (4, 2, 6), "micro_batches"),
-        (Kind::DualPipe, (4, 2, 9), "micro_batches"),
+        (Schedule::Chimera, (3, 2, 6), "stages"),
+        (Schedule::Chimera, (6, 4, 6), "chunks"),
+        (Schedule::Chimera, (6, 3, 6), "chunks"),
+        (
+            Schedule::ChimeraForwardDoubling,
+            (4, 2, 12),
+            "micro_batches",
+        ),
+        (Schedule::ChimeraBackwardHalving, (4, 2, 7), "micro_batches"),
+        (Schedule::DualPipe, (5, 2, 20), "stages"),
+        (Schedule::DualPipe, (4, 1, 20), "chunks"),
+        (Schedule::DualPipe, (4, 2, 6), "micro_batches"),
+        (Schedule::DualPipe, (4, 2, 9), "micro_batches"),
     ] {
         let found = refused(kind, shape.0, shape.1, shape.2);
         assert!(found.starts_with(field), "{found}");
@@ -307,10 +329,10 @@ fn heavy_ends_are_timed_as_their_orders_run() {
         hop: Seconds::new(0.1),
     };
     for (kind, chunks) in [
-        (Kind::Chimera, 2),
-        (Kind::Chimera, 4),
-        (Kind::ChimeraForwardDoubling, 2),
-        (Kind::DualPipe, 2),
+        (Schedule::Chimera, 2),
+        (Schedule::Chimera, 4),
+        (Schedule::ChimeraForwardDoubling, 2),
+        (Schedule::DualPipe, 2),
     ] {
         let stages = stages(chunks);
         let passes: Vec<Pass> = (0..8)

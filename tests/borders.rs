@@ -2,20 +2,20 @@
 
 use proptest::prelude::*;
 use scalewright::schedule::{
-    self, Borders, Hops, Kind, Pass, Passes, Pipeline, Scratch, Sends, Shape, Stages,
+    self, Borders, Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, Sends, Stages,
 };
 use scalewright::units::Seconds;
 
 /// Schedules whose virtual stages go round the devices in one direction.
-const KINDS: [Kind; 8] = [
-    Kind::GPipe,
-    Kind::OneForwardOneBackward,
-    Kind::Interleaved,
-    Kind::BreadthFirst,
-    Kind::ZeroBubbleH1,
-    Kind::ZeroBubbleH2,
-    Kind::PipeDream,
-    Kind::PipeDream2Bw,
+const KINDS: [Schedule; 8] = [
+    Schedule::GPipe,
+    Schedule::OneForwardOneBackward,
+    Schedule::Interleaved,
+    Schedule::BreadthFirst,
+    Schedule::ZeroBubbleH1,
+    Schedule::ZeroBubbleH2,
+    Schedule::PipeDream,
+    Schedule::PipeDream2Bw,
 ];
 
 /// Stages in units within units, as many in each, with the hop out of each; the last is of all.
@@ -97,13 +97,13 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 /// Passes of all virtual stages as a schedule runs them.
-fn passes(kind: Kind, stages: &Stages) -> (Shape, Vec<Pass>) {
-    let chunks = if matches!(kind, Kind::Interleaved | Kind::BreadthFirst) {
+fn passes(kind: Schedule, stages: &Stages) -> (PipelineShape, Vec<Pass>) {
+    let chunks = if matches!(kind, Schedule::Interleaved | Schedule::BreadthFirst) {
         stages.chunks
     } else {
         1
     };
-    let shape = Shape::new(stages.count, chunks);
+    let shape = PipelineShape::new(stages.count, chunks);
     let read = Stages { chunks, ..*stages };
     let passes = (0..u64::from(shape.parts())).map(|stage| read.pass(stage));
     let splits = kind.rule().splits();
@@ -121,7 +121,13 @@ fn passes(kind: Kind, stages: &Stages) -> (Shape, Vec<Pass>) {
 }
 
 /// The witness: events of the same order on borders of which each has its own hop.
-fn simulated(kind: Kind, units: &Units, stages: &Stages, sends: Sends, count: u32) -> Option<f64> {
+fn simulated(
+    kind: Schedule,
+    units: &Units,
+    stages: &Stages,
+    sends: Sends,
+    count: u32,
+) -> Option<f64> {
     let (shape, passes) = passes(kind, stages);
     kind.rule().check(shape, count).ok()?;
     let hops = units.hops(shape.parts());
@@ -135,7 +141,7 @@ fn simulated(kind: Kind, units: &Units, stages: &Stages, sends: Sends, count: u3
 }
 
 /// Seconds by the recurrence over borders.
-fn found(kind: Kind, stages: &Stages, borders: &Borders, count: u32) -> f64 {
+fn found(kind: Schedule, stages: &Stages, borders: &Borders, count: u32) -> f64 {
     let (shape, _) = passes(kind, stages);
     let read = Stages {
         chunks: shape.chunks,
@@ -219,7 +225,7 @@ proptest! {
             let exact = found(kind, &stages, &borders, count);
             prop_assert!(closed.time <= exact * (1.0 + 1e-9) + 1e-9, "{kind:?}: {closed:?} over {exact}");
             prop_assert!(closed.exact < 1.0 || close(closed.time, exact), "{kind:?}: {closed:?} {exact}");
-            let settled = kind == Kind::GPipe || kind == Kind::OneForwardOneBackward && !apart;
+            let settled = kind == Schedule::GPipe || kind == Schedule::OneForwardOneBackward && !apart;
             prop_assert_eq!(closed.exact >= 1.0, settled, "{:?}", kind);
         }
     }
@@ -241,7 +247,7 @@ proptest! {
             last: add(stages.last, 0.0, hop),
             ..stages
         };
-        for kind in [Kind::GPipe, Kind::OneForwardOneBackward, Kind::Interleaved] {
+        for kind in [Schedule::GPipe, Schedule::OneForwardOneBackward, Schedule::Interleaved] {
             let mut scratch = Scratch::new();
             let one = schedule::step_time(kind, &held, count, &mut scratch).value();
             let each = schedule::step_time_over(kind, &stages, &borders, count, &mut scratch).value();
@@ -265,7 +271,7 @@ fn a_pipeline_fills_over_all_hops_and_runs_at_the_slowest() {
     };
     let borders = Borders::new([1.0; 2], 0.0).and(1, 0.1).and(2, 0.5);
     let time = |count| {
-        let closed = schedule::closed_forms_over(Kind::GPipe, &plain(&stages), &borders, count);
+        let closed = schedule::closed_forms_over(Schedule::GPipe, &plain(&stages), &borders, count);
         closed.time
     };
     // eight passes each way, four hops inside a node and three between nodes
@@ -299,8 +305,8 @@ fn the_interleaved_bound_is_near() {
         stages.chunks = stages.chunks.max(2);
         let borders = units.borders([1.0; 2], 0.0);
         let closed =
-            schedule::closed_forms_over(Kind::Interleaved, &plain(&stages), &borders, count);
-        let exact = found(Kind::Interleaved, &stages, &borders, count);
+            schedule::closed_forms_over(Schedule::Interleaved, &plain(&stages), &borders, count);
+        let exact = found(Schedule::Interleaved, &stages, &borders, count);
         if exact > 0.0 {
             gaps.push(1.0 - closed.time / exact);
         }

@@ -1,16 +1,18 @@
 //! Does the breadth-first schedule idle and hold as published?
 
-use scalewright::schedule::{self, Kind, Pass, Passes, Pipeline, Scratch, Shape, Stages};
+use scalewright::schedule::{
+    self, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, Stages,
+};
 use scalewright::units::Seconds;
 
-const KIND: Kind = Kind::BreadthFirst;
+const KIND: Schedule = Schedule::BreadthFirst;
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs())
 }
 
 /// Seconds of a step whose passes take 1 s and 2 s.
-fn step(kind: Kind, shape: Shape, micro_batches: u32) -> f64 {
+fn step(kind: Schedule, shape: PipelineShape, micro_batches: u32) -> f64 {
     let passes = vec![Pass::new(Seconds::new(1.0), Seconds::new(2.0)); shape.parts() as usize];
     let pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO);
     let run = schedule::run(kind, &pipeline, micro_batches).map(|run| run.makespan);
@@ -22,13 +24,13 @@ fn the_bubble_shrinks_with_chunks_as_published() {
     // Lamy-Poirier 2022, section 4: (p - 1) / (v m) of the work
     for (stages, chunks, micro_batches) in [(4, 4, 8), (8, 2, 8), (8, 8, 64), (3, 5, 7), (1, 3, 2)]
     {
-        let shape = Shape::new(stages, chunks);
+        let shape = PipelineShape::new(stages, chunks);
         let work = f64::from(3 * chunks * micro_batches);
         let share = f64::from(stages - 1) / f64::from(chunks * micro_batches);
         let found = step(KIND, shape, micro_batches);
         assert!(close(found / work - 1.0, share), "{shape:?}: {found}");
         let rounds = micro_batches.is_multiple_of(stages);
-        let other = step(Kind::Interleaved, shape, micro_batches);
+        let other = step(Schedule::Interleaved, shape, micro_batches);
         assert!(!rounds || close(found, other), "{shape:?}: {other}");
     }
 }
@@ -38,7 +40,7 @@ fn fewer_micro_batches_than_devices_wait_for_the_first_to_come_round() {
     // ((v - 1) p + p - 1 + m) (f + b)
     for (stages, chunks, micro_batches) in [(8, 2, 1), (8, 4, 3), (16, 3, 15)] {
         let passes = stages * chunks - 1 + micro_batches;
-        let found = step(KIND, Shape::new(stages, chunks), micro_batches);
+        let found = step(KIND, PipelineShape::new(stages, chunks), micro_batches);
         assert!(close(found, f64::from(3 * passes)), "{found}");
     }
 }
@@ -46,10 +48,13 @@ fn fewer_micro_batches_than_devices_wait_for_the_first_to_come_round() {
 #[test]
 fn one_chunk_is_gpipe_and_every_chunk_is_held() {
     assert!(close(
-        step(KIND, Shape::new(6, 1), 9),
-        step(Kind::GPipe, Shape::new(6, 1), 9)
+        step(KIND, PipelineShape::new(6, 1), 9),
+        step(Schedule::GPipe, PipelineShape::new(6, 1), 9)
     ));
-    assert_eq!(schedule::in_flight(KIND, 3, Shape::new(8, 4), 16), 64);
+    assert_eq!(
+        schedule::in_flight(KIND, 3, PipelineShape::new(8, 4), 16),
+        64
+    );
 }
 
 #[test]

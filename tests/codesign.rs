@@ -13,7 +13,7 @@ use scalewright::estimate::{Job, Verdict, estimate};
 use scalewright::hardware::Cluster;
 use scalewright::plan::Plan;
 use scalewright::search::codesign::{Asked, Codesign, Measure, Variant, codesign};
-use scalewright::search::{Fate, Limits, Objective, Offload, Space, search};
+use scalewright::search::{Fate, Limits, Objective, OffloadWhen, Space, search};
 use serde_json::{Value, json};
 use worlds::jobs;
 
@@ -89,7 +89,7 @@ fn alone(job: &Job, objective: Objective) -> Option<(f64, Plan)> {
     let limits = Limits {
         top: 1,
         objective,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     };
     let found = search(job, &Space::default(), &limits, &Control::new()).unwrap();

@@ -6,7 +6,7 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::estimate::{Composed, Job, price};
-use scalewright::hardware::{Cluster, Constant, Kind};
+use scalewright::hardware::{Cluster, Constant, ConstantKind};
 use scalewright::plan::{Plan, Schedule};
 use scalewright::search::Uncertainty;
 use scalewright::units::{Dtype, FlopsPerSecond};
@@ -231,7 +231,7 @@ fn scaling_multiplies_the_named_value_alone_and_shares_end_at_one() {
                 let factor = if own { constant.applied(1.5) } else { 1.0 };
                 let near = (then.value / (now.value * factor) - 1.0).abs() < 1e-12;
                 assert!(near, "{} through {}", then.name, constant.name);
-                assert!(then.kind != Kind::Share || then.value <= 1.0 + 1e-12);
+                assert!(then.kind != ConstantKind::Share || then.value <= 1.0 + 1e-12);
             }
         }
     }

@@ -151,9 +151,8 @@ proptest! {
     #[test]
     fn dimensions_one_by_one_take_their_closed_form(case in boxed(), i in 0_usize..3) {
         let axes = case.group().extents.iter().filter(|&&extent| extent > 1).count();
-        if axes == 2 {
-            case.agrees(Algorithm::TwoDimensional, REDUCING[i]);
-        }
+        prop_assume!(axes == 2);
+        case.agrees(Algorithm::TwoDimensional, REDUCING[i]);
     }
 
     #[test]

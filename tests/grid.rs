@@ -6,7 +6,7 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::collective::Collective::{self, AllGather, AllReduce, ReduceScatter};
-use scalewright::plan::{BlockProgram, Plan, Shape, Task, check, lower};
+use scalewright::plan::{BlockProgram, JobShape, Plan, Task, check, lower};
 use scalewright::workload::BlockRole;
 use worlds::jobs;
 
@@ -182,7 +182,7 @@ proptest! {
 fn broken(text: &str, plan: &Plan) -> String {
     let training = jobs::training(64, 2048, "");
     let graph = jobs::model(text).graph(&training);
-    let shape = Shape::new(&graph, &worlds::nodes_of_eight(plan.tensor));
+    let shape = JobShape::new(&graph, &worlds::nodes_of_eight(plan.tensor));
     let rule = check(plan, &shape, &training, plan.tensor).unwrap_err();
     rule.to_string()
 }

@@ -7,15 +7,15 @@ mod worlds;
 use scalewright::control::Control;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
-use scalewright::plan::{ExpertRecompute, Plan, Rule, Schedule, TokenSlices};
-use scalewright::search::{Limits, Method, Offload, Outcome, Space, search};
+use scalewright::plan::{BrokenRule, ExpertRecompute, Plan, Schedule, TokenSlices};
+use scalewright::search::{Limits, Method, OffloadWhen, Outcome, Space, search};
 use worlds::jobs;
 
 fn found(job: &Job, space: &str, method: Method) -> Outcome {
     let limits = Limits {
         method,
         top: 5,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     };
     search(
@@ -119,17 +119,17 @@ fn a_list_of_nothing_else_leaves_no_legal_plan_and_says_why() {
         (
             r#"{"offload_optimizer": [true]}"#,
             "muon",
-            Rule::HostProducts,
+            BrokenRule::HostProducts,
         ),
         (
             r#"{"offload_optimizer": [true]}"#,
             "bare",
-            Rule::Host("offload_optimizer"),
+            BrokenRule::Host("offload_optimizer"),
         ),
         (
             r#"{"recompute_experts": ["full"]}"#,
             "hosted",
-            Rule::Recompute(""),
+            BrokenRule::Recompute(""),
         ),
     ] {
         let outcome = found(&job_of(kind), listed, Method::Bounds);
@@ -232,8 +232,10 @@ fn open_chunks_of_any_schedule_are_all_that_it_runs() {
 /// Nothing is shared where nothing is held twice, whatever a program does for what is.
 #[test]
 fn stages_of_zero_are_one_plan_without_replicas() {
-    let software = r#", "software": {"layer_update_time": 1e-3, "gather_copy": 4.0, "reduce_copy": 4.0,
-        "gather_rank_time": 1e-4, "gather_host_time": [1e-3, 1e-4], "casts_weights_once": true, "reduces_whole": true}"#;
+    let software = r#", "software": {"optimizer": {"layer_update_time": 1e-3},
+        "zero": {"gather_copy": 4.0, "reduce_copy": 4.0, "gather_rank_time": 1e-4,
+        "gather_host_time": [1e-3, 1e-4], "reduces_whole": true},
+        "weights": {"casts_weights_once": true}}"#;
     for (text, plan) in [
         (jobs::llama(6, 2048, 2), Plan::default()),
         (

@@ -10,7 +10,7 @@ use scalewright::estimate::Job;
 use scalewright::hardware::Cluster;
 use scalewright::operator_cost::Kernel;
 use scalewright::plan::{
-    BlockProgram, Plan, Purpose, Schedule, Shape, Split, Task, check, expert_zero_group, lower,
+    BlockProgram, JobShape, Plan, Purpose, Schedule, Split, Task, check, expert_zero_group, lower,
 };
 use scalewright::workload::transformer::StateSpace;
 use scalewright::workload::{BlockRole, Training};
@@ -301,7 +301,11 @@ fn gpt_layer_weights_follow_megatron() {
 #[test]
 fn a_padded_vocabulary_shows_as_excess() {
     let text = jobs::llama(4, 1024, 16).replace("32000", "32003");
-    let training = jobs::training(8, 512, r#","software":{"vocabulary_multiple":1}"#);
+    let training = jobs::training(
+        8,
+        512,
+        r#","software":{"vocabulary": {"vocabulary_multiple": 1}}"#,
+    );
     let job = jobs::job(&text, &worlds::nodes_of_eight(8), &training);
     let weights = lower(&job.graph, 0, &job.training, &plain(8, false)).weights;
     assert!(near(weights.excess, (32_008.0 - 32_003.0) * 1024.0));
@@ -320,11 +324,17 @@ fn rows_of_a_vocabulary_are_rounded_up_unless_the_model_says_them() {
     assert_eq!(rows("32000", ""), 32_000);
     assert_eq!(rows(r#"32003,"padded_vocab":32010"#, ""), 32_010);
     assert_eq!(
-        rows("50257", r#","software":{"vocabulary_multiple":1}"#),
+        rows(
+            "50257",
+            r#","software":{"vocabulary": {"vocabulary_multiple": 1}}"#
+        ),
         50_257
     );
     assert_eq!(
-        rows("50257", r#","software":{"vocabulary_multiple":8}"#),
+        rows(
+            "50257",
+            r#","software":{"vocabulary": {"vocabulary_multiple": 8}}"#
+        ),
         50_264
     );
 }
@@ -451,7 +461,7 @@ fn broken(plan: &Plan) -> String {
     let devices = u32::try_from(plan.devices()).unwrap();
     check(
         plan,
-        &Shape::new(&graph, &with_a_host(devices)),
+        &JobShape::new(&graph, &with_a_host(devices)),
         &training,
         devices,
     )
@@ -507,8 +517,36 @@ fn illegal_plans_name_the_nearest_legal_value() {
             "tensor: got 0; allowed: 1 to 2^24",
         ),
         (
-            Plan { zero: 4, ..base },
-            "zero_group must divide context x data, and zero must be 0 to 3",
+            Plan {
+                zero: 4,
+                ..base.clone()
+            },
+            "zero: got 4; allowed: 0 to 3",
+        ),
+        (
+            Plan {
+                zero_group: 3,
+                ..base.clone()
+            },
+            "zero_group = 3 does not divide context x data = 16; nearest 2, 4",
+        ),
+        (
+            Plan {
+                interleave: 2,
+                ..base.clone()
+            },
+            "interleave: got 2 with schedule = 1f1b; allowed: 1, or schedule = interleaved",
+        ),
+        (
+            Plan {
+                overlap_pipeline: true,
+                ..base.clone()
+            },
+            "overlap_pipeline: got true with schedule = 1f1b; allowed: false",
+        ),
+        (
+            Plan { expert: 2, ..base },
+            "expert: got 2; allowed: 1, since the model has no routed experts",
         ),
     ];
     for (plan, message) in cases {
@@ -525,7 +563,7 @@ fn messages_of_large_batches_name_the_nearest() {
         data: 2,
         ..Plan::default()
     };
-    let rule = check(&plan, &Shape::new(&graph, &with_a_host(2)), &training, 2).unwrap_err();
+    let rule = check(&plan, &JobShape::new(&graph, &with_a_host(2)), &training, 2).unwrap_err();
     assert!(rule.to_string().ends_with("nearest 1, 4294967291"));
 }
 

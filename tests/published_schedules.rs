@@ -1,7 +1,8 @@
 //! Do schedules reproduce the bubbles, activations and delays that their papers publish?
 
 use scalewright::schedule::{
-    self, Kind, Mitigation, Operation, Pass, Passes, Pipeline, Scratch, Shape, Stages, Work,
+    self, Mitigation, Operation, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, Stages,
+    Work,
 };
 use scalewright::units::Seconds;
 
@@ -23,22 +24,22 @@ fn stages(count: u32, chunks: u32, [forward, backward, weight]: [f64; 3]) -> Sta
     }
 }
 
-fn step(kind: Kind, stages: &Stages, micro_batches: u32) -> f64 {
+fn step(kind: Schedule, stages: &Stages, micro_batches: u32) -> f64 {
     schedule::step_time(kind, stages, micro_batches, &mut Scratch::new()).value()
 }
 
 /// Seconds from a step to the next where no device waits for the others in between.
-fn interval(kind: Kind, stages: &Stages, micro_batches: u32) -> f64 {
+fn interval(kind: Schedule, stages: &Stages, micro_batches: u32) -> f64 {
     let mut scratch = Scratch::new();
     let interval = schedule::interval(kind, &stages.pipeline(), micro_batches, &mut scratch);
     interval.expect("a shape that runs").value()
 }
 
-fn steady(kind: Kind, stages: &Stages) -> f64 {
+fn steady(kind: Schedule, stages: &Stages) -> f64 {
     schedule::steady(kind, &stages.pipeline(), &mut Scratch::new()).value()
 }
 
-fn bubble(kind: Kind, stages: &Stages, micro_batches: u32, time: f64) -> f64 {
+fn bubble(kind: Schedule, stages: &Stages, micro_batches: u32, time: f64) -> f64 {
     schedule::bubble(kind, stages, micro_batches, Seconds::new(time)).value()
 }
 
@@ -59,7 +60,7 @@ fn drawn(order: &[Operation]) -> String {
 
 /// Backward passes that a device runs between a micro-batch's forward and its own, in the middle
 /// of a long run.
-fn updates_between(kind: Kind, shape: Shape, device: u32) -> u32 {
+fn updates_between(kind: Schedule, shape: PipelineShape, device: u32) -> u32 {
     let order = schedule::order(kind, device, shape, 100);
     let place = |work| {
         let mut places = order.iter();
@@ -86,12 +87,12 @@ fn zero_bubble_idles_as_published() {
             let stages = stages(p, 1, [f, b, w]);
             let work = f64::from(m) * (f + b + w);
             let gaps = f64::from(p - 1);
-            let kind = Kind::OneForwardOneBackward;
+            let kind = Schedule::OneForwardOneBackward;
             assert!(same(step(kind, &stages, m) - work, gaps * (f + b + w)));
-            let kind = Kind::ZeroBubbleH1;
+            let kind = Schedule::ZeroBubbleH1;
             assert!(same(step(kind, &stages, m) - work, gaps * (f + b - w)));
             assert!(same(interval(kind, &stages, m) - work, gaps * (f + b - w)));
-            let kind = Kind::ZeroBubbleH2;
+            let kind = Schedule::ZeroBubbleH2;
             let idle = interval(kind, &stages, m) - work;
             assert!(same(idle, gaps * (f + b - 2.0 * w)), "{p} {m}: {idle}");
         }
@@ -104,11 +105,12 @@ fn zero_bubble_idles_as_published() {
 fn zero_bubble_holds_what_is_published() {
     for p in 1..9 {
         for device in 0..p {
-            let held =
-                |kind, chunks| schedule::in_flight(kind, device, Shape::new(p, chunks), 4 * p + 1);
-            assert_eq!(held(Kind::ZeroBubbleH1, 1), p);
-            assert_eq!(held(Kind::ZeroBubbleH2, 1), 2 * p - 1);
-            assert_eq!(held(Kind::ZeroBubbleV, 2), 2 * p);
+            let held = |kind, chunks| {
+                schedule::in_flight(kind, device, PipelineShape::new(p, chunks), 4 * p + 1)
+            };
+            assert_eq!(held(Schedule::ZeroBubbleH1, 1), p);
+            assert_eq!(held(Schedule::ZeroBubbleH2, 1), 2 * p - 1);
+            assert_eq!(held(Schedule::ZeroBubbleV, 2), 2 * p);
         }
     }
 }
@@ -116,21 +118,21 @@ fn zero_bubble_holds_what_is_published() {
 /// Qi et al. 2023, figure 3: four devices, eight micro-batches.
 #[test]
 fn zero_bubble_orders_are_those_drawn() {
-    let row = |kind, device| drawn(&schedule::order(kind, device, Shape::new(4, 1), 8));
+    let row = |kind, device| drawn(&schedule::order(kind, device, PipelineShape::new(4, 1), 8));
     assert_eq!(
-        row(Kind::ZeroBubbleH1, 1),
+        row(Schedule::ZeroBubbleH1, 1),
         "F1 F2 F3 B1 F4 B2 W1 F5 B3 W2 F6 B4 W3 F7 B5 W4 F8 B6 W5 B7 W6 B8 W7 W8"
     );
     assert_eq!(
-        row(Kind::ZeroBubbleH1, 3),
+        row(Schedule::ZeroBubbleH1, 3),
         "F1 B1 F2 B2 F3 B3 F4 B4 W1 F5 B5 W2 F6 B6 W3 F7 B7 W4 F8 B8 W5 W6 W7 W8"
     );
     assert_eq!(
-        row(Kind::ZeroBubbleH2, 0),
+        row(Schedule::ZeroBubbleH2, 0),
         "F1 F2 F3 F4 F5 F6 F7 B1 W1 F8 B2 W2 B3 W3 B4 W4 B5 W5 B6 W6 B7 W7 B8 W8"
     );
     assert_eq!(
-        row(Kind::ZeroBubbleH2, 2),
+        row(Schedule::ZeroBubbleH2, 2),
         "F1 F2 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 W1 F8 B6 W2 B7 W3 B8 W4 W5 W6 W7 W8"
     );
 }
@@ -143,15 +145,17 @@ fn the_v_leaves_no_gap() {
         for m in [2 * p - 1, 2 * p, 4 * p + 3] {
             let stages = stages(p, 2, [1.0; 3]);
             let work = 6.0 * f64::from(m);
-            assert!(same(interval(Kind::ZeroBubbleV, &stages, m), work));
-            assert!(same(step(Kind::ZeroBubbleV, &stages, m), work));
-            let run = schedule::run(Kind::ZeroBubbleV, &stages.pipeline(), m).unwrap();
+            assert!(same(interval(Schedule::ZeroBubbleV, &stages, m), work));
+            assert!(same(step(Schedule::ZeroBubbleV, &stages, m), work));
+            let run = schedule::run(Schedule::ZeroBubbleV, &stages.pipeline(), m).unwrap();
             let idle = run.makespan.value() - work;
             assert!(same(idle, f64::from(p - 1)), "{p} {m}: {idle}");
         }
         if p > 2 {
             let stages = stages(p, 2, [1.0; 3]);
-            assert!(interval(Kind::ZeroBubbleV, &stages, 2 * p - 2) > 6.0 * f64::from(2 * p - 2));
+            assert!(
+                interval(Schedule::ZeroBubbleV, &stages, 2 * p - 2) > 6.0 * f64::from(2 * p - 2)
+            );
         }
     }
 }
@@ -161,7 +165,7 @@ fn the_device_with_both_ends_is_the_busiest() {
     let mut stages = stages(4, 2, [1.0; 3]);
     stages.first.forward = Seconds::new(2.0);
     stages.last.forward = Seconds::new(3.0);
-    let idle = bubble(Kind::ZeroBubbleV, &stages, 10, 100.0);
+    let idle = bubble(Schedule::ZeroBubbleV, &stages, 10, 100.0);
     assert!(same(idle, 100.0 - 10.0 * (4.0 + 5.0)), "{idle}");
 }
 
@@ -169,15 +173,15 @@ fn the_device_with_both_ends_is_the_busiest() {
 #[test]
 fn full_pipelines_never_wait() {
     for p in [1, 2, 4, 7] {
-        for kind in [Kind::ZeroBubbleH1, Kind::ZeroBubbleH2] {
+        for kind in [Schedule::ZeroBubbleH1, Schedule::ZeroBubbleH2] {
             assert!(same(steady(kind, &stages(p, 1, [1.0; 3])), 3.0));
         }
         assert!(same(
-            steady(Kind::ZeroBubbleV, &stages(p, 2, [0.5; 3])),
+            steady(Schedule::ZeroBubbleV, &stages(p, 2, [0.5; 3])),
             3.0
         ));
         let whole = stages(p, 1, [1.0, 2.0, 0.0]);
-        for kind in Kind::ALL {
+        for kind in Schedule::ALL {
             if kind.rule().chunks() == 1 && !kind.rule().splits() {
                 assert!(same(steady(kind, &whole), 3.0), "{kind:?}");
             }
@@ -190,7 +194,7 @@ fn full_pipelines_never_wait() {
 #[test]
 fn what_never_flushes_has_no_bubble() {
     let whole = stages(4, 1, [1.0, 2.0, 0.0]);
-    for kind in Kind::ALL {
+    for kind in Schedule::ALL {
         if kind.rule().chunks() > 1 || kind.rule().splits() {
             continue;
         }
@@ -204,14 +208,14 @@ fn what_never_flushes_has_no_bubble() {
 #[test]
 fn delays_are_as_published() {
     for p in 1..9 {
-        let shape = Shape::new(p, 1);
+        let shape = PipelineShape::new(p, 1);
         for device in 0..p {
             let after = p - 1 - device;
-            let rule = Kind::PipeDream.rule();
+            let rule = Schedule::PipeDream.rule();
             assert_eq!(rule.versions(shape, 1, device), after + 1);
             assert_eq!(rule.staleness(shape, 1, device), after);
-            assert_eq!(updates_between(Kind::PipeDream, shape, device), after);
-            let kind = Kind::PipelinedBackpropagation;
+            assert_eq!(updates_between(Schedule::PipeDream, shape, device), after);
+            let kind = Schedule::PipelinedBackpropagation;
             assert_eq!(kind.rule().versions(shape, 1, device), 1);
             assert_eq!(kind.rule().staleness(shape, 1, device), 2 * after);
             assert_eq!(updates_between(kind, shape, device), 2 * after);
@@ -224,9 +228,9 @@ fn delays_are_as_published() {
 /// where a batch has as many as there are stages, so two versions and a delay of one are enough.
 #[test]
 fn two_versions_are_enough() {
-    let kind = Kind::PipeDream2Bw;
+    let kind = Schedule::PipeDream2Bw;
     for p in 2..7_u32 {
-        let shape = Shape::new(p, 1);
+        let shape = PipelineShape::new(p, 1);
         for batch in p..=p + 3 {
             for device in 0..p {
                 let (mut open, mut most) = (Vec::new(), 0);
@@ -254,8 +258,8 @@ fn two_versions_are_enough() {
 #[test]
 fn filling_and_draining_is_used_as_published() {
     for (count, batch) in [(1_u32, 8_u32), (4, 8), (8, 32), (16, 32)] {
-        let shape = Shape::new(count, 1);
-        let order = schedule::order(Kind::PipelinedBackpropagation, 0, shape, batch);
+        let shape = PipelineShape::new(count, 1);
+        let order = schedule::order(Schedule::PipelinedBackpropagation, 0, shape, batch);
         // a forward and the backward behind it share a time step
         let shared = order
             .windows(2)
@@ -286,21 +290,21 @@ fn mitigations_hold_the_copies_of_their_update() {
 fn backward_depth_falls_to_the_window() {
     let passes = vec![Pass::new(Seconds::new(1.0), Seconds::new(2.0)); 6];
     let depth = |kind, window, m| {
-        let shape = Shape {
+        let shape = PipelineShape {
             window,
-            ..Shape::new(6, 1)
+            ..PipelineShape::new(6, 1)
         };
         let pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO);
         schedule::recurrence(kind, &pipeline, m, &mut Scratch::new()).value()
     };
     for window in 1..=6 {
-        let time = depth(Kind::Interlocking, window, 1);
+        let time = depth(Schedule::Interlocking, window, 1);
         assert!(same(time, 6.0 + 2.0 * f64::from(window)));
     }
-    let whole = depth(Kind::OneForwardOneBackward, 1, 1);
-    assert!(same(depth(Kind::Interlocking, 6, 1), whole));
+    let whole = depth(Schedule::OneForwardOneBackward, 1, 1);
+    assert!(same(depth(Schedule::Interlocking, 6, 1), whole));
     // local learning leaves the wait for the first forward alone: (p - 1) F
-    assert!(same(depth(Kind::Interlocking, 1, 32), 32.0 * 3.0 + 5.0));
+    assert!(same(depth(Schedule::Interlocking, 1, 32), 32.0 * 3.0 + 5.0));
 }
 
 /// Nøkland 2016: no backward pass waits for another, so that only forwards fill the pipeline.
@@ -308,12 +312,16 @@ fn backward_depth_falls_to_the_window() {
 fn feedback_reaches_all_stages_at_once() {
     let passes = vec![Pass::new(Seconds::new(1.0), Seconds::new(2.0)); 4];
     let time = |feedback, m| {
-        let plain = Pipeline::new(Shape::new(4, 1), Passes::Each(&passes), Seconds::ZERO);
+        let plain = Pipeline::new(
+            PipelineShape::new(4, 1),
+            Passes::Each(&passes),
+            Seconds::ZERO,
+        );
         let pipeline = Pipeline {
             feedback: Seconds::new(feedback),
             ..plain
         };
-        schedule::recurrence(Kind::DirectFeedback, &pipeline, m, &mut Scratch::new()).value()
+        schedule::recurrence(Schedule::DirectFeedback, &pipeline, m, &mut Scratch::new()).value()
     };
     assert!(same(time(0.0, 1), 4.0 + 2.0));
     assert!(same(time(0.5, 1), 4.0 + 0.5 + 2.0));

@@ -10,7 +10,7 @@ use scalewright::error::Error;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::search::{
-    Found, Limits, Method, Offload, Outcome, Part, Search, SearchReport, Space, search,
+    Found, Limits, Method, OffloadWhen, Outcome, Part, Search, SearchReport, Space, search,
 };
 use scalewright::units::Bytes;
 use scalewright::workload::Precision;
@@ -45,7 +45,7 @@ fn space(dtypes: &[&str]) -> Space {
 fn limits(method: Method) -> Limits {
     Limits {
         method,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     }
 }

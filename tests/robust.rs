@@ -11,7 +11,7 @@ use scalewright::estimate::{Job, price};
 use scalewright::plan::Plan;
 use scalewright::search::robust::{Asked, Robust, robust};
 use scalewright::search::sensitivity::{self, Sensitivity};
-use scalewright::search::{Limits, Offload, Space, Uncertainty, search};
+use scalewright::search::{Limits, OffloadWhen, Space, Uncertainty, search};
 use std::collections::BTreeMap;
 use worlds::jobs;
 
@@ -46,7 +46,7 @@ fn known() -> Asked {
 fn best(job: &Job, top: usize) -> Vec<(Plan, f64)> {
     let limits = Limits {
         top,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     };
     let found = search(job, &Space::default(), &limits, &Control::new()).unwrap();

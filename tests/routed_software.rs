@@ -58,7 +58,7 @@ fn cast_kernels(precision: &str, software: &str, expert: u32) -> f64 {
 
 #[test]
 fn experts_in_turn_cost_time_and_other_layers_nothing() {
-    let in_turn = r#"{"experts_in_turn": true}"#;
+    let in_turn = r#"{"experts": {"experts_in_turn": true}}"#;
     assert!(mixture(in_turn) > mixture("{}"));
     assert_eq!(dense(in_turn), dense("{}"));
 }
@@ -97,7 +97,7 @@ fn kept(software: &str) -> (f64, [Vec<Task>; 2]) {
 #[test]
 fn what_experts_return_is_kept_for_the_router_unless_activations_were_weighed() {
     let (returned, tasks) = kept("{}");
-    let (weighed, same) = kept(r#"{"weighs_activations": true}"#);
+    let (weighed, same) = kept(r#"{"experts": {"weighs_activations": true}}"#);
     // 4,096 tokens of two copies, 1,024 columns in bf16
     assert_eq!(returned - weighed, 4096.0 * 2.0 * 1024.0 * 2.0);
     assert_eq!(tasks, same);
@@ -108,7 +108,7 @@ fn rows_take_their_time_out_and_back_once_for_each_rank() {
     let way = r#""row_time": [1e-9, 3e-9]"#;
     // 4,096 tokens of two copies
     let rows = 2.0 * 4096.0;
-    let [forward, backward] = handled(&format!("{{{way}}}"));
+    let [forward, backward] = handled(&format!(r#"{{"experts": {{{way}}}}}"#));
     // gradients of what came back go out again, in the backward pass
     for seconds in [forward, backward] {
         assert!(
@@ -121,7 +121,7 @@ fn rows_take_their_time_out_and_back_once_for_each_rank() {
         );
     }
     // a token whose two experts lie on one of four ranks goes there once
-    let [once, _] = handled(&format!(r#"{{{way}, "sends_once": true}}"#));
+    let [once, _] = handled(&format!(r#"{{"experts": {{{way}, "sends_once": true}}}}"#));
     let share = 4.0 * (1.0 - 0.75 * 0.75) / 2.0;
     assert!((once[0] / (share * rows * 1e-9) - 1.0).abs() < 1e-9);
 }
@@ -138,8 +138,14 @@ fn a_router_selects_out_of_the_scores_of_all_experts_on_the_way_there_alone() {
     let scores = |software: &str| kept(software).1.map(|way| way.iter().map(of).sum::<f64>());
     assert_eq!(scores("{}"), [0.0, 0.0]);
     // 4,096 tokens, eight experts
-    assert_eq!(scores(r#"{"selections": 1}"#), [4096.0 * 8.0, 0.0]);
-    assert_eq!(scores(r#"{"selections": 2}"#), [4096.0 * 16.0, 0.0]);
+    assert_eq!(
+        scores(r#"{"experts": {"selections": 1}}"#),
+        [4096.0 * 8.0, 0.0]
+    );
+    assert_eq!(
+        scores(r#"{"experts": {"selections": 2}}"#),
+        [4096.0 * 16.0, 0.0]
+    );
 }
 
 #[test]
@@ -155,21 +161,21 @@ fn kernels_that_take_elements_one_by_one_are_those_of_the_operators_that_the_sof
     assert_eq!(elements("{}"), [0.0, 0.0]);
     // 4,096 tokens, two experts each and a shared one, of 1,024 columns; rotation of 16 and 8 heads of 64
     let gated = 4096.0 * 3.0 * 1024.0;
-    let strided = r#"{"gated_activation_strided": [2, 5]}"#;
+    let strided = r#"{"layer": {"gated_activation_strided": [2, 5]}}"#;
     assert_eq!(elements(strided), [2.0 * gated, 5.0 * gated]);
     let turned = 4096.0 * (16.0 + 8.0) * 64.0;
-    let strided = r#"{"rotary_strided": [2.5, 1]}"#;
+    let strided = r#"{"layer": {"rotary_strided": [2.5, 1]}}"#;
     assert_eq!(elements(strided), [2.5 * turned, turned]);
-    let less = r#"{"gated_activation": [7, 10.5]}"#;
-    let same = r#"{"gated_activation": [7, 10.5], "gated_activation_strided": [2, 5]}"#;
+    let less = r#"{"layer": {"gated_activation": [7, 10.5]}}"#;
+    let same = r#"{"layer": {"gated_activation": [7, 10.5], "gated_activation_strided": [2, 5]}}"#;
     assert!(mixture(same) > mixture(less));
 }
 
 #[test]
 fn each_expert_is_cast_by_one_kernel_or_by_three_that_seek_a_scale() {
     let (once, each) = (
-        r#"{"casts_weights_once": true}"#,
-        r#"{"casts_weights_once": true, "casts_each_expert": true}"#,
+        r#"{"weights": {"casts_weights_once": true}}"#,
+        r#"{"weights": {"casts_weights_once": true}, "experts": {"casts_each_expert": true}}"#,
     );
     // two products, whose input is cast forward and whose output gradient is cast backward
     for (precision, together, apart) in [("fp8", 2.0, 3.0), ("mxfp8", 1.0, 1.0)] {
@@ -190,7 +196,7 @@ fn each_expert_is_cast_by_one_kernel_or_by_three_that_seek_a_scale() {
 fn a_host_that_reads_counts_back_hides_no_more_than_one_that_runs_ahead() {
     let step = |host: f64, waits: bool, blocks: bool| {
         mixture(&format!(
-            r#"{{"host_time": {host}, "routing_waits": {waits}, "blocking": {blocks}}}"#
+            r#"{{"host": {{"host_time": {host}, "routing_waits": {waits}, "blocking": {blocks}}}}}"#
         ))
     };
     for host in [1e-6, 1e-5, 5e-5, 2e-4] {
@@ -206,8 +212,10 @@ fn a_host_that_reads_counts_back_hides_no_more_than_one_that_runs_ahead() {
 fn a_layer_whose_graph_is_replayed_keeps_its_host_for_the_experts() {
     let (host, waits) = (r#""host_time": 2e-4"#, r#""routing_waits": true"#);
     for more in [String::new(), format!(", {waits}")] {
-        let eager = mixture(&format!("{{{host}{more}}}"));
-        let replayed = mixture(&format!(r#"{{{host}{more}, "replays_attention": true}}"#));
+        let eager = mixture(&format!(r#"{{"host": {{{host}{more}}}}}"#));
+        let replayed = mixture(&format!(
+            r#"{{"host": {{{host}{more}, "replays_attention": true}}}}"#
+        ));
         assert!(
             replayed < eager && replayed > mixture("{}"),
             "{replayed} of {eager}"
@@ -215,21 +223,23 @@ fn a_layer_whose_graph_is_replayed_keeps_its_host_for_the_experts() {
     }
     // a layer without routed experts has no such graph
     assert_eq!(
-        dense(&format!("{{{host}}}")),
-        dense(&format!(r#"{{{host}, "replays_attention": true}}"#))
+        dense(&format!(r#"{{"host": {{{host}}}}}"#)),
+        dense(&format!(
+            r#"{{"host": {{{host}, "replays_attention": true}}}}"#
+        ))
     );
 }
 
 #[test]
 fn a_host_that_works_for_each_expert_and_for_routing_slows_mixtures_alone() {
-    let base = r#"{"host_time": 1e-4}"#;
+    let base = r#"{"host": {"host_time": 1e-4}}"#;
     for field in ["expert_host_time", "routing_host_time"] {
-        let more = format!(r#"{{"host_time": 1e-4, "{field}": [1e-2, 1e-2]}}"#);
+        let more = format!(r#"{{"host": {{"host_time": 1e-4, "{field}": [1e-2, 1e-2]}}}}"#);
         assert!(mixture(&more) > mixture(base), "{field}");
         assert_eq!(dense(&more), dense(base), "{field}");
     }
     // more experts on a rank take more of it
-    let each = r#"{"host_time": 1e-4, "expert_host_time": [1e-2, 1e-2]}"#;
+    let each = r#"{"host": {"host_time": 1e-4, "expert_host_time": [1e-2, 1e-2]}}"#;
     let model = jobs::mixture(4, 1024);
     let few = seconds_of(&model, "", each, DEVICES);
     assert!(seconds_of(&model, "", each, 1) > few);
@@ -237,7 +247,7 @@ fn a_host_that_works_for_each_expert_and_for_routing_slows_mixtures_alone() {
 
 #[test]
 fn passes_in_pairs_hide_all_to_alls_and_nothing_else() {
-    let paired = r#"{"pairs_passes": true}"#;
+    let paired = r#"{"experts": {"pairs_passes": true}}"#;
     let (plain, hidden) = (mixture("{}"), mixture(paired));
     assert!(hidden < plain, "{hidden} of {plain}");
     let model = jobs::mixture(4, 1024);
@@ -260,7 +270,7 @@ fn passes_in_pairs_hide_all_to_alls_and_nothing_else() {
 fn a_larger_share_for_all_to_alls_hides_less_of_them() {
     let with = |share: f64| {
         mixture(&format!(
-            r#"{{"pairs_passes": true, "paired_share": {share:?}}}"#
+            r#"{{"experts": {{"pairs_passes": true, "paired_share": {share:?}}}}}"#
         ))
     };
     assert!(with(0.0) < with(0.4) && with(0.4) < with(1.0));
@@ -274,7 +284,7 @@ fn passes_in_pairs_leave_one_micro_batch_of_all_to_alls_exposed() {
     let cluster = fabrics::one_switch(DEVICES);
     let saved = |micro_batches: u64, plan: &Plan| {
         let rows = micro_batches * u64::from(plan.data) * u64::from(plan.micro_batch);
-        let [plain, paired] = ["{}", r#"{"pairs_passes": true}"#].map(|software| {
+        let [plain, paired] = ["{}", r#"{"experts": {"pairs_passes": true}}"#].map(|software| {
             let more = format!(r#", "software": {software}"#);
             let job = jobs::job(&model, &cluster, &jobs::training(rows, 2048, &more));
             jobs::priced(&job, plan).step_time_s
@@ -304,10 +314,10 @@ fn passes_in_pairs_leave_one_micro_batch_of_all_to_alls_exposed() {
 #[test]
 fn what_goes_with_a_dispatch_slows_mixtures_alone() {
     for more in [
-        r#"{"routing_kernels": [24.0, 6.0]}"#,
-        r#"{"sends_weights": true}"#,
-        r#"{"gathers_routing": true}"#,
-        r#"{"sends_row_weights": true}"#,
+        r#"{"experts": {"routing_kernels": [24.0, 6.0]}}"#,
+        r#"{"experts": {"sends_weights": true}}"#,
+        r#"{"experts": {"gathers_routing": true}}"#,
+        r#"{"experts": {"sends_row_weights": true}}"#,
     ] {
         assert!(mixture(more) > mixture("{}"), "{more}");
         assert_eq!(dense(more), dense("{}"), "{more}");
@@ -316,7 +326,7 @@ fn what_goes_with_a_dispatch_slows_mixtures_alone() {
 
 #[test]
 fn up_projections_run_again_only_where_attention_is_latent() {
-    let again = r#"{"repeats_latent": true}"#;
+    let again = r#"{"recompute": {"repeats_latent": true}}"#;
     let latent = jobs::latent(4, 1024);
     let once = seconds_of(&latent, "", "{}", 1);
     assert!(seconds_of(&latent, "", again, 1) > once);
@@ -325,7 +335,8 @@ fn up_projections_run_again_only_where_attention_is_latent() {
 
 #[test]
 fn weights_of_a_row_are_those_of_the_experts_of_a_rank_once_each_way() {
-    let software = r#"{"sends_once": true, "sends_row_weights": true, "gathers_routing": true}"#;
+    let software =
+        r#"{"experts": {"sends_once": true, "sends_row_weights": true, "gathers_routing": true}}"#;
     let training = jobs::training(
         8 * u64::from(DEVICES),
         2048,

@@ -3,11 +3,15 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::schedule::{
-    self, Kind, Makespan, Pass, Passes, Pipeline, Scratch, Shape, Stages, Work,
+    self, Makespan, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, Stages, Work,
 };
 use scalewright::units::Seconds;
 
-const KINDS: [Kind; 3] = [Kind::GPipe, Kind::OneForwardOneBackward, Kind::Interleaved];
+const KINDS: [Schedule; 3] = [
+    Schedule::GPipe,
+    Schedule::OneForwardOneBackward,
+    Schedule::Interleaved,
+];
 
 fn seconds() -> impl Strategy<Value = f64> {
     prop_oneof![Just(0.0), Just(1.0), 0.0..1.0, 0.0..20.0]
@@ -25,8 +29,8 @@ fn hop() -> impl Strategy<Value = f64> {
     prop_oneof![2 => Just(0.0), 1 => 0.0..2.0]
 }
 
-fn any_shape() -> impl Strategy<Value = Shape> {
-    (1..9_u32, 1..5_u32).prop_map(|(stages, chunks)| Shape::new(stages, chunks))
+fn any_shape() -> impl Strategy<Value = PipelineShape> {
+    (1..9_u32, 1..5_u32).prop_map(|(stages, chunks)| PipelineShape::new(stages, chunks))
 }
 
 /// Stages whose ends may be lighter or heavier than the rest.
@@ -67,7 +71,7 @@ fn training_stages() -> impl Strategy<Value = Stages> {
     )
 }
 
-fn uniform(shape: Shape, every: Pass) -> Stages {
+fn uniform(shape: PipelineShape, every: Pass) -> Stages {
     Stages {
         count: shape.stages,
         chunks: shape.chunks,
@@ -79,14 +83,14 @@ fn uniform(shape: Shape, every: Pass) -> Stages {
 }
 
 /// Shape as `kind` reads it.
-fn read_by(kind: Kind, shape: Shape) -> Shape {
+fn read_by(kind: Schedule, shape: PipelineShape) -> PipelineShape {
     match kind {
-        Kind::Interleaved => shape,
-        _ => Shape { chunks: 1, ..shape },
+        Schedule::Interleaved => shape,
+        _ => PipelineShape { chunks: 1, ..shape },
     }
 }
 
-fn recurrence(kind: Kind, stages: &Stages, micro_batches: u32) -> Seconds {
+fn recurrence(kind: Schedule, stages: &Stages, micro_batches: u32) -> Seconds {
     let chunks = read_by(kind, stages.shape()).chunks;
     let mut passes = Vec::new();
     let pipeline = Stages { chunks, ..*stages }.expand(&mut passes);
@@ -98,18 +102,18 @@ fn any_passes() -> impl Strategy<Value = Vec<Pass>> {
     vec(any_pass(), 32)
 }
 
-fn pipeline(kind: Kind, shape: Shape, passes: &[Pass], hop: f64) -> Pipeline<'_> {
+fn pipeline(kind: Schedule, shape: PipelineShape, passes: &[Pass], hop: f64) -> Pipeline<'_> {
     let shape = read_by(kind, shape);
     let passes = Passes::Each(&passes[..shape.parts() as usize]);
     Pipeline::new(shape, passes, Seconds::new(hop))
 }
 
-fn time(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> Seconds {
+fn time(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32) -> Seconds {
     schedule::recurrence(kind, pipeline, micro_batches, &mut Scratch::new())
 }
 
 /// The witness: the event simulation of the order.
-fn simulated(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
+fn simulated(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
     let line = schedule::simulate(kind, pipeline, micro_batches);
     line.map_or(f64::NAN, |line| line.makespan()) // NaN: stuck
 }
@@ -118,7 +122,7 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs())
 }
 
-fn check_closed_form(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
+fn check_closed_form(kind: Schedule, stages: &Stages, micro_batches: u32) -> Makespan {
     let closed = schedule::makespan(kind, stages, micro_batches);
     let (bound, exact) = (
         closed.time.value(),
@@ -147,8 +151,8 @@ proptest! {
     fn the_closed_form_is_a_bound_on_any_ends(stages in any_stages(), micro_batches in 1..50_u32) {
         for kind in KINDS {
             let closed = check_closed_form(kind, &stages, micro_batches);
-            let plain = stages.hop == Seconds::ZERO && kind != Kind::Interleaved;
-            prop_assert!(closed.exact || !plain && kind != Kind::GPipe);
+            let plain = stages.hop == Seconds::ZERO && kind != Schedule::Interleaved;
+            prop_assert!(closed.exact || !plain && kind != Schedule::GPipe);
         }
     }
 
@@ -160,8 +164,8 @@ proptest! {
             && stages.first.backward >= stages.middle.backward;
         for kind in KINDS {
             let made = check_closed_form(kind, &stages, micro_batches);
-            let one_chunk = kind == Kind::Interleaved && stages.chunks == 1;
-            let hops = kind == Kind::OneForwardOneBackward || one_chunk;
+            let one_chunk = kind == Schedule::Interleaved && stages.chunks == 1;
+            let hops = kind == Schedule::OneForwardOneBackward || one_chunk;
             prop_assert!(made.exact || hops && !heavy_ends, "{kind:?}");
         }
         let blocking = Stages { hop: Seconds::ZERO, ..stages };
@@ -261,7 +265,7 @@ proptest! {
                 prop_assert!(open.is_empty());
                 let said = schedule::in_flight(kind, stage, shape, micro_batches);
                 prop_assert_eq!(said as usize, most);
-                let whole = kind == Kind::Interleaved && shape.chunks > 1;
+                let whole = kind == Schedule::Interleaved && shape.chunks > 1;
                 let run = if whole { micro_batches.next_multiple_of(shape.stages) } else { micro_batches };
                 prop_assert_eq!(order.len(), (2 * run * shape.chunks) as usize);
             }
@@ -272,9 +276,9 @@ proptest! {
 #[test]
 fn interleaving_holds_the_published_surplus() {
     // Korthikanti et al. 2022, section 4.2.3: 1 + (p - 1) / (p v) times the L layers' activations
-    let shape = Shape::new(8, 3);
-    let chunks = schedule::in_flight(Kind::Interleaved, 0, shape, 64);
-    let whole = schedule::in_flight(Kind::OneForwardOneBackward, 0, shape, 64) * shape.chunks;
+    let shape = PipelineShape::new(8, 3);
+    let chunks = schedule::in_flight(Schedule::Interleaved, 0, shape, 64);
+    let whole = schedule::in_flight(Schedule::OneForwardOneBackward, 0, shape, 64) * shape.chunks;
     assert!(close(
         f64::from(chunks) / f64::from(whole),
         1.0 + 7.0 / 24.0
@@ -300,17 +304,22 @@ proptest! {
 
 #[test]
 fn the_longest_step_takes_no_longer_to_price() {
-    let shape = Shape::new(4, 3);
+    let shape = PipelineShape::new(4, 3);
     let mut stages = uniform(shape, pass(1.0, 2.0));
     stages.first = pass(1.5, 2.0);
-    let time = schedule::step_time(Kind::Interleaved, &stages, u32::MAX, &mut Scratch::new());
+    let time = schedule::step_time(
+        Schedule::Interleaved,
+        &stages,
+        u32::MAX,
+        &mut Scratch::new(),
+    );
     // the first stage is always busy: one pass of 3.5 s and two of 3 s for each micro-batch
     assert!((time.value() / (9.5 * f64::from(u32::MAX)) - 1.0).abs() < 1e-3);
 }
 
 #[test]
 fn nothing_to_do_takes_no_time() {
-    let shape = Shape::new(4, 2);
+    let shape = PipelineShape::new(4, 2);
     let stages = uniform(shape, pass(1.0, 2.0));
     for kind in KINDS {
         let time = schedule::step_time(kind, &stages, 0, &mut Scratch::new());
@@ -323,7 +332,7 @@ fn nothing_to_do_takes_no_time() {
 #[test]
 fn one_stage_runs_without_a_bubble() {
     for chunks in [1, 3] {
-        let shape = Shape::new(1, chunks);
+        let shape = PipelineShape::new(1, chunks);
         let stages = uniform(shape, pass(1.0, 2.0));
         for kind in KINDS {
             let made = schedule::makespan(kind, &stages, 5);

@@ -6,13 +6,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::error::from_json;
 use scalewright::schedule::{
-    Answer, Gradient, Kind, Operation, Request, Shape, Work, order, read_order, spell,
+    Answer, Gradient, Operation, PipelineShape, Request, Schedule, Work, order, read_order, spell,
 };
 use serde_json::{Value, json};
 
 /// Every schedule with a shape and micro-batches near the drawn ones that it can run.
-fn runnable() -> impl Strategy<Value = (Kind, Shape, u32)> {
-    let kind = proptest::sample::select(Kind::ALL.to_vec());
+fn runnable() -> impl Strategy<Value = (Schedule, PipelineShape, u32)> {
+    let kind = proptest::sample::select(Schedule::ALL.to_vec());
     let shape = (1..7_u32, 1..4_u32, 1..4_u32, 1..4_u32);
     (kind, shape, 1..13_u32).prop_filter_map(
         "no shape near by can run",
@@ -20,10 +20,10 @@ fn runnable() -> impl Strategy<Value = (Kind, Shape, u32)> {
             let shapes = [chunks, kind.rule().chunks()]
                 .into_iter()
                 .flat_map(|chunks| {
-                    [stages, stages.next_multiple_of(2)].map(|stages| Shape {
+                    [stages, stages.next_multiple_of(2)].map(|stages| PipelineShape {
                         window,
                         slices,
-                        ..Shape::new(stages, chunks)
+                        ..PipelineShape::new(stages, chunks)
                     })
                 });
             let mut all = shapes.flat_map(|shape| {

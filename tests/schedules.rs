@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use scalewright::schedule::{
-    self, Gradient, Hops, Kind, Operation, Pass, Passes, Pipeline, Run, Scratch, Sends, Shape,
-    Size, Work,
+    self, Gradient, Hops, Operation, Pass, Passes, Pipeline, PipelineShape, Run, Schedule, Scratch,
+    Sends, Size, Work,
 };
 use scalewright::units::Seconds;
 use std::collections::BTreeMap;
@@ -17,19 +17,19 @@ const PARTS: usize = 32;
 /// Most micro-batches drawn, rounds filled up.
 const MICRO_BATCHES: usize = 64;
 
-fn any_kind() -> impl Strategy<Value = Kind> {
-    proptest::sample::select(Kind::ALL.to_vec())
+fn any_kind() -> impl Strategy<Value = Schedule> {
+    proptest::sample::select(Schedule::ALL.to_vec())
 }
 
 /// A shape and micro-batches that the schedule can run.
-fn runnable() -> impl Strategy<Value = (Kind, Shape, u32)> {
+fn runnable() -> impl Strategy<Value = (Schedule, PipelineShape, u32)> {
     let counts = (1..9_u32, 1..5_u32, 1..5_u32, 1..5_u32, 1..25_u32);
     (any_kind(), counts)
         .prop_map(|(kind, (stages, chunks, window, slices, micro_batches))| {
-            let shape = Shape {
+            let shape = PipelineShape {
                 window,
                 slices,
-                ..Shape::new(stages, chunks)
+                ..PipelineShape::new(stages, chunks)
             };
             nearest(kind, shape, micro_batches)
         })
@@ -40,14 +40,18 @@ fn runnable() -> impl Strategy<Value = (Kind, Shape, u32)> {
 }
 
 /// The drawn shape, or one near it that the schedule can run.
-fn nearest(kind: Kind, drawn: Shape, micro_batches: u32) -> (Kind, Shape, u32) {
+fn nearest(
+    kind: Schedule,
+    drawn: PipelineShape,
+    micro_batches: u32,
+) -> (Schedule, PipelineShape, u32) {
     let chunks = [drawn.chunks, kind.rule().chunks()];
     let stages = [drawn.stages, drawn.stages.next_multiple_of(2)];
     for chunks in chunks {
         for stages in stages {
             let rounds = micro_batches.next_multiple_of(stages.max(1));
             for count in [micro_batches, rounds, 2 * rounds] {
-                let shape = Shape {
+                let shape = PipelineShape {
                     stages,
                     chunks,
                     ..drawn
@@ -68,9 +72,13 @@ fn seconds() -> impl Strategy<Value = f64> {
 /// Where a schedule says that chunks run back one after another, they do; where it does not, some do not.
 #[test]
 fn chunks_that_run_back_one_after_another_are_those_of_the_order() {
-    for kind in [Kind::OneForwardOneBackward, Kind::GPipe, Kind::Interleaved] {
+    for kind in [
+        Schedule::OneForwardOneBackward,
+        Schedule::GPipe,
+        Schedule::Interleaved,
+    ] {
         for (stages, chunks, micro_batches) in [(4, 2, 4), (4, 2, 8), (2, 3, 6), (4, 1, 8)] {
-            let shape = Shape::new(stages, chunks);
+            let shape = PipelineShape::new(stages, chunks);
             if kind.rule().check(shape, micro_batches).is_err() {
                 continue;
             }
@@ -100,7 +108,7 @@ struct World {
 }
 
 impl World {
-    fn pipeline(&self, kind: Kind, shape: Shape) -> Pipeline<'_> {
+    fn pipeline(&self, kind: Schedule, shape: PipelineShape) -> Pipeline<'_> {
         let count = kind.rule().count(shape) as usize;
         Pipeline {
             hops: Hops::Each(&self.hops[..count.saturating_sub(1)]),
@@ -142,12 +150,16 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs())
 }
 
-fn step(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
+fn step(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
     schedule::recurrence(kind, pipeline, micro_batches, &mut Scratch::new()).value()
 }
 
 /// Operations that a stage and micro-batch must go through, with the micro-batches of each.
-fn results(kind: Kind, shape: Shape, run: &Run) -> BTreeMap<(Work, u32, u32), (u32, f64, f64)> {
+fn results(
+    kind: Schedule,
+    shape: PipelineShape,
+    run: &Run,
+) -> BTreeMap<(Work, u32, u32), (u32, f64, f64)> {
     let mut results = BTreeMap::new();
     for (device, (order, spans)) in (0_u32..).zip(run.orders.iter().zip(&run.spans)) {
         for (operation, span) in order.iter().zip(spans) {
@@ -393,13 +405,13 @@ proptest! {
 fn bounds_are_close_where_stages_are_uneven() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let share = vec(0.7..1.3_f64, 2 * PARTS);
-    for kind in Kind::ALL {
+    for kind in Schedule::ALL {
         let mut gaps = Vec::new();
         for round in 0..60_u32 {
             let stages = 2 * (1 + round % 4);
-            let drawn = Shape {
+            let drawn = PipelineShape {
                 window: 1 + round / 4 % 4,
-                ..Shape::new(stages, kind.rule().chunks())
+                ..PipelineShape::new(stages, kind.rule().chunks())
             };
             let (_, shape, micro_batches) = nearest(kind, drawn, 4 * stages + 2 * (round % 8));
             let share = share.new_tree(&mut runner).unwrap().current();
@@ -429,15 +441,23 @@ fn sends_cost_more_than_the_textbook_says() {
     // 8 stages, 64 micro-batches, passes of 1 and 2 s, sends of 0.1 s: (m + p - 1)(f + b) + 2 (p - 1) c
     // is 214.4 s, but a send delays the next round too
     let passes = vec![Pass::new(Seconds::new(1.0), Seconds::new(2.0)); 8];
-    let pipeline = Pipeline::new(Shape::new(8, 1), Passes::Each(&passes), Seconds::new(0.1));
-    let found = step(Kind::OneForwardOneBackward, &pipeline, 64);
+    let pipeline = Pipeline::new(
+        PipelineShape::new(8, 1),
+        Passes::Each(&passes),
+        Seconds::new(0.1),
+    );
+    let found = step(Schedule::OneForwardOneBackward, &pipeline, 64);
     assert!(close(found, 225.4), "{found}");
 }
 
 #[test]
 fn an_order_that_cannot_run_is_refused_with_the_rule() {
     let passes = vec![Pass::new(Seconds::new(1.0), Seconds::new(1.0)); 2];
-    let pipeline = Pipeline::new(Shape::new(2, 1), Passes::Each(&passes), Seconds::ZERO);
+    let pipeline = Pipeline::new(
+        PipelineShape::new(2, 1),
+        Passes::Each(&passes),
+        Seconds::ZERO,
+    );
     let of = |work, stage| Operation::new(work, stage, 0);
     let refused = |orders: &[Vec<Operation>]| {
         let run = schedule::run_order(orders, (2, 1), Gradient::Chain, &pipeline);

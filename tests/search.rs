@@ -12,7 +12,7 @@ use scalewright::estimate::{
 };
 use scalewright::plan::{AxisOrder, Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
-    Limits, Method, Objective, Offload, Outcome, Part, Search, SearchReport, Space, search,
+    Limits, Method, Objective, OffloadWhen, Outcome, Part, Search, SearchReport, Space, search,
 };
 use scalewright::units::{Bytes, Dollars};
 use worlds::jobs::{self, priced};
@@ -326,7 +326,7 @@ fn spaces() -> impl Strategy<Value = Space> {
 /// A search in device memory alone.
 fn never() -> Limits {
     Limits {
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     }
 }
@@ -488,7 +488,7 @@ proptest! {
 
     #[test]
     fn threads_change_nothing(job in small_jobs(), space in spaces(), objective in objectives()) {
-        let limits = Limits { top: 7, objective, offload: Offload::Always, ..Limits::default() };
+        let limits = Limits { top: 7, objective, offload: OffloadWhen::Always, ..Limits::default() };
         let texts: Vec<String> = [1, 2, 5].iter().map(|&threads| {
             let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
@@ -533,7 +533,7 @@ fn search_with_offload_is_brute_force() {
             Space::from_json(r#"{"expert": [1], "zero": [0, 3], "micro_batch": [1, 2]}"#).unwrap();
         let limits = Limits {
             top: 5,
-            offload: Offload::Always,
+            offload: OffloadWhen::Always,
             ..Limits::default()
         };
         let outcome = found(&job, &space, &limits);

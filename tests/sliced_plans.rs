@@ -9,10 +9,10 @@ use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::estimate::timeline::{StepTimeline, simulate};
 use scalewright::estimate::{Job, explained, price, slice_times};
-use scalewright::plan::{Plan, Recomputation, RecomputePolicy, Rule, Schedule, TokenSlices};
-use scalewright::schedule::{self, Borders, Kind, Pass, Passes, Pipeline, Scratch, Shape, Size};
+use scalewright::plan::{BrokenRule, Plan, Recomputation, RecomputePolicy, Schedule, TokenSlices};
+use scalewright::schedule::{self, Borders, Pass, Passes, Pipeline, PipelineShape, Scratch, Size};
 use scalewright::schedule::{SlicePasses, sliced_step};
-use scalewright::search::{Limits, Method, Offload, Space, search};
+use scalewright::search::{Limits, Method, OffloadWhen, Space, search};
 use scalewright::solve::{self, After, Tasks, Turn};
 use scalewright::units::Seconds;
 use worlds::jobs;
@@ -177,7 +177,7 @@ proptest! {
                 borders: Borders::new([1.0; 2], 0.0),
             })
             .collect();
-        let shape = Shape { slices: u32::try_from(sizes.len()).unwrap(), ..Shape::new(stages, 1) };
+        let shape = PipelineShape { slices: u32::try_from(sizes.len()).unwrap(), ..PipelineShape::new(stages, 1) };
         let pass = Pass::new(Seconds::new(forward), Seconds::new(backward));
         let passes = vec![pass; stages as usize];
         let sizes = sizes.iter().map(|&(forward, backward)| Size { forward, backward });
@@ -186,7 +186,7 @@ proptest! {
             sizes: &sizes,
             ..Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO)
         };
-        let run = schedule::replay(Kind::TeraPipe, &pipeline, count, &mut Scratch::new()).unwrap();
+        let run = schedule::replay(Schedule::TeraPipe, &pipeline, count, &mut Scratch::new()).unwrap();
         let exact = sliced_step(&slices, stages, count);
         prop_assert!((exact / run.value() - 1.0).abs() < 1e-9, "{exact} is not {run:?}");
     }
@@ -330,7 +330,7 @@ fn a_search_over_slices_is_brute_force() {
             let limits = Limits {
                 top: 40,
                 method,
-                offload: Offload::Never,
+                offload: OffloadWhen::Never,
                 ..Limits::default()
             };
             let outcome = search(&job, &space, &limits, &Control::new()).unwrap();
@@ -416,7 +416,7 @@ fn an_explanation_counts_the_kernels_of_every_slice() {
 
 /// Fails unless the plan is refused in these words, which name the field.
 fn is_refused(job: &Job, plan: &Plan, said: &str) {
-    let refused: Rule = price(job, plan).unwrap_err();
+    let refused: BrokenRule = price(job, plan).unwrap_err();
     assert!(
         refused.to_string().contains(said),
         "{refused} is not {said}"

@@ -22,7 +22,7 @@ fn the_default_profile_is_not_written_and_changes_nothing() {
     let named = jobs::training(
         8,
         2048,
-        r#", "software": {"name": "own", "host_time": 0.0}"#,
+        r#", "software": {"name": "own", "host": {"host_time": 0.0}}"#,
     );
     let named = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &named);
     assert_eq!(seconds(&plain, &plan()), seconds(&named, &plan()));
@@ -31,15 +31,16 @@ fn the_default_profile_is_not_written_and_changes_nothing() {
 #[test]
 fn every_pass_that_is_added_makes_the_step_longer() {
     let fused = seconds(&job("{}", 1), &plan());
-    for field in [
-        "norm",
-        "rotary",
-        "gated_activation",
-        "addition",
-        "scores",
-        "loss",
+    for (table, field) in [
+        ("layer", "norm"),
+        ("layer", "rotary"),
+        ("layer", "gated_activation"),
+        ("layer", "addition"),
+        ("layer", "scores"),
+        ("vocabulary", "loss"),
     ] {
-        let more = seconds(&job(&format!(r#"{{"{field}": [60.0, 60.0]}}"#), 1), &plan());
+        let software = format!(r#"{{"{table}": {{"{field}": [60.0, 60.0]}}}}"#);
+        let more = seconds(&job(&software, 1), &plan());
         assert!(more > fused, "{field}: {more} after {fused}");
     }
 }
@@ -50,7 +51,7 @@ fn passes_for_biases_lengthen_products_that_have_one() {
         let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
         seconds(&jobs::job(model, &cluster(1), &training), &plan())
     };
-    let apart = r#"{"bias": [2.0, 0.0]}"#;
+    let apart = r#"{"layer": {"bias": [2.0, 0.0]}}"#;
     let plain = jobs::llama(4, 1024, 4);
     let biased = plain.replace(
         r#""norm": "rmsnorm""#,
@@ -63,7 +64,7 @@ fn passes_for_biases_lengthen_products_that_have_one() {
 #[test]
 fn a_slow_host_sets_the_pace_of_every_pass() {
     let host = 1e-3;
-    let slow = job(&format!(r#"{{"host_time": {host}}}"#), 1);
+    let slow = job(&format!(r#"{{"host": {{"host_time": {host}}}}}"#), 1);
     let estimate = jobs::priced(&slow, &plan());
     let kernels: f64 = slow
         .graph
@@ -91,7 +92,7 @@ fn a_slow_host_sets_the_pace_of_every_pass() {
 
 #[test]
 fn a_host_that_keeps_up_costs_nothing() {
-    let quick = seconds(&job(r#"{"host_time": 1e-9}"#, 1), &plan());
+    let quick = seconds(&job(r#"{"host": {"host_time": 1e-9}}"#, 1), &plan());
     assert_eq!(quick, seconds(&job("{}", 1), &plan()));
 }
 
@@ -120,14 +121,18 @@ fn experts_whose_tokens_are_biased_and_sorted_apart_move_more() {
         ..plan()
     };
     let fused = moved("{}", "bf16", &spread);
-    let biased = moved(r#"{"expert_bias": [6.0, 6.0]}"#, "bf16", &spread);
-    let sorted = moved(r#"{"sorts_received": true}"#, "bf16", &spread);
+    let biased = moved(
+        r#"{"experts": {"expert_bias": [6.0, 6.0]}}"#,
+        "bf16",
+        &spread,
+    );
+    let sorted = moved(r#"{"experts": {"sorts_received": true}}"#, "bf16", &spread);
     assert!(
         biased > fused && sorted > fused,
         "{biased} {sorted} {fused}"
     );
     // alone, a rank has nobody to receive from
-    let alone = moved(r#"{"sorts_received": true}"#, "bf16", &plan());
+    let alone = moved(r#"{"experts": {"sorts_received": true}}"#, "bf16", &plan());
     assert_eq!(alone, moved("{}", "bf16", &plan()));
 }
 
@@ -138,11 +143,11 @@ fn rows_of_experts_are_read_and_written_as_often_as_a_program_does() {
     let plain = moved("{}", "bf16", &plan());
     let more = |software: &str| moved(software, "bf16", &plan()) - plain;
     for field in ["dispatch_passes", "combine_passes"] {
-        let software = format!(r#"{{"{field}": [5.0, 9.0]}}"#);
+        let software = format!(r#"{{"experts": {{"{field}": [5.0, 9.0]}}}}"#);
         let share = more(&software) / (rows * 1024.0 * (3.0 + 7.0));
         assert!((share - 1.0).abs() < 1e-9, "{field}: {share}");
     }
-    let share = more(r#"{"expert_passes": [4.0, 6.0]}"#) / (rows * 2048.0 * 10.0);
+    let share = more(r#"{"experts": {"expert_passes": [4.0, 6.0]}}"#) / (rows * 2048.0 * 10.0);
     assert!((share - 1.0).abs() < 1e-9, "{share}");
 }
 
@@ -152,7 +157,11 @@ fn a_stash_of_what_experts_keep_is_read_and_written_on_each_way() {
     let rows = 4096.0 * 2.0;
     for (precision, operand) in [("bf16", 2.0), ("mxfp8", 1.03125)] {
         let kept = rows * 1024.0 * (operand + 2.0 * 2.0 + operand);
-        let stashed = moved(r#"{"stashes_experts": true}"#, precision, &plan());
+        let stashed = moved(
+            r#"{"experts": {"stashes_experts": true}}"#,
+            precision,
+            &plan(),
+        );
         let copied = stashed - moved("{}", precision, &plan());
         let share = copied / (4.0 * kept);
         assert!((share - 1.0).abs() < 1e-9, "{precision}: {share}");
@@ -192,7 +201,7 @@ fn keys_and_values_of_latent_attention_are_written_out_of_one_product() {
 
 #[test]
 fn weights_cast_once_a_step_spare_every_micro_batch_their_passes() {
-    let once = r#"{"casts_weights_once": true}"#;
+    let once = r#"{"weights": {"casts_weights_once": true}}"#;
     for precision in ["fp8", "mxfp8", "nvfp4"] {
         let (spared, each) = (
             moved(once, precision, &plan()),
@@ -212,7 +221,7 @@ fn weights_cast_once_a_step_take_their_bytes_behind_the_update() {
     let layers = 4.0 * (4.0 * 1024.0 * 1024.0 + 3.0 * 1024.0 * 4096.0);
     let optimizer = |once: bool, precision: &str, data: u32, zero: u8| {
         let more = format!(
-            r#", "precision": "{precision}", "software": {{"casts_weights_once": {once}}}"#
+            r#", "precision": "{precision}", "software": {{"weights": {{"casts_weights_once": {once}}}}}"#
         );
         let training = jobs::training(8 * u64::from(data), 2048, &more);
         let mut model: serde_json::Value = serde_json::from_str(&jobs::llama(4, 1024, 4)).unwrap();
@@ -260,7 +269,7 @@ fn weights_cast_once_a_step_take_their_bytes_behind_the_update() {
 #[test]
 fn an_update_takes_as_long_as_the_bytes_that_it_moves() {
     let optimizer = |bytes: f64| {
-        let job = job(&format!(r#"{{"update": {bytes}}}"#), 1);
+        let job = job(&format!(r#"{{"optimizer": {{"update": {bytes}}}}}"#), 1);
         let estimate = jobs::priced(&job, &plan());
         let lines = estimate.time.iter().filter(|line| line.term == "optimizer");
         lines.map(|line| line.time_s).sum::<f64>()
@@ -280,8 +289,8 @@ fn joined_gradients_of_fused_attention_lengthen_the_backward_pass() {
     };
     let (apart, two, four) = (
         flash("{}"),
-        flash(r#"{"joined": 20.0}"#),
-        flash(r#"{"joined": 40.0}"#),
+        flash(r#"{"layer": {"joined": 20.0}}"#),
+        flash(r#"{"layer": {"joined": 40.0}}"#),
     );
     assert!(apart < two && two < four, "{apart}, {two}, {four}");
 }
@@ -293,7 +302,7 @@ fn gradients_that_no_sum_awaits_spare_its_traffic_where_products_would_add_them(
         let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
         seconds(&job, &plan())
     };
-    let plain = r#", "software": {"plain_gradients": true}"#;
+    let plain = r#", "software": {"weights": {"plain_gradients": true}}"#;
     assert!(step(plain) < step(""));
     // a pass of its own adds what products do not
     let apart = r#", "fused_gradients": false"#;
@@ -312,10 +321,12 @@ fn a_host_that_waits_for_each_kernel_hides_none_of_its_work() {
             .sum::<f64>()
     };
     let host = 1e-6;
-    let ahead = launches(&format!(r#"{{"host_time": {host}}}"#));
-    let blocking = launches(&format!(r#"{{"host_time": {host}, "blocking": true}}"#));
+    let ahead = launches(&format!(r#"{{"host": {{"host_time": {host}}}}}"#));
+    let blocking = launches(&format!(
+        r#"{{"host": {{"host_time": {host}, "blocking": true}}}}"#
+    ));
     let twice = launches(&format!(
-        r#"{{"host_time": {}, "blocking": true}}"#,
+        r#"{{"host": {{"host_time": {}, "blocking": true}}}}"#,
         2.0 * host
     ));
     assert!(blocking > ahead && blocking > 0.0);
@@ -333,7 +344,7 @@ fn scales_of_earlier_steps_shorten_steps_in_fp8_alone() {
     };
     let step = |precision: &str, delayed: bool| {
         let more = format!(
-            r#", "precision": "{precision}", "software": {{"delayed_scaling": {delayed}}}"#
+            r#", "precision": "{precision}", "software": {{"weights": {{"delayed_scaling": {delayed}}}}}"#
         );
         let training = jobs::training(8, 2048, &more);
         let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
@@ -345,29 +356,32 @@ fn scales_of_earlier_steps_shorten_steps_in_fp8_alone() {
 
 #[test]
 fn figures_that_no_program_has_are_refused_by_name() {
-    for (field, value) in [
-        ("norm", "[-1.0, 5.0]"),
-        ("loss", "[38.0, 1e9]"),
-        ("host_time", "2.0"),
-        ("bias", "[-1.0, 0.0]"),
-        ("routing_kernels", "[-1.0, 0.0]"),
-        ("expert_host_time", "[2.0, 0.0]"),
-        ("routing_host_time", "[0.0, 2.0]"),
-        ("accumulation", "1e9"),
-        ("gather_rank_time", "2.0"),
-        ("gather_host_time", "[0.0, 2.0]"),
-        ("gathers_per_layer", "0.5"),
-        ("joined", "-1.0"),
-        ("gather_copy", "1e9"),
-        ("reduce_copy", "-2.0"),
-        ("update", "1e9"),
-        ("logits", "[-1.0, 0.0]"),
-        ("vocabulary_multiple", "0"),
+    for (table, field, value) in [
+        ("layer", "norm", "[-1.0, 5.0]"),
+        ("vocabulary", "loss", "[38.0, 1e9]"),
+        ("host", "host_time", "2.0"),
+        ("layer", "bias", "[-1.0, 0.0]"),
+        ("experts", "routing_kernels", "[-1.0, 0.0]"),
+        ("host", "expert_host_time", "[2.0, 0.0]"),
+        ("host", "routing_host_time", "[0.0, 2.0]"),
+        ("weights", "accumulation", "1e9"),
+        ("zero", "gather_rank_time", "2.0"),
+        ("zero", "gather_host_time", "[0.0, 2.0]"),
+        ("zero", "gathers_per_layer", "0.5"),
+        ("layer", "joined", "-1.0"),
+        ("zero", "gather_copy", "1e9"),
+        ("zero", "reduce_copy", "-2.0"),
+        ("optimizer", "update", "1e9"),
+        ("vocabulary", "logits", "[-1.0, 0.0]"),
+        ("vocabulary", "vocabulary_multiple", "0"),
     ] {
-        let more = format!(r#", "software": {{"{field}": {value}}}"#);
+        let more = format!(r#", "software": {{"{table}": {{"{field}": {value}}}}}"#);
         let training = jobs::training(8, 2048, &more);
         let error = training.check().unwrap_err().to_string();
-        assert!(error.contains(&format!("software.{field}")), "{error}");
+        assert!(
+            error.contains(&format!("software.{table}.{field}")),
+            "{error}"
+        );
     }
 }
 
@@ -393,7 +407,7 @@ proptest! {
 
 #[test]
 fn tensors_seen_one_by_one_cost_their_layers_a_step_unless_state_is_flat() {
-    let slow = r#"{"layer_update_time": 1e-3}"#;
+    let slow = r#"{"optimizer": {"layer_update_time": 1e-3}}"#;
     let waited = beyond(slow, 1, &plan());
     assert!((waited / 4e-3 - 1.0).abs() < 1e-6, "{waited}");
     let flat = Plan {
@@ -406,7 +420,7 @@ fn tensors_seen_one_by_one_cost_their_layers_a_step_unless_state_is_flat() {
 
 #[test]
 fn copies_of_heads_lengthen_unfused_attention_alone() {
-    let copied = r#"{"heads": [2.0, 2.0]}"#;
+    let copied = r#"{"layer": {"heads": [2.0, 2.0]}}"#;
     assert!(beyond(copied, 1, &plan()) > 0.0);
     let fused = |software: &str| {
         let more = format!(r#", "flash_attention": true, "software": {software}"#);

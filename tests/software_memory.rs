@@ -49,7 +49,7 @@ fn stages(interleave: u32, data: u32) -> Plan {
 #[test]
 fn narrow_copies_of_weights_take_a_byte_an_element_unless_they_are_made_again() {
     let plan = Plan::default();
-    let recast = r#"{"recasts_weights": true}"#;
+    let recast = r#"{"weights": {"recasts_weights": true}}"#;
     for (precision, stays) in [("fp8", 3.0), ("bf16", 2.0)] {
         let [all, without] = ["{}", recast].map(|s| held(s, precision, &plan)[0].weights_bytes);
         assert_eq!(all / without, stays / 2.0, "{precision}");
@@ -59,7 +59,7 @@ fn narrow_copies_of_weights_take_a_byte_an_element_unless_they_are_made_again() 
 #[test]
 fn a_loss_over_a_shared_vocabulary_may_hold_more_beside_what_it_keeps() {
     let shared = |tensor: u32, more: &str| {
-        let software = format!(r#"{{"logits": [4.0, 8.0]{more}}}"#);
+        let software = format!(r#"{{"vocabulary": {{"logits": [4.0, 8.0]{more}}}}}"#);
         let job = job(&software, "bf16", tensor);
         let plan = Plan {
             tensor,
@@ -78,7 +78,7 @@ fn a_loss_over_a_shared_vocabulary_may_hold_more_beside_what_it_keeps() {
 
 #[test]
 fn stages_keep_buffers_outputs_and_gradients_of_each_micro_batch() {
-    let keeps = r#"{"keeps_handed": true}"#;
+    let keeps = r#"{"pipeline": {"keeps_handed": true}}"#;
     let plan = stages(1, 1);
     let [with, without] = [keeps, "{}"].map(|software| held(software, "bf16", &plan));
     let handed = (SEQUENCE * HIDDEN * 2) as f64;
@@ -97,7 +97,7 @@ fn stages_keep_buffers_outputs_and_gradients_of_each_micro_batch() {
 
 #[test]
 fn gradients_are_whole_for_the_virtual_stages_that_run_back_meanwhile() {
-    let apart = r#"{"reduces_by_stage": true}"#;
+    let apart = r#"{"zero": {"reduces_by_stage": true}}"#;
     let gradients = |software: &str, plan: &Plan| held(software, "bf16", plan)[1].gradients_bytes;
     let whole = gradients("{}", &stages(1, 2));
     assert_eq!(gradients(apart, &stages(1, 2)), whole * 1.5);
@@ -126,7 +126,10 @@ fn inputs_that_stay_gathered_are_kept_whole_and_gathered_no_more() {
         };
         tasks.iter().filter(tensor).count()
     };
-    let (parts, whole) = (lowered("{}"), lowered(r#"{"keeps_gathered_inputs": true}"#));
+    let (parts, whole) = (
+        lowered("{}"),
+        lowered(r#"{"tensor": {"keeps_gathered_inputs": true}}"#),
+    );
     assert_eq!(gathers(&parts.forward), gathers(&whole.forward));
     // gradients of both outputs are gathered either way, inputs of two products no more
     assert_eq!(gathers(&parts.backward), gathers(&whole.backward) + 2);
@@ -152,13 +155,16 @@ fn outputs_that_are_put_together_take_their_length_once_more() {
     let plan = stages(1, 1);
     let logits = (SEQUENCE * 32_000 * 2) as f64;
     let of = |software: &str| held(software, "bf16", &plan);
-    let [apart, merged] = ["", r#", "merges_outputs": true"#]
-        .map(|more| of(&format!(r#"{{"keeps_handed": true{more}}}"#)));
+    let [apart, merged] = ["", r#", "merges_outputs": true"#].map(|more| {
+        of(&format!(
+            r#"{{"pipeline": {{"keeps_handed": true{more}}}}}"#
+        ))
+    });
     let more = |stage: usize| merged[stage].workspace_bytes - apart[stage].workspace_bytes;
     assert_eq!([0, 1, 2, 3].map(more), [0.0, 0.0, 0.0, 16.0 * logits]);
     // the one at work lies beside its loss already
-    let loss = r#"{"logits": [4.0, 10.0]}"#;
-    let both = r#"{"logits": [4.0, 10.0], "keeps_handed": true}"#;
+    let loss = r#"{"vocabulary": {"logits": [4.0, 10.0]}}"#;
+    let both = r#"{"vocabulary": {"logits": [4.0, 10.0]}, "pipeline": {"keeps_handed": true}}"#;
     let others = of(both)[3].workspace_bytes - of(loss)[3].workspace_bytes;
     let handed = 2.0 * 15.0 * (SEQUENCE * HIDDEN * 2) as f64;
     assert_eq!(others, handed + 15.0 * logits);
@@ -174,7 +180,7 @@ fn gathers_into_buffers_of_their_own_hold_weights_twice() {
     let (layer, [embedding, head]) = blocks(&job("{}", "bf16", 4), &plan);
     let ends = embedding + head;
     let held = |software: &str| held(software, "bf16", &plan)[0].workspace_bytes;
-    let apart = held(r#"{"gathers_apart": true}"#) - held("{}");
+    let apart = held(r#"{"zero": {"gathers_apart": true}}"#) - held("{}");
     let pieces = layer + layer.max(embedding).max(head);
     let both = (layer + ends) + (layer + layer.max(ends));
     let rest = f64::EPSILON * 8.0 * held("{}");
@@ -183,7 +189,7 @@ fn gathers_into_buffers_of_their_own_hold_weights_twice() {
 
 #[test]
 fn shards_that_the_optimizer_updates_need_no_narrow_ones_beside_them() {
-    let wide = r#"{"wide_shards": true}"#;
+    let wide = r#"{"zero": {"wide_shards": true}}"#;
     let plan = |data: u32, zero: u8| Plan {
         data,
         zero,
@@ -202,7 +208,7 @@ fn shards_that_the_optimizer_updates_need_no_narrow_ones_beside_them() {
 
 #[test]
 fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
-    let narrow = r#"{"recasts_weights": true, "gathers_narrow": true}"#;
+    let narrow = r#"{"weights": {"recasts_weights": true}, "zero": {"gathers_narrow": true}}"#;
     let plan = Plan {
         data: 2,
         zero: 1,
@@ -221,7 +227,7 @@ fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
         context: 2,
         ..plan.clone()
     };
-    let wide = r#"{"recasts_weights": true}"#;
+    let wide = r#"{"weights": {"recasts_weights": true}}"#;
     assert_eq!(shared(narrow, &rings), shared(wide, &rings));
     assert!(shared(narrow, &plan) < shared(wide, &plan));
     // and travel so
@@ -241,7 +247,8 @@ fn weights_that_are_gathered_narrow_stay_so_but_for_embedding_and_head() {
 fn a_compiler_keeps_no_product_that_no_gradient_reads() {
     let kept = |more: &str| {
         let software = format!(
-            r#"{{"selective_alternate": true, "products_apart": true, "stops_early": true{more}}}"#
+            r#"{{"recompute": {{"selective_alternate": true, "stops_early": true{more}}},
+                "layer": {{"products_apart": true}}}}"#
         );
         let job = job(&software, "bf16", 1);
         let layer = job.graph.blocks.len() - 2;
@@ -255,7 +262,7 @@ fn a_compiler_keeps_no_product_that_no_gradient_reads() {
 
 #[test]
 fn a_block_of_gradients_lies_beside_the_sums_and_a_reduction_keeps_its_buffer() {
-    let apart = r#"{"reduces_by_stage": true}"#;
+    let apart = r#"{"zero": {"reduces_by_stage": true}}"#;
     for interleave in [1, 2] {
         let plan = stages(2, 2);
         let plan = Plan {
@@ -280,7 +287,8 @@ fn a_block_of_gradients_lies_beside_the_sums_and_a_reduction_keeps_its_buffer() 
 fn a_policy_without_the_output_projection_keeps_no_stream_behind_it() {
     let lowered = |more: &str| {
         let software = format!(
-            r#"{{"keeps_products": true, "repeat_unread": false, "selective_feed_forward": true{more}}}"#
+            r#"{{"recompute": {{"keeps_products": true, "repeat_unread": false,
+                "selective_feed_forward": true{more}}}}}"#
         );
         let job = job(&software, "bf16", 1);
         let layer = job.graph.blocks.len() - 2;
@@ -303,7 +311,7 @@ fn a_policy_without_the_output_projection_keeps_no_stream_behind_it() {
 #[test]
 fn a_ring_holds_outputs_and_keys_of_all_its_parts() {
     let held = |queries: f64, keys: f64, context| {
-        let software = format!(r#"{{"ring_held": [{queries:?}, {keys:?}]}}"#);
+        let software = format!(r#"{{"context": {{"ring_held": [{queries:?}, {keys:?}]}}}}"#);
         let plan = Plan {
             context,
             ..Plan::default()
@@ -328,13 +336,14 @@ fn a_ring_holds_outputs_and_keys_of_all_its_parts() {
 /// both inputs of the activation, the layer's last product, the head.
 #[test]
 fn tensors_stand_in_for_gradients_once_for_each_shape() {
-    let more = |software: &str, plan: &Plan| -> Vec<f64> {
-        let with = held(&format!("{{{software}}}"), "bf16", plan);
-        let without = format!(
-            r#"{{{software}{} "gradient_stand_ins": false}}"#,
-            if software.is_empty() { "" } else { "," }
-        );
-        let without = held(&without, "bf16", plan);
+    let more = |plain: bool, apart: bool, plan: &Plan| -> Vec<f64> {
+        let [with, without] = [true, false].map(|stand_ins| {
+            let software = format!(
+                r#"{{"layer": {{"products_apart": {apart}}},
+                "weights": {{"plain_gradients": {plain}, "gradient_stand_ins": {stand_ins}}}}}"#
+            );
+            held(&software, "bf16", plan)
+        });
         let pairs = with.iter().zip(&without);
         pairs
             .map(|(w, o)| w.workspace_bytes - o.workspace_bytes)
@@ -343,22 +352,22 @@ fn tensors_stand_in_for_gradients_once_for_each_shape() {
     let (hidden, keys, inner, vocab) = (1024.0, 256.0, 3072.0, 32000.0);
     let layer = (hidden + 2.0 * keys + hidden + 3.0 * inner) * hidden;
     let all = 2.0 * (layer + vocab * hidden);
-    assert_eq!(more("", &Plan::default()), [all]);
+    assert_eq!(more(false, false, &Plan::default()), [all]);
     // queries and attention's output are of one shape, so are keys and values, and both inputs
     let apart = 2.0 * (hidden + keys + 2.0 * inner + vocab) * hidden;
-    assert_eq!(more(r#""products_apart": true"#, &Plan::default()), [apart]);
-    assert_eq!(more(r#""plain_gradients": true"#, &Plan::default()), [0.0]);
+    assert_eq!(more(false, true, &Plan::default()), [apart]);
+    assert_eq!(more(true, false, &Plan::default()), [0.0]);
     let tensor = Plan {
         tensor: 2,
         ..Plan::default()
     };
-    assert_eq!(more("", &tensor), [all / 2.0]);
+    assert_eq!(more(false, false, &tensor), [all / 2.0]);
     assert_eq!(
-        more("", &stages(1, 1)),
+        more(false, false, &stages(1, 1)),
         [2.0 * layer, 2.0 * layer, 2.0 * layer, all]
     );
     assert_eq!(
-        more("", &stages(2, 1)),
+        more(false, false, &stages(2, 1)),
         [2.0 * layer, 2.0 * layer, 2.0 * layer, all]
     );
 }
@@ -390,7 +399,7 @@ fn experts_keep_as_much_inside_whether_tensor_ranks_cut_them_or_not() {
 #[test]
 fn a_gate_of_its_own_keeps_what_it_made() {
     let kept = |software: &str| held(software, "bf16", &Plan::default())[0].activations_bytes;
-    let more = kept(r#"{"gated_kept": 3.0}"#) - kept("{}");
+    let more = kept(r#"{"recompute": {"gated_kept": 3.0}}"#) - kept("{}");
     let width = 3 * HIDDEN;
     assert_eq!(more, 2.0 * (LAYERS * SEQUENCE * width) as f64);
 }
@@ -449,7 +458,7 @@ fn an_update_by_lists_holds_a_copy_more_when_activations_are_gone() {
         ..Plan::default()
     };
     let with = |held: f64| {
-        let more = format!(r#", "software": {{"update_held": {held}}}"#);
+        let more = format!(r#", "software": {{"optimizer": {{"update_held": {held}}}}}"#);
         let training = jobs::training(16, 128, &more);
         let job = jobs::job(&jobs::llama(LAYERS, HIDDEN, 4), &cluster(1), &training);
         jobs::priced(&job, &again).memory[0].clone()
@@ -466,7 +475,7 @@ fn an_update_by_lists_holds_a_copy_more_when_activations_are_gone() {
 
 #[test]
 fn gradients_that_come_late_leave_room_for_activations_of_the_only_micro_batch() {
-    let late = r#"{"frees_gradients": true}"#;
+    let late = r#"{"optimizer": {"frees_gradients": true}}"#;
     let [usual, freed] = ["{}", late].map(|software| held(software, "bf16", &once())[0].clone());
     assert_eq!(freed.gradients_bytes, 0.0);
     assert_eq!(freed.later_gradients_bytes, usual.gradients_bytes);
@@ -482,14 +491,14 @@ fn gradients_that_come_late_leave_room_for_activations_of_the_only_micro_batch()
 #[test]
 fn norms_and_gelu_keep_what_their_kernels_made() {
     let [one, three] = ["1.0", "3.0"].map(|widths| {
-        let software = format!(r#"{{"norm_kept": {widths}}}"#);
+        let software = format!(r#"{{"recompute": {{"norm_kept": {widths}}}}}"#);
         held(&software, "bf16", &once())[0].activations_bytes
     });
     // two norms a layer and the last one, each two widths of 2 bytes more
     let more = (2 * LAYERS + 1) * 16 * SEQUENCE * HIDDEN * 4;
     assert_eq!(three - one, more as f64);
     let [one, four] = ["1.0", "4.0"].map(|widths| {
-        let more = format!(r#", "software": {{"activation_kept": {widths}}}"#);
+        let more = format!(r#", "software": {{"recompute": {{"activation_kept": {widths}}}}}"#);
         let training = jobs::training(16, SEQUENCE, &more);
         let job = jobs::job(&jobs::gpt(LAYERS, HIDDEN), &cluster(1), &training);
         jobs::priced(&job, &once()).memory[0].activations_bytes

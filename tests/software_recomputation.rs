@@ -11,7 +11,7 @@ use worlds::programs::{beyond, cluster, job, plan, seconds};
 
 /// Names of the operators of a layer that full recomputation leaves out.
 fn spared(more: &str) -> Vec<&'static str> {
-    let more = format!(r#", "software": {{"stops_early": true}}{more}"#);
+    let more = format!(r#", "software": {{"recompute": {{"stops_early": true}}}}{more}"#);
     let training = jobs::training(8, 2048, &more);
     let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
     let layers = job.graph.blocks.iter();
@@ -30,7 +30,7 @@ fn recomputation_that_stops_early_leaves_out_what_follows_the_last_kept_tensor()
 
 #[test]
 fn stopping_early_shortens_full_recomputation_alone() {
-    let early = r#"{"stops_early": true}"#;
+    let early = r#"{"recompute": {"stops_early": true}}"#;
     let again = |recompute| Plan {
         recompute,
         ..plan()
@@ -56,7 +56,7 @@ fn repeated(text: &str, software: &str, recompute: RecomputePolicy) -> [f64; 2] 
 #[test]
 fn a_program_that_drops_what_no_gradient_reads_repeats_all_but_the_last_product() {
     let llama = jobs::llama(4, 1024, 4);
-    let compiled = r#"{"repeat_unread": false}"#;
+    let compiled = r#"{"recompute": {"repeat_unread": false}}"#;
     let down = 4.0 * 2.0 * (8.0 * 2048.0) * 1024.0 * 3072.0;
     let whole = repeated(&llama, "{}", RecomputePolicy::Full);
     let part = repeated(&llama, compiled, RecomputePolicy::Full);
@@ -71,7 +71,7 @@ fn a_program_that_drops_what_no_gradient_reads_repeats_all_but_the_last_product(
 #[test]
 fn keeping_narrow_products_alone_repeats_the_wide_ones_and_keeps_less() {
     let llama = jobs::llama(4, 1024, 4);
-    let narrow = r#"{"repeat_unread": false, "selective_feed_forward": true}"#;
+    let narrow = r#"{"recompute": {"repeat_unread": false, "selective_feed_forward": true}}"#;
     let wide = 4.0 * 2.0 * (8.0 * 2048.0) * 1024.0 * 2.0 * 3072.0;
     let core = repeated(&llama, "{}", RecomputePolicy::Selective);
     let more = repeated(&llama, narrow, RecomputePolicy::Selective);
@@ -100,7 +100,8 @@ fn layer_bytes(text: &str, software: &str) -> [f64; 2] {
 #[test]
 fn keeping_every_second_product_repeats_the_others_and_keeps_their_outputs() {
     let llama = jobs::llama(4, 1024, 4);
-    let alternate = r#"{"selective_alternate": true, "products_apart": true}"#;
+    let alternate =
+        r#"{"recompute": {"selective_alternate": true}, "layer": {"products_apart": true}}"#;
     let (tokens, hidden, keys, inner) = (8.0 * 2048.0, 1024.0, 256.0, 3072.0);
     // keys, attention output and the second input of the activation, in four layers
     let products = 4.0 * 2.0 * tokens * hidden * (keys + hidden + inner);
@@ -124,10 +125,11 @@ fn narrow_products_alone_stay_whether_wide_ones_are_apart_or_not() {
     let llama = jobs::llama(4, 1024, 4);
     let policy = RecomputePolicy::Selective;
     // weights apart have other shapes, for which other tensors stand in
-    let joined = r#"{"selective_feed_forward": true, "gradient_stand_ins": false}"#;
+    let joined = r#"{"recompute": {"selective_feed_forward": true},
+        "weights": {"gradient_stand_ins": false}}"#;
     let joined = repeated(&llama, joined, policy);
-    let apart = r#"{"selective_feed_forward": true, "products_apart": true,
-        "gradient_stand_ins": false}"#;
+    let apart = r#"{"recompute": {"selective_feed_forward": true},
+        "layer": {"products_apart": true}, "weights": {"gradient_stand_ins": false}}"#;
     let apart = repeated(&llama, apart, policy);
     assert!((apart[0] / joined[0] - 1.0).abs() < 1e-9);
     assert!((apart[1] / joined[1] - 1.0).abs() < 1e-9);
@@ -136,7 +138,7 @@ fn narrow_products_alone_stay_whether_wide_ones_are_apart_or_not() {
 #[test]
 fn products_of_their_own_change_neither_work_nor_what_is_kept() {
     let llama = jobs::llama(4, 1024, 4);
-    let apart = r#"{"products_apart": true}"#;
+    let apart = r#"{"layer": {"products_apart": true}}"#;
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
     assert!(near(run(&llama, "{}"), run(&llama, apart)));
     for (one, other) in layer_bytes(&llama, "{}")
@@ -156,7 +158,13 @@ fn products_of_their_own_change_neither_work_nor_what_is_kept() {
 fn bytes_of_a_logit_count_once_where_the_loss_lies() {
     let llama = jobs::llama(4, 1024, 4);
     let policy = RecomputePolicy::Full;
-    let peak = |logits: &str| repeated(&llama, &format!(r#"{{"logits": {logits}}}"#), policy)[1];
+    let peak = |logits: &str| {
+        repeated(
+            &llama,
+            &format!(r#"{{"vocabulary": {{"logits": {logits}}}}}"#),
+            policy,
+        )[1]
+    };
     let known = repeated(&llama, "{}", policy)[1];
     // an fp32 softmax beside logits and gradient in bf16 is what absence means
     assert!((peak("[4.0, 4.0]") / known - 1.0).abs() < 1e-9);
@@ -169,7 +177,7 @@ fn bytes_of_a_logit_count_once_where_the_loss_lies() {
 #[test]
 fn keeping_products_alone_keeps_less_repeats_no_product_and_takes_longer() {
     let llama = jobs::llama(4, 1024, 4);
-    let products = r#"{"keeps_products": true}"#;
+    let products = r#"{"recompute": {"keeps_products": true}}"#;
     let time = |software: &str, recompute| {
         let training = jobs::training(8, 2048, &format!(r#", "software": {software}"#));
         let job = jobs::job(&llama, &cluster(1), &training);
@@ -197,8 +205,8 @@ fn keeping_products_alone_keeps_less_repeats_no_product_and_takes_longer() {
 #[test]
 fn keeping_the_core_repeats_nothing_of_it_and_keeps_more() {
     let llama = jobs::llama(4, 1024, 4);
-    let products = r#"{"keeps_products": true}"#;
-    let core = r#"{"keeps_products": true, "keeps_core": true}"#;
+    let products = r#"{"recompute": {"keeps_products": true}}"#;
+    let core = r#"{"recompute": {"keeps_products": true, "keeps_core": true}}"#;
     let selective = RecomputePolicy::Selective;
     let [again, less] = repeated(&llama, products, selective);
     let [once, more] = repeated(&llama, core, selective);
@@ -214,9 +222,9 @@ fn rows_picked_by_products_cost_two_products_of_the_head() {
         seconds(&jobs::job(&llama, &cluster(1), &training), &plan())
     };
     let head = 2.0 * (2.0 * 2048.0) * 1024.0 * 32000.0;
-    let more = run(&llama, r#"{"embedding_product": true}"#) - run(&llama, "{}");
+    let more = run(&llama, r#"{"vocabulary": {"embedding_product": true}}"#) - run(&llama, "{}");
     assert!((more / (2.0 * head) - 1.0).abs() < 1e-9);
-    assert!(time(r#"{"embedding_product": true}"#) > time("{}"));
+    assert!(time(r#"{"vocabulary": {"embedding_product": true}}"#) > time("{}"));
 }
 
 /// FLOPs of the products that a rank runs in the forward and backward passes of all blocks.
@@ -239,13 +247,13 @@ fn tokens_moved_by_products_cost_two_products_forward_and_three_backward() {
     // two sparse layers, two sequences, as many slots as copies of their tokens
     let one = 2.0 * 2.0 * 2.0 * 2048.0 * (2.0 * 2048.0) * 1024.0;
     let sorted = run(&mixture, "{}");
-    let moved = run(&mixture, r#"{"dispatch_products": true}"#);
+    let moved = run(&mixture, r#"{"experts": {"dispatch_products": true}}"#);
     assert!(((moved - sorted) / one - 5.0).abs() < 1e-9);
 }
 
 #[test]
 fn shared_checkpoints_trade_memory_for_a_gather_where_layers_are_computed_again() {
-    let shared = r#"{"shared_checkpoints": true}"#;
+    let shared = r#"{"tensor": {"shared_checkpoints": true}}"#;
     let parts = |recompute, sequence_parallel| Plan {
         tensor: 4,
         recompute,

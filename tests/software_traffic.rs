@@ -54,7 +54,10 @@ fn gathers_by_tensor_are_never_shorter_than_flat_ones() {
         ..plan()
     };
     let flat = seconds(&job("{}", 8), &sharded);
-    let cut = seconds(&job(r#"{"gathers_per_layer": 12.0}"#, 8), &sharded);
+    let cut = seconds(
+        &job(r#"{"zero": {"gathers_per_layer": 12.0}}"#, 8),
+        &sharded,
+    );
     assert!(cut > flat, "{cut} after {flat}");
 }
 
@@ -66,7 +69,10 @@ fn copies_count_once_for_each_gather_and_reduction_of_a_sharded_layer() {
         overlap_param_gather: false,
         ..plan()
     };
-    let (gathers, reductions) = (r#"{"gather_copy": 4.0}"#, r#"{"reduce_copy": 4.0}"#);
+    let (gathers, reductions) = (
+        r#"{"zero": {"gather_copy": 4.0}}"#,
+        r#"{"zero": {"reduce_copy": 4.0}}"#,
+    );
     let twice = beyond(gathers, 8, &sharded(3));
     let once = beyond(reductions, 8, &sharded(3));
     assert!(once > 0.0);
@@ -100,8 +106,8 @@ fn gathered(software: &str, data: u32, recompute: RecomputePolicy) -> f64 {
 #[test]
 fn what_a_host_does_for_each_rank_of_a_gather_grows_with_the_ranks() {
     let waits = |data| {
-        let with = r#"{"gathers_per_layer": 4.0, "gather_rank_time": 1e-4}"#;
-        let without = r#"{"gathers_per_layer": 4.0}"#;
+        let with = r#"{"zero": {"gathers_per_layer": 4.0, "gather_rank_time": 1e-4}}"#;
+        let without = r#"{"zero": {"gathers_per_layer": 4.0}}"#;
         let none = RecomputePolicy::None;
         gathered(with, data, none) - gathered(without, data, none)
     };
@@ -119,7 +125,8 @@ fn a_device_waits_for_gathers_that_its_host_cannot_prepare_ahead() {
     let none = RecomputePolicy::None;
     let step = |host: f64, gather: [f64; 2], data| {
         let software = format!(
-            r#"{{"gathers_per_layer": 4.0, "host_time": {host}, "gather_host_time": {gather:?}}}"#
+            r#"{{"zero": {{"gathers_per_layer": 4.0, "gather_host_time": {gather:?}}},
+                "host": {{"host_time": {host}}}}}"#
         );
         gathered(&software, data, none)
     };
@@ -145,7 +152,10 @@ fn a_device_waits_for_gathers_that_its_host_cannot_prepare_ahead() {
 
 #[test]
 fn weights_are_gathered_again_only_for_what_is_computed_again() {
-    let (once, twice) = (r#"{"gathers_again": false}"#, r#"{"gathers_again": true}"#);
+    let (once, twice) = (
+        r#"{"zero": {"gathers_again": false}}"#,
+        r#"{"zero": {"gathers_again": true}}"#,
+    );
     let none = RecomputePolicy::None;
     assert_eq!(gathered(once, 8, none), gathered(twice, 8, none));
     let full = RecomputePolicy::Full;
@@ -160,7 +170,7 @@ fn a_copy_of_gradients_lengthens_only_sums_of_their_own() {
         let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster(1), &training);
         seconds(&job, &plan())
     };
-    let (plain, copied) = ("{}", r#"{"accumulation": 8.0}"#);
+    let (plain, copied) = ("{}", r#"{"weights": {"accumulation": 8.0}}"#);
     assert_eq!(step(plain, true), step(copied, true));
     assert!(step(copied, false) > step(plain, false));
 }
@@ -176,7 +186,7 @@ fn reductions_that_wait_lengthen_only_steps_that_hid_them() {
         };
         seconds(&job(software, tensor), &plan)
     };
-    let (hidden, waits) = ("{}", r#"{"reductions_wait": true}"#);
+    let (hidden, waits) = ("{}", r#"{"tensor": {"reductions_wait": true}}"#);
     assert_eq!(step(hidden, 1, true), step(waits, 1, true));
     assert_eq!(step(hidden, 4, false), step(waits, 4, false));
     // gathers are still hidden
@@ -208,7 +218,7 @@ fn passed_around(software: &str, tensor: u32, sequence_parallel: bool) -> [f64; 
 
 #[test]
 fn wide_sums_double_what_is_added_up_and_leave_gathers_as_they_are() {
-    let (narrow, wide) = ("{}", r#"{"sums_wide": true}"#);
+    let (narrow, wide) = ("{}", r#"{"tensor": {"sums_wide": true}}"#);
     for sequence_parallel in [false, true] {
         let [sums, gathers] = passed_around(narrow, 4, sequence_parallel);
         assert!(sums > 0.0);
@@ -227,7 +237,8 @@ fn keys_gathered_before_attention_wait_in_the_open() {
     let step = |first: bool, context: u32| {
         let cluster = cluster(4);
         let still = r#""ring": [0.0, 0.0], "ring_keys": [0.0, 0.0]"#;
-        let more = format!(r#", "software": {{"gathers_keys_first": {first}, {still}}}"#);
+        let more =
+            format!(r#", "software": {{"context": {{"gathers_keys_first": {first}, {still}}}}}"#);
         let training = jobs::training(8, 8192, &more);
         let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
         let plan = Plan {
@@ -260,10 +271,10 @@ fn streamed(software: &str, context: u32) -> f64 {
 /// Each of P parts of a ring is merged with a P-th of the queries, so that a rank moves as much whatever P is.
 #[test]
 fn parts_of_a_ring_are_merged_with_all_queries_once_each() {
-    let still = r#"{"ring": [0.0, 0.0], "ring_keys": [0.0, 0.0]}"#;
-    let queries = r#"{"ring": [3.0, 0.0], "ring_keys": [0.0, 0.0]}"#;
-    let keys = r#"{"ring": [0.0, 0.0], "ring_keys": [3.0, 0.0]}"#;
-    let first = r#"{"gathers_keys_first": true}"#;
+    let still = r#"{"context": {"ring": [0.0, 0.0], "ring_keys": [0.0, 0.0]}}"#;
+    let queries = r#"{"context": {"ring": [3.0, 0.0], "ring_keys": [0.0, 0.0]}}"#;
+    let keys = r#"{"context": {"ring": [0.0, 0.0], "ring_keys": [3.0, 0.0]}}"#;
+    let first = r#"{"context": {"gathers_keys_first": true}}"#;
     let merged = |software: &str, context| streamed(software, context) - streamed(still, context);
     for software in [queries, keys] {
         assert_eq!(merged(software, 1), 0.0, "one rank has no ring");
@@ -288,7 +299,7 @@ fn staggered_sends_shorten_a_pipeline_over_shared_adapters_alone() {
                 {{"name": "network", "kind": "fat-tree", "bandwidth": "1 GB/s", "latency": "10 us",
                  "adapters": {adapters}}}]"#
         );
-        let more = format!(r#", "software": {{"staggers_sends": {staggers}}}"#);
+        let more = format!(r#", "software": {{"pipeline": {{"staggers_sends": {staggers}}}}}"#);
         let training = jobs::training(64, 2048, &more);
         let cluster = worlds::cluster(&levels, 8);
         let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
@@ -316,7 +327,7 @@ fn staged(software: &str, tensor: u32, pipeline: u32) -> f64 {
 
 #[test]
 fn stages_that_send_and_receive_in_turn_take_longer_only_where_there_are_several() {
-    let apart = r#"{"sends_apart": true}"#;
+    let apart = r#"{"pipeline": {"sends_apart": true}}"#;
     assert!(staged(apart, 1, 4) > 0.0);
     assert_eq!(staged(apart, 4, 1), 0.0);
 }
@@ -324,8 +335,8 @@ fn stages_that_send_and_receive_in_turn_take_longer_only_where_there_are_several
 #[test]
 fn gathers_and_copies_of_a_hand_over_are_those_of_tensor_ranks() {
     for software in [
-        r#"{"handover_gathers": 3.0}"#,
-        r#"{"handover_copies": 8.0}"#,
+        r#"{"pipeline": {"handover_gathers": 3.0}}"#,
+        r#"{"pipeline": {"handover_copies": 8.0}}"#,
     ] {
         assert!(staged(software, 2, 2) > 0.0, "{software}");
         assert_eq!(staged(software, 1, 4), 0.0, "{software}");
@@ -335,7 +346,13 @@ fn gathers_and_copies_of_a_hand_over_are_those_of_tensor_ranks() {
 
 #[test]
 fn each_hand_over_waits_as_long_for_the_host() {
-    let waits = |time: f64| staged(&format!(r#"{{"handover_time": {time}}}"#), 1, 4);
+    let waits = |time: f64| {
+        staged(
+            &format!(r#"{{"pipeline": {{"handover_time": {time}}}}}"#),
+            1,
+            4,
+        )
+    };
     let (once, twice) = (waits(1e-3), waits(2e-3));
     assert!(once > 0.0);
     assert!((twice / once - 2.0).abs() < 1e-6, "{twice} after {once}");
@@ -343,7 +360,7 @@ fn each_hand_over_waits_as_long_for_the_host() {
 
 #[test]
 fn whole_sums_lengthen_the_first_stage_of_zero_alone() {
-    let whole = r#"{"reduces_whole": true}"#;
+    let whole = r#"{"zero": {"reduces_whole": true}}"#;
     let shared = |zero| Plan {
         data: 8,
         zero,
@@ -360,7 +377,7 @@ fn whole_sums_lengthen_the_first_stage_of_zero_alone() {
 /// no more owners than ranks, nor than tensors.
 #[test]
 fn tensors_dealt_whole_cost_a_broadcast_for_each_owner() {
-    let turns = r#"{"dealt_tensors": 4}"#;
+    let turns = r#"{"zero": {"dealt_tensors": 4}}"#;
     let shared = |data, zero| Plan {
         data,
         zero,
@@ -396,7 +413,7 @@ fn tensors_dealt_whole_cost_a_broadcast_for_each_owner() {
 
 #[test]
 fn weights_that_stay_gathered_trade_memory_for_the_gather_of_the_backward_pass() {
-    let stays = r#"{"keeps_gathered": true}"#;
+    let stays = r#"{"zero": {"keeps_gathered": true}}"#;
     let sharded = |zero| Plan {
         data: 8,
         zero,

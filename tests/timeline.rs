@@ -413,7 +413,7 @@ fn chunks_that_take_turns_hide_sums_and_gathers_as_simulated() {
 #[test]
 fn gathers_after_an_update_take_as_long_as_simulated() {
     let cluster = worlds::nodes_of_eight(64);
-    let programs = ["", r#", "software": {"dealt_tensors": 9}"#];
+    let programs = ["", r#", "software": {"zero": {"dealt_tensors": 9}}"#];
     let meshes = [(1, 1, 64), (4, 1, 16), (1, 4, 16)];
     for (software, (tensor, pipeline, data)) in programs.map(|p| meshes.map(|m| (p, m))).concat() {
         let training = jobs::training(64, 512, software);

@@ -6,7 +6,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::schedule::token_slices::{Request, Slices, Table, token_slices};
-use scalewright::schedule::{self, Kind, Pass, Passes, Pipeline, Scratch, Shape, Size, Stages};
+use scalewright::schedule::{
+    self, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, Size, Stages,
+};
 use scalewright::units::Seconds;
 
 fn solve(request: &Request) -> Option<Slices> {
@@ -138,14 +140,14 @@ proptest! {
         let pass = Pass::new(Seconds::new(share), Seconds::new(1.0 - share));
         let passes = vec![pass; request.stages as usize];
         let slices = u32::try_from(sizes.len()).unwrap();
-        let shape = Shape { slices, ..Shape::new(request.stages, 1) };
+        let shape = PipelineShape { slices, ..PipelineShape::new(request.stages, 1) };
         let pipeline = Pipeline {
             sizes: &sizes,
             ..Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO)
         };
-        let step = schedule::recurrence(Kind::TeraPipe, &pipeline, 1, &mut Scratch::new());
+        let step = schedule::recurrence(Schedule::TeraPipe, &pipeline, 1, &mut Scratch::new());
         prop_assert!(close(step.value(), found.time_s), "{step:?} against {found:?}");
-        let bound = schedule::bound(Kind::TeraPipe, &pipeline, 1);
+        let bound = schedule::bound(Schedule::TeraPipe, &pipeline, 1);
         prop_assert!(bound.exact && close(bound.time.value(), found.time_s));
     }
 
@@ -157,12 +159,12 @@ proptest! {
         let pass = |t: &(f64, f64)| Pass::new(Seconds::new(t.0), Seconds::new(t.1));
         let passes: Vec<Pass> = times.iter().take(stages as usize).map(pass).collect();
         let of = |kind, slices, micro_batches| {
-            let shape = Shape { slices, ..Shape::new(stages, 1) };
+            let shape = PipelineShape { slices, ..PipelineShape::new(stages, 1) };
             let pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::new(hop));
             schedule::settled(kind, &pipeline, micro_batches, &mut Scratch::new()).value()
         };
-        let sliced = of(Kind::TeraPipe, slices, micro_batches);
-        let whole = of(Kind::GPipe, 1, slices * micro_batches);
+        let sliced = of(Schedule::TeraPipe, slices, micro_batches);
+        let whole = of(Schedule::GPipe, 1, slices * micro_batches);
         prop_assert!(close(sliced, whole), "{sliced} against {whole}");
     }
 }
@@ -217,9 +219,13 @@ fn through_stages_a_sequence_has_one_slice() {
         last: pass,
         hop: Seconds::ZERO,
     };
-    let [tera, gpipe] = [Kind::TeraPipe, Kind::GPipe].map(|k| schedule::makespan(k, &stages, 8));
+    let [tera, gpipe] =
+        [Schedule::TeraPipe, Schedule::GPipe].map(|k| schedule::makespan(k, &stages, 8));
     assert_eq!(tera, gpipe);
-    assert_eq!(schedule::in_flight(Kind::TeraPipe, 0, stages.shape(), 8), 8);
+    assert_eq!(
+        schedule::in_flight(Schedule::TeraPipe, 0, stages.shape(), 8),
+        8
+    );
 }
 
 #[test]
@@ -243,10 +249,10 @@ fn what_is_wrong_is_refused_with_the_field() {
     request = right;
     request.tables.push(request.tables[0].clone());
     assert!(said(&request).contains("each number of sequences once"));
-    let shape = Shape {
+    let shape = PipelineShape {
         slices: 0,
-        ..Shape::new(2, 1)
+        ..PipelineShape::new(2, 1)
     };
-    let refused = Kind::TeraPipe.rule().check(shape, 4).unwrap_err();
+    let refused = Schedule::TeraPipe.rule().check(shape, 4).unwrap_err();
     assert!(refused.to_string().contains("slices: got 0"));
 }

@@ -163,7 +163,7 @@ fn narrow_attention_casts_its_operands() {
         })
     };
     assert_eq!(cast("{}"), [0.0; 2]);
-    let [forward, backward] = cast(r#"{"attention_format": "mxfp8"}"#);
+    let [forward, backward] = cast(r#"{"layer": {"attention_format": "mxfp8"}}"#);
     let element = 2.0 + 2.0 + 2.0 + 2.0 * Dtype::Mxfp8.bytes();
     let tokens = 4.0 * 2048.0;
     // 1,024 columns of queries, two heads of 64 of keys and values
@@ -181,8 +181,8 @@ fn what_goes_round_a_ring_stands_right_before_the_attention_kernel() {
     };
     for software in [
         "{}",
-        r#"{"attention_format": "mxfp8"}"#,
-        r#"{"joined": 2.0}"#,
+        r#"{"layer": {"attention_format": "mxfp8"}}"#,
+        r#"{"layer": {"joined": 2.0}}"#,
     ] {
         let more = format!(r#", "software": {software}"#);
         let training = jobs::training(32, 2048, &more);

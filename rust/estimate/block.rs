@@ -96,7 +96,7 @@ impl BlockFactor {
             newton: Newton::new(&program.matrices, pricer),
             ..Self::default()
         };
-        let timed = software.routing_waits || software.pairs_passes;
+        let timed = software.host.routing_waits || software.experts.pairs_passes;
         let mut spans = [Vec::new(), Vec::new()];
         for (index, task) in program.forward.iter().enumerate() {
             let again = task.recompute();
@@ -136,8 +136,8 @@ impl BlockFactor {
                 factor.under_weight[*purpose as usize] += more;
             }
         }
-        if software.pairs_passes {
-            let share = software.paired_share.unwrap_or(pricer.contention());
+        if software.experts.pairs_passes {
+            let share = software.experts.paired_share.unwrap_or(pricer.contention());
             factor.pair(program, &mut spans, share);
         }
         for index in 0..program.restored.len() {
@@ -398,7 +398,7 @@ fn between(graph: &Graph, priced: &[Priced], software: &Software) -> Option<[Bet
     let layers: Vec<&Priced> = layers.map(|&block| &priced[block]).collect();
     let mixers = layers.iter().filter(|one| one.program.mixes_alone);
     let others = layers.len() - mixers.clone().count();
-    if others == 0 || others == layers.len() || software.blocking {
+    if others == 0 || others == layers.len() || software.host.blocking {
         return None;
     }
     let mut sums = [Between::default(); 2];

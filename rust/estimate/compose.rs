@@ -145,7 +145,7 @@ impl<'a> Deref for Composer<'a> {
 /// A plan priced but for the exact length of its pipeline.
 #[derive(Debug, Clone, Copy)]
 pub struct Draft {
-    kind: schedule::Kind,
+    kind: schedule::Schedule,
     stages: Stages,
     /// Where hops are unlike; the stages are without them then.
     borders: Option<Borders>,
@@ -452,7 +452,7 @@ impl Setting<'_> {
     /// Time of a tensor over one link.
     ///
     /// `t = w send + host + g rejoin + c b / r`: of the software w = 2 where it sends and receives in turn
-    /// (`Software::sends_apart`), its host's time, g gathers and c passes over the b bytes that tensor ranks
+    /// (`software.pipeline.sends_apart`), its host's time, g gathers and c passes over the b bytes that tensor ranks
     /// rejoin; r the sustained rate of main memory.
     fn hop_over(&self, stage: &Forms, staggered: &Forms) -> f64 {
         let plan = self.plan;
@@ -461,15 +461,19 @@ impl Setting<'_> {
             f64::from(plan.micro_batch) * self.factors.tokens as f64 / f64::from(plan.context);
         let bytes = tokens * self.job.graph.hidden as f64 * training.precision.activation().bytes();
         let software = &training.software;
-        let ways = if software.sends_apart { 2.0 } else { 1.0 };
+        let ways = if software.pipeline.sends_apart {
+            2.0
+        } else {
+            1.0
+        };
         let part = bytes / f64::from(plan.tensor);
-        let link = if training.software.staggers_sends {
+        let link = if training.software.pipeline.staggers_sends {
             staggered
         } else {
             stage
         };
         let send = ways * link.time(Bytes::new(part)).value();
-        let handled = send + software.handover_time.value();
+        let handled = send + software.pipeline.handover_time.value();
         if plan.sequence_parallel {
             return handled;
         }
@@ -477,11 +481,11 @@ impl Setting<'_> {
         let rejoin = self.links.rejoin.time(held).value();
         let copies = if plan.tensor > 1 {
             let rate = self.job.cluster.device.main_memory().sustained();
-            software.handover_copies * (held / rate).value()
+            software.pipeline.handover_copies * (held / rate).value()
         } else {
             0.0
         };
-        handled + software.handover_gathers * rejoin + copies
+        handled + software.pipeline.handover_gathers * rejoin + copies
     }
 
     /// What the first virtual stage, those between and the last one are in some respect.

@@ -5,7 +5,7 @@ use super::job::Job;
 use super::newton::Newton;
 use super::sums::Params;
 use crate::plan::Plan;
-use crate::schedule::{Kind, Rule, Shape};
+use crate::schedule::{PipelineShape, Schedule, ScheduleRule};
 use crate::solve::Lane;
 
 /// Facts of a schedule on so many stages, chunks and micro-batches. They do not depend on what
@@ -21,7 +21,7 @@ pub struct Frame {
     /// True where virtual stages do not go round the devices in one direction.
     pub(super) zigzags: bool,
     /// How the chunks of a rank take turns.
-    pub(super) turns: Turns,
+    pub(super) turns: ChunkTurns,
     /// Micro-batches of a replica.
     pub(super) micro_batches: u32,
     /// The stages of which one is fullest.
@@ -68,7 +68,7 @@ impl Frame {
             splits: rule.splits(),
             pairs: rule.runs_pairs(),
             zigzags: zigzags(rule, plan.pipeline_shape()),
-            turns: Turns::new(plan, micro_batches),
+            turns: ChunkTurns::new(plan, micro_batches),
             micro_batches,
             seats: Vec::new(),
         };
@@ -85,22 +85,22 @@ impl Frame {
 
 /// The chunks of a rank whose passes take turns: so many of one in a row, then as many of the next.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Turns {
+pub(super) struct ChunkTurns {
     /// Chunks; one where they do not take turns.
     pub(super) chunks: f64,
     /// Passes of a chunk in its turn.
     pub(super) passes: f64,
 }
 
-impl Turns {
+impl ChunkTurns {
     fn new(plan: &Plan, micro_batches: u32) -> Self {
         let passes = match plan.schedule {
             // the last turn is shorter where micro-batches are no multiple of stages
-            Kind::Interleaved => match micro_batches % plan.pipeline {
+            Schedule::Interleaved => match micro_batches % plan.pipeline {
                 0 => plan.pipeline,
                 left => left,
             },
-            Kind::BreadthFirst => micro_batches,
+            Schedule::BreadthFirst => micro_batches,
             _ => 1,
         };
         let chunks = if passes > 1 { plan.interleave } else { 1 };
@@ -117,7 +117,7 @@ fn weighed(plan: &Plan, chunks: &Chunks) -> Vec<u32> {
     let last = plan.pipeline - 1;
     let falls = matches!(
         plan.schedule,
-        Kind::GPipe | Kind::OneForwardOneBackward | Kind::Interleaved
+        Schedule::GPipe | Schedule::OneForwardOneBackward | Schedule::Interleaved
     );
     let mut stages = vec![0];
     if !falls {
@@ -148,7 +148,7 @@ impl Seat {
         // the head's chunk is the last to go forward: one micro-batch of it, unless all go forward first
         let all_first = matches!(
             plan.schedule,
-            Kind::GPipe | Kind::BreadthFirst | Kind::TeraPipe
+            Schedule::GPipe | Schedule::BreadthFirst | Schedule::TeraPipe
         );
         let all = f64::from(micro_batches);
         let front = match all_first {
@@ -228,12 +228,12 @@ impl Shares {
 }
 
 /// True where some virtual stage does not lie on the device behind that of the one before.
-fn zigzags(rule: &dyn Rule, shape: Shape) -> bool {
+fn zigzags(rule: &dyn ScheduleRule, shape: PipelineShape) -> bool {
     let last = rule.count(shape).saturating_sub(1);
     let around = |stage| rule.device(shape, stage, 0) == stage % shape.stages.max(1);
     rule.copies(shape) > 1 || !around(last)
 }
 
-fn held(rule: &dyn Rule, shape: Shape, device: u32) -> [f64; 3] {
+fn held(rule: &dyn ScheduleRule, shape: PipelineShape, device: u32) -> [f64; 3] {
     rule.held(shape, device).map(f64::from)
 }

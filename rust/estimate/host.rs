@@ -11,13 +11,9 @@ use crate::memory::host_optimizer_traffic;
 use crate::solve::Lane;
 use crate::workload::BlockRole;
 
-/// Compute that a copy engine takes from kernels beside it: none, it uses no compute units, and 25 to
-/// 50 GB/s are 1% to 2% of the rate of the memory that both read.
-const CONTENTION: f64 = 0.0;
-
 /// What the update of one rank's elements on its host depends on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Offload<L> {
+pub(super) struct HostUpdate<L> {
     /// Elements that the rank updates: of its embedding, of its layers, of its head.
     pub(super) elements: [f64; 3],
     /// Layers, each of which travels alone.
@@ -31,7 +27,7 @@ pub(super) struct Offload<L> {
     pub(super) early: L,
 }
 
-impl<L: Lane> Offload<L> {
+impl<L: Lane> HostUpdate<L> {
     /// What one position's update depends on: `reduce` seconds of reduction stand in the way of its
     /// last backward pass, which ends `early`. `passes` are `Siblings::block_passes`.
     #[inline(always)]
@@ -227,7 +223,8 @@ impl<L: Lane> Siblings<'_, L> {
         let copy = self.host_copy(again.layers * self.share);
         let count = self.state.layers[position];
         let one = copy * (1.0 / count.max(1.0));
-        let late = |cover: L| uncovered(copy, cover, count, CONTENTION);
+        // a copy engine uses no compute units, and 25 to 50 GB/s are 1% to 2% of the memory's rate
+        let late = |cover: L| uncovered(copy, cover, count, 0.0);
         let (layers, head) = (&stage.detail.layer_time, &stage.detail.head_time);
         let (layer, behind) = if self.frame.splits {
             (again.seconds + layers.input, head.input)
@@ -248,7 +245,7 @@ impl<L: Lane> Siblings<'_, L> {
     /// Gradients travel to the host block by block behind their reduction, the host updates block by
     /// block when it has all of them, and weights travel back block by block behind their update.
     #[inline(always)]
-    pub(super) fn host_optimizer(&self, offload: &Offload<L>, parts: &mut Parts<L>) {
+    pub(super) fn host_optimizer(&self, offload: &HostUpdate<L>, parts: &mut Parts<L>) {
         let zero = L::splat(0.0);
         let elements: f64 = offload.elements.iter().sum();
         let [gradients, weights] = self.host_swap(elements);

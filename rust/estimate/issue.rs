@@ -44,11 +44,13 @@ impl<'a> Host<'a> {
     /// of, too.
     pub(super) fn wait(&self, pass: Pass, device: f64, spans: &[f64], between: Between) -> f64 {
         let experts = of_experts(&self.program.forward);
-        if let (Pass::Forward, true, Some(experts)) = (pass, self.software.routing_waits, experts) {
+        if let (Pass::Forward, true, Some(experts)) =
+            (pass, self.software.host.routing_waits, experts)
+        {
             let alone = spans.iter().sum::<f64>() + between.device;
             return (self.between_waits(&experts, spans, between) - alone).max(0.0);
         }
-        if self.software.blocking {
+        if self.software.host.blocking {
             return self.issued(pass);
         }
         (self.issued(pass) + between.host - device - between.device).max(0.0)
@@ -70,7 +72,7 @@ impl<'a> Host<'a> {
             .map(|(index, task)| self.issue(task, way, self.replayed(index, experts.as_ref())))
             .sum();
         if experts.is_some() && !matches!(pass, Pass::Again(RecomputePolicy::Selective)) {
-            host += self.software.routing_host_time[way].value();
+            host += self.software.host.routing_host_time[way].value();
         }
         host
     }
@@ -92,15 +94,15 @@ impl<'a> Host<'a> {
             issued += self.issue(&tasks[index], 0, self.replayed(index, Some(experts)));
             done = done.max(issued) + spans.get(index).copied().unwrap_or(0.0);
         }
-        issued += self.software.routing_host_time[0].value();
+        issued += self.software.host.routing_host_time[0].value();
         done.max(issued)
     }
 
     /// True for a task of a captured graph.
     fn replayed(&self, index: usize, experts: Option<&Range<usize>>) -> bool {
-        let mixer = self.software.replays_mixers && self.program.mixes_alone;
+        let mixer = self.software.host.replays_mixers && self.program.mixes_alone;
         let beside = experts.is_some_and(|range| !range.contains(&index));
-        mixer || self.software.replays_attention && beside
+        mixer || self.software.host.replays_attention && beside
     }
 
     /// Seconds for which a task keeps the host.
@@ -108,7 +110,7 @@ impl<'a> Host<'a> {
         if replayed {
             return 0.0;
         }
-        let one = self.software.host_time.value();
+        let one = self.software.host.host_time.value();
         if is_small(task) {
             return 0.0; // part of `routing_host_time`
         }
@@ -122,9 +124,9 @@ impl<'a> Host<'a> {
         };
         match kernel {
             Kernel::Matmul { batch, .. } => {
-                one + batch * self.software.expert_host_time[way].value()
+                one + batch * self.software.host.expert_host_time[way].value()
             }
-            _ if self.software.casts_each_expert => one,
+            _ if self.software.experts.casts_each_expert => one,
             _ => one * launches(task),
         }
     }

@@ -3,7 +3,7 @@
 use super::chunk::MAX_BLOCKS;
 use crate::error::Result;
 use crate::hardware::{Cluster, Memories};
-use crate::plan::{Plan, Shape};
+use crate::plan::{JobShape, Plan};
 use crate::units::Bytes;
 use crate::workload::{Graph, Training, Transformer};
 
@@ -15,7 +15,7 @@ pub struct Job {
     /// Its operators.
     pub graph: Graph,
     /// The dims that plans cut.
-    pub shape: Shape,
+    pub shape: JobShape,
     /// The machines.
     pub cluster: Cluster,
     /// Batch, sequence, formats.
@@ -47,7 +47,7 @@ impl Job {
                 allowed,
             ));
         }
-        let model = model.rounded_to(training.software.vocabulary_multiple);
+        let model = model.rounded_to(training.software.vocabulary.vocabulary_multiple);
         let graph = model.graph(training);
         if graph.blocks.len() > MAX_BLOCKS {
             return Err(crate::error::Error::invalid(
@@ -56,7 +56,7 @@ impl Job {
                 format!("up to {MAX_BLOCKS} distinct kinds of layers, embedding and head"),
             ));
         }
-        let shape = Shape::new(&graph, cluster);
+        let shape = JobShape::new(&graph, cluster);
         let memories = Memories::new(cluster)?;
         let host_pace = host_pace(cluster, &memories);
         Ok(Self {
@@ -76,7 +76,7 @@ impl Job {
         crate::estimate::price::check_formats(&cluster, &self.training)?;
         let memories = Memories::new(&cluster)?;
         Ok(Self {
-            shape: Shape::new(&self.graph, &cluster),
+            shape: JobShape::new(&self.graph, &cluster),
             host_pace: host_pace(&cluster, &memories),
             memories,
             cluster,
@@ -94,11 +94,11 @@ impl Job {
         self.cluster.system.host.as_ref().map(|host| host.memory)
     }
 
-    /// Tensors of a stage's layers that ZeRO deals whole to its ranks (`Software::dealt_tensors`); those of embedding
+    /// Tensors of a stage's layers that ZeRO deals whole to its ranks (`software.zero.dealt_tensors`); those of embedding
     /// and head are few and left out.
     pub fn dealt_tensors(&self, plan: &Plan) -> u32 {
         let layers = self.shape.layers.div_ceil(u64::from(plan.pipeline));
-        let tensors = u64::from(self.training.software.dealt_tensors).saturating_mul(layers);
+        let tensors = u64::from(self.training.software.zero.dealt_tensors).saturating_mul(layers);
         u32::try_from(tensors).unwrap_or(u32::MAX)
     }
 

@@ -17,7 +17,7 @@ pub struct Replicas {
     /// Shards back to full weights.
     pub all_gather: Forms,
     /// The same after an update, once a step: as `all_gather`, or a broadcast of each owner's tensors in turn
-    /// (`Software::dealt_tensors`).
+    /// (`software.zero.dealt_tensors`).
     pub delivery: Forms,
     /// Ranks that share one copy of the state.
     pub shards: f64,
@@ -72,7 +72,7 @@ pub struct Links {
     pub expert: Replicas,
     /// A stage to the next, where those lie farthest apart.
     pub stage: Forms,
-    /// The same where nobody else in the sender's unit sends meanwhile (`Software::staggers_sends`).
+    /// The same where nobody else in the sender's unit sends meanwhile (`software.pipeline.staggers_sends`).
     pub staggered: Forms,
     /// Stages inside a unit beyond which only such hops lead.
     pub farthest: u32,

@@ -121,7 +121,7 @@ fn price_piece(
             what: format!("{done} of {total} plans"),
         });
     }
-    let mut desk = Desk::new(job);
+    let mut desk = PlanPricer::new(job);
     let priced = rows
         .chunks_exact(fields.len())
         .enumerate()
@@ -262,7 +262,7 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
 }
 
 /// Prices plans one after another and remembers what they share.
-pub struct Desk<'a> {
+pub struct PlanPricer<'a> {
     job: &'a Job,
     pricer: Pricer<'a>,
     scratch: Scratch,
@@ -270,7 +270,7 @@ pub struct Desk<'a> {
     chunks: BTreeMap<(Split, u64), Chunks>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> PlanPricer<'a> {
     /// Nothing priced yet.
     pub fn new(job: &'a Job) -> Self {
         Self {

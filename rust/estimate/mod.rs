@@ -42,7 +42,7 @@ pub use frame::Frame;
 pub use job::Job;
 pub use layer_ranges::{LayerRanges, Place};
 pub use links::Links;
-pub use many::{COLUMNS, Desk, Row, column, estimate_many};
+pub use many::{COLUMNS, PlanPricer, Row, column, estimate_many};
 pub use offloaded::{Growth, Largest, Offloaded, largest, offload};
 pub use price::Pricer;
 pub use recomputed::Recomputed;

@@ -79,7 +79,7 @@ impl Setting<'_> {
         (Bytes::new(bytes) / rate).value() + self.orthogonalising(newton)
     }
 
-    /// Seconds in which weights of layers become narrow once a step (`Software::casts_weights_once`), below stage 3
+    /// Seconds in which weights of layers become narrow once a step (`software.weights.casts_weights_once`), below stage 3
     /// of ZeRO, whose gathers have their own.
     ///
     /// `t = e b / r`: r the sustained rate of casts. One scale for a tensor: owners cast what they have updated, which
@@ -90,7 +90,7 @@ impl Setting<'_> {
         let training = &self.job.training;
         let [wide, narrow] =
             [training.precision.activation(), training.precision.matmul()].map(Dtype::bytes);
-        let once = training.software.casts_weights_once && self.plan.stage() < 3;
+        let once = training.software.weights.casts_weights_once && self.plan.stage() < 3;
         if !once || narrow >= wide {
             return 0.0;
         }

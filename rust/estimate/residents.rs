@@ -50,7 +50,7 @@ impl Setting<'_> {
             dense_shards: self.links.dense.shards,
             expert_shards: self.links.expert.shards,
             zero: self.plan.stage(),
-            narrow: self.job.training.software.narrows(self.plan.data),
+            narrow: self.job.training.software.zero.narrows(self.plan.data),
             host_optimizer: self.plan.offload_optimizer,
             layer: shared * of_all(|s| s.held.largest),
             end: shared * of_all(|s| s.held.largest_end),
@@ -80,7 +80,9 @@ impl Setting<'_> {
     pub(super) fn comes_late(&self) -> bool {
         let plan = self.plan;
         let alone = plan.stage() >= 2 || !self.shards();
-        self.job.training.software.frees_gradients && alone && self.frame.micro_batches == 1
+        self.job.training.software.optimizer.frees_gradients
+            && alone
+            && self.frame.micro_batches == 1
     }
 
     /// Trained elements on a rank whose gradients are summed whole at one time, where each virtual stage
@@ -105,12 +107,15 @@ impl Setting<'_> {
     /// logits; m micro-batches; f of those in flight that were received; h, o bytes of what is handed over
     /// and of logits (`torch/distributed/pipelining/stage.py`: buffers for inputs and for gradients of
     /// outputs, outputs, gradients of inputs). k is m, less the one at work where the software's profile says
-    /// what lies beside the loss (`Software::logits`), and m more where they are put together behind the last
+    /// what lies beside the loss (`software.vocabulary.logits`), and m more where they are put together behind the last
     /// micro-batch (`_merge_outputs` of `schedules.py`): nothing that was free until then is that long, so
     /// the allocator, which does not join what it got piece by piece, takes new memory.
     fn handed(&self, seat: &Seat) -> f64 {
         let training = &self.job.training;
-        if !training.software.keeps_handed || training.forward_only || self.plan.pipeline < 2 {
+        if !training.software.pipeline.keeps_handed
+            || training.forward_only
+            || self.plan.pipeline < 2
+        {
             return 0.0;
         }
         let blocks = || self.factors.blocks.iter().zip(&self.job.graph.blocks);
@@ -126,10 +131,10 @@ impl Setting<'_> {
         let flying = f64::from(seat.in_flight) * receives / (first + inner + last);
         let waiting = (receives * count - flying).max(0.0);
         let mut outputs = count;
-        if training.software.logits.is_some() {
+        if training.software.vocabulary.logits.is_some() {
             outputs -= 1.0;
         }
-        if training.software.merges_outputs {
+        if training.software.pipeline.merges_outputs {
             outputs += count;
         }
         2.0 * (sends * count + waiting) * handed + last * outputs * logits

@@ -1,7 +1,7 @@
 //! Which traffic of weights and gradients does compute hide, and what follows the last backward pass?
 
 use super::compose::{Parts, Setting};
-use super::host::Offload;
+use super::host::HostUpdate;
 use super::links::Replicas;
 use super::siblings::Siblings;
 use super::sums::{Params, Virtual};
@@ -92,7 +92,7 @@ impl<L: Lane> Siblings<'_, L> {
             }
             if plan.offload_optimizer {
                 let delays = (reduce, [reducing, ripple]);
-                let offload = Offload::new(self, (virtuals, position), delays, &passes);
+                let offload = HostUpdate::new(self, (virtuals, position), delays, &passes);
                 self.host_optimizer(&offload, parts);
             } else {
                 parts.optimizer = parts.optimizer.larger(L::splat(after.update));
@@ -124,9 +124,9 @@ impl<L: Lane> Siblings<'_, L> {
     #[inline(always)]
     fn backward_gathers(&self, position: usize) -> L {
         let one = L::splat(1.0);
-        if self.job.training.software.keeps_gathered {
+        if self.job.training.software.zero.keeps_gathered {
             L::splat(0.0)
-        } else if self.job.training.software.gathers_again {
+        } else if self.job.training.software.zero.gathers_again {
             let again = self.repeats(position).seconds;
             again.at_least(L::splat(f64::MIN_POSITIVE), one + one, one)
         } else {
@@ -194,7 +194,7 @@ impl Setting<'_> {
         let weight = training.precision.activation().bytes();
         let pieces = params.layers.max(1.0);
         let gather = if self.plan.stage() == 3 {
-            let gathers = pieces * training.software.gathers_per_layer;
+            let gathers = pieces * training.software.zero.gathers_per_layer;
             let all = [
                 params.dense + params.frozen,
                 params.expert + params.frozen_expert,
@@ -221,7 +221,7 @@ impl Setting<'_> {
         let precision = self.job.training.precision;
         let wide = precision.activation().bytes();
         let share = (precision.matmul().bytes() / wide).min(1.0);
-        if !self.job.training.software.narrows(self.plan.data) {
+        if !self.job.training.software.zero.narrows(self.plan.data) {
             return [dense, expert];
         }
         [(dense - ends) * share + ends, expert * share]
@@ -232,12 +232,12 @@ impl Setting<'_> {
     /// `gather_rank_time` and `gather_host_time`. What one rank holds whole nobody gathers.
     pub(super) fn gather_issue(&self, params: &Params) -> [f64; 2] {
         let software = &self.job.training.software;
-        let rank = software.gather_rank_time.value();
-        let ahead = software.gather_host_time.map(Seconds::value);
+        let rank = software.zero.gather_rank_time.value();
+        let ahead = software.zero.gather_host_time.map(Seconds::value);
         if self.plan.stage() < 3 || rank + ahead[0] + ahead[1] <= 0.0 {
             return [0.0; 2];
         }
-        let gathers = params.layers.max(1.0) * software.gathers_per_layer;
+        let gathers = params.layers.max(1.0) * software.zero.gathers_per_layer;
         let held = [
             (params.dense + params.frozen, self.links.dense.shards),
             (
@@ -258,8 +258,8 @@ impl Setting<'_> {
 
     /// Copies on the device beside the gathers of one pass (ZeRO stage 3) and beside the reductions.
     ///
-    /// `t = elements * bytes / r`: bytes per element of the software (`Software::gather_copy`,
-    /// `Software::reduce_copy`), r the sustained rate of main memory.
+    /// `t = elements * bytes / r`: bytes per element of the software (`software.zero.gather_copy`,
+    /// `software.zero.reduce_copy`), r the sustained rate of main memory.
     pub(super) fn shard_copies(&self, params: &Params) -> [f64; 2] {
         let training = &self.job.training;
         let (software, rate) = (
@@ -278,8 +278,8 @@ impl Setting<'_> {
         };
         let reduced = if training.forward_only { 0.0 } else { trained };
         [
-            gathered * software.gather_copy,
-            reduced * software.reduce_copy,
+            gathered * software.zero.gather_copy,
+            reduced * software.zero.reduce_copy,
         ]
         .map(|bytes| (Bytes::new(bytes) / rate).value())
     }
@@ -304,7 +304,7 @@ impl Setting<'_> {
         let gradient = self.job.training.gradient.bytes();
         let one = |replicas: &Replicas, elements: f64| {
             let bytes = elements * gradient;
-            let whole = self.plan.stage() == 1 && self.job.training.software.reduces_whole;
+            let whole = self.plan.stage() == 1 && self.job.training.software.zero.reduces_whole;
             if self.plan.stage() == 0 || whole {
                 seconds(&replicas.all_reduce, bytes)
             } else {
@@ -333,7 +333,14 @@ impl Setting<'_> {
         if self.plan.stage() > 0 {
             return 0.0; // shards are flat
         }
-        layers * self.job.training.software.layer_update_time.value()
+        layers
+            * self
+                .job
+                .training
+                .software
+                .optimizer
+                .layer_update_time
+                .value()
     }
 
     /// First and last stage add up their gradients of the shared table.

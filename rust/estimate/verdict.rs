@@ -12,7 +12,7 @@ use super::recomputed::Recomputed;
 use super::report::Estimate;
 use super::state::State;
 use super::sums::Sums;
-use crate::plan::{Plan, RecomputePolicy, Rule, check};
+use crate::plan::{BrokenRule, Plan, RecomputePolicy, check};
 use crate::schedule::Scratch;
 use crate::units::Bytes;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub enum Verdict {
     /// The plan is legal; whether it fits in memory stands in the estimate.
     Priced(Box<Estimate>),
     /// The plan breaks a rule.
-    Illegal(Rule),
+    Illegal(BrokenRule),
 }
 
 /// What a plan lacks in memory, and the cheapest single change that would make it fit.
@@ -62,7 +62,7 @@ pub fn estimate(job: &Job, plan: &Plan) -> Verdict {
 }
 
 /// Prices one plan and explains every term of its time.
-pub fn explained(job: &Job, plan: &Plan) -> Result<Vec<Explanation>, Rule> {
+pub fn explained(job: &Job, plan: &Plan) -> Result<Vec<Explanation>, BrokenRule> {
     with_composer(job, plan, |composer| {
         let composed = composer.compose(&mut Scratch::new());
         let estimate = Estimate::new(composer, &composed);
@@ -76,7 +76,7 @@ pub(super) fn with_composer<R>(
     job: &Job,
     plan: &Plan,
     work: impl FnOnce(&Composer) -> R,
-) -> Result<R, Rule> {
+) -> Result<R, BrokenRule> {
     let split = check(plan, &job.shape, &job.training, job.cluster.devices)?;
     let mut pricer = Pricer::new(&job.cluster);
     let factors = Factors::new(job, plan, &mut pricer);
@@ -100,7 +100,7 @@ pub(super) fn with_composer<R>(
 }
 
 /// Step time and memory of a plan, or the rule it breaks.
-pub fn price(job: &Job, plan: &Plan) -> Result<Composed, Rule> {
+pub fn price(job: &Job, plan: &Plan) -> Result<Composed, BrokenRule> {
     with_composer(job, plan, |composer| composer.compose(&mut Scratch::new()))
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// What a larger value of a constant means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ConstantKind {
     /// Something a second: a larger one makes steps shorter.
     Rate,
     /// A rate over another, which may be more than 1: a larger one makes steps shorter.
@@ -36,7 +36,7 @@ pub enum Kind {
     Size,
 }
 
-impl Kind {
+impl ConstantKind {
     /// True where a larger value is never worse.
     pub const fn larger_is_better(self) -> bool {
         !matches!(self, Self::Time | Self::Overhead)
@@ -53,7 +53,7 @@ pub struct Constant {
     /// The unit of the value.
     pub unit: &'static str,
     /// What a larger value means.
-    pub kind: Kind,
+    pub kind: ConstantKind,
 }
 
 impl Constant {
@@ -64,7 +64,7 @@ impl Constant {
 }
 
 /// Unit and kind of a constant.
-type Sort = (&'static str, Kind);
+type Sort = (&'static str, ConstantKind);
 
 /// The protocols of a library, as its fields are called.
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
@@ -80,18 +80,18 @@ const MULTIPLIED: [Dtype; 7] = [
     Dtype::Nvfp4,
 ];
 
-const ARITHMETIC: Sort = ("FLOP/s", Kind::Rate);
-const TRAFFIC: Sort = ("bytes/s", Kind::Rate);
-const RATIO: Sort = ("rate/rate", Kind::Ratio);
-const LASTING: Sort = ("share", Kind::Ratio);
-const SHARE: Sort = ("share", Kind::Share);
-const SECONDS: Sort = ("s", Kind::Time);
-const GRACE: Sort = ("s", Kind::Grace);
-const ELEMENTS: Sort = ("elements", Kind::Overhead);
-const PART: Sort = ("share", Kind::Overhead);
-const UNITS: Sort = ("units", Kind::Overhead);
-const TAKEN: Sort = ("bytes", Kind::Overhead);
-const ROOM: Sort = ("bytes", Kind::Size);
+const ARITHMETIC: Sort = ("FLOP/s", ConstantKind::Rate);
+const TRAFFIC: Sort = ("bytes/s", ConstantKind::Rate);
+const RATIO: Sort = ("rate/rate", ConstantKind::Ratio);
+const LASTING: Sort = ("share", ConstantKind::Ratio);
+const SHARE: Sort = ("share", ConstantKind::Share);
+const SECONDS: Sort = ("s", ConstantKind::Time);
+const GRACE: Sort = ("s", ConstantKind::Grace);
+const ELEMENTS: Sort = ("elements", ConstantKind::Overhead);
+const PART: Sort = ("share", ConstantKind::Overhead);
+const UNITS: Sort = ("units", ConstantKind::Overhead);
+const TAKEN: Sort = ("bytes", ConstantKind::Overhead);
+const ROOM: Sort = ("bytes", ConstantKind::Size);
 
 impl Cluster {
     /// Every number that the time and the memory of a step depend on, in a fixed order.
@@ -140,8 +140,8 @@ impl Cluster {
     }
 }
 
-fn limited(kind: Kind, value: f64, factor: f64) -> f64 {
-    if kind == Kind::Share {
+fn limited(kind: ConstantKind, value: f64, factor: f64) -> f64 {
+    if kind == ConstantKind::Share {
         factor.min(1.0 / value)
     } else {
         factor

@@ -17,7 +17,7 @@ mod topology;
 
 pub use attention_model::{AttentionModel, AttentionPass, TrainingAttention};
 pub use cluster::Cluster;
-pub use constants::{Constant, Kind};
+pub use constants::{Constant, ConstantKind};
 pub use device::{Calibration, Device, DevicePower};
 pub use group::{Group, MAX_DIMS, MAX_LEVELS};
 pub use level::{Level, LevelKind, Optical, Routing, SingleHop, WideArea, Wrap};

@@ -39,7 +39,7 @@ pub struct Holdings {
     pub expert_shards: f64,
     /// ZeRO stage, 0 to 3.
     pub zero: u8,
-    /// True where weights of products are cast before a gather (`Software::narrows`).
+    /// True where weights of products are cast before a gather (`Sharding::narrows`).
     pub narrow: bool,
     /// True where optimizer state and master weights lie in host memory.
     pub host_optimizer: bool,
@@ -55,11 +55,11 @@ pub struct Holdings {
     /// Gradients of one block that are not cut yet (ZeRO stages 2 and 3).
     pub unreduced: f64,
     /// Trained weights whose gradients are summed whole at one time, where the software reduces those of
-    /// each virtual stage by themselves (`Software::reduces_by_stage`).
+    /// each virtual stage by themselves (`software.zero.reduces_by_stage`).
     pub summed: f64,
     /// Of `dense` and `expert`, elements of matrices that Muon orthogonalises.
     pub matrices: [f64; 2],
-    /// True where no gradients are there when most activations are (`Software::frees_gradients`).
+    /// True where no gradients are there when most activations are (`software.optimizer.frees_gradients`).
     pub frees_gradients: bool,
     /// Versions of the trained weights that are kept beside the newest (asynchronous schedules).
     pub older_versions: f64,
@@ -75,10 +75,10 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -
         training.precision.activation().bytes(),
         training.precision.matmul().bytes(),
     );
-    let cut = zero >= 3 && !software.keeps_gathered;
+    let cut = zero >= 3 && !software.zero.keeps_gathered;
     if shared
         && cut
-        && software.wide_shards
+        && software.zero.wide_shards
         && element < training.state.bytes()
         && !training.forward_only
     {
@@ -88,26 +88,26 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -
         return [low, element];
     }
     // scaled low-precision copies of the weights stay beside the wide ones
-    let stay = low < element && !software.recasts_weights;
+    let stay = low < element && !software.weights.recasts_weights;
     [element + if stay { low } else { 0.0 }; 2]
 }
 
 /// Bytes of a weight that is not trained, in a layer and in embedding or head. It never changes, so that it
 /// is cast once, before the first step, and the wide one let go (`fp8_params` of `NeMo`'s recipes of adapters);
-/// software that casts weights anew each time (`Software::recasts_weights`) holds wide ones.
+/// software that casts weights anew each time (`software.weights.recasts_weights`) holds wide ones.
 pub fn frozen_bytes(training: &Training) -> [f64; 2] {
     let (element, low) = (
         training.precision.activation().bytes(),
         training.precision.matmul().bytes(),
     );
-    let wide = training.software.recasts_weights;
+    let wide = training.software.weights.recasts_weights;
     [if wide { element } else { low.min(element) }, element]
 }
 
 impl Holdings {
     /// Elements of `elements` on a rank from a ZeRO stage on.
     fn share(&self, training: &Training, stage: u8, elements: f64, shards: f64) -> f64 {
-        let whole = training.software.keeps_gathered;
+        let whole = training.software.zero.keeps_gathered;
         if self.zero >= stage && !(whole && stage == 3) {
             elements / shards.max(1.0)
         } else {
@@ -131,12 +131,12 @@ impl Holdings {
     }
 
     /// Bytes of a trained weight on the device, in a layer and in embedding or head; see `weight_bytes`. Shards
-    /// that the host updates lie there, where they are the only ones (`Software::wide_shards`).
+    /// that the host updates lie there, where they are the only ones (`software.zero.wide_shards`).
     fn weight_bytes(&self, training: &Training) -> [f64; 2] {
         let software = &training.software;
         let shared = self.dense_shards.max(self.expert_shards) > 1.0;
-        let cut = self.zero >= 3 && !software.keeps_gathered;
-        if self.host_optimizer && software.wide_shards && shared && cut {
+        let cut = self.zero >= 3 && !software.zero.keeps_gathered;
+        if self.host_optimizer && software.zero.wide_shards && shared && cut {
             return [0.0; 2];
         }
         weight_bytes(training, self.zero, shared, self.narrow)
@@ -148,7 +148,7 @@ impl Holdings {
             return 0.0;
         }
         let lists = match training.optimizer {
-            Optimizer::Adam | Optimizer::Muon => training.software.update_held,
+            Optimizer::Adam | Optimizer::Muon => training.software.optimizer.update_held,
             Optimizer::Sgd | Optimizer::Adafactor => 0.0,
         };
         self.divided(training, 1) * lists * training.state.bytes()
@@ -173,13 +173,13 @@ impl Holdings {
                 element
             };
         let [end, ends] = [self.end, self.ends].map(|elements| elements * element);
-        let cut = self.zero >= 3 && !software.keeps_gathered;
-        let whole = match (cut, software.gathers_apart) {
+        let cut = self.zero >= 3 && !software.zero.keeps_gathered;
+        let whole = match (cut, software.zero.gathers_apart) {
             (false, _) => 0.0,
             (true, false) => layer + layer.max(end),
             (true, true) => layer + ends,
         };
-        if self.zero >= 1 && software.gathers_apart && self.layer > 0.0 {
+        if self.zero >= 1 && software.zero.gathers_apart && self.layer > 0.0 {
             return whole + self.chunks * (layer + layer.max(ends));
         }
         whole
@@ -270,18 +270,18 @@ pub fn optimizer_kinds(training: &Training, hidden: f64) -> [(&'static str, f64)
 /// weights and state are read and written; the compute copy is made in a pass of its own, which
 /// reads the master weights (weights without a copy are read and written instead). These are the
 /// separate kernels of Megatron-LM's mixed-precision optimizers; a software profile may say how much
-/// another program's Adam moves with fp32 state (`Software::update`), of which narrower state takes
-/// its share, or what `Software::update_narrow` says.
+/// another program's Adam moves with fp32 state (`software.optimizer.update`), of which narrower state takes
+/// its share, or what `software.optimizer.update_narrow` says.
 pub fn optimizer_traffic(training: &Training, hidden: f64) -> f64 {
     let adam = matches!(training.optimizer, Optimizer::Adam | Optimizer::Muon);
     let software = &training.software;
     let share = training.state.bytes() / Dtype::Fp32.bytes();
     let narrow = if share < 1.0 {
-        software.update_narrow
+        software.optimizer.update_narrow
     } else {
         None
     };
-    let timed = narrow.or_else(|| software.update.map(|bytes| bytes * share));
+    let timed = narrow.or_else(|| software.optimizer.update.map(|bytes| bytes * share));
     if let (true, Some(bytes)) = (adam, timed) {
         return bytes;
     }
@@ -344,9 +344,9 @@ impl Footprint {
             + share(3, holdings.frozen_expert, holdings.expert_shards) * still
             + share(3, holdings.frozen_ends, holdings.dense_shards) * still_end;
         let shards = holdings.dense_shards.max(holdings.expert_shards);
-        let apart = training.software.reduces_by_stage && holdings.zero == 1 && shards > 1.0;
+        let apart = training.software.zero.reduces_by_stage && holdings.zero == 1 && shards > 1.0;
         // gradients of a block before they are added to the sum, and the last buffer of a reduction of each
-        // virtual stage (`Software::reduces_by_stage`)
+        // virtual stage (`software.zero.reduces_by_stage`)
         let wide = training.gradient.bytes();
         let each = match holdings.zero {
             2.. => wide,

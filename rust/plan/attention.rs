@@ -37,7 +37,7 @@ impl Lowering<'_> {
 
     /// Puts the gradients of queries, keys and values side by side where the software does so.
     fn join_gradients(&mut self, operator: &Operator, core: &Attention, heads: (f64, f64)) {
-        let passes = self.training.software.joined;
+        let passes = self.training.software.layer.joined;
         if passes > 0.0 && core.memory_sequence.is_none() {
             let values = heads.1 * (core.query_dim + core.value_dim) as f64;
             let columns = heads.0 * core.query_dim as f64 + values;
@@ -94,13 +94,13 @@ impl Lowering<'_> {
     /// and half of them half of the queries to all (`AttnFuncWithCP` of Transformer Engine's attention.py), each without
     /// a mask but the first: `P / 2 (L + L / 2)` for `P L / 2` visible keys, P: context ranks, L: keys of one.
     fn longest(&self, core: &Attention) -> f64 {
-        let ring = self.mesh.context.size > 1 && !self.training.software.gathers_keys_first;
+        let ring = self.mesh.context.size > 1 && !self.training.software.context.gathers_keys_first;
         if ring && core.causal { 1.5 } else { 2.0 }
     }
 
     /// The format of the products of fused attention.
     fn attention_format(&self) -> Dtype {
-        let own = self.training.software.attention_format;
+        let own = self.training.software.layer.attention_format;
         own.unwrap_or(self.wide)
     }
 
@@ -156,7 +156,7 @@ impl Lowering<'_> {
         let width = kv_heads * (core.query_dim + core.value_dim) as f64;
         let bytes =
             self.batch * self.key_positions(operator, core) * width * self.activation.bytes();
-        if core.flash && !self.training.software.gathers_keys_first {
+        if core.flash && !self.training.software.context.gathers_keys_first {
             let round = if forward { bytes } else { 2.0 * bytes };
             let ring = self.wire(Purpose::Context, Collective::AllGather, round, 1);
             self.communicate(forward, operator, ring);
@@ -172,7 +172,7 @@ impl Lowering<'_> {
 
     /// Each part of keys and values that comes round a ring gives results of its own, which are merged with
     /// those of the parts before (Liu et al. 2023, algorithm 1): `P (q Q + k K)` bytes, P: context ranks; Q, K:
-    /// bytes of a rank's queries and of its keys and values; q, k: passes of the software (`Software::ring`,
+    /// bytes of a rank's queries and of its keys and values; q, k: passes of the software (`software.context.ring`,
     /// `ring_keys`), a kernel for each part at least.
     fn merge_parts(
         &mut self,
@@ -182,12 +182,13 @@ impl Lowering<'_> {
         forward: bool,
     ) {
         let software = &self.training.software;
-        if self.mesh.context.size < 2 || !core.flash || software.gathers_keys_first {
+        if self.mesh.context.size < 2 || !core.flash || software.context.gathers_keys_first {
             return;
         }
         let way = usize::from(!forward);
-        let keys = kv_heads * (core.query_dim + core.value_dim) as f64 * software.ring_keys[way];
-        let columns = heads * core.query_dim as f64 * software.ring[way] + keys;
+        let keys =
+            kv_heads * (core.query_dim + core.value_dim) as f64 * software.context.ring_keys[way];
+        let columns = heads * core.query_dim as f64 * software.context.ring[way] + keys;
         let parts = f64::from(self.mesh.context.size);
         let row = self.batch * self.positions(operator) * self.activation.bytes();
         if columns > 0.0 {
@@ -222,7 +223,7 @@ impl Lowering<'_> {
             in_turn: false,
         };
         let copy = |columns: f64| 2.0 * batch * queries * columns * element;
-        let heads = self.training.software.heads[usize::from(!forward)] / 2.0;
+        let heads = self.training.software.layer.heads[usize::from(!forward)] / 2.0;
         let ordered = copy(2.0 * width + value) * heads;
         let [over_forward, over_backward] = self.score_passes(core);
         // dropout: read, write, one-byte mask
@@ -267,8 +268,8 @@ impl Lowering<'_> {
     /// Passes over all scores, less what a causal mask spares.
     fn score_passes(&self, core: &Attention) -> [f64; 2] {
         let software = &self.training.software;
-        let [forward, backward] = software.scores;
-        let [spared, spared_backward] = software.scores_spared;
+        let [forward, backward] = software.layer.scores;
+        let [spared, spared_backward] = software.layer.scores_spared;
         if core.causal {
             let left = [forward - spared, backward - spared_backward];
             return left.map(|passes| passes.max(0.0));

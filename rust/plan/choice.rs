@@ -4,7 +4,7 @@ use super::axis_order::AxisOrder;
 use super::collectives::Collectives;
 use super::mesh::Mesh;
 use super::token_slices::TokenSlices;
-use crate::schedule::Kind as Schedule;
+use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 
 /// Every choice that turns a model and a cluster into a running job.
@@ -186,8 +186,8 @@ impl Plan {
     }
 
     /// Stages and chunks, as schedules read them.
-    pub fn pipeline_shape(&self) -> crate::schedule::Shape {
-        crate::schedule::Shape::new(self.pipeline, self.interleave)
+    pub fn pipeline_shape(&self) -> crate::schedule::PipelineShape {
+        crate::schedule::PipelineShape::new(self.pipeline, self.interleave)
     }
 
     /// Virtual stages along the model.

@@ -102,7 +102,7 @@ impl Lowering<'_> {
             wire.collective,
             Collective::AllReduce | Collective::ReduceScatter
         );
-        if sums && self.training.software.sums_wide && wire.span.size > 1 && narrow < wide {
+        if sums && self.training.software.tensor.sums_wide && wire.span.size > 1 && narrow < wide {
             let elements = wire.bytes / narrow;
             wire.bytes = elements * wide;
             // both casts stand before it, so that what runs under it stays what it is

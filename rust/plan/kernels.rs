@@ -52,7 +52,7 @@ impl Lowering<'_> {
                 self.compute(
                     true,
                     operator,
-                    memory(logits * self.training.software.loss[0], 6.0),
+                    memory(logits * self.training.software.vocabulary.loss[0], 6.0),
                 );
                 let bytes = self.tokens(operator) * LOSS_STATISTICS * Dtype::Fp32.bytes();
                 let wire = self.wire(Purpose::Tensor, Collective::AllReduce, bytes, 0);
@@ -95,7 +95,7 @@ impl Lowering<'_> {
                 self.compute(
                     false,
                     operator,
-                    memory(logits * self.training.software.loss[1], 2.0),
+                    memory(logits * self.training.software.vocabulary.loss[1], 2.0),
                 );
             }
             OperatorKind::Route { width, routed, .. } => self.route(operator, width, routed, false),
@@ -104,7 +104,7 @@ impl Lowering<'_> {
 
     /// True for a table of tokens from which the program picks rows by a product with one-hot rows.
     fn picked_by_product(&self, operator: &Operator) -> bool {
-        self.training.software.embedding_product && operator.region == Region::Vocabulary
+        self.training.software.vocabulary.embedding_product && operator.region == Region::Vocabulary
     }
 
     /// Tokens, rows of the local table and their width.
@@ -124,7 +124,7 @@ impl Lowering<'_> {
         let dtype = self.format(operator);
         let input = self.of_product(&p, dtype, [p.rows, p.depth, p.columns]);
         let training = self.training;
-        let added = training.fused_gradients && !training.software.plain_gradients;
+        let added = training.fused_gradients && !training.software.weights.plain_gradients;
         let weight = Kernel::Matmul {
             batch: p.batch,
             m: p.depth,
@@ -194,7 +194,7 @@ impl Lowering<'_> {
                     depth,
                     columns,
                     bias: *bias,
-                    in_turn: self.training.software.experts_in_turn,
+                    in_turn: self.training.software.experts.experts_in_turn,
                 }
             }
             None => Product {
@@ -223,7 +223,7 @@ impl Lowering<'_> {
 
     /// Adds the pass over a product's output in which its bias is added, where the product does not.
     fn bias_pass(&mut self, operator: &Operator, forward: bool) {
-        let passes = self.training.software.bias[usize::from(!forward)];
+        let passes = self.training.software.layer.bias[usize::from(!forward)];
         let biased = self.product(operator).filter(|p| p.bias && passes > 0.0);
         if let Some(p) = biased {
             let bytes = p.batch * p.rows * p.columns * self.activation.bytes();
@@ -265,7 +265,8 @@ impl Lowering<'_> {
         let kernels = self.cast_kernels(operator, scaled);
         let software = &self.training.software;
         // weights that are not trained are held narrow (`memory::frozen_bytes`)
-        let held = software.casts_weights_once || !(operator.trained || software.recasts_weights);
+        let held = software.weights.casts_weights_once
+            || !(operator.trained || software.weights.recasts_weights);
         let (weights, launches) = if held {
             (0.0, kernels)
         } else {
@@ -282,7 +283,8 @@ impl Lowering<'_> {
 
     /// True where a tensor is read once more to find the scale of a cast.
     pub(super) fn reads_for_scale(&self, format: Dtype) -> bool {
-        matches!(format, Dtype::Fp8 | Dtype::Nvfp4) && !self.training.software.delayed_scaling
+        matches!(format, Dtype::Fp8 | Dtype::Nvfp4)
+            && !self.training.software.weights.delayed_scaling
     }
 
     /// Bytes that casting an element to `format` moves; twice written where it is read along two dims.
@@ -303,7 +305,7 @@ impl Lowering<'_> {
     fn cast_kernels(&self, operator: &Operator, scaled: bool) -> f64 {
         let one = if scaled { 2.0 } else { 1.0 };
         let experts = self.product(operator).map_or(1.0, |p| p.batch);
-        if experts > 1.0 && self.training.software.casts_each_expert {
+        if experts > 1.0 && self.training.software.experts.casts_each_expert {
             return experts * if scaled { one + 1.0 } else { one };
         }
         one
@@ -325,7 +327,7 @@ impl Lowering<'_> {
         if operator.trained && !self.training.fused_gradients {
             let element = self.activation.bytes()
                 + 2.0 * self.training.gradient.bytes()
-                + self.training.software.accumulation;
+                + self.training.software.weights.accumulation;
             let bytes = p.batch * p.depth * p.columns * element;
             self.compute_weight(operator, memory(bytes, 1.0));
         }
@@ -388,7 +390,8 @@ impl Lowering<'_> {
 
     /// Runs an up-projection of latent attention once more, for the backward pass of the attention core.
     pub(super) fn repeat_latent(&mut self, operator: &Operator) {
-        if !self.training.software.repeats_latent || !matches!(operator.name, "query_up" | "kv_up")
+        if !self.training.software.recompute.repeats_latent
+            || !matches!(operator.name, "query_up" | "kv_up")
         {
             return;
         }

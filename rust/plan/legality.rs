@@ -2,18 +2,18 @@
 
 use super::choice::{ExpertRecompute, Plan, RecomputePolicy};
 use super::mesh::{Mesh, expert_zero_group, zero_spans};
-use super::rule::{MOST_CHUNKS, Rule};
+use super::rule::{BrokenRule, MOST_CHUNKS};
 use super::split::Split;
 use super::token_slices::{MOST_SLICES, TokenSlices};
 use crate::hardware::Cluster;
 use crate::schedule::Gradient;
-use crate::schedule::Kind as Schedule;
+use crate::schedule::Schedule;
 use crate::workload::transformer::StateRule;
 use crate::workload::{Dim, Extent, Graph, OperatorKind, Optimizer, Region, Scan, Training};
 
 /// What legality needs to know of a job: the dims that plans cut, the model's layers, and the fabric.
 #[derive(Debug, Clone)]
-pub struct Shape {
+pub struct JobShape {
     cuts: Vec<(Region, Dim, u64)>,
     scans: Vec<Scan>,
     /// Layer positions.
@@ -28,7 +28,7 @@ pub struct Shape {
     cluster: Cluster,
 }
 
-impl Shape {
+impl JobShape {
     /// Collects the dims of a graph that is to run on a cluster.
     pub fn new(graph: &Graph, cluster: &Cluster) -> Self {
         let (mut cuts, mut scans) = (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ fn uncut(graph: &Graph) -> Option<&'static str> {
 
 /// Says whether the fields that a plan's blocks depend on fit the model, or the first rule that
 /// they break: all of `check` that needs neither replicas nor stages.
-pub fn check_blocks(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+pub fn check_blocks(plan: &Plan, shape: &JobShape, training: &Training) -> Result<(), BrokenRule> {
     ranges(plan)?;
     grid(plan, shape)?;
     cuts(plan, shape)?;
@@ -112,13 +112,18 @@ pub fn check_blocks(plan: &Plan, shape: &Shape, training: &Training) -> Result<(
 }
 
 /// Says whether a plan can run a job on `devices`, or the first rule that it breaks.
-pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> Result<Split, Rule> {
+pub fn check(
+    plan: &Plan,
+    shape: &JobShape,
+    training: &Training,
+    devices: u32,
+) -> Result<Split, BrokenRule> {
     ranges(plan)?;
     grid(plan, shape)?;
     // before the product of the axes, which the user may not have chosen himself
     cuts(plan, shape)?;
     if plan.devices() != u64::from(devices) {
-        return Err(Rule::Devices {
+        return Err(BrokenRule::Devices {
             product: plan.devices(),
             devices,
         });
@@ -127,7 +132,7 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     sequence(plan, shape, training)?;
     let step = u64::from(plan.data) * u64::from(plan.micro_batch);
     if !training.global_batch.is_multiple_of(step) {
-        return Err(Rule::Batch {
+        return Err(BrokenRule::Batch {
             global_batch: training.global_batch,
             step,
         });
@@ -137,8 +142,8 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
     check_host(plan, shape, training)?;
     schedule(plan, training.global_batch / step)?;
     let replicas = plan.context * plan.data;
-    if plan.zero > 3 || plan.zero_group != 0 && !replicas.is_multiple_of(plan.zero_group) {
-        return Err(Rule::ZeroGroup);
+    if plan.zero_group != 0 && !replicas.is_multiple_of(plan.zero_group) {
+        return Err(BrokenRule::ZeroGroup(plan.zero_group, u64::from(replicas)));
     }
     order(plan, shape)?;
     sums(plan, shape)?;
@@ -148,38 +153,38 @@ pub fn check(plan: &Plan, shape: &Shape, training: &Training, devices: u32) -> R
 }
 
 /// Whether the fields of recomputation say something, and only what they can mean.
-fn recompute(plan: &Plan, shape: &Shape, split: Split) -> Result<(), Rule> {
+fn recompute(plan: &Plan, shape: &JobShape, split: Split) -> Result<(), BrokenRule> {
     if u64::from(plan.recompute_layers) > split.first.max(split.middle).max(split.last) {
         let why = "recompute_layers is more than the layers of a virtual stage";
-        return Err(Rule::Recompute(why));
+        return Err(BrokenRule::Recompute(why));
     }
     check_recompute(plan, shape)
 }
 
 /// Says whether the fields of recomputation mean something, whatever layers its stages have.
-pub fn check_recompute(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+pub fn check_recompute(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     let (layers, rest) = (plan.recompute_layers, plan.recompute_rest);
     if rest == RecomputePolicy::Full || layers == 0 && rest != RecomputePolicy::None {
         let why = "recompute_rest must be none, or selective with recompute_layers above 0";
-        return Err(Rule::Recompute(why));
+        return Err(BrokenRule::Recompute(why));
     }
     if plan.recompute_experts != ExpertRecompute::Same && !shape.experts {
         let why = "recompute_experts needs a model with routed experts";
-        return Err(Rule::Recompute(why));
+        return Err(BrokenRule::Recompute(why));
     }
     Ok(())
 }
 
 /// Whether sequences can be cut over the context ranks, and the tensor ranks with sequence
 /// parallelism.
-fn sequence(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+fn sequence(plan: &Plan, shape: &JobShape, training: &Training) -> Result<(), BrokenRule> {
     let parts = if plan.sequence_parallel {
         plan.context * plan.tensor_columns()
     } else {
         plan.context
     };
     if !training.sequence.is_multiple_of(u64::from(parts)) {
-        return Err(Rule::Sequence {
+        return Err(BrokenRule::Sequence {
             sequence: training.sequence,
             parts: u64::from(parts),
         });
@@ -187,13 +192,13 @@ fn sequence(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule>
     if plan.sequence_parallel && plan.tensor == 1
         || shape.experts && plan.tensor > 1 && !plan.sequence_parallel
     {
-        return Err(Rule::SequenceParallel);
+        return Err(BrokenRule::SequenceParallel(plan.tensor));
     }
     Ok(())
 }
 
 /// Whether sequences can be cut into the plan's slices of tokens.
-fn slices(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+fn slices(plan: &Plan, shape: &JobShape, training: &Training) -> Result<(), BrokenRule> {
     let (slices, sequence) = (&plan.token_slices, training.sequence);
     let count = slices.count();
     let listed = match slices {
@@ -203,15 +208,15 @@ fn slices(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
     if count == 0 || count > MOST_SLICES || listed.contains(&0) {
         let got = u32::try_from(count).unwrap_or(u32::MAX);
         let allowed = "1 to 4096 slices of 1 or more tokens";
-        return Err(Rule::Range("token_slices", got, allowed));
+        return Err(BrokenRule::Range("token_slices", got, allowed));
     }
     let sum = listed.iter().map(|length| u64::from(*length)).sum();
     if !listed.is_empty() && sum != sequence {
-        return Err(Rule::SliceSum { sum, sequence });
+        return Err(BrokenRule::SliceSum { sum, sequence });
     }
     if listed.is_empty() && !sequence.is_multiple_of(count as u64) {
         let count = count as u64;
-        return Err(Rule::SliceCount { count, sequence });
+        return Err(BrokenRule::SliceCount { count, sequence });
     }
     if !slices.cuts() {
         return Ok(());
@@ -239,11 +244,11 @@ fn slices(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
     } else {
         return Ok(());
     };
-    Err(Rule::Slices(why))
+    Err(BrokenRule::Slices(why))
 }
 
 /// Whether the ranks of experts lie evenly in the plan's order of axes.
-fn order(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+fn order(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     if !shape.experts || Mesh::has_experts(plan) {
         return Ok(());
     }
@@ -253,12 +258,16 @@ fn order(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     } else {
         mesh.replicas
     };
-    Err(Rule::AxisOrder(plan.axis_order, plan.expert, inner.size))
+    Err(BrokenRule::AxisOrder(
+        plan.axis_order,
+        plan.expert,
+        inner.size,
+    ))
 }
 
 /// Whether a forced algorithm runs on the replicas that all-reduce: all of a weight, or those of a
 /// shard where ZeRO shards over fewer.
-fn sums(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+fn sums(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     let Some(algorithm) = plan.collectives.forced() else {
         return Ok(());
     };
@@ -275,47 +284,47 @@ fn sums(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
         };
         let group = shape.cluster.group(span.stride, span.size);
         if let Some(need) = algorithm.lacks(&group, &shape.cluster) {
-            return Err(Rule::Collectives(algorithm, span.size, need));
+            return Err(BrokenRule::Collectives(algorithm, span.size, need));
         }
     }
     Ok(())
 }
 
 /// Whether the tokens of a micro-batch can be cut into the plan's chunks.
-fn chunks(plan: &Plan, training: &Training) -> Result<(), Rule> {
+fn chunks(plan: &Plan, training: &Training) -> Result<(), BrokenRule> {
     let chunks = plan.tensor_chunks;
     let sequences = u64::from(plan.micro_batch);
     let tokens = sequences.saturating_mul(training.sequence / u64::from(plan.context));
     if (1..=MOST_CHUNKS).contains(&chunks) && tokens.is_multiple_of(u64::from(chunks)) {
         return Ok(());
     }
-    Err(Rule::Chunks { chunks, tokens })
+    Err(BrokenRule::Chunks { chunks, tokens })
 }
 
 /// Says whether what is to lie in host memory has a host, and can be computed there.
-pub fn check_host(plan: &Plan, shape: &Shape, training: &Training) -> Result<(), Rule> {
+pub fn check_host(plan: &Plan, shape: &JobShape, training: &Training) -> Result<(), BrokenRule> {
     if plan.offload_activations > 100 {
         let got = plan.offload_activations;
-        return Err(Rule::Range("offload_activations", got, "0 to 100"));
+        return Err(BrokenRule::Range("offload_activations", got, "0 to 100"));
     }
     let wanted = [
         ("offload_optimizer", plan.offload_optimizer),
         ("offload_activations", plan.offload_activations > 0),
     ];
     if let Some((field, _)) = wanted.iter().find(|(_, on)| *on && !shape.host) {
-        return Err(Rule::Host(field));
+        return Err(BrokenRule::Host(field));
     }
     if plan.offload_optimizer && training.optimizer == Optimizer::Muon {
-        return Err(Rule::HostProducts);
+        return Err(BrokenRule::HostProducts);
     }
     Ok(())
 }
 
 /// Whether the schedule runs the plan's stages, chunks and micro-batches.
-fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
+fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), BrokenRule> {
     let slices = plan.token_slices.cuts();
     if slices && !matches!(plan.schedule, Schedule::GPipe | Schedule::TeraPipe) {
-        return Err(Rule::Slices(
+        return Err(BrokenRule::Slices(
             "token_slices above 1 needs schedule = gpipe or terapipe: all slices go forward, then back in \
              the opposite order",
         ));
@@ -323,8 +332,11 @@ fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
     let (pipeline, chunks) = (u64::from(plan.pipeline), plan.interleave);
     let sends = plan.overlap_pipeline;
     match plan.schedule {
-        Schedule::GPipe | Schedule::OneForwardOneBackward if chunks > 1 || sends => {
-            Err(Rule::Interleave)
+        Schedule::GPipe | Schedule::OneForwardOneBackward if chunks > 1 => {
+            Err(BrokenRule::Interleave(plan.schedule, chunks))
+        }
+        Schedule::GPipe | Schedule::OneForwardOneBackward if sends => {
+            Err(BrokenRule::Sends(plan.schedule))
         }
         Schedule::GPipe | Schedule::OneForwardOneBackward => Ok(()),
         Schedule::Interleaved => {
@@ -332,7 +344,11 @@ fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
             if aligned {
                 Ok(())
             } else {
-                Err(Rule::Interleave)
+                Err(BrokenRule::Interleaved {
+                    stages: plan.pipeline,
+                    chunks,
+                    micro_batches,
+                })
             }
         }
         schedule => {
@@ -340,7 +356,7 @@ fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
             let (rule, shape) = (schedule.rule(), plan.pipeline_shape());
             let learns = rule.gradient(shape) == Gradient::Chain;
             let runs = learns && rule.check(shape, micro_batches).is_ok();
-            let refused = Rule::Schedule {
+            let refused = BrokenRule::Schedule {
                 schedule,
                 stages: plan.pipeline,
                 chunks,
@@ -351,7 +367,7 @@ fn schedule(plan: &Plan, micro_batches: u64) -> Result<(), Rule> {
     }
 }
 
-fn ranges(plan: &Plan) -> Result<(), Rule> {
+fn ranges(plan: &Plan) -> Result<(), BrokenRule> {
     let fields = [
         ("tensor", plan.tensor),
         ("tensor_rows", plan.tensor_rows),
@@ -364,38 +380,43 @@ fn ranges(plan: &Plan) -> Result<(), Rule> {
     ];
     let limit = 1 << 24;
     match fields.iter().find(|(_, v)| *v == 0 || *v > limit) {
-        Some(&(field, got)) => Err(Rule::Range(field, got, "1 to 2^24")),
+        Some(&(field, got)) => Err(BrokenRule::Range(field, got, "1 to 2^24")),
+        None if plan.zero > 3 => Err(BrokenRule::Range("zero", u32::from(plan.zero), "0 to 3")),
         None => Ok(()),
     }
 }
 
-fn experts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+fn experts(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     let ranks = u64::from(plan.tensor) * u64::from(plan.context) * u64::from(plan.data);
     let spread = u64::from(plan.expert_tensor_ranks()) * u64::from(plan.expert);
     if !ranks.is_multiple_of(spread) {
-        return Err(Rule::Experts);
+        let each = plan.expert_tensor_ranks();
+        return Err(BrokenRule::Experts(plan.expert, each, ranks));
     }
     expert_widths(plan, shape)
 }
 
-fn expert_widths(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+fn expert_widths(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     let width = plan.expert_tensor_ranks();
-    let legal_width = width == 1 || width == plan.tensor;
-    let used = plan.expert > 1 || plan.expert_tensor > 1;
-    if !legal_width || used && !shape.experts {
-        return Err(Rule::Experts);
+    let fields = [
+        ("expert", plan.expert),
+        ("expert_tensor", plan.expert_tensor),
+    ];
+    match fields.iter().find(|(_, ranks)| *ranks > 1) {
+        Some(&(field, ranks)) if !shape.experts => Err(BrokenRule::NoExperts(field, ranks)),
+        _ if width == 1 || width == plan.tensor => Ok(()),
+        _ => Err(BrokenRule::ExpertWidth(width, plan.tensor)),
     }
-    Ok(())
 }
 
 /// Whether the tensor ranks form a grid, and whether the plan runs on one.
-fn grid(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+fn grid(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     let rows = plan.tensor_rows;
     if rows == 1 {
         return Ok(());
     }
     if !plan.tensor.is_multiple_of(rows) {
-        return Err(Rule::Rows(rows, plan.tensor));
+        return Err(BrokenRule::Rows(rows, plan.tensor));
     }
     let columns = u64::from(plan.tensor_columns());
     let keys = shape.cuts.iter().filter(|cut| cut.1 == Dim::KvHeads);
@@ -411,10 +432,10 @@ fn grid(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
     } else {
         return Ok(());
     };
-    Err(Rule::Grid(why))
+    Err(BrokenRule::Grid(why))
 }
 
-fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
+fn cuts(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
     let sharding = super::sharding::Sharding::new(plan);
     for &(region, dim, size) in &shape.cuts {
         let degree = sharding.degree(region, dim);
@@ -429,7 +450,7 @@ fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
                 Dim::Hidden => "tensor_rows",
                 _ => "tensor",
             };
-            return Err(Rule::Cut {
+            return Err(BrokenRule::Cut {
                 field,
                 degree,
                 dim,
@@ -443,7 +464,7 @@ fn cuts(plan: &Plan, shape: &Shape) -> Result<(), Rule> {
 /// Whether context ranks can exchange positions for the heads of a scan, each with its group, of which several may have
 /// the same (Megatron-Core, `MambaContextParallel`), or for those of a delta rule, whose keys they share out
 /// (`GatedDeltaNet`).
-fn scanned(plan: &Plan, scan: &Scan) -> Result<(), Rule> {
+fn scanned(plan: &Plan, scan: &Scan) -> Result<(), BrokenRule> {
     let (context, tensor) = (u64::from(plan.context), u64::from(plan.tensor));
     let (heads, groups) = (scan.heads / tensor, (scan.groups / tensor).max(1));
     let copied = scan.rule == StateRule::Decay && context.is_multiple_of(groups);
@@ -456,7 +477,7 @@ fn scanned(plan: &Plan, scan: &Scan) -> Result<(), Rule> {
     } else {
         (Dim::Groups, groups)
     };
-    Err(Rule::Cut {
+    Err(BrokenRule::Cut {
         field: "context",
         degree: plan.context,
         dim,

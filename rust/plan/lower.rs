@@ -264,7 +264,7 @@ impl<'a> Lowering<'a> {
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
         if weight_gradient.is_some() {
             let under = u32::from(self.overlap_tensor && input_gradient.is_some());
-            let again = if self.training.software.keeps_gathered_inputs {
+            let again = if self.training.software.tensor.keeps_gathered_inputs {
                 (wanted, wanted)
             } else {
                 gathered_again(produced, wanted)
@@ -283,7 +283,7 @@ impl<'a> Lowering<'a> {
             let under = u32::from(self.overlap_tensor && weight_gradient.is_some());
             let sides = [0, 1].map(|at| gradients(produced[at], wanted[at], output[at]));
             let way = (sides.map(|side| side.0), sides.map(|side| side.1));
-            let waits = self.training.software.reductions_wait;
+            let waits = self.training.software.tensor.reductions_wait;
             for mut wire in self.travel(operator, way, under) {
                 if waits && wire.collective != Collective::AllGather {
                     wire.under = 0;
@@ -376,7 +376,7 @@ impl<'a> Lowering<'a> {
     /// gradient reads.
     fn keeps_output(&self, operator: &Operator) -> bool {
         operator.recompute.output_kept_by_selective()
-            && (self.training.software.repeat_unread || operator.recompute.by_full())
+            && (self.training.software.recompute.repeat_unread || operator.recompute.by_full())
     }
 
     /// What selective recomputation keeps of an operator that it does not repeat: its output, and the
@@ -398,7 +398,7 @@ impl<'a> Lowering<'a> {
 
     /// True where tensor ranks that all hold the input of a layer keep a part of it each.
     fn shares_checkpoint(&self) -> bool {
-        self.training.software.shared_checkpoints
+        self.training.software.tensor.shared_checkpoints
             && self.block.role == BlockRole::Layer
             && self.mesh.tensor.size > 1
             && self.parts(self.residual()) <= 1.0
@@ -436,7 +436,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn saved_bytes(&self, operator: &Operator, saved: &crate::workload::Saved) -> f64 {
-        let gathered = self.training.software.keeps_gathered_inputs
+        let gathered = self.training.software.tensor.keeps_gathered_inputs
             && saved.stored == SavedAs::Operand
             && operator.region != Region::Residual;
         let cut = match (saved.region, self.sharding.residual(Side::Columns)) {
@@ -461,12 +461,12 @@ impl<'a> Lowering<'a> {
     /// An operator's output and its gradient, which live beside what is kept, and what comes round a ring;
     /// of logits, what the program says.
     fn transient(&self, operator: &Operator) -> Bytes {
-        if let Some([_, beside]) = self.training.software.logits {
+        if let Some([_, beside]) = self.training.software.vocabulary.logits {
             match &operator.kind {
                 OperatorKind::Loss { vocab } => {
                     let logits =
                         self.tokens(operator) * self.sharding.local(operator.region, vocab);
-                    let shared = self.training.software.logits_shared;
+                    let shared = self.training.software.vocabulary.logits_shared;
                     let shared = shared.filter(|_| self.mesh.tensor.size > 1);
                     return Bytes::new(logits * shared.unwrap_or(beside));
                 }
@@ -481,11 +481,11 @@ impl<'a> Lowering<'a> {
     }
 
     /// Columns that attention holds for the parts of all context ranks: `P (q Q + k K)`, P: context ranks;
-    /// Q, K: columns of a rank's outputs and of its keys and values; q, k: `Software::ring_held`.
+    /// Q, K: columns of a rank's outputs and of its keys and values; q, k: `software.context.ring_held`.
     fn ring_columns(&self, operator: &Operator) -> f64 {
         match &operator.kind {
             OperatorKind::Attention(core) if core.flash && self.mesh.context.size > 1 => {
-                let [queries, keys] = self.training.software.ring_held;
+                let [queries, keys] = self.training.software.context.ring_held;
                 let outputs = self.local_heads(operator, core.heads) * core.value_dim as f64;
                 let width = (core.query_dim + core.value_dim) as f64;
                 let pairs = self.local_heads(operator, core.kv_heads) * width;

@@ -135,7 +135,7 @@ pub struct Weights {
     pub full: f64,
     /// What the tensor and expert ranks hold together beyond `full`: replicas and padding.
     pub excess: f64,
-    /// Elements of the tensors that stand in for gradients (`Software::gradient_stand_ins`).
+    /// Elements of the tensors that stand in for gradients (`software.weights.gradient_stand_ins`).
     pub stand_ins: f64,
 }
 

@@ -59,8 +59,8 @@ impl Lowering<'_> {
     pub(super) fn stand_ins(&self) -> f64 {
         let training = self.training;
         let software = &training.software;
-        let fused = training.fused_gradients && !software.plain_gradients;
-        if !(fused && software.gradient_stand_ins) || training.forward_only {
+        let fused = training.fused_gradients && !software.weights.plain_gradients;
+        if !(fused && software.weights.gradient_stand_ins) || training.forward_only {
             return 0.0;
         }
         let mut shapes: Vec<[f64; 2]> = Vec::new();

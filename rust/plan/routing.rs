@@ -48,16 +48,16 @@ impl Lowering<'_> {
         let copies = self.routed_tokens(operator, routed);
         let bytes = copies * columns * self.activation.bytes();
         let dispatch = matches!(operator.kind, OperatorKind::Route { back: false, .. });
-        if self.training.software.dispatch_products {
+        if self.training.software.experts.dispatch_products {
             self.route_by_products(operator, copies, columns, forward);
         } else {
             if self.sorts_received(operator, routed) {
                 self.compute(forward, operator, memory(2.0 * bytes, 1.0));
             }
             let passes = if dispatch {
-                self.training.software.dispatch_passes
+                self.training.software.experts.dispatch_passes
             } else {
-                self.training.software.combine_passes
+                self.training.software.experts.combine_passes
             };
             let passes = passes[usize::from(!forward)];
             // a kernel reads and writes; one more makes the order
@@ -70,8 +70,8 @@ impl Lowering<'_> {
         let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
         // what one pass dispatches the other one combines
         let way = usize::from(dispatch != forward);
-        wire.handling = self.training.software.row_time[way] * self.rows(routed, copies);
-        if self.training.software.sends_once {
+        wire.handling = self.training.software.experts.row_time[way] * self.rows(routed, copies);
+        if self.training.software.experts.sends_once {
             let copies = top_k(routed);
             wire.crossing = Crossing::Once {
                 copies,
@@ -83,12 +83,12 @@ impl Lowering<'_> {
 
     /// True where the library's kernels have a time of their own for each row, at the rate of links.
     fn direct(&self) -> bool {
-        self.training.software.row_time != [Seconds::ZERO; 2]
+        self.training.software.experts.row_time != [Seconds::ZERO; 2]
     }
 
     /// Rows that leave a rank: of a token's copies those for one rank are one (`Crossing::Once`), for ranks at random.
     fn rows(&self, routed: &Routed, copies: f64) -> f64 {
-        if !self.training.software.sends_once {
+        if !self.training.software.experts.sends_once {
             return copies;
         }
         let (ranks, each) = (f64::from(self.mesh.expert.size), routed.top_k as f64);
@@ -97,28 +97,28 @@ impl Lowering<'_> {
 
     /// What goes with a dispatch: kernels that make its maps, and the weights of its tokens.
     fn route_weights(&mut self, operator: &Operator, routed: &Routed, copies: f64, forward: bool) {
-        let kernels = self.training.software.routing_kernels[usize::from(!forward)];
+        let kernels = self.training.software.experts.routing_kernels[usize::from(!forward)];
         if kernels > 0.0 {
             self.compute(forward, operator, memory(0.0, kernels));
         }
-        let times = self.training.software.selections;
+        let times = self.training.software.experts.selections;
         if times > 0.0 && forward {
             let scores = self.tokens_of(operator) * routed.experts as f64 * times;
             self.compute(true, operator, Kernel::Selection { scores });
         }
-        if self.training.software.sends_weights {
+        if self.training.software.experts.sends_weights {
             let bytes = copies * Dtype::Fp32.bytes();
             let wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
             self.communicate(forward, operator, wire);
         }
-        if self.training.software.gathers_routing && forward {
+        if self.training.software.experts.gathers_routing && forward {
             let ranks = f64::from(self.mesh.expert.size);
             let map = self.tokens_of(operator) * routed.experts as f64 * ranks;
             let wire = self.wire(Purpose::Expert, Collective::AllGather, map, 0);
             self.communicate(true, operator, wire);
             self.compute(true, operator, memory(map, 1.0));
         }
-        if self.training.software.sends_row_weights {
+        if self.training.software.experts.sends_row_weights {
             let bytes = copies * self.local_experts(operator, routed) * Dtype::Fp32.bytes();
             let mut wire = self.wire(Purpose::Expert, Collective::AllToAll, bytes, 0);
             let copies = top_k(routed);
@@ -133,7 +133,7 @@ impl Lowering<'_> {
     /// True where tokens that arrive by rank are sorted by expert.
     fn sorts_received(&self, operator: &Operator, routed: &Routed) -> bool {
         let several = self.local_experts(operator, routed) > 1.0;
-        self.training.software.sorts_received && several && self.mesh.expert.size > 1
+        self.training.software.experts.sorts_received && several && self.mesh.expert.size > 1
     }
 }
 

@@ -3,14 +3,14 @@
 use super::axis_order::AxisOrder;
 use super::collectives::Collectives;
 use crate::collective::Algorithm;
-use crate::schedule::Kind as Schedule;
-use crate::schedule::Shape as PipelineShape;
+use crate::schedule::PipelineShape;
+use crate::schedule::Schedule;
 use crate::workload::Dim;
 use std::fmt;
 
 /// A rule that a plan breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum BrokenRule {
     /// A field is zero or out of range: its name, its value, and what it may be.
     Range(&'static str, u32, &'static str),
     /// The axes do not multiply to the device count.
@@ -63,8 +63,19 @@ pub enum Rule {
         /// Ranks.
         parts: u64,
     },
-    /// The interleaved schedule and its chunks contradict each other or the micro-batches.
-    Interleave,
+    /// Chunks under a schedule that has one a stage: the schedule and `interleave`.
+    Interleave(Schedule, u32),
+    /// Sends under compute, which the schedule has no place for.
+    Sends(Schedule),
+    /// The interleaved schedule does not run these stages, chunks or micro-batches.
+    Interleaved {
+        /// Stages.
+        stages: u32,
+        /// Chunks per stage.
+        chunks: u32,
+        /// Micro-batches of a replica.
+        micro_batches: u64,
+    },
     /// A schedule cannot run these stages, chunks or micro-batches.
     Schedule {
         /// The schedule.
@@ -76,12 +87,16 @@ pub enum Rule {
         /// Micro-batches of a replica.
         micro_batches: u32,
     },
-    /// Experts are not spread evenly, or there are none.
-    Experts,
-    /// Sequence parallelism without tensor ranks, or experts under tensor ranks without it.
-    SequenceParallel,
-    /// The ZeRO group does not divide the replicas.
-    ZeroGroup,
+    /// Experts are not spread evenly: `expert`, the ranks of each, and those of a stage.
+    Experts(u32, u32, u64),
+    /// Experts are cut over neither one rank nor the tensor ranks: `expert_tensor` and `tensor`.
+    ExpertWidth(u32, u32),
+    /// A field speaks of experts that the model does not have: its name and value.
+    NoExperts(&'static str, u32),
+    /// Sequence parallelism without tensor ranks (of which so many), or experts under several without it.
+    SequenceParallel(u32),
+    /// The ZeRO group does not divide the replicas: `zero_group` and context x data.
+    ZeroGroup(u32, u64),
     /// The rows of a grid of the tensor ranks do not divide them: rows and ranks.
     Rows(u32, u32),
     /// Something that a grid of tensor ranks cannot do.
@@ -126,7 +141,7 @@ pub enum Rule {
 /// and a chunk of a thousandth of the tokens fills no device.
 pub const MOST_CHUNKS: u32 = 64;
 
-impl Rule {
+impl BrokenRule {
     /// Families by which rejected plans are counted.
     pub const FAMILIES: [&'static str; 18] = [
         "field out of range",
@@ -158,10 +173,13 @@ impl Rule {
             Self::Layers { .. } | Self::Ends { .. } => 3,
             Self::Batch { .. } => 4,
             Self::Sequence { .. } => 5,
-            Self::Interleave | Self::Schedule { .. } => 6,
-            Self::Experts => 7,
-            Self::SequenceParallel => 8,
-            Self::ZeroGroup => 9,
+            Self::Interleave(..)
+            | Self::Sends(_)
+            | Self::Interleaved { .. }
+            | Self::Schedule { .. } => 6,
+            Self::Experts(..) | Self::ExpertWidth(..) | Self::NoExperts(..) => 7,
+            Self::SequenceParallel(_) => 8,
+            Self::ZeroGroup(..) => 9,
             Self::Chunks { .. } => 10,
             Self::Host(_) => 11,
             Self::AxisOrder(..) => 12,
@@ -174,13 +192,7 @@ impl Rule {
     }
 }
 
-const INTERLEAVE: &str = "interleave above 1 needs schedule = interleaved, pipeline above 1 and \
-    micro-batches in multiples of pipeline; gpipe and 1f1b need interleave = 1 and no overlap_pipeline";
-
-const EXPERTS: &str = "expert must divide the experts and the ranks of a stage; expert_tensor must \
-    be 1 or tensor; both need a model with experts";
-
-impl fmt::Display for Rule {
+impl fmt::Display for BrokenRule {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Range(field, got, allowed) => {
@@ -212,7 +224,25 @@ impl fmt::Display for Rule {
             Self::Sequence { sequence, parts } => {
                 undivided(out, "context (x tensor)", *parts, ("sequence", *sequence))
             }
-            Self::Interleave => out.write_str(INTERLEAVE),
+            Self::Interleave(schedule, chunks) => {
+                let (got, name) = (format!("got {chunks}"), schedule.rule().name());
+                write!(
+                    out,
+                    "interleave: {got} with schedule = {name}; allowed: 1, or schedule = interleaved"
+                )
+            }
+            Self::Sends(schedule) => {
+                let name = schedule.rule().name();
+                write!(
+                    out,
+                    "overlap_pipeline: got true with schedule = {name}; allowed: false"
+                )
+            }
+            Self::Interleaved {
+                stages,
+                chunks,
+                micro_batches,
+            } => no_turns(out, *stages, *chunks, *micro_batches),
             Self::Schedule {
                 schedule,
                 stages,
@@ -222,19 +252,34 @@ impl fmt::Display for Rule {
                 let shape = PipelineShape::new(*stages, *chunks);
                 cannot_run(out, *schedule, shape, *micro_batches)
             }
-            Self::Experts => out.write_str(EXPERTS),
-            Self::SequenceParallel => {
-                let need = "experts with tensor above 1 need it";
-                write!(out, "sequence_parallel needs tensor above 1, and {need}")
+            Self::Experts(expert, each, ranks) => {
+                let degree = u64::from(*expert) * u64::from(*each);
+                undivided(out, "expert x expert_tensor", degree, (STAGE, *ranks))
             }
+            Self::ExpertWidth(width, tensor) => write!(
+                out,
+                "expert_tensor: got {width}; allowed: 1 or tensor = {tensor}"
+            ),
+            Self::NoExperts(field, got) => write!(
+                out,
+                "{field}: got {got}; allowed: 1, since the model has no routed experts"
+            ),
+            Self::SequenceParallel(1) => {
+                out.write_str("sequence_parallel: got true with tensor = 1; allowed: false")
+            }
+            Self::SequenceParallel(tensor) => write!(
+                out,
+                "sequence_parallel: got false with tensor = {tensor} and routed experts; allowed: true"
+            ),
             Self::Recompute(why) | Self::Grid(why) | Self::Slices(why) => out.write_str(why),
             Self::SliceCount { count, sequence } => {
                 undivided(out, "token_slices", *count, ("sequence", *sequence))
             }
             Self::SliceSum { sum, sequence } => wrong_sum(out, *sum, *sequence),
             Self::Rows(rows, tensor) => uneven_rows(out, *rows, *tensor),
-            Self::ZeroGroup => {
-                out.write_str("zero_group must divide context x data, and zero must be 0 to 3")
+            Self::ZeroGroup(group, replicas) => {
+                let all = ("context x data", *replicas);
+                undivided(out, "zero_group", u64::from(*group), all)
             }
             Self::Host(field) => no_host(out, field),
             Self::HostProducts => out.write_str(HOST_PRODUCTS),
@@ -243,6 +288,24 @@ impl fmt::Display for Rule {
             Self::Chunks { chunks, tokens } => uneven_chunks(out, *chunks, *tokens),
         }
     }
+}
+
+/// The ranks of a pipeline's stage.
+const STAGE: &str = "tensor x context x data";
+
+/// Says what keeps chunks from taking turns.
+fn no_turns(out: &mut fmt::Formatter, stages: u32, chunks: u32, micro_batches: u64) -> fmt::Result {
+    let with = "with schedule = interleaved; allowed";
+    if stages < 2 {
+        return write!(out, "pipeline: got {stages} {with}: 2 or more");
+    }
+    if chunks < 2 {
+        return write!(out, "interleave: got {chunks} {with}: 2 or more");
+    }
+    write!(
+        out,
+        "micro-batches of a replica: got {micro_batches} {with}: multiples of pipeline = {stages}"
+    )
 }
 
 /// Says that chunks do not divide the tokens of a micro-batch.

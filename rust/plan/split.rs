@@ -1,7 +1,7 @@
 //! How are layers dealt to virtual stages?
 
 use super::choice::Plan;
-use super::rule::Rule;
+use super::rule::BrokenRule;
 
 /// How layers are dealt to virtual stages: all get `middle`, but the first and last may get others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,12 +68,12 @@ impl Split {
     }
 
     /// Deals layers to the virtual stages of a plan, or says why that is not possible.
-    pub fn of(plan: &Plan, layers: u64) -> Result<Self, Rule> {
+    pub fn of(plan: &Plan, layers: u64) -> Result<Self, BrokenRule> {
         let stages = u64::from(plan.virtual_stages());
         let ends = [plan.first_layers, plan.last_layers];
         let bare = plan.bare_last;
         if bare || ends != [0, 0] {
-            let broken = Rule::Ends {
+            let broken = BrokenRule::Ends {
                 layers,
                 stages,
                 ends,
@@ -90,6 +90,6 @@ impl Split {
         }
         let pipeline = u64::from(plan.pipeline);
         let split = Self::new(layers, pipeline, stages / pipeline);
-        split.ok_or(Rule::Layers { layers, stages })
+        split.ok_or(BrokenRule::Layers { layers, stages })
     }
 }

@@ -5,7 +5,7 @@ use super::input::text;
 use super::planning::encode;
 use crate::error::{Result, from_json};
 use crate::schedule::mitigation_copies as copies_of;
-use crate::schedule::{Answer, Device, Kind, Mitigation, Operation, Request, Run, Work, spell};
+use crate::schedule::{Answer, Device, Mitigation, Operation, Request, Run, Schedule, Work, spell};
 use crate::units::Seconds;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -32,7 +32,7 @@ struct Line {
 #[pyfunction]
 pub(super) fn schedule_rules(py: Python<'_>) -> PyResult<String> {
     enter::brief(py, || {
-        let rules = Kind::ALL.iter().map(|kind| (kind, kind.rule()));
+        let rules = Schedule::ALL.iter().map(|kind| (kind, kind.rule()));
         let lines = rules.map(|(kind, rule)| Line {
             name: rule.name(),
             source: rule.source(),

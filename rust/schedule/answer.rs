@@ -6,11 +6,11 @@ use super::operation::{Gradient, Operation, Work};
 use super::pipeline::{Pipeline, Sends};
 use super::replay::Extent;
 use super::request::{Request, check_size};
-use super::rule::Kind;
+use super::rule::Schedule;
 use super::run::{Run, interval, run, run_order};
 use super::simulated::{simulate, simulate_order};
 use super::spelling::read_order;
-use super::stages::{Makespan, Scratch, Shape};
+use super::stages::{Makespan, PipelineShape, Scratch};
 use super::{bound, steady};
 use crate::error::{Error, Result};
 use crate::solve::Timeline;
@@ -23,7 +23,7 @@ const MOST_FOR_PERIOD: u32 = 512;
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Devices and chunks.
-    pub shape: Shape,
+    pub shape: PipelineShape,
     /// Virtual stages along the model.
     pub count: u32,
     /// Micro-batches that were run, or slices of them: whole rounds where the schedule runs in rounds.
@@ -75,7 +75,7 @@ impl Request {
     }
 
     fn of_kind(&self) -> Result<Answer> {
-        let kind = Kind::named(self.name.as_deref().unwrap_or_default())?;
+        let kind = Schedule::named(self.name.as_deref().unwrap_or_default())?;
         let rule = kind.rule();
         let shape = self.shape(self.chunks.unwrap_or(rule.chunks()));
         check_size(
@@ -84,7 +84,7 @@ impl Request {
             self.micro_batches.saturating_mul(self.slices),
         )?;
         rule.check(shape, self.micro_batches)?;
-        let whole = Shape { slices: 1, ..shape };
+        let whole = PipelineShape { slices: 1, ..shape };
         let executed = rule.executed(shape, self.micro_batches);
         let slices = executed / rule.executed(whole, self.micro_batches).max(1);
         let extent = Extent {
@@ -137,7 +137,7 @@ impl Request {
 
     fn of_order(&self, lines: &[String]) -> Result<Answer> {
         let orders = self.orders(lines)?;
-        let kind = self.name.as_deref().map(Kind::named).transpose()?;
+        let kind = self.name.as_deref().map(Schedule::named).transpose()?;
         let shape = self.shape(self.chunks.unwrap_or_else(|| self.chunks_of(&orders)));
         let gradient = kind.map_or_else(
             || self.gradient_of(&orders),
@@ -182,11 +182,11 @@ impl Request {
         })
     }
 
-    fn shape(&self, chunks: u32) -> Shape {
-        Shape {
+    fn shape(&self, chunks: u32) -> PipelineShape {
+        PipelineShape {
             window: self.window,
             slices: self.slices,
-            ..Shape::new(self.stages, chunks)
+            ..PipelineShape::new(self.stages, chunks)
         }
     }
 

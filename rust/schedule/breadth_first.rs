@@ -4,8 +4,8 @@ use super::bound::{self, Line};
 use super::gpipe::GPipe;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Scratch, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape, Scratch};
 use crate::error::Result;
 
 /// All micro-batches through one chunk, then through the next; backwards from the last chunk.
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 128;
 /// p: devices; v: chunks per device; m: micro-batches; f, b: seconds of a forward and a backward
 /// pass of one chunk. With `m < p` a chunk waits until the first micro-batch has come round the
 /// devices. For `m >= p` the bubble is `(p - 1) / (v m)` of the work (Lamy-Poirier 2022, section 4).
-fn of_alike(shape: Shape, micro_batches: u32, both: f64) -> f64 {
+fn of_alike(shape: PipelineShape, micro_batches: u32, both: f64) -> f64 {
     let [p, v, m] = [shape.stages, shape.chunks, micro_batches].map(f64::from);
     ((v - 1.0) * p.max(m) + p - 1.0 + m) * both
 }
@@ -75,7 +75,7 @@ fn swept(pipeline: &Pipeline<'_>, micro_batches: u32, clocks: &mut [f64]) -> f64
     ends[1]
 }
 
-impl Rule for BreadthFirst {
+impl ScheduleRule for BreadthFirst {
     fn name(&self) -> &'static str {
         "breadth-first"
     }
@@ -88,12 +88,18 @@ impl Rule for BreadthFirst {
         2
     }
 
-    fn check(&self, _shape: Shape, _micro_batches: u32) -> Result<()> {
+    fn check(&self, _shape: PipelineShape, _micro_batches: u32) -> Result<()> {
         Ok(())
     }
 
     /// Chunk after chunk, micro-batches in the same order in all of them.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let of = |work, chunk| {
             let stage = chunk * shape.stages + device;
             (0..micro_batches).map(move |m| Operation::new(work, stage, m))
@@ -127,7 +133,7 @@ impl Rule for BreadthFirst {
     }
 
     /// Every chunk of every micro-batch.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, _device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, _device: u32) -> u32 {
         micro_batches.saturating_mul(shape.chunks)
     }
 }

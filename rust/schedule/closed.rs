@@ -1,7 +1,7 @@
 //! When does a step end under the schedules that a search tries first, for one plan or several side by side?
 
 use super::borders::Borders;
-use super::rule::Kind;
+use super::rule::Schedule;
 use super::stages::{Makespan, Stages};
 use super::{gpipe, interleaved, interleaved_over, makespan, one_forward_one_backward};
 use crate::solve::Lane;
@@ -39,13 +39,13 @@ impl From<Closed<f64>> for Makespan {
 ///
 /// `makespan` gives the same bits for each of them alone.
 #[inline(always)]
-pub fn closed_forms<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
+pub fn closed_forms<L: Lane>(kind: Schedule, stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
     match kind {
-        Kind::GPipe => gpipe::closed_form(&stages.whole(1), micro_batches),
-        Kind::OneForwardOneBackward => {
+        Schedule::GPipe => gpipe::closed_form(&stages.whole(1), micro_batches),
+        Schedule::OneForwardOneBackward => {
             one_forward_one_backward::closed_form(&stages.whole(1), micro_batches)
         }
-        Kind::Interleaved if stages.chunks > 1 => {
+        Schedule::Interleaved if stages.chunks > 1 => {
             interleaved::closed_form(&stages.whole(stages.chunks), micro_batches)
         }
         _ => one_by_one(kind, stages, micro_batches),
@@ -58,17 +58,17 @@ pub fn closed_forms<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32)
 /// the build by half.
 #[inline(never)]
 pub fn closed_forms_over<L: Lane>(
-    kind: Kind,
+    kind: Schedule,
     stages: &Stages<L>,
     borders: &Borders,
     micro_batches: u32,
 ) -> Closed<L> {
     match kind {
-        Kind::GPipe => gpipe::closed_form_over(&stages.whole(1), borders, micro_batches),
-        Kind::OneForwardOneBackward if borders.apart() == 0.0 => {
+        Schedule::GPipe => gpipe::closed_form_over(&stages.whole(1), borders, micro_batches),
+        Schedule::OneForwardOneBackward if borders.apart() == 0.0 => {
             one_forward_one_backward::closed_form_over(&stages.whole(1), borders, micro_batches)
         }
-        Kind::Interleaved if stages.chunks > 1 => {
+        Schedule::Interleaved if stages.chunks > 1 => {
             let whole = stages.whole(stages.chunks);
             interleaved_over::closed_form_over(&whole, borders, micro_batches)
         }
@@ -80,7 +80,7 @@ pub fn closed_forms_over<L: Lane>(
 }
 
 /// The same for schedules whose forms take one plan at a time.
-fn one_by_one<L: Lane>(kind: Kind, stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
+fn one_by_one<L: Lane>(kind: Schedule, stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
     let closed = |place| makespan(kind, &stages.at(place), micro_batches);
     let mut exact = L::splat(0.0);
     let time = L::gather(|place| {

@@ -4,8 +4,8 @@ use super::bound::Line;
 use super::one_forward_one_backward::{OneForwardOneBackward, with_warm_up};
 use super::operation::{Gradient, Operation};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use crate::units::Seconds;
 
 /// Direct feedback alignment: a random projection of the error takes the place of the gradient
@@ -15,7 +15,7 @@ use crate::units::Seconds;
 /// projection takes the pipeline's `feedback` seconds (Launay et al. 2020: an optical co-processor).
 pub(super) struct DirectFeedback;
 
-impl Rule for DirectFeedback {
+impl ScheduleRule for DirectFeedback {
     fn name(&self) -> &'static str {
         "direct-feedback"
     }
@@ -24,13 +24,19 @@ impl Rule for DirectFeedback {
         "Nøkland 2016 (Direct Feedback Alignment); Launay et al. 2020, arXiv 2006.12878 and 2012.06373"
     }
 
-    fn gradient(&self, _shape: Shape) -> Gradient {
+    fn gradient(&self, _shape: PipelineShape) -> Gradient {
         Gradient::Direct
     }
 
     /// As many forwards as there are stages after, then one forward and one backward in turn: the
     /// last stage's forward of a micro-batch runs in the turn of every stage's backward.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let warm_up = shape.stages.saturating_sub(device + 1);
         with_warm_up(warm_up, device, micro_batches, order);
     }
@@ -90,7 +96,7 @@ impl Rule for DirectFeedback {
         }
     }
 
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         OneForwardOneBackward.in_flight(shape, micro_batches, device)
     }
 }

@@ -7,15 +7,15 @@
 use super::bound::{Line, Shares};
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Pass, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, Pass, PipelineShape};
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
 
 /// Pipelines both ways, forward passes of one paired with backward passes of the other.
 pub(super) struct DualPipe;
 
-impl Rule for DualPipe {
+impl ScheduleRule for DualPipe {
     fn name(&self) -> &'static str {
         "dualpipe"
     }
@@ -28,8 +28,8 @@ impl Rule for DualPipe {
         2
     }
 
-    fn check(&self, shape: Shape, micro_batches: u32) -> Result<()> {
-        let Shape { stages, chunks, .. } = shape;
+    fn check(&self, shape: PipelineShape, micro_batches: u32) -> Result<()> {
+        let PipelineShape { stages, chunks, .. } = shape;
         if stages == 0 || !stages.is_multiple_of(2) {
             let allowed = "an even number: dualpipe runs pipelines both ways";
             return Err(Error::invalid("stages", stages, allowed));
@@ -49,11 +49,11 @@ impl Rule for DualPipe {
         Ok(())
     }
 
-    fn count(&self, shape: Shape) -> u32 {
+    fn count(&self, shape: PipelineShape) -> u32 {
         shape.stages
     }
 
-    fn device(&self, shape: Shape, stage: u32, micro_batch: u32) -> u32 {
+    fn device(&self, shape: PipelineShape, stage: u32, micro_batch: u32) -> u32 {
         if micro_batch.is_multiple_of(2) {
             stage
         } else {
@@ -61,7 +61,13 @@ impl Rule for DualPipe {
         }
     }
 
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let (half, each) = (shape.stages / 2, micro_batches / 2);
         let mut turns = Turns::new(shape, device, order);
         let from_front = turns.stages[NEAR];
@@ -109,7 +115,7 @@ impl Rule for DualPipe {
         }
     }
 
-    fn period(&self, _shape: Shape) -> u32 {
+    fn period(&self, _shape: PipelineShape) -> u32 {
         2
     }
 
@@ -132,7 +138,7 @@ impl Rule for DualPipe {
     }
 
     /// `p + 1` on every device (`DualPipe`, table of its README).
-    fn in_flight(&self, shape: Shape, micro_batches: u32, _device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, _device: u32) -> u32 {
         shape.stages.saturating_add(1).min(micro_batches)
     }
 
@@ -140,7 +146,7 @@ impl Rule for DualPipe {
         true
     }
 
-    fn pairs(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn pairs(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         let from_front = device.min(shape.stages.saturating_sub(device + 1));
         let from_middle = (shape.stages / 2).saturating_sub(from_front + 1);
         let turns = (micro_batches / 2 + from_front + 1).saturating_sub(shape.stages);
@@ -148,7 +154,7 @@ impl Rule for DualPipe {
         2 * turns + from_middle - alone
     }
 
-    fn copies(&self, _shape: Shape) -> u32 {
+    fn copies(&self, _shape: PipelineShape) -> u32 {
         2
     }
 }
@@ -215,7 +221,7 @@ struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    fn new(shape: Shape, device: u32, order: &'a mut Vec<Operation>) -> Self {
+    fn new(shape: PipelineShape, device: u32, order: &'a mut Vec<Operation>) -> Self {
         let across = shape.stages.saturating_sub(device + 1);
         let down_is_near = device < across;
         let first = [u32::from(!down_is_near), u32::from(down_is_near)];

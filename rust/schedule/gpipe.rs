@@ -5,8 +5,8 @@ use super::bound;
 use super::closed::Closed;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Pass, Scratch, Shape, Stages};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, Pass, PipelineShape, Scratch, Stages};
 use crate::solve::Lane;
 
 /// Closed form, exact for every input of this class.
@@ -87,7 +87,7 @@ pub(super) fn over_any(pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
 /// All forwards, then all backwards (Huang et al. 2019).
 pub(super) struct GPipe;
 
-impl Rule for GPipe {
+impl ScheduleRule for GPipe {
     fn name(&self) -> &'static str {
         "gpipe"
     }
@@ -97,7 +97,13 @@ impl Rule for GPipe {
     }
 
     /// Every stage runs all forwards, then all backwards in the same order.
-    fn order(&self, _shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        _shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         for work in [Work::Forward, Work::Backward] {
             order.extend((0..micro_batches).map(|m| Operation::new(work, device, m)));
         }
@@ -112,7 +118,7 @@ impl Rule for GPipe {
         }
     }
 
-    fn in_flight(&self, _shape: Shape, micro_batches: u32, _device: u32) -> u32 {
+    fn in_flight(&self, _shape: PipelineShape, micro_batches: u32, _device: u32) -> u32 {
         micro_batches
     }
 }

@@ -11,8 +11,8 @@ use super::closed::Closed;
 use super::one_forward_one_backward::OneForwardOneBackward;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Pass, Scratch, Shape, Stages};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, Pass, PipelineShape, Scratch, Stages};
 use crate::error::Result;
 use crate::solve::Lane;
 use crate::units::Seconds;
@@ -29,7 +29,10 @@ use crate::units::Seconds;
 /// the one that loops on an inner stage, and the busiest stage's work bounds from below.
 #[inline(always)]
 pub(super) fn closed_form<L: Lane>(stages: &Stages<L>, micro_batches: u32) -> Closed<L> {
-    let executed = whole_rounds(Shape::new(stages.count, stages.chunks), micro_batches);
+    let executed = whole_rounds(
+        PipelineShape::new(stages.count, stages.chunks),
+        micro_batches,
+    );
     let rounds = f64::from(executed);
     let busiest = stages.busiest_work() * rounds;
     if stages.count == 1 {
@@ -161,17 +164,17 @@ impl Sweep<'_> {
 }
 
 /// Micro-batches in whole rounds of as many as there are stages.
-fn whole_rounds(shape: Shape, micro_batches: u32) -> u32 {
+fn whole_rounds(shape: PipelineShape, micro_batches: u32) -> u32 {
     let stages = shape.stages.max(1);
     micro_batches.div_ceil(stages).saturating_mul(stages)
 }
 
 /// Forwards (and as many backwards) of one stage in a step.
-fn operations(shape: Shape, micro_batches: u32) -> u32 {
+fn operations(shape: PipelineShape, micro_batches: u32) -> u32 {
     whole_rounds(shape, micro_batches).saturating_mul(shape.chunks)
 }
 
-fn warm_up(stage: u32, shape: Shape, total: u32) -> u32 {
+fn warm_up(stage: u32, shape: PipelineShape, total: u32) -> u32 {
     let after = shape.stages.saturating_sub(stage + 1);
     let chunks = (shape.chunks - 1).saturating_mul(shape.stages);
     chunks.saturating_add(after.saturating_mul(2)).min(total)
@@ -180,7 +183,7 @@ fn warm_up(stage: u32, shape: Shape, total: u32) -> u32 {
 /// 1F1B over several chunks per device.
 pub(super) struct Interleaved;
 
-impl Rule for Interleaved {
+impl ScheduleRule for Interleaved {
     fn name(&self) -> &'static str {
         "interleaved"
     }
@@ -193,11 +196,11 @@ impl Rule for Interleaved {
         2
     }
 
-    fn check(&self, _shape: Shape, _micro_batches: u32) -> Result<()> {
+    fn check(&self, _shape: PipelineShape, _micro_batches: u32) -> Result<()> {
         Ok(())
     }
 
-    fn executed(&self, shape: Shape, micro_batches: u32) -> u32 {
+    fn executed(&self, shape: PipelineShape, micro_batches: u32) -> u32 {
         if shape.chunks > 1 {
             whole_rounds(shape, micro_batches)
         } else {
@@ -205,12 +208,18 @@ impl Rule for Interleaved {
         }
     }
 
-    fn period(&self, shape: Shape) -> u32 {
+    fn period(&self, shape: PipelineShape) -> u32 {
         shape.stages
     }
 
     /// Warm-up, steady phase, cool-down.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let (count, chunks) = (shape.stages, shape.chunks);
         if chunks == 1 {
             return OneForwardOneBackward.order(shape, micro_batches, device, order);
@@ -248,7 +257,7 @@ impl Rule for Interleaved {
 
     /// `min(w + 1, m v)` chunk-micro-batches, `w` the warm-up; on the first stage this is
     /// `1 + (p - 1) / (p v)` times what 1F1B holds (Korthikanti et al. 2022, section 4.2.3).
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         if shape.chunks == 1 {
             return OneForwardOneBackward.in_flight(shape, micro_batches, device);
         }
@@ -257,7 +266,7 @@ impl Rule for Interleaved {
     }
 
     /// Chunks change after as many micro-batches as there are stages.
-    fn backs_by_chunk(&self, shape: Shape, micro_batches: u32) -> bool {
+    fn backs_by_chunk(&self, shape: PipelineShape, micro_batches: u32) -> bool {
         shape.chunks == 1 || micro_batches <= shape.stages
     }
 }

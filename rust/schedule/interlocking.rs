@@ -3,8 +3,8 @@
 use super::bound::Line;
 use super::operation::{Gradient, Operation, Work};
 use super::pipeline::{Pipeline, Sends, Size};
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
 
@@ -17,7 +17,7 @@ use crate::units::Seconds;
 pub(super) struct Interlocking;
 
 /// Losses that reach a stage: its own and those of the stages after it.
-fn losses(shape: Shape, stage: u32) -> u32 {
+fn losses(shape: PipelineShape, stage: u32) -> u32 {
     shape.window.min(shape.stages.saturating_sub(stage))
 }
 
@@ -80,7 +80,7 @@ impl Paths<'_, '_> {
     }
 }
 
-impl Rule for Interlocking {
+impl ScheduleRule for Interlocking {
     fn name(&self) -> &'static str {
         "interlocking"
     }
@@ -89,7 +89,7 @@ impl Rule for Interlocking {
         "Gomez et al. 2022 (Interlocking Backpropagation), arXiv 2010.04116"
     }
 
-    fn check(&self, shape: Shape, _micro_batches: u32) -> Result<()> {
+    fn check(&self, shape: PipelineShape, _micro_batches: u32) -> Result<()> {
         super::rule::one_chunk(self.name(), shape)?;
         if shape.window > 0 {
             return Ok(());
@@ -98,7 +98,7 @@ impl Rule for Interlocking {
         Err(Error::invalid("window", shape.window, allowed))
     }
 
-    fn gradient(&self, shape: Shape) -> Gradient {
+    fn gradient(&self, shape: PipelineShape) -> Gradient {
         Gradient::Window(shape.window.min(shape.stages))
     }
 
@@ -109,7 +109,13 @@ impl Rule for Interlocking {
 
     /// Turn `t` runs forward `t`, then the loss `o` stages on of micro-batch `t - o`, nearest first:
     /// what it waits for was run a turn before on the stage after.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let losses = losses(shape, device);
         for turn in 0..micro_batches.saturating_add(losses.saturating_sub(1)) {
             if turn < micro_batches {
@@ -167,7 +173,7 @@ impl Rule for Interlocking {
     }
 
     /// `min(k, p - i, m)` micro-batches: until the farthest loss has come back.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         losses(shape, device).min(micro_batches)
     }
 }

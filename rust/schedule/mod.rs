@@ -48,12 +48,12 @@ pub use operation::{Gradient, Operation, Work};
 pub use pipeline::{Hops, Passes, Pipeline, Sends, Size};
 pub use pipelined_backpropagation::{Mitigation, mitigation_copies};
 pub use request::Request;
-pub use rule::{Kind, Rule};
+pub use rule::{Schedule, ScheduleRule};
 pub use run::{Run, interval, order, replay, run, run_order};
 pub use simulated::{simulate, simulate_order};
 pub use sliced::{SlicePasses, sliced_step};
 pub use spelling::{read_order, spell};
-pub use stages::{Makespan, Pass, Scratch, Shape, Stages};
+pub use stages::{Makespan, Pass, PipelineShape, Scratch, Stages};
 
 use crate::units::Seconds;
 
@@ -65,7 +65,7 @@ const LAID_OUT: u32 = 1 << 22;
 /// Makespan of one step in closed form: no allocation.
 ///
 /// Where `exact` is false the time is a lower bound.
-pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
+pub fn makespan(kind: Schedule, stages: &Stages, micro_batches: u32) -> Makespan {
     if micro_batches == 0 {
         return Makespan::NOTHING;
     }
@@ -73,19 +73,21 @@ pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
     // those that a search tries first need not be asked
     let plain = matches!(
         kind,
-        Kind::GPipe | Kind::OneForwardOneBackward | Kind::Interleaved
+        Schedule::GPipe | Schedule::OneForwardOneBackward | Schedule::Interleaved
     );
     if !plain && (!kind.rule().flushes() || kind.rule().bypasses()) {
         let work = kind.busiest(&stages) * f64::from(micro_batches);
         return Makespan::at_least(work.value());
     }
     match kind {
-        Kind::Interleaved if stages.chunks > 1 => {
+        Schedule::Interleaved if stages.chunks > 1 => {
             interleaved::closed_form(&stages.plain(), micro_batches).into()
         }
         // one slice per micro-batch: the same order
-        Kind::GPipe | Kind::TeraPipe => gpipe::closed_form(&stages.plain(), micro_batches).into(),
-        Kind::OneForwardOneBackward | Kind::Interleaved => {
+        Schedule::GPipe | Schedule::TeraPipe => {
+            gpipe::closed_form(&stages.plain(), micro_batches).into()
+        }
+        Schedule::OneForwardOneBackward | Schedule::Interleaved => {
             one_forward_one_backward::closed_form(&stages.plain(), micro_batches).into()
         }
         _ => bound(kind, &stages.pipeline(), micro_batches),
@@ -93,7 +95,7 @@ pub fn makespan(kind: Kind, stages: &Stages, micro_batches: u32) -> Makespan {
 }
 
 /// A lower bound on a step for any stage times, in `O(virtual stages)`; exact where it says so.
-pub fn bound(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
+pub fn bound(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
     if micro_batches == 0 {
         return Makespan::NOTHING;
     }
@@ -104,7 +106,7 @@ pub fn bound(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespa
 ///
 /// The pipeline must be one that the schedule's `check` lets through.
 pub fn recurrence(
-    kind: Kind,
+    kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     scratch: &mut Scratch,
@@ -113,11 +115,14 @@ pub fn recurrence(
         return Seconds::ZERO;
     }
     let run = match (kind, pipeline.plain()) {
-        (Kind::GPipe, Some(_)) => gpipe::recurrence,
-        (Kind::BreadthFirst, Some(_)) => breadth_first::recurrence,
-        (Kind::Interleaved, Some(_)) if pipeline.shape.chunks > 1 => interleaved::recurrence,
+        (Schedule::GPipe, Some(_)) => gpipe::recurrence,
+        (Schedule::BreadthFirst, Some(_)) => breadth_first::recurrence,
+        (Schedule::Interleaved, Some(_)) if pipeline.shape.chunks > 1 => interleaved::recurrence,
         (
-            Kind::OneForwardOneBackward | Kind::Interleaved | Kind::PipeDream | Kind::PipeDream2Bw,
+            Schedule::OneForwardOneBackward
+            | Schedule::Interleaved
+            | Schedule::PipeDream
+            | Schedule::PipeDream2Bw,
             Some(_),
         ) => one_forward_one_backward::recurrence,
         // an order of the engine's own never waits in a circle
@@ -132,7 +137,7 @@ pub fn recurrence(
 /// Exact time of one step: the closed form where it is exact, else the recurrence; where steps run
 /// into one another, the time that one adds (`interval`).
 pub fn step_time(
-    kind: Kind,
+    kind: Schedule,
     stages: &Stages,
     micro_batches: u32,
     scratch: &mut Scratch,
@@ -152,7 +157,7 @@ pub fn step_time(
 
 /// The same over borders that are not alike, by the recurrence. Stages are given without their hops.
 pub fn step_time_over(
-    kind: Kind,
+    kind: Schedule,
     stages: &Stages,
     borders: &Borders,
     micro_batches: u32,
@@ -178,7 +183,7 @@ pub fn step_time_over(
 
 /// Time of one step by its recurrence; where steps run into one another, the time that one adds.
 fn timed(
-    kind: Kind,
+    kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     scratch: &mut Scratch,
@@ -200,7 +205,7 @@ fn timed(
 /// longest of many paths, each linear in n but for the period; once the busiest stage is always
 /// busy its slope stays.
 pub fn settled(
-    kind: Kind,
+    kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     scratch: &mut Scratch,
@@ -229,7 +234,7 @@ pub fn settled(
 }
 
 /// Seconds that a micro-batch adds once the pipeline is full: the slope of the recurrence.
-pub fn steady(kind: Kind, pipeline: &Pipeline<'_>, scratch: &mut Scratch) -> Seconds {
+pub fn steady(kind: Schedule, pipeline: &Pipeline<'_>, scratch: &mut Scratch) -> Seconds {
     let round = kind.rule().period(pipeline.shape).max(1);
     let parts = pipeline.shape.parts().max(1);
     let far = (4 * parts).next_multiple_of(round);
@@ -243,12 +248,12 @@ pub fn steady(kind: Kind, pipeline: &Pipeline<'_>, scratch: &mut Scratch) -> Sec
 }
 
 /// A time that the step cannot beat, in closed form.
-pub fn lower_bound(kind: Kind, stages: &Stages, micro_batches: u32) -> Seconds {
+pub fn lower_bound(kind: Schedule, stages: &Stages, micro_batches: u32) -> Seconds {
     makespan(kind, stages, micro_batches).time
 }
 
 /// Idle time of the busiest stage within a step that takes `makespan`.
-pub fn bubble(kind: Kind, stages: &Stages, micro_batches: u32, makespan: Seconds) -> Seconds {
+pub fn bubble(kind: Schedule, stages: &Stages, micro_batches: u32, makespan: Seconds) -> Seconds {
     let (rule, read) = (kind.rule(), kind.reads(stages));
     let shape = read.shape();
     let rounds = f64::from(rule.executed(shape, micro_batches));
@@ -263,11 +268,11 @@ pub fn bubble(kind: Kind, stages: &Stages, micro_batches: u32, makespan: Seconds
 }
 
 /// Activations that `stage` holds at its peak, counted in micro-batches of one chunk.
-pub fn in_flight(kind: Kind, stage: u32, shape: Shape, micro_batches: u32) -> u32 {
+pub fn in_flight(kind: Schedule, stage: u32, shape: PipelineShape, micro_batches: u32) -> u32 {
     kind.rule().in_flight(shape, micro_batches, stage)
 }
 
-impl Kind {
+impl Schedule {
     /// Work of the busiest device on one micro-batch.
     fn busiest(self, stages: &Stages) -> Seconds {
         let read = self.reads(stages);

@@ -8,8 +8,8 @@ use super::bound;
 use super::closed::Closed;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Pass, Scratch, Shape, Stages};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, Pass, PipelineShape, Scratch, Stages};
 use crate::solve::Lane;
 use crate::units::Seconds;
 
@@ -358,7 +358,7 @@ pub(super) fn with_warm_up(
 /// One forward, one backward, with a flush (`PipeDream-Flush`).
 pub(super) struct OneForwardOneBackward;
 
-impl Rule for OneForwardOneBackward {
+impl ScheduleRule for OneForwardOneBackward {
     fn name(&self) -> &'static str {
         "1f1b"
     }
@@ -367,7 +367,13 @@ impl Rule for OneForwardOneBackward {
         "Narayanan et al. 2021 (Megatron-LM), section 2.2.1"
     }
 
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let warm_up = shape.stages.saturating_sub(device + 1);
         with_warm_up(warm_up, device, micro_batches, order);
     }
@@ -382,7 +388,7 @@ impl Rule for OneForwardOneBackward {
     }
 
     /// `min(p - i, m)` micro-batches: the warm-up and the one in the steady phase.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         shape.stages.saturating_sub(device).min(micro_batches)
     }
 }

@@ -3,8 +3,8 @@
 use super::one_forward_one_backward::{OneForwardOneBackward, with_warm_up};
 use super::operation::Operation;
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use super::turns::{self, Turns};
 use crate::units::Seconds;
 
@@ -28,7 +28,7 @@ pub(super) fn bound(pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
     }
 }
 
-impl Rule for PipeDream {
+impl ScheduleRule for PipeDream {
     fn name(&self) -> &'static str {
         "pipedream"
     }
@@ -37,7 +37,13 @@ impl Rule for PipeDream {
         "Narayanan et al. 2019 (PipeDream), sections 3.2 and 3.3"
     }
 
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let warm_up = shape.stages.saturating_sub(device + 1);
         with_warm_up(warm_up, device, micro_batches, order);
     }
@@ -50,17 +56,17 @@ impl Rule for PipeDream {
         bound(pipeline, micro_batches)
     }
 
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         OneForwardOneBackward.in_flight(shape, micro_batches, device)
     }
 
     /// `p - i`: one for each micro-batch that the endless run has in flight.
-    fn versions(&self, shape: Shape, _micro_batches: u32, device: u32) -> u32 {
+    fn versions(&self, shape: PipelineShape, _micro_batches: u32, device: u32) -> u32 {
         shape.stages.saturating_sub(device)
     }
 
     /// `p - 1 - i` updates (Narayanan et al. 2019, section 3.3, weight stashing).
-    fn staleness(&self, shape: Shape, _micro_batches: u32, device: u32) -> u32 {
+    fn staleness(&self, shape: PipelineShape, _micro_batches: u32, device: u32) -> u32 {
         shape.stages.saturating_sub(device + 1)
     }
 }

@@ -4,8 +4,8 @@ use super::one_forward_one_backward::{OneForwardOneBackward, with_warm_up};
 use super::operation::Operation;
 use super::pipedream;
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use crate::error::{Error, Result};
 
 /// An update after every `m` micro-batches; those in flight keep the version that they began with.
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// With `m >= p` none of them is older than the version before, so two are enough.
 pub(super) struct PipeDream2Bw;
 
-impl Rule for PipeDream2Bw {
+impl ScheduleRule for PipeDream2Bw {
     fn name(&self) -> &'static str {
         "pipedream-2bw"
     }
@@ -22,7 +22,7 @@ impl Rule for PipeDream2Bw {
         "Narayanan et al. 2021 (Memory-Efficient Pipeline-Parallel DNN Training), section 3.1"
     }
 
-    fn check(&self, shape: Shape, micro_batches: u32) -> Result<()> {
+    fn check(&self, shape: PipelineShape, micro_batches: u32) -> Result<()> {
         super::rule::one_chunk(self.name(), shape)?;
         if micro_batches >= shape.stages {
             return Ok(());
@@ -35,7 +35,13 @@ impl Rule for PipeDream2Bw {
         Err(Error::invalid("micro_batches", micro_batches, allowed))
     }
 
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let warm_up = shape.stages.saturating_sub(device + 1);
         with_warm_up(warm_up, device, micro_batches, order);
     }
@@ -48,17 +54,17 @@ impl Rule for PipeDream2Bw {
         pipedream::bound(pipeline, micro_batches)
     }
 
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         OneForwardOneBackward.in_flight(shape, micro_batches, device)
     }
 
     /// Two, on every stage; a pipeline of one stage has nothing in flight across an update.
-    fn versions(&self, shape: Shape, _micro_batches: u32, _device: u32) -> u32 {
+    fn versions(&self, shape: PipelineShape, _micro_batches: u32, _device: u32) -> u32 {
         shape.stages.min(2)
     }
 
     /// One update, that is one batch, on every stage.
-    fn staleness(&self, shape: Shape, _micro_batches: u32, _device: u32) -> u32 {
+    fn staleness(&self, shape: PipelineShape, _micro_batches: u32, _device: u32) -> u32 {
         shape.stages.saturating_sub(1).min(1)
     }
 }

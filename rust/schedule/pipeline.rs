@@ -1,6 +1,6 @@
 //! Which stages, links and micro-batches does a schedule run on?
 
-use super::stages::{Pass, Shape};
+use super::stages::{Pass, PipelineShape};
 use crate::units::Seconds;
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy)]
 pub struct Pipeline<'a> {
     /// Devices and chunks.
-    pub shape: Shape,
+    pub shape: PipelineShape,
     /// Passes of the virtual stages.
     pub passes: Passes<'a>,
     /// Time of a tensor between neighbouring virtual stages on unlike devices.
@@ -70,7 +70,7 @@ impl Size {
 
 impl<'a> Pipeline<'a> {
     /// Alike micro-batches and borders, asynchronous sends.
-    pub fn new(shape: Shape, passes: Passes<'a>, hop: Seconds) -> Self {
+    pub fn new(shape: PipelineShape, passes: Passes<'a>, hop: Seconds) -> Self {
         Self {
             shape,
             passes,

@@ -3,8 +3,8 @@
 use super::one_forward_one_backward::with_warm_up;
 use super::operation::Operation;
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use super::turns::{self, Turns};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
@@ -66,11 +66,11 @@ pub fn mitigation_copies(mitigation: Mitigation, delay: u32) -> u32 {
     }
 }
 
-fn delay(shape: Shape, device: u32) -> u32 {
+fn delay(shape: PipelineShape, device: u32) -> u32 {
     shape.stages.saturating_sub(device + 1).saturating_mul(2)
 }
 
-impl Rule for PipelinedBackpropagation {
+impl ScheduleRule for PipelinedBackpropagation {
     fn name(&self) -> &'static str {
         "pipelined-backpropagation"
     }
@@ -80,7 +80,13 @@ impl Rule for PipelinedBackpropagation {
     }
 
     /// `2 (p - 1 - i)` forwards, then one forward and one backward in turn.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         with_warm_up(delay(shape, device), device, micro_batches, order);
     }
 
@@ -101,12 +107,12 @@ impl Rule for PipelinedBackpropagation {
     }
 
     /// `min(2 (p - 1 - i) + 1, m)` micro-batches.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         delay(shape, device).saturating_add(1).min(micro_batches)
     }
 
     /// `2 (p - 1 - i)` updates.
-    fn staleness(&self, shape: Shape, _micro_batches: u32, device: u32) -> u32 {
+    fn staleness(&self, shape: PipelineShape, _micro_batches: u32, device: u32) -> u32 {
         delay(shape, device)
     }
 }

@@ -1,7 +1,7 @@
 //! How much sooner does training end whose layers freeze from the front while pipelines shrink?
 
 use super::partition::Link;
-use super::{Hops, Kind, Pass, Passes, Pipeline, Scratch, Shape, settled};
+use super::{Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, settled};
 use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
@@ -146,7 +146,7 @@ fn sixth() -> f64 {
 }
 
 fn gpipe() -> String {
-    Kind::GPipe.rule().name().to_owned()
+    Schedule::GPipe.rule().name().to_owned()
 }
 
 /// Layers frozen in each epoch where every decision freezes a share of those still active:
@@ -192,9 +192,11 @@ pub fn progressive_freezing(request: &Request) -> Result<Training> {
     check(request)?;
     let run = Run {
         request,
-        kind: Kind::named(&request.schedule)?,
+        kind: Schedule::named(&request.schedule)?,
     };
-    run.kind.rule().check(Shape::new(request.pipeline, 1), 1)?;
+    run.kind
+        .rule()
+        .check(PipelineShape::new(request.pipeline, 1), 1)?;
     let first = run.cut(0, request.pipeline);
     let limit = run.fullest(0, &first);
     let mut scratch = Scratch::new();
@@ -230,7 +232,7 @@ pub fn progressive_freezing(request: &Request) -> Result<Training> {
 
 struct Run<'a> {
     request: &'a Request,
-    kind: Kind,
+    kind: Schedule,
 }
 
 impl Run<'_> {
@@ -396,7 +398,7 @@ impl Run<'_> {
             })
         };
         let hops: Vec<Seconds> = cuts.iter().map(hop).collect();
-        let shape = Shape::new(u32::try_from(passes.len()).unwrap_or(u32::MAX), 1);
+        let shape = PipelineShape::new(u32::try_from(passes.len()).unwrap_or(u32::MAX), 1);
         let pipeline = Pipeline {
             hops: Hops::Each(&hops),
             ..Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO)

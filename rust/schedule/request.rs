@@ -1,7 +1,7 @@
 //! Which step does a caller ask for, and are its counts and lengths right?
 
 use super::pipeline::{Hops, Passes, Pipeline, Sends, Size};
-use super::stages::{Pass, Shape};
+use super::stages::{Pass, PipelineShape};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
 use serde::Deserialize;
@@ -106,7 +106,7 @@ pub(super) fn check_size(stages: u32, lanes: usize, units: u32) -> Result<()> {
 }
 
 impl Times {
-    pub(super) fn pipeline(&self, request: &Request, shape: Shape) -> Pipeline<'_> {
+    pub(super) fn pipeline(&self, request: &Request, shape: PipelineShape) -> Pipeline<'_> {
         Pipeline {
             hops: Hops::Each(&self.hops),
             sends: request.sends,

@@ -3,7 +3,7 @@
 use super::chimera::{Chimera, Scale};
 use super::operation::{Gradient, Operation};
 use super::pipeline::Pipeline;
-use super::stages::{Makespan, Shape};
+use super::stages::{Makespan, PipelineShape};
 use super::{bound, breadth_first, direct_feedback, dual_pipe, gpipe, interleaved, interlocking};
 use super::{one_forward_one_backward, pipedream, pipedream_2bw, pipelined_backpropagation};
 use super::{terapipe, zero_bubble_h1, zero_bubble_h2, zero_bubble_v};
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 /// A pipeline schedule: the order of its operations and what follows from it in closed form.
 ///
 /// `micro_batches` are those of one step and `device` counts from the front, here and below.
-pub trait Rule: Sync {
+pub trait ScheduleRule: Sync {
     /// Name, as users write it.
     fn name(&self) -> &'static str;
 
@@ -29,39 +29,45 @@ pub trait Rule: Sync {
     }
 
     /// Fails where the schedule cannot run, naming the rule that is broken.
-    fn check(&self, shape: Shape, micro_batches: u32) -> Result<()> {
+    fn check(&self, shape: PipelineShape, micro_batches: u32) -> Result<()> {
         let _ = micro_batches;
         one_chunk(self.name(), shape)
     }
 
     /// Virtual stages along the model.
-    fn count(&self, shape: Shape) -> u32 {
+    fn count(&self, shape: PipelineShape) -> u32 {
         shape.parts()
     }
 
     /// Device that runs virtual stage `stage` for a micro-batch.
-    fn device(&self, shape: Shape, stage: u32, micro_batch: u32) -> u32 {
+    fn device(&self, shape: PipelineShape, stage: u32, micro_batch: u32) -> u32 {
         let _ = micro_batch;
         stage % shape.stages.max(1)
     }
 
     /// Appends the operations of a device in the order in which it runs them.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>);
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    );
 
     /// Where gradients come from.
-    fn gradient(&self, shape: Shape) -> Gradient {
+    fn gradient(&self, shape: PipelineShape) -> Gradient {
         let _ = shape;
         Gradient::Chain
     }
 
     /// Micro-batches that a step is timed for: whole rounds where the schedule runs in rounds.
-    fn executed(&self, shape: Shape, micro_batches: u32) -> u32 {
+    fn executed(&self, shape: PipelineShape, micro_batches: u32) -> u32 {
         let _ = shape;
         micro_batches
     }
 
     /// Micro-batches after which the order repeats.
-    fn period(&self, shape: Shape) -> u32 {
+    fn period(&self, shape: PipelineShape) -> u32 {
         let _ = shape;
         1
     }
@@ -97,42 +103,42 @@ pub trait Rule: Sync {
     }
 
     /// Activations that a device holds at its peak, counted in micro-batches of one chunk.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32;
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32;
 
     /// True where a device takes all micro-batches back through one of its chunks before it starts on
     /// the next.
-    fn backs_by_chunk(&self, shape: Shape, micro_batches: u32) -> bool {
+    fn backs_by_chunk(&self, shape: PipelineShape, micro_batches: u32) -> bool {
         let _ = micro_batches;
         shape.chunks == 1
     }
 
     /// Versions of its weights that a device holds.
-    fn versions(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn versions(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         let _ = (shape, micro_batches, device);
         1
     }
 
     /// Updates that happen to a device's weights between a micro-batch's forward pass and the use
     /// of its gradient.
-    fn staleness(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn staleness(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         let _ = (shape, micro_batches, device);
         0
     }
 
     /// Pairs of operations that a device runs together.
-    fn pairs(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn pairs(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         let _ = (shape, micro_batches, device);
         0
     }
 
     /// Copies of each stage's weights in the pipeline.
-    fn copies(&self, shape: Shape) -> u32 {
+    fn copies(&self, shape: PipelineShape) -> u32 {
         let _ = shape;
         1
     }
 
     /// How many first, inner and last virtual stages a device holds.
-    fn held(&self, shape: Shape, device: u32) -> [u32; 3] {
+    fn held(&self, shape: PipelineShape, device: u32) -> [u32; 3] {
         let copies = self.copies(shape);
         if copies == 1 {
             let first = u32::from(device == 0);
@@ -152,7 +158,7 @@ pub trait Rule: Sync {
 
 /// A pipeline schedule; read and written by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum Schedule {
     /// All forwards, then all backwards.
     GPipe,
     /// One forward, one backward, with a flush.
@@ -193,7 +199,7 @@ pub enum Kind {
     DualPipe,
 }
 
-impl Kind {
+impl Schedule {
     /// Every schedule.
     pub const ALL: [Self; 17] = [
         Self::GPipe,
@@ -226,7 +232,7 @@ impl Kind {
     }
 
     /// What it says about itself.
-    pub fn rule(self) -> &'static dyn Rule {
+    pub fn rule(self) -> &'static dyn ScheduleRule {
         match self {
             Self::GPipe => &gpipe::GPipe,
             Self::OneForwardOneBackward => &one_forward_one_backward::OneForwardOneBackward,
@@ -258,15 +264,15 @@ impl Kind {
 }
 
 static NAMES: LazyLock<Vec<&'static str>> =
-    LazyLock::new(|| Kind::ALL.map(|kind| kind.rule().name()).to_vec());
+    LazyLock::new(|| Schedule::ALL.map(|kind| kind.rule().name()).to_vec());
 
-impl Serialize for Kind {
+impl Serialize for Schedule {
     fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         to.serialize_str(self.rule().name())
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for Schedule {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
         let name = String::deserialize(from)?;
         Self::named(&name).map_err(|_| D::Error::unknown_variant(&name, &NAMES))
@@ -274,7 +280,7 @@ impl<'de> Deserialize<'de> for Kind {
 }
 
 /// Fails where devices hold more than one chunk.
-pub(super) fn one_chunk(name: &str, shape: Shape) -> Result<()> {
+pub(super) fn one_chunk(name: &str, shape: PipelineShape) -> Result<()> {
     if shape.chunks == 1 {
         return Ok(());
     }

@@ -4,8 +4,8 @@ use super::brought;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::replay::{Extent, Replay};
-use super::rule::Kind;
-use super::stages::{Scratch, Shape};
+use super::rule::Schedule;
+use super::stages::{PipelineShape, Scratch};
 use super::steady;
 use crate::error::{Error, Result};
 use crate::units::Seconds;
@@ -22,7 +22,12 @@ pub struct Run {
 }
 
 /// The operations of `device` in the order in which it runs them.
-pub fn order(kind: Kind, device: u32, shape: Shape, micro_batches: u32) -> Vec<Operation> {
+pub fn order(
+    kind: Schedule,
+    device: u32,
+    shape: PipelineShape,
+    micro_batches: u32,
+) -> Vec<Operation> {
     let mut order = Vec::new();
     if micro_batches > 0 {
         kind.rule().order(shape, micro_batches, device, &mut order);
@@ -32,7 +37,7 @@ pub fn order(kind: Kind, device: u32, shape: Shape, micro_batches: u32) -> Vec<O
 
 /// Makespan of a schedule, its order laid out and run.
 pub fn replay(
-    kind: Kind,
+    kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     scratch: &mut Scratch,
@@ -63,7 +68,7 @@ pub fn replay(
 ///
 /// Fails where the schedule cannot run this shape or these micro-batches.
 pub fn interval(
-    kind: Kind,
+    kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     scratch: &mut Scratch,
@@ -79,7 +84,7 @@ pub fn interval(
 /// A step of a schedule with the start and end of each operation.
 ///
 /// Fails where the schedule cannot run this shape or these micro-batches.
-pub fn run(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> Result<Run> {
+pub fn run(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32) -> Result<Run> {
     kind.rule().check(pipeline.shape, micro_batches)?;
     let mut scratch = Scratch::new();
     let makespan = replay(kind, pipeline, micro_batches, &mut scratch)?;
@@ -114,9 +119,9 @@ pub fn run_order(
     Ok(replay.unpack(Seconds::new(makespan)))
 }
 
-impl Kind {
+impl Schedule {
     /// Counts that an order of this schedule is laid out over.
-    pub(super) fn extent(self, shape: Shape, micro_batches: u32) -> Extent {
+    pub(super) fn extent(self, shape: PipelineShape, micro_batches: u32) -> Extent {
         let rule = self.rule();
         Extent {
             stages: rule.count(shape),

@@ -2,7 +2,7 @@
 
 use super::operation::{Gradient, Operation, Work};
 use super::pipeline::{Pipeline, Sends};
-use super::rule::Kind;
+use super::rule::Schedule;
 use super::run::order;
 use crate::error::Result;
 use crate::solve::{After, Tasks, Timeline, Turn, simulate as run_events};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 ///
 /// Every operation is a task, every device an engine, and every blocking send a task of the sender's
 /// device. It shares nothing with the recurrence but the order.
-pub fn simulate(kind: Kind, pipeline: &Pipeline<'_>, micro_batches: u32) -> Result<Timeline> {
+pub fn simulate(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32) -> Result<Timeline> {
     let (rule, shape) = (kind.rule(), pipeline.shape);
     rule.check(shape, micro_batches)?;
     let orders: Vec<Vec<Operation>> = (0..shape.stages)

@@ -7,7 +7,7 @@ use crate::units::Seconds;
 
 /// Devices of a pipeline and what each holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub struct PipelineShape {
     /// Pipeline stages (devices), 1 or more.
     pub stages: u32,
     /// Model chunks per device, 1 or more; copies of a stage where pipelines run both ways.
@@ -105,7 +105,7 @@ impl Pass {
     }
 }
 
-impl Shape {
+impl PipelineShape {
     /// A pipeline of `stages` devices with `chunks` model chunks each.
     pub const fn new(stages: u32, chunks: u32) -> Self {
         Self {
@@ -162,8 +162,8 @@ impl Scratch {
 
 impl Stages {
     /// Stages and chunks.
-    pub fn shape(&self) -> Shape {
-        Shape::new(self.count, self.chunks)
+    pub fn shape(&self) -> PipelineShape {
+        PipelineShape::new(self.count, self.chunks)
     }
 
     /// The same as a pipeline.

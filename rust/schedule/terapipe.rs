@@ -4,8 +4,8 @@ use super::bound;
 use super::gpipe;
 use super::operation::{Operation, Work};
 use super::pipeline::{Pipeline, Sends, Size};
-use super::rule::{Rule, one_chunk};
-use super::stages::{Makespan, Shape};
+use super::rule::{ScheduleRule, one_chunk};
+use super::stages::{Makespan, PipelineShape};
 use crate::error::{Error, Result};
 
 /// All forwards, slice after slice of each sequence; then all backwards, its last slice first.
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// micro-batch `i` is number `i s + j` of `m s`, and its length stands in `Pipeline::sizes`.
 pub(super) struct TeraPipe;
 
-impl Rule for TeraPipe {
+impl ScheduleRule for TeraPipe {
     fn name(&self) -> &'static str {
         "terapipe"
     }
@@ -24,7 +24,7 @@ impl Rule for TeraPipe {
         "Li et al. 2021 (TeraPipe), section 3.2"
     }
 
-    fn check(&self, shape: Shape, _micro_batches: u32) -> Result<()> {
+    fn check(&self, shape: PipelineShape, _micro_batches: u32) -> Result<()> {
         if shape.slices == 0 {
             return Err(Error::invalid(
                 "slices",
@@ -36,13 +36,19 @@ impl Rule for TeraPipe {
     }
 
     /// Slices of all micro-batches.
-    fn executed(&self, shape: Shape, micro_batches: u32) -> u32 {
+    fn executed(&self, shape: PipelineShape, micro_batches: u32) -> u32 {
         micro_batches.saturating_mul(shape.slices)
     }
 
     /// The gradient of a slice needs those of the later slices, whose attention read it; they come
     /// before it on the same device.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let units = self.executed(shape, micro_batches);
         order.extend((0..units).map(|unit| Operation::new(Work::Forward, device, unit)));
         for micro_batch in 0..micro_batches {
@@ -75,7 +81,7 @@ impl Rule for TeraPipe {
     }
 
     /// Every slice of every micro-batch, counted in slices.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, _device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, _device: u32) -> u32 {
         self.executed(shape, micro_batches)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::operation::Operation;
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use super::turns::{self, Turns};
 use crate::units::Seconds;
 
@@ -13,14 +13,14 @@ use crate::units::Seconds;
 /// `(p - 1) (F + B - W)` at most between its first and last operation (Qi et al. 2023, table 2).
 pub(super) struct ZeroBubbleH1;
 
-fn turns(shape: Shape, device: u32) -> Turns {
+fn turns(shape: PipelineShape, device: u32) -> Turns {
     Turns {
         warm_up: shape.stages.saturating_sub(device + 1),
         lag: device,
     }
 }
 
-impl Rule for ZeroBubbleH1 {
+impl ScheduleRule for ZeroBubbleH1 {
     fn name(&self) -> &'static str {
         "zb-h1"
     }
@@ -35,7 +35,13 @@ impl Rule for ZeroBubbleH1 {
 
     /// Device `i` of `p` runs `p - 1 - i` forwards first, and the weight gradients `i` turns late
     /// (Qi et al. 2023, figure 3, top).
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         turns(shape, device).order(device, micro_batches, order);
     }
 
@@ -49,7 +55,7 @@ impl Rule for ZeroBubbleH1 {
     }
 
     /// `min(p, m)` micro-batches on every device: what the first holds in 1F1B.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         turns(shape, device).in_flight(micro_batches)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::operation::Operation;
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use super::turns::{self, Turns};
 use crate::units::Seconds;
 
@@ -14,14 +14,14 @@ use crate::units::Seconds;
 /// are alike (Qi et al. 2023, table 2). Devices still start one after another.
 pub(super) struct ZeroBubbleH2;
 
-fn turns(shape: Shape, device: u32) -> Turns {
+fn turns(shape: PipelineShape, device: u32) -> Turns {
     Turns {
         warm_up: shape.stages.saturating_sub(device + 1).saturating_mul(2),
         lag: device.saturating_mul(2),
     }
 }
 
-impl Rule for ZeroBubbleH2 {
+impl ScheduleRule for ZeroBubbleH2 {
     fn name(&self) -> &'static str {
         "zb-h2"
     }
@@ -40,7 +40,13 @@ impl Rule for ZeroBubbleH2 {
 
     /// Device `i` of `p` runs `2 (p - 1 - i)` forwards first, and the weight gradients `2 i` turns
     /// late (Qi et al. 2023, figure 3, bottom).
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         turns(shape, device).order(device, micro_batches, order);
     }
 
@@ -56,7 +62,7 @@ impl Rule for ZeroBubbleH2 {
     }
 
     /// `min(2 p - 1, m)` micro-batches on every device (Qi et al. 2023, table 2).
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         turns(shape, device).in_flight(micro_batches)
     }
 }

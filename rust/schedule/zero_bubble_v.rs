@@ -3,8 +3,8 @@
 use super::bound::Line;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use crate::error::{Error, Result};
 
 /// Zero bubble within the activations of 1F1B: the model goes down the devices and comes back.
@@ -50,7 +50,7 @@ impl Writer<'_> {
     }
 }
 
-impl Rule for ZeroBubbleV {
+impl ScheduleRule for ZeroBubbleV {
     fn name(&self) -> &'static str {
         "zb-v"
     }
@@ -64,7 +64,7 @@ impl Rule for ZeroBubbleV {
         2
     }
 
-    fn check(&self, shape: Shape, _micro_batches: u32) -> Result<()> {
+    fn check(&self, shape: PipelineShape, _micro_batches: u32) -> Result<()> {
         if shape.chunks == 2 {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Rule for ZeroBubbleV {
     }
 
     /// The first device holds both ends of the model.
-    fn held(&self, shape: Shape, device: u32) -> [u32; 3] {
+    fn held(&self, shape: PipelineShape, device: u32) -> [u32; 3] {
         match (device, shape.stages) {
             (0, _) => [1, 0, 1],
             _ => [0, 2, 0],
@@ -89,7 +89,7 @@ impl Rule for ZeroBubbleV {
     }
 
     /// Down the devices and back: the last device holds the two middle chunks.
-    fn device(&self, shape: Shape, stage: u32, _micro_batch: u32) -> u32 {
+    fn device(&self, shape: PipelineShape, stage: u32, _micro_batch: u32) -> u32 {
         if stage < shape.stages {
             stage
         } else {
@@ -102,7 +102,13 @@ impl Rule for ZeroBubbleV {
     /// the second chunk's three passes until the gradient has gone round too, `p - i` of each; both
     /// chunks' three passes in turn; and at the end the gradients of inputs before those of weights,
     /// so that the devices before wait for none.
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         let back = shape.stages - device;
         let mut writer = Writer {
             order,
@@ -179,7 +185,7 @@ impl Rule for ZeroBubbleV {
     }
 
     /// `min(m + i + 1, 2 m, 2 p)` chunks of half a stage: as much as the first device in 1F1B.
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         let until_back = micro_batches.saturating_add(device + 1);
         let both = micro_batches.saturating_mul(2);
         until_back.min(both).min(shape.stages.saturating_mul(2))

@@ -1,7 +1,7 @@
 //! Which machines suit a job best: the best plan on every variant of a grid of hardware, under a budget?
 
 use super::grid::{Grid, Machines, Varied, unknown_area};
-use super::limits::{Limits, Method, Objective, Offload};
+use super::limits::{Limits, Method, Objective, OffloadWhen};
 use super::space::Space;
 use super::variants::{Fate, Row, Searched, rows};
 use crate::control::Control;
@@ -112,7 +112,7 @@ impl Asked {
             top: 1,
             objective: self.objective,
             front: Vec::new(),
-            offload: Offload::Never,
+            offload: OffloadWhen::Never,
             ..Limits::default()
         }
     }

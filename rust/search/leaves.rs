@@ -1,7 +1,7 @@
 //! How are the plans of a family weighed and priced: several side by side, and few of them in full?
 
 use super::cut::{Cut, CutSums};
-use super::limits::{Objective, Offload};
+use super::limits::{Objective, OffloadWhen};
 use super::offload::Wanted;
 use super::part::Nearest;
 use super::walk::Walk;
@@ -294,7 +294,7 @@ impl Walk<'_, '_> {
         let draft = composer.draft(leaf.memory(composer));
         let least = draft.least().time;
         // near twins of the plans that recompute all layers alike or none
-        if self.ground.limits.offload == Offload::Auto && composer.plan.recompute_layers > 0 {
+        if self.ground.limits.offload == OffloadWhen::Auto && composer.plan.recompute_layers > 0 {
             self.found.skipped = self.found.skipped.min(least);
             return;
         }

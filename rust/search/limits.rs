@@ -32,7 +32,7 @@ pub(super) type Measures = [f64; MEASURES];
 /// search for the least time does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Offload {
+pub enum OffloadWhen {
     /// Where no plan fits without, a few of the fastest ones.
     #[default]
     Auto,
@@ -70,7 +70,7 @@ pub struct Limits {
     /// Whether bounds may leave plans unpriced.
     pub method: Method,
     /// Whether plans that do not fit in device memory are tried with tensors in other tiers.
-    pub offload: Offload,
+    pub offload: OffloadWhen,
     /// Count the plans that fit and whose step is shorter than this, seconds.
     pub ahead_of_s: Option<f64>,
 }
@@ -145,7 +145,7 @@ impl Default for Limits {
             distinct: None,
             front: vec![Objective::Time, Objective::Memory],
             method: Method::Bounds,
-            offload: Offload::Auto,
+            offload: OffloadWhen::Auto,
             ahead_of_s: None,
         }
     }

@@ -4,8 +4,8 @@ use super::possible::Possible;
 use super::space::{Space, listed, retain_first};
 use crate::estimate::Job;
 use crate::plan::{
-    AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy, Rule,
-    Schedule, Split, TokenSlices,
+    AxisOrder, BrokenRule, Collectives, ExpertRecompute, Mesh, Plan, Recomputation,
+    RecomputePolicy, Schedule, Split, TokenSlices,
 };
 
 /// What may run under something else: gradient reduction, weight gathers.
@@ -49,7 +49,7 @@ pub(super) struct Lists {
     /// True where those are one plan each time, but for sequences that are cut.
     alone_alike: bool,
     /// What listed values break whatever the plan is; those are not tried.
-    pub(super) broken: Vec<Rule>,
+    pub(super) broken: Vec<BrokenRule>,
 }
 
 impl Lists {

@@ -25,7 +25,7 @@ mod whole;
 
 pub use grid::{Axis, Grid, MOST_VARIANTS, Step, Varied};
 pub use keep::Found;
-pub use limits::{Limits, Method, Objective, Offload};
+pub use limits::{Limits, Method, Objective, OffloadWhen};
 pub use offload::OffloadCounts;
 pub use part::{Counts, Nearest, Part};
 pub use report::{FrontPoint, Outcome, Rejected, SearchReport, Told};

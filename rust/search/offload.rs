@@ -4,7 +4,7 @@
 //! until that time alone is no better than the best found: none behind it can be.
 
 use super::keep::{Best, Found};
-use super::limits::Offload;
+use super::limits::OffloadWhen;
 use super::report::Outcome;
 use super::whole::Search;
 use crate::control::Control;
@@ -78,7 +78,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
     };
     let mut counts = OffloadCounts::default();
     let mut skipped = f64::INFINITY;
-    let most = if limits.offload == Offload::Auto {
+    let most = if limits.offload == OffloadWhen::Auto {
         AUTO
     } else {
         (u64::MAX, usize::MAX)

@@ -2,7 +2,7 @@
 
 use super::keep::{Best, Front, join};
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Rule};
+use crate::plan::{BrokenRule, Plan};
 use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +25,9 @@ pub struct Counts {
     pub by_form: u64,
     /// Of the plans priced, those faster than `Limits::ahead_of_s`.
     pub ahead: u64,
-    /// Combinations that break a rule, by `Rule::FAMILIES`. A broken combination is counted once
+    /// Combinations that break a rule, by `BrokenRule::FAMILIES`. A broken combination is counted once
     /// for all plans that share it; these are no legal plans.
-    pub illegal: [u64; Rule::FAMILIES.len()],
+    pub illegal: [u64; BrokenRule::FAMILIES.len()],
 }
 
 impl Counts {

@@ -2,7 +2,9 @@
 
 use super::space::{Space, listed};
 use crate::estimate::Job;
-use crate::plan::{ExpertRecompute, Plan, RecomputePolicy, Rule, check_host, check_recompute};
+use crate::plan::{
+    BrokenRule, ExpertRecompute, Plan, RecomputePolicy, check_host, check_recompute,
+};
 
 /// Values of the fields whose legality no mesh and no schedule decides.
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub(super) struct Possible {
     pub(super) rests: Vec<RecomputePolicy>,
     pub(super) experts: Vec<ExpertRecompute>,
     /// What the values that are left out break.
-    pub(super) broken: Vec<Rule>,
+    pub(super) broken: Vec<BrokenRule>,
 }
 
 impl Possible {
@@ -74,8 +76,8 @@ impl Possible {
 /// The values with which a plan of a job can be legal; what the others break is noted.
 fn legal<T: Copy>(
     values: Vec<T>,
-    broken: &mut Vec<Rule>,
-    check: impl Fn(T) -> Result<(), Rule>,
+    broken: &mut Vec<BrokenRule>,
+    check: impl Fn(T) -> Result<(), BrokenRule>,
 ) -> Vec<T> {
     let mut kept = values;
     kept.retain(|&value| check(value).inspect_err(|rule| broken.push(*rule)).is_ok());

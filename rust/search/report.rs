@@ -6,7 +6,7 @@ use super::offload::OffloadCounts;
 use super::part::{Counts, Nearest};
 use super::whole::Search;
 use crate::estimate::{Estimate, Job, Verdict, estimate};
-use crate::plan::{Plan, Rule};
+use crate::plan::{BrokenRule, Plan};
 use crate::workload::Precision;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -229,7 +229,7 @@ fn priced(job: &Job, plan: &Plan) -> Option<Estimate> {
 /// Where bounds leave plans unweighed, the plan that lacks least is only known if none fits.
 fn rejected(outcome: &Outcome, whole: bool) -> Vec<Rejected> {
     let counts = &outcome.counts;
-    let mut rows: Vec<Rejected> = Rule::FAMILIES
+    let mut rows: Vec<Rejected> = BrokenRule::FAMILIES
         .iter()
         .zip(counts.illegal)
         .filter(|(_, count)| *count > 0)

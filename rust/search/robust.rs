@@ -1,13 +1,13 @@
 //! Which plan is good whatever the constants truly are, within what is known of them?
 
-use super::limits::{Limits, Offload};
+use super::limits::{Limits, OffloadWhen};
 use super::report::Outcome;
 use super::space::Space;
 use super::uncertainty::{Uncertain, Uncertainty};
 use super::whole::search;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Desk, Job, Row};
+use crate::estimate::{Job, PlanPricer, Row};
 use crate::plan::Plan;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ pub fn robust(job: &Job, space: &Space, asked: &Asked, control: &Control) -> Res
     let uncertainty = Uncertainty::new(&job.cluster, &asked.uncertainty)?;
     let limits = Limits {
         top: asked.pool,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     };
     let found = search(job, space, &limits, control)?;
@@ -201,7 +201,7 @@ impl Pool {
     }
 
     fn times(&self, job: &Job) -> Result<Vec<Price>> {
-        let mut desk = Desk::new(job);
+        let mut desk = PlanPricer::new(job);
         let price = |(plan, ..): &(Plan, f64, f64)| match desk.price(plan) {
             Row::Priced { time, fits, .. } => Ok(Price { time, fits }),
             // what is legal does not depend on the constants

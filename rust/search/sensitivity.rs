@@ -1,6 +1,6 @@
 //! By how much does a step change with each constant of the cluster, and where does the best plan change?
 
-use super::limits::{Limits, Offload};
+use super::limits::{Limits, OffloadWhen};
 use super::space::Space;
 use super::whole::search;
 use crate::control::Control;
@@ -243,7 +243,7 @@ fn best_plan(
 ) -> Result<Option<Winner>> {
     let limits = Limits {
         top: 1,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     };
     let found = search(job, space, &limits, &control.part())?;

@@ -3,7 +3,7 @@
 use super::lists::Lists;
 use super::space::{Space, divisors, divisors_of, listed, retain_first};
 use crate::estimate::{Factors, Job, Pricer};
-use crate::plan::{AxisOrder, Plan, RecomputePolicy, Rule, TokenSlices, check_blocks};
+use crate::plan::{AxisOrder, BrokenRule, Plan, RecomputePolicy, TokenSlices, check_blocks};
 
 /// Rounding that a bound may be off by: far more than sums of a few hundred numbers lose.
 pub(super) const SAFE: f64 = 1.0 - 1e-9;
@@ -33,7 +33,7 @@ pub(super) struct Blocks {
     /// The unit's fields and those.
     pub(super) plan: Plan,
     /// Their price.
-    pub(super) factors: Result<Factors, Rule>,
+    pub(super) factors: Result<Factors, BrokenRule>,
 }
 
 /// All combinations of a unit's own fields, in order, with the pipeline where that is one.

@@ -12,7 +12,7 @@ use super::whole::Search;
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
-use crate::estimate::{Desk, Job, Pricer, Row as Price, Verdict, estimate, price};
+use crate::estimate::{Job, PlanPricer, Pricer, Row as Price, Verdict, estimate, price};
 use crate::plan::Plan;
 use crate::solve::Entry;
 use crate::units::{Dollars, Seconds, SquareMillimetres};
@@ -254,7 +254,7 @@ impl Searched<'_> {
         let time = |&at: &usize| {
             self.go_on()?;
             let job = self.job_at(&self.machines.point(at))?;
-            let priced = Desk::new(&job).price(plan);
+            let priced = PlanPricer::new(&job).price(plan);
             Ok(match priced {
                 Price::Priced { time, .. } => time,
                 Price::Illegal => f64::INFINITY,
@@ -386,7 +386,7 @@ impl Searched<'_> {
 
     /// The best of the known plans on a variant.
     fn seed(&self, job: &Job, group: &Group, before: Option<&Answer>) -> Option<(f64, Found)> {
-        let mut desk = Desk::new(job);
+        let mut desk = PlanPricer::new(job);
         let last = before.and_then(|before| before.found.as_ref());
         let plans = group.seeds.iter().chain(last.map(|(_, found)| &found.plan));
         let objective = self.limits.objective;

@@ -12,7 +12,7 @@ use super::unit::{SAFE, Unit};
 use crate::control::Control;
 use crate::economics;
 use crate::estimate::{Composed, Composer, Factors, Frame, Job, Links, Pricer, Setting, State};
-use crate::plan::{Collectives, Plan, Rule, Schedule, Split, check};
+use crate::plan::{BrokenRule, Collectives, Plan, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
 use crate::units::{Bytes, Dollars, Joules, Seconds};
@@ -51,7 +51,7 @@ impl Ground<'_> {
 }
 
 /// What a walk is for.
-pub(super) enum Purpose<'a> {
+pub(super) enum WalkFor<'a> {
     /// The best plans and the front; what others found lets more be excluded.
     Best(&'a Part),
     /// Plans that do not fit, to be tried with other tiers.
@@ -109,21 +109,21 @@ impl<'p, 'a> Walk<'p, 'a> {
     pub(super) fn new(
         ground: Ground<'a>,
         unit: u32,
-        purpose: &Purpose,
+        purpose: &WalkFor,
         pricer: &'p mut Pricer<'a>,
     ) -> Self {
         let limits = ground.limits;
         let mut part = Part::new(limits.top);
-        if let Purpose::Best(before) = purpose {
+        if let WalkFor::Best(before) = purpose {
             part.best = before.best.clone();
             part.front = before.front.clone();
         }
         part.walked = vec![(unit, unit + 1)];
         let wanted = match purpose {
-            Purpose::Spilled(wanted) => Some(*wanted),
+            WalkFor::Spilled(wanted) => Some(*wanted),
             _ => None,
         };
-        let all = matches!(purpose, Purpose::Rows);
+        let all = matches!(purpose, WalkFor::Rows);
         Self {
             ground,
             job: ground.job,
@@ -178,7 +178,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     fn mesh(&mut self, unit: &Unit, [pipeline, data]: [u32; 2], control: &Control) {
         let batch = self.job.training.global_batch;
         if !batch.is_multiple_of(u64::from(data)) {
-            self.reject(&Rule::Batch {
+            self.reject(&BrokenRule::Batch {
                 global_batch: batch,
                 step: u64::from(data),
             });
@@ -515,7 +515,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                     .covers_near(&limits.coordinates(least), first, &mut self.near))
     }
 
-    fn reject(&mut self, rule: &Rule) {
+    fn reject(&mut self, rule: &BrokenRule) {
         self.found.part.counts.illegal[rule.family()] += 1;
     }
 }

@@ -8,7 +8,7 @@ use super::report::Outcome;
 use super::rows::Rows;
 use super::space::{Space, listed};
 use super::unit::{Unit, combinations};
-use super::walk::{Ground, Purpose, Walk, Walked};
+use super::walk::{Ground, Walk, WalkFor, Walked};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
@@ -132,7 +132,7 @@ impl Search {
             .into_par_iter()
             .map_init(
                 || pricer(&self.jobs),
-                |pricer, unit| self.walk(unit, &Purpose::Best(before), control, pricer),
+                |pricer, unit| self.walk(unit, &WalkFor::Best(before), control, pricer),
             )
             .collect();
         let mut part = nothing.clone();
@@ -158,7 +158,7 @@ impl Search {
             let allowed = format!("below {}", self.units());
             return Err(Error::invalid("unit", unit, allowed));
         }
-        let walked = self.walk(unit, &Purpose::Rows, control, &mut pricer(&self.jobs));
+        let walked = self.walk(unit, &WalkFor::Rows, control, &mut pricer(&self.jobs));
         self.stop_if_cancelled(control)?;
         Ok(walked.rows)
     }
@@ -190,9 +190,9 @@ impl Search {
             offload: OffloadCounts::default(),
         };
         let helps = match self.limits.offload {
-            super::Offload::Never => false,
-            super::Offload::Auto => outcome.best.is_empty(),
-            super::Offload::Always => true,
+            super::OffloadWhen::Never => false,
+            super::OffloadWhen::Auto => outcome.best.is_empty(),
+            super::OffloadWhen::Always => true,
         };
         let whole = outcome.unwalked.is_none();
         if helps && whole && self.limits.objective == Objective::Time {
@@ -218,7 +218,7 @@ impl Search {
             .into_par_iter()
             .map_init(
                 || pricer(&self.jobs),
-                |pricer, unit| self.walk(unit, &Purpose::Spilled(wanted), control, pricer),
+                |pricer, unit| self.walk(unit, &WalkFor::Spilled(wanted), control, pricer),
             )
             .fold(nothing, |(mut waiting, skipped), walked| {
                 waiting.merge(&walked.waiting);
@@ -249,7 +249,7 @@ impl Search {
     fn walk<'a>(
         &'a self,
         unit: u32,
-        purpose: &Purpose,
+        purpose: &WalkFor,
         control: &Control,
         pricer: &mut Pricer<'a>,
     ) -> Walked {
@@ -262,7 +262,7 @@ impl Search {
         };
         let walk = Walk::new(ground, unit, purpose, pricer);
         let walked = walk.run(&self.units[unit as usize], control);
-        if !control.is_cancelled() && matches!(purpose, Purpose::Best(_)) {
+        if !control.is_cancelled() && matches!(purpose, WalkFor::Best(_)) {
             control.advance(1);
         }
         walked

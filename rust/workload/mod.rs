@@ -5,7 +5,7 @@ mod dim;
 mod flops;
 mod graph;
 mod operator;
-mod software;
+pub mod software;
 mod training;
 pub mod transformer;
 

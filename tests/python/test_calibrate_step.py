@@ -101,7 +101,7 @@ def test_the_pace_of_the_host_is_found_for_the_software_that_ran(tmp_path: Path)
     runs, wrong = timed_steps([write(tmp_path / "steps.csv", rows, columns)])
     assert not wrong
     assert not any(run.searched for run in runs)
-    pace = "software.host_time of torchtitan-eager"
+    pace = "software.host.host_time of torchtitan-eager"
     constant = next(c for c in step_constants(runs) if c.name == pace)
     times = StepBench(runs).times({constant: 80e-6})
     rows = [
@@ -112,9 +112,9 @@ def test_the_pace_of_the_host_is_found_for_the_software_that_ran(tmp_path: Path)
     assert main(["calibrate", "step", file, "--fit", "software", "--out", str(out)]) == 0
     own = tmp_path / "my.software.torchtitan-eager.toml"
     training, _ = with_software("torchtitan-eager", {}, {"name": "h100-sxm"}, [own])
-    value, unit = training["software"]["host_time"].split()
+    value, unit = training["software"]["host"]["host_time"].split()
     assert (float(value), unit) == (pytest.approx(80.0, rel=0.02), "us")
-    assert training["software"]["norm"] == [19.0, 40.0]
+    assert training["software"]["layer"]["norm"] == [19.0, 40.0]
 
 
 def test_rows_without_a_profile_begin_one(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_rows_without_a_profile_begin_one(tmp_path: Path) -> None:
     assert main(["calibrate", "step", file, "--fit", "software", "--out", str(out)]) == 0
     own = tmp_path / "my.software.measured-steps.toml"
     training, _ = with_software("measured-steps", {}, {"name": "h100-sxm"}, [own])
-    assert float(training["software"]["host_time"].split()[0]) == pytest.approx(40.0, rel=0.02)
+    assert float(training["software"]["host"]["host_time"].split()[0]) == pytest.approx(40.0, rel=0.02)
     with_profile = [[*row, "measured-steps"] for row in rows]
     again = write(tmp_path / "again.csv", with_profile, [*columns, "software_profile"])
     left, _ = timed_steps([again], overrides=[own])

@@ -54,7 +54,8 @@ def bytes_of(kernel: str, kind: str = "bf16") -> list[float]:
 
 def software(name: str) -> dict[str, Any]:
     training, _ = catalog.with_software(name, {}, catalog.load_device("h100-sxm"))
-    return training["software"]
+    tables = (table for table in training["software"].values() if isinstance(table, dict))
+    return {field: value for table in tables for field, value in table.items()}
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_homes_left_open_are_the_fastest_that_fit() -> None:
 def test_a_model_that_offloads_nothing_takes_what_estimate_says() -> None:
     plan = {"recompute": "full", "micro_batch": 2}
     # in programs that offload, no tensor stands in for a gradient
-    software = {"gradient_stand_ins": False}
+    software = {"weights": {"gradient_stand_ins": False}}
     training = sw.Training(2, 1024, precision="fp16", gradient="fp16", software=software)
     on, model = sw.system("dgx-2", 1), sw.model(MODEL)
     plain = sw.estimate(model, on, plan, training)

@@ -10,7 +10,7 @@ import pytest
 from scalewright import catalog
 from scalewright._engine import Cluster, Job, Workload, estimate
 from scalewright.catalog.layers import built_in_root
-from scalewright.catalog.toml_file import read_table
+from scalewright.catalog.toml_file import leaves, read_table
 from scalewright.config import Plan, Training
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import Job as Asked
@@ -34,9 +34,9 @@ def step_seconds(training: dict[str, Any], device: dict[str, Any]) -> float:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_profile_names_a_source_for_every_figure(name: str) -> None:
     profile = read_table(built_in_root() / "software" / f"{name}.toml")
-    figures = {key for key in profile["software"] if key != "name"}
+    figures = {path.partition(".")[2] for path, _ in leaves(profile.get("software", {}))}
     sources = profile["sources"]
-    assert profile["name"] == profile["software"]["name"] == name
+    assert profile["name"] == name
     assert figures <= set(sources)
     for table in ("attention", "training_attention", "overlap", "products", "sustained"):
         assert not profile.get(table) or any(key.startswith(table) for key in sources)
@@ -49,11 +49,12 @@ def test_a_profile_never_makes_a_step_shorter_than_fused_kernels(name: str) -> N
     training = {"global_batch": 16, "sequence": 2048}
     changed, own = catalog.with_software(name, training, device)
     assert changed["software"]["name"] == name
-    loss = changed["software"].get("loss", UNFUSED_LOSS)
+    loss = changed["software"].get("vocabulary", {}).get("loss", UNFUSED_LOSS)
     # the default runs the loss in passes of its own, which some programs fuse, and its products add
     # gradients to sums, which some programs do without
-    fused = {"loss": loss} if sum(loss) < sum(UNFUSED_LOSS) else {}
-    fused |= {"plain_gradients": changed["software"].get("plain_gradients", False)}
+    least = loss if sum(loss) < sum(UNFUSED_LOSS) else UNFUSED_LOSS
+    plain = changed["software"].get("weights", {}).get("plain_gradients", False)
+    fused = {"vocabulary": {"loss": least}, "weights": {"plain_gradients": plain}}
     default = {**training, "software": fused}
     assert step_seconds(changed, own) >= step_seconds(default, device) * 0.98
 
@@ -140,8 +141,8 @@ def test_a_job_run_by_a_program_costs_what_its_profile_and_device_cost() -> None
 
 def test_a_figure_that_no_program_has_is_refused_by_name() -> None:
     device = catalog.load_device("h100-sxm")
-    software = {"norm": [2.0, -1.0]}
-    with pytest.raises(InvalidError, match=r"software\.norm"):
+    software = {"layer": {"norm": [2.0, -1.0]}}
+    with pytest.raises(InvalidError, match=r"software\.layer\.norm"):
         step_seconds({"global_batch": 16, "sequence": 2048, "software": software}, device)
 
 

@@ -159,17 +159,22 @@ def engine_fields() -> Iterator[tuple[str, str]]:
 
 def program_fields() -> list[tuple[str, str]]:
     """Names and types of the engine's fields of a software profile."""
-    text = (ENGINE.parent / "workload" / "software.rs").read_text()
-    inside = text[text.index("pub struct Software {") :]
-    return re.findall(r"^    pub (\w+): (.*),$", inside[: inside.index("\n}\n")], re.MULTILINE)
+    files = sorted((ENGINE.parent / "workload" / "software").glob("*.rs"))
+    texts = ((file.stem, file.read_text()) for file in files if file.stem != "mod")
+    return [
+        (f"{table}.{name}", kind)
+        for table, text in texts
+        for name, kind in re.findall(r"^    pub (\w+): (.*),$", text, re.MULTILINE)
+    ]
 
 
 def test_fields_with_units_are_those_of_the_engine() -> None:
     quantity = re.compile(rf"(?:Option<)?(?:{QUANTITIES})>?")
     hardware = {name for name, kind in engine_fields() if quantity.fullmatch(kind)}
-    programs = {name for name, kind in program_fields() if "Seconds" in kind}
+    software = [(path.partition(".")[2], kind) for path, kind in program_fields()]
+    programs = {name for name, kind in software if "Seconds" in kind}
     assert hardware | programs == set(UNITS) | {field for _, field in OF_TABLE}
-    assert not set(UNITS) & {name for name, kind in program_fields() if "Seconds" not in kind}
+    assert not set(UNITS) & {name for name, kind in software if "Seconds" not in kind}
     rates = {name for name, kind in engine_fields() if "FlopsPerSecond>" in kind}
     assert rates == set(BY_FORMAT)
     # a name with a unit here is never a plain number there
@@ -314,16 +319,18 @@ def test_what_the_engine_refuses_in_an_override_names_its_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('host_time = "5 us"', "host_time: got '5 us'; allowed: host_time under .software"),
-        ("vocabulary_multiples = 2", "got 2; allowed: vocabulary_multiple under .software"),
+        ('host_time = "5 us"', "host_time: got '5 us'; allowed: host_time under .software.host"),
+        ("vocabulary_multiples = 2", "got 2; allowed: vocabulary_multiple under .software.voc"),
         ("overlaps = []", r"overlaps: got \[\]; allowed: overlap \(nearest\)"),
         ("foo = 1", "foo: got 1; allowed: kind, name, title, base, aliases, sources, software"),
-        ("[software]\nnorms = 5", r"software.norms: got 5; allowed: norm \(nearest\)"),
-        ("[software]\nzzz = 5", "software.zzz: got 5; allowed: one of 98 fields"),
-        ("[software]\nhost_time = 0.2", "software.host_time: got 0.2; allowed: text with a unit"),
-        ('[software]\nhost_time = "-5 us"', "software.host_time: got -5 us; allowed: a duration"),
-        ("[software]\nvocabulary_multiple = 0", "software.vocabulary_multiple: got 0; allowed: 1"),
-        ("[software]\nnorm = 5", "software.norm: got 5; allowed:"),
+        ("[software]\nnorm = 5", r"software.norm: got 5; allowed: layer.norm \(nearest\)"),
+        ("[software.host]\nnorms = 5", r"software.host.norms: got 5; allowed: layer.norm \(n"),
+        ("software.host = 5", "software.host: got 5; allowed: "),
+        ("[software]\nzzz = 5", "software.zzz: got 5; allowed: one of 97 fields"),
+        ("[software.host]\nhost_time = 0.2", "host.host_time: got 0.2; allowed: text with a unit"),
+        ('[software.host]\nhost_time = "-5 us"', "host.host_time: got -5 us; allowed: a duration"),
+        ("[software.vocabulary]\nvocabulary_multiple = 0", "multiple: got 0; allowed: 1"),
+        ("[software.layer]\nnorm = 5", "software.layer.norm: got 5; allowed:"),
         ("sustained = 5", r"sustained: got 5; allowed: tables \[\[sustained\]\] with devices"),
         ("overlap = 5", r"overlap: got 5; allowed: tables \[\[overlap\]\]"),
         ("attention = 5", r"attention: got 5; allowed: tables \[\[attention\]\]"),

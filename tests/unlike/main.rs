@@ -14,7 +14,7 @@ use scalewright::estimate::Job;
 use scalewright::hardware::{Cluster, Level};
 use scalewright::plan::{RecomputePolicy, Schedule};
 use scalewright::search::unlike::{Groups, UnlikeReport, search_unlike};
-use scalewright::search::{Limits, Offload, Space, search};
+use scalewright::search::{Limits, OffloadWhen, Space, search};
 use scalewright::workload::Training;
 use tried::tried;
 use worlds::jobs;
@@ -277,7 +277,7 @@ fn halved(text: &str, devices: u32, batch: u64, space: &Space) -> (f64, f64) {
     let report = found(&groups, space, 1);
     let limits = Limits {
         top: 1,
-        offload: Offload::Never,
+        offload: OffloadWhen::Never,
         ..Limits::default()
     };
     let like = search(&whole, space, &limits, &Control::new()).unwrap();

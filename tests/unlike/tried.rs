@@ -5,7 +5,7 @@ use scalewright::collective::{Collective, Forms};
 use scalewright::estimate::{Factors, Job, LayerRanges, Place, Pricer, StagePricer, StageSeconds};
 use scalewright::hardware::Level;
 use scalewright::plan::{Mesh, Plan, check};
-use scalewright::schedule::{Pass, Passes, Pipeline, Scratch, Shape, replay};
+use scalewright::schedule::{Pass, Passes, Pipeline, PipelineShape, Scratch, replay};
 use scalewright::search::Space;
 use scalewright::units::Seconds;
 
@@ -87,7 +87,11 @@ fn step(
     }
     let plan = seats[0].pricer.plan();
     let rounds = u32::try_from(plan.micro_batches(jobs[0].training.global_batch)).unwrap();
-    let pipeline = Pipeline::new(Shape::new(count, 1), Passes::Each(&passes), Seconds::ZERO);
+    let pipeline = Pipeline::new(
+        PipelineShape::new(count, 1),
+        Passes::Each(&passes),
+        Seconds::ZERO,
+    );
     let time = replay(plan.schedule, &pipeline, rounds, &mut Scratch::new())
         .unwrap()
         .value();

@@ -97,9 +97,9 @@ def _paces(runs: Sequence[StepRun]) -> Iterable[StepConstant]:
     """List the paces of the hosts, one for each software profile."""
     profiles = {run.software or DEFAULT_SOFTWARE: run for run in runs}
     for name, run in profiles.items():
-        pace = run.training.get("software", {}).get("host_time")
+        pace = run.training.get("software", {}).get("host", {}).get("host_time")
         now = None if pace is None else _seconds(pace)
-        path = ("software", "host_time")
+        path = ("software", "host", "host_time")
         known = run.software is not None
         yield StepConstant(("software", name), path, now, *_PACE, known=known)
 
@@ -176,7 +176,7 @@ def _seconds(value: object) -> float:
             return float(found[1]) * _SECONDS[found[2] or "s"]
     except ValueError:
         pass
-    message = f"software.host_time: got {value!r:.60}; allowed: a time, as '15 us'"
+    message = f"software.host.host_time: got {value!r:.60}; allowed: a time, as '15 us'"
     raise InvalidError(message)
 
 
@@ -213,7 +213,8 @@ class StepBench:
         for constant, value in values.items():
             if constant.entry == ("software", run.software or DEFAULT_SOFTWARE):
                 software = {"name": constant.entry[1], **training.get("software", {})}
-                training = {**training, "software": {**software, "host_time": value}}
+                host = {**software.get("host", {}), "host_time": value}
+                training = {**training, "software": {**software, "host": host}}
         job = _engine.Job(self._models[place], cluster, json_text("training", training))
         return float(json.loads(_engine.estimate(job, run.plan))["estimate"]["step_time_s"])
 

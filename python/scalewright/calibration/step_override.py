@@ -56,7 +56,7 @@ def _software(name: str, values: Values, source: str) -> str:
     if not constant.known:
         heads = [f"name = {_text(name)}", 'title = "Software of measured steps"']
     pace = float(f"{value * _MICRO:.6g}")
-    lines = ['kind = "software"', *heads, "", "[software]", f'host_time = "{pace} us"']
+    lines = ['kind = "software"', *heads, "", "[software.host]", f'host_time = "{pace} us"']
     lines += ["", "[sources]", f"host_time = {_text(source)}"]
     return "\n".join(lines) + "\n"
 

@@ -55,7 +55,9 @@ def with_sources(entry: Table, paths: tuple[str, ...], changes: Table, file: str
 
 
 def _covered(path: str, sources: Table) -> bool:
-    return any(path == prefix or path.startswith(f"{prefix}.") for prefix in sources)
+    # sources of a software profile name its figures without the tables that hold them
+    figure = path.rpartition(".")[2] if path.startswith("software.") else None
+    return any(path == key or path.startswith(f"{key}.") or figure == key for key in sources)
 
 
 def _merged_fields(base: Table, changes: Table) -> Table:

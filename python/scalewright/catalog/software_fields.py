@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from scalewright.catalog.file_fields import is_list_of_text, wrong
 from scalewright.catalog.layers import built_in_files
 from scalewright.catalog.software_effect import BY_DEVICE
+from scalewright.catalog.toml_file import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,9 +25,11 @@ _ONLY = {"overlap": "communication_units", "products": "share", "sustained": "ra
 
 @cache
 def software_field_names() -> tuple[str, ...]:
-    """Return the fields that `[software]` may hold: each is set by some profile of the catalog."""
+    """Return the fields of a profile as `TABLE.FIELD`: each is set by some profile of the catalog."""
     found = {
-        field for file in built_in_files("software") for field in file.table().get("software", {})
+        path
+        for file in built_in_files("software")
+        for path, _ in leaves(file.table().get("software", {}))
     }
     return tuple(sorted(found))
 
@@ -41,7 +44,7 @@ def check_profile(path: Path, table: Table) -> None:
     for field, value in table.items():
         if field not in known:
             raise _misplaced(path, field, value) or _unknown(path, field, value, known)
-    for field, value in table.get("software", {}).items():
+    for field, value in leaves(table.get("software", {})):
         if field not in software_field_names():
             raise _unknown(path, f"software.{field}", value, software_field_names())
     for field in BY_DEVICE:
@@ -50,8 +53,11 @@ def check_profile(path: Path, table: Table) -> None:
 
 def _misplaced(path: Path, field: str, value: object) -> InvalidError | None:
     """Return the error for a field of `[software]`, misspelt or not, at the top of the file."""
-    close = difflib.get_close_matches(field, software_field_names(), n=1, cutoff=0.8)
-    return wrong(path, field, value, f"{close[0]} under [software]") if close else None
+    close = _nearest(field, software_field_names(), most=1, cutoff=0.8)
+    if not close:
+        return None
+    table, _, known = close[0].partition(".")
+    return wrong(path, field, value, f"{known} under [software.{table}]")
 
 
 def _check_tables(path: Path, field: str, tables: object) -> None:
@@ -84,9 +90,18 @@ def _check_table(path: Path, field: str, table: Table) -> None:
 
 def _unknown(path: Path, field: str, value: object, known: Iterable[str]) -> InvalidError:
     listed = list(known)
-    close = difflib.get_close_matches(field.rpartition(".")[2], listed, n=2, cutoff=0.6)
+    close = _nearest(field, listed, most=2, cutoff=0.6)
     near = f"{', '.join(close)} (nearest)" if close else _some(listed)
     return wrong(path, field, value, near)
+
+
+def _nearest(field: str, known: Iterable[str], *, most: int, cutoff: float) -> list[str]:
+    """Return the dotted names whose last part comes nearest to that of a field."""
+    by_last = {name.rpartition(".")[2]: name for name in known}
+    last = field.rpartition(".")[2]
+    if last in by_last:
+        return [by_last[last]]
+    return [by_last[name] for name in difflib.get_close_matches(last, by_last, most, cutoff)]
 
 
 def _some(names: list[str]) -> str:

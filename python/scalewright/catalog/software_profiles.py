@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog.loading import load_entry, names
+from scalewright.catalog.merging import merged
 from scalewright.catalog.software_effect import lay_over
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def with_software(
     called: list[str] = []
     for part in _joined(name):
         profile = load_entry("software", part, overrides).table
-        software |= profile.get("software", {})
+        software = merged(software, profile.get("software", {}))
         called.append(str(profile["name"]))
         lay_over(changed, profile, device)
     return {**training, "software": {**software, "name": "+".join(called)}}, changed

@@ -29,11 +29,11 @@ def show_entry(entry: Mapping[str, Any], screen: Console) -> None:
     fields: Mapping[str, Any] = entry["fields"]
     heading(screen, f"{entry['kind']} {entry['name']}: {fields.get('title', '')}".rstrip(": "))
     sources: Mapping[str, str] = fields.get("sources", {})
-    # a profile's sources name its figures without the table that holds them
-    fields = {**{key: value for key, value in fields.items() if key != "software"}, **_own(fields)}
     rows = table("field", "value", "source", left=3)
     for path, value in _leaves(fields):
-        rows.add_row(path, str(value), _source(path, sources))
+        # a profile's sources name its figures without the tables that hold them
+        figure = path.rpartition(".")[2] if path.startswith("software.") else ""
+        rows.add_row(path, str(value), _source(path, sources) or sources.get(figure, ""))
     screen.print(rows)
     if "parameters" in entry:
         counts = entry["parameters"].items()
@@ -41,11 +41,6 @@ def show_entry(entry: Mapping[str, Any], screen: Console) -> None:
         screen.print(f"parameters: {', '.join(parts)}")
     if entry["overridden_constants"]:
         screen.print(f"overridden constants: {', '.join(entry['overridden_constants'])}")
-
-
-def _own(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    profile: Mapping[str, Any] = fields.get("software", {})
-    return {key: value for key, value in profile.items() if key != "name"}
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:

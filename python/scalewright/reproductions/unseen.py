@@ -216,7 +216,7 @@ def unseen_sides() -> str:
     """Say how many of those sources are predicted too fast."""
     medians = [statistics.median(map(_error, runs)) for runs in _sources().values()]
     fast = sum(error < 0.0 for error in medians)
-    return f"At their medians {fast:,} of its {len(medians):,} sources are predicted too fast."
+    return f"For {fast:,} of its {len(medians):,} sources the median prediction is too fast."
 
 
 def _batch_table() -> str:

@@ -1,13 +1,13 @@
 //! Which transfers run on a binomial tree?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 
 /// Rounds over the distances `2^k`: in each, every second block of `2^k` ranks sends to the block before it
 /// (reduce and gather, nearest first) or gets from it (broadcast and scatter, furthest first).
 /// Thakur et al. 2005.
-pub(super) fn add(plan: &mut Plan, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(plan: &mut TransferPlan, collective: Collective, bytes: f64) -> Result<()> {
     let size = plan.size();
     let whole = matches!(collective, Collective::Broadcast | Collective::Reduce);
     let away = matches!(collective, Collective::Broadcast | Collective::Scatter);

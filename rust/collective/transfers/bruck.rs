@@ -1,12 +1,12 @@
 //! Which transfers run in Bruck's rounds?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 
 /// In round `k` each rank sends to the rank `2^k` on: what it has gathered, or the blocks of an all-to-all
 /// whose number has bit `k`, or word that it has come. Bruck et al. 1997; Hensgen et al. 1988.
-pub(super) fn add(plan: &mut Plan, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(plan: &mut TransferPlan, collective: Collective, bytes: f64) -> Result<()> {
     let size = plan.size();
     let mut distance = 1;
     while distance < size {

@@ -1,6 +1,6 @@
 //! Which transfers pass segments along a chain of all ranks?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::route::{Place, Route};
 use crate::collective::{Collective, Protocol, chain};
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub(super) enum Pace {
 }
 
 /// The number of segments that suits `bytes` best, by the closed form.
-pub(super) fn segments(plan: &Plan, bytes: f64) -> u32 {
+pub(super) fn segments(plan: &TransferPlan, bytes: f64) -> u32 {
     let place = Place::new(&plan.group, plan.cluster);
     let route = Route::new(&place, plan.cluster, Protocol::Simple);
     let time = |segments: u32| {
@@ -34,7 +34,7 @@ pub(super) fn segments(plan: &Plan, bytes: f64) -> u32 {
 /// Each rank passes segment after segment on to the next (broadcast) or the one before (reduce), as soon as
 /// it has it.
 pub(super) fn add(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     collective: Collective,
     (bytes, segments): (f64, u32),

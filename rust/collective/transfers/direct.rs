@@ -1,12 +1,17 @@
 //! Which transfers run over direct links between all members?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::solve::Transfer;
 
 /// Every rank sends each other rank `n/p` bytes at once; an all-reduce does so twice.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     let size = plan.size();
     let part = bytes / f64::from(size);
     let passes = if collective == Collective::AllReduce {

@@ -1,12 +1,12 @@
 //! Which transfers run between partners whose distance is a power of two?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 
 /// Partners at doubling distance exchange the whole sum, all that they have gathered, or word that they have
 /// come. Thakur et al. 2005.
-pub(super) fn recursive(plan: &mut Plan, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn recursive(plan: &mut TransferPlan, collective: Collective, bytes: f64) -> Result<()> {
     let pairs = Pairs::new(plan.size());
     pairs.fold(plan, bytes)?;
     for k in 0..pairs.rounds {
@@ -22,9 +22,9 @@ pub(super) fn recursive(plan: &mut Plan, collective: Collective, bytes: f64) -> 
 
 /// Halving the buffer up to the furthest partner (reduce-scatter), doubling it on the way back
 /// (all-gather). Rabenseifner 2004.
-pub(super) fn halving(plan: &mut Plan, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn halving(plan: &mut TransferPlan, collective: Collective, bytes: f64) -> Result<()> {
     let pairs = Pairs::new(plan.size());
-    let exchange = |plan: &mut Plan, k: u32| {
+    let exchange = |plan: &mut TransferPlan, k: u32| {
         let part = bytes / f64::from(2 << k);
         plan.round(|rank| Some((pairs.partner(rank, k)?, part)))
     };
@@ -72,12 +72,12 @@ impl Pairs {
         })
     }
 
-    fn fold(self, plan: &mut Plan, bytes: f64) -> Result<()> {
+    fn fold(self, plan: &mut TransferPlan, bytes: f64) -> Result<()> {
         let even = |rank: &u32| *rank < 2 * self.folded && rank.is_multiple_of(2);
         plan.round(|rank| Some(rank).filter(even).map(|rank| (rank + 1, bytes)))
     }
 
-    fn unfold(self, plan: &mut Plan, bytes: f64) -> Result<()> {
+    fn unfold(self, plan: &mut TransferPlan, bytes: f64) -> Result<()> {
         let odd = |rank: &u32| *rank < 2 * self.folded && rank % 2 == 1;
         plan.round(|rank| Some(rank).filter(odd).map(|rank| (rank - 1, bytes)))
     }

@@ -1,6 +1,6 @@
 //! Which transfers does a collective run that goes level by level?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use super::ring;
 use crate::collective::Collective;
 use crate::error::Result;
@@ -10,7 +10,12 @@ use crate::solve::Transfer;
 /// Rings level by level: reduce-scatter from the innermost level outwards on what each device still
 /// holds, all-gather back inwards (Cho et al. 2019, `BlueConnect`). A level starts when the one before has
 /// ended in the whole group; each device keeps to its own share of the links, its rail.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     let scatter = (0..MAX_LEVELS).filter(|_| collective != Collective::AllGather);
     let gather = (0..MAX_LEVELS).rev();
     let gather = gather.filter(|_| collective != Collective::ReduceScatter);
@@ -27,7 +32,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
 
 /// All-to-all level by level: at each, every device exchanges with its peers there, one after another,
 /// what must go to their units.
-pub(super) fn exchange(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
+pub(super) fn exchange(plan: &mut TransferPlan, group: u32, bytes: f64) -> Result<()> {
     let mut ready = Vec::new();
     for level in 0..MAX_LEVELS {
         let part = bytes / f64::from(plan.group.members[level]);
@@ -41,7 +46,7 @@ pub(super) fn exchange(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
 
 /// In round `k` each device sends `part` bytes to the device `k` places on, once the round before has ended;
 /// returns what each place waits for.
-fn rounds(plan: &mut Plan, devices: &[u32], part: f64, after: &[u32]) -> Result<Vec<u32>> {
+fn rounds(plan: &mut TransferPlan, devices: &[u32], part: f64, after: &[u32]) -> Result<Vec<u32>> {
     let count = devices.len();
     let mut got = after.to_vec();
     for ahead in 1..count {
@@ -63,11 +68,11 @@ fn rounds(plan: &mut Plan, devices: &[u32], part: f64, after: &[u32]) -> Result<
 /// Runs `add` on each set of `members` of the group's devices that lie `below` ranks apart; `ready` holds, by
 /// rank, what must have arrived, and so does the result: all.
 pub(super) fn each_ring(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     (below, members): (u32, u32),
     ready: &[u32],
-    mut add: impl FnMut(&mut Plan, &[u32], &[u32]) -> Result<Vec<u32>>,
+    mut add: impl FnMut(&mut TransferPlan, &[u32], &[u32]) -> Result<Vec<u32>>,
 ) -> Result<Vec<u32>> {
     if members <= 1 {
         return Ok(ready.to_vec());

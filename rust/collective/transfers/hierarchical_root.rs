@@ -1,6 +1,6 @@
 //! Which transfers run level by level between one rank and all others?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::hardware::{MAX_LEVELS, Way};
@@ -12,7 +12,12 @@ const SEGMENTS: u32 = 1024;
 /// On each level the first ranks of the units form chains: whole buffers pass them piece by piece (broadcast
 /// from the outermost level inwards, reduce outwards), parts go to the first rank or come from it one after
 /// the other (gather and scatter), and so does word that all have come (barrier: outwards and back).
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     let levels: Vec<usize> = (0..MAX_LEVELS)
         .filter(|&level| plan.group.members[level] > 1)
         .collect();
@@ -35,7 +40,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
 
 /// All chains of a level, after `ready`; returns when the last of them has ended.
 fn one(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     (group, level): (u32, usize),
     (collective, to_root): (Collective, bool),
     bytes: f64,
@@ -62,7 +67,12 @@ fn one(
     plan.meet(&ends).map(Some)
 }
 
-fn stream(plan: &mut Plan, devices: &[u32], bytes: f64, ready: Option<u32>) -> Result<Option<u32>> {
+fn stream(
+    plan: &mut TransferPlan,
+    devices: &[u32],
+    bytes: f64,
+    ready: Option<u32>,
+) -> Result<Option<u32>> {
     let mut sent = vec![None; devices.len()];
     let mut got = None;
     for _ in 0..SEGMENTS {
@@ -83,7 +93,7 @@ fn stream(plan: &mut Plan, devices: &[u32], bytes: f64, ready: Option<u32>) -> R
 }
 
 fn one_by_one(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     devices: &[u32],
     (size, to_root): (f64, bool),
     ready: Option<u32>,

@@ -1,6 +1,6 @@
 //! Which transfers does an all-reduce run whose sums are formed in the hosts' processors?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use super::tree::{self, SEGMENTS, Tree};
 use crate::error::Result;
 
@@ -9,7 +9,7 @@ const WINDOW: usize = 12;
 
 /// Piece by piece: each device copies up, the processor of its node adds what has come, the sums of the nodes
 /// are added over two binary trees, one copy a node, and each device gets the result. An et al. 2024 (`HFReduce`).
-pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
+pub(super) fn add(plan: &mut TransferPlan, group: u32, bytes: f64) -> Result<()> {
     let size = bytes / f64::from(2 * SEGMENTS);
     let inside = plan.group.members[0];
     let count = plan.size() as usize;

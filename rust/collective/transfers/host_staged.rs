@@ -1,16 +1,21 @@
 //! Which transfers does a ring, or an all-to-all, run whose every message goes down into host memory and up again?
 
 use super::pairwise;
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::solve::Transfer;
 
 /// A ring over all ranks as without hosts, but each message is copied into the memory of its node's host and
 /// out of it: two steps.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     if collective == Collective::AllToAll {
-        return pairwise::over(plan, group, bytes, Plan::send_staged);
+        return pairwise::over(plan, group, bytes, TransferPlan::send_staged);
     }
     let size = plan.size();
     let passes = if collective == Collective::AllReduce {

@@ -1,6 +1,6 @@
 //! Which transfers run when switches add and copy?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::hardware::Level;
@@ -16,7 +16,12 @@ const SEGMENTS: u32 = 512;
 /// its part to the innermost switch, which copies it to all. Passing a switch takes one step of its level, on
 /// outer levels one on the way up and one on the way down. A reduce-scatter takes no more than its own part
 /// back and ends there; an all-gather begins with its own part on the way out.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     let (inner, outermost) = levels(plan)?;
     let piece = bytes / f64::from(SEGMENTS);
     let part = piece / f64::from(plan.group.members[inner]);
@@ -58,7 +63,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
 }
 
 /// The first and the last level on the way, all of whose switches add.
-pub(super) fn levels(plan: &Plan) -> Result<(usize, usize)> {
+pub(super) fn levels(plan: &TransferPlan) -> Result<(usize, usize)> {
     let outermost = plan.group.outermost();
     let inner = (0..outermost).find(|&i| plan.group.members[i] > 1);
     let inner = inner.unwrap_or(outermost);
@@ -85,7 +90,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(plan: &Plan, group: u32) -> Self {
+    pub(super) fn new(plan: &TransferPlan, group: u32) -> Self {
         let devices: Vec<u32> = (0..plan.size())
             .map(|rank| plan.device(group, rank))
             .collect();
@@ -106,7 +111,7 @@ impl Streams {
     /// All send to the switch of a level, which then has what all below it sent: bytes and seconds of one.
     pub(super) fn up(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut TransferPlan,
         levels: (usize, usize),
         figures: (f64, f64),
     ) -> Result<()> {
@@ -125,7 +130,7 @@ impl Streams {
     /// The switch of a level sends to all.
     pub(super) fn down(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut TransferPlan,
         levels: (usize, usize),
         figures: (f64, f64),
     ) -> Result<()> {
@@ -136,9 +141,9 @@ impl Streams {
 
     fn send(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut TransferPlan,
         (size, latency): (f64, f64),
-        send: impl Fn(&mut Plan, u32, Transfer) -> Result<u32>,
+        send: impl Fn(&mut TransferPlan, u32, Transfer) -> Result<u32>,
     ) -> Result<()> {
         if self.last.len() == self.stage {
             self.last.push(vec![None; self.devices.len()]);

@@ -36,7 +36,7 @@ use crate::hardware::Cluster;
 use crate::solve::Flows;
 use crate::units::Bytes;
 use chain::Pace;
-use plan::Plan;
+use plan::TransferPlan;
 
 pub use plan::Ranks;
 
@@ -73,7 +73,7 @@ pub(super) fn lay_out(
     if !is_known(algorithm, collective) {
         return Err(unknown(algorithm, collective));
     }
-    let mut plan = Plan::new(cluster, ranks, control)?;
+    let mut plan = TransferPlan::new(cluster, ranks, control)?;
     if plan.size() == 1 {
         return plan.flows.after(0.0);
     }
@@ -105,7 +105,7 @@ pub(super) fn lay_out(
 
 /// The transfers of one group, for algorithms whose groups do not keep step.
 fn of_one(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     algorithm: Algorithm,
     collective: Collective,

@@ -1,22 +1,22 @@
 //! Which transfers does an all-to-all run in which every rank sends each other rank its part?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::error::Result;
 use crate::hardware::Library;
 use crate::solve::Transfer;
 
 /// Messages of `n/p` bytes to all `p-1` peers, issued one after the other and then sent at once (as
 /// NCCL sends a group of them).
-pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
-    over(plan, group, bytes, Plan::send)
+pub(super) fn add(plan: &mut TransferPlan, group: u32, bytes: f64) -> Result<()> {
+    over(plan, group, bytes, TransferPlan::send)
 }
 
 /// The same over any way from device to device.
 pub(super) fn over<'c>(
-    plan: &mut Plan<'c>,
+    plan: &mut TransferPlan<'c>,
     group: u32,
     bytes: f64,
-    send: impl Fn(&mut Plan<'c>, (u32, u32), Transfer) -> Result<u32>,
+    send: impl Fn(&mut TransferPlan<'c>, (u32, u32), Transfer) -> Result<u32>,
 ) -> Result<()> {
     let size = plan.size();
     let start_up = issuing(plan);
@@ -36,7 +36,7 @@ pub(super) fn over<'c>(
 }
 
 /// Seconds to issue the messages to all peers.
-pub(super) fn issuing(plan: &Plan) -> f64 {
+pub(super) fn issuing(plan: &TransferPlan) -> f64 {
     let each = (0..plan.cluster.system.levels.len()).map(|i| {
         let inside = plan.group.covered(i);
         let peers = f64::from(inside * (plan.group.members[i] - 1));
@@ -46,7 +46,7 @@ pub(super) fn issuing(plan: &Plan) -> f64 {
 }
 
 /// Seconds to issue one message across a level.
-pub(super) fn issue(plan: &Plan, level: usize) -> f64 {
+pub(super) fn issue(plan: &TransferPlan, level: usize) -> f64 {
     let level = &plan.cluster.system.levels[level];
     let library = level.library.unwrap_or(*Library::of_kind(level.kind));
     level.latency.value() * library.issue

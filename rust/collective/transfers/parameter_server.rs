@@ -1,14 +1,14 @@
 //! Which transfers run through ranks that serve the sums?
 
 use super::pairwise;
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::error::Result;
 use crate::hardware::Way;
 use crate::solve::Transfer;
 
 /// Every rank pushes `n/S` bytes to each of the first `S` ranks; when all parts are there, each sends its sum back
 /// to all others. Messages over the devices' own shares of the links. Li et al. 2014.
-pub(super) fn add(plan: &mut Plan, group: u32, servers: u32, bytes: f64) -> Result<()> {
+pub(super) fn add(plan: &mut TransferPlan, group: u32, servers: u32, bytes: f64) -> Result<()> {
     let start_up = pairwise::issuing(plan);
     let size = plan.size();
     let mut ready: Option<u32> = None;

@@ -55,7 +55,7 @@ impl<'a> Growing<'a> {
 }
 
 /// Transfers in the making.
-pub(super) struct Plan<'a> {
+pub(super) struct TransferPlan<'a> {
     pub(super) cluster: &'a Cluster,
     /// Where the groups lie, by the closed forms' reckoning.
     pub(super) group: Group,
@@ -70,7 +70,7 @@ pub(super) struct Plan<'a> {
     step: Option<u32>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> TransferPlan<'a> {
     pub(super) fn new(cluster: &'a Cluster, ranks: Ranks, control: &'a Control) -> Result<Self> {
         let Ranks { stride, size } = ranks;
         let block = u64::from(stride) * u64::from(size);

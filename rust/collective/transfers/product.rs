@@ -1,7 +1,7 @@
 //! Which transfers run on the small rings into which a group is cut?
 
 use super::hierarchical::each_ring;
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use super::ring;
 use crate::collective::Collective;
 use crate::error::Result;
@@ -9,7 +9,12 @@ use crate::hardware::{MAX_LEVELS, Way};
 
 /// A ring for each prime factor of the members of each level, from the innermost outwards: reduce-scatter on
 /// what each device still holds, all-gather back. Cho et al. 2019 (`BlueConnect`).
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     let mut rings = Vec::new(); // ranks between neighbours, and members
     for level in 0..MAX_LEVELS {
         let mut below = plan.group.covered(level);

@@ -1,6 +1,6 @@
 //! Which transfers run between the transceivers of a single-hop optical network?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::collective::ramp::Layout;
 use crate::error::{Error, Result};
@@ -13,7 +13,12 @@ const MOST_LINKS: u64 = 1 << 24;
 /// The stages of RAMP, each among the ranks that lie alike but for one coordinate and the communication group,
 /// which moves along with it: so every pair of groups has a partner of each node, and no two messages meet.
 /// `k` partners ahead, rack `j` lends the block `j + k` of its transceivers, or `between_racks`. Ottino, Benjamin and Zervas 2022.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     use Collective::{AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter};
     let Some(network) = plan.cluster.system.levels[plan.group.outermost()].single_hop else {
         return Ok(()); // refused before
@@ -55,7 +60,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
 
 /// Lays out the transceivers that send, those that receive, and between them what carries one wavelength from
 /// one communication group to another: `R / x` bytes/s each, `R` bytes/s of a node with `x` transceivers.
-pub(super) fn links(plan: &Plan, network: &SingleHop) -> Result<Vec<Link>> {
+pub(super) fn links(plan: &TransferPlan, network: &SingleHop) -> Result<Vec<Link>> {
     let cluster = plan.cluster;
     let shape = Shape::new(plan, network);
     let [ports, subnets] = shape.counts();
@@ -83,7 +88,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn new(plan: &Plan, network: &SingleHop) -> Self {
+    fn new(plan: &TransferPlan, network: &SingleHop) -> Self {
         let devices = plan.cluster.devices;
         let groups = devices.min(network.transceivers);
         Self {
@@ -162,7 +167,7 @@ struct Stages {
 
 impl Stages {
     /// Refuses groups in which some stage would lack members.
-    fn new(plan: &Plan, network: SingleHop, group: u32) -> Result<Self> {
+    fn new(plan: &TransferPlan, network: SingleHop, group: u32) -> Result<Self> {
         let layout = Layout::new(&network, plan.size());
         let members = layout.stages();
         let all = members.iter().map(|&d| u64::from(d)).product::<u64>();
@@ -233,7 +238,7 @@ impl Stages {
     /// It ends for a rank when what it sends and what it gets have arrived.
     fn run(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut TransferPlan,
         (stage, who): (usize, Who),
         part: f64,
         adds: bool,
@@ -276,7 +281,7 @@ impl Stages {
     /// Adds one message, cut over the transceivers that its rack lends it.
     fn send(
         &self,
-        plan: &mut Plan,
+        plan: &mut TransferPlan,
         (from, to): (u32, u32),
         (stage, ahead): (usize, u32),
         part: f64,

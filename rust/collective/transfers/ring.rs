@@ -1,6 +1,6 @@
 //! Which transfers does a ring over all ranks run?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 use crate::hardware::{LevelKind, Way};
@@ -10,7 +10,7 @@ use crate::solve::Transfer;
 /// that it got in the step before to the next rank, once its own earlier part has left. Returns the last
 /// transfer to each rank.
 pub(super) fn add(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     collective: Collective,
     bytes: f64,
@@ -48,7 +48,7 @@ pub(super) fn add(
 
 /// Ranks from one place of a ring to the next: 1, and on a full mesh all that lead through every rank, a ring
 /// for each. Those of a prime number of ranks use all links.
-fn strides(plan: &Plan) -> Vec<u32> {
+fn strides(plan: &TransferPlan) -> Vec<u32> {
     let size = plan.size();
     let level = plan.group.outermost();
     let inside = plan.group.members[level] == size;
@@ -60,7 +60,7 @@ fn strides(plan: &Plan) -> Vec<u32> {
 }
 
 /// What each rank waits for, if it is in several rings.
-fn by_rank(plan: &mut Plan, last: &[(u32, u32)]) -> Result<Vec<u32>> {
+fn by_rank(plan: &mut TransferPlan, last: &[(u32, u32)]) -> Result<Vec<u32>> {
     let size = plan.size();
     let meet = |rank: u32| {
         let all: Vec<u32> = last
@@ -76,7 +76,7 @@ fn by_rank(plan: &mut Plan, last: &[(u32, u32)]) -> Result<Vec<u32>> {
 /// `steps` steps of a ring over `devices`, `part` bytes a step by `way`, none before `after` (by place, may be
 /// empty); returns by place when it has got its last part and sent its own.
 pub(super) fn around(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     devices: &[u32],
     (way, steps): (Way, u32),
     part: f64,

@@ -1,7 +1,7 @@
 //! Which transfers run on the rings of a torus or the lines of a mesh network?
 
 use super::pairwise;
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 use crate::solve::Transfer;
@@ -14,7 +14,7 @@ pub(super) type Axes = Vec<(u32, bool)>;
 /// everywhere: parts that ran ahead would take links from others. Sack and Gropp 2015; Kumar et al. 2020.
 /// Returns what each rank waits for.
 pub(super) fn add(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     collective: Collective,
     bytes: f64,
@@ -45,7 +45,7 @@ pub(super) fn add(
     Ok(ready)
 }
 
-pub(super) fn axes(plan: &Plan) -> Result<Axes> {
+pub(super) fn axes(plan: &TransferPlan) -> Result<Axes> {
     let levels = plan.cluster.system.levels.iter().zip(plan.group.members);
     let inside = |&(level, members): &(_, u32)| {
         let level: &crate::hardware::Level = level;
@@ -72,7 +72,7 @@ pub(super) fn axes(plan: &Plan) -> Result<Axes> {
 
 /// A ring over all ranks both ways: each part goes half way round on either side; back when all is summed.
 pub(super) fn both_ways(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     collective: Collective,
     bytes: f64,
@@ -121,7 +121,7 @@ impl<'a> Pass<'a> {
 
 /// One pass of `held` bytes a rank along one dimension; returns what each rank waits for, by rank.
 pub(super) fn phase(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     pass: Pass,
     held: f64,
@@ -166,7 +166,7 @@ struct Way {
 /// last step carries half a part each way, so that both directions carry the same. A scatter is a
 /// gather run backwards: steps in the opposite order, each message turned round.
 fn sweep(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     devices: &[u32],
     way: Way,
     (held, before): (f64, &[u32]),

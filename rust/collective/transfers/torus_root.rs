@@ -1,6 +1,6 @@
 //! Which transfers run between one rank of a torus and all others?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use super::torus::{self, Axes};
 use crate::collective::Collective;
 use crate::error::Result;
@@ -13,7 +13,7 @@ const SEGMENTS: u32 = 1024;
 /// Broadcast from rank 0, reduce to it, or both without bytes for a barrier: piece by piece along the first
 /// dimension, from there along the next, each rank from its neighbour.
 pub(super) fn stream(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     collective: Collective,
     bytes: f64,
@@ -51,7 +51,7 @@ pub(super) fn stream(
 
 /// Sends `size` bytes once the sender has got all, behind the piece before.
 fn pass(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     (from, to): (u32, u32),
     (size, last): (f64, &mut Option<u32>),
@@ -91,7 +91,7 @@ fn towards_root(rank: u32, axes: &Axes) -> u32 {
 /// Gather to rank 0 or scatter from it: along the last dimension first, each member of a line sends what it
 /// has to the one at its start (a scatter is the same backwards); a phase starts when the one before has ended.
 pub(super) fn collect(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     collective: Collective,
     bytes: f64,

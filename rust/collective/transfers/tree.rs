@@ -1,6 +1,6 @@
 //! Which transfers run on two complementary binary trees between units, with chains inside?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::error::Result;
 use crate::solve::Transfer;
 
@@ -10,7 +10,7 @@ pub(super) const SEGMENTS: u32 = 1024;
 /// All-reduce: each tree sums one half of the buffer from the leaves to its root and sends the sum back, piece
 /// by piece. Units are the parts of a group inside one unit of the innermost level; their ranks form a chain
 /// whose head is in the trees. Sanders, Speck and Traff 2009.
-pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
+pub(super) fn add(plan: &mut TransferPlan, group: u32, bytes: f64) -> Result<()> {
     for mirrored in [false, true] {
         let mut tree = Tree::new(&parents(plan, mirrored));
         for _ in 0..SEGMENTS {
@@ -22,7 +22,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, bytes: f64) -> Result<()> {
 }
 
 /// The rank above each rank; the root has none.
-pub(super) fn parents(plan: &Plan, mirrored: bool) -> Vec<Option<u32>> {
+pub(super) fn parents(plan: &TransferPlan, mirrored: bool) -> Vec<Option<u32>> {
     let inside = plan.group.members[0];
     let units = plan.size() / inside;
     let above = |rank: u32| {
@@ -78,7 +78,7 @@ impl Tree {
     /// Sums one piece and sends it back; `got` says what each rank waits for before and after.
     pub(super) fn piece(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut TransferPlan,
         group: u32,
         size: f64,
         mut got: Vec<Vec<u32>>,

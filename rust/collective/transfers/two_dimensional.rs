@@ -1,13 +1,18 @@
 //! Which transfers run along one dimension of a torus, then along the other?
 
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use super::torus::{self, Axes, Pass};
 use crate::collective::Collective;
 use crate::error::{Error, Result};
 
 /// The whole buffer is scattered along the dimension that gives the lower time, what is left along the other,
 /// and gathered back; a phase starts when the one before has ended everywhere. Ying et al. 2018.
-pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f64) -> Result<()> {
+pub(super) fn add(
+    plan: &mut TransferPlan,
+    group: u32,
+    collective: Collective,
+    bytes: f64,
+) -> Result<()> {
     let axes = torus::axes(plan)?;
     if axes.len() != 2 {
         let got = format!("extents {:?}", plan.group.extents);
@@ -38,7 +43,7 @@ pub(super) fn add(plan: &mut Plan, group: u32, collective: Collective, bytes: f6
 }
 
 /// Time of a pass that starts with dimension `first`, over that of a buffer on one link.
-fn along(plan: &Plan, axes: &Axes, first: usize) -> f64 {
+fn along(plan: &TransferPlan, axes: &Axes, first: usize) -> f64 {
     let share = |axis: usize| {
         let (extent, closed) = axes[axis];
         let ways = if closed { 2.0 } else { 1.0 };

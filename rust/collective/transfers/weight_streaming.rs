@@ -1,7 +1,7 @@
 //! Which transfers stream weights to all ranks, or gradients from them?
 
 use super::in_network::{self, Streams};
-use super::plan::Plan;
+use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
 
@@ -11,7 +11,7 @@ const SEGMENTS: u32 = 512;
 /// Each rank sends its buffer up to the tree, or gets it from there, or both, piece by piece; a piece passes
 /// the levels of a tree of `fan_out` links a node. The tree's own links, beside the ranks, are never narrower.
 pub(super) fn add(
-    plan: &mut Plan,
+    plan: &mut TransferPlan,
     group: u32,
     (collective, fan_out): (Collective, u32),
     bytes: f64,

@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::memory::placement::{self, Class, Live, Objective, Outcome, Problem};
 use crate::memory::{optimizer_kinds, spared};
-use crate::plan::{Plan, Rule, Split};
+use crate::plan::{BrokenRule, Plan, Split};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
 use serde::{Deserialize, Serialize};
@@ -82,14 +82,14 @@ pub fn place(
     plan: &Plan,
     wish: &Wish,
     control: &Control,
-) -> Result<std::result::Result<PlanPlacement, Rule>> {
+) -> Result<std::result::Result<PlanPlacement, BrokenRule>> {
     check(plan, wish)?;
     let split = match crate::plan::check(plan, &job.shape, &job.training, job.cluster.devices) {
         Ok(split) => split,
         Err(rule) => return Ok(Err(rule)),
     };
     if plan.token_slices.cuts() {
-        return Ok(Err(Rule::Slices(
+        return Ok(Err(BrokenRule::Slices(
             "token_slices above 1 is not placed: when each slice's tensors are used is not known",
         )));
     }

@@ -94,7 +94,7 @@ impl Steps<'_, '_> {
         let (zero, shards) = (self.composer.plan.stage(), self.shards(3));
         let links = self.composer.links;
         let shared = links.dense.shards.max(links.expert.shards) > 1.0;
-        let narrow = training.software.narrows(self.composer.plan.data);
+        let narrow = training.software.zero.narrows(self.composer.plan.data);
         let each = weight_bytes(training, zero, shared, narrow)[usize::from(ends)];
         let still = frozen_bytes(training)[usize::from(ends)];
         for (kind, (class, name)) in kinds.into_iter().enumerate() {

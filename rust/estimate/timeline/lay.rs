@@ -11,7 +11,7 @@ use crate::estimate::compose::Composer;
 use crate::estimate::price::Pricer;
 use crate::estimate::slices::programs;
 use crate::plan::{BlockProgram, Mesh, Plan, RecomputePolicy, Split};
-use crate::schedule::{Kind, Operation, Shape, Work, order};
+use crate::schedule::{Operation, PipelineShape, Schedule, Work, order};
 use crate::solve::After;
 
 /// A step while it is laid out.
@@ -381,13 +381,13 @@ impl Device {
 }
 
 /// The schedule that a plan runs and its shape, slices of sequences counted.
-fn sliced_order(plan: &Plan) -> (Kind, Shape) {
+fn sliced_order(plan: &Plan) -> (Schedule, PipelineShape) {
     let shape = plan.pipeline_shape();
     if !plan.token_slices.cuts() {
         return (plan.schedule, shape);
     }
     let slices = u32::try_from(plan.token_slices.count()).unwrap_or(u32::MAX);
-    (Kind::TeraPipe, Shape { slices, ..shape })
+    (Schedule::TeraPipe, PipelineShape { slices, ..shape })
 }
 
 impl Layout<'_, '_> {

@@ -15,7 +15,7 @@ use super::compose::Composer;
 use super::job::Job;
 use crate::control::Control;
 use crate::error::Result;
-use crate::plan::{Plan, Rule};
+use crate::plan::{BrokenRule, Plan};
 use crate::schedule::Scratch;
 use crate::solve;
 use lay::Layout;
@@ -104,7 +104,7 @@ pub fn simulate(
     job: &Job,
     plan: &Plan,
     control: &Control,
-) -> Result<std::result::Result<StepTimeline, Rule>> {
+) -> Result<std::result::Result<StepTimeline, BrokenRule>> {
     let split = match crate::plan::check(plan, &job.shape, &job.training, job.cluster.devices) {
         Ok(split) => split,
         Err(rule) => return Ok(Err(rule)),

@@ -6,6 +6,9 @@ use crate::hardware::Cluster;
 use crate::plan::Order;
 use crate::solve::{After, Slow, Tasks, Turn};
 
+/// Largest part of a kernel's pace that traffic beside it takes: with all of it the kernel would never end.
+const MOST_TAKEN: f64 = 0.99;
+
 /// Which operation a task belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
@@ -85,7 +88,7 @@ impl State {
             device.chunk_contention(),
             device.peer_contention(),
         ];
-        let [share, chunks, peers] = shares.map(|share| share.min(0.99));
+        let [share, chunks, peers] = shares.map(|share| share.min(MOST_TAKEN));
         for stage in 0..stages {
             let mut engine = |name: &str, turn| {
                 let name = name.to_owned();

@@ -61,7 +61,7 @@ impl Layout<'_, '_> {
     fn part_of_delivery(&self, device: usize, block: usize) -> f64 {
         let weights = &self.composer.factors.blocks[block].weights;
         let own = [weights.dense, weights.expert];
-        if self.composer.job.training.software.dealt_tensors == 0 {
+        if self.composer.job.training.software.zero.dealt_tensors == 0 {
             return self.delivery(own, if self.is_layer(block) { 0.0 } else { own[0] });
         }
         let all = self.elements(&self.placed_on(device));

@@ -13,8 +13,6 @@ const ANEW: usize = 12;
 /// Labels that are completed then, and how dear held bytes are meanwhile.
 const FEW: usize = 8;
 const DEARER: [f64; 5] = [1.0, 0.8, 1.25, 0.5, 2.0];
-/// A choice that is no better than this share of the best is none.
-const CLOSE: f64 = 1e-12;
 
 /// The best choices found, and what no choices can beat.
 #[derive(Debug, Clone)]
@@ -145,8 +143,7 @@ fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Re
                 for prices in root.iter().chain(&current) {
                     bound = bound.max(prices.bound(&front, l + 1));
                 }
-                // sums in another order may differ in the last bits
-                if bound * (1.0 - CLOSE) < best.time * (1.0 - CLOSE) {
+                if bound < best.time {
                     open.push(Label {
                         front,
                         bound,

@@ -10,8 +10,8 @@ mod paths;
 
 use super::operation::Operation;
 use super::pipeline::Pipeline;
-use super::rule::Rule;
-use super::stages::{Makespan, Shape};
+use super::rule::ScheduleRule;
+use super::stages::{Makespan, PipelineShape};
 use crate::error::{Error, Result};
 use layout::Layout;
 
@@ -69,7 +69,7 @@ fn of_alike(layout: Layout, micro_batches: u32, forward: f64, backward: f64) -> 
     first.max(time(least, most - 2.0 * gap))
 }
 
-impl Rule for Chimera {
+impl ScheduleRule for Chimera {
     fn name(&self) -> &'static str {
         match self.0 {
             Scale::DirectConcatenation => "chimera",
@@ -86,8 +86,8 @@ impl Rule for Chimera {
         2
     }
 
-    fn check(&self, shape: Shape, micro_batches: u32) -> Result<()> {
-        let Shape { stages, chunks, .. } = shape;
+    fn check(&self, shape: PipelineShape, micro_batches: u32) -> Result<()> {
+        let PipelineShape { stages, chunks, .. } = shape;
         let name = self.name();
         if stages == 0 || !stages.is_multiple_of(2) {
             let allowed = format!("an even number: {name} runs pipelines both ways");
@@ -108,20 +108,26 @@ impl Rule for Chimera {
         Ok(())
     }
 
-    fn count(&self, shape: Shape) -> u32 {
+    fn count(&self, shape: PipelineShape) -> u32 {
         shape.stages
     }
 
-    fn device(&self, shape: Shape, stage: u32, micro_batch: u32) -> u32 {
+    fn device(&self, shape: PipelineShape, stage: u32, micro_batch: u32) -> u32 {
         let layout = self.layout(shape);
         layout.device(layout.copy(micro_batch), stage)
     }
 
-    fn order(&self, shape: Shape, micro_batches: u32, device: u32, order: &mut Vec<Operation>) {
+    fn order(
+        &self,
+        shape: PipelineShape,
+        micro_batches: u32,
+        device: u32,
+        order: &mut Vec<Operation>,
+    ) {
         order.extend(self.layout(shape).operations(micro_batches, device));
     }
 
-    fn period(&self, shape: Shape) -> u32 {
+    fn period(&self, shape: PipelineShape) -> u32 {
         self.layout(shape).unit()
     }
 
@@ -138,7 +144,7 @@ impl Rule for Chimera {
 
     /// `h D - (|r - 1 - 2 (i mod r)| - 1) / 2` on device `i` once a unit is full, `h` micro-batches
     /// to a forward pass: from `D - D / (2 f) + 1` to `D` for `h = 1` (tables 2 and 3).
-    fn in_flight(&self, shape: Shape, micro_batches: u32, device: u32) -> u32 {
+    fn in_flight(&self, shape: PipelineShape, micro_batches: u32, device: u32) -> u32 {
         let layout = self.layout(shape);
         if micro_batches >= layout.unit() {
             return layout.unit() - layout.lag(device);
@@ -155,13 +161,13 @@ impl Rule for Chimera {
         most
     }
 
-    fn copies(&self, shape: Shape) -> u32 {
+    fn copies(&self, shape: PipelineShape) -> u32 {
         shape.chunks
     }
 }
 
 impl Chimera {
-    fn layout(&self, shape: Shape) -> Layout {
+    fn layout(&self, shape: PipelineShape) -> Layout {
         Layout {
             stages: shape.stages,
             groups: shape.chunks / 2,

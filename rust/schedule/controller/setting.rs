@@ -1,7 +1,7 @@
 //! What does a step compute, on which hosts, and what does it cost to tell them?
 
 use crate::error::{Error, Result};
-use crate::schedule::Kind as Schedule;
+use crate::schedule::Schedule;
 use crate::units::Seconds;
 use serde::Deserialize;
 
@@ -249,7 +249,7 @@ fn time(field: &str, seconds: Seconds) -> Result<()> {
 
 impl Stages {
     /// Devices and chunks of the schedule.
-    pub(super) fn shape(&self) -> crate::schedule::Shape {
-        crate::schedule::Shape::new(self.stages, self.schedule.rule().chunks())
+    pub(super) fn shape(&self) -> crate::schedule::PipelineShape {
+        crate::schedule::PipelineShape::new(self.stages, self.schedule.rule().chunks())
     }
 }

@@ -4,7 +4,7 @@ use super::costs::Costs;
 use super::cutting::{Cut, Tables};
 use super::places::Places;
 use super::{Layer, Request};
-use crate::schedule::{Hops, Kind, Pass, Passes, Pipeline, Scratch, Shape, settled};
+use crate::schedule::{Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, settled};
 use crate::units::Seconds;
 use serde::Serialize;
 use std::ops::Range;
@@ -184,13 +184,13 @@ fn step(costs: &Costs<'_>, stages: &[Stage]) -> f64 {
     let passes: Vec<Pass> = stages.iter().map(|stage| pass(costs, stage)).collect();
     let hops = stages.iter().skip(1);
     let hops: Vec<Seconds> = hops.map(|stage| Seconds::new(stage.hop_s)).collect();
-    let shape = Shape::new(u32::try_from(stages.len()).unwrap_or(u32::MAX), 1);
+    let shape = PipelineShape::new(u32::try_from(stages.len()).unwrap_or(u32::MAX), 1);
     let pipeline = Pipeline {
         hops: Hops::Each(&hops),
         ..Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO)
     };
     let micro_batches = costs.request.micro_batches;
-    let kind = Kind::OneForwardOneBackward;
+    let kind = Schedule::OneForwardOneBackward;
     settled(kind, &pipeline, micro_batches, &mut Scratch::new()).value()
 }
 

@@ -3,7 +3,7 @@
 use super::groups::Groups;
 use super::unit::Unit;
 use crate::estimate::{FactorKey, Factors, LayerRanges, Place, Pricer, StagePricer};
-use crate::plan::{Mesh, Plan, RecomputePolicy, Rule, check};
+use crate::plan::{BrokenRule, Mesh, Plan, RecomputePolicy, check};
 use crate::search::space::{Space, divisors, listed, retain_first};
 use std::collections::BTreeMap;
 
@@ -185,7 +185,7 @@ pub(super) fn choices<'a>(
     group: usize,
     unit: &Unit,
     space: &Space,
-    illegal: &mut [u64; Rule::FAMILIES.len()],
+    illegal: &mut [u64; BrokenRule::FAMILIES.len()],
 ) -> Vec<Choice<'a>> {
     let job = &groups.jobs[group];
     let mut pricer = Pricer::new(&job.cluster);

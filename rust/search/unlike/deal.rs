@@ -7,7 +7,7 @@ use super::told::tell;
 use super::walk::{Pick, SLACK, Walk};
 use crate::collective::Forms;
 use crate::estimate::{Pricer, StageSeconds};
-use crate::schedule::{Pass, Passes, Pipeline, Scratch, Shape, settled};
+use crate::schedule::{Pass, Passes, Pipeline, PipelineShape, Scratch, settled};
 use crate::units::Seconds;
 
 /// The stages of a combination before they have layers.
@@ -252,7 +252,7 @@ impl Dealing {
             return;
         }
         self.priced += 1;
-        let shape = Shape::new(seating.count(), 1);
+        let shape = PipelineShape::new(seating.count(), 1);
         let pipeline = Pipeline::new(shape, Passes::Each(&self.passes), Seconds::ZERO);
         let (kind, count) = (walk.unit.schedule, walk.unit.micro_batches);
         let time = settled(kind, &pipeline, count, &mut self.scratch).value();

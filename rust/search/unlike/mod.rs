@@ -18,7 +18,7 @@ use super::report::Rejected;
 use super::space::Space;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::plan::Rule;
+use crate::plan::BrokenRule;
 use crate::solve::Best;
 use rayon::prelude::*;
 use unit::{Unit, units};
@@ -114,7 +114,7 @@ fn report(outcomes: &[UnitOutcome], best: &Best<UnlikePlan>) -> UnlikeReport {
     let sum = |of: fn(&UnitOutcome) -> u64| outcomes.iter().map(of).sum::<u64>();
     let (all, priced) = (sum(|o| o.combinations), sum(|o| o.priced));
     let unfit = sum(|o| o.unfit);
-    let families = Rule::FAMILIES.iter().enumerate();
+    let families = BrokenRule::FAMILIES.iter().enumerate();
     let turned_down = families.map(|(family, reason)| Rejected {
         reason,
         count: outcomes.iter().map(|o| o.illegal[family]).sum(),

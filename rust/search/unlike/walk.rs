@@ -7,7 +7,7 @@ use super::deal::{Dealing, Seating};
 use super::groups::{Groups, MOST_GROUPS};
 use super::unit::{Unit, orders};
 use crate::control::Control;
-use crate::plan::{Rule, Schedule};
+use crate::plan::{BrokenRule, Schedule};
 use crate::search::space::Space;
 use crate::search::walk::UNIT_BITS;
 use crate::solve::{Best, Entry};
@@ -78,7 +78,7 @@ pub(super) struct UnitOutcome {
     pub(super) priced: u64,
     pub(super) unfit: u64,
     pub(super) dealings: u64,
-    pub(super) illegal: [u64; Rule::FAMILIES.len()],
+    pub(super) illegal: [u64; BrokenRule::FAMILIES.len()],
 }
 
 /// What all units read.
@@ -110,7 +110,7 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// The walk of the unit at `index`; only plans below `threshold` seconds are looked for.
     pub(super) fn new(task: Task<'a>, unit: Unit, index: usize, threshold: f64) -> Self {
-        let mut illegal = [0; Rule::FAMILIES.len()];
+        let mut illegal = [0; BrokenRule::FAMILIES.len()];
         let parts = (task.groups, task.blocks);
         let all = 0..task.groups.jobs.len();
         let choices = all

@@ -74,7 +74,7 @@ impl BlockBuilder<'_> {
 
     fn query_key_norm(&mut self, input: usize, queries: Extent, keys: Extent) -> usize {
         let gain = self.vector(Extent::new(Dim::HeadDim, self.model.head_width()));
-        let [forward_passes, backward_passes] = self.training.software.norm;
+        let [forward_passes, backward_passes] = self.training.software.layer.norm;
         let operation = OperatorKind::Elementwise {
             width: vec![queries, keys],
             forward_passes,
@@ -84,12 +84,12 @@ impl BlockBuilder<'_> {
         };
         let class = OperatorClass::Normalization;
         let index = self.push("qk_norm", class, Region::Attention, Some(input), operation);
-        let kept = self.training.software.norm_kept;
+        let kept = self.training.software.recompute.norm_kept;
         for width in [queries, keys] {
             let kept = width.times_wide(kept);
             self.save(index, kept, Region::Attention, SavedAs::Activation);
         }
-        if self.training.software.keeps_products {
+        if self.training.software.recompute.keeps_products {
             // the product that made them keeps them already
             self.recompute_selectively(index);
         }
@@ -98,12 +98,12 @@ impl BlockBuilder<'_> {
 
     /// Rotation of queries and keys: linear, so nothing is kept.
     pub(super) fn rotary(&mut self, input: usize, width: Vec<Extent>) -> usize {
-        let [forward_passes, backward_passes] = self.training.software.rotary;
+        let [forward_passes, backward_passes] = self.training.software.layer.rotary;
         let kind = OperatorKind::Elementwise {
             width,
             forward_passes,
             backward_passes,
-            strided: self.training.software.rotary_strided,
+            strided: self.training.software.layer.rotary_strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;
@@ -144,7 +144,7 @@ impl BlockBuilder<'_> {
         let class = OperatorClass::Attention;
         let kind = OperatorKind::Attention(attention);
         let index = self.push("core", class, Region::Attention, Some(input), kind);
-        if !self.training.software.keeps_core {
+        if !self.training.software.recompute.keeps_core {
             self.recompute_selectively(index);
         }
         if flash {

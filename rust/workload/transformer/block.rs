@@ -59,10 +59,10 @@ impl<'a> BlockBuilder<'a> {
 
     /// The finished block.
     pub(super) fn finish(mut self, name: impl Into<String>, role: BlockRole) -> Block {
-        if self.training.software.stops_early && role == BlockRole::Layer {
+        if self.training.software.recompute.stops_early && role == BlockRole::Layer {
             self.spare_the_end();
         }
-        if self.training.software.selective_alternate && role == BlockRole::Layer {
+        if self.training.software.recompute.selective_alternate && role == BlockRole::Layer {
             self.keep_every_second();
         }
         Block {
@@ -162,7 +162,7 @@ impl<'a> BlockBuilder<'a> {
     /// Marks operator `index`, which lies between products, as one that selective recomputation repeats
     /// from what they made, where the program keeps that alone.
     pub(super) fn repeat_between_products(&mut self, index: usize) {
-        if self.training.software.keeps_products {
+        if self.training.software.recompute.keeps_products {
             self.operators[index].recompute = Recompute::Repeated;
         }
     }
@@ -170,7 +170,7 @@ impl<'a> BlockBuilder<'a> {
     /// True where selective recomputation makes what operator `input` makes again.
     fn made_again(&self, input: Option<usize>) -> bool {
         let software = &self.training.software;
-        software.keeps_products
+        software.recompute.keeps_products
             && input.is_some_and(|input| {
                 let operator = &self.operators[input];
                 // a plain activation that kept nothing stands for the product before it
@@ -181,7 +181,7 @@ impl<'a> BlockBuilder<'a> {
     /// Marks operator `index`, whose output only sums read, as one that no recomputation needs, where
     /// the program sees that; after it a norm would read the sum.
     pub(super) fn unread(&mut self, index: usize) {
-        if self.training.software.repeat_unread || self.model.post_norms {
+        if self.training.software.recompute.repeat_unread || self.model.post_norms {
             return;
         }
         let operator = &mut self.operators[index];
@@ -199,7 +199,7 @@ impl<'a> BlockBuilder<'a> {
     /// A matrix product with its adapters. Keeps its input once per tensor, and only where a
     /// weight gradient needs it. Parts become products of their own where the program does so.
     pub(super) fn matmul(&mut self, projection: &Projection) -> usize {
-        if self.training.software.products_apart && projection.parts.len() > 1 {
+        if self.training.software.layer.products_apart && projection.parts.len() > 1 {
             let alone = |&part: &Part| Projection {
                 parts: vec![part],
                 experts: projection.experts.clone(),
@@ -323,7 +323,7 @@ impl<'a> BlockBuilder<'a> {
             (Norm::Layernorm, Dim::Hidden) => 2,
             _ => 1,
         };
-        let [forward_passes, backward_passes] = self.training.software.norm;
+        let [forward_passes, backward_passes] = self.training.software.layer.norm;
         let kind = OperatorKind::Elementwise {
             width: vec![width],
             forward_passes,
@@ -332,7 +332,7 @@ impl<'a> BlockBuilder<'a> {
             vectors: vec![self.vector(width); count],
         };
         let index = self.push(name, OperatorClass::Normalization, region, input, kind);
-        let kept = width.times_wide(self.training.software.norm_kept);
+        let kept = width.times_wide(self.training.software.recompute.norm_kept);
         self.save(index, kept, region, SavedAs::Activation);
         self.repeat_between_products(index);
         index
@@ -343,7 +343,7 @@ impl<'a> BlockBuilder<'a> {
     pub(super) fn add(&mut self, input: usize, branches: f64) -> usize {
         let hidden = self.hidden();
         let mask = if self.training.dropout { 0.5 } else { 0.0 };
-        let [more_forward, more_backward] = self.training.software.addition;
+        let [more_forward, more_backward] = self.training.software.layer.addition;
         // dropout backward reads gradient and mask and writes: 2.5
         let dropped = if self.training.dropout { 2.5 } else { 0.0 };
         let kind = OperatorKind::Elementwise {
@@ -352,7 +352,7 @@ impl<'a> BlockBuilder<'a> {
             forward_passes: branches + 2.0 + mask + more_forward,
             // the stream's gradient and the branch's meet: two reads, one write
             backward_passes: 3.0 + dropped + more_backward,
-            strided: self.training.software.addition_strided,
+            strided: self.training.software.layer.addition_strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;

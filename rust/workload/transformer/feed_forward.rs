@@ -63,7 +63,7 @@ impl BlockBuilder<'_> {
             experts: part.experts,
             bias: self.model.ffn_bias,
         });
-        if self.training.software.selective_feed_forward {
+        if self.training.software.recompute.selective_feed_forward {
             // one product or, where they are apart, one for each input of the activation
             for repeated in (first..=up).chain([activation, down]) {
                 self.recompute_selectively(repeated);
@@ -90,14 +90,18 @@ impl BlockBuilder<'_> {
     ) -> usize {
         let software = &self.training.software;
         let ([forward_passes, backward_passes], strided, kept) = match self.model.activation {
-            Activation::Gelu => (software.activation, [0.0; 2], software.activation_kept),
-            Activation::Relu2 => (software.activation, [0.0; 2], 1.0),
+            Activation::Gelu => (
+                software.layer.activation,
+                [0.0; 2],
+                software.recompute.activation_kept,
+            ),
+            Activation::Relu2 => (software.layer.activation, [0.0; 2], 1.0),
             // the sign of the output suffices, and the output projection keeps the output
-            Activation::Relu => (software.activation, [0.0; 2], 0.0),
+            Activation::Relu => (software.layer.activation, [0.0; 2], 0.0),
             Activation::Swiglu | Activation::Geglu => (
-                software.gated_activation,
-                software.gated_activation_strided,
-                software.gated_kept,
+                software.layer.gated_activation,
+                software.layer.gated_activation_strided,
+                software.recompute.gated_kept,
             ),
         };
         let kind = OperatorKind::Elementwise {

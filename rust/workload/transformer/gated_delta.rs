@@ -47,7 +47,7 @@ impl BlockBuilder<'_> {
     /// A norm of each head, whose gains all heads share, times its gate: one pass more than a norm forward,
     /// which reads the gate, and two more backward, which writes its gradient, too.
     fn gated_norm(&mut self, input: usize, inner: Extent, width: u64) -> usize {
-        let [forward, backward] = self.training.software.norm;
+        let [forward, backward] = self.training.software.layer.norm;
         let kind = OperatorKind::Elementwise {
             width: vec![inner],
             forward_passes: forward + 1.0,

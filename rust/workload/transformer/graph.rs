@@ -84,7 +84,7 @@ impl BlockBuilder<'_> {
             stream = self.add(out, 1.0);
         }
         let norm = self.stream_norm("feed_forward_norm", Some(stream));
-        if training.software.repeats_output && kind.stack != Stack::CrossDecoder {
+        if training.software.recompute.repeats_output && kind.stack != Stack::CrossDecoder {
             for index in out..=norm {
                 self.recompute_selectively(index);
             }

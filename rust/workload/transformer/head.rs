@@ -90,7 +90,7 @@ impl BlockBuilder<'_> {
             let kind = OperatorKind::Loss { vocab };
             let class = OperatorClass::Loss;
             let loss = self.push("loss", class, Region::Vocabulary, Some(head), kind);
-            match self.training.software.logits {
+            match self.training.software.vocabulary.logits {
                 None => self.save(loss, vocab, Region::Vocabulary, SavedAs::Fp32),
                 Some([kept, _]) => {
                     let bytes = Extent::wide(vocab.dim, vocab.size, kept);

@@ -11,7 +11,7 @@ impl BlockBuilder<'_> {
     /// Widths inside `Region::Experts` are per token before routing: `times` counts its `top_k`
     /// copies. The imbalance is not in them.
     pub(super) fn mixture(&mut self, input: usize, mixture: &MixtureOfExperts) -> usize {
-        let routed = mixture.routed(self.training.software.dispatch_products);
+        let routed = mixture.routed(self.training.software.experts.dispatch_products);
         self.router(input, mixture);
         let stream = self.hidden();
         let outer = self.expert_stream();
@@ -33,12 +33,12 @@ impl BlockBuilder<'_> {
         self.expert_bias(down, mixture);
         self.expert_stash(down, mixture);
         let combine = self.route("combine", down, &routed, true);
-        if self.training.software.selective_feed_forward {
+        if self.training.software.recompute.selective_feed_forward {
             for repeated in [dispatch, combine] {
                 self.recompute_selectively(repeated);
             }
         }
-        if !self.training.software.weighs_activations {
+        if !self.training.software.experts.weighs_activations {
             // the router's gradient needs what each expert returned
             let returned = Extent::wide(outer.dim, outer.size, routed.top_k as f64);
             self.save(combine, returned, Region::Residual, SavedAs::Activation);
@@ -79,7 +79,7 @@ impl BlockBuilder<'_> {
 
     /// Passes over what the experts' first product makes, such as of a program that clears rows of no expert.
     fn expert_passes(&mut self, input: usize, mixture: &MixtureOfExperts) {
-        let [forward_passes, backward_passes] = self.training.software.expert_passes;
+        let [forward_passes, backward_passes] = self.training.software.experts.expert_passes;
         if forward_passes + backward_passes <= 0.0 {
             return;
         }
@@ -97,7 +97,7 @@ impl BlockBuilder<'_> {
 
     /// Adds the experts' biases in passes of their own where the software does so.
     fn expert_bias(&mut self, input: usize, mixture: &MixtureOfExperts) {
-        let [forward_passes, backward_passes] = self.training.software.expert_bias;
+        let [forward_passes, backward_passes] = self.training.software.experts.expert_bias;
         if !self.model.ffn_bias || forward_passes + backward_passes <= 0.0 {
             return;
         }
@@ -107,7 +107,7 @@ impl BlockBuilder<'_> {
             width: vec![returned],
             forward_passes,
             backward_passes,
-            strided: self.training.software.expert_bias_strided,
+            strided: self.training.software.experts.expert_bias_strided,
             vectors: Vec::new(),
         };
         let class = OperatorClass::Elementwise;
@@ -118,7 +118,7 @@ impl BlockBuilder<'_> {
     /// format of products, and the inputs of the activation. Each is read and written, each way.
     fn expert_stash(&mut self, input: usize, mixture: &MixtureOfExperts) {
         let software = &self.training.software;
-        if !software.stashes_experts {
+        if !software.experts.stashes_experts {
             return;
         }
         let precision = self.training.precision;
