@@ -4,7 +4,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs')
+RUST := Cargo.toml Cargo.lock python/scalewright/catalog/defaults.toml $(shell find rust -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # cargo shares its own jobs out; make's are not handed on to it
 unexport MAKEFLAGS MFLAGS

@@ -4,6 +4,8 @@
 //! A workload and a plan are lowered to a small program, the program is priced on the hardware,
 //! the schedule composes the prices into a step, and search walks the plans.
 
+mod defaults;
+
 pub mod control;
 pub mod error;
 pub mod solve;

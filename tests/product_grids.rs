@@ -117,7 +117,7 @@ fn kernels_of_scans_run_at_the_pace_of_multiprocessors_or_of_memory() {
     for kernel in [scan(0.0), scan(1e12), convolution] {
         assert!(seconds(kernel, &device) > 1.2 * seconds(pass(1e9, 1.0), &device));
     }
-    // 384 scores of a row at a vector peak of 66.9 TFLOP/s: 19.2 ns (`SELECTION`)
+    // 384 scores of a row at a vector peak of 66.9 TFLOP/s: 19.2 ns (`[selection]`)
     other.vector = FlopsPerSecond::new(66.9e12);
     let rows = |count: f64| {
         seconds(
@@ -129,7 +129,7 @@ fn kernels_of_scans_run_at_the_pace_of_multiprocessors_or_of_memory() {
     };
     let row = (rows(40_000.0) - rows(1_024.0)) / (40_000.0 - 1_024.0);
     assert!((row / 19.2e-9 - 1.0).abs() < 0.01, "{row}");
-    // elements one by one: 313 G/s at that vector peak, 239 at 51.2 TFLOP/s (`STRIDED`); other passes come on top
+    // elements one by one: 313 G/s at that vector peak, 239 at 51.2 TFLOP/s (`[strided]`); other passes come on top
     let mut pace = |peak: f64| {
         other.vector = FlopsPerSecond::new(peak);
         1e10 / seconds(strided(0.0, 1e10), &other)

@@ -2,14 +2,8 @@
 
 use super::form::{Algorithm, Form};
 use super::route::Route;
+use crate::defaults::library::tree;
 use crate::units::Seconds;
-
-/// Steps of a tree over those of a ring between nodes, which wait for two children (NCCL's tuner: 5.0 : 2.7,
-/// 8.5 : 4.0 and 14 : 14 us by protocol; one figure stands for all).
-const TREE_STEP: f64 = 1.5;
-
-/// Share of a network's rate that the reduction with two children leaves (NCCL's tuner, tree with Simple).
-const TREE_SHARE: f64 = 0.92;
 
 /// A parent and two children.
 const NEIGHBOURS: f64 = 3.0;
@@ -18,7 +12,7 @@ const NEIGHBOURS: f64 = 3.0;
 ///
 /// `T = base + 2 * ((m_0 - 1) * step_0 + sum_i ceil(log2 m_i) * step_i) + n * max_i f_i / (share_i * B_i)`
 ///
-/// `m_i` members and `B_i` bytes/s unit rate of level `i`, `share_i` 1 inside and `TREE_SHARE` between;
+/// `m_i` members and `B_i` bytes/s unit rate of level `i`, `share_i` 1 inside and that of `[library.tree]` between;
 /// `f_0` = 2 (the chain passes `n` up and `n` down through each device); between units `f` = 1 for two
 /// (each root half), 1.5 for three, else 2. An upper bound on two members inside, whose chain passes `n`
 /// each way; with more than one network level, the edges of one tree over all nodes that cross an outer
@@ -29,7 +23,7 @@ pub(super) fn form(route: &Route) -> Form {
     let mut slowest = 0.0_f64;
     for i in route.path() {
         way += route.step(i) * levels(i, route) + route.retarget(i, NEIGHBOURS) * 0.5;
-        let share = if i == 0 { 1.0 } else { TREE_SHARE };
+        let share = if i == 0 { 1.0 } else { tree::SHARE };
         slowest = slowest.max(leaving(i, route) / (route.unit_rate(i) * share));
     }
     Form {
@@ -45,7 +39,7 @@ fn levels(i: usize, route: &Route) -> f64 {
     if i == 0 {
         route.members(0) - 1.0
     } else {
-        TREE_STEP * f64::from(depth(route.group.members[i]))
+        tree::STEP * f64::from(depth(route.group.members[i]))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which constants say how fused attention kernels use a device?
 
 use super::device::{not_negative, positive, share};
+use crate::defaults::{attention, timed_attention};
 use crate::error::Result;
 use crate::units::Seconds;
 use serde::{Deserialize, Serialize};
@@ -62,11 +63,11 @@ pub struct TrainingAttention {
 impl Default for AttentionModel {
     fn default() -> Self {
         Self {
-            forward_efficiency: 0.6,
-            backward_efficiency: 0.5,
-            score_overhead: 10.0,
-            key_overhead: 64.0,
-            tail: 0.5,
+            forward_efficiency: attention::FORWARD_EFFICIENCY,
+            backward_efficiency: attention::BACKWARD_EFFICIENCY,
+            score_overhead: attention::SCORE_OVERHEAD,
+            key_overhead: attention::KEY_OVERHEAD,
+            tail: attention::TAIL,
             wide: 1.0,
             width_step: 1.0,
         }
@@ -76,7 +77,7 @@ impl Default for AttentionModel {
 impl Default for AttentionPass {
     fn default() -> Self {
         Self {
-            wide_beyond: 128.0,
+            wide_beyond: timed_attention::WIDE_BEYOND,
             ..AttentionModel::default().pass(false)
         }
     }
@@ -95,7 +96,7 @@ impl AttentionModel {
             key_overhead: self.key_overhead,
             tail: self.tail,
             wide: self.wide,
-            wide_beyond: 192.0,
+            wide_beyond: attention::WIDE_BEYOND,
             window: Seconds::ZERO,
             skips_hidden: true,
             width_step: self.width_step,

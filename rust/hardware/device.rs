@@ -4,16 +4,12 @@ use super::attention_model::{AttentionModel, AttentionPass, TrainingAttention};
 use super::matmul_model::MatmulModel;
 use super::serving::{DecodeModel, ExpertModel, PrefillModel};
 use super::tier::{MemoryTier, TierKind};
+use crate::defaults;
 use crate::error::{Error, Result};
-use crate::units::{
-    Bytes, Dollars, Dtype, FlopsPerSecond, GIBI, Seconds, SquareMillimetres, Watts,
-};
+use crate::units::{Bytes, Dollars, Dtype, FlopsPerSecond, Seconds, SquareMillimetres, Watts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Channels of NCCL to and from one peer over a network.
-const PEER_CHANNELS: f64 = 2.0;
 
 /// One accelerator as the framework sees it (one rank).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -174,7 +170,11 @@ impl Device {
     /// The same of a ring whose ranks send to one peer over a network and receive from one: `NCCL` gives a peer there
     /// two channels (`ncclTopoGetNchannels` of `src/graph/paths.cc`), one unit each, which send and receive.
     pub fn peer_contention(&self) -> f64 {
-        (self.communication_units.min(PEER_CHANNELS) / f64::from(self.matmul.units)).min(1.0)
+        (self
+            .communication_units
+            .min(defaults::library::peer::CHANNELS)
+            / f64::from(self.matmul.units))
+        .min(1.0)
     }
 
     /// How much longer matrix work takes on the slowest of `count` devices than on a typical one.
@@ -338,10 +338,8 @@ fn whole() -> f64 {
     1.0
 }
 
-/// 1.5 GiB: about 0.5 GiB of CUDA context and 1 GiB of NCCL channel buffers on 8 to 16 channels
-/// for several communicators.
 fn default_reserve() -> Bytes {
-    Bytes::new(1.5 * GIBI)
+    defaults::device::RESERVED_MEMORY
 }
 
 /// Refuses anything but a number of at least zero whose products stay finite.

@@ -3,6 +3,7 @@
 use super::device::{positive, share};
 use super::group::MAX_DIMS;
 use super::library::Library;
+use crate::defaults;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
@@ -408,5 +409,5 @@ fn one() -> f64 {
 }
 
 fn default_link_efficiency() -> f64 {
-    0.8
+    defaults::level::EFFICIENCY
 }

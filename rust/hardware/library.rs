@@ -2,6 +2,7 @@
 
 use super::device::{positive, share};
 use super::level::LevelKind;
+use crate::defaults::library;
 use crate::error::{Error, Result};
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
@@ -18,14 +19,15 @@ pub struct Line {
     pub share: f64,
 }
 
-impl Line {
-    const fn new(base_s: f64, step: f64, share: f64) -> Self {
-        Self {
-            base: Seconds::new(base_s),
-            step,
-            share,
+/// A protocol of `catalog/defaults.toml`, out of its table.
+macro_rules! line {
+    ($($table:ident)::+) => {
+        Line {
+            base: library::$($table)::+::BASE,
+            step: library::$($table)::+::STEP,
+            share: library::$($table)::+::SHARE,
         }
-    }
+    };
 }
 
 /// The channels of a library: thread blocks that each drive a ring or tree of their own.
@@ -93,7 +95,11 @@ impl Library {
 
     /// Messages cost their latency and their bytes, nothing else (Hockney 1994).
     pub const PLAIN: Self = {
-        let line = Line::new(0.0, 1.0, 1.0);
+        let line = Line {
+            base: Seconds::ZERO,
+            step: 1.0,
+            share: 1.0,
+        };
         Self {
             low_latency: line,
             low_latency_128: line,
@@ -110,31 +116,27 @@ impl Library {
         }
     };
 
-    /// NCCL's tuner (src/graph/tuning.cc) inside a node: base latencies 6.6, 14 and 8.4 us; ring steps
-    /// 0.6, 1.9 and 3.4 us, of which `latency` stands for the middle one.
+    /// NCCL inside a node.
     pub const NODE: Self = Self {
-        low_latency: Line::new(6.6e-6, 0.32, 0.25),
-        low_latency_128: Line::new(14.0e-6, 1.0, 0.92),
-        simple: Line::new(8.4e-6, 1.8, 1.0),
+        low_latency: line!(node::low_latency),
+        low_latency_128: line!(node::low_latency_128),
+        simple: line!(node::simple),
         in_network: switch_reduction(),
         one_shot: reading_peers(),
         two_shot: reading_peers(),
         channels: None,
-        own_part: 0.4,
+        own_part: library::node::OWN_PART,
         direct: true,
         pairwise_share: 1.0,
         busy_share: 1.0,
         issue: default_issue(),
     };
 
-    /// Remote memory access between nodes (InfiniBand and RoCE), with NCCL's step ratios 2.7 : 4 : 14.
-    ///
-    /// Bases and shares are fitted to two thirds of the nccl-tests all-reduce rows of OCI BM.GPU4.8
-    /// (2 nodes, oracle-quickstart/oci-hpc-oke) and of 4 nodes of 8 A100 (stas00/ml-engineering).
+    /// Remote memory access between nodes (InfiniBand and RoCE).
     pub const NETWORK: Self = Self {
-        low_latency: Line::new(19.2e-6, 0.675, 0.0618),
-        low_latency_128: Line::new(42.6e-6, 1.0, 0.973),
-        simple: Line::new(207.0e-6, 3.5, 1.0),
+        low_latency: line!(network::low_latency),
+        low_latency_128: line!(network::low_latency_128),
+        simple: line!(network::simple),
         in_network: switch_reduction(),
         one_shot: reading_peers(),
         two_shot: reading_peers(),
@@ -172,18 +174,16 @@ impl Library {
     }
 }
 
-/// NCCL's tuner: 25 us a step over 1.9 us, 0.85 of the ring's rate; start-up as the Simple protocol.
 const fn switch_reduction() -> Line {
-    Line::new(8.4e-6, 6.5, 0.85)
+    line!(switch::in_network)
 }
 
-/// A kernel's launch inside a graph and its flags take some 3 us (vLLM and TensorRT-LLM on H100).
 const fn reading_peers() -> Line {
-    Line::new(3.0e-6, 0.5, 0.8)
+    line!(peers::reading)
 }
 
 const fn default_issue() -> f64 {
-    0.1
+    library::ISSUE
 }
 
 fn yes() -> bool {

@@ -1,6 +1,7 @@
 //! Which constants say how matrix products of one family of formats use a device?
 
 use super::device::{Device, not_negative, positive, share};
+use crate::defaults::matmul;
 use crate::error::{Error, Result};
 use crate::units::{Dtype, Seconds};
 use serde::{Deserialize, Serialize};
@@ -153,7 +154,7 @@ impl Default for MatmulModel {
         Self {
             units: 1,
             efficiency: BTreeMap::new(),
-            default_efficiency: 0.8,
+            default_efficiency: matmul::DEFAULT_EFFICIENCY,
             tile_overhead: usual.tile_overhead,
             depth_overhead: usual.depth_overhead,
             depth_time: usual.depth_time,
@@ -171,10 +172,10 @@ impl Default for MatmulModel {
             thin_rows: usual.thin_rows,
             thin_memory_efficiency: None,
             store_cost: usual.store_cost,
-            cache_share: 0.8,
+            cache_share: matmul::CACHE_SHARE,
             cache_efficiency: None,
             block: 0.0,
-            resident: 0.75,
+            resident: matmul::RESIDENT,
             unaligned: 1.0,
             partly_aligned: 1.0,
             families: BTreeMap::new(),
@@ -187,30 +188,30 @@ impl Default for ProductModel {
     fn default() -> Self {
         Self {
             efficiency: None,
-            tile_overhead: 10.0,
-            depth_overhead: 128.0,
+            tile_overhead: matmul::TILE_OVERHEAD,
+            depth_overhead: matmul::DEPTH_OVERHEAD,
             depth_time: Seconds::ZERO,
             throttle: 0.0,
-            throttle_time: Seconds::new(1.0e-3),
-            split_overhead: Seconds::new(2.0e-6),
-            most_splits: 16.0,
+            throttle_time: matmul::THROTTLE_TIME,
+            split_overhead: matmul::SPLIT_OVERHEAD,
+            most_splits: matmul::MOST_SPLITS,
             split_tile: LARGE_TILE,
             largest_tile: TILE,
             fine_tiles: false,
             least_wave: 1.0,
-            overlap: 2.0,
+            overlap: matmul::OVERLAP,
             memory_efficiency: None,
             store_cost: 1.0,
             cache_share: None,
             cache_efficiency: None,
-            least_rows: 64.0,
+            least_rows: matmul::LEAST_ROWS,
             thin_rows: 0.0,
             thin_depth_time: Seconds::ZERO,
             thin_efficiency: None,
             thin_memory_efficiency: None,
             thin_timed: false,
             overhead: Seconds::ZERO,
-            cast_efficiency: 0.4,
+            cast_efficiency: matmul::CAST_EFFICIENCY,
             cast_overhead: Seconds::ZERO,
         }
     }

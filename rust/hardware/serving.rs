@@ -2,6 +2,7 @@
 
 use super::attention_model::AttentionModel;
 use super::device::{not_negative, positive, share};
+use crate::defaults::{decode, experts, prefill};
 use crate::error::Result;
 use crate::units::{BytesPerSecond, Seconds};
 use serde::{Deserialize, Serialize};
@@ -34,17 +35,16 @@ pub struct PrefillModel {
 }
 
 impl Default for PrefillModel {
-    /// What the rows of an A100 give, rounded.
     fn default() -> Self {
         Self {
-            launch: Seconds::new(11.0e-6),
-            element: Seconds::new(1.4e-12),
+            launch: prefill::LAUNCH,
+            element: prefill::ELEMENT,
             head: Seconds::ZERO,
-            block: 128.0,
+            block: prefill::BLOCK,
             window: Seconds::ZERO,
             cast_window: Seconds::ZERO,
             narrow: Seconds::ZERO,
-            cast: 1.0,
+            cast: prefill::CAST,
             attention: None,
         }
     }
@@ -86,23 +86,22 @@ pub struct DecodeModel {
 }
 
 impl Default for DecodeModel {
-    /// What the rows of an A100 give, rounded.
     fn default() -> Self {
         Self {
-            bandwidth_share: 0.9,
-            unit_bandwidth: BytesPerSecond::new(150.0e9),
-            tiled_launch: Seconds::new(6.0e-6),
-            vector_launch: Seconds::new(9.0e-6),
-            tiled_block: Seconds::new(5.5e-6),
-            vector_block: Seconds::new(1.5e-6),
-            tiled_key: Seconds::new(30.0e-12),
-            tiled_row: Seconds::new(5.0e-12),
-            vector_key: Seconds::new(100.0e-12),
-            split: Seconds::new(6.0e-6),
-            most_splits: 32.0,
-            element: Seconds::new(6.0e-12),
-            tiled_from: 2.0,
-            least_occupancy: 0.25,
+            bandwidth_share: decode::BANDWIDTH_SHARE,
+            unit_bandwidth: decode::UNIT_BANDWIDTH,
+            tiled_launch: decode::TILED_LAUNCH,
+            vector_launch: decode::VECTOR_LAUNCH,
+            tiled_block: decode::TILED_BLOCK,
+            vector_block: decode::VECTOR_BLOCK,
+            tiled_key: decode::TILED_KEY,
+            tiled_row: decode::TILED_ROW,
+            vector_key: decode::VECTOR_KEY,
+            split: decode::SPLIT,
+            most_splits: decode::MOST_SPLITS,
+            element: decode::ELEMENT,
+            tiled_from: decode::TILED_FROM,
+            least_occupancy: decode::LEAST_OCCUPANCY,
         }
     }
 }
@@ -139,19 +138,18 @@ pub struct ExpertModel {
 }
 
 impl Default for ExpertModel {
-    /// What the rows of an A100 give, rounded.
     fn default() -> Self {
         Self {
-            launch: Seconds::new(39.0e-6),
-            efficiency: 0.64,
-            tile_overhead: 16.0,
-            depth_overhead: 300.0,
-            bandwidth_share: 0.88,
-            expert: Seconds::new(1.0e-9),
-            routing: Seconds::new(75.0e-12),
-            choice: Seconds::new(80.0e-12),
-            pass_overhead: 1.0,
-            tail: 0.25,
+            launch: experts::LAUNCH,
+            efficiency: experts::EFFICIENCY,
+            tile_overhead: experts::TILE_OVERHEAD,
+            depth_overhead: experts::DEPTH_OVERHEAD,
+            bandwidth_share: experts::BANDWIDTH_SHARE,
+            expert: experts::EXPERT,
+            routing: experts::ROUTING,
+            choice: experts::CHOICE,
+            pass_overhead: experts::PASS_OVERHEAD,
+            tail: experts::TAIL,
             tiles_by_average: false,
         }
     }

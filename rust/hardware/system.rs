@@ -5,6 +5,7 @@ use super::group::MAX_LEVELS;
 use super::level::{Level, LevelKind};
 use super::path::Path;
 use super::tier::MemoryTier;
+use crate::defaults;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Dollars, Watts};
 use serde::{Deserialize, Serialize};
@@ -111,8 +112,8 @@ impl Default for Price {
         Self {
             node: None,
             rent_per_device_hour: None,
-            lifetime_years: 4.0,
-            energy_per_kwh: Dollars::new(0.08),
+            lifetime_years: defaults::site::LIFETIME_YEARS,
+            energy_per_kwh: defaults::site::ENERGY_PER_KWH,
         }
     }
 }
@@ -150,9 +151,9 @@ impl System {
 }
 
 fn default_host_efficiency() -> f64 {
-    0.8
+    defaults::host::EFFICIENCY
 }
 
 fn default_pue() -> f64 {
-    1.1
+    defaults::site::POWER_USAGE_EFFECTIVENESS
 }

@@ -5,9 +5,8 @@ use crate::units::{Bytes, Dtype};
 use crate::workload::{Optimizer, Precision, Training};
 
 /// Live activation memory over requested activation memory: what the caching allocator loses to
-/// rounding and fragmentation. Stated factor: PyTorch rounds blocks to 512 B to 2 MiB and keeps
-/// freed segments; 3% to 8% is commonly seen between `allocated` and `reserved`.
-pub const FRAGMENTATION: f64 = 1.05;
+/// rounding and fragmentation.
+pub const FRAGMENTATION: f64 = crate::defaults::allocator::FRAGMENTATION;
 
 /// Bytes per element of a matrix that Muon keeps less than Adam: the second moment.
 pub fn spared(training: &Training) -> f64 {

@@ -3,12 +3,11 @@
 use super::LAYER_BYTES;
 use super::kernel::KernelCost;
 use super::memory::reading;
+use crate::defaults::decode::streaming;
 use crate::hardware::{DecodeModel, Device};
 use crate::units::{Bytes, Dtype, Flops, Seconds};
 use serde::Deserialize;
 
-/// Multiprocessors of an A100 (108) for each byte/s of its memory (2,039 GB/s; NVIDIA's data sheet).
-const UNITS_PER_RATE: f64 = 108.0 / 2.039e12;
 /// Fewest keys of a part where keys are split over blocks.
 const LEAST_PART: f64 = 128.0;
 /// Parts into which the kernel on the vector engine splits the keys at most.
@@ -202,7 +201,8 @@ impl TimedDecode {
 fn streaming_units(device: &Device) -> f64 {
     let own = f64::from(device.matmul.units);
     if device.decode.is_empty() {
-        own.max(device.main_memory().bandwidth.value() * UNITS_PER_RATE)
+        let per_rate = streaming::UNITS / streaming::MEMORY.value();
+        own.max(device.main_memory().bandwidth.value() * per_rate)
     } else {
         own
     }

@@ -3,6 +3,7 @@
 use super::kernel::KernelCost;
 use super::memory::Transfer;
 use super::pace::Pace;
+use crate::defaults;
 use crate::hardware::{Device, ProductModel};
 use crate::units::{Bytes, BytesPerSecond, Dtype, Flops, Seconds};
 
@@ -43,14 +44,6 @@ const WIDE_COPY_BYTES: f64 = 16.0;
 /// Share of a full wave that the last of several costs at least. A partial wave runs faster than a
 /// full one (higher clock, more bandwidth for each unit) and overlaps the one before it.
 const LEAST_LAST_WAVE: f64 = 0.5;
-
-/// Share of a sum's traffic that no arithmetic hides where a product adds its result to it: a tile reads
-/// and writes the sum when its own arithmetic is done. Source: products of `MooreThreads` `SimuMax`,
-/// `configs/system/a100_pcie.json` and `b200_bf16_ceperm.json`: at a depth of 4,096 those that add to fp32 sums
-/// take 5% (A100) and 10% (B200) longer than plain ones, which are shares of 0.36 and 0.57 (medians of
-/// 21 and 25 shapes; on B200 6% longer than those that add to bf16 sums, 0.74), and at 24,640 and 33,024
-/// none on A100.
-const SUM_EXPOSED: f64 = 0.5;
 
 /// The `overlap` at which times add in squares.
 const SQUARES: f64 = 2.0;
@@ -192,7 +185,12 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     let stored = supply.moved(result, rest + right);
     let again = again(product, device);
     let storing = stored.time * model.store_cost;
-    let exposed = if product.added { SUM_EXPOSED } else { 0.0 };
+    // a tile reads and writes the sum when its own arithmetic is done
+    let exposed = if product.added {
+        defaults::sum::EXPOSED
+    } else {
+        0.0
+    };
     Parts {
         engine: Seconds::new(Engine::new(product, model, device).time()),
         unaligned: product.slowdown(device),

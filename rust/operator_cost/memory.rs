@@ -1,12 +1,9 @@
 //! How long does moving bytes take, from main memory or from on-chip cache?
 
 use super::kernel::KernelCost;
+use crate::defaults::cache as shares;
 use crate::hardware::Device;
 use crate::units::{Bytes, Flops, Seconds};
-
-/// Share of the cache that a kernel finds its operands in: the rest holds what the kernels around
-/// it use. Of streaming and attention kernels; products have constants of their own.
-const CACHE_SHARE: f64 = 0.1;
 
 /// What moving a working set costs.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +22,8 @@ pub(super) struct Transfer {
 /// time = resident / r_cache + (B - resident) / r_main
 /// ```
 ///
-/// B: bytes of the working set; R: `CACHE_SHARE` of the cache capacity, bytes; r: bandwidth times
+/// B: bytes of the working set; R: the share of the cache that the kernels around it leave
+/// (`[cache]` of the defaults; products have one of their own), bytes; r: bandwidth times
 /// efficiency of the tier, bytes/s. A set that fits stays from one kernel to the next; one of twice
 /// the size has been evicted by the time it is read again; between them the line is straight.
 pub(super) fn transfer(working_set: Bytes, device: &Device) -> Transfer {
@@ -36,7 +34,7 @@ pub(super) fn transfer(working_set: Bytes, device: &Device) -> Transfer {
             traffic: working_set,
         };
     };
-    let room = cache.capacity * CACHE_SHARE;
+    let room = cache.capacity * shares::SHARE;
     let resident = if working_set <= room {
         working_set
     } else {
@@ -88,9 +86,6 @@ fn at_share(share: f64, (bytes, launches): (Bytes, f64), device: &Device) -> Ker
     }
 }
 
-/// Share of the cache that a kernel finds its operands in when it is timed again and again alone.
-const WARM_SHARE: f64 = 0.8;
-
 /// Reads a working set once: from the cache where it is `warm` and fits, else as `transfer` does
 /// with nothing left of the kernels before.
 ///
@@ -99,7 +94,7 @@ const WARM_SHARE: f64 = 0.8;
 pub(super) fn reading(working_set: Bytes, warm: bool, device: &Device) -> Transfer {
     let main = device.main_memory().sustained();
     match device.cache() {
-        Some(cache) if warm && working_set <= cache.capacity * WARM_SHARE => Transfer {
+        Some(cache) if warm && working_set <= cache.capacity * shares::WARM_SHARE => Transfer {
             time: working_set / cache.sustained().max(main),
             traffic: Bytes::ZERO,
         },

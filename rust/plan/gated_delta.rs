@@ -7,14 +7,11 @@
 use super::kernels::memory;
 use super::lower::Lowering;
 use super::scan::Local;
+use crate::defaults::delta_rule::BACK;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype, Flops};
 use crate::workload::{Operator, Scan};
 
-/// How much longer a chunk takes where gradients of states are handed back: two products more and two reads. Of the 1.8
-/// ms that backward passes take beside what grows with the heads (table of `CHAIN` in `operator_cost/scan.rs`: 2.743
-/// ms with 8 heads, 5.697 with 32), states that are made again take 0.56.
-const BACK: f64 = 2.2;
 /// Part of the scores among keys of a chunk that are multiplied: blocks of 16 positions on and below the diagonal of
 /// four by four.
 const TRIANGLE: f64 = 10.0 / 16.0;

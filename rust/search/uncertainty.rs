@@ -1,5 +1,6 @@
 //! How far may each constant of a cluster be off, and which clusters do draws within that give?
 
+use crate::defaults::uncertainty as shares;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Constant};
 use crate::solve::Random;
@@ -8,37 +9,28 @@ use std::collections::BTreeMap;
 
 /// What constants may be off by where nobody says, as the share `u` of `Uncertainty`; see `Uncertainty::new`.
 ///
-/// - Products and attention: the mean errors of held-out kernels on measured devices, 6% and 7%
-///   (`tests/operator_cost.rs`, `docs/attention-kernels.md`), 6% and 7% also of the kernels of training
-///   (`docs/kernels.md`); efficiency of devices without measurements is a guess: those of a family
-///   stand for them.
-/// - Memory: streaming kernels reach 0.85 to 0.92 of the pin rate of HBM. Caches and launches differ
-///   with the kernel and the host's clock: stated, not measured.
-/// - Fabric: 12% is the median error of large messages on systems without a calibrating row, and
-///   two thirds of the small ones lie within a factor of 1.5 (`docs/collectives.md`).
-/// - Rates that last: public figures of one board differ by a tenth (720 and 795 TFLOP/s on H100).
-/// - Host: STREAM triads of server processors reach 75% to 85% of their channels' peak, pinned copies
-///   as much of a link's.
-///
 /// What is not named is taken as known: peaks and sizes of data sheets, and what was fitted together
 /// with an efficiency, whose error holds theirs.
 const DEFAULTS: [(&str, f64); 13] = [
-    ("device.matmul.efficiency", 0.06),
-    ("device.sustained", 0.1),
-    ("device.attention.forward_efficiency", 0.07),
-    ("device.attention.backward_efficiency", 0.07),
-    ("device.training_attention.*.*.efficiency", 0.07),
-    ("device.memory.bandwidth", 0.05),
-    ("device.cache.bandwidth", 0.2),
-    ("device.launch_overhead", 0.3),
-    ("fabric.*.bandwidth", 0.12),
-    ("fabric.*.latency", 0.5),
-    ("fabric.*.startup", 0.5),
-    ("host.link.bandwidth", 0.1),
-    ("host.memory.bandwidth", 0.1),
+    ("device.matmul.efficiency", shares::PRODUCTS),
+    ("device.sustained", shares::SUSTAINED),
+    ("device.attention.forward_efficiency", shares::ATTENTION),
+    ("device.attention.backward_efficiency", shares::ATTENTION),
+    (
+        "device.training_attention.*.*.efficiency",
+        shares::ATTENTION,
+    ),
+    ("device.memory.bandwidth", shares::MEMORY),
+    ("device.cache.bandwidth", shares::CACHE),
+    ("device.launch_overhead", shares::LAUNCH),
+    ("fabric.*.bandwidth", shares::BANDWIDTH),
+    ("fabric.*.latency", shares::LATENCY),
+    ("fabric.*.startup", shares::STARTUP),
+    ("host.link.bandwidth", shares::HOST),
+    ("host.memory.bandwidth", shares::HOST),
 ];
 /// The efficiencies among them on a device without measurements.
-const UNMEASURED: f64 = 0.25;
+const UNMEASURED: f64 = shares::UNMEASURED;
 /// A constant that may be ten times its value is not known at all.
 const MOST: f64 = 9.0;
 

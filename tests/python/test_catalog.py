@@ -11,6 +11,7 @@ import pytest
 from conftest import TOY_CLUSTER
 from scalewright import catalog
 from scalewright._engine import Cluster
+from scalewright.catalog.defaults import defaults
 from scalewright.catalog.layers import FOLDERS, built_in_root
 from scalewright.catalog.resolving import normalised
 from scalewright.catalog.toml_file import leaves
@@ -243,7 +244,8 @@ def test_no_catalog_file_lies_outside_the_known_folders():
     known = {*FOLDERS.values(), "software", "conventions"}
     entries = (path for path in root.glob("*/**/*.toml") if "published" not in path.parts)
     assert {path.parent.name for path in entries} <= known
-    tables = ["conventions.toml", "habits.toml", "programs.toml", "technologies.toml"]
+    tables = ["conventions.toml", "defaults.toml", "habits.toml", "programs.toml"]
+    tables += ["technologies.toml"]
     assert sorted(path.name for path in root.glob("*.toml")) == tables
 
 
@@ -272,3 +274,15 @@ def test_a_file_of_another_kind_is_no_entry(tmp_path):
     for kind in ("system", "software", "model"):
         with pytest.raises(InvalidError, match=f"kind: got 'device'; allowed: {kind}"):
             catalog.load_entry(kind, str(place))
+
+
+def test_every_default_has_a_source_and_is_what_the_engine_takes():
+    found = defaults()
+    paths = [path for path, _ in leaves({k: v for k, v in found.items() if k != "sources"})]
+    assert paths
+    for path in paths:
+        tables = [path.rpartition(".")[0], path.rpartition(".")[0].rpartition(".")[0]]
+        assert any(len(found["sources"].get(table, "")) > 20 for table in tables), path
+    cluster = json.loads(Cluster(json.dumps({**TOY_CLUSTER, "devices": 8})).levels())
+    assert "efficiency" not in TOY_CLUSTER["system"]["levels"][0]
+    assert cluster[0]["efficiency"] == found["level"]["efficiency"]

@@ -25,7 +25,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        metavar="devices|systems|models|software|NAME",
+        metavar="devices|systems|models|software|defaults|NAME",
         help="what to list, or the entry to show (lists everything)",
     )
     parser.add_argument(
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> int:
     what, overrides = options.what, options.catalog
     if what is None or what in KINDS:
         answer = _listing([what] if what else list(KINDS), overrides)
+    elif what == "defaults":
+        answer = {"entries": [_defaults()]}
     else:
         answer = {"entries": entries(what, overrides)}
     if options.json:
@@ -89,6 +91,15 @@ def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
         near = [text for text in unknown if "nearest" in text] or unknown
         raise UnknownNameError("; ".join(near))
     return found
+
+
+def _defaults() -> dict[str, Any]:
+    """Return what stands for figures that no entry says."""
+    from scalewright.catalog.defaults import defaults
+
+    title = "figures that no entry says"
+    fields = {"title": title, **defaults()}
+    return {"kind": "catalog", "name": "defaults", "fields": fields, "overridden_constants": []}
 
 
 def _parameters(table: dict[str, Any]) -> dict[str, int]:

@@ -1,5 +1,6 @@
 //! What does a step compute, on which hosts, and what does it cost to tell them?
 
+use crate::defaults::controller;
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 use crate::units::Seconds;
@@ -99,21 +100,15 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// Typical figures.
-    ///
-    /// `latency`: half of 500 us, the round trip within a data centre of Dean 2009 ("Designs, Lessons
-    /// and Advice from Building Large Distributed Systems"). `message`: 47,469 calls a second on 96%
-    /// of a core of gRPC in C++ (`LesnyRumcajs/grpc_bench`, issue 111). `prepare`: 60.7 us to dispatch a
-    /// simple jitted function (`jax-ml/jax`, pull request 4128). `enqueue`: about one write and one read
-    /// over PCIe, 1 us. `handle` and `scheduler` are unknown: nothing.
+    /// Typical figures; what is unknown takes nothing.
     fn default() -> Self {
         Self {
-            latency: Seconds::new(250e-6),
-            message: Seconds::new(20.2e-6),
+            latency: controller::LATENCY,
+            message: controller::MESSAGE,
             handle: Seconds::ZERO,
             scheduler: Seconds::ZERO,
-            prepare: Seconds::new(60.7e-6),
-            enqueue: Seconds::new(1e-6),
+            prepare: controller::PREPARE,
+            enqueue: controller::ENQUEUE,
         }
     }
 }

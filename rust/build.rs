@@ -1,0 +1,75 @@
+//! Which constants does `catalog/defaults.toml` stand for, each with the type of its unit?
+
+// how a build script speaks to cargo, and stops it
+#![allow(clippy::print_stdout, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// From the root of the package.
+const DEFAULTS: &str = "python/scalewright/catalog/defaults.toml";
+
+/// Unit of text, type of the constant, what a number of it is in the base unit: digits behind it, or a factor.
+const UNITS: [(&str, &str, &str); 8] = [
+    ("s", "Seconds", ""),
+    ("ms", "Seconds", "e-3"),
+    ("us", "Seconds", "e-6"),
+    ("ns", "Seconds", "e-9"),
+    ("ps", "Seconds", "e-12"),
+    ("GB/s", "BytesPerSecond", "e9"),
+    ("GiB", "Bytes", " * 1_073_741_824.0"),
+    ("USD", "Dollars", ""),
+];
+
+fn main() {
+    println!("cargo:rerun-if-changed={DEFAULTS}");
+    println!("cargo:rerun-if-changed=rust/build.rs");
+    let text = std::fs::read_to_string(DEFAULTS).expect(DEFAULTS);
+    let table: Table = text.parse().expect(DEFAULTS);
+    let mut code = String::new();
+    module(&table, &mut code);
+    let folder = std::env::var("OUT_DIR").expect("cargo says where");
+    std::fs::write(Path::new(&folder).join("defaults.rs"), code).expect("defaults.rs");
+}
+
+/// Writes a constant for each figure of a table and a module for each table in it.
+fn module(table: &Table, code: &mut String) {
+    for (name, value) in table {
+        if name == "source" {
+            continue;
+        }
+        if let Value::Table(inner) = value {
+            let said = inner.get("source").and_then(Value::as_str);
+            let said = said.unwrap_or("As the table around it.");
+            writeln!(code, "#[doc = {said:?}]\npub(crate) mod {name} {{").expect("text");
+            code.push_str("#[allow(unused_imports)]\nuse crate::units::{Bytes, BytesPerSecond, Dollars, Seconds};\n");
+            module(inner, code);
+            code.push_str("}\n");
+        } else {
+            let (kind, figure) = constant(name, value);
+            let upper = name.to_uppercase();
+            writeln!(code, "pub(crate) const {upper}: {kind} = {figure};").expect("text");
+        }
+    }
+}
+
+/// The type and the expression of a figure.
+fn constant(name: &str, value: &Value) -> (&'static str, String) {
+    match value {
+        Value::Float(number) => ("f64", format!("{number:?}")),
+        Value::String(text) => {
+            let (digits, unit) = text.split_once(' ').expect(name);
+            let known = UNITS.iter().find(|(own, _, _)| *own == unit);
+            let (_, kind, scale) = known.unwrap_or_else(|| panic!("{name}: got {unit}"));
+            let zeros = if scale.is_empty() || scale.starts_with(' ') {
+                ".0"
+            } else {
+                ""
+            };
+            let zeros = if digits.contains('.') { "" } else { zeros };
+            (kind, format!("{kind}::new({digits}{zeros}{scale})"))
+        }
+        other => panic!("{name}: got {other}; allowed: a number with a point, or text with a unit"),
+    }
+}
