@@ -220,14 +220,9 @@ impl BlockFactor {
         self.activations.join(&other.activations);
     }
 
-    /// Trained dense elements; stages of a pipeline hold copies of borrowed tables.
-    pub fn dense(&self, pipelined: bool) -> f64 {
-        self.weights.dense
-            + if pipelined {
-                self.weights.borrowed
-            } else {
-                0.0
-            }
+    /// Trained dense elements; borrowed tables count where the stage holds copies of them.
+    pub fn dense(&self, copied: bool) -> f64 {
+        self.weights.dense + if copied { self.weights.borrowed } else { 0.0 }
     }
 
     /// Seconds of the forward pass.

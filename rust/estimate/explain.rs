@@ -89,8 +89,8 @@ const FORMULAS: [(&str, &str, &str); 17] = [
     ),
     (
         "optimizer",
-        "trained elements per rank x bytes moved per element / sustained memory bandwidth; casts of weights to a narrow format, where the software does them once a step",
-        "bytes per element: gradients three times, state read and written, weights written",
+        "trained elements per rank x bytes moved per element / sustained memory bandwidth; whole gradients cleared and divided by the replicas; casts of weights to a narrow format, where the software does them once a step",
+        "bytes per element: five passes over gradients (seven in fp16), state and master weights read and written, weights written",
     ),
     (
         "activation_offload",

@@ -159,7 +159,7 @@ impl Setting<'_> {
             let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
             let of = blocks.zip(counts).filter(|((_, b), _)| b.role == wanted);
             of.map(|((factor, _), count)| {
-                let dense = factor.dense(self.plan.pipeline > 1);
+                let dense = factor.dense(self.plan.copies_table());
                 count * self.updated(dense, factor.weights.expert)
             })
             .sum::<f64>()

@@ -311,7 +311,7 @@ impl<'a> PlanPricer<'a> {
             .entry((split, count))
             .or_insert_with(|| Chunks::new(job, split, count));
         let links = Links::new(plan, job.dealt_tensors(plan), &mut self.pricer);
-        let sums = Sums::new(job, factors, chunks, plan.pipeline > 1);
+        let sums = Sums::new(job, factors, chunks, plan.copies_table());
         let again = Recomputed::new(job, factors, (chunks, &sums), plan.recomputation());
         let frame = Frame::new(job, plan, chunks);
         let setting = Setting {

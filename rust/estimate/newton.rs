@@ -1,6 +1,7 @@
 //! What does an update on the device cost, and what does orthogonalising its matrices add?
 
 use super::compose::Setting;
+use super::links::Replicas;
 use super::price::Pricer;
 use crate::memory::{matrix_traffic, optimizer_traffic};
 use crate::plan::{ITERATIONS, Matrices};
@@ -66,7 +67,7 @@ impl Setting<'_> {
     /// of all matrices' iterations, l of the longest matrix's, s ranks that share them from ZeRO stage 1 on:
     /// whole matrices are dealt to ranks (`LayerWiseDistributedOptimizer` of Megatron-Core). From stage 2 on
     /// shards cut matrices, whose momentum is gathered in bf16 first, for g seconds (Liu et al. 2025, Muon is
-    /// scalable for LLM training, arXiv 2502.16982, algorithm 1).
+    /// scalable for LLM training, arXiv 2502.16982, algorithm 1). `Setting::buffer_passes` come on top.
     pub(super) fn optimizer_time(&self, [dense, expert]: [f64; 2], newton: &Newton) -> f64 {
         let training = &self.job.training;
         let [of_dense, of_expert] = newton.elements;
@@ -76,7 +77,30 @@ impl Setting<'_> {
         let bytes =
             others * optimizer_traffic(training, hidden) + matrices * matrix_traffic(training);
         let rate = self.job.cluster.device.main_memory().sustained();
-        (Bytes::new(bytes) / rate).value() + self.orthogonalising(newton)
+        let passes = self.buffer_passes([dense, expert]);
+        (Bytes::new(bytes + passes) / rate).value() + self.orthogonalising(newton)
+    }
+
+    /// Bytes of passes over whole gradients, of which a rank updates a part: below ZeRO stage 2 the buffers of sums are
+    /// cleared whole (`zero_grad_buffer` of Megatron-Core; those of the part are among `optimizer_traffic`), and where
+    /// there are replicas they are divided by their number before they are added (`software.weights.divided_gradients`).
+    fn buffer_passes(&self, [dense, expert]: [f64; 2]) -> f64 {
+        let training = &self.job.training;
+        let software = &training.software;
+        if self.plan.stage() >= 2 {
+            return 0.0;
+        }
+        // programs whose updates were timed let go of gradients, or clear them in that time
+        let cleared = if software.optimizer.update.is_some() || software.optimizer.frees_gradients {
+            0.0
+        } else {
+            dense + expert - self.updated(dense, expert)
+        };
+        let several = |replicas: &Replicas, elements: f64| {
+            if replicas.size > 1 { elements } else { 0.0 }
+        };
+        let divided = several(&self.links.dense, dense) + several(&self.links.expert, expert);
+        (cleared + divided * software.weights.divided_gradients) * training.gradient.bytes()
     }
 
     /// Seconds in which weights of layers become narrow once a step (`software.weights.casts_weights_once`), below stage 3

@@ -102,7 +102,7 @@ pub fn slice_times(
         let slice = Slice::new(job, [tokens, before]);
         let (graph, training) = (&slice.graph, &slice.training);
         let factors = Factors::of_slice(graph, training, plan, slice.beside, &mut pricer);
-        let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
+        let sums = Sums::new(job, &factors, &chunks, plan.copies_table());
         let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
         let [forward, backward] = again.passes(&sums);
         times.forward.push(forward);

@@ -216,9 +216,9 @@ struct Dealt {
 }
 
 impl Dealt {
-    fn new(pricer: &StagePricer, plan: Plan, chunks: Chunks, pipelined: bool) -> Self {
+    fn new(pricer: &StagePricer, plan: Plan, chunks: Chunks, copied: bool) -> Self {
         let (job, factors) = (pricer.job, pricer.factors);
-        let sums = Sums::new(job, factors, &chunks, pipelined);
+        let sums = Sums::new(job, factors, &chunks, copied);
         let again = Recomputed::new(job, factors, (&chunks, &sums), plan.recomputation());
         let frame = Frame::new(job, &plan, &chunks);
         Self {
@@ -299,8 +299,8 @@ impl Held {
             pipeline: count,
             ..pricer.plan.clone()
         };
-        let pipelined = self.place != Place::Alone;
-        let dealt = Dealt::new(pricer, plan, self.chunks.clone(), pipelined);
+        let copied = self.place != Place::Alone;
+        let dealt = Dealt::new(pricer, plan, self.chunks.clone(), copied);
         dealt.composed(pricer, |composer| composer.footprint(stage).total().value())
     }
 }

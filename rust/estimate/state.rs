@@ -114,7 +114,7 @@ impl State {
                 After::default()
             };
         }
-        if setting.job.graph.tied && setting.plan.pipeline > 1 {
+        if setting.plan.copies_table() {
             self.embedding_sync = setting.embedding_sync();
         }
     }

@@ -214,12 +214,12 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Sums the blocks of a split. A pipeline's first stage holds a copy of a tied table.
-    pub fn new(job: &Job, factors: &Factors, chunks: &Chunks, pipelined: bool) -> Self {
+    /// Sums the blocks of a split; `copied`: first and last stage hold copies of a tied table (`Plan::copies_table`).
+    pub fn new(job: &Job, factors: &Factors, chunks: &Chunks, copied: bool) -> Self {
         let adder = Adder {
             job,
             factors,
-            pipelined,
+            copied,
         };
         let [first, between, last] = chunks.layers;
         let of = |counts: &Counts| adder.stage(counts, between);
@@ -236,7 +236,7 @@ impl Sums {
             slices: factors
                 .slices
                 .iter()
-                .map(|slice| Self::new(job, slice, chunks, pipelined))
+                .map(|slice| Self::new(job, slice, chunks, copied))
                 .collect(),
         }
     }
@@ -246,7 +246,7 @@ impl Sums {
 struct Adder<'a> {
     job: &'a Job,
     factors: &'a Factors,
-    pipelined: bool,
+    copied: bool,
 }
 
 impl Adder<'_> {
@@ -305,13 +305,13 @@ impl Adder<'_> {
         };
         let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
         for ((block, graph), &count) in blocks.zip(counts) {
-            sum.dense += count * block.dense(self.pipelined);
+            sum.dense += count * block.dense(self.copied);
             sum.expert += count * block.weights.expert;
             sum.frozen += count * block.weights.frozen;
             sum.frozen_expert += count * block.weights.frozen_expert;
             if graph.role != BlockRole::Layer {
                 sum.frozen_ends += count * block.weights.frozen;
-                sum.ends += count * (block.dense(self.pipelined) + block.weights.frozen);
+                sum.ends += count * (block.dense(self.copied) + block.weights.frozen);
             }
             sum.newton.add(&block.newton, count);
         }
@@ -342,7 +342,7 @@ impl Adder<'_> {
             if count == 0.0 {
                 continue;
             }
-            let trained = factor.dense(self.pipelined) + factor.weights.expert;
+            let trained = factor.dense(self.copied) + factor.weights.expert;
             held.largest_trained = held.largest_trained.max(trained);
             let stand_ins = &mut held.stand_ins[usize::from(block.role != BlockRole::Layer)];
             *stand_ins = stand_ins.max(factor.weights.stand_ins);

@@ -1,5 +1,6 @@
 //! Which traffic of weights and gradients does compute hide, and what follows the last backward pass?
 
+use super::chunk::Counts;
 use super::compose::{Parts, Setting};
 use super::host::HostUpdate;
 use super::links::Replicas;
@@ -343,17 +344,19 @@ impl Setting<'_> {
                 .value()
     }
 
-    /// First and last stage add up their gradients of the shared table.
+    /// First and last stage add up their gradients of a table that both use: one is tied to the other, or modules
+    /// that predict further tokens embed them on the last stage.
     pub(super) fn embedding_sync(&self) -> f64 {
-        let table: f64 = self
-            .chunks
-            .first
-            .iter()
-            .zip(&self.factors.blocks)
-            .zip(&self.job.graph.blocks)
-            .filter(|(_, block)| block.role == BlockRole::Embedding)
-            .map(|((count, factor), _)| count * factor.weights.borrowed)
-            .sum();
+        let lent = |counts: &Counts, role: BlockRole| -> f64 {
+            let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
+            let used = counts.iter().zip(blocks);
+            let of_role = used.filter(|(_, (_, block))| block.role == role);
+            of_role
+                .map(|(count, (factor, _))| count * factor.weights.borrowed)
+                .sum()
+        };
+        let first = lent(&self.chunks.first, BlockRole::Embedding);
+        let table = first.max(lent(&self.chunks.last, BlockRole::Head));
         seconds(&self.links.ends, table * self.job.training.gradient.bytes())
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn with_composer<R>(
     let factors = Factors::new(job, plan, &mut pricer);
     let links = Links::new(plan, job.dealt_tensors(plan), &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.virtual_stages()));
-    let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
+    let sums = Sums::new(job, &factors, &chunks, plan.copies_table());
     let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
     let frame = Frame::new(job, plan, &chunks);
     let setting = Setting {

@@ -32,6 +32,8 @@ pub struct Holdings {
     pub frozen_expert: f64,
     /// Of `frozen`, elements of embedding and head.
     pub frozen_ends: f64,
+    /// Of `dense`, elements of embedding and head.
+    pub trained_ends: f64,
     /// Ranks that share dense optimizer state, gradients or weights.
     pub dense_shards: f64,
     /// The same for experts.
@@ -88,7 +90,8 @@ pub fn weight_bytes(training: &Training, zero: u8, shared: bool, narrow: bool) -
     }
     // scaled low-precision copies of the weights stay beside the wide ones
     let stay = low < element && !software.weights.recasts_weights;
-    [element + if stay { low } else { 0.0 }; 2]
+    // embedding and head are multiplied wide
+    [element + if stay { low } else { 0.0 }, element]
 }
 
 /// Bytes of a weight that is not trained, in a layer and in embedding or head. It never changes, so that it
@@ -372,8 +375,8 @@ impl Footprint {
         };
         let [layer, end] = holdings.weight_bytes(training);
         let trained = divided(3);
-        // only whole weights are held in two formats
-        let wider = (end - layer) * (holdings.ends - holdings.frozen_ends);
+        let ends = holdings.share(training, 3, holdings.trained_ends, holdings.dense_shards);
+        let wider = (end - layer) * ends;
         let kept = trained * layer + wider;
         let gradients = holdings.gradients(training, apart) * training.gradient.bytes() * trains;
         let late = if holdings.frees_gradients {

@@ -185,6 +185,14 @@ impl Plan {
         }
     }
 
+    /// True where the first and the last virtual stage lie on unlike devices, so that each holds a table that
+    /// both use. Where one device has both, as in a pipeline that runs to and fro, they share it (DeepSeek-V3,
+    /// arXiv 2412.19437, section 3.2.2).
+    pub fn copies_table(&self) -> bool {
+        let [first, _, last] = self.schedule.rule().held(self.pipeline_shape(), 0);
+        self.pipeline > 1 && (first == 0 || last == 0)
+    }
+
     /// Stages and chunks, as schedules read them.
     pub fn pipeline_shape(&self) -> crate::schedule::PipelineShape {
         crate::schedule::PipelineShape::new(self.pipeline, self.interleave)

@@ -2,6 +2,7 @@
 
 use super::lower::{Lowering, Wire};
 use super::program::Purpose;
+use super::sharding::Layout;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype, Seconds};
@@ -226,8 +227,20 @@ impl Lowering<'_> {
         let passes = self.training.software.layer.bias[usize::from(!forward)];
         let biased = self.product(operator).filter(|p| p.bias && passes > 0.0);
         if let Some(p) = biased {
-            let bytes = p.batch * p.rows * p.columns * self.activation.bytes();
+            let rows = self.biased_rows(operator, p.rows);
+            let bytes = p.batch * rows * p.columns * self.activation.bytes();
             self.compute(forward, operator, memory(bytes * passes, 1.0));
+        }
+    }
+
+    /// Of so many rows of a product, those to which a rank adds its bias: behind a sum over tensor ranks the part
+    /// that is left to it.
+    fn biased_rows(&self, operator: &Operator, rows: f64) -> f64 {
+        let (_, output) = self.layouts(operator);
+        if output[0] == Layout::Partial {
+            rows / self.parts([self.residual()[0], Layout::Replicated])
+        } else {
+            rows
         }
     }
 
@@ -321,7 +334,8 @@ impl Lowering<'_> {
         self.bias_pass(operator, false);
         if operator.trained && p.bias {
             // a bias gradient sums the output gradient over tokens
-            let bytes = p.batch * p.rows * p.columns * self.activation.bytes();
+            let rows = self.biased_rows(operator, p.rows);
+            let bytes = p.batch * rows * p.columns * self.activation.bytes();
             self.compute_weight(operator, memory(bytes, 1.0));
         }
         if operator.trained && !self.training.fused_gradients {

@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 pub(super) struct Cut {
     pub(super) split: Split,
     pub(super) chunks: Chunks,
-    pipelined: bool,
+    copied: bool,
     /// Recomputations to try.
     pub(super) choices: Vec<Recomputation>,
     /// By blocks of the unit, made when first asked for.
@@ -30,12 +30,12 @@ impl Cut {
         (job, lists): (&Job, &Lists),
         split: Split,
         count: u64,
-        (blocks, pipelined): (usize, bool),
+        (blocks, copied): (usize, bool),
     ) -> Self {
         Self {
             split,
             chunks: Chunks::new(job, split, count),
-            pipelined,
+            copied,
             choices: lists.choices(longest(split)),
             sums: (0..blocks).map(|_| OnceCell::new()).collect(),
         }
@@ -53,7 +53,7 @@ impl Cut {
 
 impl CutSums {
     fn new((job, lists): (&Job, &Lists), factors: &Factors, cut: &Cut) -> Self {
-        let sums = Sums::new(job, factors, &cut.chunks, cut.pipelined);
+        let sums = Sums::new(job, factors, &cut.chunks, cut.copied);
         let of = |choice| Recomputed::new(job, factors, (&cut.chunks, &sums), choice);
         // whatever follows several policies lies between those that follow one
         let pure: Vec<Recomputed> = lists.policies().map(Recomputation::all).map(of).collect();

@@ -299,9 +299,9 @@ impl<'p, 'a> Walk<'p, 'a> {
     /// The virtual stages of a plan; kept for the other plans of the unit.
     fn cut(&mut self, plan: &Plan, split: Split, blocks: usize) -> Rc<Cut> {
         let count = u64::from(plan.virtual_stages());
-        let key = (count, split.first, split.last, plan.pipeline > 1);
+        let key = (count, split.first, split.last, plan.copies_table());
         let ground = (self.job, self.ground.lists);
-        let shape = (blocks, plan.pipeline > 1);
+        let shape = (blocks, plan.copies_table());
         let made = || Rc::new(Cut::new(ground, split, count, shape));
         Rc::clone(self.cuts.entry(key).or_insert_with(made))
     }

@@ -28,7 +28,7 @@ impl Steps<'_, '_> {
     fn elements(&self, stage: u32, group: usize) -> Elements {
         let mut sum = Elements::default();
         for (factor, ..) in self.blocks(stage, group) {
-            sum.trained[0] += factor.dense(self.composer.plan.pipeline > 1);
+            sum.trained[0] += factor.dense(self.composer.plan.copies_table());
             sum.trained[1] += factor.weights.expert;
             sum.frozen[0] += factor.weights.frozen;
             sum.frozen[1] += factor.weights.frozen_expert;
@@ -298,7 +298,7 @@ impl Steps<'_, '_> {
         let blocks = || self.held.iter().flat_map(|&(s, g)| self.blocks(s, g));
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let trained =
-            |f: &crate::estimate::BlockFactor| f.dense(plan.pipeline > 1) + f.weights.expert;
+            |f: &crate::estimate::BlockFactor| f.dense(plan.copies_table()) + f.weights.expert;
         let largest = blocks()
             .map(|(f, ..)| f.weights.local())
             .fold(0.0, f64::max);

@@ -112,11 +112,11 @@ impl Layout<'_, '_> {
 
     /// Trained elements of some blocks, dense and expert.
     pub(super) fn elements(&self, blocks: &[usize]) -> [f64; 2] {
-        let pipelined = self.composer.plan.pipeline > 1;
+        let copied = self.composer.plan.copies_table();
         blocks.iter().fold([0.0, 0.0], |sum, &block| {
             let factor = &self.composer.factors.blocks[block];
             [
-                sum[0] + factor.dense(pipelined),
+                sum[0] + factor.dense(copied),
                 sum[1] + factor.weights.expert,
             ]
         })
@@ -186,10 +186,13 @@ impl Layout<'_, '_> {
     /// First and last stage add up their gradients of the shared table.
     fn sum_tied(&mut self) {
         let stages = self.devices.len();
-        if !self.composer.job.graph.tied || stages < 2 {
+        if !self.composer.plan.copies_table() {
             return;
         }
         let seconds = self.composer.embedding_sync();
+        if seconds <= 0.0 {
+            return;
+        }
         let mut ready = self.devices[0].reductions.clone();
         ready.extend(self.devices[stages - 1].reductions.iter().copied());
         for device in [0, stages - 1] {

@@ -21,6 +21,10 @@ pub struct WeightHandling {
     /// Gradients of weights leave their product once, in the format of activations, and are added to no sum
     /// on the rank: their owner adds them up (FSDP), or there is one micro-batch.
     pub plain_gradients: bool,
+    /// Passes over gradients by which they are divided by the number of replicas before those add them up, below
+    /// stage 2 of ZeRO, whose `reduce_copy` has them: read and written (Megatron-LM, `gradient_scaling_factor`; `DDP` of
+    /// `PyTorch`). None where the sum is made as a mean (`average_in_collective`), or a compiler divides elsewhere.
+    pub divided_gradients: f64,
     /// A product that adds its weight's gradient to the sum itself gives the framework a tensor of that shape in
     /// the gradient's place, in the format of activations, which stays and serves all weights of one shape
     /// (`get_dummy_wgrad` of Transformer Engine since its pull request 1651 of April 2025, which Megatron-Core's
@@ -36,6 +40,7 @@ impl Default for WeightHandling {
             recasts_weights: false,
             accumulation: 0.0,
             plain_gradients: false,
+            divided_gradients: 2.0,
             gradient_stand_ins: true,
         }
     }
@@ -44,6 +49,7 @@ impl Default for WeightHandling {
 impl WeightHandling {
     /// Refuses figures that no program has.
     pub(super) fn check(&self) -> Result<()> {
-        limits::count("weights.accumulation", self.accumulation)
+        limits::count("weights.accumulation", self.accumulation)?;
+        limits::count("weights.divided_gradients", self.divided_gradients)
     }
 }
