@@ -186,3 +186,26 @@ fn gradients_of_biases_behind_a_sum_take_a_part_of_the_tokens() {
     // 512 tokens of 1,024 columns in bf16, of which four ranks take a part each
     assert_eq!([split, whole], [262_144.0, 1_048_576.0]);
 }
+
+/// Stages of a decoder hand on what the encoder made beside their own stream.
+#[test]
+fn an_encoder_s_tokens_travel_along_the_pipeline() {
+    let text = |encoder: u64| {
+        format!(
+            r#"{{"name": "t5", "family": "encoder_decoder", "encoder_layers": 4, "layers": 4,
+            "encoder_sequence": {encoder}, "hidden": 1024, "heads": 16, "ffn": 4096, "vocab": 32000,
+            "position": "relative", "activation": "relu", "norm": "rmsnorm"}}"#
+        )
+    };
+    let plan = Plan {
+        pipeline: 4,
+        ..Plan::default()
+    };
+    let sends = |encoder: u64| term(&priced(&text(encoder), "", &plan), "stage_to_stage");
+    let [short, long] = [512, 4_096].map(sends);
+    // 1,024 and 4,608 tokens, beside the start of a message
+    assert!(
+        long > 3.0 * short && long < 6.0 * short,
+        "{short} and {long}"
+    );
+}

@@ -415,7 +415,9 @@ fn between(graph: &Graph, priced: &[Priced], software: &Software) -> Option<[Bet
 pub struct Factors {
     /// One per distinct block of the graph.
     pub blocks: Vec<BlockFactor>,
-    /// Tokens of a sequence that they are priced for.
+    /// Tokens of a sequence that stages hand on: those that the blocks are priced for, and an encoder's, which the
+    /// decoder's stages hand on beside their own (`pretrain_t5.py` of Megatron-LM). Stages of the encoder, which hand
+    /// on those alone, are taken to hand on as much.
     pub tokens: u64,
     /// The slices of which those are the sums; none where sequences are not cut.
     pub slices: Vec<Self>,
@@ -451,7 +453,7 @@ impl Factors {
         }
         Self {
             blocks,
-            tokens: job.training.sequence,
+            tokens: job.training.sequence + job.graph.encoder_tokens,
             slices,
         }
     }
@@ -497,7 +499,7 @@ impl Factors {
         }
         Self {
             blocks: priced.into_iter().map(|one| one.factor).collect(),
-            tokens: training.sequence,
+            tokens: training.sequence + graph.encoder_tokens,
             slices: Vec::new(),
         }
     }

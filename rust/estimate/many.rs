@@ -40,7 +40,7 @@ pub enum Row {
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
 /// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full; orders of axes
 /// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does; slices are
-/// as long as one another.
+/// equal.
 pub const COLUMNS: [&str; 31] = [
     "tensor",
     "tensor_rows",
@@ -76,7 +76,7 @@ pub const COLUMNS: [&str; 31] = [
 ];
 
 /// Prices `rows` of integers, each row a plan whose fields are named by `columns`; fields without
-/// a column have their default.
+/// a column have their default, `overlap_pipeline` wherever the schedule can.
 pub fn estimate_many(
     job: &Job,
     columns: &[String],
@@ -122,6 +122,9 @@ fn price_piece(
         });
     }
     let mut desk = PlanPricer::new(job);
+    let sends = fields
+        .iter()
+        .any(|&field| COLUMNS[field] == "overlap_pipeline");
     let priced = rows
         .chunks_exact(fields.len())
         .enumerate()
@@ -129,6 +132,9 @@ fn price_piece(
             let mut plan = Plan::default();
             for (&field, &value) in fields.iter().zip(row) {
                 set(&mut plan, field, value, first + offset)?;
+            }
+            if !sends {
+                plan.overlap_pipeline = plan.schedule.overlaps_sends();
             }
             Ok(desk.price(&plan))
         })

@@ -110,7 +110,7 @@ pub enum BrokenRule {
     },
     /// Something that plans with sliced sequences cannot do.
     Slices(&'static str),
-    /// A sequence does not cut into so many slices as long as one another.
+    /// A sequence does not cut into so many equal slices.
     SliceCount {
         /// Slices.
         count: u64,

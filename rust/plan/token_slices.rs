@@ -6,11 +6,11 @@ use std::fmt;
 
 /// Slices of a sequence, which go through the pipeline one after the other (Li et al. 2021, `TeraPipe`).
 ///
-/// Written as a count of slices as long as one another, as a list of their lengths, or as text that adds
+/// Written as a count of equal slices, as a list of their lengths, or as text that adds
 /// them up: `4`, `[776, 640, 632]`, `776+640+632`, `120*4+112*6+104*8+64`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TokenSlices {
-    /// So many, as long as one another; 1: none is cut.
+    /// So many equal ones; 1: none is cut.
     Even(u32),
     /// Tokens of each, from the front of the sequence.
     Lengths(Box<[u32]>),

@@ -51,6 +51,8 @@ pub struct Graph {
     pub order: Vec<usize>,
     /// Width of the residual stream, which stages pass on.
     pub hidden: u64,
+    /// Tokens of an encoder, which stages pass on as well; 0 where there is none beside a decoder.
+    pub encoder_tokens: u64,
     /// True when the head's weight is the embedding table.
     pub tied: bool,
 }

@@ -99,6 +99,19 @@ def test_what_follows_from_other_fields_may_be_left_out() -> None:
     assert sw.estimate(MODEL, SYSTEM, short.plan, TRAINING).to_dict() == short.to_dict()
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved", "breadth-first"])
+def test_sends_are_hidden_where_the_schedule_can_however_a_plan_is_written(schedule: str) -> None:
+    fields = {"pipeline": 4, "data": 4, "schedule": schedule}
+    if schedule != "1f1b":
+        fields["interleave"] = 3
+    names = [rule.name for rule in sw.schedules()]
+    columns = {**fields, "schedule": names.index(schedule)}
+    text = ",".join(f"{name}={value}" for name, value in fields.items())
+    written = [text, fields, sw.Plan(**fields)]
+    times = {sw.estimate(MODEL, SYSTEM, plan, TRAINING).step_time_s for plan in written}
+    assert times == {float(sw.estimate_many(MODEL, SYSTEM, columns, TRAINING).step_time_s[0])}
+
+
 def test_answers_are_frozen_and_go_back_and_forth() -> None:
     best = sw.search(MODEL, SYSTEM, TRAINING, top=2)
     assert len(best) == 2

@@ -64,8 +64,8 @@ class Plan:
     """ZeRO weight gathers under compute."""
     overlap_tensor: bool = True
     """Tensor collectives of the backward pass under weight-gradient products."""
-    overlap_pipeline: bool = False
-    """Sends between stages under compute (not with `gpipe` and `1f1b`)."""
+    overlap_pipeline: bool | None = None
+    """Sends between stages under compute (not with `gpipe` and `1f1b`); None: where the schedule can."""
     tensor_chunks: int = 1
     """Chunks of a forward product that alternate with its tensor collective; 1: not cut."""
     overlap_expert: bool = False
@@ -91,11 +91,13 @@ class Plan:
             object.__setattr__(self, field.name, plain(getattr(self, field.name)))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields, as the engine reads them."""
-        return asdict(self)
+        """Return the fields, as the engine reads them, without those that are left open."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-FIELDS: dict[str, str] = {field.name: str(field.type) for field in fields(Plan)}
+FIELDS: dict[str, str] = {
+    field.name: str(field.type).removesuffix(" | None") for field in fields(Plan)
+}
 """Type of each field by its name."""
 
 

@@ -31,6 +31,11 @@ impl Transformer {
             blocks,
             order,
             hidden: self.hidden,
+            encoder_tokens: if self.encoder_layers > 0 {
+                self.memory_sequence(training.sequence)
+            } else {
+                0
+            },
             tied: self.tied_embeddings,
         }
     }
