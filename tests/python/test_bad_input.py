@@ -130,7 +130,7 @@ def test_a_changed_file_changes_the_hash_of_the_catalog(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["plan", *JOB, "--run-tokens", "nan"], "training.run_tokens: got nan"),
+        (["plan", *JOB, "--run-tokens", "nan"], "--run-tokens: got nan"),
         (["plan", *JOB, "--precision", "fp8"], "got fp8; allowed: fp32, tf32, fp16, bf16, which"),
         (["estimate", *JOB, "--plan", " "], "plan: got nothing"),
         (["compare", "", "tensor=2", *JOB], "plan: got nothing"),

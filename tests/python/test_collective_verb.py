@@ -92,11 +92,12 @@ def test_names_of_nccl_tests_are_understood(name: str, capsys: pytest.CaptureFix
         (["--bandwidth", "fast"], "bandwidth: got 'fast'; allowed: a rate, as \"50 GB/s\""),
         (["--ranks", "0"], "ranks: got 0"),
         (["--stride", "0"], "stride: got 0"),
-        (["--level", "nvswich"], "nvswitch"),
+        (["--level", "nvswich", "--bandwidth", "1 GB/s"], "nvswitch"),
+        (["--level", "nvswitch"], "--level: got 'nvswitch'; allowed: only with --bandwidth"),
         (["--algorithm", "rink"], "ring"),
         (["--protocol", "LL129"], "low_latency_128"),
-        (["--plot", "busbw.bmp"], "ends with .png, .svg, .html"),
-        (["--plot", "busbw.png", "--sizes", "1M"], "two sizes or more"),
+        (["--picture", "busbw.bmp"], "ends with .png, .svg, .html"),
+        (["--picture", "busbw.png", "--sizes", "1M"], "on 8 ranks, 1 size; allowed: two sizes or"),
         (["--like", "nccl-tests", "--sizes", "2"], "sizes: got 2 bytes at most"),
     ],
 )
@@ -213,14 +214,15 @@ def test_a_calibration_to_a_printed_run_predicts_that_run(
     assert fitted == pytest.approx(wanted, rel=0.01)
 
 
+@pytest.mark.parametrize("option", ["--picture", "--plot"])
 @pytest.mark.parametrize(
     ("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("html", b"<!DOCTYPE html>")]
 )
-def test_a_plot_is_drawn(
-    ending: str, start: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_picture_is_drawn(
+    ending: str, start: bytes, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / f"busbw.{ending}"
-    shown(capsys, "--ranks", "16", "--plot", str(file))
+    shown(capsys, "--ranks", "16", option, str(file))
     drawn = file.read_bytes()
     assert drawn.startswith(start)
     if ending != "png":
@@ -232,7 +234,7 @@ def test_a_missing_plot_library_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main([*ALL_REDUCE, "--plot", "busbw.png"]) == 2
+    assert main([*ALL_REDUCE, "--picture", "busbw.png"]) == 2
     assert "pip install 'scalewright[plot]'" in capsys.readouterr().err
 
 

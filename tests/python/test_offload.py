@@ -157,6 +157,13 @@ def test_the_command_prints_a_step_and_writes_its_trace(
     assert json.loads(file.read_text())["traceEvents"]
     assert main([*asked, "--largest", "layers"]) == 0
     assert "overfills" in capsys.readouterr().out
+    for more in ([], ["--largest", "layers"]):
+        assert main([*asked, *more]) == 0
+        head = capsys.readouterr().out.splitlines()
+        assert head[0].endswith("on 2 x NVIDIA Tesla V100 32GB SXM (dgx-2)")
+        assert head[1].startswith("global batch 2 x 1,024 tokens, fp16")
+        # the scheme says what ZeRO shards
+        assert head[2] == "plan: data 2, micro-batch 1, recompute none"
     assert main([*asked[:-1], "optimizer"]) == 2
 
 

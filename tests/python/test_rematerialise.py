@@ -1,6 +1,7 @@
 """Do choices of what to keep, compute again and move hold their laws from Python and on plans?"""
 
 import json
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -182,11 +183,46 @@ def test_the_verb_shows_what_the_call_finds(capsys: pytest.CaptureFixture[str]) 
     batch = ["--global-batch", "8", "--sequence", "2048", "--data", "8", "--zero", "3"]
     asked = ["rematerialise", *job, *batch, "--budget", "8 GiB"]
     assert main([*asked, "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)["rematerialise"]
+    told = json.loads(capsys.readouterr().out)
+    answer = told["rematerialise"]
+    assert told["stage"] == 0
     assert answer == json.loads(json.dumps(asdict(stage(budget_bytes="8 GiB"))))
     assert main(asked) == 0
     shown = capsys.readouterr().out
     for words in ("best block by block", "best recomputation", "recompute everywhere", "swap"):
         assert words in shown
-    assert main([*asked, "--stage", "4"]) == 2
-    assert "stage: got 4" in capsys.readouterr().err
+    head = shown.splitlines()
+    assert head[0].startswith("gpt3-6.7b (6.658B parameters) on 8 x NVIDIA A100 80GB SXM4 (dgx")
+    assert head[1].startswith("global batch 8 x 2,048 tokens")
+    assert head[2] == "plan: data 8, micro-batch 1, ZeRO 3"
+    assert "One micro-batch of stage 1" in head
+
+
+def test_stages_are_counted_from_1_and_their_index_from_0(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--devices", "8"]
+    job += ["--global-batch", "8", "--sequence", "1024", "--pipeline", "2"]
+    for verb in ("rematerialise", "place"):
+        for number in (1, 2):
+            asked = [verb, *job, "--stage", str(number)]
+            assert main([*asked, "--json"]) == 0
+            assert json.loads(capsys.readouterr().out)["stage"] == number - 1
+            assert main(asked) == 0
+            assert f"of stage {number}\n" in capsys.readouterr().out
+        for number, allowed in (("0", "1 or more"), ("-1", "1 or more"), ("3", "1 to 2")):
+            assert main([verb, *job, "--stage", number]) == 2
+            assert f"--stage: got {number}; allowed: {allowed}" in capsys.readouterr().err
+
+
+def test_a_column_of_sizes_has_one_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    job = ["--model", "gpt3-6.7b", "--system", "dgx-a100-80gb", "--devices", "8"]
+    job += ["--global-batch", "8", "--sequence", "2048", "--zero", "3"]
+    assert main(["rematerialise", *job]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for first, count in (("way ", 2), ("blocks ", 3)):
+        at = next(place for place, line in enumerate(lines) if line.startswith(first))
+        units = re.findall("[KMGT]iB", lines[at])
+        assert len(units) == count
+        assert len(set(units)) == 1
+        assert not re.search("[KMGT]iB", lines[at + 1])

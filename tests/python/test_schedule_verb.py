@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import scalewright as sw
+from conftest import run_schedule
 from scalewright.cli import main
 from scalewright.cli.schedule import _times
 
@@ -106,7 +107,7 @@ def test_operations_are_told_on_demand(capsys: pytest.CaptureFixture[str]) -> No
         (["1f1c", *PIPELINE], "schedule: unknown name '1f1c'; nearest: 1f1b"),
         (["1f1b", "--micro-batches", "8"], "stages: got nothing; allowed: the number of devices"),
         (["1f1b", "--stages", "4"], "micro_batches: got None"),
-        (["1f1b", *PIPELINE, "--forward", "1,2"], "forward_s: got 2 values; allowed: 1 or 4"),
+        (["1f1b", *PIPELINE, "--forward", "1,2"], "--forward: got 2 values; allowed: 1 or 4"),
         (["1f1b", *PIPELINE, "--forward", "fast"], 'got "fast"'),
         (["1f1b", *PIPELINE, "--forward", "-1"], "got -1"),
         (["1f1b", *PIPELINE, "--forward", "nan"], "got nan"),
@@ -129,6 +130,92 @@ def test_wrong_input_is_named(
     heard = capsys.readouterr()
     assert said in heard.err
     assert heard.err.count("\n") == 1
+
+
+USUAL = {"--window": "1", "--slices": "1", "--feedback": "0", "--hidden": "0.0"}
+IDLE = {"--window": "2", "--slices": "2", "--feedback": "0.5", "--hidden": "0.5"}
+USERS = {
+    "--window": "interlocking",
+    "--slices": "terapipe",
+    "--feedback": "direct-feedback",
+    "--hidden": "dualpipe",
+}
+
+
+@pytest.mark.parametrize("option", IDLE)
+def test_an_option_that_no_named_schedule_uses_is_refused(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user, asked = USERS[option], [*PIPELINE, option, IDLE[option]]
+    others = [name for name in RULES if name != user]
+    for names in ([others[0]], others):
+        assert main(["schedule", *names, *asked]) == 2
+        heard = capsys.readouterr().err
+        assert f"{option}: got " in heard
+        assert f"allowed: only with {user}\n" in heard
+    for names in ([user], ["1f1b", user], []):
+        assert main(["schedule", *names, *asked]) == 0
+    assert main(["schedule", *others[:1], *PIPELINE, option, USUAL[option]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "usual", "more"),
+    [("window", 1, 3), ("slices", 1, 3), ("feedback_s", 0.0, 0.5), ("hidden_s", 0.0, 0.25)],
+)
+def test_only_its_own_schedule_takes_an_option(field: str, usual: float, more: float) -> None:
+    user = USERS[f"--{field.removesuffix('_s')}"]
+    moved: list[str] = []
+    for name in RULES:
+        plain, other = (run_schedule(name, hop_s=0.1, **{field: value}) for value in (usual, more))
+        if plain.to_dict(operations=True) != other.to_dict(operations=True):
+            moved.append(name)
+    assert moved == [user]
+
+
+@pytest.mark.parametrize(
+    ("names", "option", "accepted"),
+    [
+        ([], "--slices", False),
+        (["terapipe"], "--slices", False),
+        ([], "--feedback", False),
+        (["direct-feedback"], "--feedback", True),
+        (["1f1b"], "--window", False),
+        (["interlocking"], "--window", True),
+        ([], "--window", True),
+        (["1f1b"], "--hidden", True),
+    ],
+)
+def test_an_order_of_one_s_own_takes_what_may_bear_on_it(
+    names: list[str],
+    option: str,
+    accepted: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    order = tmp_path / "order.txt"
+    order.write_text("F0 F1 B0 B1\nF0 B0 F1 B1\n")
+    if names == ["interlocking"]:
+        order.write_text("F0 L0:0 F1 L0:1\nF0 L0:0 F1 L0:1\n")
+    code = main(["schedule", *names, "--order", str(order), option, IDLE[option]])
+    heard = capsys.readouterr().err
+    assert (f"{option}: got" not in heard) == accepted
+    assert accepted or code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--blocking"], "--blocking: got it; allowed: only with --send"),
+        (["--width", "5"], "--width: got 5.0; allowed: only with --picture"),
+        (["--operations"], "--operations: got it; allowed: only with --json"),
+    ],
+)
+@pytest.mark.parametrize("names", [["1f1b"], []])
+def test_an_option_without_the_one_it_belongs_to_is_refused(
+    names: list[str], arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schedule", *names, *PIPELINE, *arguments]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_files_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Are blocks of generated text what FlexGen's own linear program gives, or better?"""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +157,35 @@ def test_the_command_says_what_python_says(capsys: pytest.CaptureFixture[str]):
     shown = capsys.readouterr().out
     assert f"{block.batches} batches of {block.batch} sequences" in shown
     assert all(home in shown for home in block.weights)
+    named = ["serve-blocks", "--model", "opt-30b", "--system", "gcp-t4", *arguments[3:]]
+    assert main(named) == 0
+    assert capsys.readouterr().out == shown
+    for wrong in (named[:3], arguments[:2], [*named, "opt-30b", "gcp-t4"]):
+        assert main(wrong) == 2
+        assert "allowed: a" in capsys.readouterr().err
+
+
+def test_one_batch_is_said_as_one_and_much_memory_in_tib(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert main(["serve-blocks", "opt-30b", "gcp-t4", "--batches", "1", "--batch", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 batch of 1 sequence: ")
+    assert "of 1.23 TiB" in shown
+
+
+def test_a_user_s_own_machine_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    mine = tmp_path / "mine.toml"
+    tier = '[[tiers]]\nname = "gddr"\ncapacity = "32 GiB"\n'
+    mine.write_text(f'kind = "device"\nbase = "t4"\n{tier}')
+    asked = ["serve-blocks", "opt-30b", "gcp-t4", "--json"]
+    assert main([*asked, "--catalog", str(mine)]) == 0
+    more = json.loads(capsys.readouterr().out)
+    assert main(asked) == 0
+    usual = json.loads(capsys.readouterr().out)
+    assert more["tokens_per_s"] > usual["tokens_per_s"]
+    assert more["catalog_hash"] != usual["catalog_hash"]
+    assert usual["overridden_constants"] == []
 
 
 def test_every_published_policy_is_priced_or_says_why_not():

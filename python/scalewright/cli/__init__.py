@@ -85,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _guarded(options: argparse.Namespace) -> int:
     """Run a verb; what the user can mend is said in a line, never as a traceback."""
+    from scalewright.cli.refusing import in_options
     from scalewright.errors import ScalewrightError
 
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] -- so under `>&-`
@@ -94,7 +95,7 @@ def _guarded(options: argparse.Namespace) -> int:
         code = options.run(options)
         sys.stdout.flush()
     except ScalewrightError as error:
-        return _refused(str(error))
+        return _refused(in_options(str(error), options))
     except BrokenPipeError:
         # the reader has gone, as in `| head`; Python must not try to flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -20,7 +20,7 @@ def add(verbs: Verbs) -> None:
     parser = verbs.add_parser(
         "codesign", help="find the best machines for a job on a grid of hardware"
     )
-    add_job_options(parser)
+    add_job_options(parser, runs=False)
     grid = parser.add_argument_group("grid")
     grid.add_argument("--counts", metavar="N,N", help="device counts to try (that of --devices)")
     grid.add_argument("--systems", metavar="NAME,NAME", help="other systems to try")

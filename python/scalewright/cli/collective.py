@@ -54,7 +54,9 @@ def add(verbs: Verbs) -> None:
     form.add_argument(
         "--like", choices=("nccl-tests",), help="print what nccl-tests would, to set beside a run"
     )
-    output.add_argument("--plot", metavar="FILE", help="draw to FILE.png, .svg or .html")
+    output.add_argument(
+        "--picture", "--plot", metavar="FILE", help="draw to FILE.png, .svg or .html"
+    )
     parser.set_defaults(run=run)
 
 
@@ -72,13 +74,17 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Price the collective and show it."""
-    if options.plot:
+    if options.picture:
         from scalewright.report.curves import check_plot
 
-        check_plot(options.plot)
+        check_plot(options.picture)
+    if options.level is not None and options.bandwidth is None:
+        from scalewright.cli.refusing import refuse
+
+        refuse("level", options.level, "only with --bandwidth")
     question = _Question(options)
-    if options.plot:
-        question.plot(options.plot)
+    if options.picture:
+        question.plot(options.picture)
     if options.like:
         question.show_like()
     elif options.json:
@@ -159,11 +165,13 @@ class _Question:
             InvalidError: There is one size, or nothing moves.
         """
         from scalewright.errors import InvalidError
+        from scalewright.report import quantities as q
         from scalewright.report.curves import Drawing, draw
 
         winner = self.asked(self._between(_PLOTTED))
         if len(winner.buffer_bytes) < 2 or not winner.bus_bandwidth_bytes_per_s.any():
-            message = f"plot: got {self.name} on {self.ranks} ranks, {len(self.sizes)} sizes; "
+            ranks, sizes = q.number(self.ranks, "rank"), q.number(len(self.sizes), "size")
+            message = f"picture: got {self.name} on {ranks}, {sizes}; "
             raise InvalidError(message + "allowed: two sizes or more of what moves bytes")
         # as they were asked for: a count may follow a name, as in parameter_server:4
         names = _listed(self.options.algorithm) or [line.algorithm for line in winner.lines()]

@@ -188,6 +188,24 @@ def _read(options: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
+def stage_of(number: int | None, plan: dict[str, object]) -> int | None:
+    """Return the index of a stage of a plan that a person counts from 1; None for none.
+
+    Raises:
+        InvalidError: The plan has no such stage.
+    """
+    from scalewright.cli.refusing import refuse
+
+    if number is None:
+        return None
+    stages = plan.get("pipeline", 1)
+    if number < 1:
+        refuse("stage", number, "1 or more")
+    if isinstance(stages, int) and 0 < stages < number:
+        refuse("stage", number, f"1 to {stages}, the pipeline's stages")
+    return number - 1
+
+
 def plan_of(options: argparse.Namespace, read: dict[str, Any]) -> dict[str, object]:
     """Return the plan fields: the options over --plan over the file."""
     from scalewright.config import FIELDS, plan_fields

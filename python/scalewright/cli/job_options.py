@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from scalewright.planning import Job
 
@@ -17,9 +17,13 @@ EXPORTS = ("megatron", "torchtitan", "deepspeed")
 
 
 def add_job_options(
-    parser: argparse.ArgumentParser, *, required: bool = True, required_system: bool = True
+    parser: argparse.ArgumentParser,
+    *,
+    required: bool = True,
+    required_system: bool = True,
+    runs: bool = True,
 ) -> None:
-    """Add the options that say model, machines and training."""
+    """Add the options that say model, machines and training; `runs`: also those of a whole run."""
     job = parser.add_argument_group("job")
     job.add_argument(
         "--model", required=required, metavar="NAME|FILE", help="catalog name, config.json or TOML"
@@ -56,16 +60,50 @@ def add_job_options(
         metavar="SHARE",
         help="share of device memory to leave free, on top of the stated reserve (0)",
     )
-    job.add_argument(
-        "--run-tokens", type=float, metavar="N", help="tokens of the whole run, for its price"
-    )
-    job.add_argument(
+    if runs:
+        job.add_argument(
+            "--run-tokens", type=float, metavar="N", help="tokens of the whole run, for its price"
+        )
+    add_catalog(job.add_argument)
+
+
+def add_catalog(add_argument: Callable[..., object]) -> None:
+    """Add the option of a user's own catalog files to a parser or a group of one."""
+    add_argument(
         "--catalog",
         action="append",
         default=[],
         metavar="DIR|FILE",
         help="your own devices, systems, models; may be repeated",
     )
+
+
+def add_names(parser: argparse.ArgumentParser) -> None:
+    """Add model and system by their places, instead of `--model` and `--system`."""
+    parser.add_argument("names", nargs="*", metavar="MODEL SYSTEM", help="instead of the options")
+
+
+def take_names(options: argparse.Namespace) -> None:
+    """Set model and system to the names that were given by their places.
+
+    Raises:
+        InvalidError: There are too few or too many, by place and option together.
+    """
+    from scalewright.errors import InvalidError
+
+    if options.names:
+        given = [name for name in (options.model, options.system) if name is not None]
+        if len(options.names) != 2 or given:
+            message = (
+                f"names: got {' '.join(options.names)!r:.80}; "
+                "allowed: a model and a system, and then neither --model nor --system"
+            )
+            raise InvalidError(message)
+        options.model, options.system = options.names
+    for name in ("model", "system"):
+        if getattr(options, name) is None:
+            message = f"--{name}: got nothing; allowed: a catalog name or a file"
+            raise InvalidError(message)
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +164,7 @@ def _training(options: argparse.Namespace) -> dict[str, Any]:
         "state": options.state,
         "gradient": None if options.state == "fp32" else options.state,
         "optimizer": options.optimizer,
-        "run_tokens": options.run_tokens,
+        "run_tokens": getattr(options, "run_tokens", None),
         "flash_attention": False if options.no_flash else None,
         "dropout": options.dropout or None,
         "forward_only": options.forward_only or None,

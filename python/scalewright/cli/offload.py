@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     import argparse
 
     from scalewright.cli.verb import Verbs
+    from scalewright.planning import Job
 
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser("offload", help="price steps that use memory beyond the device")
-    add_job_options(parser)
+    add_job_options(parser, runs=False)
     add_plan_options(parser)
     how = parser.add_argument_group("scheme")
     how.add_argument(
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     job, plan = job_of(options), plan_of(options, {})
     fields = _fields(options.set)
     if options.largest:
-        return _largest(options, fields, plan)
+        return _largest(options, job, fields, plan)
     drawn = bool(options.timeline or options.picture)
     found = offload_job(job, options.scheme, plan, tasks=drawn, fields=fields)
     if options.timeline:
@@ -76,16 +77,15 @@ def run(options: argparse.Namespace) -> int:
     else:
         from scalewright.report import console, show_offload
 
-        show_offload(found, console())
+        show_offload(found, job, plan, console())
     return 0 if found.fits else 3
 
 
 def _largest(
-    options: argparse.Namespace, fields: dict[str, object], plan: dict[str, object]
+    options: argparse.Namespace, job: Job, fields: dict[str, object], plan: dict[str, object]
 ) -> int:
     from scalewright.planning.offloading import largest_job
 
-    job = job_of(options)
     found = largest_job(job, options.scheme, plan, grow=options.largest, fields=fields)
     if options.json:
         from scalewright.cli.output import show_json
@@ -94,7 +94,7 @@ def _largest(
     else:
         from scalewright.report import console, show_largest
 
-        show_largest(found, console())
+        show_largest(found, job, plan, console())
     return 0
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scalewright.cli.estimate import add_plan_options, plan_of
-from scalewright.cli.job_options import add_job_options, job_of
+from scalewright.cli.estimate import add_plan_options, plan_of, stage_of
+from scalewright.cli.job_options import add_job_options, add_names, job_of, take_names
 
 if TYPE_CHECKING:
     import argparse
@@ -22,8 +22,8 @@ def add(verbs: Verbs) -> None:
         help="place a plan's tensors over memory tiers, proven best",
         usage="scalewright place [MODEL SYSTEM] --devices N --global-batch B --sequence S ...",
     )
-    parser.add_argument("names", nargs="*", metavar="MODEL SYSTEM", help="instead of the options")
-    add_job_options(parser, required=False, required_system=False)
+    add_names(parser)
+    add_job_options(parser, required=False, required_system=False, runs=False)
     add_plan_options(parser)
     wish = parser.add_argument_group("placement")
     wish.add_argument(
@@ -51,19 +51,19 @@ def run(options: argparse.Namespace) -> int:
     """Place, show the answer, and return the exit code."""
     from scalewright.planning import place
 
-    _take_names(options)
+    take_names(options)
     if options.picture:
         from scalewright.report.memory_picture import check_memory_picture
 
         check_memory_picture(options.picture)
-    job = job_of(options)
+    job, plan = job_of(options), plan_of(options, {})
     placement = place(
         job.model,
         job.system,
-        plan_of(options, {}),
+        plan,
         job.training,
         objective=_objective(options.objective),
-        stage=None if options.stage is None else options.stage - 1,
+        stage=stage_of(options.stage, plan),
         whole=options.whole,
         years=options.years,
         gap=options.gap,
@@ -75,33 +75,16 @@ def run(options: argparse.Namespace) -> int:
 
         show_json({**job.stamp(), **placement.to_dict()})
     else:
-        from scalewright.report import console, show_placement
+        from scalewright.report import console, show_overridden, show_placement
 
         show_placement(placement, console(), tensors=options.tensors)
+        show_overridden(console(), job.model, job.system)
     if options.picture and placement.feasible:
         from scalewright.report.memory_picture import draw_memory
 
         title = f"{job.model.name} on {job.system.devices} devices of {job.system.name}"
         draw_memory(placement, options.picture, title)
     return 0 if placement.feasible else 3
-
-
-def _take_names(options: argparse.Namespace) -> None:
-    from scalewright.errors import InvalidError
-
-    if options.names:
-        given = [name for name in (options.model, options.system) if name is not None]
-        if len(options.names) != 2 or given:
-            message = (
-                f"names: got {' '.join(options.names)!r:.80}; "
-                "allowed: a model and a system, and then neither --model nor --system"
-            )
-            raise InvalidError(message)
-        options.model, options.system = options.names
-    for name in ("model", "system"):
-        if getattr(options, name) is None:
-            message = f"--{name}: got nothing; allowed: a catalog name or a file"
-            raise InvalidError(message)
 
 
 def _objective(text: str) -> str | dict[str, float]:

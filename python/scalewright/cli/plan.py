@@ -178,11 +178,28 @@ def _limits(options: argparse.Namespace) -> dict[str, object]:
     return {
         "top": options.top,
         "objective": options.objective,
-        "distinct": None if options.distinct is None else options.distinct.replace("-", "_"),
+        "distinct": None if options.distinct is None else _field(options.distinct),
         "front": list(FRONT) if given is None else listed,
         "method": "exhaustive" if options.exhaustive else "bounds",
         "offload": options.offload,
     }
+
+
+def _field(name: str) -> str:
+    """Return the plan field that `--distinct` names.
+
+    Raises:
+        UnknownNameError: There is none of this name; says which come nearest.
+    """
+    from scalewright.config import FIELDS
+    from scalewright.config.choices import field_name
+    from scalewright.errors import UnknownNameError
+
+    try:
+        return field_name(name, FIELDS)
+    except UnknownNameError as error:
+        message = f"--distinct: {error}"
+        raise UnknownNameError(message) from error
 
 
 def _need_robust(options: argparse.Namespace) -> None:

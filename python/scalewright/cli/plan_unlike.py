@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scalewright.cli.job_options import OPTIMIZERS, PRECISIONS, STATES
+from scalewright.cli.job_options import OPTIMIZERS, PRECISIONS, STATES, add_catalog
 
 if TYPE_CHECKING:
     import argparse
@@ -49,9 +49,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--memory-margin", type=float, default=0.0, metavar="SHARE", help="to leave free (0)"
     )
-    parser.add_argument(
-        "--catalog", action="append", default=[], metavar="DIR|FILE", help="your own entries"
-    )
+    add_catalog(parser.add_argument)
     parser.add_argument("--top", type=int, default=5, metavar="K", help="plans to show (5)")
     parser.add_argument(
         "--fix",

@@ -17,10 +17,12 @@ def add(verbs: Verbs) -> None:
     """Add the verb."""
     what = "say what each block should keep, recompute or offload"
     parser = verbs.add_parser("rematerialise", help=what)
-    add_job_options(parser)
+    add_job_options(parser, runs=False)
     add_plan_options(parser)
     chain = parser.add_argument_group("chain", "One micro-batch through the blocks of a stage.")
-    chain.add_argument("--stage", type=int, default=0, metavar="N", help="pipeline stage (0)")
+    chain.add_argument(
+        "--stage", type=int, default=1, metavar="N", help="pipeline stage, from 1 (the first)"
+    )
     chain.add_argument(
         "--budget",
         metavar="SIZE",
@@ -41,15 +43,16 @@ def run(options: argparse.Namespace) -> int:
     """Choose for every block of the stage and show it."""
     from dataclasses import asdict
 
-    from scalewright.cli.estimate import plan_of
+    from scalewright.cli.estimate import plan_of, stage_of
     from scalewright.planning import rematerialise_job
     from scalewright.planning.rematerialising import SLOTS, WIDTH
 
-    job = job_of(options)
+    job, plan = job_of(options), plan_of(options, {})
+    stage = stage_of(options.stage, plan) or 0
     found = rematerialise_job(
         job,
-        plan_of(options, {}),
-        stage=options.stage,
+        plan,
+        stage=stage,
         budget_bytes=_bytes(options.budget),
         offload=not options.no_offload,
         slots=SLOTS if options.slots is None else options.slots,
@@ -58,12 +61,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**job.stamp(), "stage": options.stage, "rematerialise": asdict(found)})
+        show_json({**job.stamp(), "stage": stage, "rematerialise": asdict(found)})
         return 0
     from scalewright.report import console, show_rematerialisation
 
-    title = f"{job.model.name}, stage {options.stage}, one micro-batch"
-    show_rematerialisation(found, title, console())
+    show_rematerialisation(found, job, plan, stage, console())
     return 0
 
 

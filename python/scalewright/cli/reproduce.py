@@ -138,14 +138,12 @@ def _refuse_kernel_options(options: argparse.Namespace) -> None:
 
 def _refuse_training_options(options: argparse.Namespace) -> None:
     """Refuse what only results of training runs can be turned into."""
-    from scalewright.errors import InvalidError
+    from scalewright.cli.refusing import refuse
 
-    asked = {"--picture": options.picture, "--page": options.page, "--write": options.write}
-    asked["--ablation"] = options.ablation or None
-    for name, given in asked.items():
-        if given is not None:
-            message = f"{name}: got '{given}'; allowed: only where rows are training runs"
-            raise InvalidError(message)
+    for name in ("picture", "page", "write", "ablation"):
+        given = getattr(options, name)
+        if given is not None and given is not False:
+            refuse(name, given, "only where rows are training runs")
 
 
 def _training(options: argparse.Namespace) -> int:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # arrows of larger timelines would only hide them
 _MOST_FLOWS = 10_000
+_USED_BY = {"window": "interlocking", "slices": "terapipe", "feedback": "direct-feedback"}
+"""The one schedule that takes an option; those that take `--hidden` say so themselves."""
 
 
 def add(verbs: Verbs) -> None:
@@ -66,10 +68,7 @@ def _add_times(parser: argparse.ArgumentParser) -> None:
         "--hidden", default="0", metavar="T", help="saved where two passes run together (0)"
     )
     times.add_argument(
-        "--send",
-        default="0",
-        metavar="T",
-        help="a tensor to the next device, or a list by border (0)",
+        "--send", metavar="T", help="a tensor to the next device, or a list by border (0)"
     )
     times.add_argument(
         "--blocking", action="store_true", help="the sender waits until a tensor has arrived"
@@ -96,6 +95,7 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         _show_list(options)
         return 0
+    _refuse_idle(options)
     answers, refused = _answers(options)
     if options.timeline:
         _write_timeline(answers, options.timeline)
@@ -128,6 +128,44 @@ def _show_list(options: argparse.Namespace) -> None:
     from scalewright.report import console, show_rules
 
     show_rules(schedules(), console())
+
+
+def _refuse_idle(options: argparse.Namespace) -> None:
+    """Refuse options that change nothing of what is asked.
+
+    Raises:
+        InvalidError: One is given.
+    """
+    from scalewright.cli.refusing import refuse
+
+    for name, other in (("operations", "json"), ("width", "picture"), ("blocking", "send")):
+        given = getattr(options, name)
+        if given is not None and given is not False and not getattr(options, other):
+            refuse(name, given, f"only with --{other}")
+    for name in ("window", "slices", "feedback", "hidden"):
+        given = getattr(options, name)
+        usual = set(_times(given)) == {0.0} if isinstance(given, str) else given == 1
+        if not usual and (users := _users(options, name)):
+            refuse(name, given, f"only with {users}")
+
+
+def _users(options: argparse.Namespace, name: str) -> str:
+    """Return what an option goes with, where nothing that is asked certainly does; else nothing."""
+    from scalewright.planning import schedules
+
+    rules = {rule.name: rule for rule in schedules()}
+    pairs = [rule.name for rule in rules.values() if rule.pairs]
+    users = [_USED_BY[name]] if name in _USED_BY else pairs
+    asked = set(options.names)
+    if not options.order:
+        # without a name all run, and one that is none is refused as such
+        idle = bool(asked) and asked <= rules.keys() - set(users)
+    elif name == "slices":
+        return f"{users[0]}, and without --order"
+    else:
+        # operations of an order may run together, and losses be local where no name is given
+        idle = name != "hidden" and not asked & set(users) and (name != "window" or bool(asked))
+    return " or ".join(users) if idle else ""
 
 
 def _answers(options: argparse.Namespace) -> tuple[list[Schedule], dict[str, str]]:
@@ -176,7 +214,7 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         "backward_s": _times(options.backward),
         "weight_s": None if options.weight is None else _times(options.weight),
         "hidden_s": _times(options.hidden),
-        "hop_s": _times(options.send),
+        "hop_s": _times(options.send or "0"),
         "feedback_s": _times(options.feedback),
         "sends": "blocking" if options.blocking else "asynchronous",
         "sizes": sizes,
@@ -234,7 +272,7 @@ def _title(options: argparse.Namespace, first: Schedule) -> list[str]:
     for what, text in (("hidden", options.hidden), ("feedback", options.feedback)):
         if text != "0":
             said.append(f"{what} {_shown(text)}")
-    if options.send != "0":
+    if options.send not in (None, "0"):
         how = "blocking" if options.blocking else "asynchronous"
         said.append(f"{how} sends {_shown(options.send)}")
     for what, count in (("windows of", options.window), ("slices:", options.slices)):

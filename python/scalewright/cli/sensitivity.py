@@ -23,7 +23,7 @@ def add(verbs: Verbs) -> None:
         metavar="PLAN",
         help="a JSON file, or fields as tensor=8,pipeline=8 (the best plan)",
     )
-    add_job_options(parser)
+    add_job_options(parser, runs=False)
     how = parser.add_argument_group("changes")
     how.add_argument(
         "--change",
@@ -43,7 +43,7 @@ def add(verbs: Verbs) -> None:
         nargs="+",
         default=[],
         metavar="FIELD=V1,V2",
-        help="values that a plan field may take in a search, as tensor=8",
+        help="values that a plan field may take in the search for a plan, as tensor=8",
     )
     output = parser.add_argument_group("output")
     output.add_argument("--top", type=int, default=20, metavar="K", help="constants to show (20)")
@@ -55,6 +55,7 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> int:
     """Price the plan under each change, show it, and return the exit code."""
     from scalewright.cli.output import progress_bar, show_json
+    from scalewright.cli.refusing import refuse
     from scalewright.config import need_count, pinned_fields
     from scalewright.planning import sensitivity_job
 
@@ -63,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
         from scalewright.report.timeline import check_picture
 
         check_picture(options.picture)
+    if options.fix and options.plan is not None and not options.search:
+        refuse("fix", " ".join(options.fix), "only with --search, or without a plan")
     fix = pinned_fields(options.fix)
     asked = {"change": options.change, "search": options.search}
     with progress_bar("pricing changes") as progress:

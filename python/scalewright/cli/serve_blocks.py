@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scalewright.cli.job_options import add_catalog, add_names, take_names
+
 if TYPE_CHECKING:
     import argparse
 
@@ -13,10 +15,13 @@ if TYPE_CHECKING:
 def add(verbs: Verbs) -> None:
     """Add the verb."""
     parser = verbs.add_parser(
-        "serve-blocks", help="place a model larger than the device to generate text"
+        "serve-blocks",
+        help="place a model larger than the device to generate text",
+        usage="scalewright serve-blocks [MODEL SYSTEM] ...",
     )
-    parser.add_argument("model", metavar="MODEL", help="catalog name, config.json or TOML file")
-    parser.add_argument("system", metavar="SYSTEM", help="catalog name or TOML file")
+    add_names(parser)
+    parser.add_argument("--model", metavar="NAME|FILE", help="catalog name, config.json or TOML")
+    parser.add_argument("--system", metavar="NAME|FILE", help="catalog name or TOML file")
     parser.add_argument("--prompt", type=int, default=512, metavar="N", help="tokens (512)")
     parser.add_argument("--generate", type=int, default=32, metavar="N", help="tokens (32)")
     parser.add_argument("--batch", type=int, metavar="N", help="sequences of a batch (any)")
@@ -37,17 +42,21 @@ def add(verbs: Verbs) -> None:
         metavar="RATE",
         help='cache that the host attends to, as "12 GB/s" (as fast as its memory is read)',
     )
+    add_catalog(parser.add_argument)
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Find the best block and show it."""
-    from scalewright.planning import serving_blocks
+    from scalewright.planning import model, serving_blocks, system
 
+    take_names(options)
+    served = model(options.model, overrides=options.catalog)
+    machine = system(options.system, 1, overrides=options.catalog)
     block = serving_blocks(
-        options.model,
-        options.system,
+        served,
+        machine,
         prompt=options.prompt,
         generated=options.generate,
         weights=options.weights,
@@ -62,9 +71,12 @@ def run(options: argparse.Namespace) -> int:
         from scalewright.cli.output import show_json
         from scalewright.planning import stamp
 
-        show_json({**stamp(), **block.to_dict()})
+        files = tuple(dict.fromkeys([*machine.overrides, *served.overrides]))
+        changed = {"overridden_constants": [*served.overridden, *machine.overridden]}
+        show_json({**stamp(files), **changed, **block.to_dict()})
     else:
-        from scalewright.report import console, show_serving
+        from scalewright.report import console, show_overridden, show_serving
 
         show_serving(block, console())
+        show_overridden(console(), served, machine)
     return 0 if block.fits else 3

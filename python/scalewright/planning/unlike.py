@@ -40,6 +40,15 @@ class UnlikeSearch:
     """One per group."""
     values: Mapping[str, Any]
     """Every field that the engine gives, as in `to_dict`."""
+    changed_link: tuple[str, ...] = ()
+    """Dotted paths of the constants of `between` that user files changed."""
+
+    @property
+    def overridden(self) -> tuple[str, ...]:
+        """Return the dotted paths of all constants that user files changed."""
+        parts = [part for job in self.jobs for part in (job.model, job.system)]
+        changed = (path for part in parts for path in part.overridden)
+        return tuple(dict.fromkeys([*changed, *self.changed_link]))
 
     @property
     def best(self) -> tuple[Mapping[str, Any], ...]:
@@ -71,7 +80,8 @@ class UnlikeSearch:
         ]
         common = stamp(tuple(dict.fromkeys(files)))
         own = [{key: of[key] for key in of if key not in common} for of in stamps]
-        return {**common, "group_jobs": own, **self.values}
+        changed = {"overridden_constants": list(self.overridden)}
+        return {**common, **changed, "group_jobs": own, **self.values}
 
 
 def search_unlike(
@@ -120,7 +130,8 @@ def search_unlike(
     jobs = tuple(Job(model, system, training, memory_margin) for system in machines)
     if software is not None:
         jobs = tuple(job.with_software(software, overrides=overrides) for job in jobs)
-    joined = None if between is None else json_text("between", _level(between, overrides))
+    level, changed = (None, ()) if between is None else _level(between, overrides)
+    joined = None if level is None else json_text("between", level)
     texts = (
         json_text("space", space({} if fix is None else fix)),
         json_text("limits", {"top": top}),
@@ -129,7 +140,7 @@ def search_unlike(
     start = perf_counter()
     found = json.loads(_engine.search_unlike(handles, joined, *texts, progress=progress))
     found["elapsed_s"] = perf_counter() - start
-    return UnlikeSearch(jobs, found)
+    return UnlikeSearch(jobs, found, changed)
 
 
 def _machines(place: int, group: object, overrides: Sequence[str | Path]) -> System:
@@ -145,11 +156,17 @@ def _machines(place: int, group: object, overrides: Sequence[str | Path]) -> Sys
     return read_system(name, int(devices), overrides=overrides)
 
 
-def _level(between: object, overrides: Sequence[str | Path]) -> dict[str, Any]:
-    """Return the fields of the level that joins groups."""
+def _level(
+    between: object, overrides: Sequence[str | Path]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the fields of the level that joins groups, and the paths of those that files changed.
+
+    Raises:
+        ScalewrightError: It is no rate with a latency, and there is no such system or level.
+    """
     need("between", between, (str, Mapping), _LINK)
     if isinstance(between, Mapping):
-        return {"name": "between", "kind": "fat-tree", **between}
+        return {"name": "between", "kind": "fat-tree", **between}, ()
     text = str(between)
     if "/s" in text:
         rate, comma, latency = text.partition(",")
@@ -157,15 +174,15 @@ def _level(between: object, overrides: Sequence[str | Path]) -> dict[str, Any]:
             message = f"between: got {text!r:.60}; allowed: {_LINK}"
             raise InvalidError(message)
         figures = {"bandwidth": rate.strip(), "latency": latency.strip()}
-        return {"name": "between", "kind": "fat-tree", **figures}
+        return {"name": "between", "kind": "fat-tree", **figures}, ()
     name, _, wanted = text.partition(":")
-    levels: list[dict[str, Any]] = load_entry("system", name, overrides).table["levels"]
-    if not wanted:
-        return dict(levels[-1])
-    for level in levels:
-        if level["name"] == wanted:
-            return dict(level)
+    entry = load_entry("system", name, overrides)
+    levels: list[dict[str, Any]] = entry.table["levels"]
     known = [str(level["name"]) for level in levels]
+    wanted = wanted or known[-1]
+    if wanted in known:
+        own = [path for path in entry.overridden if path.startswith(f"levels.{wanted}.")]
+        return dict(levels[known.index(wanted)]), tuple(f"system.{path}" for path in own)
     near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.0)
     message = (
         f"between: unknown name '{wanted}'; allowed: a level of {name}: {', '.join(known)}; "

@@ -7,6 +7,7 @@ from scalewright.report.collective import show_collective
 from scalewright.report.comparison import show_comparison
 from scalewright.report.controller import show_controllers
 from scalewright.report.estimate import show_estimate, show_explanation
+from scalewright.report.job import show_overridden
 from scalewright.report.kernel_calibration import show_kernel_calibration
 from scalewright.report.offload import show_largest, show_offload
 from scalewright.report.placement import show_placement
@@ -36,6 +37,7 @@ __all__ = [
     "show_largest",
     "show_names",
     "show_offload",
+    "show_overridden",
     "show_placement",
     "show_rematerialisation",
     "show_robust",

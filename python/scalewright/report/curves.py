@@ -51,13 +51,13 @@ def check_plot(path: str) -> None:
         InvalidError: The file's ending is unknown, or matplotlib is not installed.
     """
     if Path(path).suffix.casefold() not in _FORMATS:
-        message = f"plot: got {path!r:.60}; allowed: a file that ends with {', '.join(_FORMATS)}"
+        message = f"picture: got {path!r:.60}; allowed: a file that ends with {', '.join(_FORMATS)}"
         raise InvalidError(message)
     try:
         import_module("matplotlib")
     except ImportError as error:
         message = (
-            f"plot: got {path!r:.60}, but matplotlib is not installed; "
+            f"picture: got {path!r:.60}, but matplotlib is not installed; "
             "allowed: with the extra `plot`, as pip install 'scalewright[plot]'"
         )
         raise InvalidError(message) from error

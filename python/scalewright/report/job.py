@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scalewright.config import Plan, completed
 from scalewright.report import quantities as q
+from scalewright.report.plans import plan_line
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from rich.console import Console
 
-    from scalewright.planning import Job
+    from scalewright.planning import Job, Model, System, UnlikeSearch
 
 
 def show_job(job: Job, screen: Console) -> None:
@@ -37,6 +41,24 @@ def show_job(job: Job, screen: Console) -> None:
     )
 
 
+def show_job_and_plan(
+    job: Job, plan: Mapping[str, object], screen: Console, without: Collection[str] = ()
+) -> None:
+    """Print what was asked, and the plan with what follows from it, as `plan_line` has it."""
+    show_job(job, screen)
+    whole = {**Plan().to_dict(), **completed(plan, job.system.devices)}
+    screen.print(f"plan: {plan_line(whole, without)}")
+
+
+def show_overridden(
+    screen: Console, *parts: Model | System | UnlikeSearch, always: bool = False
+) -> None:
+    """Print the constants that a user's files changed; where there are none only if `always`."""
+    changed = dict.fromkeys(path for part in parts for path in part.overridden)
+    if changed or always:
+        screen.print(f"overridden constants: {', '.join(changed) or 'none'}")
+
+
 def show_stamp(job: Job, screen: Console) -> None:
     """Print what the answer rests on."""
     stamp = job.stamp()
@@ -47,8 +69,7 @@ def show_stamp(job: Job, screen: Console) -> None:
     else:
         basis = f" ({stamp['calibration_basis']})" if stamp["calibration_basis"] else ""
         screen.print(f"{device} is not calibrated: its constants are data-sheet figures{basis}.")
-    changed = [*job.model.overridden, *job.system.overridden]
-    screen.print(f"overridden constants: {', '.join(changed) if changed else 'none'}")
+    show_overridden(screen, job.model, job.system, always=True)
     screen.print(
         f"scalewright {stamp['engine_version']}, catalog {stamp['catalog_hash']}, "
         f"schema {stamp['schema_version']}"

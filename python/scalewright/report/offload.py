@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scalewright.report import quantities as q
+from scalewright.report.job import show_job_and_plan, show_overridden
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.console import Console
 
-    from scalewright.planning import LargestModel, Offload
+    from scalewright.planning import Job, LargestModel, Offload
 
 _WAITS = {
     "loads_s": "waiting for loads",
@@ -18,12 +21,14 @@ _WAITS = {
     "updates_s": "update and what comes back",
 }
 _TIERS = ("device", "host", "drive")
+_SCHEMES_OWN = ("zero",)
+"""What the scheme says and not the plan."""
 
 
-def show_offload(found: Offload, screen: Console) -> None:
+def show_offload(found: Offload, job: Job, plan: Mapping[str, object], screen: Console) -> None:
     """Print where the time of a step goes and what lies where."""
-    fits = "fits" if found.fits else "does not fit"
-    screen.print(f"{found.scheme}: {q.count(found.parameters)} parameters, {fits}", style="bold")
+    show_job_and_plan(job, plan, screen, _SCHEMES_OWN)
+    heading(screen, f"{found.scheme}: {'fits' if found.fits else 'does not fit'}")
     rate = q.rate(found.model_flops_per_s_per_device)
     hard = q.rate(found.hardware_flops_per_s_per_device)
     screen.print(f"step {q.time(found.step_s)}, {q.whole(found.tokens_per_s)} tokens/s")
@@ -54,12 +59,16 @@ def show_offload(found: Offload, screen: Console) -> None:
             if size > 0.0:
                 rows.add_row("", name, q.size(size), "")
     screen.print(rows)
+    show_overridden(screen, job.model, job.system)
 
 
-def show_largest(found: LargestModel, screen: Console) -> None:
+def show_largest(
+    found: LargestModel, job: Job, plan: Mapping[str, object], screen: Console
+) -> None:
     """Print the largest model and what stops the next larger one."""
+    show_job_and_plan(job, plan, screen, _SCHEMES_OWN)
     size = q.count(found.parameters)
-    screen.print(f"{size} parameters: {found.layers} layers, {found.hidden} wide", style="bold")
+    heading(screen, f"{size} parameters: {found.layers} layers, {found.hidden} wide")
     rows = table("tier", "bytes", "of")
     for name, used, most in zip(_TIERS, found.bytes, found.capacity_bytes, strict=True):
         rows.add_row(name, q.size(used), q.size(most))
@@ -68,3 +77,4 @@ def show_largest(found: LargestModel, screen: Console) -> None:
         screen.print(f"a larger one overfills: {', '.join(found.binding)}")
     else:
         screen.print("nothing is full: no model of more layers, or of more heads, is tried")
+    show_overridden(screen, job.model, job.system)

@@ -69,8 +69,8 @@ def _amount(value: float, values: Mapping[str, Any]) -> str:
 def _show_live(live: Mapping[str, Any], screen: Console) -> None:
     peak, summed = live["peak_bytes"], live["sum_of_peaks_bytes"]
     screen.print(
-        f"Alive at the fullest instant ({live['at']}): {q.gib(peak)} GiB, wherever it lies; "
-        f"each class at its own peak would be {q.gib(summed)} GiB."
+        f"Alive at the fullest instant ({live['at']}): {q.size(peak)}, wherever it lies; "
+        f"each class at its own peak would be {q.size(summed)}."
     )
 
 
@@ -91,7 +91,7 @@ def _show_tiers(placed: Mapping[str, Any], screen: Console, placement: Placement
         years = tier["lifetime_years"]
         rows.add_row(
             tier["name"],
-            f"{q.gib(tier['capacity_bytes'])} GiB",
+            q.size(tier["capacity_bytes"]),
             f"{used:.0%}",
             _worth(tier["value_per_byte"] * _GIGA, "GB", placement),
             "" if years is None else f"{years:,.3g} years",
@@ -133,6 +133,6 @@ def _show_rules(
             _amount(rule["objective"], placement.values),
             over,
             q.time(rule["step_s"]),
-            f"no: {q.gib(lack)} GiB missing" if missing else "yes",
+            f"no: {q.size(lack)} missing" if missing else "yes",
         )
     screen.print(rows)

@@ -11,7 +11,7 @@ from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -34,8 +34,11 @@ _OVERLAPS = {
 }
 
 
-def plan_line(plan: Mapping[str, Any]) -> str:
-    """Return a plan as the fields that differ from the plainest plan."""
+def plan_line(plan: Mapping[str, Any], without: Collection[str] = ()) -> str:
+    """Return a plan as the fields that differ from the plainest plan.
+
+    `without` may name `zero` and `recompute`, where something else than the plan says them.
+    """
     parts = [f"{axis} {plan[axis]}" for axis in _AXES if plan[axis] > 1]
     if plan["tensor_rows"] > 1:
         parts.insert(1, f"tensor rows {plan['tensor_rows']}")
@@ -46,8 +49,8 @@ def plan_line(plan: Mapping[str, Any]) -> str:
         parts.append(f"{schedule}{chunks}")
     if plan["token_slices"] != Plan.token_slices:
         parts.append(f"token slices {plan['token_slices']}")
-    parts.append(f"ZeRO {plan['zero']}")
-    parts.append(f"recompute {_recomputed(plan)}")
+    often = {"zero": f"ZeRO {plan['zero']}", "recompute": f"recompute {_recomputed(plan)}"}
+    parts += [words for field, words in often.items() if field not in without]
     if plan["sequence_parallel"]:
         parts.append("sequence parallel")
     if plan["tensor_chunks"] > 1:

@@ -37,6 +37,14 @@ def size(amount_bytes: float) -> str:
     return f"{amount_bytes:,.0f} B"
 
 
+def size_unit(largest_bytes: float) -> tuple[str, float]:
+    """Return the unit for a column of sizes up to `largest_bytes`, and its length in bytes."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB")):
+        if largest_bytes >= 1024.0**power:
+            return unit, 1024.0**power
+    return "KiB", 1024.0
+
+
 def energy(joules: float) -> str:
     """Return an energy in kWh or MWh."""
     kilowatt_hours = joules / 3.6e6
@@ -67,6 +75,12 @@ def rate(flops_per_s: float) -> str:
 def whole(number: float) -> str:
     """Return a number without a fraction."""
     return f"{number:,.0f}"
+
+
+def number(how_many: int, of: str) -> str:
+    """Return a number of things, each of which is called `of`."""
+    plural = of if how_many == 1 else f"{of}{'es' if of.endswith('ch') else 's'}"
+    return f"{how_many:,} {plural}"
 
 
 def count(number: float) -> str:

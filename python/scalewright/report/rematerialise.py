@@ -5,20 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scalewright.report import quantities as q
+from scalewright.report.job import show_job_and_plan, show_overridden
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
-    from scalewright.planning import Rematerialisation, StageRematerialisation
+    from scalewright.planning import Job, Rematerialisation, StageRematerialisation
 
 
-def show_rematerialisation(found: StageRematerialisation, title: str, screen: Console) -> None:
+def show_rematerialisation(
+    found: StageRematerialisation,
+    job: Job,
+    plan: Mapping[str, object],
+    stage: int,
+    screen: Console,
+) -> None:
     """Print the answers, the policies of frameworks, and a line for each run of like blocks."""
     answer = found.answer
-    screen.print(title, style="bold")
+    # what is computed again or moved is found here, whatever the plan says
+    show_job_and_plan(job, {**plan, "offload_activations": 0}, screen, ("recompute",))
+    heading(screen, f"One micro-batch of stage {stage + 1}")
     shared = "" if found.in_flight == 1 else f", {found.in_flight} micro-batches in flight"
     screen.print(f"budget {q.size(found.budget_bytes)}{shared}")
     if found.link is not None:
@@ -30,27 +39,42 @@ def show_rematerialisation(found: StageRematerialisation, title: str, screen: Co
     _show_answers(answer, screen)
     if answer.choice is not None:
         _show_blocks(found, screen)
+    show_overridden(screen, job.model, job.system)
 
 
 def _show_answers(answer: Rematerialisation, screen: Console) -> None:
-    rows = table("way", "time", "over passes", "bound", "gap", "needs at least", "holds")
+    held = [way.peak_bytes for way in (answer.choice, answer.recompute) if way is not None]
+    unit, size = _sizes([*held, *(policy.least_bytes for policy in answer.policies)])
+    head = ("time", "over passes", "bound", "gap", f"needs at least, {unit}", f"holds, {unit}")
+    rows = table("way", *head)
     over = _over(answer.compute_s)
     if answer.choice is not None:
         best = answer.choice
         bound, gap = q.time(best.bound_s), f"{best.gap:.2%}"
-        cells = (q.time(best.time_s), over(best.time_s), bound, gap, "", q.size(best.peak_bytes))
+        cells = (q.time(best.time_s), over(best.time_s), bound, gap, "", size(best.peak_bytes))
         rows.add_row("best block by block", *cells)
     if answer.recompute is not None:
         best = answer.recompute
-        bound, gap, least = q.time(best.bound_s), f"{best.gap:.2%}", q.size(best.least_bytes)
-        cells = (over(best.time_s), bound, gap, least, q.size(best.peak_bytes))
+        bound, gap = q.time(best.bound_s), f"{best.gap:.2%}"
+        sizes = size(best.least_bytes), size(best.peak_bytes)
+        cells = (over(best.time_s), bound, gap, *sizes)
         rows.add_row("best recomputation of stretches", q.time(best.time_s), *cells)
     for policy in answer.policies:
         time = policy.time_s
         told = ("does not fit", "") if time is None else (q.time(time), over(time))
-        least = q.size(policy.least_bytes)
-        rows.add_row(f"{_words(policy.retention)} everywhere", *told, "", "", least, "")
+        needed = size(policy.least_bytes)
+        rows.add_row(f"{_words(policy.retention)} everywhere", *told, "", "", needed, "")
     screen.print(rows)
+
+
+def _sizes(amounts_bytes: Sequence[float]) -> tuple[str, Callable[[float], str]]:
+    """Return the unit that suits the largest amount, and what writes an amount in it."""
+    unit, length_bytes = q.size_unit(max(amounts_bytes))
+
+    def size(amount_bytes: float) -> str:
+        return f"{amount_bytes / length_bytes:,.2f}" if amount_bytes > 0 else "0"
+
+    return unit, size
 
 
 def _over(compute_s: float) -> Callable[[float], str]:
@@ -68,10 +92,10 @@ def _show_blocks(found: StageRematerialisation, screen: Console) -> None:
     if choice is None:
         return
     heading(screen, "Blocks")
-    rows = table(
-        "blocks", "kind", "choice", "forward", "backward", "kept", "stays", "moves", left=3
-    )
     decided = list(zip(found.names, found.blocks, choice.blocks, strict=True))
+    unit, size = _sizes([block["kept_bytes"] for block in found.blocks])
+    amounts = (f"{what}, {unit}" for what in ("kept", "stays", "moves"))
+    rows = table("blocks", "kind", "choice", "forward", "backward", *amounts, left=3)
     begin = 0
     while begin < len(decided):
         name, block, decision = decided[begin]
@@ -87,9 +111,9 @@ def _show_blocks(found: StageRematerialisation, screen: Console) -> None:
             _words(decision.retention),
             q.time(block["forward_s"]),
             q.time(block["backward_s"]),
-            q.size(block["kept_bytes"]),
-            q.size(decision.held_bytes),
-            q.size(decision.moved_bytes),
+            size(block["kept_bytes"]),
+            size(decision.held_bytes),
+            size(decision.moved_bytes),
         )
         begin = end
     screen.print(rows)

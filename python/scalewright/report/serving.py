@@ -20,14 +20,14 @@ def show_serving(block: ServingBlock, screen: Console) -> None:
     """Print a block: its size and rate, shares by memory, and what binds."""
     if not block.fits:
         screen.print("nothing fits; the smallest block with everything where there is most room:")
-    counts = f"{block.batches} batches of {block.batch}"
+    counts = f"{q.number(block.batches, 'batch')} of {q.number(block.batch, 'sequence')}"
     rate = f"{block.tokens_per_s:,.4g} tokens/s"
-    screen.print(f"{counts} sequences: {rate}, {q.time(block.time_s)} for all")
+    screen.print(f"{counts}: {rate}, {q.time(block.time_s)} for all")
     if block.most_tokens_per_s is not None and block.gap is not None:
         most = f"{block.most_tokens_per_s:,.4g} tokens/s"
         screen.print(
             f"no block generates more than {most}: gap {block.gap:.1e}, "
-            f"{block.programs} linear programs"
+            f"{q.number(block.programs, 'linear program')}"
         )
     screen.print(_shares(block))
     screen.print()
@@ -42,7 +42,7 @@ def _shares(block: ServingBlock):  # noqa: ANN202 - a table
     rows = table("memory", "weights", "cache", "by host", "states", "prefill", "decode", "worth")
     for home in dict.fromkeys(memory.home for memory in block.memory):
         phases = [memory for memory in block.memory if memory.home == home]
-        filled = (f"{q.gib(of.bytes)} of {q.gib(of.capacity_bytes)} GiB" for of in phases)
+        filled = (f"{q.size(of.bytes)} of {q.size(of.capacity_bytes)}" for of in phases)
         rows.add_row(
             home,
             *(

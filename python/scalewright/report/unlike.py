@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.report import quantities as q
+from scalewright.report.job import show_overridden
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
@@ -27,9 +28,14 @@ _TERMS = {
 def show_unlike(found: UnlikeSearch, screen: Console) -> None:
     """Print the best plans, the stages of the first, and how far that is proven."""
     _show_counts(found.values, screen)
-    if not found.feasible:
+    if found.feasible:
+        _show_best(found, screen)
+    else:
         _show_rejected(found.values, screen)
-        return
+    show_overridden(screen, found)
+
+
+def _show_best(found: UnlikeSearch, screen: Console) -> None:
     screen.print(_plans(found))
     winner = found[0]
     screen.print()

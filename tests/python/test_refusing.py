@@ -1,0 +1,133 @@
+"""Do refusals name the option that was typed, and are options refused that change nothing?"""
+
+import argparse
+
+import pytest
+
+from scalewright.cli import main
+from scalewright.cli.refusing import in_options
+
+BATCH = ["--global-batch", "64", "--sequence", "1024"]
+MACHINES = ["--model", "gpt2", "--system", "dgx-a100-80gb"]
+JOB = [*MACHINES, "--devices", "16", *BATCH]
+UNLIKE = ["plan-unlike", "--model", "gpt2", *BATCH, "--group"]
+PIPELINE = ["--stages", "4", "--micro-batches", "8"]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    return shown.err.removeprefix("scalewright: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", *JOB, "--top", "0"], "--top: got 0; allowed: 1 to 1000"),
+        (["plan", *JOB, "--robust", "--pool", "0"], "--pool: got 0; allowed: 1 to 1000"),
+        (["plan", *JOB, "--robust", "--samples", "0"], "--samples: got 0; allowed: 1 to"),
+        (["plan", *JOB, "--robust", "--dtypes", "fp16"], "--dtypes: got 1 recipes"),
+        (["plan", *JOB, "--dtypes", "bf16,fp7"], "--dtypes: unknown name 'fp7'; nearest: fp8"),
+        (["plan", *JOB, "--dtypes", "fp8", "--precision", "bf16"], "--dtypes: got fp8; allowed:"),
+        (["plan", *JOB, "--precision", "fp8"], "--precision: got fp8; allowed: fp32"),
+        (["plan", *JOB, "--fix", "dtype=fp7"], "space.dtype[0]: unknown name 'fp7'"),
+        (["plan", *JOB, "--front", "time,room"], "--front: unknown name 'room'; known: time"),
+        (["plan", *JOB, "--run-tokens", "-5"], "--run-tokens: got -5; allowed: a finite"),
+        (["plan", *MACHINES, "--devices", "0", *BATCH], "--devices: got 0; allowed: 1 or more"),
+        ([*UNLIKE, "dgx-h100:8", "--top", "0"], "--top: got 0; allowed: 1 to 1000"),
+        ([*UNLIKE, "dgx-h100"], "--group: got 'dgx-h100'; allowed: "),
+        (["sensitivity", *JOB, "--change", "0"], "--change: got 0; allowed: a share"),
+        (["codesign", *JOB, "--counts", "8,16", "--budget", "x=1"], "--budget: unknown name 'x'"),
+        (["place", *JOB, "--objective", "per_x=1"], "--objective: unknown name 'per_x'"),
+        (["place", *JOB, "--tier", "tape"], "--tier: unknown name 'tape'; known: l2"),
+        (["rematerialise", *JOB, "--budget", "8 apples"], '--budget: got "8 apples"; allowed: b'),
+        (["serve-blocks", "gpt2", "gcp-t4", "--generate", "0"], "--generate: got 0; allowed: 1"),
+        (["schedule", "1f1b", *PIPELINE, "--send", "x"], '--send: got "x"; allowed: a duration'),
+        (["schedule", "dualpipe", *PIPELINE, "--hidden", "9"], "--hidden of stage 0: got 9"),
+        (["controller", "--hosts", "1", "--computation", "x"], '--computation: got "x"'),
+    ],
+)
+def test_a_refusal_names_the_option_that_was_typed(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(capsys, *arguments).startswith(said)
+
+
+def test_what_no_option_has_set_keeps_its_name() -> None:
+    options = argparse.Namespace(devices=None, top=5, offload_optimizer=False, fix=[])
+    for message in (
+        "training.global_batch: got 0; allowed: 1 to 2^32",
+        "cluster.devices: got 0; allowed: 1 or more",
+        "plan.offload_optimizer: got true; allowed: false",
+        "limits.topmost: got 0; allowed: 1",
+        "plan: tensor = 8 does not divide heads = 12",
+        "mine.toml: limits.top: got 0",
+        "limits.top",
+        "",
+    ):
+        assert in_options(message, options) == message
+
+
+def test_the_option_that_holds_what_was_refused_is_the_one_named() -> None:
+    for top, pool, named in ((0, 200, "top"), (5, 0, "pool"), (0, None, "top"), (0, 0, "top")):
+        options = argparse.Namespace(top=top, pool=pool)
+        told = in_options("limits.top: got 0; allowed: 1 to 1000", options)
+        assert told == f"--{named}: got 0; allowed: 1 to 1000"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("foo", "unknown name 'foo'; known: tensor, "),
+        ("tensr", "unknown name 'tensr'; nearest: tensor"),
+    ],
+)
+def test_a_field_to_differ_in_that_is_none_gets_the_names(
+    name: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refusal(capsys, "plan", *JOB, "--distinct", name)
+    assert told.startswith("--distinct: ")
+    assert said in told
+
+
+def test_values_of_a_search_are_refused_where_none_is_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixed = [*JOB, "--fix", "tensor=4", "zero=1"]
+    told = refusal(capsys, "sensitivity", "tensor=2", *fixed)
+    assert told == "--fix: got 'tensor=4 zero=1'; allowed: only with --search, or without a plan\n"
+    assert main(["sensitivity", "tensor=2", *fixed, "--search", "--top", "1"]) == 0
+    assert "tensor 4" in capsys.readouterr().out
+    assert main(["sensitivity", *fixed, "--top", "1"]) == 0
+    assert "plan: tensor 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["place"],
+        ["rematerialise"],
+        ["sensitivity"],
+        ["codesign"],
+        ["offload", "--scheme", "zero-offload"],
+    ],
+)
+def test_tokens_of_a_run_are_taken_by_verbs_that_price_one_only(
+    verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*verb, *JOB, "--run-tokens", "1e9"])
+    assert ended.value.code == 2
+    assert "unrecognized arguments: --run-tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", ["schedules", "placement", "collectives", "kernels"])
+def test_a_flag_that_is_refused_was_got_and_not_true(
+    pattern: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refusal(capsys, "reproduce", pattern, "--ablation")
+    assert told == "--ablation: got it; allowed: only where rows are training runs\n"
+    told = refusal(capsys, "reproduce", pattern, "--page", "a.html")
+    assert told == "--page: got 'a.html'; allowed: only where rows are training runs\n"
