@@ -387,13 +387,15 @@ fn ranges(plan: &Plan) -> Result<(), BrokenRule> {
 }
 
 fn experts(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {
+    expert_widths(plan, shape)?;
     let ranks = u64::from(plan.tensor) * u64::from(plan.context) * u64::from(plan.data);
-    let spread = u64::from(plan.expert_tensor_ranks()) * u64::from(plan.expert);
-    if !ranks.is_multiple_of(spread) {
-        let each = plan.expert_tensor_ranks();
-        return Err(BrokenRule::Experts(plan.expert, each, ranks));
+    let each = plan.expert_tensor_ranks();
+    let spread = u64::from(each) * u64::from(plan.expert);
+    if ranks.is_multiple_of(spread) {
+        Ok(())
+    } else {
+        Err(BrokenRule::Experts(plan.expert, each, ranks))
     }
-    expert_widths(plan, shape)
 }
 
 fn expert_widths(plan: &Plan, shape: &JobShape) -> Result<(), BrokenRule> {

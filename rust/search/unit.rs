@@ -136,6 +136,43 @@ fn widths(job: &Job, space: &Space, tensor: u32) -> Vec<u32> {
     widths
 }
 
+/// A plan with each value of the fields that its blocks depend on, the last of them changing fastest.
+fn of_blocks(space: &Space, plan: Plan) -> Vec<Plan> {
+    let parallel: &[bool] = if plan.tensor > 1 {
+        &[false, true]
+    } else {
+        &[false]
+    };
+    let whole = [TokenSlices::default()];
+    let mut plans = vec![plan];
+    let values = listed(space.sequence_parallel.as_ref(), parallel);
+    vary(&mut plans, &values, |plan, on| plan.sequence_parallel = on);
+    let values = listed(space.overlap_tensor.as_ref(), &[true]);
+    vary(&mut plans, &values, |plan, on| plan.overlap_tensor = on);
+    let values = listed(space.tensor_chunks.as_ref(), &[1]);
+    vary(&mut plans, &values, |plan, n| plan.tensor_chunks = n);
+    let values = listed(space.overlap_expert.as_ref(), &[false]);
+    vary(&mut plans, &values, |plan, on| plan.overlap_expert = on);
+    let values = listed(space.token_slices.as_ref(), &whole);
+    vary(&mut plans, &values, |plan, slices| {
+        plan.token_slices = slices;
+    });
+    plans
+}
+
+/// Sets a field of each plan to each value.
+fn vary<T: Clone>(plans: &mut Vec<Plan>, values: &[T], set: impl Fn(&mut Plan, T)) {
+    let each = |plan: &Plan| {
+        let with = |value: &T| {
+            let mut plan = plan.clone();
+            set(&mut plan, value.clone());
+            plan
+        };
+        values.iter().map(with).collect::<Vec<Plan>>()
+    };
+    *plans = plans.iter().flat_map(each).collect();
+}
+
 impl Unit {
     /// Prices the blocks of a unit and bounds its plans; `pricer` is one of the job's cluster.
     pub(super) fn new(
@@ -157,37 +194,12 @@ impl Unit {
                 }
             },
         );
-        let parallel: &[bool] = if plan.tensor > 1 {
-            &[false, true]
-        } else {
-            &[false]
+        let price = |plan: Plan| {
+            let legal = check_blocks(&plan, &job.shape, &job.training);
+            let factors = legal.map(|()| Factors::new(job, &plan, pricer));
+            Blocks { plan, factors }
         };
-        let whole = [TokenSlices::default()];
-        let mut blocks = Vec::new();
-        for sequence_parallel in listed(space.sequence_parallel.as_ref(), parallel) {
-            for overlap_tensor in listed(space.overlap_tensor.as_ref(), &[true]) {
-                for tensor_chunks in listed(space.tensor_chunks.as_ref(), &[1]) {
-                    for overlap_expert in listed(space.overlap_expert.as_ref(), &[false]) {
-                        let plan = Plan {
-                            sequence_parallel,
-                            overlap_tensor,
-                            tensor_chunks,
-                            overlap_expert,
-                            ..laid.clone()
-                        };
-                        for token_slices in listed(space.token_slices.as_ref(), &whole) {
-                            let plan = Plan {
-                                token_slices,
-                                ..plan.clone()
-                            };
-                            let legal = check_blocks(&plan, &job.shape, &job.training);
-                            let factors = legal.map(|()| Factors::new(job, &plan, pricer));
-                            blocks.push(Blocks { plan, factors });
-                        }
-                    }
-                }
-            }
-        }
+        let blocks: Vec<Blocks> = of_blocks(space, laid).into_iter().map(price).collect();
         let bound = blocks
             .iter()
             .filter_map(|blocks| blocks.factors.as_ref().ok())

@@ -56,6 +56,22 @@ struct Stage {
     seconds: f64,
 }
 
+/// A prefix that ends at a state and a layer, with one more stage.
+fn extended(point: &Point<Prefix>, (state, layer): (usize, usize), stage: &Stage) -> Point<Prefix> {
+    Point {
+        x: point.x + stage.hops + stage.seconds,
+        y: point.y.max(stage.seconds),
+        index: layer as u64,
+        item: Prefix {
+            device: stage.device,
+            state,
+            layer,
+            sum: point.x,
+            slowest: point.y,
+        },
+    }
+}
+
 /// True where the first partition is better than the second, beyond rounding.
 pub(super) fn beats(first: Option<&Cut>, second: Option<&Cut>) -> bool {
     match (first, second) {
@@ -220,25 +236,12 @@ impl<'a> Tables<'a> {
                 }
                 self.stages(state, layer, |stage| {
                     let to = self.at(stage.to, stage.range.end);
-                    for point in held.points() {
-                        let sum = point.x + stage.hops + stage.seconds;
-                        let slowest = point.y.max(stage.seconds);
-                        let at_best =
-                            self.objective(sum + self.sums[to], slowest.max(self.slowest[to]));
-                        if at_best <= limit {
-                            let item = Prefix {
-                                device: stage.device,
-                                state,
-                                layer,
-                                sum: point.x,
-                                slowest: point.y,
-                            };
-                            fronts[to].insert(Point {
-                                x: sum,
-                                y: slowest,
-                                index: layer as u64,
-                                item,
-                            });
+                    let longer = held.points().iter();
+                    let longer = longer.map(|point| extended(point, (state, layer), &stage));
+                    for point in longer {
+                        let slowest = point.y.max(self.slowest[to]);
+                        if self.objective(point.x + self.sums[to], slowest) <= limit {
+                            fronts[to].insert(point);
                         }
                     }
                 });
