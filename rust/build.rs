@@ -28,23 +28,28 @@ fn main() {
     let text = std::fs::read_to_string(DEFAULTS).expect(DEFAULTS);
     let table: Table = text.parse().expect(DEFAULTS);
     let mut code = String::new();
-    module(&table, &mut code);
+    module("", &table, &mut code);
     let folder = std::env::var("OUT_DIR").expect("cargo says where");
     std::fs::write(Path::new(&folder).join("defaults.rs"), code).expect("defaults.rs");
 }
 
 /// Writes a constant for each figure of a table and a module for each table in it.
-fn module(table: &Table, code: &mut String) {
+fn module(path: &str, table: &Table, code: &mut String) {
     for (name, value) in table {
         if name == "source" {
             continue;
         }
         if let Value::Table(inner) = value {
-            let said = inner.get("source").and_then(Value::as_str);
-            let said = said.unwrap_or("As the table around it.");
-            writeln!(code, "#[doc = {said:?}]\npub(crate) mod {name} {{").expect("text");
-            code.push_str("#[allow(unused_imports)]\nuse crate::units::{Bytes, BytesPerSecond, Dollars, Seconds};\n");
-            module(inner, code);
+            let path = format!("{path}{name}");
+            write!(
+                code,
+                "/// `[{path}]` of `catalog/defaults.toml`, which says where it comes from.\n\
+                pub(crate) mod {name} {{\n\
+                #[allow(unused_imports)]\n\
+                use crate::units::{{Bytes, BytesPerSecond, Dollars, Seconds}};\n"
+            )
+            .expect("text");
+            module(&format!("{path}."), inner, code);
             code.push_str("}\n");
         } else {
             let (kind, figure) = constant(name, value);

@@ -340,3 +340,109 @@ def test_kernels_in_a_format_that_the_device_lacks_are_refused(
 ) -> None:
     with pytest.raises(InvalidError, match=r"got fp8; allowed: formats of a100-sxm-80gb"):
         sw.kernel_times(request_, "a100-sxm-80gb", shape)
+
+
+PRODUCTS = "system,dtype,m,n,k"
+PROMPTS = (
+    "system,batch_size,isl,step,num_heads,num_key_value_heads,head_dim,attn_dtype,kv_cache_dtype,"
+    "window_size,latency_us"
+)
+PASSES = (
+    "system,data_type,attn_mask,batch_size,q_seqlen,num_q_heads,num_kv_heads,head_dim_qk,"
+    "sliding_window_size,profile_pass,time_ms"
+)
+
+
+def told(folder: Path, *lines: str) -> list[dict[str, Any]]:
+    """Return what a file comes to that is recognised by its columns."""
+    file = folder / "timed.csv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert holds_kernels(file)
+    return run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "figure"),
+    [
+        ("latency_us", "210"),
+        ("Latency [\u00b5s]", "210"),
+        ("time (\u03bcs)", "210"),
+        ("Time (ms)", "0.21"),
+        ("TFLOPS", "654.5"),
+        ("GFLOPS", "654500"),
+    ],
+)
+def test_figures_of_products_are_read_by_their_unit(
+    tmp_path: Path, heading: str, figure: str
+) -> None:
+    (row,) = told(tmp_path, f"{PRODUCTS},{heading}", f"h100_sxm,bf16,4096,4096,4096,{figure}")
+    assert row["measured_s"] == pytest.approx(210e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize("heading", ["time", "Latency", "duration", "remarks"])
+@pytest.mark.parametrize("head", [PRODUCTS, PROMPTS.rpartition(",")[0]])
+def test_a_table_of_kernels_without_the_unit_of_its_time_says_what_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str, heading: str
+) -> None:
+    file = tmp_path / "timed.csv"
+    file.write_text(f"{head},{heading}\n" + "1," * head.count(",") + "1,210\n", encoding="utf-8")
+    assert main(["reproduce", "--rows", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "and no time with its unit; allowed: latency_us, latency_ms, latency_s" in said
+    assert ("tflops" in said) == (head == PRODUCTS)
+
+
+def test_a_rate_in_gigaflops_that_a_time_contradicts_is_refused(tmp_path: Path) -> None:
+    (row,) = told(
+        tmp_path, f"{PRODUCTS},latency_us,gflops", "h100_sxm,bf16,4096,4096,4096,210,654.5"
+    )
+    assert "gflops: got 654.5 GFLOP/s beside 210 us" in row["reason"]
+
+
+@pytest.mark.parametrize("none", ["0", "", "-1", "-1.0"])
+def test_no_window_and_no_step_may_be_spelt_as_minus_one(tmp_path: Path, none: str) -> None:
+    (prompt,) = told(tmp_path, PROMPTS, f"h100_sxm,4,1024,{none},32,8,128,bf16,bf16,{none},300")
+    assert prompt["kind"] == "attention_prefill"
+    assert (prompt["numbers"]["window"], prompt["numbers"]["cached"]) == (0.0, 0.0)
+    (attention,) = told(tmp_path, PASSES, f"h100_sxm,bf16,top_left,1,4096,32,8,128,{none},fwd,0.5")
+    assert attention["numbers"]["window"] == 0.0
+
+
+@pytest.mark.parametrize("window", ["-2", "-128", "1-", "x"])
+def test_other_negative_windows_are_refused(tmp_path: Path, window: str) -> None:
+    (row,) = told(tmp_path, PASSES, f"h100_sxm,bf16,top_left,1,4096,32,8,128,{window},fwd,0.5")
+    assert f"sliding_window_size: got '{window}'" in row["reason"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "fp16", "half", "torch.float16"])
+def test_experts_in_fp16_may_be_spelt_in_any_way(tmp_path: Path, dtype: str) -> None:
+    head = "system,moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,latency_us"
+    (row,) = told(tmp_path, head, f"h100_sxm,{dtype},1024,4096,1536,8,128,900")
+    assert (row["reason"], row["dtype"]) == (None, "float16")
+
+
+@pytest.mark.parametrize(("warm", "refused"), [("yes", True), ("1", True), ("no", False)])
+def test_products_and_training_attention_with_warm_operands_are_refused(
+    tmp_path: Path, warm: str, refused: bool
+) -> None:
+    (product,) = told(
+        tmp_path, f"{PRODUCTS},warm,latency_us", f"h100_sxm,bf16,4096,4096,4096,{warm},210"
+    )
+    (attention,) = told(
+        tmp_path, f"{PASSES},warm", f"h100_sxm,bf16,top_left,1,4096,32,8,128,0,fwd,0.5,{warm}"
+    )
+    for row in (product, attention):
+        assert (row["error"] is None) == refused
+        assert not refused or f"warm: got '{warm}'; allowed: no" in row["reason"]
+
+
+def test_other_kernels_are_priced_warm_or_cold_as_their_rows_say(tmp_path: Path) -> None:
+    rows = [f"h100_sxm,4,1,1024,32,8,128,bf16,bf16,0,20,{warm}" for warm in ("", "yes", "no")]
+    unsaid, warm, cold = (row["predicted_s"] for row in told(tmp_path, f"{PROMPTS},warm", *rows))
+    assert unsaid == warm < cold
+    head = "system,moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,latency_us,warm"
+    rows = [f"h100_sxm,bf16,8,1024,512,2,8,30,{warm}" for warm in ("", "yes", "no", "perhaps")]
+    *times, wrong = told(tmp_path, head, *rows)
+    unsaid, warm, cold = (row["predicted_s"] for row in times)
+    assert unsaid == warm < cold
+    assert "warm: got 'perhaps'" in wrong["reason"]

@@ -181,7 +181,7 @@ def test_what_the_model_says_not_to_fit_is_priced_and_noted(tmp_path):
         ({"zero": "9"}, "zero: got '9'"),
         ({"recompute": "some"}, "recompute: got 'some'"),
         ({"value": "fast"}, "value: got 'fast'"),
-        ({"value": "nan"}, "value: got nothing"),
+        ({"value": "nan"}, "value: got 'nan'"),
         ({"value": "0"}, "value"),
         ({"metric": "speedup", "unit": "x"}, "ratio of two runs"),
         ({"metric": "happiness"}, "metric: unknown name 'happiness'"),

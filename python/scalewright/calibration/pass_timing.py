@@ -180,17 +180,39 @@ def forward_and_backward(
 
 
 def _median(torch: Any, run: Callable[[], object]) -> float:  # noqa: ANN401
-    run()
-    run()
-    torch.cuda.synchronize()
-    times: list[float] = []
-    for _ in range(_ROUNDS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(_WAIT_CYCLES)
-        start.record()
+    def repeated() -> None:
         for _ in range(_REPEATS):
             run()
+
+    run()
+    run()
+    return median_behind_waits(torch, repeated, _ROUNDS, _WAIT_CYCLES) / _REPEATS
+
+
+def median_behind_waits(
+    torch: Any,  # noqa: ANN401
+    launch: Callable[[], object],
+    rounds: int,
+    wait_cycles: int,
+) -> float:
+    """Return the median microseconds that the GPU takes for what a function launches.
+
+    The GPU waits first, so that the host has launched it all by the time that the clock starts.
+
+    Args:
+        torch: The module.
+        launch: Launches the work, without waiting for it.
+        rounds: How often it is timed.
+        wait_cycles: How long the GPU waits, in its clock's cycles.
+    """
+    torch.cuda.synchronize()
+    times: list[float] = []
+    for _ in range(rounds):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(wait_cycles)
+        start.record()
+        launch()
         end.record()
         torch.cuda.synchronize()
-        times.append(float(start.elapsed_time(end)) * _MICRO / _REPEATS)
-    return sorted(times)[_ROUNDS // 2]
+        times.append(float(start.elapsed_time(end)) * _MICRO)
+    return sorted(times)[rounds // 2]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scalewright import _engine
 from scalewright.config import json_text
 from scalewright.errors import InvalidError
+from scalewright.reproductions.collectives.machines import refuse_crowded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,9 +59,11 @@ class Bench:
         self._table = {key: value for key, value in system.table.items() if key != "sources"}
         self._device = dict(system.device)
         per_node = int(system.table["devices_per_node"])
+        # racks of many chassis count as one node where the first level joins them
+        joined = max(per_node, int(system.table["levels"][0].get("devices", per_node)))
         members: dict[_Key, list[int]] = {}
         for at, row in enumerate(self.rows):
-            key = _Key(row.collective, row.ranks, _stride(row, per_node))
+            key = _Key(row.collective, row.ranks, _stride(row, per_node, joined))
             members.setdefault(key, []).append(at)
         self._groups = {
             key: _Group(
@@ -109,13 +112,20 @@ class Bench:
         return _engine.Cluster(json_text("system", parts))
 
 
-def _stride(row: Measured, per_node: int) -> int:
+def _stride(row: Measured, per_node: int, joined: int) -> int:
     """Return the distance between neighbours of a row's group.
 
     Ranks fill a node before the next one begins; a run with fewer ranks on each of its nodes than
     a node has devices has them as far apart as they can be.
     """
-    if row.nodes is None or row.nodes == 1:
+    if row.nodes is None:
+        return 1
+    try:
+        refuse_crowded(row.ranks, row.nodes, joined)
+    except InvalidError as error:
+        message = f"{row.place}: {error}"
+        raise InvalidError(message) from error
+    if row.nodes == 1:
         return 1
     each, left = divmod(row.ranks, row.nodes)
     if left or not 1 <= each <= per_node:

@@ -1,9 +1,10 @@
 """How long does a training step of a small GPT take on this GPU, as rows for `calibrate step`?
 
-The step is what `scalewright estimate` prices by default: weights in the 16-bit format with a copy
-in fp32, fused causal attention, no recomputation, Adam in one kernel; micro-batches one after the
-other, then the optimizer. PyTorch runs it operation by operation, so small shapes tell the pace of
-the host and large ones the rate of products that lasts.
+The step is what the profile `eager-gpt-2026` describes, which the rows name: PyTorch runs it
+operation by operation, with its kernels for layer norm, GELU and causal attention, sums gradients
+by autograd, clips them and updates by AdamW over lists of tensors, all in 16 bits. Nothing is
+recomputed. Small shapes tell the pace of the host, large ones the rate of products that lasts.
+PyTorch before 2026 takes slower attention on Hopper, which that profile does not know.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ COLUMNS = (
     "value",
     "unit",
 )
+PROFILE = "eager-gpt-2026"
+"""The software profile of the script."""
+TIMED_COLUMNS = (*COLUMNS, "software_profile")
 _VOCAB = 32000
 _HEAD = 128
 _WIDE = 4
@@ -47,6 +51,7 @@ _WIDTHS = (1024, 2048, 4096, 8192)
 _SEQUENCES = (1024, 4096)
 _MICRO_BATCHES = (1, 4)
 _MICRO_BATCHES_A_STEP = (1, 4)
+_NORM = 1.0
 _STEPS = 10
 # clocks and power settle before steps count
 _WARM_UP_S = 3.0
@@ -96,7 +101,7 @@ def timed_steps(
     dtype: str,
     most: int | None,
 ) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each step that this GPU has the memory for.
+    """Yield a row of `TIMED_COLUMNS` for each step that this GPU has the memory for.
 
     Args:
         torch: The module.
@@ -112,17 +117,13 @@ def timed_steps(
             continue
         finally:
             torch.cuda.empty_cache()
-        yield shape.row(system, dtype, seconds)
+        yield *shape.row(system, f"pure {dtype}", seconds), PROFILE
 
 
 def _step(torch: Any, shape: StepShape, dtype: Any) -> Callable[[], None]:  # noqa: ANN401
     """Return a function that trains a model of a shape by one step."""
     model = _model(torch, shape).to(device="cuda", dtype=dtype)
-    weights = list(model.parameters())
-    masters = [weight.detach().float() for weight in weights]
-    for master in masters:
-        master.grad = torch.zeros_like(master)
-    optimizer = torch.optim.AdamW(masters, lr=1e-5, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     size = (shape.global_batch, shape.sequence + 1)
     tokens = torch.randint(_VOCAB, size, device="cuda")
     place = torch.arange(shape.sequence, device="cuda")
@@ -132,14 +133,9 @@ def _step(torch: Any, shape: StepShape, dtype: Any) -> Callable[[], None]:  # no
             logits = model(part[:, :-1], place).float()
             targets = part[:, 1:].reshape(-1)
             torch.nn.functional.cross_entropy(logits.view(-1, _VOCAB), targets).backward()
-            # gradients are summed in fp32
-            sums, gradients = [m.grad for m in masters], [w.grad.float() for w in weights]
-            torch._foreach_add_(sums, gradients)
-            model.zero_grad(set_to_none=True)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), _NORM)
         optimizer.step()
-        with torch.no_grad():
-            torch._foreach_copy_(weights, masters)
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad(set_to_none=True)
 
     return step
 

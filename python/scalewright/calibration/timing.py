@@ -1,11 +1,13 @@
 """How long do products, attention and training steps take on this GPU, as CSV for `calibrate`?
 
 `python -m scalewright.calibration.timing gemm --out gemm.csv` needs PyTorch (the extra `torch`)
-and a GPU. Each kernel runs under CUDA events after a warm-up; unless `--warm` is given, as many
-copies of the weights as fill the cache take turns, up to five, so that weights come from main
-memory as in a model. `step` times whole training steps instead (`step_timing`), `programs` those of
-programs in use (`program_timing`, for `reproduce --rows`), `passes` kernels beside products
-(`pass_timing`); these two need Transformers as well.
+and a GPU. Each kernel runs under CUDA events after a warm-up, behind a wait in which the host
+launches it; as many copies of the weights as fill the cache take turns, up to five, so that weights
+come from main memory as in a model. `gemm --warm` leaves them in the cache and says so in a column
+`warm`: products are priced with weights from memory, so `calibrate` and `reproduce` leave out such
+rows. `step` times whole training steps instead (`step_timing`), `programs` those of programs in use
+(`program_timing`, for `reproduce --rows`), `passes` kernels beside products (`pass_timing`); these
+two need Transformers as well.
 """
 
 from __future__ import annotations
@@ -19,10 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalewright.calibration.pass_timing import COLUMNS as _PASS_COLUMNS
-from scalewright.calibration.pass_timing import forward_and_backward, timed_passes
+from scalewright.calibration.pass_timing import (
+    forward_and_backward,
+    median_behind_waits,
+    timed_passes,
+)
 from scalewright.calibration.program_runs import COLUMNS as _PROGRAM_COLUMNS
 from scalewright.calibration.program_timing import timed_programs
-from scalewright.calibration.step_timing import COLUMNS as _STEP_COLUMNS
+from scalewright.calibration.step_timing import TIMED_COLUMNS as _STEP_COLUMNS
 from scalewright.calibration.step_timing import timed_steps
 from scalewright.errors import InvalidError, ScalewrightError
 
@@ -53,8 +59,12 @@ _DTYPES = {"bfloat16": "bfloat16", "float16": "float16"}
 _MOST_ELEMENTS = 2**30
 _MOST_COPIES = 5
 _WARM_UP, _REPEATS = 3, 10
+_WAIT_CYCLES = 1_000_000
+"""Half a millisecond and more, in which a host launches a graph."""
 _BOTH_FORMATS = ("programs", "passes")
 """Kinds that say themselves in which formats they are timed."""
+_WARM = "warm"
+"""The column that says that weights stayed in the cache."""
 _MICRO = 1e3
 """Microseconds in a millisecond, the unit of events."""
 
@@ -71,21 +81,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--system", default="", metavar="NAME", help="name of the device in the file"
     )
-    parser.add_argument("--warm", action="store_true", help="leave weights in the cache")
+    parser.add_argument("--warm", action="store_true", help="leave weights in the cache (gemm)")
     parser.add_argument("--shapes", type=int, metavar="N", help="only the first N shapes")
     options = parser.parse_args(arguments)
     try:
         if options.shapes is not None and options.shapes < 1:
             message = f"shapes: got {options.shapes}; allowed: 1 or more"
             raise InvalidError(message)
-        for name, usual in (("dtype", "bfloat16"), ("warm", False)):
-            if options.what in _BOTH_FORMATS and getattr(options, name) != usual:
-                message = (
-                    f"{name}: got {getattr(options, name)}; allowed for {options.what}: {usual}"
-                )
-                raise InvalidError(message)
+        _refuse_idle(options)
         torch = _torch()
         timed, columns = _KINDS[options.what]
+        columns = (*columns, _WARM) if options.warm else columns
         with Path(options.out).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(columns)
@@ -102,6 +108,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"stopped; {options.out} has what was timed", file=sys.stderr)
         return 130
     return 0
+
+
+def _refuse_idle(options: argparse.Namespace) -> None:
+    """Refuse options that change nothing of what is timed.
+
+    Raises:
+        InvalidError: One was given.
+    """
+    idle = (
+        ("dtype", "bfloat16", options.what in _BOTH_FORMATS),
+        (_WARM, False, options.what != "gemm"),
+    )
+    for name, usual, alone in idle:
+        if alone and (got := getattr(options, name)) != usual:
+            message = f"{name}: got {got}; allowed for {options.what}: {usual}"
+            raise InvalidError(message)
 
 
 def _torch() -> Any:  # noqa: ANN401 - PyTorch is an optional extra without types here
@@ -138,6 +160,7 @@ def copies(weight_bytes: float, cache_bytes: float, *, warm: bool) -> int:
 def _gemm(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
     system, cache = _device(torch, options)
     dtype = getattr(torch, _DTYPES[options.dtype])
+    told = ("yes",) if options.warm else ()
     for m, n, k in shapes()[: options.shapes]:
         left = torch.randn((m, k), dtype=dtype, device="cuda")
         count = copies(2.0 * n * k, cache, warm=options.warm)
@@ -149,7 +172,7 @@ def _gemm(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...
 
         time = _microseconds(torch, products)
         if time is not None:
-            yield system, options.dtype, m, n, k, f"{time / count:.4f}"
+            yield system, options.dtype, m, n, k, f"{time / count:.4f}", *told
 
 
 def _attention(torch: Any, options: argparse.Namespace) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
@@ -229,15 +252,7 @@ def _median(torch: Any, run: Callable[[], None]) -> float:  # noqa: ANN401
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         run()
-    times: list[float] = []
-    for _ in range(_REPEATS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(float(start.elapsed_time(end)) * _MICRO)
-    return sorted(times)[len(times) // 2]
+    return median_behind_waits(torch, graph.replay, _REPEATS, _WAIT_CYCLES)
 
 
 _KINDS = {

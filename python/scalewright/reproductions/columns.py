@@ -175,8 +175,8 @@ _TIMES = {
 
 def plain(header: str) -> str:
     """Return a header in lower case with single underscores: `# GPUs` becomes `gpus`."""
-    # ZeRO++ is another thing than ZeRO
-    spelt = header.casefold().replace("++", " plus ")
+    # ZeRO++ is another thing than ZeRO; a letter of microseconds is Greek
+    spelt = header.casefold().replace("++", " plus ").replace("\u03bcs", "us")
     letters = "".join(c if c.isalnum() else " " for c in spelt)
     return "_".join(letters.split())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import statistics
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import metric
 from scalewright.catalog import names
-from scalewright.errors import InvalidError, ScalewrightError
+from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
 from scalewright.reproductions.agreement import contradictions, of_the_job
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
-from scalewright.reproductions.machine import Machines
+from scalewright.reproductions.machine import Machines, memory_told
 from scalewright.reproductions.metrics import metric_of, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.printed import one_figure
@@ -27,6 +28,7 @@ from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
 from scalewright.reproductions.siblings import SHARES, Siblings, as_printed, with_recomputation
+from scalewright.reproductions.units import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,8 +41,11 @@ _OF_ALL = frozenset({"tokens_per_s", "sequences_per_s", "aggregate_tflops"})
 _IDLE = 0.03
 """Share of the peak under which a rate of a job is likely that of one device."""
 _FEWEST_BYTES = 1e6
+_SPARE = 1.1
+"""How many times its memory a device may seem to hold, as GiB are 1.07 GB."""
 _FAR = 100.0
 """How many times longer or shorter a time without a unit is likely not in seconds."""
+_METRICS = "step time, tokens/s, tokens/s/GPU, TFLOP/s/GPU, MFU, HFU, peak memory"
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
 
@@ -261,6 +266,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
         if ratio is None and (reason := skip_reason(row)):
             return result | {"reason": reason}
         setting, priced = book.price(row if ratio is None else ratio.above)
+        _check_capacity(row, published, setting)
         predicted, error = book.predict(row, setting, priced, published)
         share = _share_of_peak(priced, ratio_of(result["kind"], published, predicted))
         if (whole := of_the_job(row, setting.devices, share)) is not None:
@@ -319,6 +325,26 @@ def _check_memory(row: Row, published: float) -> None:
     if kind_of(meant) == "memory" and not unit and published < _FEWEST_BYTES:
         got = f"{row.named('unit')}: got nothing beside {published:g} of {row.text('metric')}"
         message = f"{got}; allowed: GiB, GB, MiB, MB, or bytes"
+        raise InvalidError(message)
+
+
+def _check_capacity(row: Row, published: float, setting: Setting) -> None:
+    """Refuse bytes of a device that are more than it has, or the board that the row names.
+
+    Raises:
+        InvalidError: The row's figure is so, also where its GB stand for GiB.
+    """
+    meant = metric_of(row)
+    if not meant.startswith("peak_") or kind_of(meant) != "memory":
+        return
+    capacity = str(setting.device["tiers"][-1]["capacity"])
+    own = bytes_of(capacity) or math.inf
+    most = max([own, *memory_told(row.text("hardware"), own)])
+    told = row.text("unit") or unit_meant(meant, plain(row.text("metric")), "")
+    size = bytes_of(f"{published!r} {told}")
+    if size is not None and size > _SPARE * most:
+        got = f"{row.named('value')}: got {published:g} {told}".rstrip()
+        message = f"{got} of {row.text('metric')}; allowed: up to {capacity}, the device's memory"
         raise InvalidError(message)
 
 
@@ -388,7 +414,14 @@ def _said(row: Row) -> Result:
 
 
 def _figure(row: Row, setting: Setting, priced: Priced, published: float) -> float:
-    return metric(priced.job, priced.estimate, request_of(row, setting, published))
+    try:
+        return metric(priced.job, priced.estimate, request_of(row, setting, published))
+    except UnknownNameError as error:
+        if "nearest" in str(error) or not str(error).startswith("metric"):
+            raise
+        got = f"metric: unknown name '{row.text('metric'):.60}'"
+        message = f"{got}; allowed: {_METRICS}, and others"
+        raise UnknownNameError(message) from error
 
 
 def request_of(row: Row, setting: Setting, published: float) -> str:

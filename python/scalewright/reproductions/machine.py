@@ -19,6 +19,7 @@ from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.fabric import as_told
 from scalewright.reproductions.fabric_words import fabric_in
+from scalewright.reproductions.units import bytes_of
 from scalewright.reproductions.wide import counted_in
 
 if TYPE_CHECKING:
@@ -44,6 +45,13 @@ _SLICE = re.compile(r"\bv(2|3|4|5p|5e|5litepod|6e)-([0-9]{1,5})(?![0-9.x-])")
 _BY_CHIPS = {"5e", "5litepod", "6e"}
 _NAMES = {1080, 2080, 3060, 3070, 3080, 3090, 4060, 4070, 4080, 4090, 5060, 5070, 5080, 5090, 6000}
 """Numbers that are names of boards."""
+_BOARD = re.compile(
+    r"(?<![a-z0-9.x\u00d7])([0-9]{2,3}) ?(?:gi?b|g(?= ?hbm))"
+    r"(?![a-z/]| ?(?:/|per|of|host|cpu|ram|dram|ddr|lpddr))(?!.*\bgcd)"
+)
+"""The memory of a board, as `144G HBM3e` and `(96 GB)`; no rate, and none of a host."""
+_GIGA, _ROUNDED, _OF_A_BOARD = 1e9, 0.13, 3.0
+"""How far a size may be from a device's own, and how many times it a board of its kind may have."""
 _RACK = 72
 _POWERS_OF_TWO = {
     "gb200-nvl72": "dgx-gb200",
@@ -143,7 +151,7 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         cores, notes = True, (*notes, f"devices are cores, {_CORES_PER_CHIP} a chip")
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
-    return Machine(system, device, count, notes)
+    return Machine(system, device, count, (*notes, *_unlike_memory(text, device)))
 
 
 def _needed(row: Row, count: int | None) -> int:
@@ -175,6 +183,24 @@ def _unlike_counts(
         told = f"{nodes} nodes of {per_node} devices of {system} are not the {count} devices"
         notes.append(f"{told} of the row, which are taken")
     return tuple(notes)
+
+
+def _unlike_memory(text: str, device: dict[str, Any]) -> tuple[str, ...]:
+    """Say where words of hardware tell a memory that the device has not, as another board does."""
+    capacity = str(device["tiers"][-1]["capacity"])
+    own = bytes_of(capacity)
+    unlike = memory_told(text, own) if own is not None else []
+    if not unlike:
+        return ()
+    return (f"'{text:.40}' tells {unlike[0] / _GIGA:g} GB; {device['name']} has {capacity}",)
+
+
+def memory_told(text: str, own: float) -> list[float]:
+    """Return the bytes that words of hardware tell of a board which are not a device's own."""
+    said = [float(size) * _GIGA for size in _BOARD.findall(text.casefold())]
+    if any(abs(size / own - 1.0) <= _ROUNDED for size in said):
+        return []
+    return [size for size in said if own / _OF_A_BOARD < size < own * _OF_A_BOARD]
 
 
 def _in_words(

@@ -93,6 +93,9 @@ _OF_WORK = re.compile(
     r"|steps?|batch|layer)(?![a-z])"
 )
 """Seconds of a token or a sample, FLOPs of a step: no rates, and no time of a step."""
+_OF_WHOM = re.compile(r"\s*(?:/|per\b)")
+_EACH = DEVICES | SECONDS | {"per", "a", "each", "one"}
+"""Words of a unit that tells of what a rate is, and not what it counts."""
 _FIRM = frozenset({"step_time", "mfu", "hfu"})
 """Metrics of which no unit makes another one."""
 _RATE_OF_ONE = re.compile(
@@ -219,6 +222,8 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
 
     A unit that says nothing known stays as it is, so that the engine names those that it knows.
     """
+    if _OF_WHOM.match(unit.casefold()) and {*_plain(unit)} <= _EACH and not metric.endswith("time"):
+        unit = ""  # says of how many devices, as `per GPU`; the metric's name has the unit
     if metric in {"mfu", "hfu"}:
         return "share" if unit.casefold() in OF_ONE else unit
     words = _plain(unit) or ([] if unit.strip() else name.split("_"))

@@ -23,6 +23,7 @@ from scalewright.reproductions.records import (
     table_in,
     unlike_marks,
 )
+from scalewright.reproductions.units import in_seconds
 from scalewright.reproductions.wide import (
     FigureColumn,
     as_figure,
@@ -247,11 +248,17 @@ def _rows(file: Traversable) -> list[Row]:
         for each, own in _of_line(heading, joint, cells):
             if table.unsure and heading.wide and is_unsure(each.get("value", "")):
                 own = own or unlike_marks(each.get("metric", "value"), each["value"])
-            kept = {c: t for c, t in each.items() if t.casefold() not in BLANK}
+            kept = {c: t for c, t in each.items() if t.casefold() not in BLANK or _is_nan(c, t)}
+            kept |= in_seconds(kept.get("value", ""), kept.get("unit", ""))
             kept = _lengthened(_laid_out(kept, heading.named) | kept)
             named, unknown = heading.named, heading.unknown
             found.append(Row(file.name, line, kept, named, fault or own, unknown))
     return found
+
+
+def _is_nan(column: str, text: str) -> bool:
+    """Say whether a cell is a figure that is no number, which is refused as such."""
+    return column == "value" and text.casefold() == "nan"
 
 
 def _heading(file: Traversable, headers: list[str]) -> _Heading:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Row = TypeVar("Row")
-BLANK = {"", "-", "\u2013", "\u2014", "n/a", "na", "none given", "?", "unknown", "nan"}
+_UNSAID = ("stated", "said", "given", "printed", "reported", "specified", "mentioned", "disclosed")
+BLANK = {"", "-", "\u2013", "\u2014", "n/a", "na", "?", "unknown", "nan"} | {
+    f"{denial}{word}" for denial in ("none ", "not ", "un") for word in _UNSAID
+}
 """Cells that say nothing."""
 _LONGEST, _LINES_NAMED = 40, 5
 _OTHER_MARKS = ";\t|"

@@ -32,6 +32,7 @@ from scalewright.reproductions.wording import (
     denied,
     format_meant,
     is_pure,
+    mixes_any,
     recomputation_meant,
     remarks_offload,
     remarks_pure_state,
@@ -143,7 +144,7 @@ def _understood(row: Row, machines: Machines) -> Setting:
     notes = (*notes, *guesses, *apart)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
-    training = _training(row, conventions)
+    training = _training(row, conventions, device)
     ran = filter(None, (conventions.software, conventions.library))
     software = row.text("software") or "+".join(ran)
     if software:
@@ -219,7 +220,7 @@ def _plainly(row: Row) -> Row:
     return replace(row, cells={**told, **cells})
 
 
-def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
+def _training(row: Row, conventions: Conventions, device: dict[str, Any]) -> dict[str, Any]:
     sequence = row.count("sequence")
     if sequence is None:
         message = f"{row.named('sequence')}: got nothing; allowed: tokens per sequence"
@@ -231,6 +232,8 @@ def _training(row: Row, conventions: Conventions) -> dict[str, Any]:
         text = "" if text.casefold() in _YES else "fp32"
     if text:
         precision = spelt("dtypes", text) or format_meant(text)
+        if mixes_any(text):
+            precision = "bf16" if "bf16" in device["matrix"] else "fp16"
         if precision is None:
             got = f"{row.named('dtype')}: got '{text:.40}'"
             message = f"{got}; allowed: fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4"

@@ -31,7 +31,8 @@ FIGURE = re.compile(
 )
 """A number, how many it counts by, its unit, and a remark in parentheses."""
 _TIMES: dict[str, float] = (
-    {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "msec": 1e-3}
+    dict.fromkeys(("us", "µs", "usec", "microseconds"), 1e-6)
+    | {"ms": 1e-3, "msec": 1e-3}
     | dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0)
     | dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0)
     | dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0)
@@ -73,7 +74,8 @@ class Unit:
 
 def unit_in(text: str) -> Unit | None:
     """Return what a unit, or a heading that has one, says; none where it says nothing known."""
-    folded = text.casefold().strip(" .")
+    # lower case makes the sign of micro a Greek letter
+    folded = text.casefold().replace("\u03bc", "\u00b5").strip(" .")
     words = re.findall(r"[a-z0-9µ]+", folded)
     of_one = bool({*words} & DEVICES)
     counts = next((_COUNTED_BY[word] for word in words if word in _COUNTED_BY), 1.0)
@@ -147,6 +149,31 @@ def resolved(
     of_one = cell.of_one and not own.of_one and own.of in _RATES
     size = 1.0 if cell.of == _PER else cell.size / own.size
     return _times(text, amount * size), f"{own_text}/GPU" if of_one else own_text
+
+
+def bytes_of(text: str) -> float | None:
+    """Return the bytes of a number with its unit, as `80 GiB`; none where it has another one.
+
+    A number alone counts bytes.
+    """
+    found = FIGURE.fullmatch(text.strip())
+    if found is None or found["scale"] not in {None, "B"}:
+        return None
+    said = Unit(_RAM, 1.0) if not found["unit"] else unit_in(found["unit"])
+    return float(ungrouped(found["value"])) * said.size if said and said.of == _RAM else None
+
+
+def in_seconds(value: str, unit: str) -> dict[str, str]:
+    """Return value and unit of a figure in microseconds, of which no step is told, in seconds.
+
+    Nothing where the unit is another one, or the value no plain number.
+    """
+    said, figure = unit_in(unit), FIGURE.fullmatch(value.strip())
+    if said is None or (said.of, said.size) != (_TIME, _TIMES["us"]):
+        return {}
+    if figure is None or figure["scale"] or figure["unit"]:
+        return {}
+    return {"value": _times(ungrouped(figure["value"]), said.size), "unit": "s"}
 
 
 def _alike(row: Unit, cell: Unit | None) -> bool:

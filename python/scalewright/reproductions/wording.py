@@ -27,6 +27,11 @@ _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
     **dict.fromkeys(("zero-infinity", "zero infinity", "infinity"), "3"),
 }
+_NAMED_TOO = re.compile(
+    r"((?:zero[- ]?|stage )?3) (?:[+,&] ?)?zero[- ]infinity"
+    r"|((?:zero[- ]?|stage )?[1-3]) (?:[+,&] ?)?zero-?(?:[- ]offload)?"
+)
+"""A stage and the name of the library that moves its state, words on host memory apart."""
 _OFFLOADED = re.compile(
     r"\b(?:cpu|host)[- ]offload(?:ing)? of (?:the )?(?:(?:parameters|params|weights)(?: and|,) )?"
     r"(?:the )?(?:optimi[sz]er|adam)\b|"
@@ -71,8 +76,14 @@ _PURE = re.compile(
 _PURE_STATE = re.compile(
     r"\bpure[ _-]?(?:bf16|fp16)\b"
     r"|\b(?:bf16|bfloat16) (?:adamw?|(?:optimi[sz]er )?(?:states?|moments))\b"
+    r"|\bmoments (?:are |were )?(?:kept |stored |held )?in (?:bf16|bfloat16)\b"
+    r"|\bweights (?:are |were )?(?:kept|stored|held) in (?:pure )?(?:bf16|bfloat16)\b"
 )
-_WIDE_STATE = re.compile(r"(?:fp32|float32)[ _-](?:master|optimizer|state|weights|moments)")
+_WIDE_STATE = re.compile(
+    r"(?:fp32|float32)[ _-](?:master|optimizer|state|weights|moments|copy|copies)"
+    r"|\b(?:master|optimi[sz]er|states?|moments|copy|copies)\b[a-z ]{0,24} in (?:fp32|float32)\b"
+)
+_AMP = re.compile(r"(?:(?:automatic )?mixed(?: precision)?[ ,:]{0,2})?\(?amp\)?")
 _CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
 _OFF = re.compile(r"(?:no|not|without|w/o)\b.*|.*\b(?:off|disabled)\b\)?")
 
@@ -104,6 +115,11 @@ def format_meant(text: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def mixes_any(text: str) -> bool:
+    """Return whether a text says 16 bits and not which, as `mixed (amp)`."""
+    return _AMP.fullmatch(text.casefold().strip()) is not None
+
+
 def _formats_in(text: str) -> set[str]:
     """Return the formats that a text names, each spelling once."""
     folded = "".join(c for c in text.casefold() if c.isalnum())
@@ -124,7 +140,7 @@ def is_pure(text: str) -> bool:
 
 def remarks_pure_state(remarks: str) -> bool:
     """Return whether remarks say that the optimizer's state is in 16 bits, as `bf16 AdamW`."""
-    folded = without_denied(remarks).casefold()
+    folded = "; ".join(without_denied(part) for part in remarks.split(";"))
     return _PURE_STATE.search(folded) is not None and _WIDE_STATE.search(folded) is None
 
 
@@ -148,6 +164,8 @@ def without_offload(text: str) -> tuple[str, bool]:
     folded = re.sub(r" ?\((?:nvme|cpu|ssd)\)$", "", text.casefold().strip())
     if folded in _OFFLOADING:
         return _OFFLOADING[folded], True
+    if (named := _NAMED_TOO.fullmatch(" ".join(_OFFLOAD.sub(" ", folded).split()))) is not None:
+        return named[1] or named[2], True
     left = _OFFLOAD.sub(" ", folded).strip(" +,/&()-_")
     return (left, True) if left != folded and "offload" in folded else (text, False)
 
@@ -157,6 +175,8 @@ def denied(text: str) -> bool:
     return _OFF.fullmatch(text.casefold().strip()) is not None
 
 
+_UNSHARED = re.compile(r"d?dp|no_shard|(?:none|no|off|false)(?: ?\((?:[a-z]+ )?d?dp\))?")
+"""Every rank holds all, as data ranks of DDP do."""
 _DISTRIBUTED = {"distopt", "distributedoptimizer", "distributedfusedadam"}
 """Names of optimizers whose state is shared, as Megatron-LM's and Apex's."""
 
@@ -168,7 +188,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
     folded = re.sub(r"\s*\+\s*hpz$|^deepspeed ", "", text.casefold().strip())
-    if denied(folded) or folded in {"ddp", "dp", "none", "no", "off", "false", "no_shard"}:
+    if denied(folded) or _UNSHARED.fullmatch(folded):
         return 0, 0
     folded = without_denied(folded)
     if folded in {"zero++", "zero plus plus"}:

@@ -88,7 +88,7 @@ class Machines:
             ScalewrightError: The system is not known, or has no group like this one.
         """
         found = _found(row) if self._only is None else _Known(self._only, calibrated=False, note="")
-        table = load_system(found.system, self._overrides)
+        table = self._table(found.system)
         stride = _stride(row, table)
         devices = (row.ranks - 1) * stride + 1
         per_node = int(table["devices_per_node"])
@@ -107,6 +107,16 @@ class Machines:
             ours=self._ours(found.system, str(table["device"])),
         )
 
+    def _table(self, name: str) -> dict[str, Any]:
+        """Return the fields of a system; of a device's name say which system it has."""
+        try:
+            return load_system(name, self._overrides)
+        except UnknownNameError as error:
+            if (usual := usual_system(name)) is None:
+                raise
+            message = f"system: got '{name:.60}', a device; allowed: a system of it, as {usual}"
+            raise UnknownNameError(message) from error
+
     def _ours(self, name: str, device: str) -> bool:
         """Say whether no file of a user's own changed what collectives of a system depend on."""
         if name not in self._changed:
@@ -124,11 +134,14 @@ class Machines:
 
 def _stride(row: CollectiveRow, table: dict[str, Any]) -> int:
     """Return the distance between ranks where a run leaves devices of its nodes idle."""
-    if row.nodes is None or row.nodes == 1:
+    if row.nodes is None:
         return 1
     per_node = int(table["devices_per_node"])
     on_each, rest = divmod(row.ranks, row.nodes)
     first = table["levels"][0].get("devices", per_node)
+    refuse_crowded(row.ranks, row.nodes, max(per_node, first))
+    if row.nodes == 1:
+        return 1
     if rest or on_each == 0 or (on_each < per_node and per_node % on_each):
         message = (
             f"nodes: got {row.nodes} for {row.ranks} ranks; allowed: a number that deals them to "
@@ -137,6 +150,23 @@ def _stride(row: CollectiveRow, table: dict[str, Any]) -> int:
         raise InvalidError(message)
     # racks of many chassis count as one node where the first level joins them
     return 1 if on_each >= per_node or first > per_node else per_node // on_each
+
+
+def refuse_crowded(ranks: int, nodes: int, per_node: int) -> None:
+    """Refuse nodes that have fewer devices than ranks.
+
+    Args:
+        ranks: How many took part.
+        nodes: On how many nodes.
+        per_node: Devices of a node, or of what counts as one.
+
+    Raises:
+        InvalidError: They have.
+    """
+    if ranks > nodes * per_node:
+        got = f"nodes: got {nodes} for {ranks} ranks"
+        message = f"{got}; allowed: {-(-ranks // per_node)} or more, of {per_node} devices each"
+        raise InvalidError(message)
 
 
 def _reduces(machines: System) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.collectives.cells import (
+    FIGURES,
     SIZES,
     bytes_in,
     columns_of,
@@ -66,8 +67,12 @@ class Unread:
 
 
 def holds_collectives(path: str | Path) -> bool:
-    """Say whether a CSV file has the columns of measured collectives, not of training runs."""
-    return _is_header(header_in(Path(path), known_in))
+    """Say whether a CSV file has the columns of measured collectives, not of training runs.
+
+    Also where their time lacks, or its unit, which is told when the file is read.
+    """
+    cells = header_in(Path(path), known_in)
+    return _is_header(cells) or _lacks_time(cells)
 
 
 def shipped() -> list[CollectiveRow | Unread]:
@@ -93,8 +98,15 @@ def read(path: str | Path) -> list[CollectiveRow | Unread]:
 def _is_header(cells: Sequence[str]) -> bool:
     names = set(columns_of(cells))
     # one option may tell the system of all rows, whose columns then tell them from training runs
-    measured = {"ranks", "time"} <= names and not names.isdisjoint({"system", "collective"})
-    return measured and not names.isdisjoint(SIZES)
+    timed = "time" in names or ("collective" in names and not names.isdisjoint(FIGURES))
+    sized = not names.isdisjoint(SIZES) and not names.isdisjoint({"system", "collective"})
+    return timed and sized and "ranks" in names
+
+
+def _lacks_time(cells: Sequence[str]) -> bool:
+    names = set(columns_of(cells))
+    sized = {"collective", "ranks"} <= names and not names.isdisjoint(SIZES)
+    return sized and names.isdisjoint(FIGURES)
 
 
 def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
@@ -103,6 +115,10 @@ def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
     headers = listed[0][1] if listed else []
     if not _is_header(headers):
         refuse_other_marks(file, headers)
+        if _lacks_time(headers):
+            got = f"{file}: header: got columns of collectives and no time with its unit"
+            message = f"{got}; allowed: time_us, time_ms, time_s, algbw_GBps, busbw_GBps"
+            raise InvalidError(message)
         message = (
             f"{file}: header: got no column of a system, ranks, bytes and a time; allowed: system, "
             "collective, ranks, nodes, bytes, time_us, or system, op_name, nccl_dtype, num_gpus, "
@@ -124,6 +140,7 @@ def _row(file: str, line: int, cells: dict[str, str]) -> CollectiveRow:
     # a file of one collective, as that of a custom all-reduce, has no column for it
     told = cells.get("collective") or "all_reduce"
     known = collective_named(told)
+    cells = {**cells, "collective": told}
     ranks, size, time = ranks_in(cells), bytes_in(cells), time_in(cells)
     refuse_unlike_rates(known, ranks, size, cells)
     return CollectiveRow(

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from scalewright.errors import InvalidError
 from scalewright.reproductions.kernels.kind import (
     BYTES,
+    WARM,
     Kind,
     Shape,
     count,
+    flag,
     format_of,
     short,
     whole,
@@ -37,6 +39,7 @@ _ONE_COPY = re.compile(r"attention[-/](trtllm/)?1\.0\.0[-/]generation")
 
 def _shape(cells: Mapping[str, str]) -> Shape:
     queries = _format("attn_dtype", cells, _FORMATS)
+    warm = flag(WARM, cells, usual=True)
     own = cells.get("kv_cache_dtype", "").casefold() in {"auto", "same"}
     cache = queries if own else _format("kv_cache_dtype", cells, _CACHED)
     new = count("isl", cells)
@@ -55,13 +58,13 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     rows = numbers["batch"] * numbers["heads"] * numbers["head_dim"]
     if new == 1.0 and held > 0.0:
         shared = _ONE_COPY.search(cells.get("source", "")) is not None
-        request = {"kernel": "decode", "cache": cache, "shared_values": shared, "warm": True}
+        request = {"kernel": "decode", "cache": cache, "shared_values": shared, "warm": warm}
         numbers["keys"] = new + held
         kept = numbers["batch"] * numbers["kv_heads"] * numbers["head_dim"] * seen
         read = kept * BYTES[cache] * (1.0 if shared else 2.0)
         family = _FAMILIES.get(cache, cache)
         return Shape(family, request, numbers, rows * seen, DECODE, read_bytes=read)
-    request = {"kernel": "prefill", "queries": queries, "cache": cache, "warm": True}
+    request = {"kernel": "prefill", "queries": queries, "cache": cache, "warm": warm}
     numbers |= {"queries": new, "cached": held}
     # a query sees what came before it; of windows no less is counted
     flops = 0.0 if numbers["window"] else 4.0 * rows * new * (held + new / 2.0)
@@ -89,6 +92,7 @@ ATTENTION = Kind(
         "num_key_value_heads": ("num_key_value_heads", "kv_heads"),
         "head_dim": ("head_dim",),
         "window_size": ("window_size", "window"),
+        WARM: (WARM,),
     },
     needed=frozenset(
         {

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.kernels.kind import Kind, Shape, count, short, whole
+from scalewright.reproductions.kernels.kind import (
+    WARM,
+    Kind,
+    Shape,
+    count,
+    refuse_warm,
+    short,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +35,7 @@ _PRODUCTS = {False: 2.0, True: 5.0}
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
+    refuse_warm(cells)
     family, dtype = _FORMATS[_one_of("data_type", cells, _FORMATS)]
     backward = _PASSES[_one_of("profile_pass", cells, _PASSES)]
     causal = _MASKS[_one_of("attn_mask", cells, _MASKS)]
@@ -86,6 +95,7 @@ ATTENTION_TRAINING = Kind(
         "head_dim_qk": ("head_dim_qk", "head_dim"),
         "head_dim_vo": ("head_dim_vo", "value_dim"),
         "sliding_window_size": ("sliding_window_size", "window_size", "window"),
+        WARM: (WARM,),
     },
     needed=frozenset(
         {

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from scalewright.errors import InvalidError
 from scalewright.reproductions.kernels.kind import (
     BYTES,
+    WARM,
     Kind,
     Shape,
     count,
     flag,
     format_of,
+    refuse_warm,
     short,
 )
 
@@ -55,6 +57,7 @@ _OUTPUTS = {
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
+    refuse_warm(cells)
     spelt = format_of("dtype", cells)
     if spelt not in _FORMATS:
         message = f"dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
@@ -101,6 +104,7 @@ GEMM = Kind(
         "n": ("n",),
         "k": ("k",),
         "cast": ("cast",),
+        WARM: (WARM,),
         "output": ("output_dtype", "outdtype", "out_dtype"),
     },
     needed=frozenset({"dtype", "m", "n", "k"}),

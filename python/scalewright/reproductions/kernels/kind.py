@@ -31,6 +31,8 @@ _ALIKE = {
     "half": "float16",
 }
 """Further names of number formats, by those that the kinds know."""
+WARM = "warm"
+"""The column that says whether what a timed kernel reads stayed in the cache from call to call."""
 BYTES = {
     **dict.fromkeys(("fp32", "tf32"), 4.0),
     **dict.fromkeys(("bf16", "fp16"), 2.0),
@@ -99,12 +101,24 @@ def count(field: str, cells: Mapping[str, str], usual: float | None = None) -> f
 
 
 def whole(field: str, cells: Mapping[str, str]) -> float:
-    """Return a cell as a whole number, where 0 and nothing mean none.
+    """Return a cell as a whole number, where 0, -1 and nothing mean none.
 
     Raises:
         InvalidError: It is something else.
     """
-    return 0.0 if re.fullmatch(r"0*(\.0*)?", cells.get(field, "")) else count(field, cells)
+    return 0.0 if re.fullmatch(r"(0*|-1)(\.0*)?", cells.get(field, "")) else count(field, cells)
+
+
+def refuse_warm(cells: Mapping[str, str]) -> None:
+    """Refuse a kernel that is priced with cold operands and was timed with warm ones.
+
+    Raises:
+        InvalidError: The row says so, or something else than yes or no.
+    """
+    if flag(WARM, cells, usual=False):
+        got = f"{WARM}: got '{short(cells[WARM])}'"
+        message = f"{got}; allowed: no, as operands are priced as they come from memory"
+        raise InvalidError(message)
 
 
 def flag(field: str, cells: Mapping[str, str], *, usual: bool) -> bool:

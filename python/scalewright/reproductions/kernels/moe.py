@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.kernels.kind import (
+    WARM,
     Kind,
     Shape,
     count,
@@ -45,6 +46,7 @@ _FORMATS: dict[str, dict[str, Any]] = {
     "w4a16_mxfp4": {"rows": "bf16", "weight_bytes": 0.53125},
     "w4a8_mxfp4_mxfp8": {"rows": "mxfp8", "weight_bytes": 0.53125},
 }
+_ALSO = {"sq": "int8", "fp16": "float16"}
 _COUNTS = {
     "tokens": "num_tokens",
     "hidden": "hidden_size",
@@ -57,7 +59,7 @@ _PARALLEL = {"tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size"}
 
 def _shape(cells: Mapping[str, str]) -> Shape:
     spelt = format_of("moe_dtype", cells)
-    spelt = "int8" if spelt == "sq" else spelt
+    spelt = _ALSO.get(spelt, spelt)
     if spelt not in _FORMATS:
         message = f"moe_dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)
@@ -69,7 +71,7 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         "kernel": "experts",
         **_FORMATS[spelt],
         "gated": _gated(cells, numbers),
-        "warm": True,
+        "warm": flag(WARM, cells, usual=True),
     }
     work = numbers["tokens"] * numbers["topk"] * numbers["hidden"] * numbers["intermediate"]
     work /= numbers["tensor_parallel"] * numbers["expert_parallel"]
@@ -139,6 +141,7 @@ MOE = Kind(
         **{field: (field,) for field in (*_COUNTS.values(), *_PARALLEL.values())},
         "distribution": ("distribution",),
         "gated": ("gated",),
+        WARM: (WARM,),
     },
     needed=frozenset({"moe_dtype", *_COUNTS.values()}),
     shape=_shape,

@@ -35,6 +35,7 @@ _COMMON: dict[str, tuple[str, ...]] = {
     "time_ms": ("latency_ms", "time_ms", "duration_ms", "runtime_ms"),
     "time_s": ("latency_s", "time_s", "duration_s", "runtime_s"),
     "rate": ("tflops", "tflop_s", "tflops_s", "achieved_tflops"),
+    "rate_giga": ("gflops", "gflop_s", "gflops_s"),
     "source": ("source",),
 }
 _WEAKER = frozenset({"gpu", "gpu_type", "accelerator", "precision", "data_type", "format"}) | {
@@ -46,6 +47,8 @@ _PRODUCT = frozenset({"m", "n", "k"})
 """Columns that no table but one of matrix products has together."""
 _TIMES = {"time_us": ("us", 1e-6), "time_ms": ("ms", 1e-3), "time_s": ("s", 1.0)}
 """Unit and its seconds, by the column that holds a time; the first that a row has counts."""
+_RATES = {"rate": ("TFLOP/s", 1e12), "rate_giga": ("GFLOP/s", 1e9)}
+"""Unit and its size, by the column that holds a rate."""
 _RATED = "gemm"
 """The kind of which a rate tells the time, too: FLOPs of others are counted in several ways."""
 _HELD_OUT_EVERY = 3
@@ -94,9 +97,12 @@ class Unread:
 
 
 def holds_kernels(path: str | Path) -> bool:
-    """Say whether the header of a file is that of timed kernels; False where it cannot be read."""
+    """Say whether the header of a file is that of timed kernels; False where it cannot be read.
+
+    Also where their time lacks or its unit, which is told when the file is read.
+    """
     cells = header_in(Path(path), _known)
-    return _kind(cells) is not None or _of_products(cells)
+    return any(_has_columns(kind, cells) for kind in KINDS) or _of_products(cells)
 
 
 def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | Unread]:
@@ -147,9 +153,13 @@ def _kind(cells: Sequence[str]) -> Kind | None:
     """
     headings = {plain(cell) for cell in cells}
     timed = any(headings & set(_COMMON[time]) for time in _TIMES)
-    rated = bool(headings & set(_COMMON["rate"]))
+    rated = any(headings & set(_COMMON[rate]) for rate in _RATES)
     kinds = [kind for kind in KINDS if timed or (rated and kind.name == _RATED)]
-    return next((kind for kind in kinds if kind.needed <= set(_columns(kind, cells))), None)
+    return next((kind for kind in kinds if _has_columns(kind, cells)), None)
+
+
+def _has_columns(kind: Kind, cells: Sequence[str]) -> bool:
+    return kind.needed <= set(_columns(kind, cells))
 
 
 def _known(cells: Sequence[str]) -> int:
@@ -160,7 +170,7 @@ def _known(cells: Sequence[str]) -> int:
 def _of_products(cells: Sequence[str]) -> bool:
     """Say whether a header has the sides of products and a figure, whatever else it lacks."""
     headings = {plain(cell) for cell in cells}
-    figures = (text for name in (*_TIMES, "rate") for text in _COMMON[name])
+    figures = (text for name in (*_TIMES, *_RATES) for text in _COMMON[name])
     return headings >= _PRODUCT and not headings.isdisjoint(figures)
 
 
@@ -183,6 +193,7 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
     kind = _kind(headers)
     if kind is None:
         refuse_other_marks(file, headers)
+        _refuse_untimed(file, headers)
         allowed = "; or ".join(
             ", ".join(["system", *texts, "latency_us"])
             for texts in (
@@ -200,6 +211,21 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
             yield _row(file.name, line, kind, found)
         except ScalewrightError as error:
             yield Unread(file.name, line, kind.name, found.get("system", ""), str(error))
+
+
+def _refuse_untimed(file: Traversable, headers: Sequence[str]) -> None:
+    """Refuse a header of kernels that has no time, or one whose unit it does not say.
+
+    Raises:
+        InvalidError: It is one.
+    """
+    kind = next((kind for kind in KINDS if _has_columns(kind, headers)), None)
+    if kind is None:
+        return
+    allowed = [_COMMON[name][0] for name in (*_TIMES, *(_RATES if kind.name == _RATED else ()))]
+    got = f"{file}: header: got columns of {kind.name} and no time with its unit"
+    message = f"{got}; allowed: {', '.join(allowed)}"
+    raise InvalidError(message)
 
 
 def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
@@ -222,9 +248,9 @@ def _time(shape: Shape, cells: dict[str, str], *, rated: bool) -> float:
         InvalidError: It says none, or figures that contradict one another.
     """
     told = [name for name in _TIMES if cells.get(name, "").casefold() not in BLANK]
-    flops = 2.0 * shape.work / 1e12 if rated else None
-    if not told and flops is not None and cells.get("rate"):
-        return flops / number(_COMMON["rate"][0], cells["rate"])
+    flops = 2.0 * shape.work if rated else None
+    if not told and flops is not None and (rate := next(filter(cells.get, _RATES), None)):
+        return flops / (number(_COMMON[rate][0], cells[rate]) * _RATES[rate][1])
     first = told[0] if told else "time_us"
     value = number(_COMMON[first][0], cells.get(first, ""))
     _refuse_unlike(first, told[1:], flops, cells)
@@ -234,7 +260,7 @@ def _time(shape: Shape, cells: dict[str, str], *, rated: bool) -> float:
 def _refuse_unlike(
     first: str, others: Sequence[str], flops: float | None, cells: dict[str, str]
 ) -> None:
-    """Refuse a row whose other times, or whose rate of so many 10^12 FLOPs, contradict the first.
+    """Refuse a row whose other times, or whose rate of so many FLOPs, contradict the first.
 
     Cells that hold no number are passed over, as columns are that nobody needs.
     """
@@ -247,5 +273,7 @@ def _refuse_unlike(
         if (other := printed(cells[name])) is not None:
             unit, seconds = _TIMES[name]
             refuse_unlike(_COMMON[name][0], (unit, other), time.scaled(1.0 / seconds), beside)
-    if flops is not None and (rate := printed(cells.get("rate", ""))) is not None:
-        refuse_unlike(_COMMON["rate"][0], ("TFLOP/s", rate), time.under(flops), beside)
+    for name, (unit, size) in _RATES.items():
+        rate = printed(cells.get(name, ""))
+        if flops is not None and rate is not None:
+            refuse_unlike(_COMMON[name][0], (unit, rate), time.under(flops / size), beside)

@@ -1,0 +1,300 @@
+"""Do cells that say nothing, or much in a word, stand for what their sources mean?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scalewright.reproductions.conventions import conventions_of
+from scalewright.reproductions.machine import Machines, memory_told
+from scalewright.reproductions.metrics import unit_meant
+from scalewright.reproductions.programs import with_program
+from scalewright.reproductions.reading import Row, read_rows
+from scalewright.reproductions.setting import Setting, setting_of
+from scalewright.reproductions.units import bytes_of, in_seconds
+from scalewright.reproductions.wording import (
+    mixes_any,
+    remarks_pure_state,
+    sharding_meant,
+    without_offload,
+)
+from test_rows_in_words import priced as rows_priced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GIB, GB = 2.0**30, 1e9
+RUN = {
+    "hardware": "DGX H100",
+    "devices": "64",
+    "model": "llama2-7b",
+    "sequence": "4096",
+    "global_batch": "512",
+    "dtype": "bf16",
+    "metric": "step time",
+    "value": "3",
+    "unit": "s",
+}
+
+
+def priced(tmp_path: Path, **cells: str) -> dict[str, Any]:
+    """Price a row of a page that nobody knows, which differs from the usual one in some cells."""
+    return rows_priced(tmp_path, {"paper": "A page of 2024", **cells})[0]
+
+
+def setting(**cells: str) -> Setting:
+    return setting_of(Row("own.csv", 2, {**RUN, **cells}), Machines())
+
+
+@pytest.mark.parametrize(
+    "text", ["none stated", "Not stated", "not printed", "unspecified", "none given", "unreported"]
+)
+@pytest.mark.parametrize("column", ["recompute", "zero"])
+def test_cells_that_say_that_nothing_is_said_say_nothing(
+    tmp_path: Path, column: str, text: str
+) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(f"model,{column},metric,value\nllama2-7b,{text},MFU,40\n", encoding="utf-8")
+    (row,) = read_rows(file)
+    assert row.text(column) == ""
+
+
+@pytest.mark.parametrize("text", ["none", "no", "not used", "not FSDP"])
+def test_denials_still_say_that_a_thing_is_not_there(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text(f"model,zero,metric,value\nllama2-7b,{text},MFU,40\n", encoding="utf-8")
+    (row,) = read_rows(file)
+    assert row.text("zero") == text
+
+
+@pytest.mark.parametrize("text", ["none (DDP)", "no (torch DDP)", "DDP", "off (ddp)"])
+def test_ddp_beside_a_denial_shares_nothing(text: str) -> None:
+    assert sharding_meant(text) == (0, 0)
+
+
+@pytest.mark.parametrize("text", ["none (FSDP)", "DDP (FSDP later)", "none (ZeRO-3 in the paper)"])
+def test_another_sharding_beside_a_denial_is_not_understood(text: str) -> None:
+    assert sharding_meant(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("zero-3        zero-infinity", 3),
+        ("ZeRO-3 with CPU offload (ZeRO-Infinity)", 3),
+        ("ZeRO-3 + ZeRO-Infinity", 3),
+        ("ZeRO-2 + ZeRO-Offload", 2),
+        ("ZeRO-Infinity", 3),
+        ("ZeRO-3 + CPU offload", 3),
+    ],
+)
+def test_a_stage_and_the_name_of_its_offloading_are_one_sharding(text: str, stage: int) -> None:
+    left, offloaded = without_offload(text)
+    assert (sharding_meant(left), offloaded) == ((stage, 0), True)
+    space = setting(zero=text).space
+    assert (space["zero"], space["offload_optimizer"]) == ([stage], [True])
+
+
+@pytest.mark.parametrize("text", ["zero-1   zero-infinity", "ZeRO-3 / ZeRO-Infinity", "ZeRO-3"])
+def test_a_stage_that_the_name_contradicts_and_a_choice_are_left(text: str) -> None:
+    assert without_offload(text) == (text, False)
+
+
+@pytest.mark.parametrize("text", ["amp", "AMP", "mixed (amp)", "mixed precision (AMP)"])
+@pytest.mark.parametrize(("device", "wanted"), [("DGX H100", "bf16"), ("DGX-1 V100", "fp16")])
+def test_mixed_precision_is_in_the_16_bits_that_the_device_has(
+    text: str, device: str, wanted: str
+) -> None:
+    assert setting(dtype=text, hardware=device).training["precision"] == wanted
+
+
+@pytest.mark.parametrize("text", ["amp fp16", "mixed fp16", "fp16 (amp)", "fp32", "amplitude"])
+def test_a_format_that_is_named_stays(text: str) -> None:
+    assert not mixes_any(text)
+
+
+@pytest.mark.parametrize(
+    "remarks",
+    [
+        "FusedAdam with no fp32 master weights (moments in bf16), chunked cross entropy",
+        "AdamW, autocast bf16; weights kept in bf16",
+        "moments are stored in bfloat16",
+        "AdamW with bf16 moments",
+        "x" * 400 + "; weights kept in bf16",
+    ],
+)
+def test_remarks_on_moments_and_weights_in_bf16_say_pure_state(remarks: str) -> None:
+    assert remarks_pure_state(remarks)
+    training = setting(source=remarks).training
+    assert (training["state"], training["gradient"]) == ("bf16", "bf16")
+
+
+@pytest.mark.parametrize(
+    "remarks",
+    [
+        "moments in bf16, fp32 master weights",
+        "weights kept in bf16; optimizer states in fp32",
+        "weights kept in bf16, master copy in fp32",
+        "weights not kept in bf16",
+        "activations kept in bf16",
+        "weights gathered in bf16",
+        "no fp32 master weights",
+    ],
+)
+def test_remarks_on_other_things_or_wider_ones_do_not(remarks: str) -> None:
+    assert not remarks_pure_state(remarks)
+
+
+def facts(dtype: str, source: str, device: str = "h100-sxm") -> dict[str, Any]:
+    """Return the facts of its software that a row is given."""
+    row = Row("own.csv", 2, {"dtype": dtype, "source": source})
+    found, _ = with_program(row, conventions_of(row), device, {"norm": "rmsnorm"})
+    return found.training
+
+
+@pytest.mark.parametrize(
+    ("dtype", "source", "pure"),
+    [
+        ("bf16", "torchtune 0.4, full fine-tune", True),
+        ("BFloat16", "torchtune, torch.compile", True),
+        ("fp32", "torchtune 0.4", False),
+        ("", "torchtune 0.4", False),
+        ("bf16", "torchtitan", False),
+        ("bf16", "not torchtune but axolotl", False),
+    ],
+)
+def test_torchtune_trains_in_bf16_alone_where_it_says_bf16(
+    dtype: str, source: str, pure: bool
+) -> None:
+    told = facts(dtype, source)
+    assert (told.get("state") == told.get("gradient") == "bf16") == pure
+
+
+@pytest.mark.parametrize(
+    ("source", "flash"),
+    [
+        ("2026; bf16 with unfused attention, no torch.compile", False),
+        ("2026; Megatron-LM without fused attention", False),
+        ("2026; no unfused attention", None),
+        ("2026; fused attention, unfused cross-entropy", None),
+    ],
+)
+def test_unfused_attention_keeps_its_scores_in_memory(source: str, flash: bool | None) -> None:
+    for device in ("h100-sxm", "tpu-v5e"):
+        assert facts("bf16", source, device).get("flash_attention") is flash
+
+
+@pytest.mark.parametrize("unit", ["us", "\u00b5s", "\u03bcs", "microseconds"])
+def test_a_step_in_microseconds_is_read_in_seconds(tmp_path: Path, unit: str) -> None:
+    row = priced(tmp_path, metric="iteration time", value="4,500,000", unit=unit)
+    assert (row["published"], row["reason"]) == (pytest.approx(4.5), None)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"), [("4500", "ms"), ("4.5 s", "us"), ("fast", "us"), ("45", "us/token")]
+)
+def test_other_figures_stay_in_their_unit(value: str, unit: str) -> None:
+    assert in_seconds(value, unit) == {}
+
+
+@pytest.mark.parametrize("unit", ["per GPU", "/GPU", "per device", "each GPU"])
+def test_a_unit_may_tell_no_more_than_of_whom_a_rate_is(tmp_path: Path, unit: str) -> None:
+    if unit == "each GPU":
+        assert unit_meant("tokens_per_s_per_gpu", "tokens_s", unit) == unit
+        return
+    row = priced(tmp_path, metric="tokens/s", value="9000", unit=unit)
+    wanted = priced(tmp_path, metric="tokens/s/GPU", value="9000", unit="")
+    assert row["predicted"] == pytest.approx(wanted["predicted"])
+
+
+def test_a_unit_of_one_device_makes_no_time_of_nothing(tmp_path: Path) -> None:
+    assert "unit" in priced(tmp_path, metric="step time", value="3", unit="per GPU")["reason"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"),
+    [("foo", "allowed: step time, tokens/s"), ("itertion time", "nearest: iteration_time")],
+)
+def test_a_metric_that_nobody_knows_is_told_some_that_are(
+    tmp_path: Path, metric: str, told: str
+) -> None:
+    reason = priced(tmp_path, metric=metric, value="3", unit="")["reason"]
+    assert f"metric: unknown name '{metric}'" in reason
+    assert told in reason
+
+
+def test_a_figure_that_is_no_number_is_refused_as_what_it_is(tmp_path: Path) -> None:
+    assert "got 'nan'; allowed: one number" in priced(tmp_path, value="nan")["reason"]
+    assert "got nothing; allowed: one number" in priced(tmp_path, value="-")["reason"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "metric", "value", "unit", "reason"),
+    [
+        (
+            "DGX H100",
+            "peak memory",
+            "600",
+            "GB",
+            "got 600 GB of peak memory; allowed: up to 80 GiB",
+        ),
+        ("DGX H100", "peak memory", "600000", "MiB", "allowed: up to 80 GiB"),
+        ("DGX H100", "peak_reserved_per_gpu", "95", "GiB", "allowed: up to 80 GiB"),
+        ("DGX H100", "memory (GB)", "600", "", "got 600"),
+        ("DGX H100", "peak memory", "85.9", "GB", None),
+        ("DGX H100", "peak memory", "79.6", "GiB", None),
+        ("DGX H100", "peak memory", "70000", "MiB", None),
+        ("DGX H100", "activation_memory_per_gpu", "114", "GiB", None),
+        ("GH200 144GB HBM3e", "peak memory", "128", "GB", None),
+        ("GH200 144GB HBM3e", "peak memory", "228", "GB", "the device's memory"),
+    ],
+)
+def test_more_memory_than_a_device_has_is_refused(
+    tmp_path: Path, hardware: str, metric: str, value: str, unit: str, reason: str | None
+) -> None:
+    cells = {"metric": metric, "value": value, "unit": unit, "hardware": hardware}
+    row = priced(tmp_path, **cells)
+    assert (row["reason"] is None) == (reason is None), row["reason"]
+    assert reason is None or reason in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("80 GiB", 80 * GIB),
+        ("183359 MiB", 183359 * 2.0**20),
+        ("5e9", 5e9),
+        ("3 B", 3.0),
+        ("x", None),
+    ],
+)
+def test_bytes_of_a_text(text: str, wanted: float | None) -> None:
+    assert bytes_of(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "told"),
+    [
+        ("NVIDIA GH200 144G HBM3e", 95.6 * GIB, [144 * GB]),
+        ("GH200 144 GB", 95.6 * GIB, [144 * GB]),
+        ("GH200 96GB", 95.6 * GIB, []),
+        ("GH200 480GB", 95.6 * GIB, []),
+        ("H100 80 GB, 900 GB/s NVLink, 200 GB host memory", 80 * GIB, []),
+        ("8x A100, 100 GB/s", 80 * GIB, []),
+        ("4x 100G Ethernet, A100", 80 * GIB, []),
+        ("MI250X 64 GB a GCD", 128 * GIB, []),
+        ("V100-16GB", 32 * GIB, [16 * GB]),
+        ("H100 with 40 GB per process", 80 * GIB, []),
+    ],
+)
+def test_a_board_of_another_memory_is_told_from_rates_and_hosts(
+    text: str, own: float, told: list[float]
+) -> None:
+    assert memory_told(text, own) == told
+
+
+def test_a_row_on_a_board_of_another_memory_says_so() -> None:
+    notes = setting(hardware="NVIDIA GH200 144G HBM3e").notes
+    assert any("tells 144 GB; gh200-96gb-680w has 95.6 GiB" in note for note in notes)
+    assert not any("tells" in note for note in setting(hardware="GH200 96GB").notes)
