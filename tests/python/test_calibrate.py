@@ -335,6 +335,32 @@ def test_rows_of_several_systems_in_one_table_are_refused(tmp_path: Path) -> Non
     assert len(read_files([str(file)], only="A")) == 2
 
 
+def test_only_says_what_it_leaves(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("system,collective,ranks,bytes,time_us\nrack,all_reduce,8,8,9.5\n")
+    with pytest.raises(sw.InvalidError, match=r"--only: got 'b', which leaves no row; .*rack"):
+        read_files([str(file)], only="b")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_a_log_in_another_encoding_says_so(tmp_path: Path, encoding: str) -> None:
+    log = tmp_path / "all_reduce.log"
+    log.write_text(f"{EIGHT}{HEADINGS}\n{ROW}\n", encoding=encoding)
+    said = rf"all_reduce\.log: encoding: got {encoding.upper()}; allowed: UTF-8"
+    with pytest.raises(sw.InvalidError, match=said):
+        read_files([str(log)])
+
+
+def test_a_fit_is_not_written_over_the_system_from_which_it_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text('kind = "system"\nbase = "dgx-h100"\n')
+    log = str(LOGS / "one-node.log")
+    assert main(["calibrate", "nccl", log, "--system", str(own), "--out", str(own)]) == 2
+    assert "from which the fit starts" in capsys.readouterr().err
+
+
 CELLS = "# 1024 256 float sum -1 27.31 N/A time algbw #wrong size count type [1,0]<stdout>: 0 1e999"
 NOISE = "Rank Group Pid on device nThread nGpus all_reduce_perf timestamp busbw NCCL"
 WORDS = st.sampled_from([*CELLS.split(), *NOISE.split(), "\n", "9" * 40, "# Avg bus bandwidth"])

@@ -138,19 +138,22 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert [row.file for row in rows] == paths
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e3])
-def test_a_fit_that_predicts_nothing_is_not_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], scale: float
-) -> None:
-    file, out = tmp_path / "timed.csv", tmp_path / "out.toml"
-    with file.open("w", newline="", encoding="utf-8") as table:
+def in_another_unit(path: Path, scale: float) -> str:
+    """Write products whose times are in another unit: no times of this device."""
+    with path.open("w", newline="", encoding="utf-8") as table:
         lines = csv.writer(table)
         lines.writerow(["system", "dtype", "m", "n", "k", "latency_us"])
         for row in rows_of("h100_sxm", "bfloat16")[:120]:
             shape = [int(row.shape.numbers[name]) for name in ("m", "n", "k")]
-            # times in another unit are no times of this device
             lines.writerow(["h100_sxm", "bf16", *shape, repr(row.time_s * 1e6 * scale)])
-    asked = ["calibrate", "gemm", str(file), "--out", str(out)]
+    return str(path)
+
+
+def test_a_fit_that_predicts_nothing_is_not_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = in_another_unit(tmp_path / "timed.csv", 1e3), tmp_path / "out.toml"
+    asked = ["calibrate", "gemm", file, "--afresh", "--out", str(out)]
     assert main(asked) == 1
     assert "nothing is written" in capsys.readouterr().out
     assert not out.exists()
@@ -159,6 +162,17 @@ def test_a_fit_that_predicts_nothing_is_not_written(
     out.write_text("title = 'mine'\n")
     assert main(asked) == 2
     assert "no override" in capsys.readouterr().err
+
+
+def test_rows_that_no_device_can_have_run_are_named_and_fit_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = in_another_unit(tmp_path / "timed.csv", 1e-3), tmp_path / "out.toml"
+    assert main(["calibrate", "gemm", file, "--out", str(out)]) != 0
+    told = capsys.readouterr()
+    assert "times the dense peak of 989.4 TFLOP/s" in told.out + told.err
+    assert "more, lines " in told.out + told.err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("what", ["gemm", "attention", "step"])
@@ -200,6 +214,8 @@ class Gpu:
         self.emptied += 1
 
     def synchronize(self) -> None: ...
+
+    def _sleep(self, _: int) -> None: ...
 
     CUDAGraph = graph = type(
         "Graph",

@@ -117,7 +117,9 @@ def test_the_pace_of_the_host_is_found_for_the_software_that_ran(tmp_path: Path)
     assert training["software"]["layer"]["norm"] == [19.0, 40.0]
 
 
-def test_rows_without_a_profile_begin_one(tmp_path: Path) -> None:
+def test_rows_without_a_profile_begin_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shapes = step_timing.step_shapes()[:4]
     rows = [list(shape.row("h100-sxm", "bf16", 1.0)) for shape in shapes]
     columns = list(step_timing.COLUMNS)
@@ -128,8 +130,12 @@ def test_rows_without_a_profile_begin_one(tmp_path: Path) -> None:
     file, out = write(tmp_path / "steps.csv", rows, columns), tmp_path / "my.toml"
     assert main(["calibrate", "step", file, "--fit", "software", "--out", str(out)]) == 0
     own = tmp_path / "my.software.measured-steps.toml"
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"take it with --catalog {own} and with --software measured-steps for jobs" in shown
     training, _ = with_software("measured-steps", {}, {"name": "h100-sxm"}, [own])
-    assert float(training["software"]["host"]["host_time"].split()[0]) == pytest.approx(40.0, rel=0.02)
+    assert float(training["software"]["host"]["host_time"].split()[0]) == pytest.approx(
+        40.0, rel=0.02
+    )
     with_profile = [[*row, "measured-steps"] for row in rows]
     again = write(tmp_path / "again.csv", with_profile, [*columns, "software_profile"])
     left, _ = timed_steps([again], overrides=[own])
@@ -227,6 +233,71 @@ def test_what_cannot_be_fitted_is_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(timed_steps([both], only="a100")[0]) == 1
     assert main(["calibrate", "step", few, "--level", "nvswitch"]) == 2
     assert "--level: got one; allowed: only of collectives" in capsys.readouterr().err
+
+
+def test_runs_in_another_unit_are_named_and_not_written_unasked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = planted(tmp_path / "steps.csv", {RATE: 600e12}), tmp_path / "my.toml"
+    lines = (tmp_path / "steps.csv").read_text().splitlines()
+    for place in (3, 6):
+        first, _, time = lines[place].rpartition(",")
+        lines[place] = f"{first},{float(time) * 1e3!r}"
+    (tmp_path / "steps.csv").write_text("\n".join(lines))
+    asked = ["calibrate", "step", file, "--fit", "device.sustained", "--out", str(out)]
+    assert main([*asked, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["far"] == ["steps.csv, line 4", "steps.csv, line 7"]
+    assert not found["sound"]
+    assert not out.exists()
+    assert main(asked) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "off by a factor of 3 and more, of 2 lines: steps.csv, line 4; steps.csv, line 7" in shown
+    )
+    if found["overrides"]:
+        assert main([*asked, "--force"]) == 0
+        assert out.exists()
+
+
+def test_what_reproduce_notes_of_a_row_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = [*COLUMNS[:-1], "step_time"]
+    runs, _ = timed_steps([write(tmp_path / "steps.csv", table(LARGE, [1.0] * len(LARGE)))])
+    times = [time * 1e3 for time in StepBench(runs).times({})]
+    file = write(tmp_path / "steps.csv", table(LARGE, times), columns)
+    main(["calibrate", "step", file, "--fit", RATE])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no unit is said: " in shown
+    assert "was taken as seconds (so are 7 more, lines 3, 4, 5, 6, 7, ...)" in shown
+
+
+def test_files_beside_the_main_one_are_not_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = planted(tmp_path / "steps.csv", {RATE: 600e12, NVLINK: 0.5})
+    asked = ["calibrate", "step", file, "--fit", RATE, "--fit", NVLINK]
+    asked += ["--out", str(tmp_path / "my.toml")]
+    beside = tmp_path / "my.system.dgx-h100.toml"
+    beside.write_text('kind = "system"\nbase = "dgx-a100-80gb"\n')
+    assert main(asked) == 2
+    assert "my.system.dgx-h100.toml: it is there and no override of dgx" in capsys.readouterr().err
+    beside.unlink()
+    beside.mkdir()
+    assert main(asked) == 2
+    assert "it is a folder" in capsys.readouterr().err
+    assert not (tmp_path / "my.toml").exists()
+    beside.rmdir()
+    assert main(asked) == 0
+    # what this wrote may be written again
+    assert main(asked) == 0
+
+
+def test_only_says_what_it_leaves(tmp_path: Path) -> None:
+    file = write(tmp_path / "steps.csv", table(LARGE[:1], [1.0]))
+    with pytest.raises(InvalidError, match=r"--only: got 'b200', which leaves no row; .*dgx-h100"):
+        timed_steps([file], only="b200")
 
 
 def test_ctrl_c_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

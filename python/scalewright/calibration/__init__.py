@@ -3,11 +3,12 @@
 from scalewright.calibration.calibrating import Calibration, calibrate
 from scalewright.calibration.files import read_files
 from scalewright.calibration.kernels import KernelCalibration
+from scalewright.calibration.left_out import grouped
 from scalewright.calibration.measured import LeftOut, Measured
 from scalewright.calibration.products import calibrate_products
 from scalewright.calibration.serving import calibrate_serving
 from scalewright.calibration.step_rows import StepRun, timed_steps
-from scalewright.calibration.steps import StepCalibration, calibrate_steps
+from scalewright.calibration.steps import StepCalibration, calibrate_steps, step_entries
 from scalewright.calibration.timed_files import timed_kernels
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "calibrate_products",
     "calibrate_serving",
     "calibrate_steps",
+    "grouped",
     "read_files",
+    "step_entries",
     "timed_kernels",
     "timed_steps",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from scalewright.calibration.left_out import none_left
 from scalewright.calibration.logs import read_log
 from scalewright.calibration.measured import LeftOut, Measured
 from scalewright.errors import InvalidError, ScalewrightError
@@ -34,6 +36,13 @@ _LAYOUTS = (
     "latency_us"
 )
 _LINES_NAMED = 5
+# the longer mark first: it begins as the shorter one does
+_OTHER_ENCODINGS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 
 
 def read_files(
@@ -80,11 +89,16 @@ def read_files(
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_bytes().decode("utf-8-sig", "replace")
+        content = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         message = f"{path}: cannot be read: {reason}"
         raise InvalidError(message) from error
+    for mark, name in _OTHER_ENCODINGS.items():
+        if content.startswith(mark):
+            message = f"{path}: encoding: got {name}; allowed: UTF-8"
+            raise InvalidError(message)
+    return content.decode("utf-8-sig", "replace")
 
 
 def _is_table(path: str, text: str) -> bool:
@@ -112,9 +126,11 @@ def _read_table(path: str, collective: str | None, only: str | None) -> list[Mea
         raise InvalidError(message)
     found: list[Measured | LeftOut] = []
     systems: set[str] = set()
+    spelt: dict[str, None] = {}
     for line, cells in listed[1:]:
         row, fault = joined(columns, headers, cells, unsure=table.unsure)
         system = row.get("system", "")
+        spelt[system] = None
         if only is not None and only.casefold() not in system.casefold():
             continue
         systems.add(system)
@@ -125,6 +141,9 @@ def _read_table(path: str, collective: str | None, only: str | None) -> list[Mea
             found.append(_measured(row, usual, place))
         except ScalewrightError as error:
             found.append(LeftOut(place, str(error)))
+    if only is not None and not found and spelt:
+        message = f"{path}: {none_left(only, spelt)}"
+        raise InvalidError(message)
     if len(systems) > 1:
         message = (
             f"{path}: system: got rows of {len(systems)} systems; "

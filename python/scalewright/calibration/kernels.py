@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.calibration.device_override import override_text
 from scalewright.calibration.families import with_values
+from scalewright.calibration.known import own_numbers, own_value, were_measured
 from scalewright.config import json_text
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.kernels.rows import SPLIT, KernelRow, held_out
@@ -16,19 +17,23 @@ from scalewright.reproductions.kernels.rows import SPLIT, KernelRow, held_out
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy import float64
+    from numpy import bool_, float64, int64
     from numpy.typing import NDArray
 
     Vector = NDArray[float64]
+    Flags = NDArray[bool_]
+    Places = NDArray[int64]
     Path = tuple[str, ...]
     Values = dict[Path, float]
-    Fit = Callable[
-        [Path, Sequence[KernelRow], dict[str, Any], set[tuple[str, int]]],
-        tuple[dict[str, Any], Values],
-    ]
+    Fit = Callable[[Path, Sequence[KernelRow], dict[str, Any], set[tuple[str, int]]], "Found"]
 
 FOLDS = 4
 _ROWS_A_CONSTANT = 2
+_MOST_MISSING = 0.5
+"""Share of its constants that a device may lack of a family whose others are known."""
+_FELT = 0.01
+"""Change of a time, as a logarithm, by which a constant shows in it."""
+_FILES_NAMED = 3
 _NEAR = 1.5
 _LONG_S = 20e-6
 _SHOWN = 3
@@ -51,19 +56,21 @@ class KernelCalibration:
     device: str
     files: tuple[str, ...]
     families: tuple[dict[str, Any], ...]
-    """By family: `table`, `dtypes`, `rows` (fitted, held_out), `constants` (name, before, after)
-    and `errors`: `held_out`, `fitted` and `cross_validation`: each fold of the fitted rows with
+    """By family: `table`, `dtypes`, `rows` (fitted, held_out), `constants` (name, before, after and
+    `status`: `fitted`, or `kept` where the rows do not tell it or give no reason to change it) and
+    `errors`: `held_out`, `fitted` and `cross_validation`: each fold of the fitted rows with
     constants that are fitted to the others; `held_out_before` and `fitted_before`: the same rows
     with the constants that the device had. `worse` lists those of `held_out` and `cross_validation`
-    that come out worse than with these."""
+    that come out worse than with these, and `taken` says whether the override has the family: what
+    is worse is left as it was, unless it is forced."""
     override: str
-    """The TOML text of the override."""
+    """The TOML text of the override; empty where it would change nothing."""
     refused: tuple[str, ...] = ()
-    """Why families have no fit, where others have one."""
+    """Why families, or formats of one, have no fit, where others have one."""
 
     @property
     def sound(self) -> bool:
-        """Whether held-out rows of every family are predicted better than by half."""
+        """Whether held-out rows are predicted better than by half, longer and brief ones alike."""
         return all(_sound(line["errors"]) for line in self.families)
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,12 +87,25 @@ class KernelCalibration:
         }
 
 
+@dataclass(frozen=True)
+class Found:
+    """What a fit gave a family."""
+
+    line: dict[str, Any]
+    """What is told of it."""
+    values: Values
+    """The new values of constants that do not stay as they are."""
+
+
 def calibrated(
     groups: Mapping[Path, Sequence[KernelRow]],
     order: Iterable[Path],
     device: Mapping[str, Any],
     fit: Fit,
     progress: Callable[[int, int], object] | None = None,
+    *,
+    refused: Sequence[str] = (),
+    force: bool = False,
 ) -> KernelCalibration:
     """Fit the families of a device one after another, each with what those before it gave.
 
@@ -93,37 +113,63 @@ def calibrated(
         groups: Timed kernels by the table that holds their constants, all on this device.
         order: The tables in the order in which they are fitted.
         device: The fields of the device.
-        fit: Returns what is told of a family (`told`), and the new values of its constants.
+        fit: Fits a family.
         progress: Called with the families done and the families in all.
+        refused: What is not fitted, and why.
+        force: Take fits that are worse than the constants of the device, too.
 
     Raises:
         InvalidError: There are too few rows of every family.
     """
     rows = [row for group in groups.values() for row in group]
-    apart = held_out(rows)
+    apart = _apart(rows)
     fields = {key: value for key, value in device.items() if key != "sources"}
     found: list[dict[str, Any]] = []
-    refused: list[str] = []
+    untold = list(refused)
     changes: dict[str, Values] = {}
     for done, path in enumerate(order):
         if progress is not None:
             progress(done, len(groups))
         try:
-            line, values = fit(path, groups[path], fields, apart)
+            fitted = fit(path, groups[path], fields, apart)
         except InvalidError as error:
-            refused.append(str(error))
+            untold.append(f"{_names(groups[path])}: {error}")
             continue
-        line |= _beside(groups[path], apart, device, line["errors"])
-        fields = with_values(fields, values)
-        changes[str(line["table"])] = values
+        line = fitted.line | _beside(groups[path], apart, device, fitted.line["errors"])
+        line["taken"] = bool(fitted.values) and (force or not line["worse"])
+        if line["taken"]:
+            fields = with_values(fields, fitted.values)
+            changes[str(line["table"])] = fitted.values
         found.append(line)
     if not found:
-        raise InvalidError("; ".join(refused))
+        raise InvalidError("; ".join(untold))
     files = tuple(dict.fromkeys(row.file for row in rows))
     name = str(device["name"])
-    sources = {str(line["table"]): _source(line, files) for line in found}
-    override = override_text(name, changes, sources)
-    return KernelCalibration(name, files, tuple(found), override, tuple(refused))
+    override = _override(device, changes, found, files) if changes else ""
+    return KernelCalibration(name, files, tuple(found), override, tuple(untold))
+
+
+def _apart(rows: Sequence[KernelRow]) -> set[tuple[str, int]]:
+    """Return the rows that are held out; all are of one device, however each spells it."""
+    return held_out([replace(row, system="") for row in rows])
+
+
+def _names(rows: Sequence[KernelRow]) -> str:
+    names = list(dict.fromkeys(row.file for row in rows))
+    more = ["..."] if len(names) > _FILES_NAMED else []
+    return ", ".join([*names[:_FILES_NAMED], *more])
+
+
+def _override(
+    device: Mapping[str, Any],
+    changes: Mapping[str, Values],
+    found: Sequence[Mapping[str, Any]],
+    files: Sequence[str],
+) -> str:
+    sources = {str(line["table"]): _source(line, files) for line in found if line["taken"]}
+    # what was measured before still holds of what stays
+    basis = device["calibration"].get("basis", "") if were_measured(device) else None
+    return override_text(str(device["name"]), changes, sources, basis)
 
 
 def _beside(
@@ -219,11 +265,69 @@ class Bench:
 
 
 def _sound(errors: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Judge by the longer kernels of held-out rows, and by brief ones where all are brief."""
+    """Judge by the longer kernels of held-out rows, and by all brief ones that were predicted."""
     rows = "held_out" if errors["held_out"]["long_rows"] else "cross_validation"
-    if errors[rows]["long_rows"]:
-        return errors[rows]["median_abs_error"] < _BAD
-    return (errors["held_out"]["brief_share_within_1_5"] or 0.0) > _BAD
+    if errors[rows]["long_rows"] and errors[rows]["median_abs_error"] >= _BAD:
+        return False
+    parts = [errors[part] for part in ("held_out", "cross_validation")]
+    brief = sum(part["brief_rows"] for part in parts)
+    near = sum(part["brief_rows"] * (part["brief_share_within_1_5"] or 0.0) for part in parts)
+    return not brief or near > _BAD * brief
+
+
+def folds(rows: Sequence[KernelRow]) -> list[Places]:
+    """Return the places of the rows of each fold; all rows of a shape are in the same one."""
+    import numpy as np
+
+    numbers: dict[tuple[object, ...], int] = {}
+    kinds = np.array([numbers.setdefault(row.timed, len(numbers)) for row in rows])
+    return [np.flatnonzero(kinds % FOLDS == fold) for fold in range(min(FOLDS, len(numbers)))]
+
+
+def shapes_of(rows: Sequence[KernelRow]) -> int:
+    """Return how many shapes some rows of one device are of."""
+    return len({row.timed for row in rows})
+
+
+def known_of(device: Mapping[str, Any], paths: Sequence[Path], *, afresh: bool) -> Values:
+    """Return which constants of a family a device has already, where these were measured.
+
+    There are none where most of them are missing, or `afresh` says to pass over them.
+    """
+    own = own_numbers(device, paths)
+    if afresh or not were_measured(device) or len(own) < _MOST_MISSING * len(paths):
+        return {}
+    return own
+
+
+def rounded(paths: Sequence[Path], values: Vector, moved: Flags, digits: int) -> Values:
+    """Return the constants that have moved, as they are written."""
+    import numpy as np
+
+    numbers = zip(paths, np.exp(values).tolist(), moved.tolist(), strict=True)
+    return {path: float(f"{value:.{digits}g}") for path, value, changed in numbers if changed}
+
+
+def felt(
+    rows: Sequence[KernelRow], device: Mapping[str, Any], after: Values, others: Values
+) -> Values:
+    """Return those of some constants that a device lacks which change what rows are predicted.
+
+    Args:
+        rows: The rows.
+        device: The fields of the device, whose defaults stand for the others.
+        after: The new values of other constants.
+        others: The values with which these were fitted.
+    """
+    import numpy as np
+
+    bench = Bench(rows, device, ())
+    usual = bench.times(after)
+    return {
+        path: value
+        for path, value in others.items()
+        if np.abs(np.log(bench.times({**after, path: value}) / usual)).max() > _FELT
+    }
 
 
 def need_rows(name: str, rows: Sequence[KernelRow], constants: int) -> None:
@@ -233,7 +337,7 @@ def need_rows(name: str, rows: Sequence[KernelRow], constants: int) -> None:
         InvalidError: There are fewer.
     """
     least = _ROWS_A_CONSTANT * constants
-    shapes = len({row.key for row in rows})
+    shapes = shapes_of(rows)
     if shapes < least:
         got = f"got {len(rows)} of {shapes} shapes to fit {name}"
         message = f"rows: {got}; allowed: {least} or more, small and large shapes"
@@ -244,7 +348,7 @@ def told(
     name: str,
     rows: Sequence[KernelRow],
     device: Mapping[str, Any],
-    after: Values,
+    values: tuple[Iterable[Path], Values],
     parts: Mapping[str, tuple[Vector, Vector]],
 ) -> dict[str, Any]:
     """Return what is told of a family.
@@ -253,18 +357,16 @@ def told(
         name: Its table.
         rows: All of its rows.
         device: The fields of the device before the fit.
-        after: The new values of its constants.
+        values: Its constants, and the new values of those that change.
         parts: Predicted over measured times, and measured seconds, of rows `held_out`, `fitted` and
             in `cross_validation`.
     """
+    paths, after = values
     return {
         "table": name,
         "dtypes": sorted({row.shape.dtype for row in rows}),
         "rows": {part: len(parts[part][0]) for part in ("fitted", "held_out")},
-        "constants": [
-            {"name": ".".join(path), "before": _before(device, path), "after": value}
-            for path, value in after.items()
-        ],
+        "constants": [_constant(device, path, after) for path in paths],
         "errors": {part: _errors(*given) for part, given in parts.items()},
     }
 
@@ -287,12 +389,11 @@ def _errors(ratios: Vector, measured: Vector) -> dict[str, Any]:
     }
 
 
-def _before(device: Mapping[str, Any], path: Path) -> object:
-    """Return the constant that the device has; None where it leaves it to the default."""
-    value: Any = device
-    for key in path:
-        value = value.get(key, {})
-    return None if value == {} else value
+def _constant(device: Mapping[str, Any], path: Path, after: Values) -> dict[str, Any]:
+    value = after[path] if path in after else own_numbers(device, [path]).get(path)
+    status = "fitted" if path in after else "kept"
+    before = own_value(device, path)
+    return {"name": ".".join(path), "before": before, "after": value, "status": status}
 
 
 def _source(line: Mapping[str, Any], files: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ _PACE = (1e-8, 1e-3, 2e-5)
 _SPREAD = (1e-4, 0.2, 0.02)
 _SHARE = (0.05, 1.0, 0.8)
 _UNITS = (0.05, 128.0)
-_UNIT_BY_FIELD = {"sustained": "FLOP/s", "software": "s", "communication_units": "units"}
+_UNIT_BY_FIELD = {"sustained": "FLOP/s", "host_time": "s", "communication_units": "units"}
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -209,10 +209,11 @@ class StepBench:
         self, place: int, cluster: _engine.Cluster, values: Mapping[StepConstant, float]
     ) -> float:
         run = self.runs[place]
-        training = run.training
+        training: dict[str, Any] = run.training
         for constant, value in values.items():
             if constant.entry == ("software", run.software or DEFAULT_SOFTWARE):
-                software = {"name": constant.entry[1], **training.get("software", {})}
+                own: dict[str, Any] = training.get("software", {})
+                software: dict[str, Any] = {"name": constant.entry[1], **own}
                 host = {**software.get("host", {}), "host_time": value}
                 training = {**training, "software": {**software, "host": host}}
         job = _engine.Job(self._models[place], cluster, json_text("training", training))

@@ -6,8 +6,10 @@ import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scalewright.calibration import own_system
+from scalewright.calibration.left_out import grouped, none_left
 from scalewright.errors import InvalidError
 from scalewright.reproductions.comparing import Book, compared
 from scalewright.reproductions.machine import Machines
@@ -40,11 +42,21 @@ class StepRun:
     """True where the row leaves fields of the plan open: the quickest plan stands for it."""
     measured_s: float
     """The step time that the figures mean, the geometric mean where there are several."""
+    notes: tuple[str, ...] = ()
+    """What was taken for what its lines leave open, and what seems wrong with them, by line."""
 
     @property
     def place(self) -> str:
         """The first line that speaks of the run."""
         return self.places[0]
+
+
+class _Said(NamedTuple):
+    """A figure of a run, predicted over measured, and what `reproduce` notes beside it."""
+
+    row: Row
+    time_ratio: float
+    note: str
 
 
 def timed_steps(
@@ -69,13 +81,19 @@ def timed_steps(
     """
     runs: list[StepRun] = []
     wrong: list[str] = []
+    spelt: dict[str, None] = {}
+    system, overrides = own_system.meant(system, overrides)
     for path in paths:
-        rows = [_said(row, system, software) for row in read_rows(path)]
+        rows = read_rows(path)
+        spelt |= dict.fromkeys(row.text("hardware") for row in rows)
         if only is not None:
             rows = [row for row in rows if only.casefold() in row.text("hardware").casefold()]
-        _read(path, Book(rows, Machines(tuple(overrides))), runs, wrong)
+        rows = [_said(row, system, software) for row in rows]
+        _read(path, Book(rows, Machines(overrides)), runs, wrong)
+    if only is not None and not runs and not wrong:
+        raise InvalidError(none_left(only, spelt))
     if not runs:
-        first = "; ".join(wrong[:_LINES_NAMED])
+        first = "; ".join(grouped(wrong)[:_LINES_NAMED])
         message = f"{', '.join(paths)}: got no row that can be used; {first or 'no row at all'}"
         raise InvalidError(message)
     names = dict.fromkeys(str(run.device["name"]) for run in runs)
@@ -97,7 +115,7 @@ def _said(row: Row, system: str | None, software: str | None) -> Row:
 
 def _read(path: str, book: Book, runs: list[StepRun], wrong: list[str]) -> None:
     """Add the runs of a file, and the lines that speak of none."""
-    figures: dict[int, list[tuple[Row, float]]] = {}
+    figures: dict[int, list[_Said]] = {}
     for row in book.rows:
         result = compared(row, book)
         reason = result["reason"]
@@ -106,18 +124,19 @@ def _read(path: str, book: Book, runs: list[StepRun], wrong: list[str]) -> None:
         if reason is not None:
             wrong.append(f"{path}, line {row.line}: {reason}")
             continue
-        figures.setdefault(result["run"], []).append((row, result["time_ratio"]))
+        note = result["note"] or ""
+        figures.setdefault(result["run"], []).append(_Said(row, result["time_ratio"], note))
     runs += [_run(path, book, said) for said in figures.values()]
 
 
-def _run(path: str, book: Book, said: list[tuple[Row, float]]) -> StepRun:
+def _run(path: str, book: Book, said: list[_Said]) -> StepRun:
     """Join the figures of one run."""
-    first = said[0][0]
+    first = said[0].row
     setting, priced = book.price(first)
     found = priced.fields()
-    logs = [math.log(ratio) for _, ratio in said]
+    logs = [math.log(figure.time_ratio) for figure in said]
     return StepRun(
-        places=tuple(f"{Path(path).name}, line {row.line}" for row, _ in said),
+        places=tuple(f"{Path(path).name}, line {figure.row.line}" for figure in said),
         model=setting.model,
         system=setting.system,
         device=setting.device,
@@ -127,4 +146,10 @@ def _run(path: str, book: Book, said: list[tuple[Row, float]]) -> StepRun:
         software=first.text("software") or setting.conventions.software,
         searched=priced.searched,
         measured_s=found["step_time_s"] * math.exp(-math.fsum(logs) / len(logs)),
+        notes=tuple(
+            f"{path}, line {figure.row.line}: {note}"
+            for figure in said
+            for note in figure.note.split("; ")
+            if note
+        ),
     )

@@ -39,6 +39,8 @@ _STEP = 0.05
 _DIGITS = 4
 _COARSE = 1e-3
 _NAMED = 3
+_FAR = 3.0
+"""Factor between a predicted and a measured step at which a run is no run of that job."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,17 @@ class StepCalibration:
     """Whether held-out runs are predicted better than before."""
     overrides: dict[str, str]
     """TOML texts by the kind of entry that they change."""
+    far: tuple[str, ...] = ()
+    """Lines of runs that come out, held out, more than three times too fast or too slow."""
+    notes: tuple[str, ...] = ()
+    """What was taken for what lines leave open, and what seems wrong with them."""
+    new_profile: str | None = None
+    """The software profile that begins with these runs, as they say none; jobs have to name it."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether held-out runs are predicted better than before, and none implausibly."""
+        return self.better and not self.far
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
@@ -69,6 +82,10 @@ class StepCalibration:
             "constants": list(self.constants),
             "errors": self.errors,
             "better": self.better,
+            "sound": self.sound,
+            "far": list(self.far),
+            "notes": list(self.notes),
+            "new_profile": self.new_profile,
             "overrides": self.overrides,
         }
 
@@ -120,6 +137,15 @@ def calibrate_steps(
         for place, time in zip(out, apart.times(folds[-1].values), strict=True):
             held_out[place] = time
     return _answer(bench, which, (fit, folds, felt), held_out)
+
+
+def step_entries(runs: Sequence[StepRun], only: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """List the entries of the catalog, kind and name, that a fit to some runs may change.
+
+    Raises:
+        UnknownNameError: `only` names no constant of these runs.
+    """
+    return list(dict.fromkeys(constant.entry for constant in _wanted(step_constants(runs), only)))
 
 
 def _kinds(runs: Sequence[StepRun]) -> list[int]:
@@ -235,6 +261,9 @@ def _answer(
     )
     basis = bench.runs[0].device.get("calibration", {}).get("basis", "")
     told = tuple(_told(c, bench, fit, folds, felt[c]) for c in which)
+    pairs = zip(bench.runs, held_out, strict=True)
+    factors = [(run, max(time / run.measured_s, run.measured_s / time)) for run, time in pairs]
+    new = [constant.entry[1] for constant in fit.values if not constant.known]
     return StepCalibration(
         device=str(bench.runs[0].device["name"]),
         runs=runs,
@@ -242,6 +271,9 @@ def _answer(
         errors=errors,
         better=bool(fit.values) and errors["held_out"]["mean"] < errors["before"]["mean"],
         overrides=override_texts(fit.values, _source(bench, errors), str(basis)),
+        far=tuple(place for run, factor in factors if factor > _FAR for place in run.places),
+        notes=tuple(note for run in bench.runs for note in run.notes),
+        new_profile=new[0] if new else None,
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
 
+    from rich.console import Console
+
     from scalewright.cli.verb import Verbs
+    from scalewright.errors import InvalidError
 
 _LINES_NAMED = 5
 _KINDS = {
@@ -73,7 +76,12 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="write constants that predict their rows badly, or steps no better than before",
+        help="write constants that predict their rows badly, or no better than before",
+    )
+    parser.add_argument(
+        "--afresh",
+        action="store_true",
+        help="of kernels: begin at values of no device, though those of this one were measured",
     )
     parser.add_argument("--out", metavar="FILE.toml", help="write them as an entry for --catalog")
     parser.add_argument(
@@ -93,8 +101,11 @@ def run(options: argparse.Namespace) -> int:
         _refuse(options, ("software", "fit"), "steps")
     if options.what != "nccl":
         _refuse(options, ("level", "ranks", "collective", "in_place"), "collectives")
+    if options.what in ("nccl", "step"):
+        _refuse(options, ("afresh",), "kernels")
     if options.out:
         _check_out(options.out)
+        _check_sources(options)
     kinds = {"nccl": _collectives, "step": _steps}
     return kinds.get(options.what, _kernels)(options)
 
@@ -109,8 +120,25 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...], kind: str) -> N
             raise InvalidError(message)
 
 
-def _check_out(path: str) -> None:
-    """Refuse a file that cannot be written, or that holds something else than catalog entries."""
+def _check_sources(options: argparse.Namespace) -> None:
+    """Refuse to write over entries from which the fit starts: they would stand on themselves."""
+    from pathlib import Path
+
+    from scalewright.errors import InvalidError
+
+    out = Path(options.out).resolve()
+    if any(Path(place).resolve() == out for place in _own_entries(options)):
+        message = f"--out: got {options.out!r:.60}, from which the fit starts; allowed: another"
+        raise InvalidError(message)
+
+
+def _check_out(path: str, entry: tuple[str, str] | None = None) -> None:
+    """Refuse a file that cannot be written, or that holds something else than catalog entries.
+
+    Args:
+        path: The file.
+        entry: Kind and name of the entry that it is to change or to add; any where none is given.
+    """
     import tomllib
     from pathlib import Path
 
@@ -127,11 +155,27 @@ def _check_out(path: str) -> None:
         held = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         held = {}
-    if not {"kind", "base"} <= held.keys():
-        message = (
-            f"--out: {path}: it is there and no override; allowed: a new file, or one of these"
-        )
-        raise InvalidError(message)
+    if entry is None and {"kind", "base"} <= held.keys():
+        return
+    if entry is not None and entry == (held.get("kind"), held.get("base", held.get("name"))):
+        return
+    of = "" if entry is None else f" of {entry[1]}"
+    message = (
+        f"--out: {path}: it is there and no override{of}; allowed: a new file, or one of these"
+    )
+    raise InvalidError(message)
+
+
+def _own_entries(options: argparse.Namespace) -> list[str]:
+    """List a user's own entries of the catalog, from which a fit starts, in order."""
+    system: str | None = options.system
+    own = [system] if system is not None and system.casefold().endswith(".toml") else []
+    return list(dict.fromkeys([*options.catalog, *own]))
+
+
+def _catalogs(options: argparse.Namespace, written: list[str]) -> str:
+    """Return the options by which other commands take what was written."""
+    return " ".join(f"--catalog {place}" for place in [*_own_entries(options), *written])
 
 
 def _collectives(options: argparse.Namespace) -> int:
@@ -164,16 +208,17 @@ def _collectives(options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**stamp(options.catalog), **answer, "written": written})
+        changed = {"overridden_constants": list(machines.overridden)}
+        show_json({**stamp(options.catalog), **changed, **answer, "written": written})
         return code
-    from scalewright.report import console, show_calibration
+    from scalewright.report import console, show_calibration, show_overridden
 
     screen = console()
     show_calibration(answer, screen)
+    show_overridden(screen, machines)
     screen.print()
     if written:
-        own = [options.system] if options.system.endswith(".toml") else []
-        places = " ".join(f"--catalog {place}" for place in [*options.catalog, *own, options.out])
+        places = _catalogs(options, [written])
         screen.print(f"written: {options.out}; take it with --system {machines.name} {places}")
     elif options.out:
         why = "held-out rows, or the fitted ones, are too far off"
@@ -188,6 +233,7 @@ def _kernels(options: argparse.Namespace) -> int:
 
     from scalewright.calibration import calibrate_products, calibrate_serving, timed_kernels
     from scalewright.cli.output import progress_bar
+    from scalewright.errors import InvalidError
     from scalewright.planning import stamp
 
     rows, device, wrong = timed_kernels(
@@ -199,8 +245,12 @@ def _kernels(options: argparse.Namespace) -> int:
     )
     fit = calibrate_products if options.what == "gemm" else calibrate_serving
     with progress_bar("fitting") as progress:
-        found = fit(rows, device, progress)
-    written = options.out if options.out and (found.sound or options.force) else None
+        try:
+            found = fit(rows, device, progress, afresh=options.afresh, force=options.force)
+        except InvalidError as error:
+            raise _with_lines(error, wrong) from error
+    worth_it = bool(found.override) and (found.sound or options.force)
+    written = options.out if options.out and worth_it else None
     if written:
         Path(written).write_text(found.override, encoding="utf-8")
     answer = found.to_dict()
@@ -210,24 +260,52 @@ def _kernels(options: argparse.Namespace) -> int:
 
         show_json({**stamp(options.catalog), **answer, "left_out": wrong, "written": written})
         return code
-    from scalewright.report import console, show_kernel_calibration
-
-    screen = console()
-    show_kernel_calibration(answer, wrong, screen)
-    screen.print()
-    if not found.sound:
-        screen.print("held-out rows are off by half and more: is the unit, or the device, another?")
-        if options.out and not options.force:
-            screen.print("nothing is written; --force writes the constants all the same")
-    if written:
-        screen.print(f"written: {written}; take it with --catalog {written}")
-    elif found.sound:
-        screen.print("--out FILE.toml writes the constants as an entry for --catalog")
+    _show_kernels(options, answer, wrong, written)
     return code
 
 
+def _show_kernels(
+    options: argparse.Namespace, answer: dict[str, Any], wrong: list[str], written: str | None
+) -> None:
+    from scalewright.calibration import grouped
+    from scalewright.report import console, show_kernel_calibration
+
+    screen = console()
+    show_kernel_calibration(answer, grouped(wrong), screen)
+    screen.print()
+    for family in answer["families"]:
+        kept = [line["name"] for line in family["constants"] if line["status"] == "kept"]
+        if kept:
+            screen.print(f"kept, as these rows give no reason to change them: {', '.join(kept)}")
+        if family["worse"] and not family["taken"]:
+            screen.print(f"{family['table']} keeps the catalog's constants; --force takes the fit")
+    if not answer["sound"]:
+        screen.print(
+            "rows that are predicted are off by half and more: is the unit, or the device,"
+        )
+        screen.print("another?")
+    if written:
+        screen.print(f"written: {written}; take it with {_catalogs(options, [written])}")
+    elif not answer["override"]:
+        screen.print("no constant changes: nothing is written")
+    elif not answer["sound"] and options.out:
+        screen.print("nothing is written; --force writes the constants all the same")
+    elif answer["sound"]:
+        screen.print("--out FILE.toml writes the constants as an entry for --catalog")
+
+
+def _with_lines(error: InvalidError, wrong: list[str]) -> InvalidError:
+    """Return a refusal that names the lines which were left out, too."""
+    from scalewright.calibration import grouped
+    from scalewright.errors import InvalidError
+
+    if not wrong:
+        return error
+    return InvalidError(f"{error}; left out: {'; '.join(grouped(wrong)[:_LINES_NAMED])}")
+
+
 def _steps(options: argparse.Namespace) -> int:
-    from scalewright.calibration import calibrate_steps, timed_steps
+    from scalewright.calibration import calibrate_steps, step_entries, timed_steps
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.planning import stamp
@@ -239,15 +317,16 @@ def _steps(options: argparse.Namespace) -> int:
         software=options.software,
         overrides=options.catalog,
     )
+    if options.out:
+        for entry in step_entries(runs, options.fit):
+            if entry[0] != "device":
+                _check_out(_place(options.out, ".".join(entry)), entry)
     with progress_bar("fitting") as progress:
         try:
             found = calibrate_steps(runs, only=options.fit, progress=progress)
         except InvalidError as error:
-            if not wrong:
-                raise
-            message = f"{error}; left out: {'; '.join(wrong[:_LINES_NAMED])}"
-            raise InvalidError(message) from error
-    sound = found.better or options.force
+            raise _with_lines(error, wrong) from error
+    sound = found.sound or options.force
     written = _written(options.out, found.overrides) if options.out and sound else []
     answer = found.to_dict()
     code = 0 if sound or not options.out else 1
@@ -256,33 +335,60 @@ def _steps(options: argparse.Namespace) -> int:
 
         show_json({**stamp(options.catalog), **answer, "left_out": wrong, "written": written})
         return code
-    from scalewright.report import console, show_step_calibration
-
-    screen = console()
-    show_step_calibration(answer, wrong, screen)
-    screen.print()
-    if not found.overrides:
-        screen.print("no constant was fitted: there is nothing to write")
-    elif not found.better:
-        screen.print("held-out runs are predicted no better than before: keep the constants")
-        if not options.force:
-            screen.print("nothing is written; --force writes them all the same")
-    if written:
-        places = " ".join(f"--catalog {place}" for place in written)
-        screen.print(f"written; take it with {places}")
-    elif sound and found.overrides:
-        screen.print("--out FILE.toml writes the constants as entries for --catalog")
+    _show_steps(options, answer, wrong, written)
     return code
 
 
-def _written(out: str, overrides: dict[str, str]) -> list[str]:
-    """Write the overrides: the device's as it is named, the others beside it."""
+def _show_steps(
+    options: argparse.Namespace, answer: dict[str, Any], wrong: list[str], written: list[str]
+) -> None:
+    from rich.text import Text
+
+    from scalewright.calibration import grouped
+    from scalewright.report import console, show_step_calibration
+
+    screen = console()
+    show_step_calibration(answer, grouped(wrong), screen)
+    for note in grouped(answer["notes"]):
+        screen.print(Text(f"noted: {note}"))
+    screen.print()
+    if answer["far"]:
+        named = "; ".join(answer["far"][:_LINES_NAMED])
+        count = f"{len(answer['far'])} lines: {named}"
+        screen.print(Text(f"held-out runs are off by a factor of 3 and more, of {count}"))
+        screen.print("is their unit another?")
+    if not answer["overrides"]:
+        screen.print("no constant was fitted: there is nothing to write")
+    elif not answer["better"]:
+        screen.print("held-out runs are predicted no better than before: keep the constants")
+    if answer["overrides"] and not answer["sound"] and not options.force:
+        screen.print("nothing is written; --force writes them all the same")
+    if written:
+        screen.print(f"written; take it with {_catalogs(options, written)}")
+        _show_profile(answer, screen)
+    elif answer["sound"]:
+        screen.print("--out FILE.toml writes the constants as entries for --catalog")
+
+
+def _show_profile(answer: dict[str, Any], screen: Console) -> None:
+    """Say how a profile of software is named that begins with these runs."""
+    if (name := answer["new_profile"]) is not None:
+        screen.print(f"and with --software {name} for jobs; rows say it in a column")
+        screen.print(f"software_profile, or the host's time that was fitted does not count: {name}")
+
+
+def _place(out: str, entry: str) -> str:
+    """Return the file of an entry: the device's is as it is named, others lie beside it."""
     from pathlib import Path
 
-    first = Path(out)
-    written: list[str] = []
-    for kind, text in overrides.items():
-        place = first if kind == "device" else first.with_suffix(f".{kind}.toml")
-        place.write_text(text, encoding="utf-8")
-        written.append(str(place))
-    return written
+    return out if entry == "device" else str(Path(out).with_suffix(f".{entry}.toml"))
+
+
+def _written(out: str, overrides: dict[str, str]) -> list[str]:
+    """Write the overrides, each to its file."""
+    from pathlib import Path
+
+    written = {_place(out, entry): text for entry, text in overrides.items()}
+    for place, text in written.items():
+        Path(place).write_text(text, encoding="utf-8")
+    return list(written)
