@@ -65,12 +65,19 @@ fn illegal_plans_name_the_nearest_legal_value() {
             "data x micro_batch = 3000 does not divide global_batch = 1536; nearest 1536",
         ),
         (
-            Plan {
-                context: 3,
-                ..base.clone()
-            },
+            Plan { context: 3, ..base },
             "context (x tensor) = 3 does not divide sequence = 2048; nearest 2, 4",
         ),
+    ];
+    for (plan, message) in cases {
+        assert_eq!(broken(&plan), message);
+    }
+}
+
+#[test]
+fn broken_rules_say_what_was_got_and_what_is_allowed() {
+    let base = Plan::default();
+    let cases = [
         (
             Plan {
                 tensor: 0,

@@ -224,6 +224,37 @@ impl fmt::Display for BrokenRule {
             Self::Sequence { sequence, parts } => {
                 undivided(out, "context (x tensor)", *parts, ("sequence", *sequence))
             }
+            Self::Interleave(..)
+            | Self::Sends(_)
+            | Self::Interleaved { .. }
+            | Self::Schedule { .. } => self.of_schedule(out),
+            Self::Experts(..)
+            | Self::ExpertWidth(..)
+            | Self::NoExperts(..)
+            | Self::SequenceParallel(_) => self.of_experts(out),
+            Self::Recompute(why) | Self::Grid(why) | Self::Slices(why) => out.write_str(why),
+            Self::SliceCount { count, sequence } => {
+                undivided(out, "token_slices", *count, ("sequence", *sequence))
+            }
+            Self::SliceSum { sum, sequence } => wrong_sum(out, *sum, *sequence),
+            Self::Rows(rows, tensor) => uneven_rows(out, *rows, *tensor),
+            Self::ZeroGroup(group, replicas) => {
+                let all = ("context x data", *replicas);
+                undivided(out, "zero_group", u64::from(*group), all)
+            }
+            Self::Host(field) => no_host(out, field),
+            Self::HostProducts => out.write_str(HOST_PRODUCTS),
+            Self::AxisOrder(order, expert, inner) => uneven_experts(out, *order, *expert, *inner),
+            Self::Collectives(algorithm, ranks, need) => cannot_sum(out, *algorithm, *ranks, need),
+            Self::Chunks { chunks, tokens } => uneven_chunks(out, *chunks, *tokens),
+        }
+    }
+}
+
+impl BrokenRule {
+    /// Says which value a schedule does not run with.
+    fn of_schedule(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
             Self::Interleave(schedule, chunks) => {
                 let (got, name) = (format!("got {chunks}"), schedule.rule().name());
                 write!(
@@ -252,6 +283,13 @@ impl fmt::Display for BrokenRule {
                 let shape = PipelineShape::new(*stages, *chunks);
                 cannot_run(out, *schedule, shape, *micro_batches)
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says how experts or sequences do not fit the tensor ranks.
+    fn of_experts(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        match self {
             Self::Experts(expert, each, ranks) => {
                 let degree = u64::from(*expert) * u64::from(*each);
                 undivided(out, "expert x expert_tensor", degree, (STAGE, *ranks))
@@ -271,21 +309,7 @@ impl fmt::Display for BrokenRule {
                 out,
                 "sequence_parallel: got false with tensor = {tensor} and routed experts; allowed: true"
             ),
-            Self::Recompute(why) | Self::Grid(why) | Self::Slices(why) => out.write_str(why),
-            Self::SliceCount { count, sequence } => {
-                undivided(out, "token_slices", *count, ("sequence", *sequence))
-            }
-            Self::SliceSum { sum, sequence } => wrong_sum(out, *sum, *sequence),
-            Self::Rows(rows, tensor) => uneven_rows(out, *rows, *tensor),
-            Self::ZeroGroup(group, replicas) => {
-                let all = ("context x data", *replicas);
-                undivided(out, "zero_group", u64::from(*group), all)
-            }
-            Self::Host(field) => no_host(out, field),
-            Self::HostProducts => out.write_str(HOST_PRODUCTS),
-            Self::AxisOrder(order, expert, inner) => uneven_experts(out, *order, *expert, *inner),
-            Self::Collectives(algorithm, ranks, need) => cannot_sum(out, *algorithm, *ranks, need),
-            Self::Chunks { chunks, tokens } => uneven_chunks(out, *chunks, *tokens),
+            _ => Ok(()),
         }
     }
 }

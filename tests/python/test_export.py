@@ -192,7 +192,9 @@ def test_the_ends_of_a_pipeline_are_written_as_they_were_dealt(
         ({"tensor": 2, "overlap_tensor": False}, "plan.overlap_tensor: got false"),
         (
             {
-                **{"pipeline": 2, "interleave": 2, "schedule": "interleaved"},
+                "pipeline": 2,
+                "interleave": 2,
+                "schedule": "interleaved",
                 "overlap_pipeline": False,
             },
             "plan.overlap_pipeline: got false",

@@ -46,7 +46,10 @@ JOBS: list[tuple[str, str, int, str, dict[str, Any]]] = [
     ("gemma-7b", "a10-node", 8, "tensor=2,zero=1", {}),
     *(
         ("gemma3-1b", "dgx-b200", 16, "zero=1", {"sequence": 8192, "software": software})
-        for software in (None, *({"layer": {"attention_format": form}} for form in ("fp8", "mxfp8")))
+        for software in (
+            None,
+            *({"layer": {"attention_format": form}} for form in ("fp8", "mxfp8")),
+        )
     ),
     ("mixtral-8x7b", "dgx-a100-80gb", 64, "expert=8,zero=3", {}),
     ("mixtral-8x7b", "topoopt-a100", 8, "expert=8,zero=3", {}),

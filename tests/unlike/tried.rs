@@ -87,11 +87,8 @@ fn step(
     }
     let plan = seats[0].pricer.plan();
     let rounds = u32::try_from(plan.micro_batches(jobs[0].training.global_batch)).unwrap();
-    let pipeline = Pipeline::new(
-        PipelineShape::new(count, 1),
-        Passes::Each(&passes),
-        Seconds::ZERO,
-    );
+    let shape = PipelineShape::new(count, 1);
+    let pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO);
     let time = replay(plan.schedule, &pipeline, rounds, &mut Scratch::new())
         .unwrap()
         .value();

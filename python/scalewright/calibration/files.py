@@ -11,6 +11,7 @@ from scalewright.calibration.logs import read_log
 from scalewright.calibration.measured import LeftOut, Measured
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.collectives.cells import (
+    FIGURES,
     SIZES,
     bytes_in,
     columns_of,
@@ -30,7 +31,6 @@ from scalewright.reproductions.records import joined, table_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NEEDED = ("ranks", "time")
 _LAYOUTS = (
     "collective, ranks, bytes, time_us, or op_name, nccl_dtype, num_gpus, message_elements, "
     "latency_us"
@@ -105,7 +105,19 @@ def _is_table(path: str, text: str) -> bool:
     if path.casefold().endswith(".csv"):
         return True
     names = set(columns_of(text.split("\n", 1)[0].split(",")))
-    return names >= set(_NEEDED) and not names.isdisjoint(SIZES)
+    return "ranks" in names and not names.isdisjoint(FIGURES) and not names.isdisjoint(SIZES)
+
+
+def _missing(columns: Sequence[str | None], usual: str | None) -> list[str]:
+    """List the columns that a table lacks."""
+    missing = [] if "ranks" in columns else ["ranks"]
+    if set(FIGURES).isdisjoint(columns):
+        missing.append("time_us")
+    if set(SIZES).isdisjoint(columns):
+        missing.append("bytes")
+    if "collective" not in columns and usual is None:
+        missing.insert(0, "collective")
+    return missing
 
 
 def _read_table(path: str, collective: str | None, only: str | None) -> list[Measured | LeftOut]:
@@ -115,14 +127,9 @@ def _read_table(path: str, collective: str | None, only: str | None) -> list[Mea
     columns = columns_of(headers)
     # a file of one collective, as that of a custom all-reduce, has no column for it
     usual = collective_in(PurePath(path).name) or collective
-    missing = [name for name in _NEEDED if name not in columns]
-    if not set(SIZES) & set(columns):
-        missing.append("bytes")
-    if "collective" not in columns and usual is None:
-        missing.insert(0, "collective")
+    missing = _missing(columns, usual)
     if missing:
-        name = "time_us" if missing[0] == "time" else missing[0]
-        message = f"{path}, line 1: got no column {name}; allowed: {_LAYOUTS}"
+        message = f"{path}, line 1: got no column {missing[0]}; allowed: {_LAYOUTS}"
         raise InvalidError(message)
     found: list[Measured | LeftOut] = []
     systems: set[str] = set()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def defaults() -> Table:
-    """Return the figures that the engine was built with, and under `sources` where each table comes from.
+    """Return the figures that the engine was built with, and `sources`: where each table is from.
 
     A field that an entry says itself wins. Tables that no entry can change are marked in the file,
     `catalog/defaults.toml`.

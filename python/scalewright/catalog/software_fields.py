@@ -25,7 +25,7 @@ _ONLY = {"overlap": "communication_units", "products": "share", "sustained": "ra
 
 @cache
 def software_field_names() -> tuple[str, ...]:
-    """Return the fields of a profile as `TABLE.FIELD`: each is set by some profile of the catalog."""
+    """Return the fields of a profile as `TABLE.FIELD`: some profile of the catalog sets each."""
     found = {
         path
         for file in built_in_files("software")

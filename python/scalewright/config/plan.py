@@ -65,7 +65,7 @@ class Plan:
     overlap_tensor: bool = True
     """Tensor collectives of the backward pass under weight-gradient products."""
     overlap_pipeline: bool | None = None
-    """Sends between stages under compute (not with `gpipe` and `1f1b`); None: where the schedule can."""
+    """Sends between stages under compute; None: where the schedule can (not `gpipe` and `1f1b`)."""
     tensor_chunks: int = 1
     """Chunks of a forward product that alternate with its tensor collective; 1: not cut."""
     overlap_expert: bool = False

@@ -127,7 +127,9 @@ SWITCHES = (
     ),
     Switch("attention in narrow formats", "training", (("software.layer.attention_format", None),)),
     Switch("experts' products in turn", "training", (("software.experts.experts_in_turn", False),)),
-    Switch("stashes of what experts keep", "training", (("software.experts.stashes_experts", False),)),
+    Switch(
+        "stashes of what experts keep", "training", (("software.experts.stashes_experts", False),)
+    ),
     Switch("rows of all-to-alls", "training", (("software.experts.row_time", ["0 s", "0 s"]),)),
     Switch("selection of experts", "training", (("software.experts.selections", 0.0),)),
     Switch(
@@ -141,8 +143,12 @@ SWITCHES = (
             )
         ),
     ),
-    Switch("what compilers do not repeat", "training", (("software.recompute.repeat_unread", True),)),
-    Switch("tokens moved by products", "training", (("software.experts.dispatch_products", False),)),
+    Switch(
+        "what compilers do not repeat", "training", (("software.recompute.repeat_unread", True),)
+    ),
+    Switch(
+        "tokens moved by products", "training", (("software.experts.dispatch_products", False),)
+    ),
     Switch("the software's profile", "training", (("software", None),)),
     Switch("scores that go through memory", "training", (("flash_attention", True),)),
     Switch("dropout", "training", (("dropout", False),)),
