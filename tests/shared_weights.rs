@@ -79,7 +79,7 @@ fn a_pipeline_whose_ends_meet_shares_a_tied_table() {
     let line = priced(&tied(8), "", &plan(Schedule::OneForwardOneBackward, 1));
     assert!(term(&line, "tied_embedding_sum") > 0.0);
     let table = 32_000.0 * 1024.0 * 2.0;
-    for schedule in [Schedule::ZeroBubbleV, Schedule::DualPipe] {
+    for schedule in [Schedule::ZeroBubbleV, Schedule::DualPipe, Schedule::Chimera] {
         let chunks = schedule.rule().chunks();
         let [one, two] = [tied(8), jobs::llama(8, 1024, 4)]
             .map(|model| priced(&model, "", &plan(schedule, chunks)));
@@ -117,6 +117,23 @@ fn a_narrow_recipe_keeps_narrow_copies_of_layers_alone() {
     let ends = |precision: &str| 2.0 * held(4, precision) - held(8, precision);
     assert_eq!(ends("fp8"), ends("bf16"));
     assert!(held(8, "fp8") > held(8, "bf16"));
+    // a module that predicts a further token is a layer, whose products are narrow, and a projection
+    let narrow = |modules: u32| {
+        let vocabulary = format!(r#""vocab": 32000, "prediction_layers": {modules}"#);
+        let text = jobs::llama(4, 1024, 4).replace(r#""vocab": 32000"#, &vocabulary);
+        let [fp8, bf16] = ["fp8", "bf16"].map(|precision| {
+            let more = format!(r#", "precision": "{precision}""#);
+            priced(&text, &more, &Plan::default()).memory[0].weights_bytes
+        });
+        fp8 - bf16
+    };
+    let layer = (held(8, "fp8") - held(4, "fp8") - held(8, "bf16") + held(4, "bf16")) / 4.0;
+    let projection = 2.0 * 1024.0 * 1024.0;
+    let module = narrow(1) - narrow(0);
+    assert!(
+        (module / (layer + projection) - 1.0).abs() < 1e-2,
+        "{module} and {layer}"
+    );
 }
 
 /// With ZeRO-1 a rank updates a part, but clears and divides the whole: 4 bytes an element of fp32 sums, and 8 where
@@ -146,6 +163,21 @@ fn whole_gradients_are_cleared_and_divided() {
     let divided = update("", &plan(8, 1)) - update(mean, &plan(8, 1));
     assert!((divided * rate / (8.0 * elements) - 1.0).abs() < 1e-6);
     assert_eq!(update("", &plan(1, 0)), update(mean, &plan(1, 0)));
+    // wherever the update is
+    let host = |more: &str| {
+        let on = Plan {
+            offload_optimizer: true,
+            ..plan(8, 0)
+        };
+        let more = format!("{wide}{more}");
+        let mut cluster = worlds::nodes_of_eight(8);
+        cluster.system.host = Some(jobs::host());
+        let training = jobs::training(64, 512, &more);
+        let job = jobs::job(&jobs::llama(4, 1024, 4), &cluster, &training);
+        jobs::priced(&job, &on).step_time_s
+    };
+    let more = (host("") - host(mean)) * rate;
+    assert!((more / (8.0 * elements) - 1.0).abs() < 1e-6);
     // an eighth of the update, and seven eighths of the buffer are cleared beside it
     let whole = update(mean, &plan(8, 0));
     let cleared = update(mean, &plan(8, 1)) - whole / 8.0;

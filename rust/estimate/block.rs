@@ -225,6 +225,11 @@ impl BlockFactor {
         self.weights.dense + if copied { self.weights.borrowed } else { 0.0 }
     }
 
+    /// Of those, elements that no recipe multiplies in a narrow format.
+    pub fn wide(&self, copied: bool) -> f64 {
+        self.dense(copied) - self.weights.dense + self.weights.wide
+    }
+
     /// Seconds of the forward pass.
     pub fn forward_time(&self) -> f64 {
         self.totals[0]

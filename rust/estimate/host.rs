@@ -243,9 +243,15 @@ impl<L: Lane> Siblings<'_, L> {
     }
 
     /// Gradients travel to the host block by block behind their reduction, the host updates block by
-    /// block when it has all of them, and weights travel back block by block behind their update.
+    /// block when it has all of them, and weights travel back block by block behind their update. The
+    /// device passes over its gradients for so many seconds beside that.
     #[inline(always)]
-    pub(super) fn host_optimizer(&self, offload: &HostUpdate<L>, parts: &mut Parts<L>) {
+    pub(super) fn host_optimizer(
+        &self,
+        offload: &HostUpdate<L>,
+        passes: f64,
+        parts: &mut Parts<L>,
+    ) {
         let zero = L::splat(0.0);
         let elements: f64 = offload.elements.iter().sum();
         let [gradients, weights] = self.host_swap(elements);
@@ -277,7 +283,7 @@ impl<L: Lane> Siblings<'_, L> {
             *theirs = left.at_least(most, ours, *theirs);
         }
         let update = self.host_update(elements);
-        parts.optimizer = parts.optimizer.larger(L::splat(update));
+        parts.optimizer = parts.optimizer.larger(L::splat(update + passes));
         let left = if update > 0.0 {
             offload.behind(update, weights / update)
         } else {

@@ -67,7 +67,7 @@ impl Setting<'_> {
     /// of all matrices' iterations, l of the longest matrix's, s ranks that share them from ZeRO stage 1 on:
     /// whole matrices are dealt to ranks (`LayerWiseDistributedOptimizer` of Megatron-Core). From stage 2 on
     /// shards cut matrices, whose momentum is gathered in bf16 first, for g seconds (Liu et al. 2025, Muon is
-    /// scalable for LLM training, arXiv 2502.16982, algorithm 1). `Setting::buffer_passes` come on top.
+    /// scalable for LLM training, arXiv 2502.16982, algorithm 1). `Setting::buffer_time` comes on top.
     pub(super) fn optimizer_time(&self, [dense, expert]: [f64; 2], newton: &Newton) -> f64 {
         let training = &self.job.training;
         let [of_dense, of_expert] = newton.elements;
@@ -77,14 +77,15 @@ impl Setting<'_> {
         let bytes =
             others * optimizer_traffic(training, hidden) + matrices * matrix_traffic(training);
         let rate = self.job.cluster.device.main_memory().sustained();
-        let passes = self.buffer_passes([dense, expert]);
-        (Bytes::new(bytes + passes) / rate).value() + self.orthogonalising(newton)
+        (Bytes::new(bytes) / rate).value()
+            + self.buffer_time([dense, expert])
+            + self.orthogonalising(newton)
     }
 
-    /// Bytes of passes over whole gradients, of which a rank updates a part: below ZeRO stage 2 the buffers of sums are
+    /// Seconds of passes over whole gradients, of which a rank updates a part, wherever it does: below ZeRO stage 2 the buffers of sums are
     /// cleared whole (`zero_grad_buffer` of Megatron-Core; those of the part are among `optimizer_traffic`), and where
     /// there are replicas they are divided by their number before they are added (`software.weights.divided_gradients`).
-    fn buffer_passes(&self, [dense, expert]: [f64; 2]) -> f64 {
+    pub(super) fn buffer_time(&self, [dense, expert]: [f64; 2]) -> f64 {
         let training = &self.job.training;
         let software = &training.software;
         if self.plan.stage() >= 2 {
@@ -100,7 +101,9 @@ impl Setting<'_> {
             if replicas.size > 1 { elements } else { 0.0 }
         };
         let divided = several(&self.links.dense, dense) + several(&self.links.expert, expert);
-        (cleared + divided * software.weights.divided_gradients) * training.gradient.bytes()
+        let elements = cleared + divided * software.weights.divided_gradients;
+        let bytes = Bytes::new(elements * training.gradient.bytes());
+        (bytes / self.job.cluster.device.main_memory().sustained()).value()
     }
 
     /// Seconds in which weights of layers become narrow once a step (`software.weights.casts_weights_once`), below stage 3

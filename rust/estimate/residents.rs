@@ -47,7 +47,7 @@ impl Setting<'_> {
             frozen: both(|s| s.params.frozen),
             frozen_expert: both(|s| s.params.frozen_expert),
             frozen_ends: both(|s| s.params.frozen_ends),
-            trained_ends: both(|s| s.params.ends - s.params.frozen_ends),
+            wide_ends: both(|s| s.params.wide_ends),
             dense_shards: self.links.dense.shards,
             expert_shards: self.links.expert.shards,
             zero: self.plan.stage(),

@@ -177,14 +177,16 @@ impl<'a> StagePricer<'a> {
             .hop()
     }
 
-    /// Seconds in which both ends of a pipeline add up their gradients of a tied table over `ends`;
-    /// none where the table is not tied.
+    /// Seconds in which both ends of a pipeline add up their gradients of a table that both use over `ends`;
+    /// none where they share none.
     pub fn tied_sum(&self, ranges: &LayerRanges, ends: &Forms) -> f64 {
-        if !self.job.graph.tied || self.job.training.forward_only {
+        if self.job.training.forward_only {
             return 0.0;
         }
+        let [first, last] = ranges.ends().map(|counts| *counts);
         let chunks = Chunks {
-            first: *ranges.ends()[0],
+            first,
+            last,
             ..Chunks::NONE
         };
         let links = Links {

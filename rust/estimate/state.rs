@@ -180,6 +180,7 @@ fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position:
         let updated = setting.updated(dense, expert);
         let [embedding, head] = setting.end_elements(position);
         after.elements = [embedding, updated - embedding - head, head];
+        after.update = setting.buffer_time([dense, expert]);
     } else {
         let newton = shares.newton(params, position);
         let ends = shares.all(params, position, |p| p.ends);

@@ -75,6 +75,8 @@ pub(super) struct Params {
     pub(super) layers: f64,
     /// Of all these, in embedding and head.
     pub(super) ends: f64,
+    /// Of `dense`, what is multiplied wide in embedding and head.
+    pub(super) wide_ends: f64,
     pub(super) newton: Newton,
 }
 
@@ -89,6 +91,7 @@ impl Params {
             frozen_ends: self.frozen_ends.max(other.frozen_ends),
             layers: self.layers.max(other.layers),
             ends: self.ends.max(other.ends),
+            wide_ends: self.wide_ends.max(other.wide_ends),
             newton: self.newton.most(&other.newton),
         }
     }
@@ -312,6 +315,7 @@ impl Adder<'_> {
             if graph.role != BlockRole::Layer {
                 sum.frozen_ends += count * block.weights.frozen;
                 sum.ends += count * (block.dense(self.copied) + block.weights.frozen);
+                sum.wide_ends += count * block.wide(self.copied);
             }
             sum.newton.add(&block.newton, count);
         }

@@ -94,7 +94,7 @@ impl<L: Lane> Siblings<'_, L> {
             if plan.offload_optimizer {
                 let delays = (reduce, [reducing, ripple]);
                 let offload = HostUpdate::new(self, (virtuals, position), delays, &passes);
-                self.host_optimizer(&offload, parts);
+                self.host_optimizer(&offload, after.update, parts);
             } else {
                 parts.optimizer = parts.optimizer.larger(L::splat(after.update));
             }

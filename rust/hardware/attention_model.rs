@@ -1,7 +1,7 @@
 //! Which constants say how fused attention kernels use a device?
 
 use super::device::{not_negative, positive, share};
-use crate::defaults::{attention, timed_attention};
+use crate::defaults::{attention, timed_attention, wide_heads};
 use crate::error::Result;
 use crate::units::Seconds;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ impl AttentionModel {
             key_overhead: self.key_overhead,
             tail: self.tail,
             wide: self.wide,
-            wide_beyond: attention::WIDE_BEYOND,
+            wide_beyond: wide_heads::BEYOND,
             window: Seconds::ZERO,
             skips_hidden: true,
             width_step: self.width_step,

@@ -32,8 +32,8 @@ pub struct Holdings {
     pub frozen_expert: f64,
     /// Of `frozen`, elements of embedding and head.
     pub frozen_ends: f64,
-    /// Of `dense`, elements of embedding and head.
-    pub trained_ends: f64,
+    /// Of `dense`, elements of embedding and head that are multiplied wide.
+    pub wide_ends: f64,
     /// Ranks that share dense optimizer state, gradients or weights.
     pub dense_shards: f64,
     /// The same for experts.
@@ -375,7 +375,7 @@ impl Footprint {
         };
         let [layer, end] = holdings.weight_bytes(training);
         let trained = divided(3);
-        let ends = holdings.share(training, 3, holdings.trained_ends, holdings.dense_shards);
+        let ends = holdings.share(training, 3, holdings.wide_ends, holdings.dense_shards);
         let wider = (end - layer) * ends;
         let kept = trained * layer + wider;
         let gradients = holdings.gradients(training, apart) * training.gradient.bytes() * trains;

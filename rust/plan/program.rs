@@ -122,6 +122,8 @@ pub fn cover(tasks: &[Task], index: usize) -> impl Iterator<Item = &Task> {
 pub struct Weights {
     /// Trained, replicated over context and data ranks.
     pub dense: f64,
+    /// Of these, what no recipe multiplies in a narrow format: tables, the head, norms.
+    pub wide: f64,
     /// Trained, inside routed experts.
     pub expert: f64,
     /// Not trained.

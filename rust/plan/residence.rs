@@ -94,7 +94,13 @@ impl Lowering<'_> {
             (false, true) => sum.frozen_expert += local,
             (false, false) => sum.frozen += local,
             (true, true) => sum.expert += local,
-            (true, false) => sum.dense += local,
+            (true, false) => {
+                sum.dense += local;
+                let product = matches!(operator.kind, OperatorKind::Matmul { .. });
+                if !product || operator.class.stays_wide() {
+                    sum.wide += local;
+                }
+            }
         }
         let ranks = if expert {
             self.expert_ranks_held()

@@ -78,6 +78,11 @@ def test_another_sharding_beside_a_denial_is_not_understood(text: str) -> None:
     assert sharding_meant(text) is None
 
 
+@pytest.mark.parametrize("text", ["stage 3 ZeRO", "2 ZeRO", "zero 3 zero", "ZeRO-3"])
+def test_the_name_alone_moves_nothing(text: str) -> None:
+    assert without_offload(text) == (text, False)
+
+
 @pytest.mark.parametrize(
     ("text", "stage"),
     [
@@ -118,10 +123,9 @@ def test_a_format_that_is_named_stays(text: str) -> None:
     "remarks",
     [
         "FusedAdam with no fp32 master weights (moments in bf16), chunked cross entropy",
-        "AdamW, autocast bf16; weights kept in bf16",
         "moments are stored in bfloat16",
         "AdamW with bf16 moments",
-        "x" * 400 + "; weights kept in bf16",
+        "x" * 400 + "; moments kept in bf16",
     ],
 )
 def test_remarks_on_moments_and_weights_in_bf16_say_pure_state(remarks: str) -> None:
@@ -134,9 +138,11 @@ def test_remarks_on_moments_and_weights_in_bf16_say_pure_state(remarks: str) -> 
     "remarks",
     [
         "moments in bf16, fp32 master weights",
-        "weights kept in bf16; optimizer states in fp32",
-        "weights kept in bf16, master copy in fp32",
-        "weights not kept in bf16",
+        "weights kept in bf16",
+        "weights are kept in bf16, fp32 Adam",
+        "weights in fp32, moments in bf16",
+        "moments in bf16, AdamW states fp32",
+        "frozen base weights are kept in bf16, LoRA adapters trained",
         "activations kept in bf16",
         "weights gathered in bf16",
         "no fp32 master weights",

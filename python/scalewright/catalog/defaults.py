@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def defaults() -> Table:
-    """Return the figures that the engine was built with, and `sources`: where each table is from.
+    """Return the figures of the file, with which the engine was built, and the `sources` of tables.
 
     A field that an entry says itself wins. Tables that no entry can change are marked in the file,
     `catalog/defaults.toml`.

@@ -44,16 +44,20 @@ def check_profile(path: Path, table: Table) -> None:
     for field, value in table.items():
         if field not in known:
             raise _misplaced(path, field, value) or _unknown(path, field, value, known)
-    for field, value in leaves(table.get("software", {})):
+    software: Table = table.get("software", {})
+    for field, value in leaves(software):
         if field not in software_field_names():
-            raise _unknown(path, f"software.{field}", value, software_field_names())
+            error = _misplaced(path, f"software.{field}", software.get(field, value), exact=True)
+            raise error or _unknown(path, f"software.{field}", value, software_field_names())
     for field in BY_DEVICE:
         _check_tables(path, field, table.get(field, []))
 
 
-def _misplaced(path: Path, field: str, value: object) -> InvalidError | None:
-    """Return the error for a field of `[software]`, misspelt or not, at the top of the file."""
-    close = _nearest(field, software_field_names(), most=1, cutoff=0.8)
+def _misplaced(
+    path: Path, field: str, value: object, *, exact: bool = False
+) -> InvalidError | None:
+    """Return the error for a field of `[software]` in another place; `exact`: none if misspelt."""
+    close = _nearest(field, software_field_names(), most=1, cutoff=1.0 if exact else 0.8)
     if not close:
         return None
     table, _, known = close[0].partition(".")

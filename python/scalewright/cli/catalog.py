@@ -37,10 +37,14 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the listing or the entry."""
+    from scalewright.cli.refusing import refuse
+
     what, overrides = options.what, options.catalog
     if what is None or what in KINDS:
         answer = _listing([what] if what else list(KINDS), overrides)
     elif what == "defaults":
+        if overrides:
+            refuse("catalog", overrides[0], "nothing: no file changes the defaults")
         answer = {"entries": [_defaults()]}
     else:
         answer = {"entries": entries(what, overrides)}

@@ -130,7 +130,9 @@ def _named(values: Mapping[str, object], where: str) -> dict[str, object]:
         message = f"{where}: plan: got {found!r:.60}; allowed: an object"
         raise InvalidError(message)
     given = cast("dict[str, object]", found)
-    return {field_name(key, FIELDS): plain(value) for key, value in given.items()}
+    named = {field_name(key, FIELDS): plain(value) for key, value in given.items()}
+    # as in a `Plan` that leaves the field open
+    return {name: v for name, v in named.items() if v is not None or name != "overlap_pipeline"}
 
 
 def _assigned(text: str) -> dict[str, object]:

@@ -29,7 +29,7 @@ _OFFLOADING = {
 }
 _NAMED_TOO = re.compile(
     r"((?:zero[- ]?|stage )?3) (?:[+,&] ?)?zero[- ]infinity"
-    r"|((?:zero[- ]?|stage )?[1-3]) (?:[+,&] ?)?zero-?(?:[- ]offload)?"
+    r"|((?:zero[- ]?|stage )?[1-3]) (?:[+,&] ?)?zero-?"
 )
 """A stage and the name of the library that moves its state, words on host memory apart."""
 _OFFLOADED = re.compile(
@@ -77,11 +77,11 @@ _PURE_STATE = re.compile(
     r"\bpure[ _-]?(?:bf16|fp16)\b"
     r"|\b(?:bf16|bfloat16) (?:adamw?|(?:optimi[sz]er )?(?:states?|moments))\b"
     r"|\bmoments (?:are |were )?(?:kept |stored |held )?in (?:bf16|bfloat16)\b"
-    r"|\bweights (?:are |were )?(?:kept|stored|held) in (?:pure )?(?:bf16|bfloat16)\b"
 )
 _WIDE_STATE = re.compile(
-    r"(?:fp32|float32)[ _-](?:master|optimizer|state|weights|moments|copy|copies)"
-    r"|\b(?:master|optimi[sz]er|states?|moments|copy|copies)\b[a-z ]{0,24} in (?:fp32|float32)\b"
+    r"(?:fp32|float32)[ _-](?:master|optimi[sz]er|adamw?|states?|weights|moments|copy|copies)"
+    r"|\b(?:master|optimi[sz]er|adamw?|states?|weights|moments|copy|copies)\b[a-z ]{0,24}"
+    r" (?:fp32|float32)\b"
 )
 _AMP = re.compile(r"(?:(?:automatic )?mixed(?: precision)?[ ,:]{0,2})?\(?amp\)?")
 _CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
@@ -164,7 +164,8 @@ def without_offload(text: str) -> tuple[str, bool]:
     folded = re.sub(r" ?\((?:nvme|cpu|ssd)\)$", "", text.casefold().strip())
     if folded in _OFFLOADING:
         return _OFFLOADING[folded], True
-    if (named := _NAMED_TOO.fullmatch(" ".join(_OFFLOAD.sub(" ", folded).split()))) is not None:
+    named = _NAMED_TOO.fullmatch(" ".join(_OFFLOAD.sub(" ", folded).split()))
+    if named is not None and ("offload" in folded or "infinity" in folded):
         return named[1] or named[2], True
     left = _OFFLOAD.sub(" ", folded).strip(" +,/&()-_")
     return (left, True) if left != folded and "offload" in folded else (text, False)

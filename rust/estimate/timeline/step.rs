@@ -147,7 +147,12 @@ impl Layout<'_, '_> {
             let held = self.placed_on(device);
             let after = std::mem::take(&mut self.devices[device].reductions);
             if plan.offload_optimizer {
-                self.update_on_host(device, &held, &after);
+                let seconds = self.composer.buffer_time(self.elements(&held));
+                let owner = Owner::of(Category::Optimizer);
+                let passed =
+                    self.state
+                        .kernel(device, (seconds, "passes over gradients"), owner, &after);
+                self.update_on_host(device, &held, &[after, vec![passed]].concat());
                 continue;
             }
             let mut newton = Newton::default();

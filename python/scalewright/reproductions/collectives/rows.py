@@ -106,7 +106,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 def _lacks_time(cells: Sequence[str]) -> bool:
     names = set(columns_of(cells))
     sized = {"collective", "ranks"} <= names and not names.isdisjoint(SIZES)
-    return sized and names.isdisjoint(FIGURES)
+    trained = {"metric", "value", "model"} & {cell.strip().casefold() for cell in cells}
+    return sized and not trained and names.isdisjoint(FIGURES)
 
 
 def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
