@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import scalewright as sw
+from scalewright.cli import main
 from scalewright.report.schedule import steps
 
 ROOT = Path(__file__).parents[2]
@@ -73,3 +74,19 @@ def test_the_table_of_schedules_is_that_of_the_engine() -> None:
         for rule in sw.schedules()
     )
     assert rest[: rest.index("\n\n") + 1] == wanted, f"docs/schedules.md needs\n{head}{wanted}"
+
+
+def test_the_answer_of_the_pages_is_the_one_that_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only how long the search took, and the stamp, may differ."""
+    monkeypatch.setenv("COLUMNS", "112")
+    job = ["--model", "gpt3-175b", "--system", "dgx-a100-80gb", "--devices", "1024"]
+    assert main(["plan", *job, "--global-batch", "1536", "--sequence", "2048"]) == 0
+    printed = capsys.readouterr().out.strip().splitlines()
+    page = (ROOT / "docs" / "answer.md").read_text().split("```\n")[1].splitlines()
+    proof = next(place for place, line in enumerate(printed) if line.startswith("proven"))
+    assert "\n".join(printed[proof:-1]) in "\n".join(page), "docs/answer.md is old: `make plan`"
+    readme = (ROOT / "README.md").read_text()
+    shown = readme[readme.index("## What `make plan` prints") :].split("```\n")[1].splitlines()
+    assert set(shown) <= {*page, ""}, "README.md shows another answer than docs/answer.md"
