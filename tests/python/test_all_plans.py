@@ -30,7 +30,6 @@ VALUES: dict[str, list[Any]] = {
 }
 """Every value of the space, of which most combinations break a rule."""
 REST = {name: value for name, value in sw.Plan().to_dict().items() if name not in VALUES}
-REST.pop("overlap_pipeline")  # follows from the schedule
 FIX = {**REST, **VALUES}
 
 

@@ -82,7 +82,7 @@ def test_the_command_names_the_recipe(capsys: pytest.CaptureFixture[str], tmp_pa
     [
         (["--dtypes", "bf16,fp9"], "fp9"),
         (["--dtypes", "bf16,fp8", "--all-plans", "plans.arrow"], "rows: got it with dtype"),
-        (["--dtypes", "bf16,fp8", "--robust"], "space.dtype: got 2 recipes"),
+        (["--dtypes", "bf16,fp8", "--robust"], "--dtypes: got 2 recipes"),
     ],
 )
 def test_what_is_about_one_recipe_refuses_several(
