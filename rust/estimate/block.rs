@@ -36,6 +36,11 @@ impl Lines {
         self.compute.iter().sum::<f64>() + self.exposed.iter().sum::<f64>()
     }
 
+    /// Seconds that the device waits for launches.
+    pub fn launches(&self) -> f64 {
+        self.compute[LAUNCHES]
+    }
+
     /// Adds `times` of another phase.
     pub fn add(&mut self, other: &Self, times: f64) {
         let add = |mine: &mut [f64], theirs: &[f64]| {

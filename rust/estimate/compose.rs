@@ -264,11 +264,12 @@ impl Composer<'_> {
         crate::economics::energy(&self.job.cluster, step, busy)
     }
 
-    /// Exposed collectives inside blocks on the busiest stage.
+    /// Exposed collectives inside blocks on the busiest stage, and what its device waits for launches.
     fn waits(&self, composed: &Composed) -> f64 {
         let lines = self.rank_lines(composed);
         let exposed: f64 = lines.iter().flat_map(|l| l.exposed).sum();
-        exposed * self.micro_batches()
+        let launches: f64 = lines.iter().map(Lines::launches).sum();
+        (exposed + launches) * self.micro_batches()
     }
 
     /// Lines of one micro-batch on the busiest stage: forward, backward, recomputation.

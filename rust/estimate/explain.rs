@@ -26,7 +26,7 @@ pub struct Explanation {
     pub inputs: Vec<String>,
 }
 
-const FORMULAS: [(&str, &str, &str); 17] = [
+const FORMULAS: [(&str, &str, &str); 18] = [
     (
         "matmul",
         "launch + sqrt(engine^2 + memory^2); engine: least over tile shapes and splits of waves x time of a tile at the sustained rate; memory: bytes over the sustained bandwidth",
@@ -86,6 +86,11 @@ const FORMULAS: [(&str, &str, &str); 17] = [
         "weight_gather",
         "all-gather of updated weights over the shards; exposed: max(one layer's share, traffic - first forward pass)",
         "Rajbhandari et al. 2020, section 7.2",
+    ),
+    (
+        "launches",
+        "of a block's pass: max(0, what the host takes to issue its kernels - their time on the device); all of it where the host waits for each kernel",
+        "docs/software.md, what the fields do to a step",
     ),
     (
         "optimizer",

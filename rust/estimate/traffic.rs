@@ -16,8 +16,9 @@ impl<L: Lane> Siblings<'_, L> {
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
     /// one layer's share hides as far as compute lasts. What the host prepares for a gather hides
-    /// nowhere, unless it can run ahead: then the device waits for what its kernels leave of that. Copies
-    /// beside them need the device's memory and units themselves, so they count in full.
+    /// nowhere, unless it can run ahead: then the device waits for what its kernels, waits for traffic and
+    /// copies leave of that. Copies beside them need the device's memory and units themselves, so they count
+    /// in full.
     #[inline(always)]
     pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
@@ -25,13 +26,14 @@ impl<L: Lane> Siblings<'_, L> {
         let layers = self.state.layers[position];
         let overlaps = self.plan.overlap_param_gather;
         let [stands, ahead] = self.state.issues[position].map(L::splat);
+        // of a pass and its traffic the host is busy for `issued` with the kernels
         let issue = |times: L, pass: L, issued: f64| {
             let spare = (pass - L::splat(issued)).larger(L::splat(0.0));
             times * stands + (times * ahead - spare).larger(L::splat(0.0))
         };
-        let forward = self.exposed(L::splat(gather), sum.forward, layers, overlaps)
-            + issue(L::splat(1.0), sum.forward, sum.issued[0])
-            + spread;
+        let forward = self.exposed(L::splat(gather), sum.forward, layers, overlaps) + spread;
+        let waits = issue(L::splat(1.0), sum.forward + forward, sum.issued[0]);
+        let forward = forward + waits;
         let gathers = self.backward_gathers(position);
         let backward = if self.job.training.forward_only {
             L::splat(0.0)
@@ -39,10 +41,10 @@ impl<L: Lane> Siblings<'_, L> {
             // gradients of weights that run apart fill idle time and hide nothing
             let apart = if self.frame.splits { sum.weight } else { 0.0 };
             let cover = sum.backward - L::splat(apart);
-            self.exposed_backward(gathers * gather, scatter, (cover, layers))
-                + issue(gathers, sum.backward, sum.issued[1])
+            let left = self.exposed_backward(gathers * gather, scatter, (cover, layers))
                 + gathers * spread
-                + joined
+                + joined;
+            left + issue(gathers, sum.backward + left, sum.issued[1])
         };
         sum.forward = sum.forward + forward;
         sum.backward = sum.backward + backward;

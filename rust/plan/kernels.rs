@@ -125,7 +125,7 @@ impl Lowering<'_> {
         let dtype = self.format(operator);
         let input = self.of_product(&p, dtype, [p.rows, p.depth, p.columns]);
         let training = self.training;
-        let added = training.fused_gradients && !training.software.weights.plain_gradients;
+        let added = training.fuses_gradients() && !training.software.weights.plain_gradients;
         let weight = Kernel::Matmul {
             batch: p.batch,
             m: p.depth,
@@ -338,7 +338,7 @@ impl Lowering<'_> {
             let bytes = p.batch * rows * p.columns * self.activation.bytes();
             self.compute_weight(operator, memory(bytes, 1.0));
         }
-        if operator.trained && !self.training.fused_gradients {
+        if operator.trained && !self.training.fuses_gradients() {
             let element = self.activation.bytes()
                 + 2.0 * self.training.gradient.bytes()
                 + self.training.software.weights.accumulation;

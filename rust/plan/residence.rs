@@ -59,7 +59,7 @@ impl Lowering<'_> {
     pub(super) fn stand_ins(&self) -> f64 {
         let training = self.training;
         let software = &training.software;
-        let fused = training.fused_gradients && !software.weights.plain_gradients;
+        let fused = training.fuses_gradients() && !software.weights.plain_gradients;
         if !(fused && software.weights.gradient_stand_ins) || training.forward_only {
             return 0.0;
         }

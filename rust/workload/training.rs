@@ -127,6 +127,12 @@ impl Precision {
 }
 
 impl Training {
+    /// True where products add gradients to their sums themselves: a program that is known to take more passes for
+    /// that (`software.weights.accumulation`) adds them by kernels of their own.
+    pub fn fuses_gradients(&self) -> bool {
+        self.fused_gradients && self.software.weights.accumulation <= 0.0
+    }
+
     /// Refuses jobs that cannot exist.
     pub fn check(&self) -> Result<()> {
         let limit = 1_u64 << 32;

@@ -266,3 +266,29 @@ def test_muon_holds_less_than_adam_and_computes_more() -> None:
     host = sw.Plan(data=8, zero=1, recompute="full", offload_optimizer=True)
     with pytest.raises(InvalidError, match="optimizer = muon"):
         sw.estimate(model, machines, host, kinds[1])
+
+
+def test_a_job_runs_one_program() -> None:
+    job = sw.Job(MODEL, SYSTEM, TRAINING)
+    ran = job.with_software("eager-llama")
+    with pytest.raises(
+        InvalidError, match=r"got liger on a job of eager-llama; allowed: .*\+liger"
+    ):
+        ran.with_software("liger")
+
+
+def test_waits_for_launches_draw_no_more_than_idle_power() -> None:
+    plan = "tensor=4,data=4,zero=1"
+    slow = {"host": {"host_time": "1 ms"}}
+    jobs = [
+        sw.Training(global_batch=64, sequence=512, software=software) for software in (None, slow)
+    ]
+    machines = sw.system("dgx-h100", 16)
+    quick, waiting = (sw.estimate(MODEL, machines, plan, job).to_dict() for job in jobs)
+    longer = waiting["step_time_s"] - quick["step_time_s"]
+    assert longer > 0.5 * waiting["step_time_s"]
+    system, power = machines.table, machines.device["power"]
+    watts = [float(text.split()[0]) for text in (power["idle"], system["node_overhead_power"])]
+    idle = (16 * watts[0] + 2 * watts[1]) * system.get("power_usage_effectiveness", 1.1)
+    more = waiting["energy_j_per_step"] - quick["energy_j_per_step"]
+    assert more == pytest.approx(idle * longer, rel=1e-3)

@@ -144,7 +144,7 @@ class Comparison:
         return sorted(rows, key=lambda row: -abs(row["difference_s"]))
 
     def memory(self) -> list[dict[str, Any]]:
-        """Return the bytes of the fullest device by class, in the order of the classes."""
+        """Return the bytes of the fullest device by class, their total last."""
         ours, theirs = (
             max(one.values["memory"], key=lambda stage: stage["total_bytes"])
             for one in (self.first, self.second)
@@ -156,7 +156,7 @@ class Comparison:
                 "second_bytes": theirs[name],
                 "difference_bytes": theirs[name] - first,
             }
-            for name, first in ours.items()
+            for name, first in sorted(ours.items(), key=lambda item: item[0] == "total_bytes")
             if name.endswith("_bytes")
         ]
 

@@ -49,6 +49,12 @@ class Job(Sent):
         """
         need("software", name, str, "the name of a software profile")
         need_places(overrides)
+        if self.training.software is not None and self.training.software.get("name"):
+            ran = self.training.software["name"]
+            message = (
+                f"software: got {name} on a job of {ran}; allowed: {ran}+{name} on a plain job"
+            )
+            raise InvalidError(message)
         fields = self.training.to_dict()
         fields, device = with_software(name, fields, self.system.device, overrides)
         training = Training(**fields)  # pyright: ignore[reportArgumentType]

@@ -81,9 +81,9 @@ def _three(first: float, second: float, unit_s: float) -> tuple[str, str, str]:
 def show_memory_difference(both: Comparison, screen: Console, names: tuple[str, str]) -> None:
     """Print the memory of both plans' fullest devices by class, in GiB."""
     rows = table("class", *names)
-    for line in both.memory():
-        # host memory is none of the device's
-        if line["class"] in CLASSES:
-            first, second = (line[f"{which}_bytes"] for which in ("first", "second"))
-            rows.add_row(line["class"], q.gib(first), q.gib(second))
+    lines = {line["class"]: line for line in both.memory()}
+    # host memory is none of the device's
+    for name in CLASSES:
+        first, second = (lines[name][f"{which}_bytes"] for which in ("first", "second"))
+        rows.add_row(name, q.gib(first), q.gib(second))
     screen.print(rows)

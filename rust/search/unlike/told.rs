@@ -46,7 +46,7 @@ fn used(walk: &Walk, seating: &Seating, group: usize) -> GroupUse {
         stages,
         tensor: plan.map_or(0, |plan| plan.tensor),
         expert: plan.map_or(0, |plan| plan.expert),
-        expert_tensor: plan.map_or(0, Plan::expert_tensor_ranks),
+        expert_tensor: plan.map_or(0, |plan| plan.expert_tensor),
         recompute: plan.map_or(RecomputePolicy::None, |plan| plan.recompute),
         sequence_parallel: plan.is_some_and(|plan| plan.sequence_parallel),
         devices_used: devices,
