@@ -440,7 +440,7 @@ fn what_the_host_does_ahead_of_gathers_hides_under_their_traffic_too() {
     };
     let ahead = r#"{"zero": {"gather_host_time": [2e-4, 0.0]}}"#;
     let at = |share: f64, software: &str| {
-        let mut slow = job(software, 8).cluster.clone();
+        let mut slow = job(software, 8).cluster;
         let peak = slow.device.engine_peak(Dtype::Bf16).value();
         let lasting = FlopsPerSecond::new(share * peak);
         slow.device.sustained.insert(Dtype::Bf16, lasting);
