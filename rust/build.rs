@@ -1,8 +1,9 @@
 //! Which constants does `catalog/defaults.toml` stand for, each with the type of its unit?
 
-// how a build script speaks to cargo, and stops it
-#![allow(clippy::print_stdout, clippy::panic)]
+// how a build script speaks to cargo
+#![allow(clippy::print_stdout)]
 
+use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 use toml::{Table, Value};
@@ -22,19 +23,23 @@ const UNITS: [(&str, &str, &str); 8] = [
     ("USD", "Dollars", ""),
 ];
 
-fn main() {
+fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed={DEFAULTS}");
     println!("cargo:rerun-if-changed=rust/build.rs");
-    let text = std::fs::read_to_string(DEFAULTS).expect(DEFAULTS);
-    let table: Table = text.parse().expect(DEFAULTS);
+    let wrong = |error: Box<dyn Error>| format!("{DEFAULTS}: {error}");
+    let text = std::fs::read_to_string(DEFAULTS).map_err(|error| wrong(error.into()))?;
+    let table: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| wrong(error.into()))?;
     let mut code = String::new();
-    module("", &table, &mut code);
-    let folder = std::env::var("OUT_DIR").expect("cargo says where");
-    std::fs::write(Path::new(&folder).join("defaults.rs"), code).expect("defaults.rs");
+    module("", &table, &mut code).map_err(wrong)?;
+    let folder = std::env::var("OUT_DIR")?;
+    std::fs::write(Path::new(&folder).join("defaults.rs"), code)?;
+    Ok(())
 }
 
 /// Writes a constant for each figure of a table and a module for each table in it.
-fn module(path: &str, table: &Table, code: &mut String) {
+fn module(path: &str, table: &Table, code: &mut String) -> Result<(), Box<dyn Error>> {
     for (name, value) in table {
         if name == "source" {
             continue;
@@ -47,34 +52,36 @@ fn module(path: &str, table: &Table, code: &mut String) {
                 pub(crate) mod {name} {{\n\
                 #[allow(unused_imports)]\n\
                 use crate::units::{{Bytes, BytesPerSecond, Dollars, Seconds}};\n"
-            )
-            .expect("text");
-            module(&format!("{path}."), inner, code);
+            )?;
+            module(&format!("{path}."), inner, code)?;
             code.push_str("}\n");
         } else {
-            let (kind, figure) = constant(name, value);
+            let (kind, figure) = constant(name, value)?;
             let upper = name.to_uppercase();
-            writeln!(code, "pub(crate) const {upper}: {kind} = {figure};").expect("text");
+            writeln!(code, "pub(crate) const {upper}: {kind} = {figure};")?;
         }
     }
+    Ok(())
 }
 
 /// The type and the expression of a figure.
-fn constant(name: &str, value: &Value) -> (&'static str, String) {
+fn constant(name: &str, value: &Value) -> Result<(&'static str, String), String> {
+    let wrong =
+        || format!("{name}: got {value}; allowed: a number with a point, or text with a unit");
     match value {
-        Value::Float(number) => ("f64", format!("{number:?}")),
+        Value::Float(number) => Ok(("f64", format!("{number:?}"))),
         Value::String(text) => {
-            let (digits, unit) = text.split_once(' ').expect(name);
+            let (digits, unit) = text.split_once(' ').ok_or_else(wrong)?;
             let known = UNITS.iter().find(|(own, _, _)| *own == unit);
-            let (_, kind, scale) = known.unwrap_or_else(|| panic!("{name}: got {unit}"));
+            let (_, kind, scale) = known.ok_or_else(wrong)?;
             let zeros = if scale.is_empty() || scale.starts_with(' ') {
                 ".0"
             } else {
                 ""
             };
             let zeros = if digits.contains('.') { "" } else { zeros };
-            (kind, format!("{kind}::new({digits}{zeros}{scale})"))
+            Ok((kind, format!("{kind}::new({digits}{zeros}{scale})")))
         }
-        other => panic!("{name}: got {other}; allowed: a number with a point, or text with a unit"),
+        _ => Err(wrong()),
     }
 }

@@ -57,8 +57,8 @@ fn seconds(job: &Job, plan: &Plan, forward: bool, device: &Device) -> f64 {
 }
 
 /// Milliseconds of flash-linear-attention 0.5.1 on H200, forward and backward, one sequence: heads of keys and values,
-/// positions (QwenLM/FlashQLA, `benchmark/benchmark_results_H200.txt`, 6e5d2ea1). `DELTA` and `CHAIN` of
-/// `operator_cost/scan.rs` are fitted to them, so this tells how near two constants come.
+/// positions (QwenLM/FlashQLA, `benchmark/benchmark_results_H200.txt`, 6e5d2ea1). `slowdown` and `chain`
+/// of `[delta_rule]` in `catalog/defaults.toml` are fitted to them, so this tells how near two constants come.
 const TIMED: [(u64, u64, u64, f64, Option<f64>); 6] = [
     (16, 32, 8_192, 0.472, Some(1.444)),
     (16, 32, 32_768, 1.890, Some(5.697)),

@@ -94,8 +94,8 @@ impl Job {
         self.cluster.system.host.as_ref().map(|host| host.memory)
     }
 
-    /// Tensors of a stage's layers that ZeRO deals whole to its ranks (`software.zero.dealt_tensors`); those of embedding
-    /// and head are few and left out.
+    /// Tensors of a stage's layers that ZeRO deals whole to its ranks (`software.zero.dealt_tensors`); those of
+    /// embedding and head are few and left out.
     pub fn dealt_tensors(&self, plan: &Plan) -> u32 {
         let layers = self.shape.layers.div_ceil(u64::from(plan.pipeline));
         let tensors = u64::from(self.training.software.zero.dealt_tensors).saturating_mul(layers);

@@ -82,9 +82,12 @@ impl Setting<'_> {
             + self.orthogonalising(newton)
     }
 
-    /// Seconds of passes over whole gradients, of which a rank updates a part, wherever it does: below ZeRO stage 2 the buffers of sums are
-    /// cleared whole (`zero_grad_buffer` of Megatron-Core; those of the part are among `optimizer_traffic`), and where
-    /// there are replicas they are divided by their number before they are added (`software.weights.divided_gradients`).
+    /// Seconds of passes over whole gradients, of which a rank updates a part, on device or host.
+    ///
+    /// `t = (c + k d) b / r`: below ZeRO stage 2 buffers of sums are cleared whole (`zero_grad_buffer` of
+    /// Megatron-Core), c: those elements but the rank's part, which `optimizer_traffic` has; d: elements that have
+    /// replicas, whose gradients are divided by the number of these before they are added, in k passes
+    /// (`software.weights.divided_gradients`); b: bytes of a gradient; r: sustained rate of main memory, bytes/s.
     pub(super) fn buffer_time(&self, [dense, expert]: [f64; 2]) -> f64 {
         let training = &self.job.training;
         let software = &training.software;
@@ -106,8 +109,8 @@ impl Setting<'_> {
         (bytes / self.job.cluster.device.main_memory().sustained()).value()
     }
 
-    /// Seconds in which weights of layers become narrow once a step (`software.weights.casts_weights_once`), below stage 3
-    /// of ZeRO, whose gathers have their own.
+    /// Seconds in which weights of layers become narrow once a step (`software.weights.casts_weights_once`), below
+    /// stage 3 of ZeRO, whose gathers have their own.
     ///
     /// `t = e b / r`: r the sustained rate of casts. One scale for a tensor: owners cast what they have updated, which
     /// they read for its scale, too, and write it in one layout (`fp8_param_gather` of Megatron-Core). Scales of

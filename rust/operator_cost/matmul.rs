@@ -139,7 +139,8 @@ struct Engine {
 /// `t_k`: `depth_time`, s;
 /// p: slowdown of the `pace`; d: `throttle`, 0 where the pace is settled; `t_d`: `throttle_time`, s; o: `overhead`, s.
 /// `b_l`: `block`, elements, absent where 0; A, B, C: bytes of operands and result; R: `cache_share` of the cache,
-/// bytes; c: copies of B that pass before it is used again; v: `store_cost`; `x_s`: `exposed` of `[sum]` of the defaults; b: `least_wave`;
+/// bytes; c: copies of B that pass before it is used again; v: `store_cost`; `x_s`: `exposed` of
+/// `[sum]` of the defaults; b: `least_wave`;
 /// r: rates that operands reach, bytes/s. A set that fits stays from one kernel to the next; a larger one that comes
 /// round in order has been evicted when it is read again.
 /// `t_thin`: `thin_depth_time`, s: a matrix-vector kernel deals a few columns to each block, whose threads

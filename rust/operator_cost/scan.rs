@@ -18,7 +18,8 @@ pub(super) fn cost((flops, bytes): (Flops, Bytes), device: &Device, pace: Pace) 
     bound(work(flops, bytes) * pace.slowdown, (flops, bytes), device)
 }
 
-/// Prices a kernel of a gated delta rule: `slowdown` of that, or `chain` of the `stream_overhead` for each chunk that it takes in turn.
+/// Prices a kernel of a gated delta rule: `slowdown` of that, or `chain` of the `stream_overhead` for each chunk that
+/// it takes in turn.
 pub(super) fn delta_rule(
     (flops, bytes): (Flops, Bytes),
     chain: f64,
@@ -45,7 +46,8 @@ pub(super) fn convolution(bytes: Bytes, device: &Device, pace: Pace) -> KernelCo
     bound(work * pace.slowdown, (Flops::ZERO, bytes), device)
 }
 
-/// Prices the selection of a few of each row's fp32 scores, so many in all: `scores` times `[selection]` of the defaults, or their traffic.
+/// Prices the selection of a few of each row's fp32 scores, so many in all: `scores` times `[selection]` of the
+/// defaults, or their traffic.
 pub(super) fn selection(scores: f64, device: &Device, pace: Pace) -> KernelCost {
     let bytes = Bytes::new(scores * Dtype::Fp32.bytes());
     bound(

@@ -264,7 +264,8 @@ impl<'a> Lowering<'a> {
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
         if weight_gradient.is_some() {
             let under = u32::from(self.overlap_tensor && input_gradient.is_some());
-            // what experts are given is gathered by the dispatch, and kept so (Megatron-Core, `MoEAlltoAllTokenDispatcher`)
+            // what experts are given is gathered by the dispatch, and kept so
+            // (`MoEAlltoAllTokenDispatcher` of Megatron-Core)
             let whole = operator.region == Region::Experts;
             let again = if whole || self.training.software.tensor.keeps_gathered_inputs {
                 (wanted, wanted)

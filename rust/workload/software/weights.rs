@@ -22,8 +22,8 @@ pub struct WeightHandling {
     /// on the rank: their owner adds them up (FSDP), or there is one micro-batch.
     pub plain_gradients: bool,
     /// Passes over gradients by which they are divided by the number of replicas before those add them up, below
-    /// stage 2 of ZeRO, whose `reduce_copy` has them: read and written (Megatron-LM, `gradient_scaling_factor`; `DDP` of
-    /// `PyTorch`). None where the sum is made as a mean (`average_in_collective`), or a compiler divides elsewhere.
+    /// stage 2 of ZeRO, whose `reduce_copy` has them: read and written (Megatron-LM, `gradient_scaling_factor`;
+    /// `DDP` of `PyTorch`). None where the sum is made as a mean (`average_in_collective`), or a compiler divides elsewhere.
     pub divided_gradients: f64,
     /// A product that adds its weight's gradient to the sum itself gives the framework a tensor of that shape in
     /// the gradient's place, in the format of activations, which stays and serves all weights of one shape
