@@ -24,6 +24,7 @@ mod pipedream_2bw;
 mod pipeline;
 mod pipelined_backpropagation;
 pub mod progressive_freezing;
+mod repeated;
 mod replay;
 mod request;
 mod rule;

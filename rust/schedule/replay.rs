@@ -23,7 +23,10 @@ pub(super) struct Replay {
     /// Device of each forward pass by stage, micro-batch.
     owner: Vec<u32>,
     next: Vec<u32>,
-    clock: Vec<f64>,
+    /// End of each device's last operation, seconds.
+    pub(super) clock: Vec<f64>,
+    /// Ends of an earlier step, where steps are repeated.
+    pub(super) base: Vec<f64>,
     parked: Vec<bool>,
     awake: Vec<u32>,
 }
@@ -58,6 +61,13 @@ impl Replay {
     /// Fails where an operation waits for one that never ends. `O(operations)`: a device runs on
     /// until it must wait, and is looked at again when what it may wait for has ended.
     pub(super) fn run(&mut self, extent: Extent, pipeline: &Pipeline<'_>) -> Result<f64> {
+        self.clock.clear();
+        self.clock.resize(self.begins.len() - 1, 0.0);
+        self.resume(extent, pipeline)
+    }
+
+    /// The same where each device begins when it has ended the step before.
+    pub(super) fn resume(&mut self, extent: Extent, pipeline: &Pipeline<'_>) -> Result<f64> {
         self.prepare(extent)?;
         while let Some(device) = self.awake.pop() {
             self.advance(device as usize, extent, pipeline);
@@ -80,8 +90,6 @@ impl Replay {
         self.spans.resize(self.operations.len(), [0.0; 2]);
         self.next.clear();
         self.next.extend_from_slice(&self.begins[..devices]);
-        self.clock.clear();
-        self.clock.resize(devices, 0.0);
         self.parked.clear();
         self.parked.resize(devices, false);
         self.awake.clear();

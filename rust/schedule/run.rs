@@ -42,11 +42,17 @@ pub fn replay(
     micro_batches: u32,
     scratch: &mut Scratch,
 ) -> Result<Seconds> {
-    let rule = kind.rule();
+    lay(kind, pipeline, micro_batches, scratch);
+    let extent = kind.extent(pipeline.shape, micro_batches);
+    scratch.replay.run(extent, pipeline).map(Seconds::new)
+}
+
+/// Lays out the order of every device.
+fn lay(kind: Schedule, pipeline: &Pipeline<'_>, micro_batches: u32, scratch: &mut Scratch) {
     let replay = &mut scratch.replay;
     replay.clear();
     for device in 0..pipeline.shape.stages {
-        rule.order(
+        kind.rule().order(
             pipeline.shape,
             micro_batches,
             device,
@@ -54,17 +60,13 @@ pub fn replay(
         );
         replay.end_device();
     }
-    let extent = kind.extent(pipeline.shape, micro_batches);
-    replay.run(extent, pipeline).map(Seconds::new)
 }
 
 /// Seconds from one step to the next where no device waits for the others in between.
 ///
-/// Where a pipeline is emptied between steps this is the longest time from a device's first
-/// operation to the end of its last: with the optimizer's synchronisation bypassed, a device goes
-/// on to the next step at once (Qi et al. 2023, section 4). Each step then runs at the same times as
-/// the one before; had some operations begun later, less might do. Where a pipeline is not emptied
-/// it is what the micro-batches add once it is full.
+/// Where a pipeline is emptied between steps this is what a step adds when the order is run over and over: with the
+/// optimizer's synchronisation bypassed, a device goes on to the next step at once (Qi et al. 2023, section 4).
+/// Where a pipeline is not emptied it is what the micro-batches add once it is full.
 ///
 /// Fails where the schedule cannot run this shape or these micro-batches.
 pub fn interval(
@@ -77,8 +79,13 @@ pub fn interval(
     if !kind.rule().flushes() {
         return Ok(steady(kind, pipeline, scratch) * f64::from(micro_batches));
     }
-    replay(kind, pipeline, micro_batches, scratch)?;
-    Ok(Seconds::new(scratch.replay.longest_device()))
+    if !kind.rule().bypasses() {
+        return replay(kind, pipeline, micro_batches, scratch);
+    }
+    lay(kind, pipeline, micro_batches, scratch);
+    let extent = kind.extent(pipeline.shape, micro_batches);
+    let step = scratch.replay.repeated(extent, pipeline)?;
+    Ok(Seconds::new(step))
 }
 
 /// A step of a schedule with the start and end of each operation.
@@ -144,14 +151,6 @@ impl Replay {
             spans: ranges.map(|r| self.spans[r].to_vec()).collect(),
             makespan,
         }
-    }
-
-    /// Longest time from a device's first operation to the end of its last, seconds.
-    fn longest_device(&self) -> f64 {
-        let ranges = self.begins.windows(2);
-        let spans = ranges.map(|pair| &self.spans[pair[0] as usize..pair[1] as usize]);
-        let lengths = spans.filter_map(|spans| Some(spans.last()?[1] - spans.first()?[0]));
-        lengths.fold(0.0, f64::max)
     }
 
     /// Fails unless every stage runs every micro-batch forward once and no result is made twice.
