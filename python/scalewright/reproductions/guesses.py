@@ -29,6 +29,12 @@ _ADAPTERS = re.compile(
     r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])"
     r"(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?"
 )
+_OTHER_ADAPTERS = re.compile(
+    r"(?<![a-z])(?:\(?(?:llama-)?adapter(?: v2)?\)?$|(?:prefix|prompt|p)[- ]tuning|ia3|\(ia\)3)(?![a-z])"
+)
+"""Small parts that learn beside weights that do not, and are no LoRA."""
+_FOUR_BITS = re.compile(r"\bnf4\b|\bbnb\b")
+"""Weights as bitsandbytes holds them under adapters."""
 _SHARDED = re.compile(
     r"(?<![a-z0-9/._-])(?:fsdp2?|fully[- ]sharded|zero[- ]?(?:stage[- ]?)?([1-3]))(?![a-z0-9/_-])"
 )
@@ -71,13 +77,19 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
     """Add adapters where a row says LoRA in words.
 
     Raises:
-        InvalidError: The row is of the memory of QLoRA, whose weights of 4 bits no plan has.
+        InvalidError: The row is of the memory of QLoRA, whose weights of 4 bits no plan has, or of adapters
+            that are not priced.
     """
     said = " ".join(row.text(column) for column in ("model", "table", "paper")).casefold()
     if (found := _ADAPTERS.search(said)) is None:
+        if _OTHER_ADAPTERS.search(row.text("model").casefold()):
+            allowed = "LoRA and QLoRA, or training of all weights"
+            got = f"{row.named('model')}: got '{row.text('model'):.60}', adapters of another kind"
+            message = f"{got}; allowed: {allowed}"
+            raise InvalidError(message)
         return row, ()
     notes: tuple[str, ...] = ()
-    if found["narrow"]:
+    if found["narrow"] or _FOUR_BITS.search(row.text("dtype").casefold()):
         if kind_of(metric_of(row)) == "memory":
             allowed = "weights of 8 bits or more, where the figure is memory"
             message = f"{row.named('model')}: got QLoRA, weights of 4 bits; allowed: {allowed}"

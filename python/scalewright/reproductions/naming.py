@@ -88,6 +88,17 @@ def model_within(text: str) -> str | None:
     return _meant(_signature(text, strange=False))
 
 
+def model_of_word(text: str) -> str | None:
+    """Return the model with which a name begins, where a word and no number says the size.
+
+    Tasks may stand behind it: `BERT-Base pretrain` and `bert_large_squad` are such.
+    """
+    said = _apart(text[:_LONGEST])
+    known = _sized_by_words()
+    begins = [words for words in known if said[: len(words)] == words]
+    return known[max(begins, key=len)] if begins else None
+
+
 def _meant(wanted: _Signature) -> str | None:
     """Return the only model of a signature."""
     if not wanted.family or not wanted.sizes:
@@ -183,6 +194,21 @@ def _familiar() -> frozenset[str]:
     """Return the words of the catalog's names of models."""
     said = " ".join(names("model")).casefold().replace("_", " ")
     return frozenset(word for word in _WORDS.findall(said) if word.isalpha())
+
+
+def _apart(text: str) -> tuple[str, ...]:
+    """Return the words between a name's separators."""
+    return tuple(word for word in re.split(r"[-_\s]+", text.casefold()) if word)
+
+
+@cache
+def _sized_by_words() -> dict[tuple[str, ...], str]:
+    """Return the models whose names end in a word for a size, by the words of their names."""
+    sizes = "tiny|mini|small|medium|base|large|xl|xxl"
+    sized = re.compile(rf".*[a-z0-9][-_ ](?:{sizes})", re.IGNORECASE)
+    said = [(name, name) for name in names("model")]
+    said += [(s.text, s.model) for s in model_spellings().values() if s.model and not s.note]
+    return {_apart(text): model for text, model in said if sized.fullmatch(text)}
 
 
 @cache

@@ -56,6 +56,8 @@ _OF_ONE_DEVICE = re.compile(
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625
 _AXES = ("tensor", "pipeline", "context", "expert", "data")
 _YES, _NO = {"yes", "true", "1", "on", "y"}, {"no", "false", "0", "off", "n"}
+_OWN_NAMES = {"sequence_parallel": {"sp", "sequence parallel", "seq parallel"}}
+"""What stands in a column for yes: what the column is of."""
 _PASSED_OVER = ("nodes", "per_node", "accumulation", "shards", "replicas")
 """Columns without which a row can be priced."""
 _PRINTED = frozenset({"value", "use", "seen", "label", "against"})
@@ -353,6 +355,8 @@ def _flag(row: Row, column: str) -> bool | None:
     text = row.text(column).casefold()
     if not text:
         return None
+    if re.sub(r"[-_]", " ", text) in _OWN_NAMES.get(column, ()):
+        return True
     if text not in _YES | _NO:
         message = f"{row.named(column)}: got '{text:.40}'; allowed: yes, no"
         raise InvalidError(message)

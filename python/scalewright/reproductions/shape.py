@@ -16,6 +16,7 @@ from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_
 from scalewright.reproductions.naming import (
     model_named,
     model_of_size,
+    model_of_word,
     model_within,
     nearest_models,
 )
@@ -49,12 +50,12 @@ _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
     r"[-_ ](?:instruct|chat|hf|it|sft|(?:un)?cased|whole[-_ ]word[-_ ]masking"
     r"|q?-?lora(?:[ ,]+(?:rank|r)[ =]?\d+)?|full(?:[-_ ](?:ft|parameters?|fine[- ]?tun(?:e|ing)))?"
-    r"|(?:continued|continual)[- ]pre-?training|cpt|fine[- ]?tun(?:ed?|ing)"
+    r"|(?:(?:continued|continual)[- ])?pre-?train(?:ing)?|cpt|fine[- ]?tun(?:ed?|ing)"
     r"|\+ ?(?:mtp|deepspeed|zero|fsdp)\b.{0,40}|(?:w/o|without|no) mtp)(?![\w.])",
     re.IGNORECASE,
 )
 """Words of a checkpoint, or of how it is trained, that leave the shape as it is."""
-_PARENTHESES = re.compile(r"\s*\([^()]*\)$")
+_PARENTHESES = re.compile(r"\s*\((?:[^()]|\([^()]{0,40}\)){0,80}\)$")
 _LIKE = re.compile(r"[- ](?:like|style|based)$", re.IGNORECASE)
 _PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
 """A module that predicts a further token, as DeepSeek-V3 has one."""
@@ -281,6 +282,8 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
     text = row.text("model")
     if (meant := model_within(_OWNER.sub("", text))) is not None:
         return load_model(meant), (f"model '{text}': shape of {meant} taken, which its name holds",)
+    if (meant := model_of_word(_OWNER.sub("", text))) is not None:
+        return load_model(meant), (f"model '{text}' taken as {meant}, with which it begins",)
     return _of_size(row)
 
 

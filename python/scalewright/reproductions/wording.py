@@ -6,7 +6,7 @@ import re
 
 from scalewright.reproductions.layout import without_denied
 
-_ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b")
+_ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b|\bbnb\b|\bnf4\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
@@ -188,7 +188,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     `zero1=8`, `FSDP=128` and `MiCS (shard group 128)` share among so many ranks.
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
-    folded = re.sub(r"\s*\+\s*hpz$|^deepspeed ", "", text.casefold().strip())
+    folded = re.sub(r"\s*\+\s*hpz$|^deepspeed[ _-]", "", text.casefold().strip())
     if denied(folded) or _UNSHARED.fullmatch(folded):
         return 0, 0
     folded = without_denied(folded)
