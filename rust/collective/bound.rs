@@ -3,7 +3,7 @@
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::spread::Spread;
-use super::{host_path, torus};
+use super::{host_path, pairwise, torus};
 use crate::hardware::{Host, LevelKind};
 use crate::units::Seconds;
 
@@ -124,7 +124,10 @@ fn leaving(collective: Collective, route: &Route, i: usize) -> f64 {
         | Collective::ReduceScatter
         | Collective::Gather
         | Collective::Scatter => part,
-        Collective::AllToAll if i == 0 => (route.members(0) - 1.0) / route.ranks(),
+        Collective::AllToAll if route.apart(i) => {
+            let inside = f64::from(route.group.covered(i));
+            inside * inside * (route.members(i) - 1.0) / route.ranks()
+        }
         Collective::AllToAll => f64::from(route.group.covered(i)) * part,
         Collective::SendReceive | Collective::Broadcast | Collective::Reduce => 1.0,
         Collective::Barrier => 0.0,
@@ -145,27 +148,28 @@ fn per_device(collective: Collective, route: &Route, i: usize, spread: &Spread) 
         Collective::AllReduce => spread.crossing.max(2.0 * spread.joins),
         Collective::AllGather | Collective::ReduceScatter => spread.outside / ranks,
         Collective::Gather | Collective::Scatter => spread.gathered / ranks,
-        Collective::AllToAll => spread.pairs / ranks,
+        Collective::AllToAll => pairwise::peers(route, i).min(spread.pairs) / ranks,
         Collective::SendReceive | Collective::Broadcast | Collective::Reduce => spread.rooted,
         Collective::Barrier => 0.0,
     }
 }
 
-/// A device sends through its links inside and through its adapter outside at once.
+/// A device sends through its links inside and through its adapters outside at once.
 fn unit_rate(route: &Route, i: usize) -> f64 {
     device_rate(route, i) * f64::from(route.group.covered(i))
 }
 
 fn device_rate(route: &Route, i: usize) -> f64 {
-    let adapter = if i == 0 && route.outermost() > 0 {
-        route.most(1)
-    } else {
-        0.0
-    };
-    let links = if route.level(i).kind.has_dims() && route.group.members[i] > 1 {
+    let beside = (i..route.outermost()).take_while(|&level| route.apart(level));
+    links(route, i) + beside.map(|level| links(route, level + 1)).sum::<f64>()
+}
+
+/// Bytes/s that a device sends into level `i`.
+fn links(route: &Route, i: usize) -> f64 {
+    let neighbours = route.group.members[i] > 1 || route.spread(i).is_some();
+    if route.level(i).kind.has_dims() && neighbours {
         torus::injection(route, i)
     } else {
-        route.most(i)
-    };
-    links + adapter
+        route.most(i) * route.at_best(i)
+    }
 }

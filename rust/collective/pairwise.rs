@@ -73,11 +73,17 @@ pub(super) fn issues(route: &Route, i: usize) -> Seconds {
 }
 
 /// Peers with which a device exchanges parts over its share of level `i`'s links: on level 0 those inside
-/// a unit, on a network level those beyond one.
+/// a unit, on a network level those beyond one, but those that further levels reach past its links.
 pub(super) fn peers(route: &Route, i: usize) -> f64 {
-    match (i, route.spread(i)) {
-        (0, _) => route.inner_peers(),
-        (_, Some(spread)) => spread.pairs,
-        (_, None) => route.ranks() - f64::from(route.group.covered(i)),
+    let inside = f64::from(route.group.covered(i));
+    let beyond = route
+        .spread(i)
+        .map_or(route.ranks() - inside, |spread| spread.pairs);
+    match i {
+        0 => route.inner_peers(),
+        _ if i < route.outermost() && route.apart(i) => {
+            beyond.min(inside * (route.members(i) - 1.0))
+        }
+        _ => beyond,
     }
 }

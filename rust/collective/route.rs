@@ -179,6 +179,13 @@ impl<'a> Route<'a> {
         self.group.size / self.group.covered(i)
     }
 
+    /// True where level `i` joins partners by links of their own, which traffic of levels further out does not pass:
+    /// devices of a node, whose adapters lie beside them, and units that a mesh or a torus joins.
+    pub(super) fn apart(&self, i: usize) -> bool {
+        let kind = self.level(i).kind;
+        i == 0 || kind == LevelKind::Mesh || kind.has_dims()
+    }
+
     /// The torus level among those the group crosses.
     pub(super) fn torus(&self) -> Option<usize> {
         self.place.torus
@@ -379,13 +386,28 @@ impl<'a> Route<'a> {
 
     /// Share of a device's links at level `i` that lead to members of the group.
     fn reached(&self, i: usize) -> f64 {
+        self.reached_by(self.members(i), i)
+    }
+
+    /// The same where so many units of the level below are in the group.
+    fn reached_by(&self, members: f64, i: usize) -> f64 {
         let level = self.level(i);
         match (level.kind, level.devices) {
             (LevelKind::Mesh, Some(devices)) if devices > 1 => {
                 let units = f64::from(devices) / f64::from(units_of(self.levels, i));
-                ((self.members(i) - 1.0).max(1.0) / (units - 1.0).max(1.0)).min(1.0)
+                ((members - 1.0).max(1.0) / (units - 1.0).max(1.0)).min(1.0)
             }
             _ => 1.0,
+        }
+    }
+
+    /// How many times as fast as `most` a device may send into level `i` at another place than the group's worst: in
+    /// a mesh all its ranks may be partners there.
+    pub(super) fn at_best(&self, i: usize) -> f64 {
+        if self.outermost() > i || self.spread(i).is_some() {
+            self.reached_by(self.ranks(), i) / self.reached(i)
+        } else {
+            1.0
         }
     }
 

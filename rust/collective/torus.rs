@@ -135,6 +135,10 @@ struct Rings {
     link: [f64; MAX_DIMS],
     /// True where the ring closes through more than two members, so both directions carry.
     closed: [bool; MAX_DIMS],
+    /// Devices round each dimension whose ends are joined, more of them than the group may have; else 0.
+    around: [u32; MAX_DIMS],
+    /// Seconds per byte of an all-to-all in the box around members that fill none and go on from row to row.
+    enclosed: Option<f64>,
 }
 
 impl Rings {
@@ -146,6 +150,8 @@ impl Rings {
             extent: [1.0; MAX_DIMS],
             link: [0.0; MAX_DIMS],
             closed: [false; MAX_DIMS],
+            around: [0; MAX_DIMS],
+            enclosed: None,
         };
         for (axis, (&extent, &dim)) in route.group.extents.iter().zip(&level.dims).enumerate() {
             if extent <= 1 {
@@ -160,8 +166,14 @@ impl Rings {
             rings.members[slot] = extent;
             rings.extent[slot] = f64::from(extent);
             rings.link[slot] = route.device_rate(i) / f64::from(spacing);
-            let whole = extent > 2 && extent.saturating_mul(spacing) == dim;
-            rings.closed[slot] = whole && level.wrap.closes(axis);
+            let length = extent.saturating_mul(spacing);
+            rings.closed[slot] = extent > 2 && length == dim && level.wrap.closes(axis);
+            if level.wrap.closes(axis) {
+                rings.around[slot] = dim / spacing.max(1);
+            }
+            if length > dim {
+                rings.enclosed = Some(rings.in_box(route, i));
+            }
             rings.count += 1;
         }
         rings
@@ -266,18 +278,29 @@ impl Rings {
     }
 
     /// Seconds per byte of an all-to-all: the busiest cut.
-    ///
-    /// Half of the ranks send half of their bytes across the middle of dimension `d`: `n k / 4` per
-    /// line of `k` ranks, over one link of a line or two of a closed ring: `k / (4 B)` or `k / (8 B)`.
-    /// Of an odd `k` the halves differ by one: `(k^2 - 1) / k` stands for `k`.
     fn all_to_all(&self) -> f64 {
-        (0..self.count)
-            .map(|d| {
-                let extent = self.extent[d];
-                let odd = f64::from(self.members[d] % 2);
-                (extent * extent - odd) / (4.0 * extent * self.rate(d))
-            })
-            .fold(0.0, f64::max)
+        self.enclosed.unwrap_or_else(|| {
+            (0..self.count)
+                .map(|d| across_middle(self.members[d]) / self.rate(d))
+                .fold(0.0, f64::max)
+        })
+    }
+
+    /// Seconds per byte of an all-to-all of members in the smallest box around them, whose other devices send
+    /// nothing: `P / p` of what its `P` devices would need, whose pairs hold as much.
+    fn in_box(&self, route: &Route, i: usize) -> f64 {
+        let level = route.level(i);
+        let members = self.members[0];
+        let (mut left, mut devices, mut slowest) = (members, 1.0, 0.0_f64);
+        for (axis, &dim) in level.dims.iter().enumerate() {
+            let extent = left.min(dim);
+            left = left.div_ceil(extent.max(1));
+            let closed = extent > 2 && extent == dim && level.wrap.closes(axis);
+            let rate = self.link[0] * if closed { 2.0 } else { 1.0 };
+            slowest = slowest.max(across_middle(extent) / rate);
+            devices *= f64::from(extent);
+        }
+        slowest * devices / f64::from(members)
     }
 
     /// Rate at which one device can send along all its used links.
@@ -287,17 +310,50 @@ impl Rings {
     }
 }
 
-/// Rate at which one device can send on torus level `i`, for the bound.
+/// Bytes of an all-to-all that cross the middle of a line of `members`, over those of a rank and its part of lines.
+///
+/// Half of the ranks send half of their bytes across: `n k / 4` per line of `k` ranks, over one link of a line or two
+/// of a closed ring: `k / (4 B)` or `k / (8 B)`. Of an odd `k` the halves differ by one: `(k^2 - 1) / k` stands for `k`.
+fn across_middle(members: u32) -> f64 {
+    let extent = f64::from(members);
+    (extent * extent - f64::from(members % 2)) / (4.0 * extent)
+}
+
+/// Rate at which one device can send on torus level `i`, for the bound: over links of all dimensions where the
+/// group goes on outside, lies unevenly or fills no box, since it may then lie on any of them.
 pub(super) fn injection(route: &Route, i: usize) -> f64 {
-    Rings::new(route, i).injection()
+    let rings = Rings::new(route, i);
+    let unknown = route.outermost() > i || route.spread(i).is_some() || rings.enclosed.is_some();
+    if unknown {
+        2.0 * route.device_rate(i) * route.level(i).dims.len() as f64
+    } else {
+        rings.injection()
+    }
 }
 
-/// Seconds per byte that an all-to-all needs across the middle of the dimension where that takes longest.
+/// Seconds per byte that an all-to-all needs across the middle of the dimension where that takes longest, also
+/// past devices of others where ends are joined; nothing is known of members that fill no box.
 pub(super) fn across(route: &Route, i: usize) -> f64 {
-    Rings::new(route, i).all_to_all()
+    let rings = Rings::new(route, i);
+    if rings.enclosed.is_some() {
+        return 0.0;
+    }
+    let ways = |d: usize| if rings.around[d] > 2 { 2.0 } else { 1.0 };
+    (0..rings.count)
+        .map(|d| across_middle(rings.members[d]) / (rings.link[d] * ways(d)))
+        .fold(0.0, f64::max)
 }
 
-/// Hops to the furthest rank on torus level `i`.
+/// Hops to the furthest rank on torus level `i`, also past devices of others where ends are joined; one at least of
+/// members that fill no box.
 pub(super) fn furthest(route: &Route, i: usize) -> f64 {
-    Rings::new(route, i).steps()
+    let rings = Rings::new(route, i);
+    if rings.enclosed.is_some() {
+        return 1.0;
+    }
+    let far = |d: usize| match rings.around[d] {
+        0 => rings.members[d] - 1,
+        dim => (rings.members[d] - 1).min(dim / 2),
+    };
+    (0..rings.count).map(|d| f64::from(far(d))).sum()
 }

@@ -103,8 +103,9 @@ impl Cluster {
 
 /// Members along each dimension, and the links between neighbours in the first used one.
 ///
-/// Units are numbered along the first dimension first. A group that does not fill whole rows is
-/// laid out as one line whose neighbours lie as far apart as its stride, at most a row.
+/// Units are numbered along the first dimension first. In the last dimension that it uses a group may fill a part:
+/// 768 of 16 x 16 x 16 are three planes. One that fills no box is laid out as one line whose neighbours lie as far
+/// apart as its stride, at most a row.
 fn on_torus(dims: &[u32], stride: u32, members: u32) -> ([u32; MAX_DIMS], u32) {
     let mut extents = [1; MAX_DIMS];
     let (mut step, mut left, mut spacing) = (stride, members, 1);
@@ -112,7 +113,11 @@ fn on_torus(dims: &[u32], stride: u32, members: u32) -> ([u32; MAX_DIMS], u32) {
         if step % dim == 0 {
             step /= dim;
         } else if dim % step == 0 {
-            *extent = gcd(left, dim / step);
+            *extent = if left <= dim / step {
+                left
+            } else {
+                gcd(left, dim / step)
+            };
             if left == members && *extent > 1 {
                 spacing = step;
             }
