@@ -373,6 +373,11 @@ fn bad_grids_are_refused_by_name() {
         (json!({"devices": [8, 8]}), ["devices", "8 twice"]),
         (json!({"devices": [0]}), ["devices", "0"]),
         (json!({"axes": axes}), ["1002001 variants", "1000000"]),
+        // told at once, though each count stands twice
+        (
+            json!({"devices": vec![8; 1_000_001]}),
+            ["1000001 variants", "1000000"],
+        ),
         (
             json!({"axes": twice}),
             ["constants", "one name for a constant"],

@@ -2,13 +2,14 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use scalewright::control::Control;
 use scalewright::schedule::partition::Link;
 use scalewright::schedule::progressive_freezing::{
     Layer, Parts, Request, Training, frozen_by, progressive_freezing,
 };
 
 fn train(request: &Request) -> Training {
-    progressive_freezing(request).expect("a request that can run")
+    progressive_freezing(request, &Control::default()).expect("a request that can run")
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -313,7 +314,7 @@ fn elastic_pipelines_gain_what_freezing_alone_does_not() {
 #[test]
 fn what_is_wrong_is_refused_with_the_field() {
     let said = |request: &Request| {
-        progressive_freezing(request)
+        progressive_freezing(request, &Control::default())
             .expect_err("wrong")
             .to_string()
     };
@@ -329,4 +330,13 @@ fn what_is_wrong_is_refused_with_the_field() {
     request.layers[3].forward_s = -1.0;
     assert!(said(&request).contains("layers[3].forward_s"));
     assert!(frozen_by(12, 1.5, 3, 1).is_err());
+}
+
+#[test]
+fn a_run_that_is_to_stop_stops_and_says_how_far_it_came() {
+    let control = Control::default();
+    control.cancel();
+    let stopped = progressive_freezing(&vision(&[0; 4]), &control);
+    let said = stopped.unwrap_err().to_string();
+    assert!(said.contains("0 of 4 epochs"), "{said}");
 }

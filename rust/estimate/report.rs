@@ -62,7 +62,7 @@ pub struct Estimate {
     pub plan: Plan,
     /// Time of an optimizer step.
     pub step_time_s: f64,
-    /// Bytes on the fullest rank.
+    /// Bytes of the fullest rank, those that `offloaded` lays into other tiers among them.
     pub peak_memory_bytes: f64,
     /// Bytes that a plan may use on a device.
     pub memory_capacity_bytes: f64,

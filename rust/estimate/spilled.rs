@@ -24,6 +24,8 @@ pub struct Spilled {
     pub transfers_s: f64,
     /// That stage.
     pub stage: u32,
+    /// Bytes that stay on a device of that stage at the fullest instant.
+    pub device_bytes: f64,
     /// Proven gap of its placement.
     pub gap: f64,
     /// Tensors of its ranks outside the main tier at the fullest instant, bytes by tier and class.
@@ -92,12 +94,15 @@ fn worst(composer: &Composer, split: Split, most: usize, control: &Control) -> R
         };
         let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);
         if worst.as_ref().is_none_or(|w| transfers_s > w.transfers_s) {
+            let away = away(composer.job, &placement);
+            let moved: f64 = away.iter().map(|away| away.bytes).sum();
             worst = Some(Spilled {
                 step_time_s: composed.time + transfers_s,
                 transfers_s,
                 stage,
+                device_bytes: composer.footprint(stage).total().value() - moved,
                 gap: placement.gap,
-                away: away(composer.job, &placement),
+                away,
             });
         }
     }

@@ -91,9 +91,9 @@ pub(super) fn frozen_layers(request: &Bound<'_, PyString>) -> PyResult<Vec<usize
 #[pyfunction]
 pub(super) fn progressive_freezing(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |_| {
+    enter::long(py, None, |control| {
         let request: freezing::Request = from_json("freezing", request)?;
-        encode(&freezing::progressive_freezing(&request)?)
+        encode(&freezing::progressive_freezing(&request, control)?)
     })
 }
 

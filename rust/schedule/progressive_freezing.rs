@@ -2,6 +2,7 @@
 
 use super::partition::Link;
 use super::{Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, settled};
+use crate::control::Control;
 use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
@@ -188,8 +189,9 @@ pub fn frozen_by(freezable: usize, alpha: f64, epochs: usize, every: usize) -> R
 /// The published runs: 2 nodes of 8 devices, pipelines of 8, `alpha` 1/3; ViT-B/16 on `ImageNet` with
 /// some 400 samples a pipeline 2.83 times sooner (2.4 times in the first version). Seconds of its
 /// layers and the number of epochs are not printed there; a run sets them up as data.
-pub fn progressive_freezing(request: &Request) -> Result<Training> {
+pub fn progressive_freezing(request: &Request, control: &Control) -> Result<Training> {
     check(request)?;
+    control.set_total(request.frozen.len() as u64);
     let run = Run {
         request,
         kind: Schedule::named(&request.schedule)?,
@@ -204,6 +206,11 @@ pub fn progressive_freezing(request: &Request) -> Result<Training> {
     let mut epochs: Vec<Epoch> = Vec::new();
     let (mut pipeline, mut before) = (request.pipeline, 0);
     for &frozen in &request.frozen {
+        if control.is_cancelled() {
+            let what = format!("{} of {} epochs ran", epochs.len(), request.frozen.len());
+            return Err(Error::Cancelled { what });
+        }
+        control.advance(1);
         let mut cuts = first.clone();
         if request.parts.repack {
             // more must be frozen than before, or nothing has changed

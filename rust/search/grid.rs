@@ -8,7 +8,7 @@ use crate::units::{Bytes, BytesPerSecond, Dollars, FlopsPerSecond, Seconds};
 use crate::units::{SquareMillimetres, Watts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most variants of a grid: they take minutes already.
 pub const MOST_VARIANTS: usize = 1_000_000;
@@ -118,21 +118,28 @@ struct Base {
 impl<'a> Machines<'a> {
     /// Checks a grid against its systems.
     pub(super) fn new(clusters: &[Cluster], grid: &'a Grid) -> Result<Self> {
+        let sizes = grid.axes.iter().map(|axis| axis.steps.len());
+        let sizes = [clusters.len(), grid.counts()].into_iter().chain(sizes);
+        let variants = sizes.fold(1_usize, usize::saturating_mul);
+        let refused = || {
+            let got = format!("{variants} variants");
+            let allowed = format!("1 to {MOST_VARIANTS}");
+            Err(Error::invalid("grid", got, allowed))
+        };
+        // before anything that takes time with their number
+        if variants > MOST_VARIANTS {
+            return refused();
+        }
         grid.check()?;
+        if variants == 0 {
+            return refused();
+        }
         if clusters.len() == 1 && grid.devices.is_empty() && grid.axes.is_empty() {
             let allowed = "device counts, other systems or devices, or values of constants";
             return Err(Error::invalid("grid", "nothing that varies", allowed));
         }
         let bases: Result<Vec<Base>> = clusters.iter().map(|c| Base::new(c, grid)).collect();
         let bases = bases?;
-        let sizes = grid.axes.iter().map(|axis| axis.steps.len());
-        let sizes = [bases.len(), grid.counts()].into_iter().chain(sizes);
-        let variants = sizes.fold(1_usize, usize::saturating_mul);
-        if !(1..=MOST_VARIANTS).contains(&variants) {
-            let got = format!("{variants} variants");
-            let allowed = format!("1 to {MOST_VARIANTS}");
-            return Err(Error::invalid("grid", got, allowed));
-        }
         Ok(Self {
             grid,
             bases,
@@ -280,10 +287,9 @@ impl Grid {
     }
 
     fn check(&self) -> Result<()> {
-        let counts = &self.devices;
-        let twice = (1..counts.len()).find(|&i| counts[..i].contains(&counts[i]));
-        if let Some(twice) = twice {
-            let got = format!("{} twice", counts[twice]);
+        let mut seen = BTreeSet::new();
+        if let Some(twice) = self.devices.iter().find(|&&count| !seen.insert(count)) {
+            let got = format!("{twice} twice");
             return Err(Error::invalid("devices", got, "each count once"));
         }
         for axis in &self.axes {

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 pub struct Outcome {
     /// The best plans, best first.
     pub best: Vec<Found>,
-    /// Plans that no other beats in all measures of the front, by rising first one.
+    /// Plans that no other beats in all measures of the front, by rising first one; of those that fit in device
+    /// memory as they are.
     pub front: Vec<Found>,
     /// What became of the plans.
     pub counts: Counts,
