@@ -12,9 +12,9 @@ use crate::units::Seconds;
 /// `T >= n * max_i f(N_i) / U_i`, `N_i` units of the level below `i` that the group covers, `U_i`
 /// bytes/s that the group can send out of one of them. `f` = (N-1)/N for all-gather and
 /// reduce-scatter, twice that for all-reduce (1 where switches reduce, there or further out), covered *
-/// (N-1)/N for all-to-all, (N-1)/N for gather and scatter, 1 for a message, broadcast or reduce; an all-to-all
-/// on a torus also has to cross the middle of each dimension. Chan et al. 2007, table 2, applied to each cut
-/// of the fabric.
+/// (N-1)/N for all-to-all (where a level's links carry no further traffic: of the partners that they join), (N-1)/N
+/// for gather and scatter, 1 for a message, broadcast or reduce; an all-to-all on a torus also has to cross the
+/// middle of each dimension. Chan et al. 2007, table 2, applied to each cut of the fabric.
 ///
 /// `T >= max_i ceil(log_(1 + c_i P_i) N_i) * step_i`: news that is in `c_i` ranks of a unit reaches at most
 /// `c_i P_i` other units in a step; `P_i` messages a rank can send in one (see `ports`). Where switches reduce
