@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scalewright.catalog import load_model, names
 from scalewright.catalog.resolving import normalised
-from scalewright.reproductions.naming import model_named, model_within
+from scalewright.reproductions.naming import model_named, model_of_word, model_within
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
 
@@ -66,3 +66,20 @@ def test_strange_words_change_no_name_of_the_catalog() -> None:
     for name, word in itertools.product(names("model")[::7], ("chinese", "tuned")):
         if (meant := model_named(name)) is not None:
             assert model_within(f"{word}-{name}") in {meant, None}
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("BERT-Base pretrain", "bert-base"),
+        ("bert_large_squad", "bert-large"),
+        ("bert-base-uncased question answering", "bert-base"),
+        ("gpt2 medium, wikitext", "gpt2-medium"),
+        ("gpt2 medium wikitext", "gpt2-medium"),
+        ("bert-basement", None),
+        ("a bert-base encoder", None),
+        ("llama-7b", None),
+    ],
+)
+def test_a_size_in_a_word_tells_a_model_whatever_its_task(text: str, meant: str | None):
+    assert model_of_word(text) == meant

@@ -97,6 +97,15 @@ def test_the_year_of_a_row_that_names_no_software_goes_into_its_job(year: str) -
     assert (setting.space.get("sequence_parallel") == [False]) == (year == "2021")
 
 
+def test_a_board_of_volta_or_before_is_of_its_time_where_no_year_is_said() -> None:
+    assert facts({"paper": "Doe"}, "v100-sxm-16gb", GPT)["flash_attention"] is False
+    assert facts({"paper": "Doe"}, "tpu-v3", GPT)["flash_attention"] is False
+    assert facts({"paper": "Doe et al. 2024"}, "v100-sxm-16gb", GPT) == {}
+    row = Row("own.csv", 2, {"paper": "Doe"})
+    _, said = with_program(row, conventions_of(row), "v100-sxm-16gb", GPT)
+    assert any("no year is said, on v100-sxm-16gb 2022" in note for note in said)
+
+
 def test_a_program_that_the_row_names_comes_before_its_sharding_and_device() -> None:
     fsdp = {"paper": "A page", "zero": "FSDP"}
     assert taken(fsdp, "h100-sxm") == "eager-llama-fsdp"

@@ -509,3 +509,33 @@ def test_names_without_a_space_and_without_prediction_layers(tmp_path: Path):
         tmp_path, {"model": "ling-mini-2.0"}, {"model": "Ling-mini-2.0 w/o MTP"}
     )
     assert plain["predicted"] == without["predicted"] is not None
+
+
+@pytest.mark.parametrize("kind", ["Adapter", "Adapter v2", "LLaMA-Adapter", "IA3"])
+def test_adapters_that_are_no_lora_are_refused(kind: str, tmp_path: Path):
+    row = priced(tmp_path, {"model": f"Llama 2 7B ({kind})"})[0]
+    assert row["status"] == "skipped"
+    assert "adapters of another kind; allowed: LoRA and QLoRA" in row["reason"]
+
+
+def test_weights_of_bitsandbytes_are_those_of_qlora(tmp_path: Path):
+    cells = {"model": "Llama 2 7B (LoRA)", "dtype": "bnb.nf4"}
+    timed, held = priced(tmp_path, cells, {**cells, "metric": "peak memory", "unit": "GB"})
+    assert "the row says QLoRA" in timed["note"]
+    assert timed["dtype"] == "bf16"
+    assert "weights of 8 bits or more" in held["reason"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "field", "value"),
+    [
+        ({"recompute": "GC"}, "recompute", "full"),
+        ({"tp": "2", "dp": "4", "seq_parallel": "sp"}, "sequence_parallel", True),
+        ({"tp": "2", "dp": "4", "seq_parallel": "sequence_parallel"}, "sequence_parallel", True),
+        ({"zero": "deepspeed_zero_3"}, "zero", 3),
+    ],
+)
+def test_short_words_of_a_column_are_understood(
+    cells: dict[str, str], field: str, value: object, tmp_path: Path
+):
+    assert priced(tmp_path, cells)[0]["plan"][field] == value

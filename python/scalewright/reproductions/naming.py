@@ -198,7 +198,7 @@ def _familiar() -> frozenset[str]:
 
 def _apart(text: str) -> tuple[str, ...]:
     """Return the words between a name's separators."""
-    return tuple(word for word in re.split(r"[-_\s]+", text.casefold()) if word)
+    return tuple(word for word in re.split(r"[-_,;:\s]+", text.casefold()) if word)
 
 
 @cache

@@ -110,7 +110,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
             return f"the row says '{row.text('schedule')}'"
         if "interleave" in entry:
             return "the row tells of no virtual stages"
-        return f"the row is of {year_of(row)}" if "until" in entry else f"on {device}"
+        return _when(row, device) if "until" in entry else f"on {device}"
     said = " | ".join(row.text(column) for column in _NAMING).casefold()
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
     if None in spoken:
@@ -120,7 +120,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
 
 def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
     """Say whether all conditions of an entry hold but those on words."""
-    year = year_of(row) if "until" in entry or "since" in entry else None
+    year = _year(row, device) if "until" in entry or "since" in entry else None
     patterned = (
         ("devices", device),
         ("zero", row.text("zero")),
@@ -164,6 +164,19 @@ def year_of(row: Row) -> int | None:
     years += [2000 + int(year) for year in _ARXIV.findall(said)]
     years += [2000 + int(year) for year in _CONTAINER.findall(said.casefold())]
     return max(years, default=None)
+
+
+def _year(row: Row, device: str) -> int | None:
+    """Return the last year that a row speaks of, or one that its device tells where it speaks of none."""
+    return year_of(row) or next(
+        (entry["year"] for entry in _book()["undated"] if matches(device, entry["devices"])), None
+    )
+
+
+def _when(row: Row, device: str) -> str:
+    """Say of which year a row is, and whence that is known."""
+    said = year_of(row)
+    return f"the row is of {said}" if said else f"no year is said, on {device} {_year(row, device)}"
 
 
 @cache
