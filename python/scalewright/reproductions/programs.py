@@ -167,7 +167,7 @@ def year_of(row: Row) -> int | None:
 
 
 def _year(row: Row, device: str) -> int | None:
-    """Return the last year that a row speaks of, or one that its device tells where it speaks of none."""
+    """Return the last year that a row speaks of, or where it speaks of none its device's."""
     return year_of(row) or next(
         (entry["year"] for entry in _book()["undated"] if matches(device, entry["devices"])), None
     )

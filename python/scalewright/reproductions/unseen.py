@@ -174,11 +174,12 @@ _BATCHES = (
         "106",
         "8",
         (41, 29),
-        "of 267 typed from 25 sources; the rest name no device, no sequence, no batch beside a step "
-        "or a model that is not known here. Most were typed without their plans. Showed: models "
-        "whose size is a word (`bert_large_squad`); `GC`; `sp` under sequence parallelism; weights "
-        "of bitsandbytes; adapters that are no LoRA, which are refused now; nanotron keeps what its "
-        "tensor ranks gather (memory of one stage within 4%, of several a fifth to a third short). "
+        "of 267 typed from 25 sources; the rest name no device, no sequence, no batch beside a "
+        "step or a model that is not known here. Most were typed without their plans. Showed: "
+        "models whose size is a word (`bert_large_squad`); `GC`; `sp` under sequence parallelism; "
+        "weights of bitsandbytes; adapters that are no LoRA, which are refused now; boards of "
+        "Volta without a year have the programs of 2022; nanotron keeps what its tensor ranks "
+        "gather (memory of one stage within 4%, of several a fifth to a third short). "
         "Mended: over seven sources. Furthest off: Hugging Face Transformers' guide to experts, "
         "whose batch is not said, and LoRA at one sequence a device",
         "5",
