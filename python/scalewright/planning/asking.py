@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
 from scalewright.catalog.toml_file import read_table
-from scalewright.config import Plan, completed, json_text, need, plan_fields
+from scalewright.config import (
+    Plan,
+    completed,
+    json_text,
+    need,
+    need_listed,
+    need_progress,
+    plan_fields,
+)
 from scalewright.config import space as plan_space
 from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
@@ -125,7 +133,7 @@ def search(
         "objective": objective,
         "top": top,
         "distinct": distinct,
-        "front": list(front),
+        "front": need_listed("front", front, "a list of measures, as ['time', 'memory']"),
         "method": method,
         "offload": offload,
     }
@@ -142,6 +150,7 @@ def search_job(
     means: Means | None = None,
 ) -> Search:
     """Find the best plans for a job; see `search`."""
+    need_progress(progress)
     allowed = plan_space(fix)
     question = job.question(json_text("space", allowed), json_text("limits", dict(limits)))
     found = find(question, Means() if means is None else means, progress)

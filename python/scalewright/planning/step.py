@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalewright import _engine
-from scalewright.config import completed, json_text, plan_fields
+from scalewright.config import completed, json_text, need_progress, plan_fields
 from scalewright.planning.job import Job
 from scalewright.planning.timeline import Row, Span, Timeline
 
@@ -179,6 +179,7 @@ def simulate_job(
     job: Job, plan: AnyPlan, progress: Callable[[int, int], object] | None = None
 ) -> SimulatedStep:
     """Simulate a step of a plan for a job; see `simulate_step`."""
+    need_progress(progress)
     chosen = completed(plan_fields(plan), job.system.devices)
     text = json_text("plan", chosen)
     found: dict[str, Any] = _engine.simulate_step(job.handle, text, progress=progress)
