@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import CatalogFile, Kind, built_in_root, override_places
 from scalewright.catalog.merging import changed_constants, merged, with_sources
-from scalewright.catalog.resolving import base_of, catalog_files, resolved, stack
+from scalewright.catalog.resolving import base_of, catalog_files, normalised, resolved, stack
 from scalewright.catalog.software_trial import try_profile
 from scalewright.catalog.toml_file import Table, text_field
 from scalewright.catalog.user_files import user_file
@@ -87,6 +87,13 @@ def _is_config(name: str) -> bool:
 def names(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[str]:
     """List the names of one kind in alphabetical order, without aliases."""
     return sorted({file.name for file in catalog_files(kind, overrides)})
+
+
+def spelt_names(kind: Kind, overrides: Sequence[str | Path] = ()) -> dict[str, str]:
+    """Return the names and aliases of one kind by the form in which they are compared."""
+    files = catalog_files(kind, overrides)
+    aliases = [alias for file in reversed(files) for alias in file.aliases()]
+    return {normalised(name): name for name in [*aliases, *(file.name for file in files)]}
 
 
 def catalog_hash(overrides: Sequence[str | Path] = ()) -> str:

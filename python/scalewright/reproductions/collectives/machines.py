@@ -16,6 +16,7 @@ from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import System, system
 from scalewright.reproductions.kernels.devices import FITTED
 from scalewright.reproductions.kernels.provenance import changed_fields
+from scalewright.reproductions.misspelt import refuse_misspelt_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,6 +203,7 @@ def _found(row: CollectiveRow) -> _Known:
         return _Known(load_system(text)["name"], calibrated=False, note="")
     except UnknownNameError:
         pass
+    refuse_misspelt_hardware(text, field="system")
     # inside a node the device says how it is joined; between nodes no text of a device does
     if row.nodes in (None, 1) and (usual := usual_system(text)) is not None:
         return _Known(usual, calibrated=False, note="")
