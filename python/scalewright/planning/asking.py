@@ -182,7 +182,18 @@ def compare(
     *,
     memory_margin: float = 0.0,
 ) -> Comparison:
-    """Price two plans for one job and set them side by side; see `estimate`."""
+    """Price two plans for one job and set them side by side.
+
+    Args:
+        model: What is trained.
+        system: The machines.
+        plans: Two plans, each as `estimate` takes it.
+        training: Batch, sequence, formats, optimizer.
+        memory_margin: Share of the device memory that must stay free.
+
+    Raises:
+        ScalewrightError: There are not two plans, a value is wrong, or a plan breaks a rule.
+    """
     job = Job(model, system, training, memory_margin)
     if not isinstance(plans, (list, tuple)) or len(plans) != 2:  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
         message = f"plans: got {plans!r:.60}; allowed: two plans"
@@ -192,7 +203,14 @@ def compare(
 
 
 def explain(estimate: Estimate) -> list[dict[str, Any]]:
-    """Return formula, inputs and source of each term of an estimate's time."""
+    """Return formula, inputs and source of each term of an estimate's time.
+
+    Args:
+        estimate: What `estimate` returned, or a plan of a search.
+
+    Raises:
+        ScalewrightError: The argument is something else.
+    """
     need("estimate", estimate, Estimate, "what scalewright.estimate(...) returns")
     plan = json_text("plan", dict(estimate.values["plan"]))
     return json.loads(_engine.explain(estimate.job.handle, plan))

@@ -104,6 +104,12 @@ def constants(system: System) -> list[dict[str, Any]]:
     """Return every number of a system that pricing reads: name, value, unit and kind.
 
     Two that act as their product alone are one: a bandwidth stands for bandwidth times efficiency.
+
+    Args:
+        system: The machines.
+
+    Raises:
+        ScalewrightError: The argument is no system.
     """
     need("system", system, System, "what scalewright.system(...) returns")
     return json.loads(_engine.constants(system.cluster))

@@ -166,7 +166,15 @@ def simulate_step(
 
     Kernels, collectives, sends, gathers and reductions are tasks on the resources of one
     representative rank of each stage; a kernel beside a collective loses the compute units that
-    the collective takes. Arguments are those of `estimate`.
+    the collective takes.
+
+    Args:
+        model: What is trained.
+        system: The machines.
+        plan: A plan, its fields, or text, as `estimate` takes it.
+        training: Batch, sequence, formats, optimizer.
+        memory_margin: Share of the device memory that must stay free.
+        progress: Called with the tasks done and the tasks in all.
 
     Raises:
         ScalewrightError: A value is wrong, the plan breaks a rule, or a step has more than 2^24
