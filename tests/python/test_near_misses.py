@@ -40,9 +40,9 @@ def written(tmp_path: Path, *lines: str) -> str:
         ({"hardware": "DGX A100 80GX"}, "unknown name 'DGX A100 80GX'; nearest: dgx-a100-80gb"),
         ({"hardware": "h100_sxx"}, "unknown name 'h100_sxx'; nearest: h100-sxm"),
         ({"model": "gpt3-6.8b"}, "unknown name 'gpt3-6.8b'; nearest: gpt3-6.7b"),
-        ({"metric": "step tme"}, "metric: unknown name 'step tme'; nearest: step time"),
-        ({"metric": "setp time"}, "metric: unknown name 'setp time'; nearest: step time"),
-        ({"metric": "tokns/s"}, "metric: unknown name 'tokns/s'; nearest: tokens s"),
+        ({"metric": "step tme"}, "metric: unknown name 'step tme'; nearest: step_time"),
+        ({"metric": "setp time"}, "metric: unknown name 'setp time'; nearest: step_time"),
+        ({"metric": "tokns/s"}, "metric: unknown name 'tokns/s'; nearest: tokens_s"),
     ],
 )
 def test_a_row_with_a_misspelt_name_says_which_is_near(
@@ -120,6 +120,15 @@ def test_a_device_known_by_words_is_noted(tmp_path: Path) -> None:
     )
     (row,) = kernels.run(None, file)["rows"]
     assert row["note"].startswith("system 'my h20_sxm' taken as h20")
+
+
+def test_a_system_known_by_its_device_is_noted(tmp_path: Path, capsys: CaptureFixture[str]) -> None:
+    head, run = "system,collective,ranks,bytes,time_us", "my H100 SXM,all_reduce,8,1048576,40"
+    file = written(tmp_path, head, run)
+    (row,) = collectives.run(file)["rows"]
+    assert row["note"] == "system 'my H100 SXM' taken as dgx-h100"
+    assert main(["reproduce", "--rows", file]) == 0
+    assert f"noted 1 (own.csv:2): {row['note']}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def refuse_misspelt_metric(written: str) -> None:
         if {word, word.removesuffix("s"), f"{word}s"} & familiar or not word.isalpha():
             continue
         if (near := near_word(word, _TOLD_BY)) is not None:
-            meant = " ".join(near if part == word else part for part in name.split("_"))
+            meant = "_".join(near if part == word else part for part in name.split("_"))
             message = f"metric: unknown name '{written:.60}'; nearest: {meant}"
             raise UnknownNameError(message)
 
