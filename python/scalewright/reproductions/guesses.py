@@ -30,8 +30,7 @@ _ADAPTERS = re.compile(
     r"(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?"
 )
 _OTHER_ADAPTERS = re.compile(
-    r"(?<![a-z])(?:\(?(?:llama-)?adapter(?: v2)?\)?$|(?:prefix|prompt|p)[- ]tuning|ia3|\(ia\)3)"
-    r"(?![a-z])"
+    r"(?<![a-z])(?:\(?(?:llama-)?adapter(?: v2)?\)?$|(?:prefix|prompt|p)[- ]tuning|ia3|\(ia\)3)(?![a-z])"
 )
 """Small parts that learn beside weights that do not, and are no LoRA."""
 _FOUR_BITS = re.compile(r"\bnf4\b|\bbnb\b")
@@ -78,8 +77,8 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
     """Add adapters where a row says LoRA in words.
 
     Raises:
-        InvalidError: The row is of the memory of QLoRA, whose weights of 4 bits no plan has, or of
-            adapters that are not priced.
+        InvalidError: The row is of the memory of QLoRA, whose weights of 4 bits no plan has, or of adapters
+            that are not priced.
     """
     said = " ".join(row.text(column) for column in ("model", "table", "paper")).casefold()
     if (found := _ADAPTERS.search(said)) is None:
