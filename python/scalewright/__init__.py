@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scalewright._engine import version
     from scalewright.config import Plan, Training
-    from scalewright.errors import CancelledError, InvalidError, ScalewrightError, UnknownNameError
+    from scalewright.errors import (
+        CancelledError,
+        InvalidError,
+        NoPlanError,
+        ScalewrightError,
+        UnknownNameError,
+    )
     from scalewright.planning import (
+        FATES,
+        MEASURES,
+        SCHEMES,
         Assignment,
         BlockChoices,
         BusyLanes,
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
         Job,
         LargestModel,
         LayerRelay,
+        Line,
         MemoryLevel,
         Model,
         ModelSwitching,
@@ -131,6 +141,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "FATES",
+    "MEASURES",
+    "SCHEMES",
     "Assignment",
     "BlockChoices",
     "BusyLanes",
@@ -157,11 +170,13 @@ __all__ = [
     "Job",
     "LargestModel",
     "LayerRelay",
+    "Line",
     "MemoryLevel",
     "Model",
     "ModelSwitching",
     "NeuronCache",
     "NoPartition",
+    "NoPlanError",
     "Offload",
     "Operations",
     "Partition",
@@ -263,6 +278,7 @@ __all__ = [
 _HOMES = {
     "CancelledError": "scalewright.errors",
     "InvalidError": "scalewright.errors",
+    "NoPlanError": "scalewright.errors",
     "Plan": "scalewright.config",
     "ScalewrightError": "scalewright.errors",
     "Training": "scalewright.config",

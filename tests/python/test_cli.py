@@ -276,6 +276,18 @@ def test_tables_fit_the_width(
     assert not any("\u2026" in line for line in lines)
 
 
+def test_a_forward_pass_alone_counts_its_arithmetic_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = {}
+    for extra in ([], ["--forward-only"]):
+        assert main([*ESTIMATE, *extra]) == 0
+        told[bool(extra)] = " ".join(capsys.readouterr().out.split())
+    assert "model FLOPs = 3 x the forward pass's" in told[False]
+    assert "model FLOPs = the forward pass's" in told[True]
+    assert "24 B s l h^2" in told[True]
+
+
 def test_compare_reads_text_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     first = tmp_path / "first.json"
     first.write_text(json.dumps(answer(capsys, *ESTIMATE, "--pipeline", "4")))

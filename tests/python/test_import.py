@@ -1,11 +1,15 @@
 """Is `import scalewright` quick, lazy and complete?"""
 
+import inspect
 import subprocess
 import sys
+from types import FunctionType
 
 import pytest
 
 import scalewright
+
+NO_ARGUMENTS = {"schedules", "version"}
 
 
 def run(code: str) -> str:
@@ -22,6 +26,28 @@ def test_every_public_name_can_be_loaded() -> None:
     for name in scalewright.__all__:
         assert getattr(scalewright, name) is not None
     assert dir(scalewright) == sorted(scalewright.__all__)
+
+
+def test_every_public_call_says_its_arguments_and_what_it_raises() -> None:
+    for name in scalewright.__all__:
+        of = getattr(scalewright, name)
+        if isinstance(of, FunctionType) and name not in NO_ARGUMENTS:
+            told = inspect.getdoc(of) or ""
+            assert "Raises:" in told, name
+            listed = told.partition("Args:")[2]
+            # what keywords a call passes on stands beside what they belong to
+            named = [p.name for p in inspect.signature(of).parameters.values() if p.kind < 4]
+            missing = [each for each in named if f"\n    {each}: " not in listed]
+            assert not missing, (name, missing)
+
+
+def test_names_of_which_docstrings_speak_are_public() -> None:
+    assert "granular" in scalewright.SCHEMES
+    assert "watts" in scalewright.MEASURES
+    assert "planned" in scalewright.FATES
+    assert issubclass(scalewright.NoPlanError, scalewright.ScalewrightError)
+    line = scalewright.collective("all_reduce", 1e6, "dgx-h100", 8).lines()[0]
+    assert isinstance(line, scalewright.Line)
 
 
 def test_another_name_is_refused() -> None:

@@ -40,6 +40,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ([*UNLIKE, "dgx-h100"], "--group: got 'dgx-h100'; allowed: "),
         (["sensitivity", *JOB, "--change", "0"], "--change: got 0; allowed: a share"),
         (["codesign", *JOB, "--counts", "8,16", "--budget", "x=1"], "--budget: unknown name 'x'"),
+        (
+            ["codesign", *JOB, "--counts", "8,16", "--budget", "capital=20MEUR"],
+            '--budget: capital: got "20MEUR"; allowed: dollars',
+        ),
         (["place", *JOB, "--objective", "per_x=1"], "--objective: unknown name 'per_x'"),
         (["place", *JOB, "--tier", "tape"], "--tier: unknown name 'tape'; known: l2"),
         (["rematerialise", *JOB, "--budget", "8 apples"], '--budget: got "8 apples"; allowed: b'),

@@ -59,8 +59,8 @@ def test_stages_take_their_share_of_layers() -> None:
     [
         ([(2049, 0)], {}, "slices: got 2049 tokens behind 0; allowed: 1 or more, up to 2048"),
         ([(1024, 1025)], {}, "slices: got 1024 tokens behind 1025"),
-        ([(0, 0)], {}, "slices: got 0"),
-        ([(1, -1)], {}, "slices: got -1"),
+        ([(0, 0)], {}, "slices[0]: got 0"),
+        ([(1, -1)], {}, "slices[0]: got -1"),
         ([(1, 0)], {"tensor": 2, "context": 2}, "plan.context: got 2; allowed: 1"),
         ([(1, 0)], {"tensor": 3}, "plan: "),
     ],

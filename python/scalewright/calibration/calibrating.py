@@ -57,10 +57,10 @@ class Calibration:
     @property
     def sound(self) -> bool:
         """Whether fitted rows are within a half, and held-out ones no worse off than before."""
-        if self.errors["fitted"][0]["median_error"] > _BAD:
+        if self.errors["fitted"][0]["median_abs_error"] > _BAD:
             return False
         after, before = (
-            [line["median_error"] for line in self.errors[kind][:1]]
+            [line["median_abs_error"] for line in self.errors[kind][:1]]
             for kind in ("held_out", "held_out_before")
         )
         return not after or not before or after[0] <= max(before[0], _NEAR)
@@ -261,7 +261,7 @@ def _source(
         f"{', timed in place' if in_place else ''}; {HELD_OUT}"
     )
     if errors["held_out"]:
-        text += f" (median error there {errors['held_out'][0]['median_error']:.1%})"
+        text += f" (median error there {errors['held_out'][0]['median_abs_error']:.1%})"
     return text
 
 

@@ -53,7 +53,7 @@ def _line(
     worst = int(places[int(sizes.argmax())])
     return {
         "rows": len(places),
-        "median_error": float(np.median(sizes)),
+        "median_abs_error": float(np.median(sizes)),
         "error_90th_percentile": float(np.quantile(sizes, 0.9)),
         "worst_error": float(errors[worst]),
         "worst_bytes": rows[worst].buffer_bytes,

@@ -8,10 +8,17 @@ from scalewright.catalog.loading import (
     load_model,
     load_system,
     names,
+    spelt_names,
 )
 from scalewright.catalog.model_spelling import ModelSpelling, model_spellings
 from scalewright.catalog.software_profiles import software_names, with_software
-from scalewright.catalog.spelling import Spelling, is_usual_server, spellings, usual_system
+from scalewright.catalog.spelling import (
+    Spelling,
+    is_usual_server,
+    spellings,
+    usual_system,
+    usual_words,
+)
 from scalewright.catalog.technologies import technologies, with_costs
 
 __all__ = [
@@ -28,8 +35,10 @@ __all__ = [
     "names",
     "software_names",
     "spellings",
+    "spelt_names",
     "technologies",
     "usual_system",
+    "usual_words",
     "with_costs",
     "with_software",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from scalewright.catalog.toml_file import named_members
 from scalewright.catalog.units import bare_numbers
 from scalewright.errors import InvalidError
 
@@ -31,6 +32,10 @@ def check_fields(path: Path, kind: Kind, table: Table) -> None:
     Raises:
         InvalidError: A table or the aliases are something else, or a number lacks its unit.
     """
+    for field in ("name", "base"):
+        if not isinstance(table.get(field, ""), str):
+            raise wrong(path, field, table[field], "a name")
+    _check_members(path, table)
     if not is_list_of_text(table.get("aliases", [])):
         raise wrong(path, "aliases", table["aliases"], "a list of names")
     for field in TABLES[kind]:
@@ -39,6 +44,18 @@ def check_fields(path: Path, kind: Kind, table: Table) -> None:
     if kind != "model":
         for field, value, example in bare_numbers(table):
             raise wrong(path, field, value, f"text with a unit, as '{example}'")
+
+
+def _check_members(path: Path, table: Table) -> None:
+    """Refuse two members of one name in an array of tables: the later would hide the other."""
+    for field, value in table.items():
+        seen: set[object] = set()
+        for member in named_members(value) or []:
+            name = str(member["name"])
+            if name in seen:
+                message = f"{path}: {field}: got the name '{name:.60}' twice; allowed: each once"
+                raise InvalidError(message)
+            seen.add(name)
 
 
 def is_list_of_text(value: object) -> bool:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import CatalogFile, Kind, built_in_root, override_places
 from scalewright.catalog.merging import changed_constants, merged, with_sources
-from scalewright.catalog.resolving import base_of, catalog_files, resolved, stack
+from scalewright.catalog.resolving import base_of, catalog_files, normalised, resolved, stack
 from scalewright.catalog.software_trial import try_profile
 from scalewright.catalog.toml_file import Table, text_field
 from scalewright.catalog.user_files import user_file
-from scalewright.catalog.whole_entry import check_members, check_node
+from scalewright.catalog.whole_entry import check_members, check_node, check_sources
 from scalewright.config.huggingface import parts_left_out, read_config
 from scalewright.errors import InvalidError
 
@@ -89,6 +89,13 @@ def names(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[str]:
     return sorted({file.name for file in catalog_files(kind, overrides)})
 
 
+def spelt_names(kind: Kind, overrides: Sequence[str | Path] = ()) -> dict[str, str]:
+    """Return the names and aliases of one kind by the form in which they are compared."""
+    files = catalog_files(kind, overrides)
+    aliases = [alias for file in reversed(files) for alias in file.aliases()]
+    return {normalised(name): name for name in [*aliases, *(file.name for file in files)]}
+
+
 def catalog_hash(overrides: Sequence[str | Path] = ()) -> str:
     """Return 12 hexadecimal digits that change with any byte of the catalog or the overrides."""
     root = built_in_root()
@@ -119,6 +126,7 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
     table = file.table()
     if "base" not in table:
         text_field(file.path, table, "name")
+        _check_sources(file, table, table)
         _check_whole(file, table)
         return Entry(file.kind, table, where, ())
     base = _entry(base_of(file, files), files, (*seen, where))
@@ -131,6 +139,7 @@ def _entry(file: CatalogFile, files: list[CatalogFile], seen: tuple[str, ...]) -
             noted = f"{', '.join(changed)} by override in {Path(where).name}"
             result["source"] = "; ".join(filter(None, (result.get("source"), noted)))
     else:
+        _check_sources(file, table, result)
         result = with_sources(result, changed, table, Path(where).name)
     _check_whole(file, result)
     overridden = tuple(dict.fromkeys((*base.overridden, *changed)))
@@ -152,6 +161,12 @@ def _try_profiles(
     devices = names("device", overrides) if profiles else []
     for file in profiles:
         try_profile(str(file.path), _entry(file, files, ()).table, devices)
+
+
+def _check_sources(file: CatalogFile, table: Table, entry: Table) -> None:
+    """Refuse a source of a field that the entry has not; profiles also name tables and releases."""
+    if not file.built_in and file.kind in ("device", "system"):
+        check_sources(str(file.path), table.get("sources", {}), entry)
 
 
 def _check_whole(file: CatalogFile, table: Table) -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import FOLDERS, CatalogFile, Kind, built_in_files, override_places
+from scalewright.catalog.merging import changed_constants
 from scalewright.catalog.toml_file import text_field
 from scalewright.catalog.user_files import user_files
 from scalewright.errors import InvalidError, UnknownNameError
@@ -39,7 +40,7 @@ def catalog_files(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[Cata
         InvalidError: A file of the user is wrong, of whichever kind.
         UnknownNameError: One of them changes an entry that there is none of.
     """
-    mine = [file for place in override_places(overrides) for file in user_files(place)]
+    mine = [file for place in override_places(overrides) for file in _once(user_files(place))]
     found = list(built_in_files(kind))
     for each in FOLDERS:
         of_kind = [file for file in mine if file.kind == each]
@@ -47,6 +48,32 @@ def catalog_files(kind: Kind, overrides: Sequence[str | Path] = ()) -> list[Cata
             stacked = stack(list(built_in_files(each)), of_kind)
             found = stacked if each == kind else found
     return found
+
+
+def _once(files: list[CatalogFile]) -> list[CatalogFile]:
+    """Return the files of one place, of which no two may say the same of an entry.
+
+    Which of two counts would hang on how files are called; only places have an order.
+
+    Raises:
+        InvalidError: Two have one name, or change one constant of an entry.
+    """
+    seen: dict[tuple[Kind, str], list[CatalogFile]] = {}
+    for file in files:
+        others = seen.setdefault((file.kind, normalised(file.name)), [])
+        for other in others:
+            tables = file.table(), other.table()
+            both = set(changed_constants(tables[0])) & set(changed_constants(tables[1]))
+            # two calibrations of a device each say on what theirs rests
+            both = {path for path in both if not path.startswith("calibration.")}
+            if all("name" in table for table in tables):
+                message = f"{file.path}: name: got '{file.name:.60}', as {other.path} has"
+                raise InvalidError(message + "; allowed: each name once in a directory")
+            if both:
+                message = f"{file.path}: {min(both)}: got it, as {other.path} has for {file.name}"
+                raise InvalidError(message + "; allowed: each field once in a directory")
+        others.append(file)
+    return files
 
 
 def stack(below: list[CatalogFile], above: Sequence[CatalogFile]) -> list[CatalogFile]:
@@ -59,10 +86,26 @@ def stack(below: list[CatalogFile], above: Sequence[CatalogFile]) -> list[Catalo
     result = list(below)
     for file in above:
         meant = _found(file.name, result)
+        _check_aliases(file, file.name if meant is None else meant.name, result)
         result.append(file if meant is None else replace(file, name=meant.name))
     for place in range(len(below), len(result)):
         _check_base(result[place], result, place)
     return result
+
+
+def _check_aliases(file: CatalogFile, name: str, below: list[CatalogFile]) -> None:
+    """Refuse an alias by which another entry is known: it would hide that one, or do nothing."""
+    for alias in file.aliases():
+        other = _found(alias, below)
+        if other is not None and normalised(other.name) not in {
+            normalised(name),
+            normalised(file.name),
+        }:
+            message = (
+                f"{file.path}: aliases: got '{alias:.60}', which means {other.name}; "
+                "allowed: names that mean no other entry"
+            )
+            raise InvalidError(message)
 
 
 def _check_base(file: CatalogFile, files: list[CatalogFile], place: int) -> None:

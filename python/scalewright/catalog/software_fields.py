@@ -45,6 +45,12 @@ def check_profile(path: Path, table: Table) -> None:
         if field not in known:
             raise _misplaced(path, field, value) or _unknown(path, field, value, known)
     software: Table = table.get("software", {})
+    tables = sorted({name.partition(".")[0] for name in software_field_names()})
+    for field, value in software.items():
+        close = difflib.get_close_matches(field, tables, n=1, cutoff=0.6)
+        if field not in tables and isinstance(value, dict) and close:
+            got = cast("Table", value)
+            raise wrong(path, f"software.{field}", got, f"[software.{close[0]}] (nearest)")
     for field, value in leaves(software):
         if field not in software_field_names():
             error = _misplaced(path, f"software.{field}", software.get(field, value), exact=True)

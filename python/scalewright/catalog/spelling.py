@@ -74,6 +74,11 @@ def usual_system(text: str) -> str | None:
     return found.system if found else None
 
 
+def usual_words() -> frozenset[str]:
+    """Return the words by which `usual_system` knows devices."""
+    return frozenset(word.removeprefix(_ALONE) for usual in _usual() for word in usual.words)
+
+
 def is_usual_server(text: str) -> bool:
     """Say whether a text names a device only, for whose usual server `usual_system` stands.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from scalewright.catalog.toml_file import named_members
+from scalewright.catalog.toml_file import leaves, named_members
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -32,6 +32,21 @@ def check_members(where: str | Path, base: Table, changes: Table) -> None:
                 allowed = f"{', '.join(known)}{near}, or a new one with its kind"
                 message = f"{where}: {field}: got the name '{name:.60}'; allowed: {allowed}"
                 raise InvalidError(message)
+
+
+def check_sources(where: str | Path, sources: Table, entry: Table) -> None:
+    """Refuse the source of a field that an entry does not have.
+
+    Raises:
+        InvalidError: There is no such field; says which comes nearest.
+    """
+    paths = [path for path, _ in leaves({k: v for k, v in entry.items() if k != "sources"})]
+    for key in sources:
+        if not any(path == key or path.startswith(f"{key}.") for path in paths):
+            close = difflib.get_close_matches(key, paths, n=1, cutoff=0.6)
+            near = f" (nearest: {close[0]})" if close else ""
+            message = f"{where}: sources: got '{key:.60}'; allowed: fields of the entry{near}"
+            raise InvalidError(message)
 
 
 def check_node(where: str | Path, system: Table) -> None:

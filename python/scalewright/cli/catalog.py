@@ -73,6 +73,7 @@ def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
     """
     from scalewright.catalog import load_entry
     from scalewright.errors import UnknownNameError
+    from scalewright.planning.inputs import check_entry
 
     found: list[dict[str, Any]] = []
     unknown: list[str] = []
@@ -82,6 +83,8 @@ def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
         except UnknownNameError as error:
             unknown.append(str(error))
         else:
+            if overrides or name.endswith(".toml"):
+                check_entry(kind, name, overrides)
             found.append(
                 {
                     "kind": kind,
@@ -92,7 +95,8 @@ def entries(name: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
                 }
             )
     if not found:
-        near = [text for text in unknown if "nearest" in text] or unknown
+        # one wrong file is refused for every kind
+        near = dict.fromkeys([text for text in unknown if "nearest" in text] or unknown)
         raise UnknownNameError("; ".join(near))
     return found
 

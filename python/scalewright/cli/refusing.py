@@ -9,15 +9,20 @@ if TYPE_CHECKING:
     import argparse
 
 _ROOTS = (
-    *("cluster", "codesign", "controllers.setting.costs", "limits", "plan", "rematerialise"),
+    *("codesign", "controllers.setting.costs", "limits", "plan", "rematerialise"),
     *("robust", "schedule", "sensitivity", "training", "wish"),
 )
 """Where the engine reads fields; options of the same names set most of them."""
+_FILES = {"software"}
+"""Options that name an entry of the catalog, as those of model and system do."""
+_BUDGET = "codesign.budget."
+"""What an option holds by name; the name whose value is wrong follows it."""
 _OPTIONS = {
     "limits.objective or limits.front": ("objective", "front"),
     "limits.top": ("top", "pool"),
     "space.dtype": ("dtypes",),
     "training.precision": ("precision", "dtypes"),
+    "cluster.devices": ("devices",),
     "controllers.setting.input_s": ("input",),
     "controllers.setting.program.chain.seconds": ("computation",),
     "controllers.setting.transfers.between": ("transfer",),
@@ -59,6 +64,9 @@ def in_options(message: str, options: argparse.Namespace) -> str:
     refused = _REFUSED.match(rest)
     holding = (name for name in given if refused and _holds(getattr(options, name), refused[1]))
     option = next(holding, given[0]).replace("_", "-")
+    inner = field.removeprefix(_BUDGET) if field.startswith(_BUDGET) else ""
+    if inner and rest.startswith("got "):
+        rest = f"{inner}: {rest}"
     return f"--{option}{of}{place}: {rest}"
 
 
@@ -68,8 +76,9 @@ def _options_of(field: str) -> tuple[str, ...]:
         return _OPTIONS[field]
     for root in _ROOTS:
         if field.startswith(f"{root}."):
-            name = field.removeprefix(f"{root}.").partition(".")[0]
-            return _OPTIONS.get(name, (name,))
+            name, deeper, _ = field.removeprefix(f"{root}.").partition(".")
+            # what lies deeper in these is a field of a file, which no option sets
+            return () if deeper and name in _FILES else _OPTIONS.get(name, (name,))
     return ()
 
 

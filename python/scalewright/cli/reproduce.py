@@ -222,7 +222,7 @@ def _kernels(options: argparse.Namespace) -> int:
         )
     if options.markdown:
         print(markdown(result))
-        return 0
+        return _status(result, options)
     return _shown(result, options)
 
 
@@ -268,7 +268,7 @@ def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
         from scalewright.planning import stamp
 
         show_json({**stamp(), **result})
-        return 0
+        return _status(result, options)
     from scalewright.report import console
     from scalewright.reproductions import collectives, kernels, placement, schedules, show
 
@@ -284,4 +284,10 @@ def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
         show(result, console(), skipped=options.rows is not None)
     else:
         chosen(result, console())
-    return 0
+    return _status(result, options)
+
+
+def _status(result: dict[str, Any], options: argparse.Namespace) -> int:
+    """Return 1 where a file of one's own holds no row that could be priced."""
+    skipped = all(row["reason"] is not None for row in result["rows"])
+    return 1 if options.rows is not None and skipped else 0

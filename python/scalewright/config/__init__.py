@@ -1,7 +1,16 @@
 """How do a user's files and objects become the JSON text that the engine reads?"""
 
 from scalewright.config.json_text import json_text
-from scalewright.config.kinds import need, need_count, need_places
+from scalewright.config.kinds import (
+    need,
+    need_count,
+    need_listed,
+    need_number,
+    need_places,
+    need_progress,
+    need_table,
+    need_tables,
+)
 from scalewright.config.plan import FIELDS, Plan, completed, plan_fields
 from scalewright.config.sizes import buffer_sizes
 from scalewright.config.space import DTYPE, pinned_fields, space
@@ -17,7 +26,12 @@ __all__ = [
     "json_text",
     "need",
     "need_count",
+    "need_listed",
+    "need_number",
     "need_places",
+    "need_progress",
+    "need_table",
+    "need_tables",
     "pinned_fields",
     "plan_fields",
     "space",

@@ -31,6 +31,7 @@ from scalewright.planning.codesigning import FATES, MEASURES, Codesign, codesign
 from scalewright.planning.collectives import (
     Collective,
     Crossover,
+    Line,
     collective,
 )
 from scalewright.planning.compression import Exchange, averaging, compressed_all_reduce
@@ -52,6 +53,7 @@ from scalewright.planning.kernels import kernel_times
 from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.offloading import (
+    SCHEMES,
     LargestModel,
     Offload,
     TierUse,
@@ -122,6 +124,7 @@ __all__ = [
     "FRONT",
     "MEASURES",
     "SCHEMA_VERSION",
+    "SCHEMES",
     "Assignment",
     "BlockChoices",
     "BusyLanes",
@@ -146,6 +149,7 @@ __all__ = [
     "Job",
     "LargestModel",
     "LayerRelay",
+    "Line",
     "MemoryLevel",
     "Model",
     "ModelSwitching",

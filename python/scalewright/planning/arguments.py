@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.config import need
-from scalewright.errors import InvalidError
+from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning.inputs import System
 from scalewright.planning.inputs import system as read_system
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _MOST_RANKS = 2**32 - 1
+_NO_NUMBERS = "bcmMSU"
+"""Kinds of NumPy: truth values and texts, complex numbers (it would take the real part), dates (it
+would take days since 1970)."""
 
 
 def machines_of(system: System | str, counts: NDArray[np.uint32] | None, stride: int) -> System:
@@ -44,16 +48,31 @@ def floats(field: str, values: ArrayLike) -> Floats:
     """
     import numpy as np
 
+    wrong = next(_no_numbers(values), None)
+    if wrong is not None:
+        message = f"{field}: got {wrong[0]!r:.60}; allowed: numbers"
+        raise InvalidError(message)
     message = f"{field}: got {values!r:.60}; allowed: numbers"
     try:
         given = np.asarray(values)
-        # NumPy would take the real part of complex numbers, and days since 1970 for a date
-        floats = None if given.dtype.kind in "cmM" else given.astype(np.float64, copy=False)
+        floats = None if given.dtype.kind in _NO_NUMBERS else given.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidError(message) from error
     if floats is None:
         raise InvalidError(message)
     return floats
+
+
+def _no_numbers(values: object) -> Iterator[tuple[object]]:
+    """List what NumPy would take for a number though it is none: gaps, truth values and texts."""
+    if values is None or isinstance(values, (bool, str, bytes)):
+        yield (values,)
+    elif isinstance(values, (list, tuple)):
+        for inner in cast("Sequence[object]", values):
+            if type(inner) is not float:
+                yield from _no_numbers(inner)
+    elif getattr(getattr(values, "dtype", None), "kind", "") == "O":
+        yield from _no_numbers(cast("NDArray[Any]", values).tolist())
 
 
 def spread(field: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
@@ -79,7 +98,10 @@ def counts(ranks: ArrayLike) -> NDArray[np.uint32]:
     """
     import numpy as np
 
-    message = f"ranks: got {ranks!r:.60}; allowed: whole numbers from 1 to {_MOST_RANKS}"
+    wrong = next(_no_numbers(ranks), (ranks,))
+    message = f"ranks: got {wrong[0]!r:.60}; allowed: whole numbers from 1 to {_MOST_RANKS}"
+    if wrong[0] is not ranks:
+        raise InvalidError(message)
     try:
         given = np.asarray(ranks)
     except (TypeError, ValueError, OverflowError) as error:
@@ -87,6 +109,21 @@ def counts(ranks: ArrayLike) -> NDArray[np.uint32]:
     if given.dtype.kind not in "iu" or np.any((given < 1) | (given > _MOST_RANKS)):
         raise InvalidError(message)
     return given.astype(np.uint32)
+
+
+def known_names(field: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of arguments that a call does not take.
+
+    Raises:
+        UnknownNameError: There is one; says which come nearest.
+    """
+    allowed = list(known)
+    for name in given:
+        if name not in allowed:
+            close = get_close_matches(name, allowed, n=2)
+            hint = f"nearest: {', '.join(close)}" if close else f"known: {', '.join(allowed)}"
+            message = f"{field}: unknown name '{name:.60}'; {hint}"
+            raise UnknownNameError(message)
 
 
 def names(field: str, names: str | Sequence[str] | None) -> list[str]:

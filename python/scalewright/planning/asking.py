@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
 from scalewright.catalog.toml_file import read_table
-from scalewright.config import Plan, completed, json_text, need, plan_fields
+from scalewright.config import (
+    Plan,
+    completed,
+    json_text,
+    need,
+    need_listed,
+    need_progress,
+    plan_fields,
+)
 from scalewright.config import space as plan_space
 from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
@@ -125,7 +133,7 @@ def search(
         "objective": objective,
         "top": top,
         "distinct": distinct,
-        "front": list(front),
+        "front": need_listed("front", front, "a list of measures, as ['time', 'memory']"),
         "method": method,
         "offload": offload,
     }
@@ -142,6 +150,7 @@ def search_job(
     means: Means | None = None,
 ) -> Search:
     """Find the best plans for a job; see `search`."""
+    need_progress(progress)
     allowed = plan_space(fix)
     question = job.question(json_text("space", allowed), json_text("limits", dict(limits)))
     found = find(question, Means() if means is None else means, progress)
@@ -173,7 +182,18 @@ def compare(
     *,
     memory_margin: float = 0.0,
 ) -> Comparison:
-    """Price two plans for one job and set them side by side; see `estimate`."""
+    """Price two plans for one job and set them side by side.
+
+    Args:
+        model: What is trained.
+        system: The machines.
+        plans: Two plans, each as `estimate` takes it.
+        training: Batch, sequence, formats, optimizer.
+        memory_margin: Share of the device memory that must stay free.
+
+    Raises:
+        ScalewrightError: There are not two plans, a value is wrong, or a plan breaks a rule.
+    """
     job = Job(model, system, training, memory_margin)
     if not isinstance(plans, (list, tuple)) or len(plans) != 2:  # pyright: ignore[reportUnnecessaryComparison, reportUnnecessaryIsInstance]
         message = f"plans: got {plans!r:.60}; allowed: two plans"
@@ -183,7 +203,14 @@ def compare(
 
 
 def explain(estimate: Estimate) -> list[dict[str, Any]]:
-    """Return formula, inputs and source of each term of an estimate's time."""
+    """Return formula, inputs and source of each term of an estimate's time.
+
+    Args:
+        estimate: What `estimate` returned, or a plan of a search.
+
+    Raises:
+        ScalewrightError: The argument is something else.
+    """
     need("estimate", estimate, Estimate, "what scalewright.estimate(...) returns")
     plan = json_text("plan", dict(estimate.values["plan"]))
     return json.loads(_engine.explain(estimate.job.handle, plan))

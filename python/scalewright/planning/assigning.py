@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
-from scalewright.config import json_text, need_count
+from scalewright.config import json_text, need_count, need_progress
 from scalewright.errors import InvalidError
-from scalewright.planning.arguments import floats, spread
+from scalewright.planning.arguments import floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -84,6 +84,7 @@ def assign(
     Raises:
         ScalewrightError: A value is wrong; says which.
     """
+    need_progress(progress)
     columns = model_columns(
         items, costs, uses, limits=limits, timed=timed, windows=windows, whole=whole
     )
@@ -111,14 +112,12 @@ def model_columns(
     Raises:
         InvalidError: A list holds what it must not.
     """
-    import numpy as np
-
     options = _numbers("items", items)
     timed_window, timed_base = _pair("timed", timed)
     floor, weight = _pair("windows", windows)
     columns: Columns = {
         "options": options,
-        "whole": spread("whole", np.asarray(whole, dtype=float), options.shape) != 0,
+        "whole": _flags("whole", whole, options.shape),
         "cost": _list("costs", costs),
         "limit": _list("limits", limits),
         "timed_window": _numbers("timed", timed_window),
@@ -174,6 +173,23 @@ def _pair(field: str, pair: object) -> tuple[ArrayLike, ArrayLike]:
             return lists
     message = f"{field}: got {pair!r:.60}; allowed: a tuple of two lists of one length"
     raise InvalidError(message)
+
+
+def _flags(field: str, values: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return truth values, one for all or one each; zeros and ones are some too."""
+    import numpy as np
+
+    message = f"{field}: got {values!r:.60}; allowed: true or false, of all or for each"
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise InvalidError(message) from error
+    if given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
+        raise InvalidError(message)
+    if given.shape not in ((), shape):
+        message = f"{field}: got shape {given.shape}; allowed: one for all or shape {shape}"
+        raise InvalidError(message)
+    return np.array(np.broadcast_to(given != 0, shape))
 
 
 def _list(field: str, values: ArrayLike) -> Floats:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, need, need_count, need_table, need_tables
+from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
 from scalewright.planning.caching import popularity_field
 from scalewright.planning.inputs import System
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
 _FIELDS = "fields by name, as in the list of this call"
+_LEVELS = "a list of tables with name, capacity_bytes and bytes_per_s"
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,7 @@ def expert_buffering(
     Raises:
         ScalewrightError: A value is wrong; says which.
     """
+    held = None if buffered is None else need_count("buffered", buffered)
     asked: dict[str, object] = {
         "layers": need_count("layers", layers),
         "experts": need_count("experts", experts),
@@ -204,16 +206,21 @@ def expert_buffering(
         "hidden": need_count("hidden", hidden),
         "ffn": need_count("ffn", ffn),
         "tokens": need_count("tokens", tokens),
-        "products": need_count("products", products),
+        "products": _products(products),
         "capacity": capacity,
         "other_parameters": other_parameters,
-        "buffered": buffered,
+        "buffered": held,
         "policy": policy,
         "exponent": exponent,
         "all_to_all_bytes_per_s": all_to_all_bytes_per_s,
         "dtype": dtype,
         "seed": seed,
     }
+    need("system", system, System, "what scalewright.system(...) returns")
+    own = -(-experts // system.devices)
+    if held is not None and held > own:
+        message = f"buffered: got {held}; allowed: 1 to {own}, the experts of a layer on a device"
+        raise InvalidError(message)
     found = _ask(_engine.expert_buffering, system, asked, machine)
     ways = {way: Gating(**found.pop(way)) for way in ("fixed", "dynamic")}
     return ExpertBuffering(**ways, **found)
@@ -280,7 +287,7 @@ def cache_time(
     """
     need("overlapped", overlapped, bool, "True or False")
     asked = {
-        "levels": [_table(f"levels[{index}]", level) for index, level in enumerate(levels)],
+        "levels": need_tables("levels", levels, _LEVELS),
         "popularity": _popularity(popularity, objects),
         "object_bytes": object_bytes,
         "accesses": accesses,
@@ -451,6 +458,14 @@ def neuron_cache(
     return NeuronCache(**_ask(_engine.neuron_cache, system, asked, machine))
 
 
+def _products(products: object) -> int:
+    count = need_count("products", products)
+    if count not in {2, 3}:
+        message = f"products: got {count}; allowed: 2, or 3 where experts are gated"
+        raise InvalidError(message)
+    return count
+
+
 def _levels(found: dict[str, Any]) -> tuple[MemoryLevel, ...]:
     """Take the levels out of an answer."""
     return tuple(MemoryLevel(**level) for level in found.pop("levels"))
@@ -469,8 +484,7 @@ def _ask(
 
 
 def _table(field: str, value: object) -> dict[str, object]:
-    need(field, value, Mapping, _FIELDS)
-    return dict(value)  # type: ignore[call-overload]
+    return need_table(field, value, _FIELDS)
 
 
 def _popularity(popularity: ArrayLike, objects: int | None) -> dict[str, Any]:

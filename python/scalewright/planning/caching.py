@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from scalewright import _engine
-from scalewright.config import json_text, need
+from scalewright.config import json_text, need, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
 
@@ -117,6 +117,7 @@ def cache_hits(
     """
     import numpy as np
 
+    need_progress(progress)
     need("policy", policy, str, "a name, as lru")
     rooms = floats("capacity", capacity)
     law = popularity_field(popularity, objects)
@@ -164,6 +165,7 @@ def simulate_cache(
     """
     import numpy as np
 
+    need_progress(progress)
     need("policy", policy, str, "a name, as lru")
     room = _whole("capacity", capacity)
     chance = _whole("seed", seed)
@@ -190,6 +192,7 @@ def lru_curve(trace: ArrayLike, *, progress: Progress | None = None) -> NDArray[
     """
     import numpy as np
 
+    need_progress(progress)
     ids = _numbers("trace", trace, 2**32 - 1).astype(np.uint32, copy=False)
     return _engine.lru_curve(ids, progress=progress)
 

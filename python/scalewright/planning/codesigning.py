@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.catalog import load_device
-from scalewright.config import json_text, need, need_count, space
+from scalewright.config import json_text, need, need_count, need_progress, space
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import System
 from scalewright.planning.inputs import system as read_system
 from scalewright.planning.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import numpy as np
@@ -29,6 +31,8 @@ MEASURES = ("time", "memory", "energy", "dollars", "devices", "watts", "capital"
 """What a variant is judged by: of a step and its fullest rank, then of the machines."""
 FATES = ("planned", "unfit", "over budget", "excluded by a bound")
 """What becomes of a variant."""
+
+_MOST_VARIANTS = 1_000_000
 
 Value: TypeAlias = "float | str | Mapping[str, object]"
 """A factor, a value with its unit, or one of them with what it costs."""
@@ -158,11 +162,13 @@ def codesign_job(
     progress: Callable[[int, int], object] | None = None,
 ) -> Codesign:
     """Search a grid for a job; see `codesign`."""
-    counts = [need_count("devices", count) for count in _listed("devices", grid["devices"])]
+    need_progress(progress)
+    counts = [need_count("devices", count) for count in _counted("devices", grid["devices"])]
     machines = _machines(job, grid, counts)
     need("constants", grid["constants"], Mapping, "values by the name of a constant")
     constants: Mapping[str, object] = grid["constants"]
     steps = {str(name): _steps(str(name), values) for name, values in constants.items()}
+    _refuse_large(len(machines), len(counts), *(len(listed) for listed in steps.values()))
     need("budget", asked["budget"], Mapping, "limits by name, as watts")
     wanted: dict[str, object] = {
         **asked,
@@ -220,14 +226,37 @@ def _with_chip(base: System, chip: object) -> System:
 
 def _steps(name: str, values: object) -> list[dict[str, object]]:
     """Return the values of a constant as the engine reads them."""
-    steps: list[dict[str, object]] = []
-    for value in _listed(f"constants.{name}", values):
+    listed = _counted(f"constants.{name}", values)
+    steps: dict[str, dict[str, object]] = {}
+    for value in listed:
         step = _step(name, value)
-        if step in steps:
+        key = repr(sorted(step.items()))
+        if key in steps:
             message = f"constants.{name}: got {_label(step):.60} twice; allowed: each value once"
             raise InvalidError(message)
-        steps.append(step)
-    return steps
+        steps[key] = step
+    return list(steps.values())
+
+
+def _refuse_large(*lengths: int) -> None:
+    """Refuse a grid of more variants than may be searched, before its axes are compared."""
+    variants = prod(max(length, 1) for length in lengths)
+    if variants > _MOST_VARIANTS:
+        message = f"grid: got {variants} variants; allowed: 1 to {_MOST_VARIANTS}"
+        raise InvalidError(message)
+
+
+def _counted(field: str, values: object) -> list[object]:
+    """Return a list that is no longer than a grid may be.
+
+    Raises:
+        InvalidError: It is longer, or no list.
+    """
+    listed = list(islice(_walked(field, values), _MOST_VARIANTS + 1))
+    if len(listed) > _MOST_VARIANTS:
+        message = f"{field}: got more than {_MOST_VARIANTS} values; allowed: {_MOST_VARIANTS}"
+        raise InvalidError(message + " variants of a grid at most")
+    return listed
 
 
 def _step(name: str, value: object) -> dict[str, object]:
@@ -248,8 +277,12 @@ def _label(step: Mapping[str, object]) -> str:
 
 
 def _listed(name: str, values: object) -> list[object]:
-    """Return a list; refuse a lone text, which would count letter by letter."""
+    return list(_walked(name, values))
+
+
+def _walked(name: str, values: object) -> Iterator[object]:
+    """Walk through a list; refuse a lone text, which would count letter by letter."""
     if isinstance(values, (str, Mapping)) or not hasattr(values, "__iter__"):
         message = f"{name}: got {values!r:.60}; allowed: a list"
         raise InvalidError(message)
-    return list(cast("Sequence[object]", values))
+    return iter(cast("Sequence[object]", values))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, need, need_count, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import counts, floats, machines_of, names
 from scalewright.planning.sent import Sent
@@ -265,6 +265,7 @@ def collective(
     """
     import numpy as np
 
+    need_progress(progress)
     need("collective", name, str, "a name, as all_reduce")
     stride = need_count("stride", stride)
     need("in_place", in_place, bool, "true or false")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from scalewright import _engine
 from scalewright.config import json_text, need, need_count
+from scalewright.planning.arguments import known_names
 from scalewright.planning.stamp import stamp
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def controller(
         ScalewrightError: A value is wrong; says which.
     """
     need("name", name, str, "a controller, as single_parallel")
+    known_names("setting", setting, _Machines.__annotations__)
     (only,) = controllers(program, hosts=hosts, names=(name,), **setting)
     return only
 
@@ -126,7 +128,8 @@ def controllers(
     for field, given in (("costs", costs), ("transfers", transfers)):
         need(field, given, (Mapping, type(None)), "times by name")
     need("names", names, (list, tuple), "a list of controllers")
-    alone = isinstance(input_s, (int, float, str))
+    need("input_s", input_s, (int, float, str, list, tuple), "a time, or a list of one each")
+    alone = not isinstance(input_s, (list, tuple))
     setting = {
         "program": _program(program),
         "hosts": need_count("hosts", hosts),

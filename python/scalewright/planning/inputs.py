@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.catalog import load_entry, with_costs
+from scalewright.catalog import Entry, load_entry, names, with_costs
 from scalewright.config import json_text, need, need_places
-from scalewright.errors import ScalewrightError
+from scalewright.errors import ScalewrightError, UnknownNameError
 from scalewright.planning.sent import Sent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
+
+    from scalewright.catalog.layers import Kind
+
+_PLAIN = "dgx-h100"
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,8 @@ def model(
         paths = tuple(f"model.{path}" for path in entry.overridden)
         files = _files(source, overrides)
         made = Model(str(entry.table["name"]), entry.table, paths, files, entry.left_out)
-    _ = made.workload
+    with _naming_files(made.overrides):
+        _ = made.workload
     return made
 
 
@@ -119,27 +125,82 @@ def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] 
     """
     need("system", source, (str, Path), "a name or the path of a TOML file")
     need_places(overrides)
-    entry = load_entry("system", str(source), overrides)
-    device = load_entry("device", str(entry.table.get("device", "")), overrides)
+    entry = _system_entry(str(source), overrides)
+    files = _files(source, overrides)
+    with _naming_files(files):
+        device = load_entry("device", str(entry.table.get("device", "")), overrides)
     changed = [f"system.{path}" for path in entry.overridden]
     changed += [f"device.{path}" for path in device.overridden]
     made = System(
         name=str(entry.table["name"]),
         devices=devices,
-        table=entry.table,
+        # the file may spell the device by an alias
+        table={**entry.table, "device": device.table["name"]},
         device=device.table,
         overridden=tuple(changed),
-        overrides=_files(source, overrides),
+        overrides=files,
     )
-    try:
+    with _naming_files(files):
         _ = made.cluster
-    except ScalewrightError as error:
-        if not made.overrides:
-            raise
-        # the engine sees one table, whoever wrote its parts
-        message = f"{error}; read with {', '.join(made.overrides)}"
-        raise type(error)(message) from error
     return made
+
+
+def check_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> None:
+    """Refuse an entry of the catalog whose fields the engine does not take.
+
+    Args:
+        kind: What it describes; a software profile is checked where it is read.
+        name: Its name, or the path of a TOML file.
+        overrides: User files or directories that add to the catalog or change it.
+
+    Raises:
+        ScalewrightError: A field is wrong; says which, and which files were read.
+    """
+    if kind == "model":
+        model(name, overrides=overrides)
+    elif kind == "system":
+        system(name, 1, overrides=overrides)
+    elif kind == "device":
+        table = load_entry("device", name, overrides).table
+        # any fabric does: it is the device that is looked at
+        plain: dict[str, Any] = {**load_entry("system", _PLAIN).table, "device": table["name"]}
+        with _naming_files(_files(name, overrides)):
+            _ = System(_PLAIN, 1, plain, table).cluster
+
+
+def _system_entry(name: str, overrides: Sequence[str | Path]) -> Entry:
+    """Return a system; of the name of a device say which systems have it.
+
+    Raises:
+        UnknownNameError: Nothing has this name.
+    """
+    try:
+        return load_entry("system", name, overrides)
+    except UnknownNameError as unknown:
+        try:
+            device = load_entry("device", name, overrides).table["name"]
+        except UnknownNameError:
+            raise unknown from None
+    having = [
+        each
+        for each in names("system", overrides)
+        if load_entry("system", each, overrides).table.get("device") == device
+    ]
+    allowed = f"a system of it, as {', '.join(having[:3])}" if having else "a system; none has it"
+    message = f"system: got '{name:.60}', a device; allowed: {allowed}"
+    raise UnknownNameError(message)
+
+
+@contextmanager
+def _naming_files(files: Sequence[str]) -> Generator[None]:
+    """Add to an error the files of the user that were read: the engine sees one table of all."""
+    try:
+        yield
+    except ScalewrightError as error:
+        if not files or any(file in str(error) for file in files):
+            raise
+        message = f"{error}; read with {', '.join(files)}"
+        raise type(error)(message) from error
 
 
 def _files(source: str | Path, overrides: Sequence[str | Path]) -> tuple[str, ...]:

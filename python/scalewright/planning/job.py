@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scalewright import _engine
 from scalewright.catalog import with_software
-from scalewright.config import Training, json_text, need, need_places
+from scalewright.config import Training, json_text, need, need_number, need_places
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.sent import Sent
@@ -35,6 +35,8 @@ class Job(Sent):
         need("model", self.model, Model, "what scalewright.model(...) returns")
         need("system", self.system, System, "what scalewright.system(...) returns")
         need("training", self.training, Training, "a scalewright.Training(...)")
+        margin = need_number("memory_margin", self.memory_margin, "a share from 0 to 1")
+        object.__setattr__(self, "memory_margin", margin)
 
     def with_software(self, name: str, *, overrides: Sequence[str | Path] = ()) -> Job:
         """Return the same job as a named training program runs it (`docs/software.md`).
@@ -64,20 +66,13 @@ class Job(Sent):
     def handle(self) -> _engine.Job:
         """Return the engine's handle; the engine checks that the parts fit together."""
         training = json_text("training", self.training.to_dict())
-        return _engine.Job(self.model.workload, self.system.cluster, training, self._margin())
+        return _engine.Job(self.model.workload, self.system.cluster, training, self.memory_margin)
 
     def question(self, space: str, limits: str) -> Question:
         """Return the search of a space for this job; both are JSON texts."""
         training = json_text("training", self.training.to_dict())
-        parts = self.model.text, self.system.text, training, self._margin()
+        parts = self.model.text, self.system.text, training, self.memory_margin
         return Question(*parts, space, limits)
-
-    def _margin(self) -> float:
-        try:
-            return float(self.memory_margin)
-        except (TypeError, ValueError, OverflowError) as error:
-            message = f"memory_margin: got {self.memory_margin!r:.60}; allowed: a share from 0 to 1"
-            raise InvalidError(message) from error
 
     def to_dict(self) -> dict[str, object]:
         """Return what was asked."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.catalog import load_device, with_costs
-from scalewright.config import json_text, need, need_places
+from scalewright.config import json_text, need, need_places, need_table
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
 
@@ -46,15 +46,15 @@ def kernel_times(
     """
     import numpy as np
 
-    need("kernel", kernel, Mapping, "the kind and its formats, as {'kernel': 'matmul', ...}")
-    need("shapes", shapes, Mapping, "numbers by name, as {'m': [...], 'n': [...], 'k': [...]}")
+    kind = need_table("kernel", kernel, "the kind and its formats, as {'kernel': 'matmul', ...}")
+    need_table("shapes", shapes, "numbers by name, as {'m': [...], 'n': [...], 'k': [...]}")
     need("device", device, (str, Path, Mapping), "a name, a path, or the fields of a device")
     need_places(overrides)
     if isinstance(device, Mapping):
         table: Mapping[str, Any] = device
     else:
         table = with_costs(load_device(str(device), overrides))
-    given = {name: floats(name, values) for name, values in shapes.items()}
+    given = {name: floats(f"shapes.{name}", values) for name, values in shapes.items()}
     try:
         shape = np.broadcast_shapes(*(values.shape for values in given.values()))
     except ValueError as error:
@@ -67,5 +67,5 @@ def kernel_times(
         for spread in [np.broadcast_to(values, shape)]
     }
     text = json_text("device", dict(table))
-    times = _engine.kernel_times(text, json_text("kernel", dict(kernel)), columns)
+    times = _engine.kernel_times(text, json_text("kernel", kind), columns)
     return np.array(np.broadcast_to(times, (int(np.prod(shape)),))).reshape(shape)

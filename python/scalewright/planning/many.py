@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import need
+from scalewright.config import FIELDS, need_progress, need_table
 from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -49,9 +48,11 @@ def estimate_many(
     Args:
         model: What is trained.
         system: The machines.
-        columns: Whole numbers by plan field; choices are counted in the order of their listing
+        columns: Whole numbers by plan field, lists of one length; a single number, or a list of
+            one, stands for all. Choices are counted in the order of their listing
             (`recompute` and `recompute_rest`: none 0, selective 1, full 2; `recompute_experts`:
-            same 0, none 1, selective 2, full 3). Fields without a column have their default.
+            same 0, none 1, selective 2, full 3). Fields without a column have their default, but
+            `data` follows from the devices, as in `estimate`.
         training: Batch, sequence, formats, optimizer.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the plans done and the plans in all.
@@ -61,15 +62,54 @@ def estimate_many(
     """
     import numpy as np
 
-    need("columns", columns, Mapping, "whole numbers by plan field")
-    for name in columns:
-        need("columns", name, str, "names of plan fields")
-    try:
-        arrays = np.broadcast_arrays(*(np.atleast_1d(column) for column in columns.values()))
-        rows = np.stack(arrays, axis=-1).astype(np.int64, casting="safe")
-    except (ValueError, TypeError) as error:
-        message = f"columns: {error}; allowed: whole numbers, one or more columns of one length"
-        raise InvalidError(message) from error
-    handle = Job(model, system, training, memory_margin).handle
-    time, memory, status = _engine.estimate_many(handle, list(columns), rows, progress=progress)
+    need_progress(progress)
+    need_table("columns", columns, "whole numbers by plan field")
+    job = Job(model, system, training, memory_margin)
+    given = {name: _column(name, column) for name, column in columns.items()}
+    lengths = {name: column.size for name, column in given.items() if column.size != 1}
+    if not given or len(set(lengths.values())) > 1:
+        got = ", ".join(f"{name} with {length}" for name, length in lengths.items()) or "none"
+        message = f"columns: got {got:.200}; allowed: one or more columns of one length, or of one"
+        raise InvalidError(message)
+    if "data" not in given:
+        given["data"] = _replicas(given, job.system.devices)
+    rows = np.stack(np.broadcast_arrays(*given.values()), axis=-1)
+    time, memory, status = _engine.estimate_many(job.handle, list(given), rows, progress=progress)
     return Prices(time, memory, status == 0, status < 2)
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    """Return a column as a list of whole numbers; truth values stand in those of flags alone.
+
+    Raises:
+        InvalidError: It holds something else.
+    """
+    import numpy as np
+
+    field = f"columns.{name}"
+    flag = FIELDS.get(name) == "bool"
+    allowed = "true or false, or 0 or 1" if flag else "whole numbers"
+    message = f"{field}: got {values!r:.60}; allowed: {allowed}"
+    try:
+        column = np.atleast_1d(np.asarray(values))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidError(message) from error
+    if column.ndim != 1:
+        message = f"{field}: got shape {column.shape}; allowed: a number or a list of them"
+        raise InvalidError(message)
+    if column.dtype.kind not in ("biu" if flag else "iu") or not np.can_cast(
+        column.dtype, np.int64
+    ):
+        raise InvalidError(message)
+    return column.astype(np.int64)
+
+
+def _replicas(columns: Mapping[str, NDArray[np.int64]], devices: int) -> NDArray[np.int64]:
+    """Return the replicas that use all devices."""
+    import numpy as np
+
+    each: NDArray[np.int64] = np.ones(1, np.int64)
+    for axis in ("tensor", "context", "pipeline"):
+        # more ranks than devices leave one replica; so many never overflow
+        each = np.minimum(each * np.clip(columns.get(axis, each * 0 + 1), 1, devices), devices + 1)
+    return np.maximum(devices // each, 1)

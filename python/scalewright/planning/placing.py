@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
 from scalewright.catalog.technologies import with_technologies
-from scalewright.config import completed, json_text, need, plan_fields
+from scalewright.config import (
+    completed,
+    json_text,
+    need,
+    need_count,
+    need_listed,
+    need_progress,
+    need_tables,
+    plan_fields,
+)
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.planning.inputs import System
 from scalewright.planning.job import Job
 
 if TYPE_CHECKING:
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
 
     from scalewright.config import Training
     from scalewright.planning.asking import AnyPlan
-    from scalewright.planning.inputs import Model, System
+    from scalewright.planning.inputs import Model
 
 OBJECTIVES: Mapping[str, Mapping[str, float]] = {
     "time": {"per_s": 1.0},
@@ -172,7 +182,7 @@ def place(
         "instants": instants,
         "gap": _gap(gap, whole=whole),
         "nodes": nodes,
-        "tiers": list(tiers),
+        "tiers": _names(tiers),
     }
     return place_job(job, plan, wish, progress)
 
@@ -184,6 +194,7 @@ def place_job(
     progress: Callable[[int, int], object] | None = None,
 ) -> Placement:
     """Place the tensors of one rank of a plan for a job; see `place`."""
+    need_progress(progress)
     known = memories(job.system)
     names = [place["tier"]["name"] for place in known["places"]]
     for name in _names(wish.get("tiers", ())):
@@ -240,25 +251,27 @@ def place_tensors(
     Raises:
         ScalewrightError: A field is wrong; says which tensor, tier or path.
     """
-    need("node_devices", node_devices, int, "a whole number")
-    if (system is None) == (not tiers):
+    need_progress(progress)
+    need("system", system, (System, type(None)), "what scalewright.system(...) returns")
+    tables = need_tables("tiers", tiers, "a list of tables with the fields of a tier")
+    if (system is None) == (not tables):
         message = "system, tiers: got both or neither; allowed: one of them"
         raise InvalidError(message)
     request = {
         "problem": {
-            "windows": [dict(window) for window in windows],
-            "tensors": [dict(tensor) for tensor in tensors],
-            "fixed": [dict(line) for line in fixed],
+            "windows": need_tables("windows", windows, "a list of tables with compute_s"),
+            "tensors": _tensors(tensors),
+            "fixed": need_tables("fixed", fixed, "a list of tables with class and bytes"),
             "activation_factor": activation_factor,
             "rest_s": rest_s,
             "objective": _weights(objective),
             "years": years,
         },
-        "tiers": with_technologies(tiers),
-        "paths": [dict(path) for path in paths],
+        "tiers": with_technologies(tables),
+        "paths": need_tables("paths", paths, "a list of tables with the fields of a path"),
         "main": main,
         "host": host,
-        "node_devices": node_devices,
+        "node_devices": need_count("node_devices", node_devices),
         "gap": gap,
         "nodes": nodes,
     }
@@ -272,7 +285,14 @@ def memories(system: System) -> dict[str, Any]:
 
     `places` are tiers, nearest first, with one device's part of each (`capacity`, bytes) and what
     their bytes cross (`lane`, seconds a byte `read` and `write`); `lanes` are those by number.
+
+    Args:
+        system: The machines.
+
+    Raises:
+        ScalewrightError: The argument is no system, or its tiers cannot be.
     """
+    need("system", system, System, "what scalewright.system(...) returns")
     return json.loads(_engine.memories(system.cluster))
 
 
@@ -323,10 +343,24 @@ def retained(
 
 
 def _names(value: object) -> list[str]:
-    if not isinstance(value, (list, tuple)):
-        message = f"tiers: got {value!r:.60}; allowed: a list of names"
-        raise InvalidError(message)
-    return [str(name) for name in value]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    allowed = "a list of names, as ['hbm', 'ddr']"
+    listed = need_listed("tiers", value, allowed)
+    for name in listed:
+        need("tiers", name, str, allowed)
+    return cast("list[str]", listed)
+
+
+def _tensors(tensors: object) -> list[dict[str, object]]:
+    """Return the tensors as plain tables, each with a name of its own."""
+    tables = need_tables("tensors", tensors, "a list of tables with name, class, bytes and uses")
+    seen: set[object] = set()
+    for place, table in enumerate(tables):
+        name = table.get("name")
+        if isinstance(name, str) and name in seen:
+            message = f"tensors[{place}].name: got '{name:.60}' twice; allowed: each name once"
+            raise InvalidError(message)
+        seen.add(name if isinstance(name, str) else None)
+    return tables
 
 
 def _weights(objective: str | Mapping[str, float]) -> Mapping[str, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.catalog.toml_file import read_table
-from scalewright.config import completed, json_text, need, plan_fields, space
+from scalewright.config import completed, json_text, need, need_progress, plan_fields, space
 from scalewright.errors import CancelledError, InvalidError
 from scalewright.planning.asking import search_job
 from scalewright.planning.inputs import System
@@ -104,6 +104,12 @@ def constants(system: System) -> list[dict[str, Any]]:
     """Return every number of a system that pricing reads: name, value, unit and kind.
 
     Two that act as their product alone are one: a bandwidth stands for bandwidth times efficiency.
+
+    Args:
+        system: The machines.
+
+    Raises:
+        ScalewrightError: The argument is no system.
     """
     need("system", system, System, "what scalewright.system(...) returns")
     return json.loads(_engine.constants(system.cluster))
@@ -151,6 +157,7 @@ def sensitivity_job(
     progress: Callable[[int, int], object] | None = None,
 ) -> Sensitivity:
     """Price a plan of a job under changes; see `sensitivity`."""
+    need_progress(progress)
     if plan is None:
         found = search_job(job, fix, {"top": 1, "offload": "never"}, progress)
         if found.stopped and not found.feasible:
@@ -228,6 +235,7 @@ def robust_job(
     progress: Callable[[int, int], object] | None = None,
 ) -> Robust:
     """Price the best plans of a job under draws; see `robust`."""
+    need_progress(progress)
     texts = json_text("space", space(fix)), json_text("robust", dict(asked))
     return Robust(job, json.loads(_engine.robust(job.handle, *texts, progress=progress)))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
 from scalewright.config import json_text, need
 from scalewright.errors import InvalidError
+from scalewright.planning.arguments import known_names
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.inputs import model as read_model
 from scalewright.planning.inputs import system as read_system
@@ -182,6 +184,7 @@ def serving_blocks(
         if model is None or system is None:
             message = "model, system: got nothing; allowed: both, or a problem"
             raise InvalidError(message)
+        _check_asked(asked)
         problem = serving_problem(model, system, **asked)
     elif model is not None or system is not None or asked:
         message = "problem: got more beside it; allowed: a problem, or a model and a system"
@@ -194,6 +197,22 @@ def serving_blocks(
         need("policy", policy, Mapping, "batch, batches, weights, cache and states")
         found = json.loads(_engine.serving_policy(text, json_text("policy", dict(policy))))
     return _block(found, problem)
+
+
+def _check_asked(asked: Mapping[str, object]) -> None:
+    """Refuse arguments that `serving_problem` does not take, and a lack of those it needs.
+
+    Raises:
+        UnknownNameError: It takes no argument of a name.
+        InvalidError: One that it needs is missing.
+    """
+    taken = signature(serving_problem).parameters
+    options = [name for name, of in taken.items() if of.kind is of.KEYWORD_ONLY]
+    known_names("asked", asked, options)
+    for name in options:
+        if taken[name].default is Parameter.empty and name not in asked:
+            message = f"{name}: got nothing; allowed: a number of tokens, or a problem"
+            raise InvalidError(message)
 
 
 def _block(found: dict[str, Any], problem: Mapping[str, Any]) -> ServingBlock:

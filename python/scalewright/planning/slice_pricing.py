@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import completed, json_text, need_count, plan_fields
+from scalewright.config import completed, json_text, need_count, need_listed, plan_fields
+from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
 
 if TYPE_CHECKING:
@@ -53,10 +54,26 @@ def slice_times(
     Raises:
         ScalewrightError: A value is wrong, a slice leaves the sequence, or the plan breaks a rule.
     """
-    for tokens, before in slices:
-        need_count("slices", tokens)
-        need_count("slices", before, least=0)
-    text = json_text("plan", completed(plan_fields(plan), system.devices))
+    cut = _pairs(slices)
     handle = Job(model, system, training).handle
-    forward, backward = _engine.slice_times(handle, text, list(slices))
+    text = json_text("plan", completed(plan_fields(plan), system.devices))
+    forward, backward = _engine.slice_times(handle, text, cut)
     return SliceTimes(forward.reshape(-1, 3), backward.reshape(-1, 3))
+
+
+def _pairs(slices: object) -> list[tuple[int, int]]:
+    """Return tokens of each slice and tokens in front of it.
+
+    Raises:
+        InvalidError: A slice is no such pair.
+    """
+    allowed = "a list of pairs: tokens of a slice and tokens in front of it"
+    cut: list[tuple[int, int]] = []
+    for place, given in enumerate(need_listed("slices", slices, allowed)):
+        pair = need_listed(f"slices[{place}]", given, allowed)
+        if len(pair) != 2:
+            message = f"slices[{place}]: got {given!r:.60}; allowed: {allowed}"
+            raise InvalidError(message)
+        tokens = need_count(f"slices[{place}]", pair[0])
+        cut.append((tokens, need_count(f"slices[{place}]", pair[1], least=0)))
+    return cut

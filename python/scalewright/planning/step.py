@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalewright import _engine
-from scalewright.config import completed, json_text, plan_fields
+from scalewright.config import completed, json_text, need_progress, plan_fields
 from scalewright.planning.job import Job
 from scalewright.planning.timeline import Row, Span, Timeline
 
@@ -166,7 +166,15 @@ def simulate_step(
 
     Kernels, collectives, sends, gathers and reductions are tasks on the resources of one
     representative rank of each stage; a kernel beside a collective loses the compute units that
-    the collective takes. Arguments are those of `estimate`.
+    the collective takes.
+
+    Args:
+        model: What is trained.
+        system: The machines.
+        plan: A plan, its fields, or text, as `estimate` takes it.
+        training: Batch, sequence, formats, optimizer.
+        memory_margin: Share of the device memory that must stay free.
+        progress: Called with the tasks done and the tasks in all.
 
     Raises:
         ScalewrightError: A value is wrong, the plan breaks a rule, or a step has more than 2^24
@@ -179,6 +187,7 @@ def simulate_job(
     job: Job, plan: AnyPlan, progress: Callable[[int, int], object] | None = None
 ) -> SimulatedStep:
     """Simulate a step of a plan for a job; see `simulate_step`."""
+    need_progress(progress)
     chosen = completed(plan_fields(plan), job.system.devices)
     text = json_text("plan", chosen)
     found: dict[str, Any] = _engine.simulate_step(job.handle, text, progress=progress)

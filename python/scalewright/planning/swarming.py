@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, need, need_count, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, spread
 
@@ -98,6 +98,7 @@ def swarm(
     Raises:
         ScalewrightError: A value is wrong; says which.
     """
+    need_progress(progress)
     need("stages", stages, (list, tuple), "a list of speeds for each stage")
     counts = {"in_flight": in_flight, "trainers": trainers, "runs": runs}
     for field, value in counts.items():

@@ -37,6 +37,11 @@ def uneven_all_to_all(
 
     Equal parts agree with `collective("all_to_all", ...)` of a row's sum.
 
+    Args:
+        byte_matrix: A row of bytes for each rank that sends, a column for each that receives.
+        system: The machines, or the catalog name of a system with as many devices as are needed.
+        stride: Distance between neighbours of the group.
+
     Raises:
         ScalewrightError: The matrix is not square, a part is negative or no number, or the group
             leaves the system.

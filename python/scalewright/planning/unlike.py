@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.catalog import load_entry
-from scalewright.config import json_text, need, space
+from scalewright.config import json_text, need, need_progress, space
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.inputs import system as read_system
@@ -125,6 +125,7 @@ def search_unlike(
     Raises:
         ScalewrightError: A value is wrong, or a plan field does not exist.
     """
+    need_progress(progress)
     need("groups", groups, (list, tuple), "a list of systems, or of text as dgx-h100:32")
     machines = [_machines(place, group, overrides) for place, group in enumerate(groups)]
     jobs = tuple(Job(model, system, training, memory_margin) for system in machines)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import completed, json_text, plan_fields
+from scalewright.config import completed, json_text, need_progress, plan_fields
 from scalewright.planning.answers import Comparison, Estimate
 from scalewright.planning.asking import search_job
 from scalewright.planning.job import Job
@@ -117,6 +117,7 @@ def why_not_job(
     progress: Callable[[int, int], object] | None = None,
 ) -> WhyNot:
     """Say where a plan of a job stands; see `why_not`."""
+    need_progress(progress)
     chosen = completed(plan_fields(plan), job.system.devices)
     answer = json.loads(_engine.estimate(job.handle, json_text("plan", chosen)))
     limits: dict[str, object] = {"top": 1, "offload": "never"}

@@ -169,9 +169,10 @@ def show_speed(priced: Estimate, screen: Console) -> None:
     if engine not in {asked, None}:
         screen.print(f"the device has no {asked}: its products are priced as {engine}")
     screen.print(f"HFU {q.share(values['hfu'])} = the same with recomputed FLOPs added")
+    passes, factor = ("", 24) if priced.job.training.forward_only else ("3 x ", 72)
     screen.print(
-        "model FLOPs = 3 x the forward pass's matrix arithmetic, attention in full: "
-        "72 B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
+        f"model FLOPs = {passes}the forward pass's matrix arithmetic, attention in full: "
+        f"{factor} B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
     )
 
 

@@ -56,7 +56,7 @@ def show_calibration(found: Mapping[str, Any], screen: Console) -> None:
         screen.print("none: there are fewer than three sizes")
     heading(screen, "Errors on the fitted rows")
     _show_errors(errors["fitted"], screen)
-    if errors["fitted"][0]["median_error"] > _POOR:
+    if errors["fitted"][0]["median_abs_error"] > _POOR:
         screen.print()
         screen.print(
             f"No constants of this level describe these rows: is {found['system']} what was "
@@ -88,10 +88,10 @@ def _show_errors(
             line["collective"].replace("_", "-"),
             line["sizes"],
             str(line["rows"]),
-            q.share(line["median_error"]),
+            q.share(line["median_abs_error"]),
             q.share(line["error_90th_percentile"]),
             f"{line['worst_error']:+.1%}",
             f"{q.size(line['worst_bytes'])}, {line['worst_ranks']} ranks",
-            *([q.share(before[place]["median_error"])] if before else []),
+            *([q.share(before[place]["median_abs_error"])] if before else []),
         )
     screen.print(rows)

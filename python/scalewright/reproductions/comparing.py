@@ -19,7 +19,7 @@ from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
 from scalewright.reproductions.machine import Machines, memory_told
-from scalewright.reproductions.metrics import metric_of, unit_meant
+from scalewright.reproductions.metrics import metric_of, refuse_misspelt_metric, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.ratios import Ratio, ratio_in
@@ -255,6 +255,7 @@ def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
     result = _said(row)
     try:
         row.check()
+        refuse_misspelt_metric(row.text("metric"))
         row, as_one = one_figure(row)
         result |= _said(row)
         result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}

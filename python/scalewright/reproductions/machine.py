@@ -19,6 +19,7 @@ from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.fabric import as_told
 from scalewright.reproductions.fabric_words import fabric_in
+from scalewright.reproductions.misspelt import refuse_misspelt_hardware
 from scalewright.reproductions.units import bytes_of
 from scalewright.reproductions.wide import counted_in
 
@@ -272,6 +273,7 @@ def _system(text: str, overrides: Places) -> tuple[str, bool, tuple[str, ...]]:
         return load_system(text, overrides)["name"], False, ()
     except UnknownNameError as error:
         unknown = error
+    refuse_misspelt_hardware(text, overrides)
     found = _system_of(text, overrides)
     if found is None or found in names("system"):
         # a user's own device comes before words that its name shares with others

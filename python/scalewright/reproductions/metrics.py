@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
+from scalewright.errors import UnknownNameError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import book, spelt
+from scalewright.reproductions.misspelt import near_word
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
@@ -32,6 +35,12 @@ SEQUENCES = frozenset(
 STEPS = frozenset(
     {"step", "steps", "iteration", "iterations", "iter", "iters", "it", "batch", "minibatch"}
 )
+_TOLD_BY = sorted(
+    {"time", "latency", "duration", "second", "seconds", "utilization", "utilisation", "memory"}
+    | {"throughput", "performance", "speed", "token", "tokens", "step", "steps"}
+    | {"iteration", "iterations", "sequence", "sequences", "sample", "samples", "batch"}
+)
+"""Words that tell metrics apart."""
 _TIMES = frozenset({"time", "latency", "duration"})
 _REMEMBERED = frozenset({"memory", "mem", "ram", "vram"})
 _MEMORY = _REMEMBERED | {
@@ -109,6 +118,34 @@ def ungrouped(text: str) -> str:
     if _SPACED.fullmatch(text):
         return re.sub(r"\s", "", text)
     return re.sub(r"(?<=[0-9])[,'\u2019_](?=[0-9]{3}(?![0-9]))", "", text)
+
+
+def refuse_misspelt_metric(written: str) -> None:
+    """Refuse a metric one of whose words is a letter away from one that metrics are told by.
+
+    Raises:
+        UnknownNameError: Says how it may have been meant.
+    """
+    name = plain(written)
+    if spelt("metrics", name) is not None:
+        return
+    familiar = _familiar()
+    for word in name.split("_"):
+        if {word, word.removesuffix("s"), f"{word}s"} & familiar or not word.isalpha():
+            continue
+        if (near := near_word(word, _TOLD_BY)) is not None:
+            meant = "_".join(near if part == word else part for part in name.split("_"))
+            message = f"metric: unknown name '{written:.60}'; nearest: {meant}"
+            raise UnknownNameError(message)
+
+
+@cache
+def _familiar() -> frozenset[str]:
+    """Return every word that means something in a metric."""
+    listed = (word for name in book()["metrics"] for word in name.split("_"))
+    sets = (DEVICES, _TIMES, _MEMORY, _WHOLE, _USED, OF_ONE, _RATES, _NOT_MEASURED, _PARTS, _EACH)
+    clocks = (words for _, words in _CLOCKS)
+    return frozenset(listed).union(*sets, *clocks, SLOWER, OF_SEVERAL, TOKENS, SEQUENCES, STEPS)
 
 
 def metric_of(row: Row) -> str:

@@ -12,6 +12,7 @@ from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.by_size import NARROWEST, expert_width, of_size
 from scalewright.reproductions.conventions import conventions_of
+from scalewright.reproductions.misspelt import refuse_misspelt_model
 from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_mixture
 from scalewright.reproductions.naming import (
     model_named,
@@ -280,6 +281,8 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
     if entry is not None or shaped:
         return entry, notes
     text = row.text("model")
+    if not row.text("parameters") and not row.text("size"):
+        refuse_misspelt_model(text)
     if (meant := model_within(_OWNER.sub("", text))) is not None:
         return load_model(meant), (f"model '{text}': shape of {meant} taken, which its name holds",)
     if (meant := model_of_word(_OWNER.sub("", text))) is not None:

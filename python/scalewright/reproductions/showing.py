@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Result = dict[str, Any]
+_TAKEN = ("hardware '", "model '")
+"""How notes begin that say for what a name was taken."""
+_MOST_TAKEN = 12
 _PLAN_LETTERS = (
     ("tensor", "t"),
     ("pipeline", "p"),
@@ -37,6 +40,7 @@ def show(result: Result, console: Console, *, skipped: bool = False) -> None:
     _show_runs(result["summary"], console)
     _show_memory(result["rows"], console)
     _show_findings(result["rows"], console)
+    _show_taken(result["rows"], console)
     unused = [row for row in result["rows"] if row["status"] == "skipped"]
     _show_skipped(unused, console, listed=skipped)
 
@@ -242,6 +246,24 @@ def _error_cells(errors: Result) -> list[str]:
 
 def _counted(errors: Result) -> bool:
     return errors["mean_abs_error"] is not None
+
+
+def _show_taken(rows: list[Result], console: Console) -> None:
+    """Print which names were taken for others, where they are few."""
+    from rich.text import Text
+
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        for part in (row["note"] or "").split("; "):
+            if part.startswith(_TAKEN) and "taken" in part:
+                lines.setdefault(part, []).append(str(row["line"]))
+    if not 0 < len(lines) <= _MOST_TAKEN:
+        return
+    table = _grid("line", "a name taken for another")
+    for note, named in lines.items():
+        table.add_row(Text(", ".join(dict.fromkeys(named))), Text(note))
+    console.print()
+    console.print(table)
 
 
 def _show_skipped(rows: list[Result], console: Console, *, listed: bool) -> None:

@@ -86,6 +86,10 @@ def summary(results: Iterable[Result]) -> Result:
     for row in listed:
         if row["error"] is None:
             skipped.setdefault(row["reason"], []).append(f"{row['file']}:{row['line']}")
+    noted: dict[str, list[str]] = {}
+    for row in rows:
+        if row["note"]:
+            noted.setdefault(row["note"], []).append(f"{row['file']}:{row['line']}")
     by_part = {part: _figures(row for row in rows if row["part"] == part) for part in _PARTS}
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for row in rows:
@@ -107,6 +111,7 @@ def summary(results: Iterable[Result]) -> Result:
         "by_part": by_part,
         "by_system": by_system,
         "by_size": by_size,
+        "noted": noted,
         "skipped": skipped,
     }
 
@@ -199,6 +204,7 @@ def _compared(
         "error": None,
         "part": None,
         "reason": None,
+        "note": None,
     }
     if isinstance(row, Unread):
         return result | {"reason": row.reason}
@@ -233,6 +239,7 @@ def _compared(
         "protocol": str(answer.protocol),
         "error": predicted / row.time_s - 1.0,
         "part": _part(row, meant, held_out),
+        "note": meant.note or None,
     }
 
 

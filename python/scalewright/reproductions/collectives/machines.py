@@ -16,6 +16,7 @@ from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning import System, system
 from scalewright.reproductions.kernels.devices import FITTED
 from scalewright.reproductions.kernels.provenance import changed_fields
+from scalewright.reproductions.misspelt import refuse_misspelt_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,8 @@ class _Known:
     calibrated: bool
     """True where two thirds of these rows, and no others, may have fitted the constants."""
     note: str
+    taken: str = ""
+    """For which system a device's name was taken."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Run:
     """Whether two thirds of the rows of this spelling may have fitted the catalog's constants."""
     ours: bool
     """Whether these are the constants at work, and no files of a user changed them."""
+    note: str
+    """For what the row's name was taken, where it is another one."""
 
 
 class Machines:
@@ -105,6 +110,7 @@ class Machines:
             algorithms=algorithms,
             calibrated=found.calibrated,
             ours=self._ours(found.system, str(table["device"])),
+            note=found.taken,
         )
 
     def _table(self, name: str) -> dict[str, Any]:
@@ -202,9 +208,11 @@ def _found(row: CollectiveRow) -> _Known:
         return _Known(load_system(text)["name"], calibrated=False, note="")
     except UnknownNameError:
         pass
+    refuse_misspelt_hardware(text, field="system")
     # inside a node the device says how it is joined; between nodes no text of a device does
     if row.nodes in (None, 1) and (usual := usual_system(text)) is not None:
-        return _Known(usual, calibrated=False, note="")
+        taken = f"system '{text:.60}' taken as {usual}"
+        return _Known(usual, calibrated=False, note="", taken=taken)
     message = (
         f"system: unknown name '{text}'; allowed: a name of the catalog or of "
         "published/collectives/systems.csv, or --system NAME for all rows"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scalewright.reproductions.records import skipped
+from scalewright.reproductions.records import places_named, skipped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +17,8 @@ _TITLES = {
     "unknown": "Unknown: constants of your own files; whether they saw these rows is not known",
     "fitted": "Fitted: these rows may have set the constants, so they prove nothing",
 }
+_MOST_NOTED = 12
+"""Names taken for others that are listed; more are in the JSON alone."""
 _FIGURES = ("rows", "median", "90th", "within 2x", "small", "within 1.5x")
 
 
@@ -44,8 +46,11 @@ def show(result: Result, console: Console) -> None:
         "error = predicted time / measured time - 1; rows, median, 90th, within 2x: messages of "
         "1 MB and more; small, within 1.5x: the others"
     )
-    if summary["skipped"]:
+    if summary["noted"] or summary["skipped"]:
         console.print()
+        if len(summary["noted"]) <= _MOST_NOTED:
+            for note, places in summary["noted"].items():
+                console.print(Text(f"noted {places_named(places)}: {note}"))
         for reason, places in summary["skipped"].items():
             console.print(Text(skipped(reason, places)))
     if result.get("claims"):

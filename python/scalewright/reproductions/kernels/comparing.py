@@ -195,7 +195,7 @@ def _result(
         note = f"{meant.name} multiplies no {row.shape.dtype}: products in 16 bits taken"
     return result | {
         "part": _part(row, meant, fitted, families),
-        "note": note or None,
+        "note": "; ".join(filter(None, (meant.note, note))) or None,
         "shape": row.shape,
         "meant": meant,
     }

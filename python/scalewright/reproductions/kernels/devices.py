@@ -15,6 +15,7 @@ from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.kernels.provenance import changed_fields
 from scalewright.reproductions.kernels.rows import FOLDER
 from scalewright.reproductions.machine import refuse_several
+from scalewright.reproductions.misspelt import refuse_misspelt_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +66,8 @@ class Meant:
     """Kinds of kernels to whose rows of this spelling the catalog's constants were fitted."""
     changed: frozenset[str] = frozenset()
     """Fields that a user's own files changed."""
+    note: str = ""
+    """For what the spelling was taken, where only words in it tell."""
 
     def is_ours(self, kind: str) -> bool:
         """Say whether kernels of a kind are priced with the constants that the package ships.
@@ -115,27 +118,31 @@ class Devices:
 
     def _found(self, wanted: str) -> Meant:
         name, calibrated = _table().get(normalised(wanted), (wanted, frozenset[str]()))
+        note = ""
         try:
             table = load_device(name, self._overrides)
         except UnknownNameError as unknown:
             refuse_several(name, tuple(self._overrides))
+            refuse_misspelt_hardware(name, tuple(self._overrides), "system")
             try:
-                system = self._system(name)
+                system, by_words = self._system(name)
             except UnknownNameError:
                 raise unknown from None
             name = str(system["device"])
+            note = f"system '{wanted:.60}' taken as {name}" if by_words else ""
             table = load_device(name, self._overrides)
         changed = changed_fields("device", name, self._overrides)
-        return Meant(str(table["name"]), with_costs(table), calibrated, changed)
+        return Meant(str(table["name"]), with_costs(table), calibrated, changed, note)
 
-    def _system(self, name: str) -> Table:
+    def _system(self, name: str) -> tuple[Table, bool]:
+        """Return a system, and whether only words of the name tell which."""
         try:
-            return load_system(name, self._overrides)
+            return load_system(name, self._overrides), False
         except UnknownNameError:
             # `h20_sxm`: the usual system of a device that is spelt in a way of its own
             if (usual := usual_system(name)) is None:
                 raise
-            return load_system(usual, self._overrides)
+            return load_system(usual, self._overrides), True
 
 
 @cache
