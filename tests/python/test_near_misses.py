@@ -39,7 +39,7 @@ def written(tmp_path: Path, *lines: str) -> str:
         ({"hardware": "dgx-a100-80gx"}, "unknown name 'dgx-a100-80gx'; nearest: dgx-a100-80gb"),
         ({"hardware": "DGX A100 80GX"}, "unknown name 'DGX A100 80GX'; nearest: dgx-a100-80gb"),
         ({"hardware": "h100_sxx"}, "unknown name 'h100_sxx'; nearest: h100-sxm"),
-        ({"model": "gpt3-6.8b"}, "unknown name 'gpt3-6.8b'; nearest: gpt3-6.7b"),
+        ({"model": "gtp3-6.7b"}, "unknown name 'gtp3-6.7b'; nearest: gpt3-6.7b"),
         ({"metric": "step tme"}, "metric: unknown name 'step tme'; nearest: step_time"),
         ({"metric": "setp time"}, "metric: unknown name 'setp time'; nearest: step_time"),
         ({"metric": "tokns/s"}, "metric: unknown name 'tokns/s'; nearest: tokens_s"),
@@ -157,3 +157,11 @@ def test_text_says_for_what_a_name_was_taken(tmp_path: Path, capsys: CaptureFixt
     assert main(["reproduce", "--rows", written(tmp_path, HEADER, taken)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "2 hardware 'A100 SXM 80 GB NVLink' taken as dgx-a100-80gb" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["H200 141G", "H200-141G", "L40S 48G", "A100-80G", "GB200 NVL36", "8x A100 80G", "V100 32G"],
+)
+def test_sizes_and_other_numbers_are_no_wrong_letters(text: str) -> None:
+    refuse_misspelt_hardware(text)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     Places = tuple[str | Path, ...]
 
 _PARTS = re.compile(r"[^a-z0-9.]+")
-_A_COUNT = re.compile(r"x?[0-9]{1,6}|[0-9]{1,6}x")
+_A_COUNT = re.compile(r"x?[0-9]{1,6}|[0-9]{1,6}(?:x|g|gb|gib|gig|w)")
+"""How many, of how much memory or power: none of it is a word."""
+_NO_DIGITS = re.compile(r"[^0-9.]+")
 _LEADING_COUNT = re.compile(r"^[0-9]+x?(?=[a-z])")
 _LONG = 10
 """From so many letters on, two may be wrong."""
@@ -75,8 +77,12 @@ def _refuse(field: str, text: str, known: dict[str, str], words: frozenset[str])
 
 
 def _near(one: str, other: str, most: int) -> bool:
-    """Say whether so many letters put in, left out, changed or swapped make one text of another."""
-    if abs(len(one) - len(other)) > most:
+    """Say whether so many letters put in, left out, changed or swapped make one text of another.
+
+    Other digits make another thing: an H200 is no misspelt H100.
+    """
+    left = iter(_NO_DIGITS.sub("", other))
+    if abs(len(one) - len(other)) > most or not all(c in left for c in _NO_DIGITS.sub("", one)):
         return False
     before: list[int] = []
     last = list(range(len(other) + 1))
