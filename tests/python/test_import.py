@@ -53,3 +53,12 @@ def test_names_of_which_docstrings_speak_are_public() -> None:
 def test_another_name_is_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         scalewright.nothing  # noqa: B018
+
+
+def test_every_field_of_a_public_class_is_told_where_help_shows_it() -> None:
+    for name in scalewright.__all__:
+        of = getattr(scalewright, name)
+        fields = [*getattr(of, "__dataclass_fields__", ()), *getattr(of, "_fields", ())]
+        told = inspect.getdoc(of) or ""
+        missing = [f for f in fields if f[0] != "_" and f"\n    {f}: " not in told]
+        assert not missing, (name, missing)

@@ -20,70 +20,82 @@ Slices: TypeAlias = int | str | Sequence[int]
 
 @dataclass(frozen=True)
 class Plan:
-    """Every choice of a plan; the engine checks the values."""
+    """Every choice of a plan; the engine checks the values.
+
+    Attributes:
+        tensor: Ranks that split each layer's matrices.
+        tensor_rows: Rows of a grid of the tensor ranks, which split the residual stream's width; 1:
+            no grid.
+        context: Ranks that split each sequence.
+        pipeline: Pipeline stages.
+        data: Replicas that split the batch.
+        expert: Ranks that split the experts, out of the data and context ranks.
+        expert_tensor: Ranks that split each expert: 1, or the tensor ranks (0).
+        micro_batch: Sequences per micro-batch and replica.
+        interleave: Model chunks per stage.
+        schedule: A name of `scalewright.schedules()`.
+        token_slices: Slices of each sequence along its tokens: a count, lengths or a sum of them;
+            1: none.
+        zero: ZeRO stage: shards nothing (0), optimizer state (1), gradients too (2), weights too
+            (3).
+        zero_group: Ranks over which ZeRO shards; 0: all replicas.
+        recompute: `none`, `selective` or `full`.
+        recompute_layers: Layers of each virtual stage, from its front, that follow `recompute`; 0:
+            all.
+        recompute_rest: What the layers behind those compute again: `none` or `selective`.
+        recompute_experts: What layers with routed experts compute again where `recompute` would
+            apply.
+        sequence_parallel: Norms and dropouts split along the sequence over the tensor ranks.
+        overlap_grad_reduce: Gradient reduction under the last backward pass.
+        overlap_param_gather: ZeRO weight gathers under compute.
+        overlap_tensor: Tensor collectives of the backward pass under weight-gradient products.
+        overlap_pipeline: Sends between stages under compute; None: where the schedule can (not
+            `gpipe` and `1f1b`).
+        tensor_chunks: Chunks of a forward product that alternate with its tensor collective; 1: not
+            cut.
+        overlap_expert: All-to-alls of expert parallelism under the kernels of shared experts.
+        offload_optimizer: Optimizer state and master weights in host memory, updated there.
+        offload_activations: Percent of the layers' kept activations in host memory between the
+            passes.
+        axis_order: Axes from the innermost on the fabric out; context and data stay next to one
+            another.
+        first_layers: Layers of the first virtual stage; 0: as many as the others.
+        last_layers: Layers of the last virtual stage; 0: as many as the others.
+        bare_last: The last virtual stage holds no layer: the head alone.
+        collectives: Algorithm of all-reduces between replicas: `auto`, or a name such as `ring`.
+    """
 
     tensor: int = 1
-    """Ranks that split each layer's matrices."""
     tensor_rows: int = 1
-    """Rows of a grid of the tensor ranks, which split the residual stream's width; 1: no grid."""
     context: int = 1
-    """Ranks that split each sequence."""
     pipeline: int = 1
-    """Pipeline stages."""
     data: int = 1
-    """Replicas that split the batch."""
     expert: int = 1
-    """Ranks that split the experts, out of the data and context ranks."""
     expert_tensor: int = 0
-    """Ranks that split each expert: 1, or the tensor ranks (0)."""
     micro_batch: int = 1
-    """Sequences per micro-batch and replica."""
     interleave: int = 1
-    """Model chunks per stage."""
     schedule: str = "1f1b"
-    """A name of `scalewright.schedules()`."""
     token_slices: Slices = 1
-    """Slices of each sequence along its tokens: a count, lengths or a sum of them; 1: none."""
     zero: int = 0
-    """ZeRO stage: shards nothing (0), optimizer state (1), gradients too (2), weights too (3)."""
     zero_group: int = 0
-    """Ranks over which ZeRO shards; 0: all replicas."""
     recompute: str = "none"
-    """`none`, `selective` or `full`."""
     recompute_layers: int = 0
-    """Layers of each virtual stage, from its front, that follow `recompute`; 0: all."""
     recompute_rest: str = "none"
-    """What the layers behind those compute again: `none` or `selective`."""
     recompute_experts: str = "same"
-    """What layers with routed experts compute again where `recompute` would apply."""
     sequence_parallel: bool = False
-    """Norms and dropouts split along the sequence over the tensor ranks."""
     overlap_grad_reduce: bool = True
-    """Gradient reduction under the last backward pass."""
     overlap_param_gather: bool = True
-    """ZeRO weight gathers under compute."""
     overlap_tensor: bool = True
-    """Tensor collectives of the backward pass under weight-gradient products."""
     overlap_pipeline: bool | None = None
-    """Sends between stages under compute; None: where the schedule can (not `gpipe` and `1f1b`)."""
     tensor_chunks: int = 1
-    """Chunks of a forward product that alternate with its tensor collective; 1: not cut."""
     overlap_expert: bool = False
-    """All-to-alls of expert parallelism under the kernels of shared experts."""
     offload_optimizer: bool = False
-    """Optimizer state and master weights in host memory, updated there."""
     offload_activations: int = 0
-    """Percent of the layers' kept activations in host memory between the passes."""
     axis_order: str = "tensor-context-data-pipeline"
-    """Axes from the innermost on the fabric out; context and data stay next to one another."""
     first_layers: int = 0
-    """Layers of the first virtual stage; 0: as many as the others."""
     last_layers: int = 0
-    """Layers of the last virtual stage; 0: as many as the others."""
     bare_last: bool = False
-    """The last virtual stage holds no layer: the head alone."""
     collectives: str = "auto"
-    """Algorithm of all-reduces between replicas: `auto`, or a name such as `ring`."""
 
     def __post_init__(self) -> None:
         """Take numbers of NumPy for Python's own."""

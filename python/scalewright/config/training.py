@@ -13,35 +13,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Training:
-    """What stays the same while plans vary; the engine checks the values."""
+    """What stays the same while plans vary; the engine checks the values.
+
+    Attributes:
+        global_batch: Sequences per optimizer step.
+        sequence: Tokens per sequence.
+        precision: `fp32`, `tf32` (fp32, with products on engines that round operands), `fp16`,
+            `bf16`, `fp8`, `mxfp8` or `nvfp4`.
+        gradient: Format in which gradients are summed and reduced.
+        state: Format of the optimizer's moments and of the weights that it updates: `fp32`, or the
+            activations', where no wider copy of the weights exists (training in pure bf16).
+        fused_gradients: Weight gradients are added to their sum inside the product's own kernel.
+        optimizer: `adam`, `sgd`, `adafactor` or `muon`.
+        flash_attention: Fused attention kernels; without them the scores go through memory.
+        dropout: Dropout on scores and residuals, as in older GPT recipes.
+        forward_only: No gradients, no optimizer.
+        run_tokens: Length of the whole run, for its time, energy and price.
+        software: What the program does beside the model's products, as `Job.with_software` fills it
+            in from a profile; none: fused kernels launched ahead of the device.
+    """
 
     global_batch: int
-    """Sequences per optimizer step."""
     sequence: int
-    """Tokens per sequence."""
     precision: str = "bf16"
-    """`fp32`, `tf32` (fp32, with products on engines that round operands), `fp16`, `bf16`, `fp8`,
-    `mxfp8` or `nvfp4`."""
     gradient: str = "fp32"
-    """Format in which gradients are summed and reduced."""
     state: str = "fp32"
-    """Format of the optimizer's moments and of the weights that it updates: `fp32`, or the
-    activations', where no wider copy of the weights exists (training in pure bf16)."""
     fused_gradients: bool = True
-    """Weight gradients are added to their sum inside the product's own kernel."""
     optimizer: str = "adam"
-    """`adam`, `sgd`, `adafactor` or `muon`."""
     flash_attention: bool = True
-    """Fused attention kernels; without them the scores go through memory."""
     dropout: bool = False
-    """Dropout on scores and residuals, as in older GPT recipes."""
     forward_only: bool = False
-    """No gradients, no optimizer."""
     run_tokens: float | None = None
-    """Length of the whole run, for its time, energy and price."""
     software: Mapping[str, object] | None = None
-    """What the program does beside the model's products, as `Job.with_software` fills it in from a
-    profile; none: fused kernels launched ahead of the device."""
 
     def __post_init__(self) -> None:
         """Take numbers of NumPy for Python's own, which never wrap around."""

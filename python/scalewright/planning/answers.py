@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A priced plan."""
+    """A priced plan.
+
+    Attributes:
+        job: The workload, system and training that were priced.
+        values: Every field that the engine gives, as in `to_dict`.
+    """
 
     job: Job
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
 
     @property
     def plan(self) -> Plan:
@@ -65,11 +69,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Search:
-    """The best plans of a space, best first, and why others were turned down."""
+    """The best plans of a space, best first, and why others were turned down.
+
+    Attributes:
+        job: The workload, system and training that were searched for.
+        values: Every field that the engine gives, as in `to_dict`.
+    """
 
     job: Job
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
 
     @property
     def best(self) -> tuple[Estimate, ...]:
@@ -132,7 +140,12 @@ class Search:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two plans for the same job, term by term."""
+    """Two plans for the same job, term by term.
+
+    Attributes:
+        first: The plan that comes first.
+        second: The plan that it is compared with.
+    """
 
     first: Estimate
     second: Estimate

@@ -24,27 +24,31 @@ _MOST = 2**32 - 1
 
 @dataclass(frozen=True)
 class Assignment:
-    """Shares of the options, and what is proven about them."""
+    """Shares of the options, and what is proven about them.
+
+    Attributes:
+        fits: False where no shares keep all limits; then there is nothing but `short`.
+        objective: Sum of cost times share and of weight times window.
+        bound: No shares have a lower objective.
+        gap: How far the objective may be above the lowest, as a part of it.
+        shares: Share of each option; those of an item add to 1.
+        windows: Length of each window.
+        prices: Of each row: by how much the objective falls with a unit of its limit, or grows with
+            a unit of its base, where items may be divided. None from HiGHS.
+        nodes: Relaxed programs that were solved; of HiGHS, its nodes.
+        short: Rows by number, and by how much their limits are missed at the least. None from
+            HiGHS.
+    """
 
     fits: bool
-    """False where no shares keep all limits; then there is nothing but `short`."""
     objective: float | None
-    """Sum of cost times share and of weight times window."""
     bound: float | None
-    """No shares have a lower objective."""
     gap: float | None
-    """How far the objective may be above the lowest, as a part of it."""
     shares: Floats | None
-    """Share of each option; those of an item add to 1."""
     windows: Floats | None
-    """Length of each window."""
     prices: Floats | None
-    """Of each row: by how much the objective falls with a unit of its limit, or grows with a unit
-    of its base, where items may be divided. None from HiGHS."""
     nodes: int
-    """Relaxed programs that were solved; of HiGHS, its nodes."""
     short: Mapping[int, float]
-    """Rows by number, and by how much their limits are missed at the least. None from HiGHS."""
 
 
 def assign(

@@ -24,30 +24,34 @@ _LEVELS = "a list of tables with name, capacity_bytes and bytes_per_s"
 
 @dataclass(frozen=True)
 class ModelSwitching:
-    """A batch of prompts served by a composition of models; no times where it does not fit."""
+    """A batch of prompts served by a composition of models; no times where it does not fit.
+
+    Attributes:
+        fits: Near and far memory hold all experts.
+        near_experts: Experts that near memory holds beside the router.
+        node_experts: Experts that near and far memory of the system hold.
+        nodes_all_near: Such systems that hold all experts near; None where not even one expert
+            fits.
+        nodes: Such systems that hold all experts, near or far.
+        switch_s: Copy of one expert from far to near.
+        hit_rate: Prompts that find their expert near, in the long run.
+        router_s: The router, all prompts at once.
+        copy_s: Copies of a batch.
+        expert_s: One prompt by its expert.
+        total_s: The batch.
+    """
 
     fits: bool
-    """Near and far memory hold all experts."""
     near_experts: int
-    """Experts that near memory holds beside the router."""
     node_experts: int
-    """Experts that near and far memory of the system hold."""
     nodes_all_near: int | None
-    """Such systems that hold all experts near; None where not even one expert fits."""
     nodes: int | None
-    """Such systems that hold all experts, near or far."""
     switch_s: float
-    """Copy of one expert from far to near."""
     hit_rate: float | None
-    """Prompts that find their expert near, in the long run."""
     router_s: float | None
-    """The router, all prompts at once."""
     copy_s: float | None
-    """Copies of a batch."""
     expert_s: float | None
-    """One prompt by its expert."""
     total_s: float | None
-    """The batch."""
 
 
 def model_switching(
@@ -113,40 +117,47 @@ def model_switching(
 
 @dataclass(frozen=True)
 class Gating:
-    """One way of gating; amounts of a device."""
+    """One way of gating; amounts of a device.
+
+    Attributes:
+        slots: Slots that a layer's experts work on.
+        activation_bytes: Mask, inputs, inner activations and outputs of a layer's experts.
+        experts_s: The layers with experts, of a batch.
+        batch_s: A batch, what lies outside of experts included.
+    """
 
     slots: float
-    """Slots that a layer's experts work on."""
     activation_bytes: float
-    """Mask, inputs, inner activations and outputs of a layer's experts."""
     experts_s: float
-    """The layers with experts, of a batch."""
     batch_s: float
-    """A batch, what lies outside of experts included."""
 
 
 @dataclass(frozen=True)
 class ExpertBuffering:
-    """Gating and buffers of a mixture of experts; amounts of a device."""
+    """Gating and buffers of a mixture of experts; amounts of a device.
+
+    Attributes:
+        fixed: As many slots for every expert, used or not.
+        dynamic: As many tokens as chose it.
+        speedup: Batches of dynamic gating in the time of one of static gating.
+        static_bytes: Weights, all of the device's experts held.
+        buffered_bytes: Weights with buffers.
+        active_experts: Experts that a batch asks for in a layer, on the device whose are asked for
+            most.
+        hit_rate: Of them, those that the buffer holds, first requests left out.
+        copy_s: Copies of the others a batch, hidden by nothing.
+        least_copy_s: The least that a buffer of that size could copy, the future being known.
+    """
 
     fixed: Gating
-    """As many slots for every expert, used or not."""
     dynamic: Gating
-    """As many tokens as chose it."""
     speedup: float
-    """Batches of dynamic gating in the time of one of static gating."""
     static_bytes: float
-    """Weights, all of the device's experts held."""
     buffered_bytes: float
-    """Weights with buffers."""
     active_experts: float
-    """Experts that a batch asks for in a layer, on the device whose are asked for most."""
     hit_rate: float
-    """Of them, those that the buffer holds, first requests left out."""
     copy_s: float
-    """Copies of the others a batch, hidden by nothing."""
     least_copy_s: float
-    """The least that a buffer of that size could copy, the future being known."""
 
     @property
     def saved(self) -> float:
@@ -228,34 +239,44 @@ def expert_buffering(
 
 @dataclass(frozen=True)
 class MemoryLevel:
-    """What a level of memory does for a batch."""
+    """What a level of memory does for a batch.
+
+    Attributes:
+        name: Name of the level.
+        hit_rate: Accesses that this level or a nearer one serves, as a share of all.
+        share: Accesses that this level serves, as a share of all.
+        read_bytes: Bytes that are read from it.
+        written_bytes: What comes in from farther levels, and changed objects that go back.
+        time_s: How long it is busy.
+    """
 
     name: str
     hit_rate: float
-    """Accesses that this level or a nearer one serves, as a share of all."""
     share: float
-    """Accesses that this level serves, as a share of all."""
     read_bytes: float
     written_bytes: float
-    """What comes in from farther levels, and changed objects that go back."""
     time_s: float
-    """How long it is busy."""
 
 
 @dataclass(frozen=True)
 class CacheTime:
-    """A batch of accesses over levels of memory; no times where the last level is too small."""
+    """A batch of accesses over levels of memory; no times where the last level is too small.
+
+    Attributes:
+        fits: The last level holds all objects.
+        total_bytes: Bytes that are read from all levels.
+        levels: The nearest first.
+        time_s: Seconds that the reads take.
+        access_s: The batch over its accesses.
+        slowest: Name of the level that is busy the longest.
+    """
 
     fits: bool
-    """The last level holds all objects."""
     total_bytes: float
     levels: tuple[MemoryLevel, ...]
-    """The nearest first."""
     time_s: float | None
     access_s: float | None
-    """The batch over its accesses."""
     slowest: str | None
-    """Name of the level that is busy the longest."""
 
 
 def cache_time(
@@ -301,21 +322,27 @@ def cache_time(
 
 @dataclass(frozen=True)
 class EmbeddingCache:
-    """Rows of embedding tables over memories; no rates where they do not fit."""
+    """Rows of embedding tables over memories; no rates where they do not fit.
+
+    Attributes:
+        fits: The farthest memory holds all rows.
+        rows: Rows of all tables.
+        row_bytes: A row with its optimizer state.
+        total_bytes: Bytes of all tables.
+        levels: `near`, `far` and `storage`.
+        time_s: Look-ups of a batch, and updates where rows are trained.
+        samples_per_s: Samples a second.
+        slowest: The level that is busy the longest.
+    """
 
     fits: bool
-    """The farthest memory holds all rows."""
     rows: int
     row_bytes: float
-    """A row with its optimizer state."""
     total_bytes: float
     levels: tuple[MemoryLevel, ...]
-    """`near`, `far` and `storage`."""
     time_s: float | None
-    """Look-ups of a batch, and updates where rows are trained."""
     samples_per_s: float | None
     slowest: str | None
-    """The level that is busy the longest."""
 
 
 def embedding_cache(
@@ -376,25 +403,31 @@ def embedding_cache(
 
 @dataclass(frozen=True)
 class NeuronCache:
-    """A token of a model on flash; no times where it does not fit."""
+    """A token of a model on flash; no times where it does not fit.
+
+    Attributes:
+        model_bytes: Bytes of the model's weights.
+        fits_near: Near memory holds the model.
+        fits_far: Near memory and DRAM hold it.
+        fits: They hold it with flash.
+        far_share: Share of the layers that DRAM holds.
+        hit_rate: Active neurons that near memory has.
+        near_s: Near memory is read.
+        copy_s: The link carries neurons.
+        storage_s: Flash delivers layers.
+        token_s: Seconds for a token.
+        tokens_per_s: Tokens a second.
+    """
 
     model_bytes: float
     fits_near: bool
-    """Near memory holds the model."""
     fits_far: bool
-    """Near memory and DRAM hold it."""
     fits: bool
-    """They hold it with flash."""
     far_share: float
-    """Share of the layers that DRAM holds."""
     hit_rate: float | None
-    """Active neurons that near memory has."""
     near_s: float | None
-    """Near memory is read."""
     copy_s: float | None
-    """The link carries neurons."""
     storage_s: float | None
-    """Flash delivers layers."""
     token_s: float | None
     tokens_per_s: float | None
 

@@ -29,17 +29,22 @@ class CacheHits:
     """What caches serve in the long run; every array has the shape of the capacities.
 
     NumPy takes the answer itself for its array of hit rates.
+
+    Attributes:
+        policy: How the cache evicts, as `lru`.
+        capacity: Objects that the cache holds.
+        hit_rate: Accesses that find their object.
+        byte_hit_rate: Bytes of them over the bytes of all accesses.
+        characteristic_accesses: How many accesses an object stays without being used (LRU), or
+            after it came in (FIFO, random); infinite where all fit, not a number for other
+            policies.
     """
 
     policy: str
     capacity: Floats
     hit_rate: Floats
-    """Accesses that find their object."""
     byte_hit_rate: Floats
-    """Bytes of them over the bytes of all accesses."""
     characteristic_accesses: Floats
-    """How many accesses an object stays without being used (LRU), or after it came in (FIFO,
-    random); infinite where all fit, not a number for other policies."""
 
     def __array__(
         self, dtype: DTypeLike | None = None, *, copy: bool | None = None
@@ -52,18 +57,23 @@ class CacheHits:
 
 @dataclass(frozen=True)
 class CacheRun:
-    """What a run of a trace through an empty cache came to."""
+    """What a run of a trace through an empty cache came to.
+
+    Attributes:
+        accesses: Accesses of the trace.
+        hits: Of those, accesses that found their object in the cache.
+        misses: All accesses that were no hits.
+        cold_misses: Of the misses, first accesses to an object.
+        hit_bytes: Sizes of what was found: numbers of objects where they have no sizes.
+        miss_bytes: Sizes of what was not.
+    """
 
     accesses: int
     hits: int
     misses: int
-    """All accesses that were no hits."""
     cold_misses: int
-    """Of the misses, first accesses to an object."""
     hit_bytes: int
-    """Sizes of what was found: numbers of objects where they have no sizes."""
     miss_bytes: int
-    """Sizes of what was not."""
 
     @property
     def hit_rate(self) -> float:

@@ -40,17 +40,21 @@ Value: TypeAlias = "float | str | Mapping[str, object]"
 
 @dataclass(frozen=True, eq=False)
 class Codesign:
-    """The best variants of a grid of machines, the front over them, and what became of all."""
+    """The best variants of a grid of machines, the front over them, and what became of all.
+
+    Attributes:
+        job: The workload, systems and training that were searched for.
+        values: Every field that the engine gives, as in `to_dict`.
+        axes: What varies: names and values as text, the slowest first.
+        fates: What became of each variant, a place in `FATES`, in the order of the axes.
+        measures: A row for each variant, a column for each of `MEASURES`; infinite where not known.
+    """
 
     job: Job
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
     axes: tuple[tuple[str, tuple[str, ...]], ...]
-    """What varies: names and values as text, the slowest first."""
     fates: NDArray[np.uint8]
-    """What became of each variant, a place in `FATES`, in the order of the axes."""
     measures: NDArray[np.float64]
-    """A row for each variant, a column for each of `MEASURES`; infinite where not known."""
 
     @property
     def best(self) -> list[dict[str, Any]]:

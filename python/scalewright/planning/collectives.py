@@ -28,18 +28,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Crossover:
-    """A buffer size at which another algorithm or protocol takes the lead."""
+    """A buffer size at which another algorithm or protocol takes the lead.
+
+    Attributes:
+        bytes: Size of the buffer from which on the later line is the quicker.
+        before: Wins below, as `ring / simple`.
+        after: Wins above.
+    """
 
     bytes: float
     before: str
-    """Wins below, as `ring / simple`."""
     after: str
-    """Wins above."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One algorithm under one protocol on one group: `fixed_s + bytes * seconds_per_byte`."""
+    """One algorithm under one protocol on one group: `fixed_s + bytes * seconds_per_byte`.
+
+    Attributes:
+        algorithm: Its name, as `ring`.
+        protocol: The library's protocol, as `simple`.
+        fixed_s: Seconds that no byte makes.
+        seconds_per_byte: Seconds of a byte of the buffer.
+    """
 
     algorithm: str
     protocol: str
@@ -53,11 +64,16 @@ class Collective:
 
     Only the times are computed at once; the rest follows when it is first asked for. NumPy takes
     the answer itself for its array of times.
+
+    Attributes:
+        name: The collective, as `all_reduce`.
+        buffer_bytes: Full buffers as nccl-tests counts them.
+        ranks: Ranks of the group.
+        time_s: Seconds of the quickest algorithm, one for each element of what was asked.
     """
 
     name: str
     buffer_bytes: Floats
-    """Full buffers as nccl-tests counts them."""
     ranks: NDArray[np.uint32]
     time_s: Floats
     _asked: _Asked

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a step's exchange costs, against an all-reduce of the whole buffer in each step."""
+    """What a step's exchange costs, against an all-reduce of the whole buffer in each step.
+
+    Attributes:
+        system: The system on which gradients are exchanged.
+        question: What was asked, as the engine read it.
+        values: Every field that the engine gives, as in `to_dict`.
+    """
 
     system: System
     question: Mapping[str, Any]
-    """What was asked, as the engine read it."""
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
 
     @property
     def sent_bytes(self) -> float:

@@ -20,37 +20,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Controller:
-    """A program's steps under one controller."""
+    """A program's steps under one controller.
+
+    Attributes:
+        controller: Who dispatches.
+        source: Where that is described.
+        step_s: Time from one step to the next once all queues are full.
+        first_step_s: Time from the first message to the end of the first step.
+        computation_s: The step with data and dispatch for nothing and input ready.
+        exposed_transfer_s: What data between groups of devices adds to it.
+        exposed_input_s: What the input pipelines add.
+        exposed_dispatch_s: What dispatch adds.
+        hidden_dispatch_s: Dispatch of a step that runs beside something else, on its busiest
+            resource.
+        dispatch_s: Dispatch of a step on its busiest resource.
+        first_exposed_dispatch_s: What dispatch adds to the first step.
+        utilization: Share of all devices' time in which they compute.
+        binds: What a step waits for: `computation`, `transfer`, `input`, `host`, `controller`,
+            `scheduler` or `round_trip`.
+        hidden_from_s: Mean time of a computation from which dispatch is hidden; None where none is
+            long enough.
+    """
 
     controller: str
-    """Who dispatches."""
     source: str
-    """Where that is described."""
     step_s: float
-    """Time from one step to the next once all queues are full."""
     first_step_s: float
-    """Time from the first message to the end of the first step."""
     computation_s: float
-    """The step with data and dispatch for nothing and input ready."""
     exposed_transfer_s: float
-    """What data between groups of devices adds to it."""
     exposed_input_s: float
-    """What the input pipelines add."""
     exposed_dispatch_s: float
-    """What dispatch adds."""
     hidden_dispatch_s: float
-    """Dispatch of a step that runs beside something else, on its busiest resource."""
     dispatch_s: float
-    """Dispatch of a step on its busiest resource."""
     first_exposed_dispatch_s: float
-    """What dispatch adds to the first step."""
     utilization: float
-    """Share of all devices' time in which they compute."""
     binds: str
-    """What a step waits for: `computation`, `transfer`, `input`, `host`, `controller`, `scheduler`
-    or `round_trip`."""
     hidden_from_s: float | None
-    """Mean time of a computation from which dispatch is hidden; None where none is long enough."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""

@@ -21,42 +21,48 @@ _PARTS = ("repack", "replicate", "cache")
 
 @dataclass(frozen=True)
 class FreezingEpoch:
-    """An epoch of training with freezing."""
+    """An epoch of training with freezing.
+
+    Attributes:
+        frozen: Layers frozen.
+        cached: Layers whose forward pass is read rather than run.
+        pipeline: Devices of a pipeline.
+        replicas: Pipelines.
+        chunks: Micro-batches of a step.
+        cuts: First layer of every stage but the first.
+        steps: Steps.
+        step_s: One step, exchange included.
+        all_reduce_s: Of that, the exchange of gradients.
+        time_s: The epoch, with the change before it.
+    """
 
     frozen: int
-    """Layers frozen."""
     cached: int
-    """Layers whose forward pass is read rather than run."""
     pipeline: int
-    """Devices of a pipeline."""
     replicas: int
-    """Pipelines."""
     chunks: int
-    """Micro-batches of a step."""
     cuts: tuple[int, ...]
-    """First layer of every stage but the first."""
     steps: int
-    """Steps."""
     step_s: float
-    """One step, exchange included."""
     all_reduce_s: float
-    """Of that, the exchange of gradients."""
     time_s: float
-    """The epoch, with the change before it."""
 
 
 @dataclass(frozen=True)
 class ProgressiveFreezing:
-    """Training with freezing against training without."""
+    """Training with freezing against training without.
+
+    Attributes:
+        epochs: Epochs in turn.
+        time_s: All of them.
+        plain_s: As many epochs without freezing.
+        speedup: How many times sooner it ends.
+    """
 
     epochs: tuple[FreezingEpoch, ...]
-    """Epochs in turn."""
     time_s: float
-    """All of them."""
     plain_s: float
-    """As many epochs without freezing."""
     speedup: float
-    """How many times sooner it ends."""
 
 
 def frozen_layers(

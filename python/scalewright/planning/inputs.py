@@ -25,17 +25,21 @@ _PLAIN = "dgx-h100"
 
 @dataclass(frozen=True)
 class Model(Sent):
-    """A model, as the engine reads it."""
+    """A model, as the engine reads it.
+
+    Attributes:
+        name: The catalog's name, or that of the file.
+        table: Its fields.
+        overridden: Dotted paths of the fields that user files changed.
+        overrides: Those files and directories.
+        left_out: Fields of its Hugging Face config that hold parts which are not priced.
+    """
 
     name: str
     table: Mapping[str, object]
-    """Its fields."""
     overridden: tuple[str, ...] = ()
-    """Dotted paths of the fields that user files changed."""
     overrides: tuple[str, ...] = ()
-    """Those files and directories."""
     left_out: tuple[str, ...] = ()
-    """Fields of its Hugging Face config that hold parts which are not priced."""
 
     @cached_property
     def text(self) -> str:
@@ -54,18 +58,23 @@ class Model(Sent):
 
 @dataclass(frozen=True)
 class System(Sent):
-    """A number of devices of a system, as the engine reads them."""
+    """A number of devices of a system, as the engine reads them.
+
+    Attributes:
+        name: The catalog's name, or that of the file.
+        devices: Devices of the cluster.
+        table: Fields of the system.
+        device: Fields of its device.
+        overridden: Dotted paths of the constants that user files changed.
+        overrides: Those files and directories.
+    """
 
     name: str
     devices: int
     table: Mapping[str, Any]
-    """Fields of the system."""
     device: Mapping[str, Any]
-    """Fields of its device."""
     overridden: tuple[str, ...] = ()
-    """Dotted paths of the constants that user files changed."""
     overrides: tuple[str, ...] = ()
-    """Those files and directories."""
 
     @cached_property
     def text(self) -> str:

@@ -22,13 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job(Sent):
-    """What stays the same while plans vary."""
+    """What stays the same while plans vary.
+
+    Attributes:
+        model: The workload.
+        system: The cluster.
+        training: What is trained on it: batch, sequence, formats.
+        memory_margin: Share of the device memory that a plan must leave free.
+    """
 
     model: Model
     system: System
     training: Training
     memory_margin: float = 0.0
-    """Share of the device memory that a plan must leave free."""
 
     def __post_init__(self) -> None:
         """Refuse parts of the wrong kind where they are given."""

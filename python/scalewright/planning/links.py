@@ -22,30 +22,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CollectiveOnLinks:
-    """The fastest way found to run a collective over links that are each pair's own."""
+    """The fastest way found to run a collective over links that are each pair's own.
+
+    Attributes:
+        name: Which collective.
+        buffer_bytes: The buffer as nccl-tests counts it.
+        ranks: How many ranks.
+        time_s: Time until the last rank is done.
+        algorithm: `ring`, `tree`, `direct` or `point_to_point`.
+        order: Ranks round the ring, or along the chain; empty for other algorithms.
+        edges: Links of the tree, sender first: those of the sum, then those of the broadcast.
+        is_exact: True where no order and no tree of the algorithms that may be used is faster.
+        slowest_link: The link whose own messages take longest, from and to.
+        lower_bound_s: What no algorithm whatever can beat.
+        gap: How much longer than the bound it takes, as a share of it; None where only the bound is
+            0.
+    """
 
     name: str
-    """Which collective."""
     buffer_bytes: float
-    """The buffer as nccl-tests counts it."""
     ranks: int
-    """How many ranks."""
     time_s: float
-    """Time until the last rank is done."""
     algorithm: str
-    """`ring`, `tree`, `direct` or `point_to_point`."""
     order: tuple[int, ...]
-    """Ranks round the ring, or along the chain; empty for other algorithms."""
     edges: tuple[tuple[int, int], ...]
-    """Links of the tree, sender first: those of the sum, then those of the broadcast."""
     is_exact: bool
-    """True where no order and no tree of the algorithms that may be used is faster."""
     slowest_link: tuple[int, int]
-    """The link whose own messages take longest, from and to."""
     lower_bound_s: float
-    """What no algorithm whatever can beat."""
     gap: float | None
-    """How much longer than the bound it takes, as a share of it; None where only the bound is 0."""
 
 
 def collective_on_links(

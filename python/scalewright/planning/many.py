@@ -22,16 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of many plans, one element for each."""
+    """Prices of many plans, one element for each.
+
+    Attributes:
+        step_time_s: Time of an optimizer step; infinite where the plan breaks a rule.
+        peak_memory_bytes: Bytes on the fullest rank; infinite where the plan breaks a rule.
+        fits: True where the plan is legal and fits.
+        legal: True where the plan breaks no rule.
+    """
 
     step_time_s: NDArray[np.float64]
-    """Time of an optimizer step; infinite where the plan breaks a rule."""
     peak_memory_bytes: NDArray[np.float64]
-    """Bytes on the fullest rank; infinite where the plan breaks a rule."""
     fits: NDArray[np.bool_]
-    """True where the plan is legal and fits."""
     legal: NDArray[np.bool_]
-    """True where the plan breaks no rule."""
 
 
 def estimate_many(

@@ -44,46 +44,61 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class TierUse:
-    """A tier at the fullest moment of a step: one device's part of it."""
+    """A tier at the fullest moment of a step: one device's part of it.
+
+    Attributes:
+        tier: `device`, `host` or `drive`.
+        name: Its name in the catalog; empty where there is none.
+        bytes: Bytes that lie in the tier.
+        capacity_bytes: Bytes that it holds.
+        fits: True where they lie in it.
+        by_use: The same bytes by what they are for: weights, gradients, optimizer, activations, ...
+    """
 
     tier: str
-    """`device`, `host` or `drive`."""
     name: str
-    """Its name in the catalog; empty where there is none."""
     bytes: float
     capacity_bytes: float
     fits: bool
     by_use: Mapping[str, float]
-    """The same bytes by what they are for: weights, gradients, optimizer, activations, ..."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offload:
-    """A step of a plan with an offloading scheme."""
+    """A step of a plan with an offloading scheme.
+
+    Attributes:
+        scheme: The scheme, as `zero-offload`.
+        step_s: Seconds of a step; of one of many where its update runs under the next.
+        compute_s: Passes alone.
+        exposed_s: The rest of the step by what is waited for: `loads_s`, `stores_s`, `updates_s`.
+        busy_s: Seconds of a step for which each engine works.
+        lower_bound_s: The busiest of them.
+        tiers: Nearest first.
+        fits: True where all tiers hold what is in them.
+        chosen: What the scheme chose: homes, chunk sizes, layers on the host.
+        parameters: Parameters of the model.
+        tokens_per_s: Tokens a second of all devices.
+        model_flops_per_s_per_device: Model FLOP/s of a device, recomputation left out.
+        hardware_flops_per_s_per_device: The same with what is recomputed.
+        tasks: Every task with its engine, what it does, layer, start and end; none unless asked
+            for.
+    """
 
     scheme: str
     step_s: float
-    """Seconds of a step; of one of many where its update runs under the next."""
     compute_s: float
-    """Passes alone."""
     exposed_s: Mapping[str, float]
-    """The rest of the step by what is waited for: `loads_s`, `stores_s`, `updates_s`."""
     busy_s: Mapping[str, float]
-    """Seconds of a step for which each engine works."""
     lower_bound_s: float
-    """The busiest of them."""
     tiers: tuple[TierUse, ...]
-    """Nearest first."""
     fits: bool
     chosen: Mapping[str, str]
-    """What the scheme chose: homes, chunk sizes, layers on the host."""
     parameters: int
     tokens_per_s: float
     model_flops_per_s_per_device: float
     hardware_flops_per_s_per_device: float
-    """The same with what is recomputed."""
     tasks: tuple[Mapping[str, Any], ...] = ()
-    """Every task with its engine, what it does, layer, start and end; none unless asked for."""
 
     def timeline(self) -> Timeline:
         """Return every task on its engine, for a trace or a picture."""
@@ -115,17 +130,24 @@ class Offload:
 
 @dataclass(frozen=True, kw_only=True)
 class LargestModel:
-    """The largest model of a family that a scheme fits."""
+    """The largest model of a family that a scheme fits.
+
+    Attributes:
+        parameters: Parameters of the largest model that fits.
+        layers: Its layers.
+        hidden: Width of its residual stream.
+        bytes: In the device, the host and the drives: of one device, and its part of the rest.
+        capacity_bytes: Bytes that each tier holds.
+        binding: Tiers that the next larger model overfills; none where 65,536 layers, or 16,384
+            heads, still fit: no larger one is tried.
+    """
 
     parameters: int
     layers: int
     hidden: int
     bytes: tuple[float, float, float]
-    """In the device, the host and the drives: of one device, and its part of the rest."""
     capacity_bytes: tuple[float, float, float]
     binding: tuple[str, ...]
-    """Tiers that the next larger model overfills; none where 65,536 layers, or 16,384
-    heads, still fit: no larger one is tried."""
 
 
 def offload(

@@ -22,42 +22,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartitionStage:
-    """Layers on one device."""
+    """Layers on one device.
+
+    Attributes:
+        device: Index of the device.
+        layers: Its layers.
+        work_s: Forward and backward pass of one micro-batch.
+        hop_s: Send of one micro-batch into it.
+        held_bytes: States, and activations of the micro-batches in flight.
+        in_flight: Micro-batches in flight.
+    """
 
     device: int
-    """Index of the device."""
     layers: range
-    """Its layers."""
     work_s: float
-    """Forward and backward pass of one micro-batch."""
     hop_s: float
-    """Send of one micro-batch into it."""
     held_bytes: float
-    """States, and activations of the micro-batches in flight."""
     in_flight: int
-    """Micro-batches in flight."""
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The best way found to cut layers into stages."""
+    """The best way found to cut layers into stages.
+
+    Attributes:
+        stages: Along the pipeline.
+        cuts: First layer of every stage but the first.
+        objective_s: What was made least: all stages and sends once, and the slowest stage again and
+            again.
+        slowest_s: Forward and backward pass of the slowest stage.
+        step_s: One 1F1B step of this partition, run through.
+        lower_bound_s: What no partition's 1F1B step can beat.
+        is_exact: True where no partition, in no allowed order of devices, has a smaller objective.
+        proof: What that rests on.
+    """
 
     stages: tuple[PartitionStage, ...]
-    """Along the pipeline."""
     cuts: tuple[int, ...]
-    """First layer of every stage but the first."""
     objective_s: float
-    """What was made least: all stages and sends once, and the slowest stage again and again."""
     slowest_s: float
-    """Forward and backward pass of the slowest stage."""
     step_s: float
-    """One 1F1B step of this partition, run through."""
     lower_bound_s: float
-    """What no partition's 1F1B step can beat."""
     is_exact: bool
-    """True where no partition, in no allowed order of devices, has a smaller objective."""
     proof: str
-    """What that rests on."""
 
     @property
     def gap(self) -> float:
@@ -67,20 +74,23 @@ class Partition:
 
 @dataclass(frozen=True)
 class NoPartition:
-    """Why layers cannot be cut so that every stage fits."""
+    """Why layers cannot be cut so that every stage fits.
+
+    Attributes:
+        reason: `layers` (fewer than devices), `layer` (one that fits no device) or `memory`.
+        layer: The first layer that finds no room.
+        stage: The stage that would have to take it.
+        needs_bytes: What it needs there alone.
+        is_exact: False where only some orders of the devices were tried.
+        message: The same in words.
+    """
 
     reason: str
-    """`layers` (fewer than devices), `layer` (one that fits no device) or `memory`."""
     layer: int | None
-    """The first layer that finds no room."""
     stage: int | None
-    """The stage that would have to take it."""
     needs_bytes: float | None
-    """What it needs there alone."""
     is_exact: bool
-    """False where only some orders of the devices were tried."""
     message: str
-    """The same in words."""
 
 
 def partition(

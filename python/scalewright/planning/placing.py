@@ -43,10 +43,13 @@ OBJECTIVES: Mapping[str, Mapping[str, float]] = {
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the tensors of one rank best lie, with the proof; or what is missing."""
+    """Where the tensors of one rank best lie, with the proof; or what is missing.
+
+    Attributes:
+        values: Every field that the engine gives, as in `to_dict`.
+    """
 
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
 
     @property
     def feasible(self) -> bool:
@@ -302,16 +305,19 @@ def _gap(gap: float | None, *, whole: bool) -> float:
 
 @dataclass(frozen=True)
 class Retained:
-    """What follows for cells that keep data for a chosen time."""
+    """What follows for cells that keep data for a chosen time.
+
+    Attributes:
+        stability: Energy barrier over thermal energy.
+        write_j_per_byte: Energy of a write.
+        refreshes_per_year: Writes that only keep the data.
+        refresh_w_per_byte: Power of keeping a byte by writing it again.
+    """
 
     stability: float
-    """Energy barrier over thermal energy."""
     write_j_per_byte: float
-    """Energy of a write."""
     refreshes_per_year: float
-    """Writes that only keep the data."""
     refresh_w_per_byte: float
-    """Power of keeping a byte by writing it again."""
 
 
 def retained(

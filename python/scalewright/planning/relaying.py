@@ -17,26 +17,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LayerRelay:
-    """A step of layer-to-layer execution."""
+    """A step of layer-to-layer execution.
+
+    Attributes:
+        step_s: Until the host has updated the last layer; the next step cannot begin before.
+        device_s: Until the device has run the last backward pass.
+        compute_s: Passes alone.
+        load_s: The link from the host is busy.
+        store_s: The link to the host is busy.
+        optimizer_s: The host is busy.
+        lower_bound_s: The busiest of these four.
+        device_bytes: What the device holds at most.
+        input_bytes: Of that, inputs of layers kept for the backward pass.
+    """
 
     step_s: float
-    """Until the host has updated the last layer; the next step cannot begin before."""
     device_s: float
-    """Until the device has run the last backward pass."""
     compute_s: float
-    """Passes alone."""
     load_s: float
-    """The link from the host is busy."""
     store_s: float
-    """The link to the host is busy."""
     optimizer_s: float
-    """The host is busy."""
     lower_bound_s: float
-    """The busiest of these four."""
     device_bytes: float
-    """What the device holds at most."""
     input_bytes: float
-    """Of that, inputs of layers kept for the backward pass."""
 
     @property
     def exposed_s(self) -> float:

@@ -25,100 +25,128 @@ SLOTS, WIDTH = 500, 512
 
 @dataclass(frozen=True)
 class Recomputation:
-    """The best schedule of a chain that only computes again, whole stretches if need be."""
+    """The best schedule of a chain that only computes again, whole stretches if need be.
+
+    Attributes:
+        time_s: Seconds of all passes with those that run again.
+        bound_s: What no such schedule beats.
+        gap: How much longer it takes than the bound, as a share of it; 0 where it is proven best.
+        peak_bytes: Most bytes held.
+        least_bytes: The least budget in which any such schedule runs.
+        operations: Passes in order: `forward`, `forward_keep_input`, `forward_keep_all`,
+            `forward_keep_part` or `backward`, and the block, from 0.
+    """
 
     time_s: float
     bound_s: float
-    """What no such schedule beats."""
     gap: float
-    """How much longer it takes than the bound, as a share of it; 0 where it is proven best."""
     peak_bytes: float
-    """Most bytes held."""
     least_bytes: float
-    """The least budget in which any such schedule runs."""
     operations: tuple[tuple[str, int], ...]
-    """Passes in order: `forward`, `forward_keep_input`, `forward_keep_all`, `forward_keep_part` or
-    `backward`, and the block, from 0."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of one block's kept tensors; spans are starts and ends in seconds."""
+    """What becomes of one block's kept tensors; spans are starts and ends in seconds.
+
+    Attributes:
+        retention: `keep`, `partial`, `recompute`, `swap`, `swap_partial` or `swap_input`.
+        held_bytes: What of them stays.
+        moved_bytes: What of them leaves and comes back.
+        forward_s: The forward pass.
+        backward_s: With what is computed again.
+        write_s: What leaves; none where nothing does.
+        read_s: What comes back; likewise.
+    """
 
     retention: str
-    """`keep`, `partial`, `recompute`, `swap`, `swap_partial` or `swap_input`."""
     held_bytes: float
-    """What of them stays."""
     moved_bytes: float
-    """What of them leaves and comes back."""
     forward_s: tuple[float, float]
     backward_s: tuple[float, float]
-    """With what is computed again."""
     write_s: tuple[float, float] | None
     read_s: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
 class BlockChoices:
-    """The best choice for each block by itself."""
+    """The best choice for each block by itself.
+
+    Attributes:
+        time_s: Seconds of all passes with what is computed again and waited for.
+        simulated_s: The same passes and copies as simulated tasks: the witness of `time_s`.
+        bound_s: What no such choice beats.
+        gap: How much longer it takes than the bound, as a share of it; 0 where it is proven best.
+        peak_bytes: Most bytes held.
+        again_s: Passes run again.
+        wait_s: Passes wait for the link.
+        moved_bytes: What leaves and comes back.
+        blocks: What becomes of each block, in order.
+    """
 
     time_s: float
     simulated_s: float
-    """The same passes and copies as simulated tasks: the witness of `time_s`."""
     bound_s: float
-    """What no such choice beats."""
     gap: float
-    """How much longer it takes than the bound, as a share of it; 0 where it is proven best."""
     peak_bytes: float
-    """Most bytes held."""
     again_s: float
-    """Passes run again."""
     wait_s: float
-    """Passes wait for the link."""
     moved_bytes: float
-    """What leaves and comes back."""
     blocks: tuple[Decision, ...]
 
 
 @dataclass(frozen=True)
 class Policy:
-    """One retention for all blocks that it is open to; the others keep all."""
+    """One retention for all blocks that it is open to; the others keep all.
+
+    Attributes:
+        retention: As in `Decision`.
+        time_s: None where it does not fit in the budget.
+        least_bytes: The least budget that it fits in.
+    """
 
     retention: str
     time_s: float | None
-    """None where it does not fit in the budget."""
     least_bytes: float
-    """The least budget that it fits in."""
 
 
 @dataclass(frozen=True)
 class Rematerialisation:
-    """What a chain should keep, compute again or move within a budget."""
+    """What a chain should keep, compute again or move within a budget.
+
+    Attributes:
+        compute_s: All passes, each once: what no answer beats.
+        recompute: None where the budget is too small to compute again alone.
+        choice: None where no choice block by block fits.
+        policies: Each retention for all blocks that it is open to.
+    """
 
     compute_s: float
-    """All passes, each once: what no answer beats."""
     recompute: Recomputation | None
-    """None where the budget is too small to compute again alone."""
     choice: BlockChoices | None
-    """None where no choice block by block fits."""
     policies: tuple[Policy, ...]
 
 
 @dataclass(frozen=True)
 class StageRematerialisation:
-    """The chain of one stage of a plan, one micro-batch long, and what it should do."""
+    """The chain of one stage of a plan, one micro-batch long, and what it should do.
+
+    Attributes:
+        names: Names of the blocks.
+        blocks: Their times and sizes, as `rematerialise` takes them.
+        budget_bytes: Bytes that a rank of the stage may keep.
+        output_bytes: What the stage hands on.
+        link: Rates to the host and back.
+        in_flight: Micro-batches that share the memory which the plan leaves.
+        answer: What its ranks keep, compute again and move.
+    """
 
     names: tuple[str, ...]
-    """Names of the blocks."""
     blocks: tuple[dict[str, Any], ...]
-    """Their times and sizes, as `rematerialise` takes them."""
     budget_bytes: float
     output_bytes: float
-    """What the stage hands on."""
     link: dict[str, float] | None
-    """Rates to the host and back."""
     in_flight: int
-    """Micro-batches that share the memory which the plan leaves."""
     answer: Rematerialisation
 
 

@@ -29,11 +29,15 @@ Uncertainty: TypeAlias = "Mapping[str, float] | str | Path"
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What each constant does to a plan, and to the best plan."""
+    """What each constant does to a plan, and to the best plan.
+
+    Attributes:
+        job: The workload, system and training whose constants were varied.
+        values: Every field that the engine gives, as in `to_dict`.
+    """
 
     job: Job
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
 
     @property
     def step_time_s(self) -> float:
@@ -65,11 +69,15 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Robust:
-    """How the best plans fare where constants are known within intervals."""
+    """How the best plans fare where constants are known within intervals.
+
+    Attributes:
+        job: The workload, system and training that were searched for.
+        values: Every field that the engine gives, as in `to_dict`.
+    """
 
     job: Job
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
 
     @property
     def plans(self) -> list[dict[str, Any]]:

@@ -23,42 +23,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScheduleRule:
-    """A schedule that can be run by its name."""
+    """A schedule that can be run by its name.
+
+    Attributes:
+        name: Name of the schedule, as `1f1b`.
+        source: The paper that describes it.
+        chunks: Model chunks per device where none are given.
+        flushes: True where the pipeline is empty between steps.
+        bypasses: True where a device goes on to its next step without waiting for the others'
+            optimizer.
+        splits: True where gradients of weights may run apart from those of inputs.
+        pairs: True where passes of unlike micro-batches run together.
+        overlaps_sends: True where sends of a plan run under compute unless it says otherwise.
+    """
 
     name: str
     source: str
-    """The paper that describes it."""
     chunks: int
-    """Model chunks per device where none are given."""
     flushes: bool
-    """True where the pipeline is empty between steps."""
     bypasses: bool
-    """True where a device goes on to its next step without waiting for the others' optimizer."""
     splits: bool
-    """True where gradients of weights may run apart from those of inputs."""
     pairs: bool
-    """True where passes of unlike micro-batches run together."""
     overlaps_sends: bool
-    """True where sends of a plan run under compute unless it says otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operations:
-    """Every operation of a step, device after device, each in the order of its device."""
+    """Every operation of a step, device after device, each in the order of its device.
+
+    Attributes:
+        device: Device of each operation.
+        work: `forward`, `backward`, `input`, `weight` (gradients of either), `local` (of a local
+            loss).
+        loss_offset: How many stages further on the local loss stands; 0 for other work.
+        stage: Virtual stages, counted along the model.
+        micro_batch: The first of those that it computes at once.
+        span: How many it computes at once.
+        paired: True where it runs together with the operation after it, both ending at the same
+            time.
+        start_s: Second at which each begins.
+        end_s: Second at which each ends.
+    """
 
     device: Counts
     work: NDArray[np.str_]
-    """`forward`, `backward`, `input`, `weight` (gradients of either), `local` (of a local loss)."""
     loss_offset: Counts
-    """How many stages further on the local loss stands; 0 for other work."""
     stage: Counts
-    """Virtual stages, counted along the model."""
     micro_batch: Counts
-    """The first of those that it computes at once."""
     span: Counts
-    """How many it computes at once."""
     paired: NDArray[np.bool_]
-    """True where it runs together with the operation after it, both ending at the same time."""
     start_s: Floats
     end_s: Floats
 
@@ -69,62 +82,74 @@ class Operations:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """A step of a pipeline schedule; arrays have an element for each device."""
+    """A step of a pipeline schedule; arrays have an element for each device.
+
+    Attributes:
+        name: Name of the schedule; nothing where the order was brought.
+        source: The paper; empty for an order that was brought.
+        stages: Devices.
+        chunks: Model chunks per device.
+        virtual_stages: Stages along the model.
+        micro_batches: Micro-batches of a step.
+        executed_micro_batches: More than were asked for where the schedule runs in whole rounds;
+            slices where it cuts micro-batches.
+        slices: Parts that each micro-batch is cut into along the sequence.
+        sends: `asynchronous` or `blocking`.
+        gradient: `chain` (backpropagation), `window` (local losses) or `direct` (the last stage's
+            error).
+        copies: Copies of each stage's weights in the pipeline.
+        makespan_s: From the first forward pass's start to the end of the last operation.
+        interval_s: From one step to the next: less than the makespan where steps run into one
+            another. None where it follows from `period_s` and that is None, or micro-batches are of
+            unlike lengths.
+        lower_bound_s: What no timing can beat, from the first operation to the last.
+        bound_is_exact: True where the bound is known to be the makespan.
+        period_s: What a micro-batch adds once the pipeline is full; None for an order that was
+            brought, and for more than 512 virtual stages.
+        simulated_s: The makespan by event simulation, where it was asked for.
+        bubble_s: Time from one step to the next in which the device with most work does not work.
+        bubble_over_ideal: The same over that device's work: `(stages - 1) / micro_batches` for 1F1B
+            on like stages.
+        work_s: Time of computing.
+        busy_s: Time that a device is taken: computing, and sends that hold their sender.
+        in_flight: Most activations held at a time, in micro-batches of one virtual stage.
+        activations: The same in micro-batches of a whole stage (the model over the stages), so that
+            schedules with unlike chunks compare.
+        versions: Versions of its weights that a device holds.
+        staleness: Updates of its weights between a micro-batch's forward pass and the use of its
+            gradient.
+        operations: All operations with their times.
+        order: The operations of each device in short, as `F0@3 B0@3`; `schedule(order=...)` takes
+            them.
+    """
 
     name: str
     source: str
-    """The paper; empty for an order that was brought."""
     stages: int
-    """Devices."""
     chunks: int
-    """Model chunks per device."""
     virtual_stages: int
     micro_batches: int
     executed_micro_batches: int
-    """More than were asked for where the schedule runs in whole rounds; slices where it cuts
-    micro-batches."""
     slices: int
-    """Parts that each micro-batch is cut into along the sequence."""
     sends: str
-    """`asynchronous` or `blocking`."""
     gradient: str
-    """`chain` (backpropagation), `window` (local losses) or `direct` (the last stage's error)."""
     copies: int
-    """Copies of each stage's weights in the pipeline."""
     makespan_s: float
-    """From the first forward pass's start to the end of the last operation."""
     interval_s: float | None
-    """From one step to the next: less than the makespan where steps run into one another. None
-    where it follows from `period_s` and that is None, or micro-batches are of unlike lengths."""
     lower_bound_s: float
-    """What no timing can beat, from the first operation to the last."""
     bound_is_exact: bool
-    """True where the bound is known to be the makespan."""
     period_s: float | None
-    """What a micro-batch adds once the pipeline is full; None for an order that was brought, and
-    for more than 512 virtual stages."""
     simulated_s: float | None
-    """The makespan by event simulation, where it was asked for."""
     bubble_s: float
-    """Time from one step to the next in which the device with most work does not work."""
     bubble_over_ideal: float
-    """The same over that device's work: `(stages - 1) / micro_batches` for 1F1B on like stages."""
     work_s: Floats
-    """Time of computing."""
     busy_s: Floats
-    """Time that a device is taken: computing, and sends that hold their sender."""
     in_flight: Counts
-    """Most activations held at a time, in micro-batches of one virtual stage."""
     activations: Floats
-    """The same in micro-batches of a whole stage (the model over the stages), so that schedules
-    with unlike chunks compare."""
     versions: Counts
-    """Versions of its weights that a device holds."""
     staleness: Counts
-    """Updates of its weights between a micro-batch's forward pass and the use of its gradient."""
     operations: Operations
     order: tuple[str, ...]
-    """The operations of each device in short, as `F0@3 B0@3`; `schedule(order=...)` takes them."""
 
     def mitigation_copies(self, mitigation: str) -> Counts:
         """Return the tensors of the weights' size that each device holds against stale weights.

@@ -24,73 +24,85 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FilledMemory:
-    """What a memory holds at most in a phase."""
+    """What a memory holds at most in a phase.
+
+    Attributes:
+        home: Name of the memory.
+        phase: `prefill` or `decode`.
+        bytes: What it holds.
+        capacity_bytes: What it may hold.
+        worth: The part by which the block's seconds fall for each part by which this memory grows,
+            at this batch and number of batches; 0 where it does not bind.
+    """
 
     home: str
-    """Name of the memory."""
     phase: str
-    """`prefill` or `decode`."""
     bytes: float
-    """What it holds."""
     capacity_bytes: float
-    """What it may hold."""
     worth: float
-    """The part by which the block's seconds fall for each part by which this memory grows, at this
-    batch and number of batches; 0 where it does not bind."""
 
 
 @dataclass(frozen=True)
 class BusyLanes:
-    """How long lanes are busy for one layer in a phase."""
+    """How long lanes are busy for one layer in a phase.
+
+    Attributes:
+        lanes: Their names; those of more than one run one after another.
+        phase: `prefill` or `decode`.
+        time_s: Of one layer: of all prompts, or of a token for every sequence.
+        worth: The part by which the block's seconds fall for each part by which these lanes are
+            faster.
+    """
 
     lanes: tuple[str, ...]
-    """Their names; those of more than one run one after another."""
     phase: str
-    """`prefill` or `decode`."""
     time_s: float
-    """Of one layer: of all prompts, or of a token for every sequence."""
     worth: float
-    """The part by which the block's seconds fall for each part by which these lanes are faster."""
 
 
 @dataclass(frozen=True)
 class ServingBlock:
-    """A block of sequences that generate together, and where its tensors lie."""
+    """A block of sequences that generate together, and where its tensors lie.
+
+    Attributes:
+        fits: False where it does not fit; of a search: where no block fits.
+        batch: Sequences of a batch on the device.
+        batches: Batches of a block, all of which a layer's weights serve before the next layer
+            comes.
+        time_s: Until all sequences of the block have all their tokens.
+        tokens_per_s: Generated tokens in a second.
+        most_tokens_per_s: Proven: no block and no shares generate more; None for a policy that was
+            given.
+        gap: How far `tokens_per_s` may be below that, as a part of it.
+        layer_s: Seconds of one layer while prompts are read, and of one layer for each token.
+        weights: Share of the weights by memory.
+        cache: Share of the keys and values by memory.
+        cache_by_host: Of it, what the host attends to.
+        states: Share of the hidden states between layers by memory.
+        memory: Every memory in each phase.
+        lanes: Every group of lanes that is busy, in each phase.
+        programs: Linear programs that were solved.
+        boxes: Boxes of batches and numbers of batches that were looked at.
+        problem: What was solved; `serving_blocks(problem=...)` takes it, changed or not.
+    """
 
     fits: bool
-    """False where it does not fit; of a search: where no block fits."""
     batch: int
-    """Sequences of a batch on the device."""
     batches: int
-    """Batches of a block, all of which a layer's weights serve before the next layer comes."""
     time_s: float
-    """Until all sequences of the block have all their tokens."""
     tokens_per_s: float
-    """Generated tokens in a second."""
     most_tokens_per_s: float | None
-    """Proven: no block and no shares generate more; None for a policy that was given."""
     gap: float | None
-    """How far `tokens_per_s` may be below that, as a part of it."""
     layer_s: tuple[float, float]
-    """Seconds of one layer while prompts are read, and of one layer for each token."""
     weights: Mapping[str, float]
-    """Share of the weights by memory."""
     cache: Mapping[str, float]
-    """Share of the keys and values by memory."""
     cache_by_host: Mapping[str, float]
-    """Of it, what the host attends to."""
     states: Mapping[str, float]
-    """Share of the hidden states between layers by memory."""
     memory: tuple[FilledMemory, ...]
-    """Every memory in each phase."""
     lanes: tuple[BusyLanes, ...]
-    """Every group of lanes that is busy, in each phase."""
     programs: int
-    """Linear programs that were solved."""
     boxes: int
-    """Boxes of batches and numbers of batches that were looked at."""
     problem: Mapping[str, Any]
-    """What was solved; `serving_blocks(problem=...)` takes it, changed or not."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""

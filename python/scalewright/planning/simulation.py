@@ -14,20 +14,35 @@ from scalewright.planning.inputs import System
 
 @dataclass(frozen=True)
 class SimulatedCollective:
-    """A run of an algorithm on all groups of a system at once, by max-min fair flows."""
+    """A run of an algorithm on all groups of a system at once, by max-min fair flows.
+
+    Attributes:
+        time_s: When the last transfer has arrived.
+        closed_form_s: What the closed form says, without a library's start-up and protocols.
+        transfers: Transfers that were simulated.
+        busiest_link_share: Most bytes on one link over what it could have carried in the time.
+    """
 
     time_s: float
-    """When the last transfer has arrived."""
     closed_form_s: float
-    """What the closed form says, without a library's start-up and protocols."""
     transfers: int
     busiest_link_share: float
-    """Most bytes on one link over what it could have carried in the time."""
 
 
 @dataclass(frozen=True)
 class SimulatedMsccl:
-    """A run of an algorithm that is written as MSCCL XML, rank `i` on device `i`."""
+    """A run of an algorithm that is written as MSCCL XML, rank `i` on device `i`.
+
+    Attributes:
+        algorithm: Name of the program.
+        collective: What it computes.
+        ranks: Ranks that run it.
+        messages: Messages that were sent.
+        sent_bytes: Bytes of all of them.
+        time_s: End of the last one, seconds.
+        algorithm_bandwidth_bytes_per_s: Bytes of the buffer over that time.
+        busiest_link_share: Most bytes on one link over what it could have carried in the time.
+    """
 
     algorithm: str
     collective: str

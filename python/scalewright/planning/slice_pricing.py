@@ -26,6 +26,10 @@ class SliceTimes:
     """Seconds of slices: a row for each, a column for the first, an inner, the last virtual stage.
 
     Sends between stages are left out.
+
+    Attributes:
+        forward_s: Seconds of the forward pass of each slice.
+        backward_s: Seconds of the backward pass of each slice.
     """
 
     forward_s: NDArray[np.float64]

@@ -22,32 +22,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SlicedPart:
-    """Sequences that go through together."""
+    """Sequences that go through together.
+
+    Attributes:
+        sequences: How many.
+        lengths: Tokens of each slice.
+        times_s: Seconds of each slice on one stage.
+    """
 
     sequences: int
-    """How many."""
     lengths: tuple[int, ...]
-    """Tokens of each slice."""
     times_s: tuple[float, ...]
-    """Seconds of each slice on one stage."""
 
 
 @dataclass(frozen=True)
 class TokenSlices:
-    """Slices that end soonest."""
+    """Slices that end soonest.
+
+    Attributes:
+        parts: Parts of the batch in the order in which they go through.
+        time_s: All slices on one stage, and the slowest of them on each other stage.
+        sum_s: All slices on one stage.
+        slowest_s: The slowest slice.
+        whole_s: The same where no sequence is sliced; None where that is not allowed.
+        error_s: How much sooner another slicing might end; 0: none does.
+    """
 
     parts: tuple[SlicedPart, ...]
-    """Parts of the batch in the order in which they go through."""
     time_s: float
-    """All slices on one stage, and the slowest of them on each other stage."""
     sum_s: float
-    """All slices on one stage."""
     slowest_s: float
-    """The slowest slice."""
     whole_s: float | None
-    """The same where no sequence is sliced; None where that is not allowed."""
     error_s: float
-    """How much sooner another slicing might end; 0: none does."""
 
     @property
     def speedup(self) -> float | None:

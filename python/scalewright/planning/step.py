@@ -38,25 +38,35 @@ class SimulatedStep:
 
     Tensor, context, expert and data ranks of a stage do the same at the same time, so one stands
     for all of them. Arrays have an element for each task.
+
+    Attributes:
+        simulated_s: End of the last task.
+        estimated_s: The step time of `estimate`, whose witness this is.
+        stands_for: Devices for which each representative rank stands.
+        engines: Pipeline stage and name of each resource: compute, fabric levels, directions of
+            sends.
+        labels: Names of tasks, to which `label` points.
+        categories: Kinds of tasks, to which `category` points.
+        engine: What runs each task: a row of the timeline.
+        label: Index of each task's name in `labels`.
+        category: Index of each task's kind in `categories`.
+        micro_batch: -1 where a task belongs to none.
+        virtual_stage: Stage along the model; -1 where a task belongs to none.
+        start_s: Second at which each task begins.
+        end_s: Second at which each task ends.
     """
 
     simulated_s: float
-    """End of the last task."""
     estimated_s: float
-    """The step time of `estimate`, whose witness this is."""
     stands_for: int
-    """Devices for which each representative rank stands."""
     engines: tuple[tuple[int, str], ...]
-    """Pipeline stage and name of each resource: compute, fabric levels, directions of sends."""
     labels: tuple[str, ...]
     categories: tuple[str, ...]
     engine: NDArray[np.uint32]
     label: NDArray[np.uint16]
     category: NDArray[np.uint8]
     micro_batch: NDArray[np.int32]
-    """-1 where a task belongs to none."""
     virtual_stage: NDArray[np.int32]
-    """Stage along the model; -1 where a task belongs to none."""
     start_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
 

@@ -19,41 +19,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SwarmStage:
-    """A stage of a swarm, in the mean over time."""
+    """A stage of a swarm, in the mean over time.
+
+    Attributes:
+        peers: Peers that work there.
+        speed_per_s: Their speeds together, micro-batches a second.
+        utilization: Share of that speed which is at work.
+        queue: Passes that wait or run.
+    """
 
     peers: float
-    """Peers that work there."""
     speed_per_s: float
-    """Their speeds together, micro-batches a second."""
     utilization: float
-    """Share of that speed which is at work."""
     queue: float
-    """Passes that wait or run."""
 
 
 @dataclass(frozen=True)
 class Swarm:
-    """What a swarm gets done; means over all runs."""
+    """What a swarm gets done; means over all runs.
+
+    Attributes:
+        throughput_per_s: Micro-batches a second, from the empty swarm on.
+        standard_error_per_s: Standard error of that mean; None for a single run.
+        bound_per_s: What no routing can beat: speeds of the slowest stage, in the mean over time.
+        static_bound_per_s: The same of the peers that are there at the beginning.
+        expected_per_s: Expected of those in closed form: exact for random routing and exponential
+            passes, forward as long as backward.
+        stages: Stages.
+        failures: Peers that failed, in a run.
+        joins: Peers that joined.
+        moves: Peers that moved to another stage.
+    """
 
     throughput_per_s: float
-    """Micro-batches a second, from the empty swarm on."""
     standard_error_per_s: float | None
-    """Standard error of that mean; None for a single run."""
     bound_per_s: float
-    """What no routing can beat: speeds of the slowest stage, in the mean over time."""
     static_bound_per_s: float
-    """The same of the peers that are there at the beginning."""
     expected_per_s: float
-    """Expected of those in closed form: exact for random routing and exponential passes, forward
-    as long as backward."""
     stages: tuple[SwarmStage, ...]
-    """Stages."""
     failures: float
-    """Peers that failed, in a run."""
     joins: float
-    """Peers that joined."""
     moves: float
-    """Peers that moved to another stage."""
 
 
 def swarm(

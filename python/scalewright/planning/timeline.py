@@ -31,20 +31,26 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that occupies an engine for a time."""
+    """Something that occupies an engine for a time.
+
+    Attributes:
+        name: What a person reads on pointing at it, as `forward of micro-batch 0 on stage 3`.
+        category: One of `CATEGORIES`.
+        start_s: Second at which it begins.
+        end_s: Second at which it ends.
+        label: What stands inside its box where there is room, as `0`.
+        shade: 0 for the full colour of its category, 1 and more for lighter ones: chunk or
+            direction.
+        args: More to tell about it: names to numbers or texts.
+    """
 
     name: str
-    """What a person reads on pointing at it, as `forward of micro-batch 0 on stage 3`."""
     category: str
-    """One of `CATEGORIES`."""
     start_s: float
     end_s: float
     label: str = ""
-    """What stands inside its box where there is room, as `0`."""
     shade: int = 0
-    """0 for the full colour of its category, 1 and more for lighter ones: chunk or direction."""
     args: Mapping[str, object] = field(default_factory=dict[str, object])
-    """More to tell about it: names to numbers or texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +58,14 @@ class Row:
     """An engine of a device with its spans, earliest first.
 
     Spans do not overlap, unless they run together: then they start and end alike.
+
+    Attributes:
+        device: Rows of one device stand together.
+        engine: What runs the spans.
+        spans: What runs, by rising start.
     """
 
     device: str
-    """Rows of one device stand together."""
     engine: str
     spans: tuple[Span, ...]
 
@@ -70,7 +80,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What goes from one span to another: places are those of a row and of a span in it."""
+    """What goes from one span to another: places are those of a row and of a span in it.
+
+    Attributes:
+        name: What the arrow stands for.
+        source: The span from which it leads.
+        target: The span to which it leads.
+    """
 
     name: str
     source: tuple[int, int]
@@ -79,15 +95,22 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Engines of devices and what runs on them, in seconds from a common start."""
+    """Engines of devices and what runs on them, in seconds from a common start.
+
+    Attributes:
+        title: Heading.
+        rows: One for each engine.
+        flows: Arrows between spans.
+        shades: What the shades of colour mean, the full one first, as `chunk 0`; none where all are
+            full.
+        note: What else stands beside the title, as `bubble 37.5% of ideal`.
+    """
 
     title: str
     rows: tuple[Row, ...]
     flows: tuple[Flow, ...] = ()
     shades: tuple[str, ...] = ()
-    """What the shades of colour mean, the full one first, as `chunk 0`; none where all are full."""
     note: str = ""
-    """What else stands beside the title, as `bubble 37.5% of ideal`."""
 
     def __post_init__(self) -> None:
         """Refuse times that are none, spans that overlap, and categories that no picture knows."""

@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnevenAllToAll:
-    """Cost of an all-to-all of unequal parts."""
+    """Cost of an all-to-all of unequal parts.
+
+    Attributes:
+        time_s: Until the last rank is done.
+        lower_bound_s: What no algorithm can beat: the busiest port at its sustained rate.
+        busiest_rank: The rank that sends or receives longest.
+        busiest_bytes: What this rank sends to or receives from others, whichever is more.
+    """
 
     time_s: float
-    """Until the last rank is done."""
     lower_bound_s: float
-    """What no algorithm can beat: the busiest port at its sustained rate."""
     busiest_rank: int
     busiest_bytes: float
-    """What this rank sends to or receives from others, whichever is more."""
 
 
 def uneven_all_to_all(

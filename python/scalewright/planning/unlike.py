@@ -34,14 +34,17 @@ _DIGITS = 10
 
 @dataclass(frozen=True)
 class UnlikeSearch:
-    """The best plans on groups of unlike devices, best first, and how that is proven."""
+    """The best plans on groups of unlike devices, best first, and how that is proven.
+
+    Attributes:
+        jobs: One per group.
+        values: Every field that the engine gives, as in `to_dict`.
+        changed_link: Dotted paths of the constants of `between` that user files changed.
+    """
 
     jobs: tuple[Job, ...]
-    """One per group."""
     values: Mapping[str, Any]
-    """Every field that the engine gives, as in `to_dict`."""
     changed_link: tuple[str, ...] = ()
-    """Dotted paths of the constants of `between` that user files changed."""
 
     @property
     def overridden(self) -> tuple[str, ...]:

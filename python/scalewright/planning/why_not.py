@@ -23,17 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WhyNot:
-    """Where a plan stands among all legal plans that fit, and what makes it lose."""
+    """Where a plan stands among all legal plans that fit, and what makes it lose.
+
+    Attributes:
+        job: The workload, system and training of both plans.
+        plan: The fields of the plan.
+        rule: The rule that it breaks, if it does.
+        estimate: Its price; none where it breaks a rule.
+        search: The search that it is compared with; its only plan is the winner.
+    """
 
     job: Job
     plan: Mapping[str, Any]
-    """The fields of the plan."""
     rule: str | None
-    """The rule that it breaks, if it does."""
     estimate: Estimate | None
-    """Its price; none where it breaks a rule."""
     search: Search
-    """The search that it is compared with; its only plan is the winner."""
 
     @property
     def verdict(self) -> str:
