@@ -398,6 +398,36 @@ proptest! {
         }
     }
 
+    /// The shortest step of tensors that may be split, with wear over that very step, is proven: what would
+    /// be shorter does not last, and what is found does.
+    #[test]
+    fn the_shortest_step_that_lasts_is_proven(
+        problem in problems(), (capacities, rates) in rigs(), exponent in 0.0..3.0_f64,
+    ) {
+        let mut problem = problem;
+        problem.objective = Objective::default();
+        problem.years = Some(1e-4 * 10.0_f64.powf(exponent));
+        for tensor in &mut problem.tensors {
+            tensor.whole = false;
+        }
+        let small = [capacities[0] / 2.0, capacities[1] / 4.0, capacities[2]];
+        let mut memories = memories(small, rates, 1);
+        memories.places[2].tier.endurance = Some(3000.0);
+        match place(&problem, &memories, &TIGHT, &Control::new()) {
+            Ok(Outcome::Placed(found)) => {
+                prop_assert!(found.gap <= 1e-6, "{} {}", found.gap, found.nodes);
+                let lasts = found.tiers[2].lifetime_years.unwrap_or(f64::INFINITY);
+                prop_assert!(lasts >= problem.years.unwrap() * (1.0 - 1e-7));
+            }
+            Ok(Outcome::Impossible(missing)) => prop_assert!(!missing.is_empty()),
+            Err(error) => {
+                // it is said which years would do
+                let text = error.to_string();
+                prop_assert!(text.contains("years: got"), "{text}");
+            }
+        }
+    }
+
     /// Where everything has room near the device, nothing goes farther: that is no faster.
     #[test]
     fn of_equals_the_nearest_is_taken(problem in problems(), (capacities, rates) in rigs(), whole in any::<bool>()) {
@@ -426,10 +456,7 @@ fn rewritten(years: Option<f64>) -> Result<Box<Placement>, Vec<(String, f64)>> {
     };
     let mut state = tensor(4, 8.0 * GB, vec![used]);
     state.tiers = vec!["ssd".to_owned()];
-    let mut problem = problem(
-        vec![window(0.1, 1, 1.0), window(0.05, 1, 1.0)],
-        vec![state],
-    );
+    let mut problem = problem(vec![window(0.1, 1, 1.0), window(0.05, 1, 1.0)], vec![state]);
     problem.rest_s = 0.0;
     problem.years = years;
     let mut memories = memories([10.0, 100.0, 1000.0], [25.0, 100.0, 8.0], 1);

@@ -214,7 +214,7 @@ def test_flash_wears_out_by_the_step_with_its_transfers() -> None:
     training = sw.Training(global_batch=16, sequence=1024, precision="fp16")
     placed = sw.place(model, system, "data=16,zero=3,recompute=full", training)
     flash = next(t for t in placed.placed["tiers"] if t["name"] == "nvme")
-    of = system.memories()["places"]
+    of = sw.memories(system)["places"]
     endurance = next(p["tier"]["endurance"] for p in of if p["tier"]["name"] == "nvme")
     steps = 31_557_600 / placed.step_s
     years = endurance * flash["capacity_bytes"] / flash["written_bytes"] / steps

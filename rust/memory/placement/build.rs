@@ -10,8 +10,8 @@ use std::ops::Range;
 /// Bytes that rows count by: then they are of the size of seconds.
 pub(super) const UNIT: f64 = 1e9;
 
-/// How far what is kept may rise: as far as the solver breaks a limit.
-const ROUNDING: f64 = 1e-9;
+/// How far what is kept may rise: rounding of its sums.
+const ROUNDING: f64 = 1e-11;
 
 /// Which lengths of a step a model is written for.
 ///

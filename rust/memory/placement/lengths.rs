@@ -2,12 +2,14 @@
 //!
 //! What may be written in a step, what is refreshed and what keeping takes all grow with its length,
 //! which the placement itself sets. A model over a stretch of lengths (`Lengths`) bounds every placement
-//! whose step lies in it; what it finds is weighed at the length of its own step. Branch and bound over
-//! stretches then closes the distance.
+//! whose step lies in it; what it finds is weighed at the length of its own step. Where time alone counts
+//! (`shortest`) the shortest step that lasts is bracketed; otherwise branch and bound over stretches
+//! narrows the distance between the best placement and the bound. Either way the bound holds.
 
 use super::answer::{Shortage, overfull, shortages};
 use super::build::{Aim, Built, Kept, Lengths};
 use super::lay::{Ground, Sink};
+use super::problem::Objective;
 use super::tally::Tally;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -15,8 +17,11 @@ use crate::solve::assign::{Answer, Limits, Solution, assign};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most stretches that are looked at.
-const MOST_STRETCHES: u64 = 48;
+/// Most models that are solved.
+const MOST_LOOKED: u64 = 32;
+/// Gap that is near enough where energy counts: what is kept times how long is not convex, so that each
+/// halving of the gap takes twice the models.
+const NEAR_ENOUGH: f64 = 1e-3;
 /// Stretches whose ends are nearer than this, as a part, are not divided.
 const NARROW: f64 = 1e-9;
 /// Ends farther apart than this are divided by their ratio.
@@ -63,6 +68,8 @@ struct Search<'a> {
     left: f64,
     nodes: u64,
     looked: u64,
+    /// Years that the placement lasts longest of those that do not last.
+    lasted: f64,
 }
 
 /// What one model gave.
@@ -91,6 +98,7 @@ pub(super) fn seek<'a>(
         left: f64::INFINITY,
         nodes: 0,
         looked: 0,
+        lasted: 0.0,
     };
     if !ground.depends_on_length() {
         return Ok(match search.solve(Lengths::only(shortest))? {
@@ -98,19 +106,29 @@ pub(super) fn seek<'a>(
             Looked::Empty(missing) => Sought::Nothing(missing),
         });
     }
-    search.open.push(Stretch {
-        least_s: shortest,
-        most_s: ground.longest_s().max(shortest),
-        bound: 0.0,
-    });
-    search.run()?;
+    let longest = ground.longest_s().max(shortest);
+    let Objective { per_j, per_usd, .. } = ground.problem.objective;
+    if per_j + per_usd > 0.0 {
+        search.open.push(Stretch {
+            least_s: shortest,
+            most_s: longest,
+            bound: 0.0,
+        });
+        search.run()?;
+    } else {
+        search.shortest([shortest, longest])?;
+    }
     let bound = search.left;
     match search.best.take() {
         Some(best) => Ok(search.found(best, bound)),
-        None if search.left < f64::INFINITY => Err(Error::inconsistent(format!(
-            "years: after {} lengths of a step nothing that lasts is found, and nothing proves that nothing does; the objective is at least {bound}",
-            search.looked
-        ))),
+        None if search.left < f64::INFINITY => {
+            let years = ground.problem.years.unwrap_or_default();
+            let allowed = format!(
+                "up to {:.4}, which the best of {} placements lasts; slower ones that last longer are not ruled out, with an objective of at least {bound:.4}",
+                search.lasted, search.looked
+            );
+            Err(Error::invalid("years", years, allowed))
+        }
         None => Ok(Sought::Nothing(search.missing)),
     }
 }
@@ -122,10 +140,71 @@ impl<'a> Search<'a> {
         Sought::Found(best, Proven { bound, nodes })
     }
 
+    /// Brackets the shortest step that lasts, where time alone counts.
+    ///
+    /// Let `v(S)` be the shortest step of those that write in it no more than may be written in `S`
+    /// seconds: the more may be written, the shorter it is. A step of `S` that lasts has `v(S) <= S`, so
+    /// where `v(m) > m` none of up to `m` lasts, and the one of `v(m)` seconds does. Where `v` is
+    /// continuous, as of tensors that may be split, both meet. What takes longer than another that
+    /// writes no more lasts only for dawdling and is not sought.
+    fn shortest(&mut self, [mut low, mut high]: [f64; 2]) -> Result<()> {
+        let (least_s, per_s) = (low, self.ground.problem.objective.per_s);
+        let mut at = high;
+        // how far v lies above the step at either end
+        let mut above = [f64::NAN; 2];
+        loop {
+            let lengths = Lengths {
+                least_s,
+                most_s: at,
+                more_per_s: 0.0,
+            };
+            let first = self.looked == 0;
+            match self.solve(lengths) {
+                Ok(Looked::Solved { bound, best }) => {
+                    let [bound_s, step_s] = [bound / per_s, best.tally.step_s];
+                    self.offer(best);
+                    if first {
+                        low = low.max(bound_s);
+                        (high, above[1]) = (at, step_s - at);
+                    } else if bound_s > at {
+                        (low, above[0]) = (at, step_s - at);
+                    } else if step_s <= at {
+                        (high, above[1]) = (at, step_s - at);
+                    } else {
+                        break; // the solver's own gap hides on which side it is
+                    }
+                }
+                Ok(Looked::Empty(missing)) => {
+                    self.missing = missing;
+                    if first {
+                        return Ok(());
+                    }
+                    (low, above[0]) = (at, f64::NAN);
+                }
+                Err(error) if self.fails(&error) => return Err(error),
+                Err(_) => break,
+            }
+            let enough = self.near_enough(per_s * low);
+            if enough || self.looked >= MOST_LOOKED || high - low <= NARROW * high {
+                break;
+            }
+            let halve = self.looked.is_multiple_of(2);
+            let met = chord([low, high], above).filter(|_| !halve);
+            at = met.unwrap_or(f64::midpoint(low, high));
+        }
+        self.left = per_s * low;
+        Ok(())
+    }
+
+    /// True where an error ends the search rather than one of its models.
+    fn fails(&self, error: &Error) -> bool {
+        self.best.is_none() || matches!(error, Error::Cancelled { .. })
+    }
+
     fn run(&mut self) -> Result<()> {
         while let Some(stretch) = self.next() {
             let enough = self.near_enough(stretch.bound);
-            if enough || self.looked >= MOST_STRETCHES {
+            if enough || self.looked >= MOST_LOOKED {
                 self.left = self.left.min(stretch.bound);
                 self.open.clear(); // the others' bounds are no lower
                 return Ok(());
@@ -149,7 +228,9 @@ impl<'a> Search<'a> {
     fn near_enough(&self, bound: f64) -> bool {
         self.best.as_ref().is_some_and(|best| {
             let objective = best.tally.objective();
-            bound >= objective - objective.abs() * self.limits.gap.max(1e-9)
+            let energy = self.ground.problem.objective.per_j > 0.0;
+            let least = if energy { NEAR_ENOUGH } else { NARROW };
+            bound >= objective - objective.abs() * self.limits.gap.max(least)
         })
     }
 
@@ -176,11 +257,10 @@ impl<'a> Search<'a> {
                 let given = more_per_s * (most_s - self.ground.problem.rest_s);
                 let paid = objective.per_s * least_s;
                 stretch.bound = stretch.bound.max(bound - given).max(paid);
-                let step_s = best.tally.step_s;
+                let (step_s, lasts) = (best.tally.step_s, best.tally.lasts());
                 self.offer(best);
                 // what lasts through the shortest steps lasts
-                let alone = objective.per_j + objective.per_usd > 0.0 || self.looked == 1;
-                if alone && !self.near_enough(stretch.bound) {
+                if !lasts {
                     if let Ok(Looked::Solved { best, .. }) = self.solve(Lengths::only(least_s)) {
                         self.offer(best);
                     }
@@ -195,9 +275,7 @@ impl<'a> Search<'a> {
                 }
                 Ok(())
             }
-            Err(error) if self.best.is_none() || matches!(error, Error::Cancelled { .. }) => {
-                Err(error)
-            }
+            Err(error) if self.fails(&error) => Err(error),
             Err(_) => {
                 self.left = self.left.min(stretch.bound);
                 Ok(())
@@ -208,6 +286,9 @@ impl<'a> Search<'a> {
     fn offer(&mut self, best: Box<Best<'a>>) {
         let objective = best.tally.objective();
         let known = self.best.as_ref().map(|known| known.tally.objective());
+        if !best.tally.lasts() {
+            self.lasted = self.lasted.max(best.tally.years());
+        }
         if best.tally.lasts() && known.is_none_or(|known| objective < known) {
             self.best = Some(best);
         }
@@ -268,6 +349,13 @@ impl<'a> Search<'a> {
             }
         }
     }
+}
+
+/// Where the chord through two ends of a convex function is 0: at or behind where the function is.
+fn chord([low, high]: [f64; 2], above: [f64; 2]) -> Option<f64> {
+    let at = (high * above[0] - low * above[1]) / (above[0] - above[1]);
+    let near = NARROW * high;
+    (at > low + near && at < high - near).then_some(at)
 }
 
 impl<'a> Best<'a> {

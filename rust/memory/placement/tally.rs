@@ -4,7 +4,7 @@ use super::build::Built;
 use super::lay::{Ground, Sink, Site};
 use super::problem::Window;
 use super::tensor::{Class, Tensor};
-use super::wear::{refresh_rate, writable_bytes};
+use super::wear::{lifetime_years, refresh_rate, writable_bytes};
 use std::ops::Range;
 
 /// How far a limit may be passed and still count as kept: as far as the solver does.
@@ -137,6 +137,14 @@ impl<'a> Tally<'a> {
             let most = writable_bytes(place, self.step_s, years);
             most.is_none_or(|most| *written <= most * (1.0 + ROUNDING))
         })
+    }
+
+    /// Years until the first tier wears out.
+    pub(super) fn years(&self) -> f64 {
+        let places = self.ground.memories.places.iter().zip(&self.written);
+        let years =
+            places.filter_map(|(place, written)| lifetime_years(place, *written, self.step_s));
+        years.fold(f64::INFINITY, f64::min)
     }
 
     /// True where something moves or lies behind the main tier.
