@@ -351,7 +351,7 @@ proptest! {
         let mut memories = memories(capacities, rates, 1);
         memories.places[2].tier.endurance = Some(3000.0);
         memories.places[1].tier.endurance = Some(1e9);
-        if let Ok(found) = solve(&problem, &memories) {
+        if let Ok(Outcome::Placed(found)) = place(&problem, &memories, &TIGHT, &Control::new()) {
             for tier in &found.tiers {
                 let least = years * (1.0 - 1e-6);
                 prop_assert!(tier.lifetime_years.is_none_or(|y| y >= least), "{tier:?}");
