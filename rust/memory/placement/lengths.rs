@@ -124,7 +124,8 @@ pub(super) fn seek<'a>(
         None if search.left < f64::INFINITY => {
             let years = ground.problem.years.unwrap_or_default();
             let allowed = format!(
-                "up to {:.4}, which the best of {} placements lasts; slower ones that last longer are not ruled out, with an objective of at least {bound:.4}",
+                "up to {:.4}, which one of {} placements lasts; slower ones may last longer, with \
+                 an objective of at least {bound:.4}",
                 search.lasted, search.looked
             );
             Err(Error::invalid("years", years, allowed))

@@ -88,7 +88,8 @@ struct Lowering<'a> {
 /// ```
 ///
 /// where cache that comes from elsewhere takes another `((s + n) K + R) g` to arrive beside the batch at
-/// work, and a fused kernel has no `A` (Dao et al. 2022, section 3.1). The host's memory, for all that goes through it and for what lies beyond it (`w', c', h'`):
+/// work, and a fused kernel has no `A` (Dao et al. 2022, section 3.1). The host's memory, for all that
+/// goes through it and for what lies beyond it (`w', c', h'`):
 ///
 /// ```text
 /// prefill: W (1 - w) + s S g (1 - h)
@@ -97,8 +98,9 @@ struct Lowering<'a> {
 ///
 /// Seconds of one layer: of each lane, what crosses it over its rate; weights and states come, states
 /// go; cache of `s + 1` tokens goes in prefill, of one token in decoding, and `s + n / 2` tokens come
-/// to whoever attends. States of scans come and go whole for each token. All else is section 4.3 and appendix A.3 of Sheng et al. 2023 with the
-/// buffers of `experimental/cost_model.py` in `FMInference/FlexGen`, for any homes and lanes.
+/// to whoever attends. States of scans come and go whole for each token. All else is section 4.3 and
+/// appendix A.3 of Sheng et al. 2023 with the buffers of `experimental/cost_model.py` in
+/// `FMInference/FlexGen`, for any homes and lanes.
 pub(super) fn tables(problem: &Problem) -> Result<Tables> {
     let mut lowering = Lowering::new(problem)?;
     lowering.memories();
