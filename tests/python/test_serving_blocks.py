@@ -210,8 +210,13 @@ def test_layers_without_attention_cache_nothing():
     asked = sw.serving_problem(sw.model("qwen3.5-27b"), "dgx-h100", **TEXT)
     every = sw.serving_problem(sw.model(of), "dgx-h100", **TEXT)
     # one layer of four attends
-    for part in ("cache", "attention", "query"):
+    for part in ("cache", "attention"):
         assert 4 * asked["layer"][part] == pytest.approx(every["layer"][part])
+    # the others send what is convolved, and two numbers a head, to whoever scans
+    scan = fields["state_space"]
+    sent = scan["heads"] * (scan["head_dim"] + 2) + 2 * scan["groups"] * scan["state"]
+    queries = every["layer"]["query"] + 3 * 2 * sent
+    assert 4 * asked["layer"]["query"] == pytest.approx(queries)
     with pytest.raises(ScalewrightError, match=r"mamba2-2\.7b: got no layer that attends"):
         sw.serving_blocks("mamba2-2.7b", "dgx-h100", **TEXT)
 

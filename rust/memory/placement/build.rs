@@ -23,7 +23,7 @@ pub(super) struct Lengths {
     pub(super) least_s: f64,
     pub(super) most_s: f64,
     /// Weight of a second beside the objective's own.
-    pub(super) more_per_s: f64,
+    pub(super) surcharge: f64,
 }
 
 impl Lengths {
@@ -32,7 +32,7 @@ impl Lengths {
         Self {
             least_s: step_s,
             most_s: step_s,
-            more_per_s: 0.0,
+            surcharge: 0.0,
         }
     }
 }
@@ -66,7 +66,7 @@ impl Aim<'_> {
     /// Opens a window of the step, whose lanes get their rows once something crosses them.
     fn window(&self, model: &mut Model, window: &Window, per_s: f64) {
         if let Self::Objective(lengths) = self {
-            let weight = (per_s + lengths.more_per_s) * window.repeats;
+            let weight = (per_s + lengths.surcharge) * window.repeats;
             model.window(window.compute_s, weight);
         }
     }

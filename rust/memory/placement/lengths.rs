@@ -17,8 +17,9 @@ use crate::solve::assign::{Answer, Limits, Solution, assign};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most models that are solved.
+/// Most models that are solved where time alone counts, and where more does.
 const MOST_LOOKED: u64 = 32;
+const MOST_STRETCHES: u64 = 16;
 /// Gap that is near enough where energy counts: what is kept times how long is not convex, so that each
 /// halving of the gap takes twice the models.
 const NEAR_ENOUGH: f64 = 1e-3;
@@ -157,7 +158,7 @@ impl<'a> Search<'a> {
             let lengths = Lengths {
                 least_s,
                 most_s: at,
-                more_per_s: 0.0,
+                surcharge: 0.0,
             };
             let first = self.looked == 0;
             match self.solve(lengths) {
@@ -186,7 +187,9 @@ impl<'a> Search<'a> {
                 Err(_) => break,
             }
             let enough = self.near_enough(per_s * low);
-            if enough || self.looked >= MOST_LOOKED || high - low <= NARROW * high {
+            // a bracket without a placement in it only says how long steps must be
+            let narrow = self.best.as_ref().map_or(NEAR_ENOUGH, |_| NARROW);
+            if enough || self.looked >= MOST_LOOKED || high - low <= narrow * high {
                 break;
             }
             let halve = self.looked.is_multiple_of(2);
@@ -205,7 +208,7 @@ impl<'a> Search<'a> {
     fn run(&mut self) -> Result<()> {
         while let Some(stretch) = self.next() {
             let enough = self.near_enough(stretch.bound);
-            if enough || self.looked >= MOST_LOOKED {
+            if enough || self.looked >= MOST_STRETCHES {
                 self.left = self.left.min(stretch.bound);
                 self.open.clear(); // the others' bounds are no lower
                 return Ok(());
@@ -246,25 +249,25 @@ impl<'a> Search<'a> {
         // any w >= 0 (a Lagrangian bound, Geoffrion 1974); w at the watts of the best placement makes up
         // for keeping that is counted over the shortest step alone
         let watts = self.best.as_ref().map_or(0.0, |best| best.tally.keeping_w);
-        let more_per_s = objective.per_j * watts;
+        let surcharge = objective.per_j * watts;
         let (least_s, most_s) = (stretch.least_s, stretch.most_s);
         let lengths = Lengths {
             least_s,
             most_s,
-            more_per_s,
+            surcharge,
         };
         match self.solve(lengths) {
             Ok(Looked::Solved { bound, best }) => {
-                let given = more_per_s * (most_s - self.ground.problem.rest_s);
+                let given = surcharge * (most_s - self.ground.problem.rest_s);
                 let paid = objective.per_s * least_s;
                 stretch.bound = stretch.bound.max(bound - given).max(paid);
                 let (step_s, lasts) = (best.tally.step_s, best.tally.lasts());
                 self.offer(best);
                 // what lasts through the shortest steps lasts
-                if !lasts {
-                    if let Ok(Looked::Solved { best, .. }) = self.solve(Lengths::only(least_s)) {
-                        self.offer(best);
-                    }
+                if !lasts
+                    && let Ok(Looked::Solved { best, .. }) = self.solve(Lengths::only(least_s))
+                {
+                    self.offer(best);
                 }
                 self.divide(stretch, step_s);
                 Ok(())
