@@ -245,7 +245,7 @@ def test_latent_attention_expands_its_cache_in_a_prompt_only():
 
 
 def test_a_fused_kernel_keeps_no_scores_of_a_long_prompt(capsys: pytest.CaptureFixture[str]):
-    long = {"prompt": 32_768, "generated": 1024, "batch": 1}
+    long: dict[str, Any] = {"prompt": 32_768, "generated": 1024, "batch": 1}
     assert sw.serving_blocks("llama3-70b", "dgx-a100-80gb", **long).fits
     assert not sw.serving_blocks("llama3-70b", "dgx-a100-80gb", **long, flash_attention=False).fits
     asked = ["serve-blocks", "llama3-70b", "dgx-a100-80gb", "--prompt", "32768", "--batch", "1"]
