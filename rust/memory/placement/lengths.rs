@@ -25,6 +25,8 @@ const MOST_STRETCHES: u64 = 16;
 const NEAR_ENOUGH: f64 = 1e-3;
 /// Stretches whose ends are nearer than this, as a part, are not divided.
 const NARROW: f64 = 1e-9;
+/// What is slower than it need be by this much, as a part, is not looked into closely.
+const DAWDLING: f64 = 0.1;
 /// Ends farther apart than this are divided by their ratio.
 const WIDE: f64 = 4.0;
 
@@ -187,8 +189,9 @@ impl<'a> Search<'a> {
                 Err(_) => break,
             }
             let enough = self.near_enough(per_s * low);
-            // a bracket without a placement in it only says how long steps must be
-            let narrow = self.best.as_ref().map_or(NEAR_ENOUGH, |_| NARROW);
+            // far below the step at the upper end, v only says how long steps must be that dawdle
+            let dawdles = self.best.is_none() && above[1] < -DAWDLING * high;
+            let narrow = if dawdles { NEAR_ENOUGH } else { NARROW };
             if enough || self.looked >= MOST_LOOKED || high - low <= narrow * high {
                 break;
             }
