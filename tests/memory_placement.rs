@@ -10,7 +10,9 @@ use scalewright::memory::placement::{
     weigh,
 };
 use scalewright::solve::assign::Limits;
-use scalewright::units::{Bytes, BytesPerSecond, DollarsPerByte, JoulesPerByte};
+use scalewright::units::{
+    Bytes, BytesPerSecond, DollarsPerByte, JoulesPerByte, Seconds, WattsPerByte, YEAR_S,
+};
 
 const GB: f64 = 1e9;
 
@@ -349,13 +351,150 @@ proptest! {
         let mut memories = memories(capacities, rates, 1);
         memories.places[2].tier.endurance = Some(3000.0);
         memories.places[1].tier.endurance = Some(1e9);
-        if let Ok(found) = solve(&problem, &memories) {
+        if let Ok(Outcome::Placed(found)) = place(&problem, &memories, &TIGHT, &Control::new()) {
             for tier in &found.tiers {
                 let least = years * (1.0 - 1e-6);
                 prop_assert!(tier.lifetime_years.is_none_or(|y| y >= least), "{tier:?}");
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Wear, refreshes and keeping are those of each placement's own step: no assignment of whole tensors
+    /// that lasts through its own steps has an objective below the bound, and what is found lasts.
+    #[test]
+    fn no_assignment_that_lasts_through_its_own_steps_beats_the_bound(
+        problem in problems(), (capacities, rates) in rigs(),
+        years in prop::option::of(0.0..3.0_f64), powers in prop::array::uniform3(0.0..1.0_f64),
+        retention in prop::option::of(0.1..2.0_f64),
+    ) {
+        let mut problem = problem;
+        problem.years = years.map(|exponent| 1e-4 * 10.0_f64.powf(exponent));
+        for tensor in &mut problem.tensors {
+            tensor.whole = true;
+            tensor.uses.truncate(1);
+            tensor.to = tensor.to.map(|_| tensor.uses[0].at + 1);
+        }
+        let mut memories = memories(capacities, rates, 1);
+        for (place, watts) in memories.places.iter_mut().zip(powers) {
+            place.tier.keeping_power = WattsPerByte::new(watts.round() * watts / GB);
+        }
+        memories.places[2].tier.endurance = Some(3000.0);
+        memories.places[2].tier.retention = retention.map(Seconds::new);
+        memories.places[1].tier.endurance = Some(1e5);
+        let best = cheapest_by_hand(&problem, &memories);
+        match (place(&problem, &memories, &TIGHT, &Control::new()), best) {
+            (Ok(Outcome::Placed(found)), Some(best)) => {
+                prop_assert!(found.bound <= best * (1.0 + 1e-9), "{} {best}", found.bound);
+                prop_assert!(found.objective >= best * (1.0 - 1e-6), "{} {best}", found.objective);
+                prop_assert!(found.objective <= best * (1.0 + found.gap * 1.01 + 1e-7), "{} {best}", found.objective);
+            }
+            (Ok(Outcome::Impossible(missing)), best) => prop_assert!(best.is_none(), "{missing:?} {best:?}"),
+            (Ok(Outcome::Placed(found)), None) => prop_assert!(false, "{found:?}"),
+            (Err(error), _) => prop_assert!(error.to_string().contains("years"), "{error}"),
+        }
+    }
+
+    /// The shortest step of tensors that may be split, with wear over that very step, is proven: what would
+    /// be shorter does not last, and what is found does.
+    #[test]
+    fn the_shortest_step_that_lasts_is_proven(
+        problem in problems(), (capacities, rates) in rigs(), exponent in 0.0..3.0_f64,
+    ) {
+        let mut problem = problem;
+        problem.objective = Objective::default();
+        problem.years = Some(1e-4 * 10.0_f64.powf(exponent));
+        for tensor in &mut problem.tensors {
+            tensor.whole = false;
+        }
+        let small = [capacities[0] / 2.0, capacities[1] / 4.0, capacities[2]];
+        let mut memories = memories(small, rates, 1);
+        memories.places[2].tier.endurance = Some(3000.0);
+        match place(&problem, &memories, &TIGHT, &Control::new()) {
+            Ok(Outcome::Placed(found)) => {
+                prop_assert!(found.gap <= 1e-6, "{} {}", found.gap, found.nodes);
+                let lasts = found.tiers[2].lifetime_years.unwrap_or(f64::INFINITY);
+                prop_assert!(lasts >= problem.years.unwrap() * (1.0 - 1e-7));
+            }
+            Ok(Outcome::Impossible(missing)) => prop_assert!(!missing.is_empty()),
+            Err(error) => {
+                // it is said which years would do
+                let text = error.to_string();
+                prop_assert!(text.contains("years: got"), "{text}");
+            }
+        }
+    }
+
+    /// Where everything has room near the device, nothing goes farther: that is no faster.
+    #[test]
+    fn of_equals_the_nearest_is_taken(problem in problems(), (capacities, rates) in rigs(), whole in any::<bool>()) {
+        let mut problem = problem;
+        problem.objective = Objective::default();
+        for tensor in &mut problem.tensors {
+            tensor.whole = whole;
+        }
+        let room: f64 = problem.tensors.iter().map(|tensor| tensor.bytes / GB).sum();
+        let memories = memories([room + 1.0, capacities[1], capacities[2]], rates, 1);
+        let found = solve(&problem, &memories).unwrap();
+        for tier in &found.tiers[1..] {
+            let moved = tier.read_bytes + tier.written_bytes + tier.peak_bytes;
+            prop_assert!(moved <= 1e-6 * room * GB, "{tier:?}");
+        }
+        prop_assert!(found.gap <= 1e-8);
+    }
+}
+
+/// A tensor of 8 GB that each step reads and writes, on flash behind the host's memory.
+fn rewritten(years: Option<f64>) -> Result<Box<Placement>, Vec<(String, f64)>> {
+    let used = Use {
+        at: 1,
+        read_bytes: 8.0 * GB,
+        written_bytes: 8.0 * GB,
+    };
+    let mut state = tensor(4, 8.0 * GB, vec![used]);
+    state.tiers = vec!["ssd".to_owned()];
+    let mut problem = problem(vec![window(0.1, 1, 1.0), window(0.05, 1, 1.0)], vec![state]);
+    problem.rest_s = 0.0;
+    problem.years = years;
+    let mut memories = memories([10.0, 100.0, 1000.0], [25.0, 100.0, 8.0], 1);
+    memories.places[2].tier.endurance = Some(3000.0);
+    solve(&problem, &memories)
+}
+
+/// A step of 3.1 s (0.1 of compute, 8 GB in at 8 GB/s and out at 4) writes 8 of 1,000 GB, 3,000 times:
+/// that is 0.0368 years, and what is allowed ends there.
+#[test]
+fn flash_wears_by_the_step_that_there_is() {
+    let found = rewritten(None).unwrap();
+    assert!(near(found.step_s, 3.1, 1e-9), "{}", found.step_s);
+    assert!(near(found.transfer_free_s, 0.15, 1e-12));
+    let years = 3000.0 * 1000.0 / 8.0 * 3.1 / YEAR_S;
+    let lasts = found.tiers[2].lifetime_years.unwrap();
+    assert!(near(lasts, years, 1e-9), "{lasts} {years}");
+    let lasting = rewritten(Some(years * 0.999)).unwrap();
+    assert!(near(lasting.step_s, 3.1, 1e-9) && lasting.gap < 1e-8);
+    let missing = rewritten(Some(years * 1.001)).unwrap_err();
+    assert_eq!(missing[0].0, "endurance of ssd, bytes a step");
+}
+
+/// Bytes of flash are written into the host's memory and read from it whichever way they go.
+#[test]
+fn what_bounces_in_a_tier_takes_its_energy() {
+    let found = rewritten(None).unwrap();
+    let [hbm, ddr, ssd] = [0, 1, 2].map(|at| &found.tiers[at]);
+    for (tier, gb) in [(ssd, 8.0), (ddr, 16.0)] {
+        assert!(near(tier.read_bytes, gb * GB, 1e-12), "{tier:?}");
+        assert!(near(tier.written_bytes, gb * GB, 1e-12), "{tier:?}");
+    }
+    // pJ a bit: reads as said, writes twice that
+    let joules = |tier: &scalewright::memory::placement::TierUse, energy: f64| {
+        (tier.read_bytes + 2.0 * tier.written_bytes) * energy * 8e-12
+    };
+    let sum = joules(hbm, 4.0) + joules(ddr, 20.0) + joules(ssd, 100.0);
+    assert!(near(found.energy_j, sum, 1e-9), "{} {sum}", found.energy_j);
 }
 
 /// Two tensors, a device with room for one: the one that is used more often stays near, and the step

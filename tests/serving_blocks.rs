@@ -45,7 +45,8 @@ prop_compose! {
         layers in 1..5_u64,
         attention in prop::sample::select(vec!["either", "host", "device"]),
         waits in any::<bool>(),
-        small in any::<bool>(),
+        [small, flash_attention] in any::<[bool; 2]>(),
+        recurrent in prop_oneof![Just(0.0), 0.0..20_000.0_f64],
         most in [1..7_u64, 1..7_u64],
     ) -> World {
         let width = 64.0;
@@ -84,7 +85,7 @@ prop_compose! {
             "generated": generated,
             "layers": layers,
             "layer": {
-                "hidden": 64, "weights": weights, "cache": 4.0 * width, "state": 2.0 * width,
+                "hidden": 64, "weights": weights, "cache": 4.0 * width, "recurrent": recurrent, "state": 2.0 * width,
                 "inner": 8.0 * width, "scores": 8, "query": 2.0 * width,
                 "matmul": weights, "attention": 4.0 * width, "head": 500.0,
             },
@@ -92,6 +93,7 @@ prop_compose! {
             "homes": list,
             "host": "home 1",
             "attention": attention,
+            "flash_attention": flash_attention,
             "serial": serial,
             "compute": {
                 "prefill_matmul": 30.0 * speed[5], "prefill_attention": 10.0 * speed[6],
@@ -214,6 +216,33 @@ proptest! {
     }
 
     #[test]
+    fn smaller_states_of_scans_or_no_scores_never_hurt(world in world(), part in 0.0..1.0_f64) {
+        let mut less = world.clone();
+        let recurrent = less.problem["layer"]["recurrent"].as_f64().unwrap();
+        less.problem["layer"]["recurrent"] = json!(recurrent * part);
+        less.problem["flash_attention"] = json!(true);
+        let [usual, less] = [world, less].map(|world| best(&world.read()));
+        prop_assert!(less.fits || !usual.fits);
+        if usual.fits {
+            prop_assert!(less.tokens_per_s >= usual.tokens_per_s * (1.0 - 1e-6));
+        }
+    }
+
+    /// Where all has room on the device, which attends, nothing is faster elsewhere, and nothing lies there.
+    #[test]
+    fn of_equal_shares_the_nearest_are_taken(world in world()) {
+        let mut world = world;
+        world.problem["homes"][0]["capacity"] = json!(1e12);
+        world.problem["attention"] = json!("device");
+        let block = best(&world.read());
+        prop_assert!(block.fits);
+        for shares in [&block.weights, &block.cache, &block.states] {
+            prop_assert!(shares["device"] >= 1.0 - 1e-6, "{shares:?}");
+        }
+        prop_assert!(block.gap.unwrap() <= 1e-6);
+    }
+
+    #[test]
     fn a_choice_of_who_attends_never_hurts(world in world()) {
         let mut world = world;
         let mut tokens = ["either", "host", "device"].map(|attention| {
@@ -309,6 +338,34 @@ proptest! {
             }
         }
     }
+}
+
+/// States of scans lie with the cache, once for each sequence, however long it is, and each token reads
+/// and writes them.
+#[test]
+fn states_of_scans_are_held_and_moved() {
+    let mut posed = serde_json::to_value(flexgen::problem(48, 7168, 56)).unwrap();
+    let given = json!({
+        "batch": 8, "batches": 4,
+        "weights": { "cpu": 1.0 }, "cache": { "cpu": 1.0 }, "states": { "gpu": 1.0 },
+    });
+    let policy: Policy = serde_json::from_value(given).unwrap();
+    let price = |posed: &Value| serving_policy(&read(posed), &policy).unwrap();
+    let without = price(&posed);
+    let state = 50e6;
+    posed["layer"]["recurrent"] = json!(state);
+    let with = price(&posed);
+    let held = |block: &Block, home: &str, phase: &str| {
+        let mut of = block.memory.iter();
+        of.find(|m| m.home == home && m.phase == phase)
+            .unwrap()
+            .bytes
+    };
+    for phase in ["prefill", "decode"] {
+        let more = held(&with, "cpu", phase) - held(&without, "cpu", phase);
+        assert!((more / (48.0 * 32.0 * state) - 1.0).abs() < 1e-9, "{more}");
+    }
+    assert!(with.layer_s[1] > without.layer_s[1]);
 }
 
 #[test]

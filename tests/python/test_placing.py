@@ -209,6 +209,30 @@ def test_a_search_that_finds_nothing_that_fits_puts_tensors_into_other_tiers() -
     assert best.values["offloaded"]["away"]
 
 
+def test_flash_wears_out_by_the_step_with_its_transfers() -> None:
+    model, system = sw.model("gpt3-175b"), sw.system("dgx-2", 16)
+    training = sw.Training(global_batch=16, sequence=1024, precision="fp16")
+    placed = sw.place(model, system, "data=16,zero=3,recompute=full", training)
+    flash = next(t for t in placed.placed["tiers"] if t["name"] == "nvme")
+    of = sw.memories(system)["places"]
+    endurance = next(p["tier"]["endurance"] for p in of if p["tier"]["name"] == "nvme")
+    steps = 31_557_600 / placed.step_s
+    years = endurance * flash["capacity_bytes"] / flash["written_bytes"] / steps
+    assert flash["lifetime_years"] == pytest.approx(years, rel=1e-9)
+    assert placed.step_s > 5 * placed.placed["transfer_free_s"]
+
+
+def test_of_equal_placements_the_nearest_is_taken() -> None:
+    model, system = sw.model("llama2-7b"), sw.system("dgx-a100-80gb", 8)
+    training = sw.Training(global_batch=64, sequence=4096)
+    placed = sw.place(model, system, "data=8,zero=1", training)
+    near = sw.place(model, system, "data=8,zero=1", training, tiers=["hbm"])
+    assert placed.step_s == pytest.approx(near.step_s, rel=1e-9)
+    assert placed.placed["energy_j"] == pytest.approx(near.placed["energy_j"], rel=1e-6)
+    assert placed.gap < 1e-8
+    assert all(t["written_bytes"] < 1.0 for t in placed.placed["tiers"] if t["name"] != "hbm")
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

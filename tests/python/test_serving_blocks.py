@@ -210,7 +210,54 @@ def test_layers_without_attention_cache_nothing():
     asked = sw.serving_problem(sw.model("qwen3.5-27b"), "dgx-h100", **TEXT)
     every = sw.serving_problem(sw.model(of), "dgx-h100", **TEXT)
     # one layer of four attends
-    for part in ("cache", "attention", "query"):
+    for part in ("cache", "attention"):
         assert 4 * asked["layer"][part] == pytest.approx(every["layer"][part])
+    # the others send what is convolved, and two numbers a head, to whoever scans
+    scan = fields["state_space"]
+    sent = scan["heads"] * (scan["head_dim"] + 2) + 2 * scan["groups"] * scan["state"]
+    queries = every["layer"]["query"] + 3 * 2 * sent
+    assert 4 * asked["layer"]["query"] == pytest.approx(queries)
     with pytest.raises(ScalewrightError, match=r"mamba2-2\.7b: got no layer that attends"):
         sw.serving_blocks("mamba2-2.7b", "dgx-h100", **TEXT)
+
+
+def test_states_of_scans_are_held_for_each_sequence():
+    posed = sw.serving_problem("nemotron-h-8b", "gcp-t4", **TEXT)
+    # 24 of 52 layers: 128 heads of 64 with a state of 128, and three inputs of the convolution over
+    # those and 2 x 8 x 128 more channels, in 16 bits
+    state = 24 * (128 * 64 * 128 + 3 * (128 * 64 + 2 * 8 * 128)) * 2
+    assert posed["layers"] * posed["layer"]["recurrent"] == pytest.approx(state)
+    block = sw.serving_blocks(problem=posed)
+    room = sum(home["capacity"] for home in posed["homes"])
+    assert block.fits
+    held = sum(memory.bytes for memory in block.memory if memory.phase == "decode")
+    assert block.batch * block.batches * state <= held <= room
+    assert sw.serving_problem("opt-30b", "gcp-t4", **TEXT)["layer"]["recurrent"] == 0
+
+
+def test_latent_attention_expands_its_cache_in_a_prompt_only():
+    posed = sw.serving_problem("deepseek-v2-lite", "dgx-a100-80gb", **TEXT)
+    layer, compute = posed["layer"], posed["compute"]
+    # 16 heads; keys of 128 + 64 and values of 128 in a prompt, a latent of 512 + 64 in generation
+    assert layer["attention"] == pytest.approx(2 * 16 * (192 + 128))
+    token = compute["prefill_attention"] * layer["cache"] / compute["device_attention"]
+    assert token == pytest.approx(2 * 16 * (2 * 512 + 64))
+
+
+def test_a_fused_kernel_keeps_no_scores_of_a_long_prompt(capsys: pytest.CaptureFixture[str]):
+    long: dict[str, Any] = {"prompt": 32_768, "generated": 1024, "batch": 1}
+    assert sw.serving_blocks("llama3-70b", "dgx-a100-80gb", **long).fits
+    assert not sw.serving_blocks("llama3-70b", "dgx-a100-80gb", **long, flash_attention=False).fits
+    asked = ["serve-blocks", "llama3-70b", "dgx-a100-80gb", "--prompt", "32768", "--batch", "1"]
+    assert main([*asked, "--no-flash"]) == 3
+    assert "nothing fits" in capsys.readouterr().out
+
+
+def test_what_has_room_on_the_device_stays_there():
+    block = sw.serving_blocks(
+        "deepseek-v2-lite", "dgx-a100-80gb", prompt=8192, generated=64, batch=1, batches=64
+    )
+    assert block.gap == pytest.approx(0.0, abs=1e-7)
+    for shares in (block.weights, block.cache, block.states):
+        assert shares["nvme"] == pytest.approx(0.0, abs=1e-6)
+    assert block.weights["hbm"] == pytest.approx(1.0, abs=1e-6)

@@ -42,6 +42,9 @@ def add(verbs: Verbs) -> None:
         metavar="RATE",
         help='cache that the host attends to, as "12 GB/s" (as fast as its memory is read)',
     )
+    parser.add_argument(
+        "--no-flash", action="store_true", help="the device keeps attention scores in memory"
+    )
     add_catalog(parser.add_argument)
     parser.add_argument("--json", action="store_true", help="print JSON for machines")
     parser.set_defaults(run=run)
@@ -63,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
         cache=options.cache,
         usable=options.usable,
         attention=options.attention,
+        flash_attention=not options.no_flash,
         host_attention=options.host_attention,
         batch=options.batch,
         batches=options.batches,

@@ -76,7 +76,7 @@ class ServingBlock:
         gap: How far `tokens_per_s` may be below that, as a part of it.
         layer_s: Seconds of one layer while prompts are read, and of one layer for each token.
         weights: Share of the weights by memory.
-        cache: Share of the keys and values by memory.
+        cache: Share of the keys and values, and of the states of scans, by memory.
         cache_by_host: Of it, what the host attends to.
         states: Share of the hidden states between layers by memory.
         memory: Every memory in each phase.
@@ -121,6 +121,7 @@ def serving_problem(
     cache: str = "fp16",
     usable: float = 0.9,
     attention: str = "either",
+    flash_attention: bool = True,
     host_attention: float | str | None = None,
     batch: Counts | None = None,
     batches: Counts | None = None,
@@ -137,6 +138,8 @@ def serving_problem(
         cache: Format of keys and values.
         usable: Share of each memory that may be filled.
         attention: Who attends to cache outside the device: `host`, `device` or `either`.
+        flash_attention: The device attends by a fused kernel, which keeps no scores in memory;
+            without it the scores of a batch's whole prompts lie there at once.
         host_attention: Cache that the host attends to in a second, in bytes or as "12 GB/s"; as
             fast as its memory is read where left out.
         batch: Sequences of a batch, or the fewest and the most; any where left out.
@@ -157,6 +160,7 @@ def serving_problem(
         "cache": cache,
         "usable": usable,
         "attention": attention,
+        "flash_attention": flash_attention,
         "host_attention": host_attention,
         "gap": gap,
     }

@@ -1,16 +1,15 @@
 //! Where does everything lie, what does that cost, and what would be worth buying?
 
 use super::build::{Built, Overfull, UNIT};
-use super::lay::{Ground, Sink, Site};
+use super::lay::Ground;
+use super::lengths::{Best, Proven};
 use super::live::Live;
 use super::problem::Problem;
 use super::rules::RuleCost;
 use super::tensor::Class;
-use super::wear::{lifetime_years, refreshed_bytes, writes_per_cell};
+use super::wear::{lifetime_years, writes_per_cell};
 use crate::hardware::Memories;
-use crate::solve::assign::Solution;
 use serde::Serialize;
-use std::ops::Range;
 
 /// Where one tensor lies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -122,99 +121,12 @@ pub enum Outcome {
     Impossible(Vec<Shortage>),
 }
 
-/// Adds up what shares of options come to.
-struct Tally<'a> {
-    ground: &'a Ground<'a>,
-    window_of: Vec<u32>,
-    share: f64,
-    class: Class,
-    /// By tier and class.
-    memory: Vec<Vec<Option<Vec<f64>>>>,
-    /// By window and lane.
-    busy: Vec<f64>,
-    read: Vec<f64>,
-    written: Vec<f64>,
-    joules: f64,
-}
-
-impl<'a> Tally<'a> {
-    fn new(ground: &'a Ground<'a>) -> Self {
-        let places = ground.memories.places.len();
-        let mut tally = Self {
-            ground,
-            window_of: ground.problem.window_of(),
-            share: 1.0,
-            class: Class::Other,
-            memory: vec![vec![None; Class::ALL.len()]; places],
-            busy: vec![0.0; ground.problem.windows.len() * ground.memories.lanes.len()],
-            read: vec![0.0; places],
-            written: vec![0.0; places],
-            joules: 0.0,
-        };
-        for fixed in &ground.problem.fixed {
-            tally.class = fixed.class;
-            for (at, bytes) in (0..).zip(&fixed.bytes) {
-                tally.hold(ground.memories.main(), at..at + 1, *bytes);
-            }
-        }
-        tally
-    }
-
-    fn add(&mut self, index: usize, site: Site, share: f64) {
-        let tensor = &self.ground.problem.tensors[index];
-        (self.share, self.class) = (share, tensor.class);
-        self.ground.lay(tensor, site, self);
-        let step = self.ground.problem.transfer_free_s();
-        let home = &self.ground.memories.places[site.place];
-        let refreshed = share * refreshed_bytes(home, tensor, step);
-        self.written[site.place] += refreshed;
-        self.joules += refreshed * home.tier.write_energy.value();
-        self.joules += share * tensor.bytes * home.tier.keeping_power.value() * step;
-    }
-
-    fn peak(&self, place: usize) -> f64 {
-        let mut sum = vec![0.0; self.ground.instants as usize];
-        for bytes in self.memory[place].iter().flatten() {
-            sum.iter_mut().zip(bytes).for_each(|(a, b)| *a += b);
-        }
-        sum.into_iter().fold(0.0, f64::max)
-    }
-}
-
-impl Sink for Tally<'_> {
-    fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64) {
-        let count = self.ground.instants as usize;
-        let slot = &mut self.memory[place][self.class as usize];
-        let line = slot.get_or_insert_with(|| vec![0.0; count]);
-        for sum in &mut line[instants.start as usize..instants.end as usize] {
-            *sum += bytes * self.share;
-        }
-    }
-
-    fn load(&mut self, at: u32, lane: usize, seconds: f64) {
-        let window = self.window_of[at as usize] as usize;
-        self.busy[window * self.ground.memories.lanes.len() + lane] += seconds * self.share;
-    }
-
-    fn touch(&mut self, place: usize, at: u32, read: f64, written: f64) {
-        let tier = &self.ground.memories.places[place].tier;
-        let window = &self.ground.problem.windows[self.window_of[at as usize] as usize];
-        let times = self.share * window.repeats;
-        self.read[place] += times * read;
-        self.written[place] += times * written;
-        self.joules +=
-            times * (read * tier.read_energy.value() + written * tier.write_energy.value());
-    }
-}
-
 impl Ground<'_> {
-    /// Reads the solver's answer back.
-    pub(super) fn answer(&self, built: &Built, solution: &Solution) -> Placement {
+    /// Tells what was found.
+    pub(super) fn answer(&self, best: &Best, proven: &Proven) -> Placement {
         let problem = self.problem;
-        let mut tally = Tally::new(self);
-        let mut tensors = Vec::with_capacity(problem.tensors.len());
-        for (index, tensor) in problem.tensors.iter().enumerate() {
-            let item = u32::try_from(index).unwrap_or(u32::MAX);
+        let (built, tally) = (&best.built, &best.tally);
+        let of = |(item, tensor): (u32, &super::Tensor)| {
             let mut placed = Placed {
                 name: tensor.name.clone(),
                 class: tensor.class,
@@ -223,66 +135,53 @@ impl Ground<'_> {
                 updated_in_place: 0.0,
             };
             for option in built.model.options_of(item) {
-                let (share, site) = (
-                    solution.shares[option as usize],
-                    built.sites[option as usize],
-                );
-                if share > 0.0 {
-                    tally.add(index, site, share);
-                    placed.shares[site.place] += share;
-                    placed.updated_in_place += if site.in_place { share } else { 0.0 };
-                }
+                let (share, site) = (best.shares[option as usize], built.sites[option as usize]);
+                placed.shares[site.place] += share;
+                placed.updated_in_place += if site.in_place { share } else { 0.0 };
             }
-            tensors.push(placed);
-        }
-        let window_s = self.window_lengths(&tally);
-        let lengths = problem.windows.iter().zip(&window_s);
-        let step_s = lengths.map(|(w, s)| w.repeats * s).sum::<f64>() + problem.rest_s;
-        let tiers = self.tiers(built, solution, &tally);
-        let memory_usd = tiers.iter().filter_map(|t| t.price_usd).sum();
-        let constant = problem.objective.per_s * problem.rest_s;
+            placed
+        };
+        let tiers = self.tiers(best);
+        let objective = tally.objective();
         Placement {
-            objective: solution.objective + constant,
-            bound: solution.bound + constant,
-            gap: gap(solution.objective + constant, solution.bound + constant),
-            step_s,
+            objective,
+            bound: proven.bound.min(objective),
+            gap: gap(objective, proven.bound),
+            step_s: tally.step_s,
             transfer_free_s: problem.transfer_free_s(),
             energy_j: tally.joules,
-            memory_usd,
-            tensors,
+            memory_usd: tiers.iter().filter_map(|t| t.price_usd).sum(),
+            tensors: (0..).zip(&problem.tensors).map(of).collect(),
             tiers,
-            lanes: self.lanes(built, solution, &tally),
-            window_s,
-            memory: shown(&tally),
+            lanes: self.lanes(best),
+            window_s: tally.window_s.clone(),
+            memory: tally.shown(),
             live: Live::new(problem),
-            nodes: solution.nodes,
+            nodes: proven.nodes,
             rules: Vec::new(),
         }
     }
 
-    fn window_lengths(&self, tally: &Tally) -> Vec<f64> {
-        let busy = tally.busy.chunks(self.memories.lanes.len().max(1));
-        let windows = self.problem.windows.iter().zip(busy);
-        let longest = |(window, busy): (&super::Window, &[f64])| {
-            busy.iter().copied().fold(window.compute_s, f64::max)
-        };
-        windows.map(longest).collect()
-    }
-
-    fn tiers(&self, built: &Built, solution: &Solution, tally: &Tally) -> Vec<TierUse> {
-        let step = self.problem.transfer_free_s();
+    fn tiers(&self, best: &Best) -> Vec<TierUse> {
+        let Best {
+            built,
+            prices,
+            tally,
+            ..
+        } = best;
+        let step = tally.step_s;
         let years = self.problem.years.unwrap_or(1.0);
         let count = self.instants;
         let sum = |first: u32| -> f64 {
-            solution.prices[first as usize..(first + count) as usize]
+            prices[first as usize..(first + count) as usize]
                 .iter()
                 .sum()
         };
         let places = self.memories.places.iter().enumerate();
         let of = |(index, place): (usize, &crate::hardware::Place)| {
-            let peak = tally.peak(index);
+            let peak = tally.peaks[index];
             let written = tally.written[index];
-            let wear = built.rows.wear[index].map_or(0.0, |row| solution.prices[row as usize]);
+            let wear = built.rows.wear[index].map_or(0.0, |row| prices[row as usize]);
             TierUse {
                 name: place.tier.name.clone(),
                 capacity_bytes: self.capacity(index),
@@ -307,7 +206,13 @@ impl Ground<'_> {
         1.0 / paces.fold(f64::INFINITY, f64::min)
     }
 
-    fn lanes(&self, built: &Built, solution: &Solution, tally: &Tally) -> Vec<LaneUse> {
+    fn lanes(&self, best: &Best) -> Vec<LaneUse> {
+        let Best {
+            built,
+            prices,
+            tally,
+            ..
+        } = best;
         let count = self.memories.lanes.len();
         let of = |(lane, named): (usize, &crate::hardware::Lane)| {
             let (mut busy_s, mut value) = (0.0, 0.0);
@@ -316,7 +221,7 @@ impl Ground<'_> {
                 let busy = tally.busy[index * count + lane];
                 busy_s += busy * window.repeats;
                 let row = built.rows.lanes[index * count + lane];
-                value += busy * row.map_or(0.0, |row| solution.prices[row as usize]);
+                value += busy * row.map_or(0.0, |row| prices[row as usize]);
             }
             LaneUse {
                 name: named.name.clone(),
@@ -327,18 +232,6 @@ impl Ground<'_> {
         };
         self.memories.lanes.iter().enumerate().map(of).collect()
     }
-}
-
-fn shown(tally: &Tally) -> Vec<(usize, Class, Vec<f64>)> {
-    let tiers = tally.memory.iter().enumerate();
-    let of = |(place, classes): (usize, &Vec<Option<Vec<f64>>>)| {
-        let lines = classes.iter().zip(Class::ALL);
-        let held = move |(line, class): (&Option<Vec<f64>>, Class)| {
-            line.clone().map(|bytes| (place, class, bytes))
-        };
-        lines.filter_map(held).collect::<Vec<_>>()
-    };
-    tiers.flat_map(of).collect()
 }
 
 fn gap(objective: f64, bound: f64) -> f64 {

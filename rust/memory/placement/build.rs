@@ -1,13 +1,85 @@
 //! How does a placement problem become items, options and rows?
 
 use super::lay::{Ground, Sink, Site};
+use super::problem::Window;
 use super::tensor::Tensor;
-use super::wear::{refreshed_bytes, writable_bytes};
+use super::wear::{refresh_rate, writable_bytes};
 use crate::solve::assign::Model;
 use std::ops::Range;
 
 /// Bytes that rows count by: then they are of the size of seconds.
 pub(super) const UNIT: f64 = 1e9;
+
+/// How far what is kept may rise: rounding of its sums.
+const ROUNDING: f64 = 1e-11;
+
+/// Which lengths of a step a model is written for.
+///
+/// Over one length it says what that step wears, refreshes and keeps. Over a stretch it never says more
+/// than a step of any length in it: refreshes and keeping are of the shortest, what may be written of
+/// the longest.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lengths {
+    pub(super) least_s: f64,
+    pub(super) most_s: f64,
+    /// Weight of a second beside the objective's own.
+    pub(super) surcharge: f64,
+}
+
+impl Lengths {
+    /// Steps of this length alone.
+    pub(super) fn only(step_s: f64) -> Self {
+        Self {
+            least_s: step_s,
+            most_s: step_s,
+            surcharge: 0.0,
+        }
+    }
+}
+
+/// What a placement comes to: none that is as good in all of it has a larger objective.
+pub(super) struct Kept {
+    pub(super) step_s: f64,
+    pub(super) window_s: Vec<f64>,
+    /// Fullest instant of each tier, bytes.
+    pub(super) peaks: Vec<f64>,
+    pub(super) joules: f64,
+}
+
+/// What a model minimises.
+#[derive(Clone, Copy)]
+pub(super) enum Aim<'a> {
+    /// The objective.
+    Objective(Lengths),
+    /// Bytes behind the main tier, moved or lying, while nothing that is kept gets worse.
+    Near(&'a Kept),
+}
+
+impl Aim<'_> {
+    fn lengths(&self) -> Lengths {
+        match self {
+            Self::Objective(lengths) => *lengths,
+            Self::Near(kept) => Lengths::only(kept.step_s),
+        }
+    }
+
+    /// Opens a window of the step, whose lanes get their rows once something crosses them.
+    fn window(&self, model: &mut Model, window: &Window, per_s: f64) {
+        if let Self::Objective(lengths) = self {
+            let weight = (per_s + lengths.surcharge) * window.repeats;
+            model.window(window.compute_s, weight);
+        }
+    }
+
+    fn lane(&self, model: &mut Model, window: u32) -> u32 {
+        match self {
+            Self::Objective(_) => model.timed_row(window, 0.0),
+            Self::Near(kept) => {
+                model.limited_row(kept.window_s[window as usize] * (1.0 + ROUNDING))
+            }
+        }
+    }
+}
 
 /// A model and what its rows and options mean.
 pub(super) struct Built {
@@ -21,12 +93,14 @@ pub(super) struct Built {
 pub(super) struct Rows {
     /// First capacity row of each tier; none where the tier holds everything at once.
     pub(super) capacity: Vec<Option<u32>>,
-    /// Window whose length is what must be bought of each tier, in `UNIT`, and its first row.
-    pub(super) bought: Vec<Option<(u32, u32)>>,
+    /// First row of what must be bought of each tier.
+    bought: Vec<Option<u32>>,
     /// Row of each lane in each window.
     pub(super) lanes: Vec<Option<u32>>,
     /// Row of the wear of each tier.
     pub(super) wear: Vec<Option<u32>>,
+    /// Row of the energy, where it is kept.
+    joules: Option<u32>,
     window_of: Vec<u32>,
     lane_count: usize,
 }
@@ -65,9 +139,9 @@ impl Ground<'_> {
     }
 
     /// Writes the model.
-    pub(super) fn build(&self) -> Result<Built, Overfull> {
+    pub(super) fn build(&self, aim: Aim) -> Result<Built, Overfull> {
         let mut model = Model::new();
-        let rows = self.rows(&mut model)?;
+        let rows = self.rows(&mut model, aim)?;
         let mut built = Built {
             model,
             sites: Vec::new(),
@@ -78,13 +152,13 @@ impl Ground<'_> {
             self.sites(tensor, &mut sites);
             built.model.item(tensor.whole);
             for &site in &sites {
-                self.option(tensor, site, &mut built);
+                self.option(tensor, site, &mut built, aim);
             }
         }
         Ok(built)
     }
 
-    fn rows(&self, model: &mut Model) -> Result<Rows, Overfull> {
+    fn rows(&self, model: &mut Model, aim: Aim) -> Result<Rows, Overfull> {
         let (problem, memories) = (self.problem, self.memories);
         let places = memories.places.len();
         let fixed = self.fixed();
@@ -95,11 +169,15 @@ impl Ground<'_> {
             bought: vec![None; places],
             lanes: vec![None; problem.windows.len() * memories.lanes.len()],
             wear: vec![None; places],
+            joules: None,
             window_of: problem.window_of(),
             lane_count: memories.lanes.len(),
         };
         for window in &problem.windows {
-            model.window(window.compute_s, problem.objective.per_s * window.repeats);
+            aim.window(model, window, problem.objective.per_s);
+        }
+        if let (Aim::Near(kept), true) = (aim, problem.objective.per_j > 0.0) {
+            rows.joules = Some(model.limited_row(kept.joules * (1.0 + ROUNDING)));
         }
         let none = vec![0.0; self.instants as usize];
         for place in 0..places {
@@ -120,20 +198,9 @@ impl Ground<'_> {
                     rows.capacity[place].get_or_insert(row);
                 }
             }
-            let price = memories.places[place]
-                .tier
-                .price
-                .map_or(0.0, crate::units::DollarsPerByte::value);
-            let per_byte = price * problem.objective.per_usd;
-            if per_byte > 0.0 {
-                let window = model.window(0.0, per_byte * UNIT);
-                for taken in taken {
-                    let row = model.timed_row(window, *taken / UNIT);
-                    rows.bought[place].get_or_insert((window, row));
-                }
-            }
-            let step = problem.transfer_free_s();
-            let writable = |years| writable_bytes(&memories.places[place], step, years);
+            rows.bought[place] = self.bought(model, aim, place, taken);
+            let writable =
+                |years| writable_bytes(&memories.places[place], aim.lengths().most_s, years);
             rows.wear[place] = problem
                 .years
                 .and_then(writable)
@@ -142,7 +209,29 @@ impl Ground<'_> {
         Ok(rows)
     }
 
-    fn option(&self, tensor: &Tensor, site: Site, built: &mut Built) {
+    /// First row of what must be bought of a tier, where that costs anything.
+    fn bought(&self, model: &mut Model, aim: Aim, place: usize, taken: &[f64]) -> Option<u32> {
+        let price = self.memories.places[place].tier.price?;
+        let per_byte = price.value() * self.problem.objective.per_usd;
+        if per_byte <= 0.0 {
+            return None;
+        }
+        let rows: Vec<u32> = match aim {
+            Aim::Objective(_) => {
+                let window = model.window(0.0, per_byte * UNIT);
+                let row = |taken: &f64| model.timed_row(window, *taken / UNIT);
+                taken.iter().map(row).collect()
+            }
+            Aim::Near(kept) => {
+                let most = kept.peaks[place] * (1.0 + ROUNDING);
+                let row = |taken: &f64| model.limited_row((most - taken).max(0.0) / UNIT);
+                taken.iter().map(row).collect()
+            }
+        };
+        rows.first().copied()
+    }
+
+    fn option(&self, tensor: &Tensor, site: Site, built: &mut Built, aim: Aim) {
         built.sites.push(site);
         let mut draft = Draft {
             ground: self,
@@ -151,15 +240,18 @@ impl Ground<'_> {
             loads: Vec::new(),
             joules: 0.0,
             written: vec![0.0; self.memories.places.len()],
+            far: tensor.bytes * site.place.saturating_sub(self.memories.main()) as f64,
         };
         self.lay(tensor, site, &mut draft);
-        let step = self.problem.transfer_free_s();
+        let Lengths {
+            least_s, most_s, ..
+        } = aim.lengths();
         let home = &self.memories.places[site.place];
-        let refreshed = refreshed_bytes(home, tensor, step);
-        draft.written[site.place] += refreshed;
-        draft.joules += refreshed * home.tier.write_energy.value();
-        draft.joules += tensor.bytes * home.tier.keeping_power.value() * step;
-        draft.write(&mut built.model, self.problem.objective.per_j);
+        let refreshed = refresh_rate(home, tensor, least_s);
+        draft.written[site.place] += refreshed * most_s;
+        draft.joules += refreshed * least_s * home.tier.write_energy.value();
+        draft.joules += tensor.bytes * home.tier.keeping_power.value() * least_s;
+        draft.write(&mut built.model, aim);
     }
 }
 
@@ -172,24 +264,32 @@ struct Draft<'a, 'b> {
     loads: Vec<(usize, f64)>,
     joules: f64,
     written: Vec<f64>,
+    /// Bytes moved to and from tiers behind the main one, and those lying there by how far it is.
+    far: f64,
 }
 
 impl Draft<'_, '_> {
-    fn write(self, model: &mut Model, per_j: f64) {
+    fn write(self, model: &mut Model, aim: Aim) {
         let windows = self.rows.lane_count;
         for (index, _) in &self.loads {
             if self.rows.lanes[*index].is_none() {
                 let window = u32::try_from(index / windows).unwrap_or(u32::MAX);
-                self.rows.lanes[*index] = Some(model.timed_row(window, 0.0));
+                self.rows.lanes[*index] = Some(aim.lane(model, window));
             }
         }
-        model.option(self.joules * per_j);
+        model.option(match aim {
+            Aim::Objective(_) => self.joules * self.ground.problem.objective.per_j,
+            Aim::Near(_) => self.far / UNIT,
+        });
+        if let Some(row) = self.rows.joules {
+            model.uses(row..row + 1, self.joules);
+        }
         let shift = |rows: &Range<u32>, first: u32| first + rows.start..first + rows.end;
         for (place, instants, bytes) in &self.held {
             if let Some(first) = self.rows.capacity[*place] {
                 model.uses(shift(instants, first), *bytes / UNIT);
             }
-            if let Some((_, first)) = self.rows.bought[*place] {
+            if let Some(first) = self.rows.bought[*place] {
                 model.uses(shift(instants, first), *bytes / UNIT);
             }
         }
@@ -228,5 +328,8 @@ impl Sink for Draft<'_, '_> {
         self.joules +=
             times * (read * tier.read_energy.value() + written * tier.write_energy.value());
         self.written[place] += times * written;
+        if place > self.ground.memories.main() {
+            self.far += times * (read + written);
+        }
     }
 }

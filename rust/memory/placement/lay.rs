@@ -50,6 +50,8 @@ pub(super) struct Ground<'a> {
     pub(super) instants: u32,
     /// First instant of the window of each instant, and the one behind its last.
     spans: Vec<[u32; 2]>,
+    /// Of each tier, those in which its bytes bounce on their way.
+    bounces: Vec<Vec<usize>>,
 }
 
 /// Most thresholds of staying that are offered for a tensor.
@@ -70,6 +72,9 @@ impl<'a> Ground<'a> {
             memories,
             instants: problem.instants(),
             spans,
+            bounces: (0..memories.places.len())
+                .map(|place| bounces(memories, place))
+                .collect(),
         }
     }
 
@@ -244,6 +249,11 @@ impl<'a> Ground<'a> {
             return;
         }
         sink.touch(place, at, read, written);
+        // whichever way they go, they are written into a bounce buffer and read from it
+        let passing = read + written;
+        for &through in &self.bounces[place] {
+            sink.touch(through, at, passing, passing);
+        }
         for crossing in &self.memories.places[place].crosses {
             let seconds = read * crossing.read + written * crossing.write;
             if seconds > 0.0 {
@@ -259,4 +269,13 @@ impl<'a> Ground<'a> {
             1.0
         }
     }
+}
+
+/// The tiers whose bus the bytes of another one cross: those that it lies behind.
+fn bounces(memories: &Memories, place: usize) -> Vec<usize> {
+    let crossed = memories.places[place].crosses.iter();
+    crossed
+        .filter_map(|crossing| memories.find(&memories.lanes[crossing.lane].name))
+        .filter(|through| *through != place)
+        .collect()
 }

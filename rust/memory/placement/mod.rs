@@ -7,10 +7,12 @@
 mod answer;
 mod build;
 mod lay;
+mod lengths;
 mod live;
 mod problem;
 mod request;
 mod rules;
+mod tally;
 mod tensor;
 mod wear;
 
@@ -24,14 +26,17 @@ pub use tensor::{Class, Tensor, Update, Use};
 use crate::control::Control;
 use crate::error::Result;
 use crate::hardware::Memories;
-use crate::solve::assign::{Answer, Limits, assign};
+use crate::solve::assign::Limits;
+use build::{Aim, Lengths};
 use lay::Ground;
+use lengths::Sought;
 
 /// Places the tensors of a problem on the memories of a device, or says what is missing.
 ///
 /// The step is `sum over windows of repeats * max(compute, busiest lane) + rest`. The wear that is
-/// allowed, refreshes and the energy of keeping are taken over the transfer-free step, the shortest
-/// there can be. Fixed rules are weighed on the same tensors, tiers and windows.
+/// allowed, refreshes and the energy of keeping are taken over that step. Among placements that are
+/// equal in all that counts, the one that moves and keeps the fewest bytes behind the main tier is
+/// taken. Fixed rules are weighed on the same tensors, tiers and windows.
 pub fn place(
     problem: &Problem,
     memories: &Memories,
@@ -44,23 +49,16 @@ pub fn place(
     if !homeless.is_empty() {
         return Ok(Outcome::Impossible(homeless));
     }
-    let built = match ground.build() {
-        Ok(built) => built,
-        Err(over) => return Ok(Outcome::Impossible(answer::overfull(&ground, &over))),
-    };
-    Ok(match assign(&built.model, limits, control)? {
-        Answer::Solved(solution) => {
-            let mut placement = ground.answer(&built, &solution);
+    Ok(match lengths::seek(&ground, limits, control)? {
+        Sought::Found(mut best, proven) => {
+            best.drawn_near(&ground, control)?;
+            let mut placement = ground.answer(&best, &proven);
             let rules = rules::known_rules(&ground);
-            placement.rules = rules
-                .iter()
-                .map(|rule| ground.weigh(&built, rule))
-                .collect();
+            let weighed = rules.iter().map(|rule| ground.weigh(&best.built, rule));
+            placement.rules = weighed.collect();
             Outcome::Placed(Box::new(placement))
         }
-        Answer::Infeasible(shortage) => {
-            Outcome::Impossible(answer::shortages(&ground, &built, &shortage.rows))
-        }
+        Sought::Nothing(missing) => Outcome::Impossible(missing),
     })
 }
 
@@ -69,6 +67,7 @@ pub fn place(
 pub fn weigh(problem: &Problem, memories: &Memories, rule: &FixedRule) -> Result<Option<RuleCost>> {
     problem.check(memories)?;
     let ground = Ground::new(problem, memories);
-    let built = ground.build().ok();
+    let shortest = Lengths::only(problem.transfer_free_s());
+    let built = ground.build(Aim::Objective(shortest)).ok();
     Ok(built.map(|built| ground.weigh(&built, rule)))
 }

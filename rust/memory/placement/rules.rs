@@ -1,8 +1,9 @@
 //! What do fixed rules of placement cost: everything near, optimizer state in host memory, all on flash?
 
 use super::answer::{Shortage, shortages};
-use super::build::Built;
+use super::build::{Aim, Built, Lengths};
 use super::lay::Ground;
+use super::tally::Tally;
 use super::tensor::Class;
 use serde::{Deserialize, Serialize};
 
@@ -96,14 +97,17 @@ impl Ground<'_> {
                 shares[option as usize] += left;
             }
         }
-        let weighed = built.model.evaluate(&shares);
-        let windows = self.problem.windows.iter().zip(&weighed.windows);
-        let rest = self.problem.rest_s;
+        let tally = Tally::new(self, built, &shares);
+        // the model that is over the rule's own step says what that lacks
+        let own = Aim::Objective(Lengths::only(tally.step_s));
+        let depends = self.depends_on_length();
+        let own = depends.then(|| self.build(own).ok()).flatten();
+        let built = own.as_ref().unwrap_or(built);
         RuleCost {
             name: rule.name.clone(),
-            objective: weighed.objective + self.problem.objective.per_s * rest,
-            step_s: windows.map(|(w, s)| w.repeats * s).sum::<f64>() + rest,
-            missing: shortages(self, built, &weighed.excess),
+            objective: tally.objective(),
+            step_s: tally.step_s,
+            missing: shortages(self, built, &built.model.evaluate(&shares).excess),
         }
     }
 }

@@ -4,10 +4,11 @@ use crate::hardware::Place;
 use crate::memory::placement::tensor::Tensor;
 use crate::units::YEAR_S;
 
-/// Bytes that a tier writes in a step to keep a tensor alive: cells forget after `retention`, so what
-/// is older is written again, `step / retention` times a step (Legtchenko et al. 2025, managed-retention
-/// memory, section 3: retention is matched to the lifetime of the data).
-pub(super) fn refreshed_bytes(place: &Place, tensor: &Tensor, step_s: f64) -> f64 {
+/// Bytes a second that a tier writes to keep a tensor alive through steps of `step_s` seconds: cells
+/// forget after `retention`, so what is older is written again, `step / retention` times a step
+/// (Legtchenko et al. 2025, managed-retention memory, section 3: retention is matched to the lifetime
+/// of the data).
+pub(super) fn refresh_rate(place: &Place, tensor: &Tensor, step_s: f64) -> f64 {
     let Some(retention) = place.tier.retention else {
         return 0.0;
     };
@@ -15,7 +16,7 @@ pub(super) fn refreshed_bytes(place: &Place, tensor: &Tensor, step_s: f64) -> f6
     if renewed && step_s <= retention.value() {
         0.0 // each step writes it anew before it is forgotten
     } else {
-        tensor.bytes * step_s / retention.value()
+        tensor.bytes / retention.value()
     }
 }
 

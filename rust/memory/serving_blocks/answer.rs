@@ -2,15 +2,12 @@
 
 use super::family::{Bounds, Family, Span, Terms};
 use super::problem::Problem;
-use super::search::{Found, search};
+use super::search::{Found, ROUNDING, nearest, search};
 use super::tables::{Class, PHASES, Tables, tables};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// How far given shares may overfill a memory and still count as fitting: rounding.
-const ROUNDING: f64 = 1e-9;
 
 /// The best block of a problem, or one that was given.
 #[derive(Debug, Clone, Serialize)]
@@ -97,7 +94,8 @@ pub struct Policy {
     pub states: BTreeMap<String, f64>,
 }
 
-/// The block and the shares that generate the most tokens in a second.
+/// The block and the shares that generate the most tokens in a second; of shares that are as good, those
+/// that keep the fewest bytes far from the device.
 pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
     problem.check()?;
     let tables = tables(problem)?;
@@ -109,12 +107,14 @@ pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
     let Some(best) = &found.best else {
         return Ok(nothing(problem, &tables, &found));
     };
+    let factors = tables.family.factors(best.at);
+    let near = nearest(&tables.family, best, &tables.distances(&factors), control)?;
     let told = Told {
         problem,
         tables: &tables,
         at: best.at,
-        factors: tables.family.factors(best.at),
-        shares: &best.shares,
+        factors,
+        shares: near.as_deref().unwrap_or(&best.shares),
         prices: &best.prices,
     };
     let mut block = told.block();

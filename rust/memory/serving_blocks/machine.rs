@@ -28,6 +28,9 @@ pub struct Asked {
     /// Who attends to cache outside the device.
     #[serde(default)]
     pub attention: Attention,
+    /// The device attends by a fused kernel, which keeps no scores in memory.
+    #[serde(default = "yes")]
+    pub flash_attention: bool,
     /// Cache that the host attends to in a second; absent: as fast as its memory is read.
     #[serde(default)]
     pub host_attention: Option<BytesPerSecond>,
@@ -44,6 +47,10 @@ pub struct Asked {
 
 fn fp16() -> Dtype {
     Dtype::Fp16
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Stated default: allocators lose some of a memory to blocks of unlike sizes.
@@ -65,7 +72,7 @@ fn default_gap() -> f64 {
 /// decoding the device's own memory bounds both, as a lane of its own: weights once for every batch,
 /// cache once for every token. The host attends as fast as its memory is read unless a rate is given.
 /// Layers are taken to be alike: of a mixture or a hybrid, the mean. A mixture's experts come all, which large
-/// blocks need; a sliding window's cache is taken whole, and states of scans, which do not grow, are left out.
+/// blocks need; a sliding window's cache is taken whole.
 pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Result<Problem> {
     if model.family != Family::Decoder {
         let what = format!(
@@ -98,11 +105,12 @@ pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Resu
         generated: asked.generated,
         layers: model.layers,
         resident: Bytes::new(tables as f64 * asked.weights.bytes()),
-        compute: compute(cluster, &layer, asked),
+        compute: compute(cluster, device_attention(model, &layer, cluster), asked),
         layer,
         homes,
         host: host.then(|| HOST_TIER.to_owned()),
         attention: asked.attention,
+        flash_attention: asked.flash_attention,
         serial: Serial::default(),
         batch: asked.batch,
         batches: asked.batches,
@@ -118,28 +126,92 @@ fn layer(model: &Transformer, asked: &Asked) -> Layer {
     let idle = parameters.total - parameters.active_per_token;
     let width = Dtype::Fp16.bytes();
     let heads = model.heads as f64;
-    // elements of keys and values a token, of queries, and products for one query and one key
-    let (cached, query, products) = if let Some(latent) = &model.latent {
-        let key = (latent.kv_rank + latent.rope_dim) as f64;
-        (key, heads * key, heads * (key + latent.kv_rank as f64))
-    } else {
-        let head = model.head_width() as f64;
-        let keys = model.key_value_heads() as f64 * head;
-        (2.0 * keys, heads * head, 2.0 * heads * head)
-    };
+    let Attends {
+        cached,
+        query,
+        products: [prompt, _],
+    } = Attends::of(model);
     let share = model.attention_layers() as f64 / layers;
-    let [cached, query, products] = [cached, query, products].map(|count| count * share);
+    let [cached, query, prompt] = [cached, query, prompt].map(|count| count * share);
+    let scans = Scans::of(model);
+    let mixing = model.scan_layers() as f64 / layers;
+    let query = query + mixing * scans.query;
     Layer {
         hidden: model.hidden,
         weights: Bytes::new(parameters.layers as f64 / layers * asked.weights.bytes()),
         cache: Bytes::new(cached * asked.cache.bytes()),
+        recurrent: Bytes::new(mixing * scans.state * width),
         state: Bytes::new(model.hidden as f64 * width),
         inner: Bytes::new(inner(model) * width),
         scores: Bytes::new(heads * width),
         query: Bytes::new(query * width),
-        matmul: 2.0 * (parameters.layers - idle) as f64 / layers,
-        attention: 2.0 * products,
+        matmul: 2.0 * ((parameters.layers - idle) as f64 / layers + mixing * scans.products),
+        attention: 2.0 * prompt,
         head: 2.0 * (model.vocab * model.hidden) as f64 / layers,
+    }
+}
+
+/// What a layer that attends has for each token, all heads together.
+struct Attends {
+    /// Elements of keys and values.
+    cached: f64,
+    /// Elements of queries.
+    query: f64,
+    /// Multiply-adds of one query and one key: in a prompt, and of a token that is generated.
+    products: [f64; 2],
+}
+
+impl Attends {
+    /// Latent attention expands keys and values to heads in a prompt: `heads (nope + rope + value)`. A token
+    /// that is generated has its query and its output projected to the latent instead, of which all heads
+    /// read the same: `heads (2 rank + rope)` (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+    fn of(model: &Transformer) -> Self {
+        let heads = model.heads as f64;
+        if let Some(latent) = &model.latent {
+            let key = (latent.kv_rank + latent.rope_dim) as f64;
+            let expanded = (latent.nope_dim + latent.rope_dim + latent.value_dim) as f64;
+            return Self {
+                cached: key,
+                query: heads * key,
+                products: [heads * expanded, heads * (key + latent.kv_rank as f64)],
+            };
+        }
+        let head = model.head_width() as f64;
+        Self {
+            cached: 2.0 * model.key_value_heads() as f64 * head,
+            query: heads * head,
+            products: [2.0 * heads * head; 2],
+        }
+    }
+}
+
+/// What a layer that scans has for each sequence or token.
+#[derive(Default)]
+struct Scans {
+    /// Elements of a sequence's state.
+    state: f64,
+    /// Elements that go to whoever scans for a token.
+    query: f64,
+    /// Multiply-adds of a token.
+    products: f64,
+}
+
+impl Scans {
+    /// A state of `heads head_dim state` and the last `taps - 1` inputs of the convolution over
+    /// `heads head_dim + 2 groups state` channels, both in 16 bits as vLLM keeps them
+    /// (`MambaStateShapeCalculator`); the scan's products as the recurrence takes them.
+    fn of(model: &Transformer) -> Self {
+        let Some(widths) = &model.state_space else {
+            return Self::default();
+        };
+        let inner = (widths.heads * widths.head_dim) as f64;
+        let channels = inner + (2 * widths.groups * widths.state) as f64;
+        let numbers = (widths.heads * widths.rule.numbers()) as f64;
+        Self {
+            state: inner * widths.state as f64 + (widths.convolution - 1) as f64 * channels,
+            query: channels + numbers,
+            products: widths.scan().multiplications(1.0),
+        }
     }
 }
 
@@ -151,7 +223,20 @@ fn inner(model: &Transformer) -> f64 {
     (width * model.activation.projections()) as f64
 }
 
-fn compute(cluster: &Cluster, layer: &Layer, asked: &Asked) -> Compute {
+/// Operations a second of attention.
+fn attention(cluster: &Cluster) -> f64 {
+    let device = &cluster.device;
+    device.engine_peak(Dtype::Fp16).value() * device.attention.forward_efficiency
+}
+
+/// Cache that the device attends to in a second, by its products; the bus is a lane of its own.
+fn device_attention(model: &Transformer, layer: &Layer, cluster: &Cluster) -> BytesPerSecond {
+    let share = model.attention_layers() as f64 / model.layers as f64;
+    let [_, token] = Attends::of(model).products;
+    BytesPerSecond::new(attention(cluster) * layer.cache.value() / (2.0 * share * token))
+}
+
+fn compute(cluster: &Cluster, device_attention: BytesPerSecond, asked: &Asked) -> Compute {
     let device = &cluster.device;
     let peak = device.engine_peak(Dtype::Fp16).value();
     let alone = FlopsPerSecond::new(peak * device.matmul_efficiency(Dtype::Fp16));
@@ -160,13 +245,11 @@ fn compute(cluster: &Cluster, layer: &Layer, asked: &Asked) -> Compute {
     let lasting = device.sustained.get(&Dtype::Fp16);
     let lasting = lasting.or_else(|| device.sustained.get(&engine)).copied();
     let products = lasting.map_or(alone, |rate| rate.min(alone));
-    let attention = peak * device.attention.forward_efficiency;
     Compute {
         prefill_matmul: products,
-        prefill_attention: FlopsPerSecond::new(attention),
+        prefill_attention: FlopsPerSecond::new(attention(cluster)),
         decode_matmul: products,
-        // the products; the bus is a lane of its own
-        device_attention: BytesPerSecond::new(attention * layer.cache.value() / layer.attention),
+        device_attention,
         host_attention: asked.host_attention,
         small_batch: None,
     }

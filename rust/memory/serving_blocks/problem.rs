@@ -41,6 +41,10 @@ pub struct Problem {
     /// Who attends to cache that does not lie on the device.
     #[serde(default)]
     pub attention: Attention,
+    /// The device attends by a fused kernel, which keeps no scores in memory (Dao et al. 2022, algorithm 1);
+    /// without it all scores of a batch lie there, as `FlexGen`'s do.
+    #[serde(default)]
+    pub flash_attention: bool,
     /// Lanes that run one after another.
     #[serde(default)]
     pub serial: Serial,
@@ -65,6 +69,10 @@ pub struct Layer {
     pub weights: Bytes,
     /// Key and value of one token.
     pub cache: Bytes,
+    /// States of scans of one sequence, which do not grow: each token reads them and writes them anew. They
+    /// lie with the cache.
+    #[serde(default)]
+    pub recurrent: Bytes,
     /// The residual stream of one token.
     pub state: Bytes,
     /// The feed-forward's inner activations of one token.
@@ -76,7 +84,7 @@ pub struct Layer {
     pub query: Bytes,
     /// Operations of the matrix products for one token.
     pub matmul: f64,
-    /// Operations of attention for one query and one key.
+    /// Operations of attention for one query and one key of a prompt.
     pub attention: f64,
     /// Operations of the head for one sequence, divided over the layers.
     #[serde(default)]

@@ -13,6 +13,9 @@ const EXACT: Limits = Limits {
     nodes: 1,
 };
 
+/// How far rounding may take a limit.
+pub(super) const ROUNDING: f64 = 1e-9;
+
 /// The best block that was found.
 #[derive(Debug, Clone)]
 pub(super) struct Best {
@@ -265,6 +268,48 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Shares that take no longer than those of the best block in any window and that add up to the least
+/// of `distances`; none where rounding leaves no others. What is proven of the seconds stays.
+///
+/// # Errors
+/// Cancelled.
+pub(super) fn nearest(
+    family: &Family,
+    best: &Best,
+    distances: &[f64],
+    control: &Control,
+) -> Result<Option<Vec<f64>>> {
+    let factors = family.factors(best.at);
+    let windows = family.windows(&factors, &best.shares);
+    let mut model = Model::new();
+    for (index, row) in family.rows.iter().enumerate() {
+        let base = dot(&row.base, &factors);
+        let limit = match row.bounds {
+            // what is over by rounding stays as far over
+            Bounds::Bytes(limit) => limit.max(family.total(index, &factors, &best.shares)),
+            Bounds::Window(window) => windows[window],
+        };
+        model.limited_row((limit - base).max(0.0));
+    }
+    // distances of the size of shares, as the solver likes them
+    let most = distances.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let costs = distances.iter().map(|distance| distance / most);
+    fill(family, &factors, costs, &mut model);
+    match Workspace::new().assign(&model, &EXACT, control) {
+        Ok(Assigned::Solved(solution)) => {
+            let (seconds, least) = (
+                family.seconds(&factors, &solution.shares),
+                family.seconds(&factors, &best.shares),
+            );
+            let fits = family.overfull(&factors, &solution.shares) <= ROUNDING;
+            let as_good = fits && seconds <= least * (1.0 + ROUNDING);
+            Ok(as_good.then(|| solution.shares.clone()))
+        }
+        Err(error @ Error::Cancelled { .. }) => Err(error),
+        Ok(Assigned::Infeasible(_)) | Err(_) => Ok(None),
+    }
+}
+
 /// The middle of two counts by ratio.
 fn middle(least: u64, most: u64) -> u64 {
     // counts stay below 2^20, so their product is whole
@@ -288,10 +333,16 @@ fn write(family: &Family, factors: &Terms, model: &mut Model) -> bool {
             Bounds::Window(window) => model.timed_row(windows[window], base),
         };
     }
+    fill(family, factors, std::iter::repeat(0.0), model);
+    true
+}
+
+/// Writes down the options with their costs and uses.
+fn fill(family: &Family, factors: &Terms, mut costs: impl Iterator<Item = f64>, model: &mut Model) {
     for item in &family.items {
         model.item(false);
         for option in item.clone() {
-            model.option(0.0);
+            model.option(costs.next().unwrap_or(0.0));
             for (row, terms) in (0..).zip(0..family.rows.len()) {
                 let amount = dot(family.used(option, terms), factors);
                 if amount > 0.0 {
@@ -300,5 +351,4 @@ fn write(family: &Family, factors: &Terms, model: &mut Model) -> bool {
             }
         }
     }
-    true
 }

@@ -1,7 +1,7 @@
 //! Which rows and options does a problem pose: memories that must hold a block, lanes that it occupies?
 
 use super::family::{
-    BATCH, BATCHES, BLOCK, Bounds, CONSTANT, Family, Row, SLOWED, Slowness, TERMS, Terms, add,
+    BATCH, BATCHES, BLOCK, Bounds, CONSTANT, Family, Row, SLOWED, Slowness, TERMS, Terms, add, dot,
 };
 use super::problem::{Attention, DEVICE_LANE, HOST_LANE, Home, Hop, Problem};
 use crate::error::{Error, Result};
@@ -39,6 +39,25 @@ pub(super) struct Tables {
     pub(super) names: Vec<Vec<String>>,
 }
 
+impl Tables {
+    /// How far from the device each option keeps its bytes: bytes times homes before its own, over both
+    /// phases.
+    pub(super) fn distances(&self, factors: &Terms) -> Vec<f64> {
+        let options = self.choices.iter().enumerate();
+        let far = |(option, choice): (usize, &Choice)| {
+            let phases = 0..PHASES.len();
+            let bytes = phases.map(|phase| {
+                dot(
+                    self.family.used(option, PHASES.len() * choice.home + phase),
+                    factors,
+                )
+            });
+            choice.home as f64 * bytes.sum::<f64>()
+        };
+        options.map(far).collect()
+    }
+}
+
 /// Builds the rows while the options are visited.
 struct Lowering<'a> {
     problem: &'a Problem,
@@ -52,34 +71,36 @@ struct Lowering<'a> {
 /// The programs of a problem.
 ///
 /// Symbols: prompt `s` and generated `n` tokens, `l` layers; `W` bytes of a layer's weights, `K` of
-/// one token's keys and values, `S` of its residual stream, `F` of its inner activations, `A` of its
-/// scores with one key; `g` sequences a batch, `b` a block; shares `w, c, h` of weights, cache and
-/// states by home. Each memory holds in each phase what is at home there
+/// one token's keys and values, `R` of a sequence's states of scans, `S` of its residual stream, `F` of
+/// its inner activations, `A` of its scores with one key; `g` sequences a batch, `b` a block; shares
+/// `w, c, h` of weights, cache and states by home. Each memory holds in each phase what is at home there
 ///
 /// ```text
-/// prefill: l W w + s S b h + l K t b c      t = s + n on the device, which allocates at once; s elsewhere
-/// decode:  l W w + S b h + l K (s + n) b c
+/// prefill: l W w + s S b h + l (K t + R) b c    t = s + n on the device, which allocates at once; s elsewhere
+/// decode:  l W w + S b h + l (K (s + n) + R) b c
 /// ```
 ///
 /// and what passes. The device: the layer at work and the next one, a batch of states, activations
 ///
 /// ```text
-/// prefill: 2 W (1 - w) + s S g (1 - h) + g s (9 S + F + A s)
-/// decode:  2 W (1 - w) + S g (1 - h) + g (7 S + F) + g (2 S + (s + n) (2 K + A)) c
+/// prefill: 2 W (1 - w) + s S g (1 - h) + g s (9 S + F + A s) + g R
+/// decode:  2 W (1 - w) + S g (1 - h) + g (7 S + F) + g (2 S + (s + n) (2 K + A) + 2 R) c
 /// ```
 ///
-/// where cache that comes from elsewhere takes another `(s + n) K g` to arrive beside the batch at
-/// work. The host's memory, for all that goes through it and for what lies beyond it (`w', c', h'`):
+/// where cache that comes from elsewhere takes another `((s + n) K + R) g` to arrive beside the batch at
+/// work, and a fused kernel has no `A` (Dao et al. 2022, section 3.1). The host's memory, for all that
+/// goes through it and for what lies beyond it (`w', c', h'`):
 ///
 /// ```text
 /// prefill: W (1 - w) + s S g (1 - h)
-/// decode:  W w' + 2 S g h' + 2 K (s + n) g c' + g ((s + n) A + S)
+/// decode:  W w' + 2 S g h' + 2 (K (s + n) + R) g c' + g ((s + n) A + S)
 /// ```
 ///
 /// Seconds of one layer: of each lane, what crosses it over its rate; weights and states come, states
 /// go; cache of `s + 1` tokens goes in prefill, of one token in decoding, and `s + n / 2` tokens come
-/// to whoever attends. All of it is section 4.3 and appendix A.3 of Sheng et al. 2023 with the
-/// buffers of `experimental/cost_model.py` in `FMInference/FlexGen`, for any homes and lanes.
+/// to whoever attends. States of scans come and go whole for each token. All else is section 4.3 and
+/// appendix A.3 of Sheng et al. 2023 with the buffers of `experimental/cost_model.py` in
+/// `FMInference/FlexGen`, for any homes and lanes.
 pub(super) fn tables(problem: &Problem) -> Result<Tables> {
     let mut lowering = Lowering::new(problem)?;
     lowering.memories();
@@ -209,15 +230,23 @@ impl<'a> Lowering<'a> {
         let (s, tokens) = (*prompt as f64, self.tokens());
         let [state, inner, scores] = [layer.state, layer.inner, layer.scores].map(Bytes::value);
         let resident = term(CONSTANT, self.problem.resident.value());
-        for (phase, working) in [s * (9.0 * state + inner + scores * s), 7.0 * state + inner]
-            .into_iter()
-            .enumerate()
-        {
+        let made = layer.recurrent.value();
+        let prompts = s * (9.0 * state + inner + self.scores() * s) + made;
+        for (phase, working) in [prompts, 7.0 * state + inner].into_iter().enumerate() {
             self.rows[phase].base = resident;
             self.rows[phase].base[BATCH] = working;
         }
         if let Some(host) = self.problem.host() {
             self.rows[2 * host + 1].base[BATCH] = tokens * scores + state;
+        }
+    }
+
+    /// Bytes of one query's scores with one key that lie on the device.
+    fn scores(&self) -> f64 {
+        if self.problem.flash_attention {
+            0.0
+        } else {
+            self.problem.layer.scores.value()
         }
     }
 
@@ -244,7 +273,8 @@ impl<'a> Lowering<'a> {
                 } else {
                     self.tokens()
                 };
-                term(BLOCK, layers * tokens * layer.cache.value())
+                let sequence = tokens * layer.cache.value() + layer.recurrent.value();
+                term(BLOCK, layers * sequence)
             }
         }
     }
@@ -257,8 +287,12 @@ impl<'a> Lowering<'a> {
             Class::States if away => term(BATCH, self.stream(phase) * layer.state.value()),
             Class::Cache if phase == 1 && !choice.by_host => {
                 let copies = if away { 3.0 } else { 2.0 };
-                let token = copies * layer.cache.value() + layer.scores.value();
-                term(BATCH, 2.0 * layer.state.value() + self.tokens() * token)
+                let token = copies * layer.cache.value() + self.scores();
+                let scanned = copies * layer.recurrent.value();
+                term(
+                    BATCH,
+                    2.0 * layer.state.value() + self.tokens() * token + scanned,
+                )
             }
             _ => [0.0; TERMS],
         }
@@ -273,7 +307,10 @@ impl<'a> Lowering<'a> {
             (Class::Weights, 1) if beyond => term(CONSTANT, layer.weights.value()),
             (Class::States, 0) if through => term(BATCH, self.stream(0) * layer.state.value()),
             (Class::States, 1) if beyond => term(BATCH, 2.0 * layer.state.value()),
-            (Class::Cache, 1) if beyond => term(BATCH, 2.0 * self.tokens() * layer.cache.value()),
+            (Class::Cache, 1) if beyond => {
+                let sequence = self.tokens() * layer.cache.value() + layer.recurrent.value();
+                term(BATCH, 2.0 * sequence)
+            }
             _ => [0.0; TERMS],
         }
     }
@@ -310,13 +347,20 @@ impl<'a> Lowering<'a> {
         let layer = &self.problem.layer;
         let s = self.problem.prompt as f64;
         let made = [s + 1.0, 1.0][phase];
-        let written = term(BLOCK, made * layer.cache.value());
+        let scanned = layer.recurrent.value();
+        // the host scans where the states of scans lie, so that they do not come to the device
+        let leaving = if phase == 1 && choice.by_host {
+            0.0
+        } else {
+            scanned
+        };
+        let written = term(BLOCK, made * layer.cache.value() + leaving);
         self.cross(option, phase, Class::Cache, &home.writes, &written);
         if phase == 0 {
             return;
         }
         let held = s + self.problem.generated as f64 / 2.0;
-        let read = term(BLOCK, held * layer.cache.value());
+        let read = term(BLOCK, held * layer.cache.value() + scanned);
         if !choice.by_host {
             self.cross(option, phase, Class::Cache, &home.reads, &read);
             return;
@@ -326,8 +370,10 @@ impl<'a> Lowering<'a> {
         self.cross(option, phase, Class::Cache, beyond, &read);
         let asked = term(BLOCK, layer.query.value());
         self.cross(option, phase, Class::States, between, &asked);
-        let back = &home.writes[..home.writes.len() - behind];
+        let (back, kept) = home.writes.split_at(home.writes.len() - behind);
         self.cross(option, phase, Class::States, back, &asked);
+        let scanned = term(BLOCK, scanned);
+        self.cross(option, phase, Class::Cache, kept, &scanned);
     }
 
     fn cross(&mut self, option: usize, phase: usize, class: Class, hops: &[Hop], bytes: &Terms) {
@@ -349,13 +395,15 @@ impl<'a> Lowering<'a> {
         self.occupy(None, 1, DEVICE_LANE, &term(BLOCK, decode));
         let held = s + self.problem.generated as f64 / 2.0;
         let cache = held * layer.cache.value();
+        // read and written anew
+        let moved = cache + 2.0 * layer.recurrent.value();
         let bus = self.problem.homes[0].reads.clone();
         for option in 0..self.choices.len() {
             let choice = self.choices[option];
             match choice.class {
                 Class::Cache if choice.by_host => {
                     if let Some(rate) = compute.host_attention {
-                        let seconds = term(SLOWED, cache / rate.value());
+                        let seconds = term(SLOWED, moved / rate.value());
                         self.occupy(Some(option), 1, HOST_LANE, &seconds);
                     }
                 }
@@ -364,7 +412,7 @@ impl<'a> Lowering<'a> {
                     self.occupy(Some(option), 1, DEVICE_LANE, &seconds);
                     // what came from elsewhere is written there first
                     let copies = if choice.home == 0 { 1.0 } else { 2.0 };
-                    self.cross(option, 1, Class::Cache, &bus, &term(BLOCK, copies * cache));
+                    self.cross(option, 1, Class::Cache, &bus, &term(BLOCK, copies * moved));
                 }
                 Class::Weights => {
                     // each batch of the block reads them anew

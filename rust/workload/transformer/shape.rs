@@ -209,6 +209,12 @@ impl Transformer {
         kinds.iter().filter(|k| k.attention().is_some()).count()
     }
 
+    /// Layers with a state-space mixer, so that they keep its state.
+    pub fn scan_layers(&self) -> usize {
+        let kinds = self.layer_kinds();
+        kinds.iter().filter(|k| k.has_state_space()).count()
+    }
+
     /// The kind of every layer from input to output.
     pub(in crate::workload) fn layer_kinds(&self) -> Vec<LayerKind> {
         let encoder = self.all_layers() - self.layers;

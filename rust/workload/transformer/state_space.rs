@@ -46,7 +46,7 @@ fn projection(name: &'static str, input: usize, contract: Extent, parts: &[Exten
 
 impl StateSpace {
     /// The scan.
-    pub(in crate::workload) fn scan(&self) -> Scan {
+    pub fn scan(&self) -> Scan {
         Scan {
             rule: self.rule,
             heads: self.heads,

@@ -84,8 +84,18 @@ def _priced(row: Mapping[str, str], problem: Mapping[str, Any]) -> ServingBlock:
 
 @cache
 def _posed(name: str, prompt: int, generated: int) -> dict[str, Any]:
-    """Return the problem on the machine of the catalog, where the host attends."""
-    return serving_problem(name, _MACHINE, prompt=prompt, generated=generated, attention="host")
+    """Return the problem on the machine of the catalog, where the host attends.
+
+    FlexGen keeps the scores of a batch's prompts in memory.
+    """
+    return serving_problem(
+        name,
+        _MACHINE,
+        prompt=prompt,
+        generated=generated,
+        attention="host",
+        flash_attention=False,
+    )
 
 
 @cache

@@ -1,0 +1,473 @@
+//! How long is the step over which wear, refreshes and keeping are taken, and what is proven then?
+//!
+//! What may be written in a step, what is refreshed and what keeping takes all grow with its length,
+//! which the placement itself sets. A model over a stretch of lengths (`Lengths`) bounds every placement
+//! whose step lies in it; what it finds is weighed at the length of its own step. Where time alone counts
+//! (`shortest`) the shortest step that lasts is bracketed; otherwise branch and bound over stretches
+//! narrows the distance between the best placement and the bound. Either way the bound holds.
+
+use super::answer::{Shortage, overfull, shortages};
+use super::build::{Aim, Built, Kept, Lengths};
+use super::lay::{Ground, Sink};
+use super::problem::Objective;
+use super::tally::Tally;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::solve::assign::{Answer, Limits, Solution, assign};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Most models that are solved where time alone counts, and where more does.
+const MOST_LOOKED: u64 = 32;
+const MOST_STRETCHES: u64 = 16;
+/// Gap that is near enough where energy counts: what is kept times how long is not convex, so that each
+/// halving of the gap takes twice the models.
+const NEAR_ENOUGH: f64 = 1e-3;
+/// Stretches whose ends are nearer than this, as a part, are not divided.
+const NARROW: f64 = 1e-9;
+/// What is slower than it need be by this much, as a part, is not looked into closely.
+const DAWDLING: f64 = 0.1;
+/// Ends farther apart than this are divided by their ratio.
+const WIDE: f64 = 4.0;
+
+/// The best placement found.
+pub(super) struct Best<'a> {
+    pub(super) built: Built,
+    pub(super) shares: Vec<f64>,
+    pub(super) prices: Vec<f64>,
+    pub(super) tally: Tally<'a>,
+}
+
+/// What holds of all placements.
+pub(super) struct Proven {
+    /// None has a lower objective.
+    pub(super) bound: f64,
+    /// Relaxed programs that were solved.
+    pub(super) nodes: u64,
+}
+
+/// The best placement, or what none can do without.
+pub(super) enum Sought<'a> {
+    Found(Box<Best<'a>>, Proven),
+    Nothing(Vec<Shortage>),
+}
+
+/// Lengths of steps that are still to be looked at.
+#[derive(Clone, Copy)]
+struct Stretch {
+    least_s: f64,
+    most_s: f64,
+    bound: f64,
+}
+
+struct Search<'a> {
+    ground: &'a Ground<'a>,
+    limits: &'a Limits,
+    control: &'a Control,
+    open: Vec<Stretch>,
+    best: Option<Box<Best<'a>>>,
+    missing: Vec<Shortage>,
+    /// The least bound of what was closed with its question open.
+    left: f64,
+    nodes: u64,
+    looked: u64,
+    /// Years that the placement lasts longest of those that do not last.
+    lasted: f64,
+}
+
+/// What one model gave.
+enum Looked<'a> {
+    Solved { bound: f64, best: Box<Best<'a>> },
+    Empty(Vec<Shortage>),
+}
+
+/// Finds the placement with the least objective, each placement taken at the length of its own step.
+///
+/// # Errors
+/// Cancelled, or where neither a placement nor a proof that there is none was found.
+pub(super) fn seek<'a>(
+    ground: &'a Ground<'a>,
+    limits: &'a Limits,
+    control: &'a Control,
+) -> Result<Sought<'a>> {
+    let shortest = ground.problem.transfer_free_s();
+    let mut search = Search {
+        ground,
+        limits,
+        control,
+        open: Vec::new(),
+        best: None,
+        missing: Vec::new(),
+        left: f64::INFINITY,
+        nodes: 0,
+        looked: 0,
+        lasted: 0.0,
+    };
+    if !ground.depends_on_length() {
+        return Ok(match search.solve(Lengths::only(shortest))? {
+            Looked::Solved { bound, best } => search.found(best, bound),
+            Looked::Empty(missing) => Sought::Nothing(missing),
+        });
+    }
+    let longest = ground.longest_s().max(shortest);
+    let Objective { per_j, per_usd, .. } = ground.problem.objective;
+    if per_j + per_usd > 0.0 {
+        search.open.push(Stretch {
+            least_s: shortest,
+            most_s: longest,
+            bound: 0.0,
+        });
+        search.run()?;
+    } else {
+        search.shortest([shortest, longest])?;
+    }
+    let bound = search.left;
+    match search.best.take() {
+        Some(best) => Ok(search.found(best, bound)),
+        None if search.left < f64::INFINITY => {
+            let years = ground.problem.years.unwrap_or_default();
+            let allowed = format!(
+                "up to {:.4}, which one of {} placements lasts; slower ones may last longer, with \
+                 an objective of at least {bound:.4}",
+                search.lasted, search.looked
+            );
+            Err(Error::invalid("years", years, allowed))
+        }
+        None => Ok(Sought::Nothing(search.missing)),
+    }
+}
+
+impl<'a> Search<'a> {
+    fn found(&self, best: Box<Best<'a>>, bound: f64) -> Sought<'a> {
+        let bound = bound.min(best.tally.objective());
+        let nodes = self.nodes;
+        Sought::Found(best, Proven { bound, nodes })
+    }
+
+    /// Brackets the shortest step that lasts, where time alone counts.
+    ///
+    /// Let `v(S)` be the shortest step of those that write in it no more than may be written in `S`
+    /// seconds: the more may be written, the shorter it is. A step of `S` that lasts has `v(S) <= S`, so
+    /// where `v(m) > m` none of up to `m` lasts, and the one of `v(m)` seconds does. Where `v` is
+    /// continuous, as of tensors that may be split, both meet. What takes longer than another that
+    /// writes no more lasts only for dawdling and is not sought.
+    fn shortest(&mut self, [mut low, mut high]: [f64; 2]) -> Result<()> {
+        let (least_s, per_s) = (low, self.ground.problem.objective.per_s);
+        let mut at = high;
+        // how far v lies above the step at either end
+        let mut above = [f64::NAN; 2];
+        loop {
+            let lengths = Lengths {
+                least_s,
+                most_s: at,
+                surcharge: 0.0,
+            };
+            let first = self.looked == 0;
+            match self.solve(lengths) {
+                Ok(Looked::Solved { bound, best }) => {
+                    let [bound_s, step_s] = [bound / per_s, best.tally.step_s];
+                    self.offer(best);
+                    if first {
+                        low = low.max(bound_s);
+                        (high, above[1]) = (at, step_s - at);
+                    } else if bound_s > at {
+                        (low, above[0]) = (at, step_s - at);
+                    } else if step_s <= at {
+                        (high, above[1]) = (at, step_s - at);
+                    } else {
+                        break; // the solver's own gap hides on which side it is
+                    }
+                }
+                Ok(Looked::Empty(missing)) => {
+                    self.missing = missing;
+                    if first {
+                        return Ok(());
+                    }
+                    (low, above[0]) = (at, f64::NAN);
+                }
+                Err(error) if self.fails(&error) => return Err(error),
+                Err(_) => break,
+            }
+            let enough = self.near_enough(per_s * low);
+            // far below the step at the upper end, v only says how long steps must be that dawdle
+            let dawdles = self.best.is_none() && above[1] < -DAWDLING * high;
+            let narrow = if dawdles { NEAR_ENOUGH } else { NARROW };
+            if enough || self.looked >= MOST_LOOKED || high - low <= narrow * high {
+                break;
+            }
+            let halve = self.looked.is_multiple_of(2);
+            let met = chord([low, high], above).filter(|_| !halve);
+            at = met.unwrap_or(f64::midpoint(low, high));
+        }
+        self.left = per_s * low;
+        Ok(())
+    }
+
+    /// True where an error ends the search rather than one of its models.
+    fn fails(&self, error: &Error) -> bool {
+        self.best.is_none() || matches!(error, Error::Cancelled { .. })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        while let Some(stretch) = self.next() {
+            let enough = self.near_enough(stretch.bound);
+            if enough || self.looked >= MOST_STRETCHES {
+                self.left = self.left.min(stretch.bound);
+                self.open.clear(); // the others' bounds are no lower
+                return Ok(());
+            }
+            self.look(stretch)?;
+        }
+        Ok(())
+    }
+
+    /// The stretch with the least bound; among equals the longest steps, which allow most.
+    fn next(&mut self) -> Option<Stretch> {
+        let better = |a: &Stretch, b: &Stretch| {
+            let bounds = b.bound.total_cmp(&a.bound);
+            bounds.then(a.most_s.total_cmp(&b.most_s))
+        };
+        let stretches = self.open.iter().enumerate();
+        let (at, _) = stretches.max_by(|a, b| better(a.1, b.1))?;
+        Some(self.open.swap_remove(at))
+    }
+
+    fn near_enough(&self, bound: f64) -> bool {
+        self.best.as_ref().is_some_and(|best| {
+            let objective = best.tally.objective();
+            let energy = self.ground.problem.objective.per_j > 0.0;
+            let least = if energy { NEAR_ENOUGH } else { NARROW };
+            bound >= objective - objective.abs() * self.limits.gap.max(least)
+        })
+    }
+
+    fn look(&mut self, mut stretch: Stretch) -> Result<()> {
+        let objective = self.ground.problem.objective;
+        if let (Some(best), true) = (&self.best, objective.per_s > 0.0) {
+            // what is better takes no more time than all of the best's objective pays for
+            let paid = best.tally.objective() / objective.per_s;
+            stretch.most_s = stretch.most_s.min(paid).max(stretch.least_s);
+        }
+        // no step of the stretch is longer than `most`, so `w (step - most) <= 0` is added at no risk for
+        // any w >= 0 (a Lagrangian bound, Geoffrion 1974); w at the watts of the best placement makes up
+        // for keeping that is counted over the shortest step alone
+        let watts = self.best.as_ref().map_or(0.0, |best| best.tally.keeping_w);
+        let surcharge = objective.per_j * watts;
+        let (least_s, most_s) = (stretch.least_s, stretch.most_s);
+        let lengths = Lengths {
+            least_s,
+            most_s,
+            surcharge,
+        };
+        match self.solve(lengths) {
+            Ok(Looked::Solved { bound, best }) => {
+                let given = surcharge * (most_s - self.ground.problem.rest_s);
+                let paid = objective.per_s * least_s;
+                stretch.bound = stretch.bound.max(bound - given).max(paid);
+                let (step_s, lasts) = (best.tally.step_s, best.tally.lasts());
+                self.offer(best);
+                // what lasts through the shortest steps lasts
+                if !lasts
+                    && let Ok(Looked::Solved { best, .. }) = self.solve(Lengths::only(least_s))
+                {
+                    self.offer(best);
+                }
+                self.divide(stretch, step_s);
+                Ok(())
+            }
+            Ok(Looked::Empty(missing)) => {
+                let sum = |of: &[Shortage]| of.iter().map(|m| m.missing_bytes).sum::<f64>();
+                if self.missing.is_empty() || sum(&missing) < sum(&self.missing) {
+                    self.missing = missing;
+                }
+                Ok(())
+            }
+            Err(error) if self.fails(&error) => Err(error),
+            Err(_) => {
+                self.left = self.left.min(stretch.bound);
+                Ok(())
+            }
+        }
+    }
+
+    fn offer(&mut self, best: Box<Best<'a>>) {
+        let objective = best.tally.objective();
+        let known = self.best.as_ref().map(|known| known.tally.objective());
+        if !best.tally.lasts() {
+            self.lasted = self.lasted.max(best.tally.years());
+        }
+        if best.tally.lasts() && known.is_none_or(|known| objective < known) {
+            self.best = Some(best);
+        }
+    }
+
+    /// Opens what is left of a stretch in two parts: up to where its own placement's step ends, or half.
+    fn divide(&mut self, stretch: Stretch, step_s: f64) {
+        let Stretch {
+            least_s,
+            most_s,
+            bound,
+        } = stretch;
+        let near = NARROW * most_s;
+        if self.near_enough(bound) || most_s - least_s <= near {
+            self.left = self.left.min(bound);
+            return;
+        }
+        let at = if step_s > least_s + near && step_s < most_s - near {
+            step_s
+        } else if least_s > 0.0 && most_s > WIDE * least_s {
+            (least_s * most_s).sqrt()
+        } else {
+            f64::midpoint(least_s, most_s)
+        };
+        for (least_s, most_s) in [(least_s, at), (at, most_s)] {
+            self.open.push(Stretch {
+                least_s,
+                most_s,
+                bound,
+            });
+        }
+    }
+
+    fn solve(&mut self, lengths: Lengths) -> Result<Looked<'a>> {
+        self.looked += 1;
+        let ground = self.ground;
+        let built = match ground.build(Aim::Objective(lengths)) {
+            Ok(built) => built,
+            Err(over) => return Ok(Looked::Empty(overfull(ground, &over))),
+        };
+        match assign(&built.model, self.limits, self.control)? {
+            Answer::Solved(solution) => {
+                self.nodes += solution.nodes;
+                let constant = ground.problem.objective.per_s * ground.problem.rest_s;
+                let bound = solution.bound + constant;
+                let Solution { shares, prices, .. } = solution;
+                let tally = Tally::new(ground, &built, &shares);
+                let best = Box::new(Best {
+                    built,
+                    shares,
+                    prices,
+                    tally,
+                });
+                Ok(Looked::Solved { bound, best })
+            }
+            Answer::Infeasible(shortage) => {
+                Ok(Looked::Empty(shortages(ground, &built, &shortage.rows)))
+            }
+        }
+    }
+}
+
+/// Where the chord through two ends of a convex function is 0: at or behind where the function is.
+fn chord([low, high]: [f64; 2], above: [f64; 2]) -> Option<f64> {
+    let at = (high * above[0] - low * above[1]) / (above[0] - above[1]);
+    let near = NARROW * high;
+    (at > low + near && at < high - near).then_some(at)
+}
+
+impl<'a> Best<'a> {
+    /// Takes, of all placements that are as good in every window, joule and dollar, the one that moves
+    /// and keeps the fewest bytes behind the main tier. What is proven of the objective stays.
+    ///
+    /// # Errors
+    /// Cancelled.
+    pub(super) fn drawn_near(&mut self, ground: &'a Ground<'a>, control: &Control) -> Result<()> {
+        if !self.tally.reaches_far() {
+            return Ok(());
+        }
+        let kept = Kept {
+            step_s: self.tally.step_s,
+            window_s: self.tally.window_s.clone(),
+            peaks: self.tally.peaks.clone(),
+            joules: self.tally.joules,
+        };
+        let Ok(built) = ground.build(Aim::Near(&kept)) else {
+            return Ok(());
+        };
+        let solution = match assign(&built.model, &NEAR, control) {
+            Ok(Answer::Solved(solution)) => solution,
+            Err(error @ Error::Cancelled { .. }) => return Err(error),
+            Ok(Answer::Infeasible(_)) | Err(_) => return Ok(()), // within rounding there is no other
+        };
+        let tally = Tally::new(ground, &built, &solution.shares);
+        let least = self.tally.objective();
+        let as_good = tally.objective() <= least + least.abs() * SLACK;
+        if as_good && tally.lasts() {
+            (self.shares, self.tally) = (solution.shares, tally);
+        }
+        Ok(())
+    }
+}
+
+/// When the search among equals ends: it has no part in the proof.
+const NEAR: Limits = Limits {
+    gap: 1e-6,
+    nodes: 64,
+};
+/// By how much of it the objective may rise on the way: rounding.
+const SLACK: f64 = 2e-9;
+
+/// Adds up the longest that each lane may be busy.
+struct Longest<'a> {
+    window_of: &'a [u32],
+    lanes: usize,
+    /// Of the site at hand, by window and lane.
+    site: BTreeMap<usize, f64>,
+}
+
+impl Sink for Longest<'_> {
+    fn hold(&mut self, _: usize, _: Range<u32>, _: f64) {}
+
+    fn load(&mut self, at: u32, lane: usize, seconds: f64) {
+        let index = self.window_of[at as usize] as usize * self.lanes + lane;
+        *self.site.entry(index).or_default() += seconds;
+    }
+
+    fn touch(&mut self, _: usize, _: u32, _: f64, _: f64) {}
+}
+
+impl Ground<'_> {
+    /// True where what is minimised, or what is allowed, changes with the length of the step.
+    pub(super) fn depends_on_length(&self) -> bool {
+        let objective = &self.problem.objective;
+        let mut tiers = self.memories.places.iter().map(|place| &place.tier);
+        tiers.any(|tier| {
+            let worn = self.problem.years.is_some() && tier.endurance.is_some();
+            let kept = tier.keeping_power.value() > 0.0 || tier.retention.is_some();
+            worn || (objective.per_j > 0.0 && kept)
+        })
+    }
+
+    /// No placement's step is longer: each tensor at the site that keeps each lane busy longest.
+    fn longest_s(&self) -> f64 {
+        let window_of = self.problem.window_of();
+        let lanes = self.memories.lanes.len();
+        let mut busy = vec![0.0; self.problem.windows.len() * lanes];
+        let mut sites = Vec::new();
+        for tensor in &self.problem.tensors {
+            let mut most: BTreeMap<usize, f64> = BTreeMap::new();
+            self.sites(tensor, &mut sites);
+            for &site in &sites {
+                let mut longest = Longest {
+                    window_of: &window_of,
+                    lanes,
+                    site: BTreeMap::new(),
+                };
+                self.lay(tensor, site, &mut longest);
+                for (index, seconds) in longest.site {
+                    let most = most.entry(index).or_default();
+                    *most = most.max(seconds);
+                }
+            }
+            for (index, seconds) in most {
+                busy[index] += seconds;
+            }
+        }
+        let windows = self.problem.windows.iter().enumerate();
+        let longest = windows.map(|(index, window)| {
+            let busy = busy[index * lanes..(index + 1) * lanes].iter();
+            window.repeats * busy.copied().fold(window.compute_s, f64::max)
+        });
+        longest.sum::<f64>() + self.problem.rest_s
+    }
+}

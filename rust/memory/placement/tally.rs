@@ -1,0 +1,196 @@
+//! What do shares of options come to: bytes by instant, busy lanes, writes, joules, the step?
+
+use super::build::Built;
+use super::lay::{Ground, Sink, Site};
+use super::problem::Window;
+use super::tensor::{Class, Tensor};
+use super::wear::{lifetime_years, refresh_rate, writable_bytes};
+use std::ops::Range;
+
+/// How far a limit may be passed and still count as kept: as far as the solver does.
+const ROUNDING: f64 = 1e-8;
+
+/// What a placement comes to, at the length of its own step.
+pub(super) struct Tally<'a> {
+    ground: &'a Ground<'a>,
+    window_of: Vec<u32>,
+    share: f64,
+    class: Class,
+    /// By tier and class.
+    memory: Vec<Vec<Option<Vec<f64>>>>,
+    /// By window and lane.
+    pub(super) busy: Vec<f64>,
+    pub(super) read: Vec<f64>,
+    /// What keeps data alive included.
+    pub(super) written: Vec<f64>,
+    pub(super) joules: f64,
+    pub(super) window_s: Vec<f64>,
+    pub(super) step_s: f64,
+    /// Fullest instant of each tier.
+    pub(super) peaks: Vec<f64>,
+    /// Watts that keep what lies where it does, refreshes left out.
+    pub(super) keeping_w: f64,
+}
+
+impl<'a> Tally<'a> {
+    /// Lays out all tensors; then the step has its length, over which what lies is kept.
+    pub(super) fn new(ground: &'a Ground<'a>, built: &Built, shares: &[f64]) -> Self {
+        let mut tally = Self::empty(ground);
+        let mut chosen: Vec<(&Tensor, Site, f64)> = Vec::new();
+        for (item, tensor) in (0..).zip(&ground.problem.tensors) {
+            for option in built.model.options_of(item) {
+                let share = shares[option as usize];
+                if share > 0.0 {
+                    chosen.push((tensor, built.sites[option as usize], share));
+                }
+            }
+        }
+        for &(tensor, site, share) in &chosen {
+            (tally.share, tally.class) = (share, tensor.class);
+            ground.lay(tensor, site, &mut tally);
+        }
+        tally.measure();
+        for (tensor, site, share) in chosen {
+            tally.keep(tensor, site, share);
+        }
+        tally
+    }
+
+    fn empty(ground: &'a Ground<'a>) -> Self {
+        let places = ground.memories.places.len();
+        let mut tally = Self {
+            ground,
+            window_of: ground.problem.window_of(),
+            share: 1.0,
+            class: Class::Other,
+            memory: vec![vec![None; Class::ALL.len()]; places],
+            busy: vec![0.0; ground.problem.windows.len() * ground.memories.lanes.len()],
+            read: vec![0.0; places],
+            written: vec![0.0; places],
+            joules: 0.0,
+            window_s: Vec::new(),
+            step_s: 0.0,
+            peaks: Vec::new(),
+            keeping_w: 0.0,
+        };
+        for fixed in &ground.problem.fixed {
+            tally.class = fixed.class;
+            for (at, bytes) in (0..).zip(&fixed.bytes) {
+                tally.hold(ground.memories.main(), at..at + 1, *bytes);
+            }
+        }
+        tally
+    }
+
+    /// Lengths of windows and step, and peaks.
+    fn measure(&mut self) {
+        let problem = self.ground.problem;
+        let busy = self.busy.chunks(self.ground.memories.lanes.len().max(1));
+        let windows = problem.windows.iter().zip(busy);
+        let longest = |(window, busy): (&Window, &[f64])| {
+            busy.iter().copied().fold(window.compute_s, f64::max)
+        };
+        self.window_s = windows.map(longest).collect();
+        let lengths = problem.windows.iter().zip(&self.window_s);
+        self.step_s = lengths.map(|(w, s)| w.repeats * s).sum::<f64>() + problem.rest_s;
+        let peaks = (0..self.memory.len()).map(|place| self.peak(place));
+        self.peaks = peaks.collect();
+    }
+
+    /// Keeps a share of a tensor through the step.
+    fn keep(&mut self, tensor: &Tensor, site: Site, share: f64) {
+        let home = &self.ground.memories.places[site.place];
+        let refreshed = share * refresh_rate(home, tensor, self.step_s) * self.step_s;
+        self.written[site.place] += refreshed;
+        self.joules += refreshed * home.tier.write_energy.value();
+        let watts = share * tensor.bytes * home.tier.keeping_power.value();
+        self.keeping_w += watts;
+        self.joules += watts * self.step_s;
+    }
+
+    fn peak(&self, place: usize) -> f64 {
+        let mut sum = vec![0.0; self.ground.instants as usize];
+        for bytes in self.memory[place].iter().flatten() {
+            sum.iter_mut().zip(bytes).for_each(|(a, b)| *a += b);
+        }
+        sum.into_iter().fold(0.0, f64::max)
+    }
+
+    /// The objective: weighted seconds, joules and dollars.
+    pub(super) fn objective(&self) -> f64 {
+        let weights = &self.ground.problem.objective;
+        let places = self.ground.memories.places.iter().zip(&self.peaks);
+        let price = |(place, peak): (&crate::hardware::Place, &f64)| {
+            place.tier.price.map_or(0.0, |price| price.value() * peak)
+        };
+        let usd: f64 = places.map(price).sum();
+        weights.per_s * self.step_s + weights.per_j * self.joules + weights.per_usd * usd
+    }
+
+    /// True where no tier wears out within the years that are asked for.
+    pub(super) fn lasts(&self) -> bool {
+        let Some(years) = self.ground.problem.years else {
+            return true;
+        };
+        let mut places = self.ground.memories.places.iter().zip(&self.written);
+        places.all(|(place, written)| {
+            let most = writable_bytes(place, self.step_s, years);
+            most.is_none_or(|most| *written <= most * (1.0 + ROUNDING))
+        })
+    }
+
+    /// Years until the first tier wears out.
+    pub(super) fn years(&self) -> f64 {
+        let places = self.ground.memories.places.iter().zip(&self.written);
+        let years =
+            places.filter_map(|(place, written)| lifetime_years(place, *written, self.step_s));
+        years.fold(f64::INFINITY, f64::min)
+    }
+
+    /// True where something moves or lies behind the main tier.
+    pub(super) fn reaches_far(&self) -> bool {
+        let behind = self.ground.memories.main() + 1..self.peaks.len();
+        behind
+            .into_iter()
+            .any(|place| self.peaks[place] + self.read[place] + self.written[place] > 0.0)
+    }
+
+    /// Bytes by instant of each tier and class that has any.
+    pub(super) fn shown(&self) -> Vec<(usize, Class, Vec<f64>)> {
+        let tiers = self.memory.iter().enumerate();
+        let of = |(place, classes): (usize, &Vec<Option<Vec<f64>>>)| {
+            let lines = classes.iter().zip(Class::ALL);
+            let held = move |(line, class): (&Option<Vec<f64>>, Class)| {
+                line.clone().map(|bytes| (place, class, bytes))
+            };
+            lines.filter_map(held).collect::<Vec<_>>()
+        };
+        tiers.flat_map(of).collect()
+    }
+}
+
+impl Sink for Tally<'_> {
+    fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64) {
+        let count = self.ground.instants as usize;
+        let slot = &mut self.memory[place][self.class as usize];
+        let line = slot.get_or_insert_with(|| vec![0.0; count]);
+        for sum in &mut line[instants.start as usize..instants.end as usize] {
+            *sum += bytes * self.share;
+        }
+    }
+
+    fn load(&mut self, at: u32, lane: usize, seconds: f64) {
+        let window = self.window_of[at as usize] as usize;
+        self.busy[window * self.ground.memories.lanes.len() + lane] += seconds * self.share;
+    }
+
+    fn touch(&mut self, place: usize, at: u32, read: f64, written: f64) {
+        let tier = &self.ground.memories.places[place].tier;
+        let window = &self.ground.problem.windows[self.window_of[at as usize] as usize];
+        let times = self.share * window.repeats;
+        self.read[place] += times * read;
+        self.written[place] += times * written;
+        self.joules +=
+            times * (read * tier.read_energy.value() + written * tier.write_energy.value());
+    }
+}
