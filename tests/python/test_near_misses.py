@@ -161,7 +161,10 @@ def test_text_says_for_what_a_name_was_taken(tmp_path: Path, capsys: CaptureFixt
 
 @pytest.mark.parametrize(
     "text",
-    ["H200 141G", "H200-141G", "L40S 48G", "A100-80G", "GB200 NVL36", "8x A100 80G", "V100 32G"],
+    [
+        *("H200 141G", "H200-141G", "L40S 48G", "A100-80G", "GB200 NVL36", "8x A100 80G"),
+        *("V100 32G", "mi355", "MI325"),
+    ],
 )
 def test_sizes_and_other_numbers_are_no_wrong_letters(text: str) -> None:
     refuse_misspelt_hardware(text)

@@ -69,7 +69,12 @@ def _refuse(field: str, text: str, known: dict[str, str], words: frozenset[str])
         return
     most = 2 if len(form) >= _LONG else 1
     for wrong in range(1, most + 1):
-        near = [name for spelt, name in known.items() if _near(form, spelt, wrong)]
+        # what only leaves the end out is short for it, as MI355 for MI355X
+        near = [
+            name
+            for spelt, name in known.items()
+            if not spelt.startswith(form) and _near(form, spelt, wrong)
+        ]
         if near:
             listed = ", ".join(dict.fromkeys(near[:3]))
             message = f"{field}: unknown name '{text:.60}'; nearest: {listed}"
