@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -171,3 +172,18 @@ def test_options_of_collectives_are_refused(
 ) -> None:
     assert main(["reproduce", "schedules", *option]) == 2
     assert "only where rows are collectives" in capsys.readouterr().err
+
+
+def test_the_table_of_the_page_is_what_the_command_prints(found: dict[str, Any]) -> None:
+    """Rows, median, worst and how many are far off, of each table."""
+    page = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
+    shown = re.findall(r"^\| `(\w+)` \| .* \| (\d+ \| [\d.]+% \| \S+% \| \d+) \|$", page, re.M)
+    wanted = [
+        (
+            line["table"],
+            f"{line['rows']} | {line['median_abs_error']:.1%} | {line['worst_error']:+.1%} | "
+            f"{line['beyond_1_3']}",
+        )
+        for line in found["summary"]["by_table"]
+    ]
+    assert shown == wanted
