@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import scalewright as sw
 from scalewright.catalog import load_entry, names
-from scalewright.cli import main
 from scalewright.planning.inputs import check_entry
+from test_bad_input import refusal as refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,14 +22,6 @@ SYSTEM = 'kind = "system"\nbase = "dgx-h100"\nname = "mine"\n'
 MODEL = 'kind = "model"\nbase = "llama2-7b"\nname = "mine"\n'
 PROFILE = 'kind = "software"\nbase = "torchtitan-compile"\nname = "mine"\n'
 RATE = '[[levels]]\nname = "nvswitch"\nbandwidth = "450 GB"\n'
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(list(arguments)) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.count("\n") == 1
-    return shown.err
 
 
 @pytest.mark.parametrize(
