@@ -197,6 +197,7 @@ impl Small {
 }
 
 const LIMITS: Limits = Limits {
+    below: f64::INFINITY,
     gap: 0.01,
     nodes: 2_000,
 };

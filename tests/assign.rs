@@ -174,6 +174,7 @@ fn worlds(whole: bool) -> impl Strategy<Value = World> {
 const EXACT: Limits = Limits {
     gap: 0.0,
     nodes: 100_000,
+    below: f64::INFINITY,
 };
 
 fn answer(world: &World) -> Answer {
@@ -184,6 +185,7 @@ fn solved(world: &World) -> Result<Solution, Shortage> {
     match answer(world) {
         Answer::Solved(solution) => Ok(solution),
         Answer::Infeasible(shortage) => Err(shortage),
+        Answer::NoneBelow(bound) => panic!("{bound}: all objectives are of interest"),
     }
 }
 
@@ -330,7 +332,7 @@ proptest! {
 
     #[test]
     fn units_change_nothing(world in worlds(true), units in units(), gap in 0..2_u8) {
-        let limits = Limits { gap: 1e-9 * f64::from(gap), nodes: 100_000 };
+        let limits = Limits { gap: 1e-9 * f64::from(gap), nodes: 100_000, below: f64::INFINITY };
         let money = 10_f64.powf(units.2);
         for world in [world.relaxed(), world] {
             let other = world.in_units(&units);
@@ -586,6 +588,7 @@ fn what_makes_no_sense_is_refused_by_name() {
     let limits = Limits {
         gap: f64::NAN,
         nodes: 1,
+        ..Limits::default()
     };
     let refused = assign(&layers(2, 1), &limits, &Control::new()).unwrap_err();
     assert!(refused.to_string().starts_with("limits.gap: got NaN"));

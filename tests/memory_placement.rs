@@ -148,6 +148,7 @@ fn rigs() -> impl Strategy<Value = ([f64; 3], [f64; 3])> {
 const TIGHT: Limits = Limits {
     gap: 1e-9,
     nodes: 20_000,
+    below: f64::INFINITY,
 };
 
 fn solve(problem: &Problem, memories: &Memories) -> Result<Box<Placement>, Vec<(String, f64)>> {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::estimate::{
-    COLUMNS, Composed, Job, Row, Spill, column, estimate_many, price, spilled,
+    COLUMNS, Composed, Job, Row, Spill, SpillLimits, column, estimate_many, price, spilled,
 };
 use scalewright::plan::{AxisOrder, Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
@@ -545,7 +545,7 @@ fn search_with_offload_is_brute_force() {
             if composed.fits(&job) {
                 times.push(composed.time);
             } else if let Spill::Fits(placed) =
-                spilled(&job, &plan, usize::MAX, &Control::new()).unwrap()
+                spilled(&job, &plan, SpillLimits::default(), &Control::new()).unwrap()
             {
                 assert!(placed.step_time_s >= composed.time);
                 times.push(placed.step_time_s);

@@ -49,7 +49,7 @@ pub use recomputed::Recomputed;
 pub use report::{Estimate, StageMemory, Term};
 pub use siblings::{Least, Outlined, Siblings, Weigh};
 pub use slices::{SliceTimes, slice_times};
-pub use spilled::{Away, Spill, Spilled, spilled};
+pub use spilled::{Away, Spill, SpillLimits, Spilled, spilled};
 pub use stage_price::{StagePricer, StageSeconds};
 pub use state::State;
 pub use sums::Sums;

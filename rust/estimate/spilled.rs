@@ -6,7 +6,7 @@ use super::job::Job;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::Result;
-use crate::memory::placement::{Class, Outcome, Placement, place};
+use crate::memory::placement::{Class, Outcome, Placement, place_below};
 use crate::plan::{Plan, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -50,38 +50,61 @@ pub enum Spill {
     Fits(Box<Spilled>),
     /// Some stage has no placement, or the plan is not legal.
     Not,
+    /// Proven: with transfers it is no faster than what was asked for.
+    Slow,
     /// A stage has more operations than were to be looked at.
     Long,
 }
 
-/// Places the tensors of every stage that does not fit, if none has more than `most` operations in
-/// flight.
+/// Which answers are of interest.
+#[derive(Debug, Clone, Copy)]
+pub struct SpillLimits {
+    /// Operations that each stage may have in flight.
+    pub operations: usize,
+    /// The step must be shorter than this.
+    pub below_s: f64,
+}
+
+impl Default for SpillLimits {
+    fn default() -> Self {
+        Self {
+            operations: usize::MAX,
+            below_s: f64::INFINITY,
+        }
+    }
+}
+
+/// Places the tensors of every stage that does not fit, if none has more operations in flight than is
+/// sought, until one of them makes the step too long.
 ///
 /// The step is longer by the transfers of the stage that is held up longest; stages wait for one
 /// another, so what a shorter delay elsewhere adds is hidden by it.
-pub fn spilled(job: &Job, plan: &Plan, most: usize, control: &Control) -> Result<Spill> {
+pub fn spilled(job: &Job, plan: &Plan, limits: SpillLimits, control: &Control) -> Result<Spill> {
     let Ok(split) = check(plan, &job.shape, &job.training, job.cluster.devices) else {
         return Ok(Spill::Not);
     };
     if plan.offload_optimizer || plan.offload_activations > 0 || plan.token_slices.cuts() {
         return Ok(Spill::Not);
     }
-    with_composer(job, plan, |composer| worst(composer, split, most, control))
-        .unwrap_or(Ok(Spill::Not))
+    with_composer(job, plan, |composer| {
+        worst(composer, split, limits, control)
+    })
+    .unwrap_or(Ok(Spill::Not))
 }
 
-fn worst(composer: &Composer, split: Split, most: usize, control: &Control) -> Result<Spill> {
+fn worst(
+    composer: &Composer,
+    split: Split,
+    limits: SpillLimits,
+    control: &Control,
+) -> Result<Spill> {
     let composed = composer.compose(&mut Scratch::new());
     let capacity = composer.job.capacity().value();
     let over = |stage: &u32| composer.footprint(*stage).total().value() > capacity;
-    let limits = Limits {
-        gap: 1e-6,
-        nodes: MOST_NODES,
-    };
     let stages: Vec<u32> = (0..composer.plan.pipeline).filter(over).collect();
     if stages
         .iter()
-        .any(|stage| operations(composer, *stage) > most)
+        .any(|stage| operations(composer, *stage) > limits.operations)
     {
         return Ok(Spill::Long);
     }
@@ -89,8 +112,15 @@ fn worst(composer: &Composer, split: Split, most: usize, control: &Control) -> R
     for stage in stages {
         let problem = problem(composer, split, (&composed, stage), &Wish::default())?;
         let memories = &composer.job.memories;
-        let Outcome::Placed(placement) = place(&problem, memories, &limits, control)? else {
-            return Ok(Spill::Not);
+        let exact = Limits {
+            gap: 1e-6,
+            nodes: MOST_NODES,
+            below: limits.below_s - composed.time + problem.transfer_free_s(),
+        };
+        let placement = match place_below(&problem, memories, &exact, control)? {
+            Some(Outcome::Placed(placement)) => placement,
+            Some(Outcome::Impossible(_)) => return Ok(Spill::Not),
+            None => return Ok(Spill::Slow),
         };
         let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);
         if worst.as_ref().is_none_or(|w| transfers_s > w.transfers_s) {

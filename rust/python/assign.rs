@@ -142,6 +142,7 @@ pub(super) fn assign<'py>(
         let limits = Limits {
             gap: asked.gap,
             nodes: asked.nodes,
+            below: f64::INFINITY,
         };
         solved(&columns.model()?, &limits, control)
     })?;
@@ -149,6 +150,7 @@ pub(super) fn assign<'py>(
     match answer {
         Answer::Solved(solution) => tell(&told, solution)?,
         Answer::Infeasible(shortage) => tell_short(&told, &shortage)?,
+        Answer::NoneBelow(bound) => told.set_item("bound", bound)?,
     }
     Ok(told)
 }

@@ -9,7 +9,7 @@ use super::report::Outcome;
 use super::whole::Search;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Spill, spilled};
+use crate::estimate::{Spill, SpillLimits, spilled};
 use crate::solve::{Best as Least, Entry};
 use rayon::prelude::*;
 
@@ -44,9 +44,9 @@ impl Wanted {
 /// What came of the plans that do not fit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OffloadCounts {
-    /// Plans whose tensors were placed.
+    /// Plans whose tensors were to be placed.
     pub placed: u64,
-    /// Of those, plans that fit so.
+    /// Of those, plans that fit so and were among the best known by then; others are proven not to be.
     pub fit: u64,
     /// Transfer-free time that no plan left untried is faster than; none where none is left that
     /// could be among the best.
@@ -129,11 +129,15 @@ fn place_wave(
             .iter()
             .filter(|entry| best.admits(entry.key, last_index(entry)))
             .collect();
+        let limits = SpillLimits {
+            operations,
+            below_s: best.threshold().unwrap_or(f64::INFINITY),
+        };
         let placed: Result<Vec<Spill>> = admitted
             .par_iter()
             .map(|entry| {
                 let job = search.job_in(entry.item.dtype);
-                spilled(job, &entry.item.plan, operations, control)
+                spilled(job, &entry.item.plan, limits, control)
             })
             .collect();
         stop_if_cancelled(control, counts)?;
@@ -141,7 +145,7 @@ fn place_wave(
         for (entry, placed) in admitted.iter().zip(placed?) {
             let placed = match placed {
                 Spill::Fits(placed) => *placed,
-                Spill::Not => continue,
+                Spill::Not | Spill::Slow => continue,
                 Spill::Long => {
                     counts.leave(entry.key);
                     continue;

@@ -104,9 +104,9 @@ pub struct SearchReport {
     /// What no plan of the space is better than in the objective, by the field of `best` that it
     /// bounds: the best plan's own where the search is proven. None where nothing is known to fit.
     pub bound: BTreeMap<&'static str, f64>,
-    /// Plans that do not fit in device memory and whose tensors were placed over other tiers.
+    /// Plans that do not fit in device memory and were tried with tensors in other tiers.
     pub plans_placed: u64,
-    /// Of those, plans that fit so.
+    /// Of those, plans that fit so and were among the best known by then; others are proven not to be.
     pub plans_that_fit_with_offload: u64,
     /// Where others were left untried: the step time that none of them beats.
     pub untried_with_offload_bound_s: Option<f64>,

@@ -82,7 +82,7 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
     if placed:
         screen.print(
             f"{placed:,} plans that do not fit in device memory were tried with tensors in other "
-            f"tiers: {fit:,} fit with offload; {_untried(values)}"
+            f"tiers: {fit:,} fit and were the best by then; {_untried(values)}"
         )
 
 

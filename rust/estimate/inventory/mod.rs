@@ -101,6 +101,7 @@ pub fn place(
         let limits = Limits {
             gap: wish.gap,
             nodes: wish.nodes,
+            below: f64::INFINITY,
         };
         let outcome = placement::place(&problem, memories, &limits, control)?;
         let names = memories.places.iter().map(|p| p.tier.name.clone());

@@ -50,6 +50,8 @@ pub(super) struct Proven {
 pub(super) enum Sought<'a> {
     Found(Box<Best<'a>>, Proven),
     Nothing(Vec<Shortage>),
+    /// Nothing below what was asked for.
+    NoneBelow,
 }
 
 /// Lengths of steps that are still to be looked at.
@@ -71,6 +73,8 @@ struct Search<'a> {
     left: f64,
     nodes: u64,
     looked: u64,
+    /// True where no placement is below what was asked for.
+    none_below: bool,
     /// Years that the placement lasts longest of those that do not last.
     lasted: f64,
 }
@@ -79,6 +83,7 @@ struct Search<'a> {
 enum Looked<'a> {
     Solved { bound: f64, best: Box<Best<'a>> },
     Empty(Vec<Shortage>),
+    NoneBelow,
 }
 
 /// Finds the placement with the least objective, each placement taken at the length of its own step.
@@ -101,12 +106,14 @@ pub(super) fn seek<'a>(
         left: f64::INFINITY,
         nodes: 0,
         looked: 0,
+        none_below: false,
         lasted: 0.0,
     };
     if !ground.depends_on_length() {
-        return Ok(match search.solve(Lengths::only(shortest))? {
+        return Ok(match search.solve(Lengths::only(shortest), limits.below)? {
             Looked::Solved { bound, best } => search.found(best, bound),
             Looked::Empty(missing) => Sought::Nothing(missing),
+            Looked::NoneBelow => Sought::NoneBelow,
         });
     }
     let longest = ground.longest_s().max(shortest);
@@ -120,6 +127,9 @@ pub(super) fn seek<'a>(
         search.run()?;
     } else {
         search.shortest([shortest, longest])?;
+    }
+    if search.none_below {
+        return Ok(Sought::NoneBelow);
     }
     let bound = search.left;
     match search.best.take() {
@@ -163,7 +173,17 @@ impl<'a> Search<'a> {
                 surcharge: 0.0,
             };
             let first = self.looked == 0;
-            match self.solve(lengths) {
+            // the first model bounds steps of any length
+            let below = if first {
+                self.limits.below
+            } else {
+                f64::INFINITY
+            };
+            match self.solve(lengths, below) {
+                Ok(Looked::NoneBelow) => {
+                    self.none_below = true;
+                    return Ok(());
+                }
                 Ok(Looked::Solved { bound, best }) => {
                     let [bound_s, step_s] = [bound / per_s, best.tally.step_s];
                     self.offer(best);
@@ -259,7 +279,8 @@ impl<'a> Search<'a> {
             most_s,
             surcharge,
         };
-        match self.solve(lengths) {
+        match self.solve(lengths, f64::INFINITY) {
+            Ok(Looked::NoneBelow) => Ok(()), // every placement is below infinity
             Ok(Looked::Solved { bound, best }) => {
                 let given = surcharge * (most_s - self.ground.problem.rest_s);
                 let paid = objective.per_s * least_s;
@@ -268,7 +289,8 @@ impl<'a> Search<'a> {
                 self.offer(best);
                 // what lasts through the shortest steps lasts
                 if !lasts
-                    && let Ok(Looked::Solved { best, .. }) = self.solve(Lengths::only(least_s))
+                    && let Ok(Looked::Solved { best, .. }) =
+                        self.solve(Lengths::only(least_s), f64::INFINITY)
                 {
                     self.offer(best);
                 }
@@ -329,17 +351,23 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn solve(&mut self, lengths: Lengths) -> Result<Looked<'a>> {
+    /// Solves a model; one with no objective `below` may be left with no placement.
+    fn solve(&mut self, lengths: Lengths, below: f64) -> Result<Looked<'a>> {
         self.looked += 1;
         let ground = self.ground;
         let built = match ground.build(Aim::Objective(lengths)) {
             Ok(built) => built,
             Err(over) => return Ok(Looked::Empty(overfull(ground, &over))),
         };
-        match assign(&built.model, self.limits, self.control)? {
+        let constant = ground.problem.objective.per_s * ground.problem.rest_s;
+        let limits = Limits {
+            below: below - constant,
+            ..*self.limits
+        };
+        match assign(&built.model, &limits, self.control)? {
+            Answer::NoneBelow(_) => Ok(Looked::NoneBelow),
             Answer::Solved(solution) => {
                 self.nodes += solution.nodes;
-                let constant = ground.problem.objective.per_s * ground.problem.rest_s;
                 let bound = solution.bound + constant;
                 let Solution { shares, prices, .. } = solution;
                 let tally = Tally::new(ground, &built, &shares);
@@ -387,7 +415,8 @@ impl<'a> Best<'a> {
         let solution = match assign(&built.model, &NEAR, control) {
             Ok(Answer::Solved(solution)) => solution,
             Err(error @ Error::Cancelled { .. }) => return Err(error),
-            Ok(Answer::Infeasible(_)) | Err(_) => return Ok(()), // within rounding there is no other
+            // within rounding there is no other
+            Ok(Answer::Infeasible(_) | Answer::NoneBelow(_)) | Err(_) => return Ok(()),
         };
         let tally = Tally::new(ground, &built, &solution.shares);
         let least = self.tally.objective();
@@ -403,6 +432,7 @@ impl<'a> Best<'a> {
 const NEAR: Limits = Limits {
     gap: 1e-6,
     nodes: 64,
+    below: f64::INFINITY,
 };
 /// By how much of it the objective may rise on the way: rounding.
 const SLACK: f64 = 2e-9;

@@ -43,11 +43,27 @@ pub fn place(
     limits: &Limits,
     control: &Control,
 ) -> Result<Outcome> {
+    let limits = Limits {
+        below: f64::INFINITY,
+        ..*limits
+    };
+    let outcome = place_below(problem, memories, &limits, control)?;
+    Ok(outcome.unwrap_or_else(|| Outcome::Impossible(Vec::new()))) // every placement is below infinity
+}
+
+/// As [`place`]; none where it is proven that no placement has an objective below `limits.below`, which
+/// takes far less than to find the best one.
+pub fn place_below(
+    problem: &Problem,
+    memories: &Memories,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Option<Outcome>> {
     problem.check(memories)?;
     let ground = Ground::new(problem, memories);
     let homeless = answer::homeless(problem, &ground);
     if !homeless.is_empty() {
-        return Ok(Outcome::Impossible(homeless));
+        return Ok(Some(Outcome::Impossible(homeless)));
     }
     Ok(match lengths::seek(&ground, limits, control)? {
         Sought::Found(mut best, proven) => {
@@ -56,9 +72,10 @@ pub fn place(
             let rules = rules::known_rules(&ground);
             let weighed = rules.iter().map(|rule| ground.weigh(&best.built, rule));
             placement.rules = weighed.collect();
-            Outcome::Placed(Box::new(placement))
+            Some(Outcome::Placed(Box::new(placement)))
         }
-        Sought::Nothing(missing) => Outcome::Impossible(missing),
+        Sought::Nothing(missing) => Some(Outcome::Impossible(missing)),
+        Sought::NoneBelow => None,
     })
 }
 

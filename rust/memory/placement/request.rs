@@ -73,6 +73,7 @@ impl Request {
         Limits {
             gap: self.gap,
             nodes: self.nodes,
+            below: f64::INFINITY,
         }
     }
 

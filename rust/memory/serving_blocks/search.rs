@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 const EXACT: Limits = Limits {
     gap: 1e-11,
     nodes: 1,
+    below: f64::INFINITY,
 };
 
 /// How far rounding may take a limit.
@@ -306,7 +307,7 @@ pub(super) fn nearest(
             Ok(as_good.then(|| solution.shares.clone()))
         }
         Err(error @ Error::Cancelled { .. }) => Err(error),
-        Ok(Assigned::Infeasible(_)) | Err(_) => Ok(None),
+        Ok(Assigned::Infeasible(_) | Assigned::NoneBelow(_)) | Err(_) => Ok(None),
     }
 }
 

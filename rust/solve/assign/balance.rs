@@ -7,6 +7,8 @@ use super::rounding::NEAREST;
 
 /// Steps between two looks at what they have come to.
 const STEPS: usize = 100;
+/// Steps before each look of those that are only to prove that nothing is below what is asked for.
+const PROBES: [usize; 4] = [10, 20, 50, 100];
 /// Looks after which items are made whole.
 const DIVE: usize = 40;
 /// Operations that all steps may take, nearly: a few seconds.
@@ -27,19 +29,8 @@ impl Tree {
         let whole = self.form.whole.contains(&true);
         let looks = looks(&self.form);
         for look in 1..=if whole { looks.min(DIVE) } else { looks } {
-            if !(self.first_order).advance(&self.form, STEPS, asked.control) {
-                return Found::Cancelled;
-            }
-            let prices = &self.first_order.prices_ahead;
-            let banned = &self.simplex.banned;
-            let here = (self.bound).at(asked.model, &self.form, prices, banned);
-            if here > bound {
-                bound = here;
-                self.bound.price_bases(asked.model, &self.form);
-                self.prices.clone_from(&self.bound.prices);
-            }
-            if !self.found && self.bound.proves_empty(&self.form, prices, banned) {
-                return Found::Nothing;
+            if let Some(ended) = self.advance(asked, STEPS, &mut bound) {
+                return ended;
             }
             if look == 5 || look.is_multiple_of(20) && !self.found {
                 self.offer_rounded(asked);
@@ -55,6 +46,43 @@ impl Tree {
             return Found::Cancelled;
         }
         self.outcome(bound)
+    }
+
+    /// Looks for a proof that nothing is below what is asked for: of most models that have nothing there
+    /// a few steps prove it, long before they come near to a balance.
+    pub(super) fn probe(&mut self, asked: &Asked) -> Option<Found> {
+        if asked.limits.below == f64::INFINITY {
+            return None;
+        }
+        let mut bound = self.lowest;
+        if bound >= asked.limits.below {
+            return Some(Found::NoneBelow(bound));
+        }
+        self.simplex.start(&self.form);
+        self.first_order.start(&self.form, 0.0);
+        PROBES
+            .into_iter()
+            .find_map(|steps| self.advance(asked, steps, &mut bound))
+    }
+
+    /// Takes steps and raises `bound` by what they prove; tells where that ends the search.
+    fn advance(&mut self, asked: &Asked, steps: usize, bound: &mut f64) -> Option<Found> {
+        if !(self.first_order).advance(&self.form, steps, asked.control) {
+            return Some(Found::Cancelled);
+        }
+        let prices = &self.first_order.prices_ahead;
+        let banned = &self.simplex.banned;
+        let here = (self.bound).at(asked.model, &self.form, prices, banned);
+        if here > *bound {
+            *bound = here;
+            self.bound.price_bases(asked.model, &self.form);
+            self.prices.clone_from(&self.bound.prices);
+        }
+        if *bound >= asked.limits.below {
+            return Some(Found::NoneBelow(*bound));
+        }
+        let empty = !self.found && self.bound.proves_empty(&self.form, prices, banned);
+        empty.then_some(Found::Nothing)
     }
 
     /// Offers the shares as they are, or mixed with the best point by as little as will fit.
@@ -115,7 +143,7 @@ mod tests {
     use super::*;
     use crate::control::Control;
     use crate::solve::Random;
-    use crate::solve::assign::{Limits, Model};
+    use crate::solve::assign::{Answer, Limits, Model, assign};
 
     /// Items that live for a while in one of two tiers; the far one takes time when they begin.
     fn living(whole: bool) -> Model {
@@ -164,6 +192,39 @@ mod tests {
             assert!(tree.best.fits(&model, &tree.form));
             let gap = (tree.best.objective - bound) / best;
             assert!(gap <= if whole { 0.1 } else { 0.01 }, "{whole}: {gap}");
+        }
+    }
+
+    #[test]
+    fn nothing_below_is_said_just_where_the_best_is_not_below() {
+        let control = Control::new();
+        for whole in [false, true] {
+            let model = living(whole);
+            let answer =
+                |limits: &Limits| assign(&model, limits, &control).expect("it is well formed");
+            let limits = Limits {
+                gap: 1e-7,
+                ..Limits::default()
+            };
+            let Answer::Solved(best) = answer(&limits) else {
+                panic!("it fits");
+            };
+            for part in [0.01, 0.5, 0.9, 1.0 - 1e-6, 1.0 + 1e-5, 1.1, 10.0] {
+                let below = best.objective * part;
+                match answer(&Limits { below, ..limits }) {
+                    Answer::NoneBelow(bound) => {
+                        assert!(part < 1.0, "{whole}, {part}");
+                        assert!(bound >= below && bound <= best.objective * (1.0 + 1e-12));
+                    }
+                    Answer::Solved(found) => {
+                        // a relaxed program of whole choices may lie below what they cost
+                        assert!(part > 1.0 || whole && found.objective >= below);
+                        let apart = (found.objective - best.objective).abs();
+                        assert!(apart <= 2e-7 * best.objective, "{whole}, {part}");
+                    }
+                    Answer::Infeasible(_) => panic!("it fits"),
+                }
+            }
         }
     }
 

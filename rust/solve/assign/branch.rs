@@ -100,6 +100,8 @@ pub(super) enum Found {
     Nothing,
     /// Nothing was found to fit, and nothing is proven but the bound.
     Unknown(f64),
+    /// Proven: nothing that fits is below this, which is no less than what was asked for.
+    NoneBelow(f64),
     Cancelled,
 }
 
@@ -131,6 +133,9 @@ impl Tree {
         self.nodes.clear();
         self.open.clear();
         (self.found, self.closed, self.looked) = (false, f64::INFINITY, 1);
+        if let Some(ended) = self.probe(asked) {
+            return ended;
+        }
         self.simplex.start(&self.form);
         let mut least = f64::NEG_INFINITY;
         let outlook = self.outlook(asked);
@@ -144,14 +149,23 @@ impl Tree {
             }
             self.simplex.start(&self.form);
         }
-        self.ended = (self.simplex).run_few_then_all(&self.form, asked.control);
+        let cut = self.scaled(asked.limits.below);
+        self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
         if self.ended == End::Cancelled {
             return Found::Cancelled;
         }
         if self.ended == End::Infeasible && self.is_empty() {
             return Found::Nothing;
         }
-        let bound = self.bound_here(model);
+        let mut bound = self.bound_here(model);
+        if self.ended == End::CutOff {
+            if bound >= asked.limits.below {
+                return Found::NoneBelow(bound);
+            }
+            // within rounding of it
+            self.ended = self.simplex.run(&self.form, f64::INFINITY, asked.control);
+            bound = bound.max(self.bound_here(model));
+        }
         if bound > least {
             self.bound.price_bases(model, &self.form);
             self.prices.clone_from(&self.bound.prices);
@@ -233,6 +247,11 @@ impl Tree {
         self.bound
             .at(model, &self.form, &simplex.prices, &simplex.banned)
             .max(self.lowest)
+    }
+
+    /// An objective as the simplex method counts it.
+    fn scaled(&self, objective: f64) -> f64 {
+        (objective - self.base) * self.form.cost_scale
     }
 
     /// What a bound must reach for nothing better than asked to lie above it.
@@ -396,7 +415,7 @@ impl Tree {
     /// Solves the relaxed program of a part; false where cancelled.
     fn look(&mut self, asked: &Asked, here: &mut Open) -> bool {
         self.looked += 1;
-        let cut = (self.cut(asked) - self.base) * self.form.cost_scale;
+        let cut = self.scaled(self.cut(asked));
         let end = self.simplex.run(&self.form, cut, asked.control);
         if end == End::Cancelled {
             return false;

@@ -32,6 +32,8 @@ pub struct Limits {
     pub gap: f64,
     /// Relaxed programs to solve at most.
     pub nodes: u64,
+    /// Only objectives below this are of interest; infinite: all are.
+    pub below: f64,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
         Self {
             gap: 0.01,
             nodes: 10_000,
+            below: f64::INFINITY,
         }
     }
 }
@@ -80,6 +83,9 @@ pub enum Answer {
     Solved(Solution),
     /// Proven: no shares keep all limits.
     Infeasible(Shortage),
+    /// Proven: no shares that keep all limits have an objective below this, which is no less than what
+    /// was asked for.
+    NoneBelow(f64),
 }
 
 /// Memory of the search, for callers that solve many models: the next one allocates nothing
@@ -111,6 +117,9 @@ impl Workspace {
     /// As [`assign`], in this memory.
     pub fn assign(&mut self, model: &Model, limits: &Limits, control: &Control) -> Result<&Answer> {
         model.check()?;
+        if limits.below.is_nan() {
+            return Err(Error::invalid("limits.below", limits.below, "a number"));
+        }
         if !(limits.gap >= 0.0 && limits.gap.is_finite()) {
             return Err(Error::invalid(
                 "limits.gap",
@@ -129,6 +138,7 @@ impl Workspace {
                 let shortage = Self::missed(&asked)?;
                 Ok(self.answer.insert(Answer::Infeasible(shortage)))
             }
+            Found::NoneBelow(bound) => Ok(self.answer.insert(Answer::NoneBelow(bound))),
             Found::Cancelled => Err(cancelled(&self.tree)),
             Found::Unknown(bound) => {
                 let nodes = self.tree.looked;
@@ -142,7 +152,7 @@ impl Workspace {
     fn solved(&mut self, bound: f64) -> &Answer {
         let empty = || Answer::Solved(Solution::default());
         let answer = self.answer.get_or_insert_with(empty);
-        if let Answer::Infeasible(_) = answer {
+        if !matches!(answer, Answer::Solved(_)) {
             *answer = empty();
         }
         if let Answer::Solved(solution) = answer {
@@ -161,8 +171,13 @@ impl Workspace {
     fn missed(asked: &Asked) -> Result<Shortage> {
         let relaxed = shortage::relaxed(asked.model);
         let mut tree = Tree::default();
+        let limits = Limits {
+            below: f64::INFINITY,
+            ..*asked.limits
+        };
         let found = tree.run(&Asked {
             model: &relaxed,
+            limits: &limits,
             ..*asked
         });
         match found {

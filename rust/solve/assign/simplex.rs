@@ -141,8 +141,9 @@ impl Simplex {
     }
 
     /// Solves for few of many items with as large a part of each row, then for all from there: the
-    /// few tell nearly the prices, and what is cheapest at those for the others is dual feasible.
-    pub(super) fn run_few_then_all(&mut self, form: &Form, control: &Control) -> End {
+    /// few tell nearly the prices, and what is cheapest at those for the others is dual feasible. Ends
+    /// where the Lagrangian of all reaches `cut` (scaled).
+    pub(super) fn run_few_then_all(&mut self, form: &Form, cut: f64, control: &Control) -> End {
         let items = form.whole.len();
         let few = if items < 2 * MANY { 1 } else { items / MANY };
         for among in [few, 1] {
@@ -160,7 +161,7 @@ impl Simplex {
                 self.run(form, f64::INFINITY, control);
             }
         }
-        self.run(form, f64::INFINITY, control)
+        self.run(form, cut, control)
     }
 
     /// Steps until nothing is out of bounds, or the Lagrangian reaches `cut` (scaled).
