@@ -229,7 +229,11 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     if text.endswith((".json", ".toml")):
         return None, ()
     # the hub's names have their owner in front
-    text = _OWNER.sub("", text)
+    return _of_catalog(_OWNER.sub("", text))
+
+
+def _of_catalog(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the model of the catalog that a name means with or without what stands behind it."""
     bare = _PARENTHESES.sub("", text)
     core = _PARENTHESES.sub("", _TUNED.sub("", bare).rstrip(" ,;-")).strip()
     sized = _sized(text, bare)
