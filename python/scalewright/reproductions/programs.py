@@ -159,6 +159,13 @@ def _has(word: str, said: str) -> bool:
     return False
 
 
+def usual_sequence(row: Row) -> int | None:
+    """Return the tokens a sequence that the program which a row names has unless told otherwise."""
+    said = " | ".join(row.text(column) for column in _NAMING).casefold()
+    told = (entry for entry in _book()["sequences"] if _spoken(entry["named"], said) is not None)
+    return next((int(entry["tokens"]) for entry in told), None)
+
+
 def year_of(row: Row) -> int | None:
     """Return the last year that a row speaks of, where it speaks of one."""
     said = " | ".join(row.text(column) for column in _NAMING)
