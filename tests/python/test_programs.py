@@ -13,6 +13,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import conventions_of
+from scalewright.reproductions.guesses import of_usual_length
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.pricing import Pricing, uneven
 from scalewright.reproductions.programs import with_program
@@ -456,6 +457,10 @@ def test_mics_shares_weights_within_a_node() -> None:
         ("Hugging Face, without Liger", LLAMA, "eager-llama"),
         ("Hugging Face of 2026", LLAMA, "eager-llama-2026"),
         ("nanoGPT", GPT, "compiled-gpt"),
+        ("train_gpt2cu of llm.c", GPT, "llm-c"),
+        ("the PyTorch program beside llm.c", GPT, "eager-gpt"),
+        ("https://huggingface.co/maker/model", LLAMA, None),
+        ("https://huggingface.co/docs/transformers", LLAMA, "eager-llama"),
         ("nanoGPT, no torch.compile", GPT, "eager-gpt"),
         ("PyTorch of 2026", GPT, "eager-gpt-2026"),
         ("PyTorch, autocast", GPT, "eager-gpt+gpt-autocast"),
@@ -483,3 +488,12 @@ def test_maxtext_of_fixed_capacity_sends_tokens_by_products() -> None:
     assert taken(cells, "mi355x", MIXTURE) == "maxtext-gpu-narrow+maxtext-gpu-dropping"
     assert taken(cells, "mi355x", LLAMA) == "maxtext-gpu-narrow"
     assert taken({**cells, "source": "dropless"}, "mi355x", MIXTURE) == "maxtext-gpu-narrow"
+
+
+def test_a_program_that_is_named_tells_the_length_that_a_row_leaves_out() -> None:
+    rows = [
+        Row("own.csv", 2, {"paper": "A page", "metric": "tokens/s", "source": said})
+        for said in ("nanochat, depth 26", "no nanochat, a program of our own")
+    ]
+    lengths = [of_usual_length(row, LLAMA)[0].text("sequence") for row in rows]
+    assert lengths == ["2048", "4096"]

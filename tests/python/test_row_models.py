@@ -237,3 +237,19 @@ def test_a_remark_in_parentheses_names_the_model() -> None:
     assert model(model="nanochat d20 (561M)") == model(model="nanochat-d20")
     with pytest.raises(UnknownNameError, match="my-own"):
         model(model="my-own (of nobody)")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("GPT-2 (124M)", "gpt2"),
+        ("GPT-2 (350M)", "gpt2-medium"),
+        ("GPT-2 (774M)", "gpt2-large"),
+        ("GPT-2 (1.5B)", "gpt2-xl"),
+        ("DeepSeek-V3 (685B)", "deepseek-v3"),
+        ("phi-4 (14B)", "phi-4"),
+    ],
+)
+def test_a_size_in_parentheses_tells_which_of_a_family_is_meant(text: str, meant: str):
+    model, _ = model_of(Row("own.csv", 2, {"model": text}))
+    assert model["name"] == meant

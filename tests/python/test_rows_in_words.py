@@ -58,6 +58,9 @@ def priced(tmp_path: Path, *runs: dict[str, str]) -> list[dict[str, Any]]:
         ("1 H100 node (8)", 8),
         ("256 B200", 256),
         ("4xH100", 4),
+        ("8X A100 80GB SXM", 8),
+        ("2\u00d78 MI355X", 16),
+        ("2x 40 GB A100", 2),
         ("8xA100 40GB", 8),
         ("8 x H100 80GB HBM3", 8),
         ("H100 x 64", 64),
@@ -451,6 +454,36 @@ def test_a_metric_of_days_for_so_many_tokens_is_the_time_of_a_run(tmp_path: Path
     assert len({row["predicted"] for row in priced(tmp_path, counted, said)}) == 1
     (part,) = priced(tmp_path, {**run, "metric": "training_days (part of 1T tokens)"})
     assert part["status"] == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "unit"),
+    [
+        ("days to train on 500B tokens", "~30 days", ""),
+        ("Training time (500 billion tokens)", "30 days", ""),
+        ("training days (5 epochs over 100B tokens)", "30", ""),
+        ("GPU-hours (0.5T tokens)", "5,760", ""),
+        ("A100 hours for 0.5T tokens", "5.76k", "h"),
+        ("Training Time (GPU hours)", "5760", "GPU hours"),
+        ("gpu_hours (train for 500B)", "5760", ""),
+    ],
+)
+def test_a_metric_of_a_whole_run_is_read_however_it_is_spelt(
+    tmp_path: Path, metric: str, value: str, unit: str
+):
+    spelt = {"metric": metric, "value": value, "unit": unit, "table": "500B+ tokens"}
+    days, row = priced(
+        tmp_path, {"metric": "days_for_500b_tokens", "value": "30", "unit": "days"}, spelt
+    )
+    times = 8 * 24.0 if "hours" in metric.casefold() else 1.0
+    assert row["predicted"] == pytest.approx(days["predicted"] * times)
+
+
+def test_device_hours_of_so_many_tokens_need_no_count_of_devices(tmp_path: Path):
+    hours = {"metric": "GPU hours for 2.0T tokens", "value": "184320", "unit": "", "devices": ""}
+    (row,) = priced(tmp_path, {**hours, "tp": "", "pp": "", "dp": ""})
+    assert row["predicted"] is not None
+    assert "says no count" in row["note"]
 
 
 @pytest.mark.parametrize("unit", ["TF/s/GPU", "TF/GPU", "TFLOPs/s/GPU"])

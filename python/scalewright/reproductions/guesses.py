@@ -11,7 +11,7 @@ from scalewright.errors import InvalidError
 from scalewright.reproductions.by_size import billions
 from scalewright.reproductions.layout import without_denied
 from scalewright.reproductions.metrics import metric_of
-from scalewright.reproductions.programs import year_of
+from scalewright.reproductions.programs import usual_sequence, year_of
 from scalewright.reproductions.runs import is_rate, kind_of
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ..
     usual = _EARLY_SEQUENCE if early else _GUESSED_SEQUENCE
     if model.get("family") == "encoder_decoder":
         usual = _SEQ2SEQ_SEQUENCE
-    length = min(usual, most)
+    length = min(usual_sequence(row) or usual, most)
     note = f"sequences of {length:,} tokens taken: the row says none"
     return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
 

@@ -28,7 +28,9 @@ _CLOCKS = (
     ("s", SECONDS),
 )
 """Units of time and the words for them."""
-TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps", "ktokens"})
+TOKENS = frozenset({"token", "tokens", "tok", "toks", "tps", "tgs", "words", "wps"}) | {
+    *("ktokens", "ktok", "mtokens", "mtok")
+}
 SEQUENCES = frozenset(
     {"seq", "seqs", "sequence", "sequences", "sample", "samples", "sentence", "sentences", "sents"}
 )
@@ -286,9 +288,9 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
 
 def _scale(words: set[str]) -> str:
     """Return the thousands or millions that words count by."""
-    if words & {"m", "million", "millions", "mtokens"}:
+    if words & {"m", "million", "millions", "mtokens", "mtok"}:
         return "M "
-    return "K " if words & {"k", "ktokens", "thousand", "thousands", "x1000"} else ""
+    return "K " if words & {"k", "ktokens", "ktok", "thousand", "thousands", "x1000"} else ""
 
 
 def _plain(text: str) -> list[str]:

@@ -137,7 +137,7 @@ def model_of_size(text: str, billions: float | None) -> str | None:
         wanted = billions * _SCALE["b"]
     family = next((of for kind, of in _FAMILIES.items() if re.search(kind, folded)), None)
     kin = [name for name in names("model") if family is not None and family.fullmatch(name)]
-    far = {name: abs(_parameters(name) / wanted - 1.0) for name in kin} if wanted > 0.0 else {}
+    far = {name: abs(parameters_of(name) / wanted - 1.0) for name in kin} if wanted > 0.0 else {}
     nearest = min(far, key=lambda name: far[name], default=None)
     return nearest if nearest is not None and far[nearest] <= _NEAR else None
 
@@ -181,11 +181,12 @@ def _same_size(wanted: _Signature, known: _Signature, model: str) -> bool:
     if size is None or wanted.versions != known.versions:
         return False
     said = float(size[1]) * _SCALE[size[2]]
-    return abs(_parameters(model) / said - 1.0) < _CLOSE
+    return abs(parameters_of(model) / said - 1.0) < _CLOSE
 
 
 @cache
-def _parameters(model: str) -> float:
+def parameters_of(model: str) -> float:
+    """Return the parameters of a model of the catalog."""
     return float(Workload(json.dumps(load_model(model))).parameters()["total"])
 
 

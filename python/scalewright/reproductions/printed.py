@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.metrics import counts_steps, ungrouped
+from scalewright.reproductions.whole_runs import of_tokens, whole_run
 from scalewright.reproductions.wide import as_figure
 
 if TYPE_CHECKING:
@@ -22,21 +22,9 @@ _RANGE = re.compile(
 _WIDEST = 2.0
 """Ends of a range that are further apart tell no figure."""
 _TOKENS = re.compile(
-    r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion) (?:training )?tokens\b"
+    r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion)\+? (?:training )?tokens\b"
 )
 _COUNTED = re.compile(r"(?<![0-9,])([0-9]{1,3}(?:,[0-9]{3}){3,4}) (?:training )?tokens\b")
-_TIMED = re.compile(
-    r"(?:total )?(?:pre[- ]?)?(?:train(?:ing)?|wall[- ]?clock) (?P<unit>time|days?|hours?|minutes?)"
-    r" (?:for|of|on) (?P<amount>[0-9]{1,5}(?:\.[0-9]{1,3})?) ?"
-    r"(?P<of>m|b|t|million|billion|trillion) tokens\b"
-)
-_SCALES = {"m": 1e-3, "b": 1.0, "t": 1e3}
-_RUNS = {
-    **dict.fromkeys(("training_time", "total_training_time", "training_duration"), "training_time"),
-    **dict.fromkeys(("gpu_hours", "total_gpu_hours", "training_gpu_hours"), "gpu_hours"),
-    **dict.fromkeys(("device_hours", "total_device_hours"), "gpu_hours"),
-}
-"""Metrics of whole runs, whose length only their tokens tell."""
 
 
 def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -87,21 +75,16 @@ def _step(row: Row) -> tuple[Row, tuple[str, ...]]:
 def _whole(row: Row) -> tuple[Row, tuple[str, ...]]:
     if conventions_of(row).known:
         return row, ()
-    written = row.text("metric").casefold().replace("_", " ")
-    if (timed := _TIMED.match(written)) is not None:
-        billions = float(timed["amount"]) * _SCALES[timed["of"][0]]
-        unit = row.text("unit") or (timed["unit"] if timed["unit"] != "time" else "")
-        told = {"metric": f"training_time_for_{billions * 1e3:.0f}m_tokens", "unit": unit}
-        return replace(row, cells=row.cells | told), ()
-    metric = _RUNS.get(plain(row.text("metric")))
-    if metric is None:
+    if (run := whole_run(row.text("metric"))) is None:
         return row, ()
+    unit = {"unit": row.text("unit") or run.unit}
+    if run.billions is not None:
+        return replace(row, cells=row.cells | unit | {"metric": run.metric}), ()
     words = " | ".join(row.text(column) for column in ("model", "table", "source")).casefold()
     told = {float(amount) * (1.0 if of[0] == "b" else 1e3) for amount, of in _TOKENS.findall(words)}
     told |= {float(ungrouped(count)) / 1e9 for count in _COUNTED.findall(words)}
     if len(told) != 1:
         return row, ()
     (billions,) = told
-    length = f"{billions * 1e3:.0f}m"
     note = f"a run of {billions:g} billion tokens, as the row's words say"
-    return replace(row, cells=row.cells | {"metric": f"{metric}_for_{length}_tokens"}), (note,)
+    return replace(row, cells=row.cells | unit | {"metric": of_tokens(run.kind, billions)}), (note,)

@@ -27,6 +27,8 @@ _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 """Columns whose text may name a program."""
 _YEAR = re.compile(r"(?<![0-9.])20[12][0-9](?![0-9]|\.[0-9]{4})")
 """A year, not 2,048 tokens."""
+_HUB = re.compile(r"(?:https?://)?(?:www\.)?huggingface\.co/(?!docs)")
+"""Where cards of models of any program lie."""
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
 _ABSENT_BEFORE = re.compile(r"(?:^|[^a-z0-9])(?:no|not|non|without|w/o)[ -]$")
@@ -111,7 +113,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
         if "interleave" in entry:
             return "the row tells of no virtual stages"
         return _when(row, device) if "until" in entry else f"on {device}"
-    said = " | ".join(row.text(column) for column in _NAMING).casefold()
+    said = _HUB.sub(" ", " | ".join(row.text(column) for column in _NAMING).casefold())
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
     if None in spoken:
         return None
@@ -155,6 +157,13 @@ def _has(word: str, said: str) -> bool:
         if not (_ABSENT_BEFORE.search(before) or _ABSENT_BEHIND.match(behind)):
             return True
     return False
+
+
+def usual_sequence(row: Row) -> int | None:
+    """Return the tokens a sequence that the program which a row names has unless told otherwise."""
+    said = " | ".join(row.text(column) for column in _NAMING).casefold()
+    told = (entry for entry in _book()["sequences"] if _spoken(entry["named"], said) is not None)
+    return next((int(entry["tokens"]) for entry in told), None)
 
 
 def year_of(row: Row) -> int | None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _TWO = re.compile(r"\bvs\b|\bversus\b|ddp ?/|/ ?(?:fsdp|ddp|zero)")
 _SECOND = re.compile("zero-?_?2")
 _OF_ONE_DEVICE = re.compile(
-    r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_per))"
+    r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_(?:per|for)))"
 )
 """Metrics that hardly depend on how many devices run."""
 _ROUNDED, _ROUNDED_RATE = 0.005, 0.0625

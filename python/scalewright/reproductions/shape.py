@@ -20,6 +20,7 @@ from scalewright.reproductions.naming import (
     model_of_word,
     model_within,
     nearest_models,
+    parameters_of,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +58,14 @@ _TUNED = re.compile(
 )
 """Words of a checkpoint, or of how it is trained, that leave the shape as it is."""
 _PARENTHESES = re.compile(r"\s*\((?:[^()]|\([^()]{0,40}\)){0,80}\)$")
+_SIZE_BEHIND = re.compile(
+    r"\((?:about |~ ?)?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?([bmt])(?: param(?:eter)?s)?\)$",
+    re.IGNORECASE,
+)
+_SIZE_SAID = re.compile(r"([0-9.]{1,7})([bmt])$", re.IGNORECASE)
+_SCALES = {"m": 1e6, "b": 1e9, "t": 1e12}
+_UNLIKE = 0.25
+"""How far a model's parameters may be from a size behind its name that rounds or leaves parts."""
 _LIKE = re.compile(r"[- ](?:like|style|based)$", re.IGNORECASE)
 _PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
 """A module that predicts a further token, as DeepSeek-V3 has one."""
@@ -220,21 +229,43 @@ def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     if text.endswith((".json", ".toml")):
         return None, ()
     # the hub's names have their owner in front
-    text = _OWNER.sub("", text)
+    return _of_catalog(_OWNER.sub("", text))
+
+
+def _of_catalog(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the model of the catalog that a name means with or without what stands behind it."""
     bare = _PARENTHESES.sub("", text)
     core = _PARENTHESES.sub("", _TUNED.sub("", bare).rstrip(" ,;-")).strip()
-    for spelling in dict.fromkeys((text, bare, _TUNED.sub("", bare), core)):
+    sized = _sized(text, bare)
+    for spelling in dict.fromkeys((text, *sized, bare, _TUNED.sub("", bare), core)):
         try:
             entry = load_model(spelling)
         except UnknownNameError:
             continue
+        if sized and spelling != text and _of_another_size(entry, sized[0]):
+            continue
         return entry, () if spelling == text else (f"model '{text}' taken as {entry['name']}",)
     if (entry := _in_parentheses(text)) is not None:
         return entry, (f"model '{text}' taken as {entry['name']}",)
-    for spelling in dict.fromkeys((text, bare, core)):
+    for spelling in dict.fromkeys((text, *sized, bare, core)):
         if (meant := model_named(spelling)) is not None:
             return load_model(meant), (f"model '{text}' taken as {meant}",)
     return None, ()
+
+
+def _sized(text: str, bare: str) -> tuple[str, ...]:
+    """Return a name with the size that stands in parentheses behind it, as `GPT-2 (774M)`."""
+    found = _SIZE_BEHIND.search(text)
+    return () if found is None else (f"{bare} {found[1]}{found[2]}",)
+
+
+def _of_another_size(entry: dict[str, Any], sized: str) -> bool:
+    """Say whether a model has other parameters than a name says; of mixtures, which are unsure."""
+    found = _SIZE_SAID.search(sized)
+    if found is None or entry.get("experts"):
+        return False
+    said = float(found[1]) * _SCALES[found[2].casefold()]
+    return abs(parameters_of(str(entry["name"])) / said - 1.0) > _UNLIKE
 
 
 def _in_parentheses(text: str) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from scalewright.reproductions.metrics import (
 )
 from scalewright.reproductions.records import short
 from scalewright.reproductions.runs import kind_of
+from scalewright.reproductions.whole_runs import whole_run
 
 FIGURE = re.compile(
     r"[~≈<>≤≥]?\s{0,2}(?P<value>[0-9][0-9,'\u2019_]{0,15}(?:\.[0-9]{1,9})?(?:[eE][+-]?[0-9]{1,2})?"
@@ -46,8 +47,8 @@ _BYTES: dict[str, float] = (
 _FLOPS = re.compile(r"(g|t|p|e|giga|tera|peta|exa)?flops?")
 _PREFIXES = {"g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
 _COUNTED_BY = {
-    **dict.fromkeys(("k", "thousand", "ktokens"), 1e3),
-    **dict.fromkeys(("m", "million", "mtokens"), 1e6),
+    **dict.fromkeys(("k", "thousand", "ktokens", "ktok"), 1e3),
+    **dict.fromkeys(("m", "million", "mtokens", "mtok"), 1e6),
     **dict.fromkeys(("b", "bn", "billion"), 1e9),
 }
 _BESIDE_TIME = DEVICES | STEPS | {"time", "per", "a", "an", "each", "for"}
@@ -130,7 +131,9 @@ def resolved(
     """
     told = f"{found['unit'] or ''}{found['more'] or ''}".strip()
     own, cell = unit_in(own_text), unit_in(told)
-    named = None if own_text else unit_in(metric.replace("_", " "))
+    run = whole_run(metric)
+    heading = metric if run is None else run.unit
+    named = None if own_text else unit_in(heading.replace("_", " "))
     row = own or named
     text = ungrouped(found["value"])
     counted = row if cell is None or cell.of == _PER else cell

@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _COUNTED = re.compile(
-    r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[x\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
+    r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[xX\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
 )
+_PRODUCT = re.compile(
+    r"([0-9]{1,5}) ?[xX\u00d7*] ?"
+    r"(?:([0-9]{1,5})|([0-9]{1,2}) (?!g\b|gi?b\b|nodes?\b)([a-z].*))",
+    re.IGNORECASE,
+)
+"""`2 x 8`, and `1x8 MI355X`, but not `2x 40 GB A100`."""
 _DEVICES = re.compile(
     r"(?<![0-9a-z.,])([0-9]{1,6}) ?(?:gpus?|chips|devices|accelerators)\b(?! ?(?:per|/|a|each)\b|/)"
 )
@@ -188,8 +194,9 @@ def counted_in(hardware: str) -> dict[str, str]:
 
 def _counts(text: str) -> dict[str, str]:
     """Read a count beside a kind of machine; nothing where the text is no such pair."""
-    if (product := re.fullmatch(r"([0-9]{1,5}) ?[x\u00d7*] ?([0-9]{1,5})", text)) is not None:
-        return {"devices": str(int(product[1]) * int(product[2]))}
+    if (product := _PRODUCT.fullmatch(text)) is not None:
+        count = int(product[1]) * int(product[2] or product[3])
+        return {"devices": str(count)} | ({"hardware": product[4]} if product[4] else {})
     if (behind := _BEHIND.fullmatch(text)) is not None:
         return {"devices": behind[2], "hardware": behind[1]}
     if (total := _TOTAL.search(text.casefold())) is not None and _BOTH.match(text.casefold()):

@@ -76,6 +76,7 @@ _PURE = re.compile(
 _PURE_STATE = re.compile(
     r"\bpure[ _-]?(?:bf16|fp16)\b"
     r"|\b(?:bf16|bfloat16) (?:adamw?|(?:optimi[sz]er )?(?:states?|moments))\b"
+    r"|\bmaster[ -](?:weights|param(?:eter)?s) (?:are |were )?(?:kept )?in (?:bf16|bfloat16)\b"
     r"|\bmoments (?:are |were )?(?:kept |stored |held )?in (?:bf16|bfloat16)\b"
 )
 _WIDE_STATE = re.compile(
