@@ -8,7 +8,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::estimate::Job;
-use scalewright::search::{Limits, Method, Outcome, Space, search};
+use scalewright::search::{Limits, Method, SearchOutcome, Space, search};
 use std::time::{Duration, Instant};
 
 /// The reference space, field by field in `spaces/reference.toml`.
@@ -18,7 +18,7 @@ fn reference() -> Space {
     Space::from_json(&serde_json::to_string(&fields).unwrap()).unwrap()
 }
 
-fn found(job: &Job, space: &Space, method: Method) -> Outcome {
+fn found(job: &Job, space: &Space, method: Method) -> SearchOutcome {
     let limits = Limits {
         method,
         ..Limits::default()

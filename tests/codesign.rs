@@ -12,8 +12,8 @@ use scalewright::error::{Error, Result};
 use scalewright::estimate::{Job, Verdict, estimate};
 use scalewright::hardware::Cluster;
 use scalewright::plan::Plan;
-use scalewright::search::codesign::{Asked, Codesign, Measure, Variant, codesign};
-use scalewright::search::{Fate, Limits, Objective, OffloadWhen, Space, search};
+use scalewright::search::codesign::{Codesign, CodesignRequest, Measure, Variant, codesign};
+use scalewright::search::{Limits, Objective, OffloadWhen, Space, VariantOutcome, search};
 use serde_json::{Value, json};
 use worlds::jobs;
 
@@ -34,14 +34,14 @@ fn gpt() -> Job {
     job(&jobs::llama(8, 4096, 16))
 }
 
-fn asked(grid: &Value, more: &Value) -> Asked {
+fn asked(grid: &Value, more: &Value) -> CodesignRequest {
     let mut all = json!({"grid": grid});
     let fields = more.as_object().unwrap().clone();
     all.as_object_mut().unwrap().extend(fields);
     serde_json::from_value(all).unwrap()
 }
 
-fn run(job: &Job, asked: &Asked) -> Result<Codesign> {
+fn run(job: &Job, asked: &CodesignRequest) -> Result<Codesign> {
     codesign(job, &[system()], &Space::default(), asked, &Control::new())
 }
 
@@ -61,7 +61,7 @@ fn grid(factors: &[(&str, Vec<f64>)], devices: &[u32]) -> Value {
 }
 
 /// The machines of a variant, made by hand.
-fn machines(variant: &Variant, asked: &Asked) -> Cluster {
+fn machines(variant: &Variant, asked: &CodesignRequest) -> Cluster {
     let mut cluster = system();
     cluster.devices = variant.devices;
     let constants = cluster.constants();
@@ -159,7 +159,7 @@ proptest! {
             let capital = economics::capital(&job.cluster).unwrap().value();
             prop_assert!(near(variant.capital_usd.unwrap(), capital));
         }
-        for (index, row) in found.rows.iter().enumerate().filter(|(_, r)| r.fate == Fate::Unfit) {
+        for (index, row) in found.rows.iter().enumerate().filter(|(_, r)| r.fate == VariantOutcome::Unfit) {
             let twin = Variant { index, ..told(&job, &asked, index) };
             let job = job.on(machines(&twin, &asked)).unwrap();
             prop_assert!(alone(&job, asked.objective).is_none() && row.plan.is_none());
@@ -201,7 +201,7 @@ proptest! {
 }
 
 /// A variant that has no plan, with the constants of its place.
-fn told(job: &Job, asked: &Asked, index: usize) -> Variant {
+fn told(job: &Job, asked: &CodesignRequest, index: usize) -> Variant {
     // memory without end makes every variant fit, and changes no place in the grid
     let mut roomy = asked.clone();
     for axis in &mut roomy.grid.axes {

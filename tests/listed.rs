@@ -8,10 +8,10 @@ use scalewright::control::Control;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::plan::{BrokenRule, ExpertRecompute, Plan, Schedule, TokenSlices};
-use scalewright::search::{Limits, Method, OffloadWhen, Outcome, Space, search};
+use scalewright::search::{Limits, Method, OffloadWhen, SearchOutcome, Space, search};
 use worlds::jobs;
 
-fn found(job: &Job, space: &str, method: Method) -> Outcome {
+fn found(job: &Job, space: &str, method: Method) -> SearchOutcome {
     let limits = Limits {
         method,
         top: 5,
@@ -27,7 +27,7 @@ fn found(job: &Job, space: &str, method: Method) -> Outcome {
     .unwrap()
 }
 
-fn times(outcome: &Outcome) -> Vec<f64> {
+fn times(outcome: &SearchOutcome) -> Vec<f64> {
     outcome
         .best
         .iter()
@@ -107,7 +107,7 @@ fn what_no_plan_can_have_changes_no_answer_and_is_named() {
                     .iter()
                     .all(|found| price(&job, &found.plan).is_ok())
             );
-            let rejected = |outcome: &Outcome| outcome.counts.illegal.iter().sum::<u64>();
+            let rejected = |outcome: &SearchOutcome| outcome.counts.illegal.iter().sum::<u64>();
             assert!(rejected(&some) > rejected(&without), "{listed}");
         }
     }

@@ -10,7 +10,8 @@ use scalewright::error::Error;
 use scalewright::estimate::{Job, price};
 use scalewright::hardware::Cluster;
 use scalewright::search::{
-    Found, Limits, Method, OffloadWhen, Outcome, Part, Search, SearchReport, Space, search,
+    Limits, Method, OffloadWhen, PricedPlan, Search, SearchOutcome, SearchPart, SearchReport,
+    Space, search,
 };
 use scalewright::units::Bytes;
 use scalewright::workload::Precision;
@@ -50,17 +51,17 @@ fn limits(method: Method) -> Limits {
     }
 }
 
-fn found(job: &Job, dtypes: &[&str], method: Method) -> Outcome {
+fn found(job: &Job, dtypes: &[&str], method: Method) -> SearchOutcome {
     search(job, &space(dtypes), &limits(method), &Control::new()).unwrap()
 }
 
-fn times(found: &[Found]) -> Vec<f64> {
+fn times(found: &[PricedPlan]) -> Vec<f64> {
     found.iter().map(|found| found.composed.time).collect()
 }
 
 /// Time and memory of plans that no other beats in both, by rising time.
-fn front<'a>(found: impl Iterator<Item = &'a Found>) -> Vec<(f64, f64)> {
-    let at = |found: &Found| (found.composed.time, found.composed.memory);
+fn front<'a>(found: impl Iterator<Item = &'a PricedPlan>) -> Vec<(f64, f64)> {
+    let at = |found: &PricedPlan| (found.composed.time, found.composed.memory);
     let all: Vec<(f64, f64)> = found.map(at).collect();
     let beaten = |p: &(f64, f64)| all.iter().any(|q| q.0 <= p.0 && q.1 <= p.1 && q != p);
     let mut kept: Vec<(f64, f64)> = all.iter().filter(|p| !beaten(p)).copied().collect();
@@ -91,7 +92,7 @@ proptest! {
     #[test]
     fn recipes_together_are_recipes_apart((text, cluster, dtypes) in worlds_of_recipes()) {
         let own = job(&text, "bf16", &cluster);
-        let apart: Vec<Outcome> = dtypes
+        let apart: Vec<SearchOutcome> = dtypes
             .iter()
             .map(|dtype| found(&job(&text, dtype, &cluster), &[], Method::Exhaustive))
             .collect();
@@ -157,13 +158,13 @@ fn parts_of_recipes_are_one_search() {
     let search = Search::new(own, listed, limits(Method::Bounds), &Control::new()).unwrap();
     let whole = search.whole(&Control::new()).unwrap();
     let half = search.units() / 2;
-    let run = |units: [u32; 2]| -> Part {
+    let run = |units: [u32; 2]| -> SearchPart {
         let part = search.run(units, None, &Control::new()).unwrap();
         serde_json::from_str(&serde_json::to_string(&part).unwrap()).unwrap()
     };
     let parts = [run([half, search.units()]), run([0, half])];
     let joined = search.merge(&parts).unwrap();
-    let report = |part: &Part| {
+    let report = |part: &SearchPart| {
         let outcome = search.outcome(part, &Control::new()).unwrap();
         SearchReport::new(&search, &outcome)
     };

@@ -9,7 +9,7 @@ use scalewright::control::Control;
 use scalewright::error::Error;
 use scalewright::estimate::{Job, price};
 use scalewright::plan::Plan;
-use scalewright::search::robust::{Asked, Robust, robust};
+use scalewright::search::robust::{Robust, RobustRequest, robust};
 use scalewright::search::sensitivity::{self, Sensitivity};
 use scalewright::search::{Limits, OffloadWhen, Space, Uncertainty, search};
 use std::collections::BTreeMap;
@@ -23,23 +23,23 @@ fn job() -> Job {
     jobs::job(&jobs::llama(12, 4096, 16), &cluster, &training)
 }
 
-fn asked(uncertainty: &[(&str, f64)]) -> Asked {
+fn asked(uncertainty: &[(&str, f64)]) -> RobustRequest {
     let named = uncertainty.iter().map(|(name, u)| ((*name).to_owned(), *u));
-    Asked {
+    RobustRequest {
         pool: 20,
         samples: 24,
         seed: 7,
         uncertainty: named.collect(),
-        ..Asked::default()
+        ..RobustRequest::default()
     }
 }
 
-fn run(job: &Job, asked: &Asked) -> Robust {
+fn run(job: &Job, asked: &RobustRequest) -> Robust {
     robust(job, &Space::default(), asked, &Control::new()).unwrap()
 }
 
 /// Nothing is off.
-fn known() -> Asked {
+fn known() -> RobustRequest {
     asked(&[("device", 0.0), ("fabric", 0.0)])
 }
 
@@ -147,7 +147,7 @@ fn the_pool_holds_the_best_plans_and_says_what_no_other_beats() {
         micro_batch: Some(vec![1]),
         ..Space::default()
     };
-    let asked = Asked {
+    let asked = RobustRequest {
         pool: 1000,
         ..known()
     };
@@ -170,7 +170,7 @@ fn draws_do_not_depend_on_the_number_of_threads() {
         run(&job, &asked(&[]))
             != run(
                 &job,
-                &Asked {
+                &RobustRequest {
                     seed: 8,
                     ..asked(&[])
                 }
@@ -217,7 +217,7 @@ fn wrong_uncertainties_are_refused_by_name() {
 }
 
 fn moved(job: &Job, plan: &Plan, change: f64, search: bool) -> Sensitivity {
-    let asked = sensitivity::Asked { change, search };
+    let asked = sensitivity::SensitivityRequest { change, search };
     let space = Space::default();
     sensitivity::sensitivity(job, plan, &space, asked, &Control::new()).unwrap()
 }
@@ -291,7 +291,7 @@ fn both_stop_when_asked() {
     control.cancel();
     let stopped = robust(&job, &Space::default(), &asked(&[]), &control);
     assert!(matches!(stopped, Err(Error::Cancelled { .. })));
-    let asked = sensitivity::Asked {
+    let asked = sensitivity::SensitivityRequest {
         change: 0.1,
         search: true,
     };

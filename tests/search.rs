@@ -12,7 +12,8 @@ use scalewright::estimate::{
 };
 use scalewright::plan::{AxisOrder, Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
-    Limits, Method, Objective, OffloadWhen, Outcome, Part, Search, SearchReport, Space, search,
+    Limits, Method, Objective, OffloadWhen, Search, SearchOutcome, SearchPart, SearchReport, Space,
+    search,
 };
 use scalewright::units::{Bytes, Dollars};
 use worlds::jobs::{self, priced};
@@ -206,7 +207,7 @@ fn brute_force(job: &Job, space: &Space) -> Vec<(Plan, Composed)> {
         .collect()
 }
 
-fn found(job: &Job, space: &Space, limits: &Limits) -> Outcome {
+fn found(job: &Job, space: &Space, limits: &Limits) -> SearchOutcome {
     search(job, space, limits, &Control::new()).unwrap()
 }
 
@@ -434,7 +435,7 @@ proptest! {
         let mut cuts: Vec<u32> = cuts.iter().map(|cut| cut * search.units() / 1000).collect();
         cuts.extend([0, search.units()]);
         cuts.sort_unstable();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<SearchPart> = Vec::new();
         for pair in cuts.windows(2).rev() {
             let helper = parts.last().filter(|_| helped);
             let part = search.run([pair[0], pair[1]], helper, &Control::new()).unwrap();
@@ -583,7 +584,7 @@ fn equal_values_are_searched_once() {
         found(&job, &twice, &Limits::default()),
     );
     assert_eq!(once.counts.legal(), twice.counts.legal());
-    let times = |o: &Outcome| o.best.iter().map(|f| f.composed.time).collect::<Vec<_>>();
+    let times = |o: &SearchOutcome| o.best.iter().map(|f| f.composed.time).collect::<Vec<_>>();
     assert_eq!(times(&once), times(&twice));
 }
 

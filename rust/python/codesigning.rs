@@ -6,7 +6,7 @@ use super::planning::{PyJob, encode};
 use crate::error::from_json;
 use crate::hardware;
 use crate::search::codesign::{self as designs, MEASURES};
-use crate::search::{Row, Space};
+use crate::search::{Space, VariantRow};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -35,12 +35,15 @@ pub(super) fn codesign<'py>(
     let clusters: Vec<hardware::Cluster> = clusters.collect();
     let (answer, rows) = enter::long(py, progress, |control| {
         let space = Space::from_json(space)?;
-        let asked: designs::Asked = from_json("codesign", asked)?;
+        let asked: designs::CodesignRequest = from_json("codesign", asked)?;
         let found = designs::codesign(job, &clusters, &space, &asked, control)?;
         Ok((encode(&found)?, found.rows))
     })?;
     let fates: Vec<u8> = rows.iter().map(|row| row.fate as u8).collect();
-    let measures: Vec<f64> = rows.iter().flat_map(|row: &Row| row.measures).collect();
+    let measures: Vec<f64> = rows
+        .iter()
+        .flat_map(|row: &VariantRow| row.measures)
+        .collect();
     let shape = [rows.len(), MEASURES];
     Ok((
         answer,

@@ -7,7 +7,7 @@ use crate::control::Control;
 use crate::error::{Result, from_json};
 use crate::estimate::COLUMNS;
 use crate::plan::{AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule};
-use crate::search::{Limits, Part, Search, SearchReport, Space};
+use crate::search::{Limits, Search, SearchPart, SearchReport, Space};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -23,7 +23,7 @@ pub(super) struct PySearch {
     search: Search,
 }
 
-fn part_of(text: &str) -> Result<Part> {
+fn part_of(text: &str) -> Result<SearchPart> {
     from_json("part", text)
 }
 
@@ -43,7 +43,7 @@ fn prepared(job: &PyJob, space: &str, limits: &str, control: &Control) -> Result
     Search::new(job.job.clone(), space, limits, control)
 }
 
-fn answer(search: &Search, part: &Part, control: &Control) -> Result<String> {
+fn answer(search: &Search, part: &SearchPart, control: &Control) -> Result<String> {
     let outcome = search.outcome(part, control)?;
     encode(&SearchReport::new(search, &outcome))
 }
@@ -127,7 +127,7 @@ impl PySearch {
     #[allow(clippy::needless_pass_by_value)] // a Python list comes over as an owned one
     fn merge(&self, py: Python<'_>, parts: Vec<String>) -> PyResult<String> {
         enter::brief(py, || {
-            let parts: Result<Vec<Part>> = parts.iter().map(|part| part_of(part)).collect();
+            let parts: Result<Vec<SearchPart>> = parts.iter().map(|part| part_of(part)).collect();
             encode(&self.search.merge(&parts?)?)
         })
     }

@@ -1,9 +1,9 @@
 //! Which machines suit a job best: the best plan on every variant of a grid of hardware, under a budget?
 
-use super::grid::{Grid, Machines, Varied, unknown_area};
+use super::grid::{Grid, GridClusters, VariedConstant, unknown_area};
 use super::limits::{Limits, Method, Objective, OffloadWhen};
 use super::space::Space;
-use super::variants::{Fate, Row, Searched, rows};
+use super::variants::{VariantOutcome, VariantRow, VariantSearch, rows};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
@@ -74,7 +74,7 @@ impl Budget {
 /// What is asked of a grid.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Asked {
+pub struct CodesignRequest {
     /// What varies beside the systems.
     pub grid: Grid,
     /// What the machines may be at most; others are not searched.
@@ -89,7 +89,7 @@ pub struct Asked {
     pub method: Method,
 }
 
-impl Default for Asked {
+impl Default for CodesignRequest {
     fn default() -> Self {
         Self {
             grid: Grid::default(),
@@ -105,7 +105,7 @@ impl Default for Asked {
 /// Most variants that are returned with their plans.
 const MOST_TOP: usize = 10_000;
 
-impl Asked {
+impl CodesignRequest {
     /// What the search of one variant looks for.
     pub(super) fn limits(&self) -> Limits {
         Limits {
@@ -117,7 +117,7 @@ impl Asked {
         }
     }
 
-    fn check(&self, machines: &Machines) -> Result<()> {
+    fn check(&self, machines: &GridClusters) -> Result<()> {
         if !(1..=MOST_TOP).contains(&self.top) {
             return Err(Error::invalid("top", self.top, format!("1 to {MOST_TOP}")));
         }
@@ -159,7 +159,7 @@ impl Asked {
     }
 
     /// Refuses a limit below what the smallest variant needs.
-    fn check_reach(&self, rows: &[Row]) -> Result<()> {
+    fn check_reach(&self, rows: &[VariantRow]) -> Result<()> {
         for (name, measure, limit) in self.budget.limits() {
             let all = rows.iter().map(|row| row.measures[measure as usize]);
             let least = all.fold(f64::INFINITY, f64::min);
@@ -185,7 +185,7 @@ pub struct Variant {
     /// Devices.
     pub devices: u32,
     /// The constants that the grid varies.
-    pub constants: Vec<Varied>,
+    pub constants: Vec<VariedConstant>,
     /// Dollars that the nodes cost to buy, where a price is known.
     pub capital_usd: Option<f64>,
     /// Power of devices and nodes at their limits.
@@ -212,7 +212,7 @@ pub struct Variant {
 
 /// What became of the variants of a grid, and of their plans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct VariantCounts {
     /// Variants in all.
     pub variants: usize,
     /// Searched, with a plan that fits.
@@ -238,7 +238,7 @@ pub struct Tally {
 pub struct Codesign {
     /// What became of variants and plans.
     #[serde(flatten)]
-    pub tally: Tally,
+    pub tally: VariantCounts,
     /// Variants beyond each limit of the budget; one may be beyond several.
     pub over_budget: BTreeMap<&'static str, usize>,
     /// The best variants, best first; of equal ones the first in the grid.
@@ -247,7 +247,7 @@ pub struct Codesign {
     pub front: Vec<Variant>,
     /// Every variant, in the order of the grid.
     #[serde(skip)]
-    pub rows: Vec<Row>,
+    pub rows: Vec<VariantRow>,
 }
 
 /// Searches the best plan on every variant of a grid that is within the budget.
@@ -259,41 +259,41 @@ pub fn codesign(
     job: &Job,
     clusters: &[Cluster],
     space: &Space,
-    asked: &Asked,
+    request: &CodesignRequest,
     control: &Control,
 ) -> Result<Codesign> {
     space.one_recipe()?;
-    let machines = Machines::new(clusters, &asked.grid)?;
-    asked.check(&machines)?;
-    let searched = Searched {
+    let machines = GridClusters::new(clusters, &request.grid)?;
+    request.check(&machines)?;
+    let searched = VariantSearch {
         job,
         space,
-        asked,
-        limits: asked.limits(),
+        request,
+        limits: request.limits(),
         machines: &machines,
         control,
     };
-    let mut all = searched.weighed()?;
-    asked.check_reach(&all)?;
+    let mut all = searched.priced_variants()?;
+    request.check_reach(&all)?;
     rows(&searched, &mut all)?;
-    let key = |at: &usize| all[*at].measures[asked.objective as usize];
+    let key = |at: &usize| all[*at].measures[request.objective as usize];
     let mut order: Vec<usize> = (0..all.len())
-        .filter(|&at| all[at].fate == Fate::Planned)
+        .filter(|&at| all[at].fate == VariantOutcome::Planned)
         .collect();
-    let front = front(&all, &order, &asked.front);
+    let front = front(&all, &order, &request.front);
     order.sort_by(|a, b| key(a).total_cmp(&key(b))); // stable: of equal ones the first stays
-    order.truncate(asked.top);
-    let told = |places: &[usize]| -> Result<Vec<Variant>> {
+    order.truncate(request.top);
+    let reports = |places: &[usize]| -> Result<Vec<Variant>> {
         places
             .iter()
-            .filter_map(|&at| told(&machines, &all[at], at).transpose())
+            .filter_map(|&at| variant_report(&machines, &all[at], at).transpose())
             .collect()
     };
     Ok(Codesign {
-        best: told(&order)?,
-        front: told(&front)?,
-        tally: Tally::of(&all),
-        over_budget: over_budget(&all, &asked.budget),
+        best: reports(&order)?,
+        front: reports(&front)?,
+        tally: VariantCounts::of(&all),
+        over_budget: over_budget(&all, &request.budget),
         rows: all,
     })
 }
@@ -301,7 +301,7 @@ pub fn codesign(
 /// Places of the rows that no other beats in all measures, by rising first one, then by the others.
 ///
 /// A row that comes later in that order beats no earlier one, so each is compared with those kept.
-fn front(rows: &[Row], planned: &[usize], measures: &[Measure]) -> Vec<usize> {
+fn front(rows: &[VariantRow], planned: &[usize], measures: &[Measure]) -> Vec<usize> {
     if measures.is_empty() {
         return Vec::new();
     }
@@ -321,7 +321,7 @@ fn front(rows: &[Row], planned: &[usize], measures: &[Measure]) -> Vec<usize> {
     kept
 }
 
-fn over_budget(rows: &[Row], budget: &Budget) -> BTreeMap<&'static str, usize> {
+fn over_budget(rows: &[VariantRow], budget: &Budget) -> BTreeMap<&'static str, usize> {
     let over = |(name, measure, limit): (&'static str, Measure, f64)| {
         let beyond = rows
             .iter()
@@ -331,18 +331,18 @@ fn over_budget(rows: &[Row], budget: &Budget) -> BTreeMap<&'static str, usize> {
     budget.limits().map(over).collect()
 }
 
-impl Tally {
-    fn of(rows: &[Row]) -> Self {
+impl VariantCounts {
+    fn of(rows: &[VariantRow]) -> Self {
         let mut tally = Self {
             variants: rows.len(),
             ..Self::default()
         };
         for row in rows {
             match row.fate {
-                Fate::Planned => tally.variants_with_plan += 1,
-                Fate::Unfit => tally.variants_without_plan += 1,
-                Fate::OverBudget => tally.variants_over_budget += 1,
-                Fate::ByBound => tally.variants_excluded_by_bound += 1,
+                VariantOutcome::Planned => tally.variants_with_plan += 1,
+                VariantOutcome::Unfit => tally.variants_without_plan += 1,
+                VariantOutcome::OverBudget => tally.variants_over_budget += 1,
+                VariantOutcome::ByBound => tally.variants_excluded_by_bound += 1,
             }
             tally.plans_legal += row.legal;
             tally.plans_priced += row.priced;
@@ -354,7 +354,11 @@ impl Tally {
 }
 
 /// A row in full; none where it has no plan.
-fn told(machines: &Machines, row: &Row, index: usize) -> Result<Option<Variant>> {
+fn variant_report(
+    machines: &GridClusters,
+    row: &VariantRow,
+    index: usize,
+) -> Result<Option<Variant>> {
     let Some(plan) = &row.plan else {
         return Ok(None);
     };

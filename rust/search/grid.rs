@@ -25,7 +25,7 @@ const MOST_MORE: f64 = 1e9;
 /// here stays as it is.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Step {
+pub struct AxisValue {
     /// The value over the one of the catalog. Either this or `value` is given.
     pub factor: Option<f64>,
     /// The value itself, with its unit: `"120 GiB"`. Of a rate the sustained one.
@@ -40,7 +40,7 @@ pub struct Step {
     pub area_mm2: f64,
 }
 
-impl Default for Step {
+impl Default for AxisValue {
     fn default() -> Self {
         Self {
             factor: None,
@@ -60,7 +60,7 @@ pub struct Axis {
     /// The dotted name of a constant, of all constants that it begins, or with `*` for any part.
     pub constant: String,
     /// The values.
-    pub steps: Vec<Step>,
+    pub steps: Vec<AxisValue>,
 }
 
 /// What varies beside the systems: every combination is a variant.
@@ -75,7 +75,7 @@ pub struct Grid {
 
 /// A constant of a variant that the grid varies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Varied {
+pub struct VariedConstant {
     /// Its name.
     pub name: String,
     /// Its value over the one of the catalog; a share stays at most 1.
@@ -87,11 +87,11 @@ pub struct Varied {
 }
 
 /// Variants that belong together, with the rank of the first.
-type Line = (f64, Vec<usize>);
+type VariantChain = (f64, Vec<usize>);
 
 /// Where a variant stands in the grid.
 #[derive(Debug)]
-pub(super) struct Point {
+pub(super) struct GridPoint {
     /// Place of its system.
     pub(super) cluster: usize,
     /// Place among the device counts.
@@ -101,21 +101,21 @@ pub(super) struct Point {
 }
 
 /// A grid on the systems that it is meant for.
-pub(super) struct Machines<'a> {
+pub(super) struct GridClusters<'a> {
     grid: &'a Grid,
-    bases: Vec<Base>,
+    bases: Vec<BaseCluster>,
     variants: usize,
 }
 
 /// A system, and what the axes vary of it.
-struct Base {
+struct BaseCluster {
     cluster: Cluster,
     constants: Vec<Constant>,
     /// By axis and value: the places of the constants and their factors.
     axes: Vec<Vec<Vec<(usize, f64)>>>,
 }
 
-impl<'a> Machines<'a> {
+impl<'a> GridClusters<'a> {
     /// Checks a grid against its systems.
     pub(super) fn new(clusters: &[Cluster], grid: &'a Grid) -> Result<Self> {
         let sizes = grid.axes.iter().map(|axis| axis.steps.len());
@@ -138,7 +138,8 @@ impl<'a> Machines<'a> {
             let allowed = "device counts, other systems or devices, or values of constants";
             return Err(Error::invalid("grid", "nothing that varies", allowed));
         }
-        let bases: Result<Vec<Base>> = clusters.iter().map(|c| Base::new(c, grid)).collect();
+        let bases: Result<Vec<BaseCluster>> =
+            clusters.iter().map(|c| BaseCluster::new(c, grid)).collect();
         let bases = bases?;
         Ok(Self {
             grid,
@@ -164,7 +165,7 @@ impl<'a> Machines<'a> {
     }
 
     /// Where a variant stands: systems vary slowest, then device counts, then the axes in order.
-    pub(super) fn point(&self, index: usize) -> Point {
+    pub(super) fn point(&self, index: usize) -> GridPoint {
         let mut left = index;
         let mut steps = vec![0; self.grid.axes.len()];
         for (step, axis) in steps.iter_mut().zip(&self.grid.axes).rev() {
@@ -172,7 +173,7 @@ impl<'a> Machines<'a> {
             left /= axis.steps.len();
         }
         let counts = self.grid.counts();
-        Point {
+        GridPoint {
             cluster: left / counts,
             count: left % counts,
             steps,
@@ -180,20 +181,20 @@ impl<'a> Machines<'a> {
     }
 
     /// The machines of a variant, with its price, power and area, and their constants as in the catalog.
-    pub(super) fn priced(&self, point: &Point) -> Result<Cluster> {
+    pub(super) fn priced(&self, point: &GridPoint) -> Result<Cluster> {
         let mut cluster = self.bases[point.cluster].cluster.clone();
         if let Some(&devices) = self.grid.devices.get(point.count) {
             cluster.devices = devices;
         }
         let axes = self.grid.axes.iter().zip(&point.steps);
-        let steps: Vec<&Step> = axes.map(|(axis, &step)| &axis.steps[step]).collect();
+        let steps: Vec<&AxisValue> = axes.map(|(axis, &step)| &axis.steps[step]).collect();
         charge(&mut cluster, &steps)?;
         cluster.check()?;
         Ok(cluster)
     }
 
     /// The machines of a variant.
-    pub(super) fn cluster(&self, point: &Point) -> Result<Cluster> {
+    pub(super) fn cluster(&self, point: &GridPoint) -> Result<Cluster> {
         let base = &self.bases[point.cluster];
         let mut factors = vec![1.0; base.constants.len()];
         for (axis, &step) in base.axes.iter().zip(&point.steps) {
@@ -207,7 +208,7 @@ impl<'a> Machines<'a> {
     }
 
     /// The machines of a variant with each constant at the best value that the grid has for it.
-    pub(super) fn best_of_all(&self, point: &Point) -> Result<Cluster> {
+    pub(super) fn best_of_all(&self, point: &GridPoint) -> Result<Cluster> {
         let base = &self.bases[point.cluster];
         let mut factors = vec![1.0; base.constants.len()];
         for axis in &base.axes {
@@ -224,10 +225,10 @@ impl<'a> Machines<'a> {
     /// Variants of one group in lines along the axis of one constant, whose value falls along each;
     /// false, and lines of so many, where no axis has that constant alone. The variants come with a
     /// rank each, by which they rise; a line has that of its first.
-    pub(super) fn split(&self, members: &[(f64, usize)], name: &str) -> (Vec<Line>, bool) {
+    pub(super) fn split(&self, members: &[(f64, usize)], name: &str) -> (Vec<VariantChain>, bool) {
         let point = members.first().map(|&(_, at)| self.point(at));
         let base = point.map(|point| &self.bases[point.cluster]);
-        let alone = |base: &Base| {
+        let alone = |base: &BaseCluster| {
             let named = |at: usize| base.constants[at].name == name;
             let axis =
                 |axis: &Vec<Vec<(usize, f64)>>| matches!(axis[0][..], [(at, _)] if named(at));
@@ -243,7 +244,7 @@ impl<'a> Machines<'a> {
             .map(|axis| axis.steps.len());
         let stride: usize = behind.product();
         let mut places: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<VariantChain> = Vec::new();
         let step = |at: usize| at / stride % self.grid.axes[axis].steps.len();
         for &(rank, at) in members {
             let new = lines.len();
@@ -262,14 +263,14 @@ impl<'a> Machines<'a> {
     }
 
     /// What the grid sets in a variant.
-    pub(super) fn varied(&self, point: &Point) -> Vec<Varied> {
+    pub(super) fn varied(&self, point: &GridPoint) -> Vec<VariedConstant> {
         let base = &self.bases[point.cluster];
         let axes = base.axes.iter().zip(&point.steps);
         let set = axes.flat_map(|(axis, &step)| &axis[step]);
         set.map(|&(at, factor)| {
             let constant = &base.constants[at];
             let factor = constant.applied(factor);
-            Varied {
+            VariedConstant {
                 name: constant.name.clone(),
                 factor,
                 value: constant.value * factor,
@@ -306,7 +307,7 @@ impl Grid {
     }
 }
 
-impl Step {
+impl AxisValue {
     fn check(&self, field: &str) -> Result<()> {
         if self.factor.is_some() == self.value.is_some() {
             let got = if self.factor.is_some() {
@@ -369,7 +370,7 @@ fn read(field: &str, text: &str, unit: &str) -> Result<f64> {
     }
 }
 
-impl Base {
+impl BaseCluster {
     fn new(cluster: &Cluster, grid: &Grid) -> Result<Self> {
         let constants = cluster.constants();
         let mut taken: Vec<Option<&str>> = vec![None; constants.len()];
@@ -411,7 +412,7 @@ fn factors(
     places: &[usize],
     constants: &[Constant],
 ) -> Result<Vec<Vec<(usize, f64)>>> {
-    let one = |(at, step): (usize, &Step)| {
+    let one = |(at, step): (usize, &AxisValue)| {
         let field = format!("constants.{}[{at}]", axis.constant);
         let pair = |&place: &usize| Ok((place, step.factor(&field, &constants[place])?));
         places.iter().map(pair).collect()
@@ -450,8 +451,8 @@ pub(super) fn unknown_area(cluster: &Cluster, got: &str) -> Error {
 ///
 /// A purchase is `node price * factors + devices a node * dollars`; a rent is multiplied likewise and
 /// takes the added dollars spread over the hours of the lifetime.
-fn charge(cluster: &mut Cluster, steps: &[&Step]) -> Result<()> {
-    let sum = |of: fn(&Step) -> f64| steps.iter().map(|step| of(step)).sum::<f64>();
+fn charge(cluster: &mut Cluster, steps: &[&AxisValue]) -> Result<()> {
+    let sum = |of: fn(&AxisValue) -> f64| steps.iter().map(|step| of(step)).sum::<f64>();
     let dollars = sum(|step| step.price_usd);
     let times: f64 = steps.iter().map(|step| step.price_factor).product();
     let devices = f64::from(cluster.system.devices_per_node);

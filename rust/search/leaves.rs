@@ -1,9 +1,9 @@
 //! How are the plans of a family weighed and priced: several side by side, and few of them in full?
 
-use super::cut::{Cut, CutSums};
 use super::limits::{Objective, OffloadWhen};
-use super::offload::Wanted;
-use super::part::Nearest;
+use super::offload::SpillCriteria;
+use super::search_part::NearestMiss;
+use super::split_stages::{SplitStages, SplitSums};
 use super::walk::Walk;
 use crate::estimate::{Composer, Outlined, Recomputed, Setting, Siblings, State, Weigh};
 use crate::plan::{Plan, Recomputation};
@@ -50,11 +50,11 @@ impl<'b> Batch<'b> {
     }
 
     /// What each computes again; old ones stand in the places that are not taken.
-    fn again(&self) -> [&'b Recomputed; SIDE] {
+    fn recomputations(&self) -> [&'b Recomputed; SIDE] {
         from_fn(|place| self.leaves[place].again)
     }
 
-    fn taken(&self) -> &[Leaf<'b>] {
+    fn pending(&self) -> &[Leaf<'b>] {
         &self.leaves[..self.len]
     }
 }
@@ -69,9 +69,9 @@ impl Walk<'_, '_> {
         &mut self,
         setting: Setting,
         state: &State,
-        (cut, sums): (&Cut, &CutSums),
+        (cut, sums): (&SplitStages, &SplitSums),
     ) {
-        let lists = self.ground.lists;
+        let lists = self.context.lists;
         let mut plan = setting.plan.clone();
         let all = sums.all(self.job, setting.factors, cut);
         let (Some(again), Some(&choice)) = (all.first(), cut.choices.first()) else {
@@ -98,16 +98,16 @@ impl Walk<'_, '_> {
                 };
                 self.index += lists.overlaps.len() as u64;
                 if waiting.push(leaf) {
-                    self.weigh((&mut plan, setting, state), &mut waiting, &mut fitting);
+                    self.check_memory((&mut plan, setting, state), &mut waiting, &mut fitting);
                 }
             }
         }
-        self.weigh((&mut plan, setting, state), &mut waiting, &mut fitting);
+        self.check_memory((&mut plan, setting, state), &mut waiting, &mut fitting);
         self.price_all((&mut plan, setting, state), &mut fitting);
     }
 
     /// Weighs leaves side by side; those that fit wait to be priced.
-    fn weigh<'b>(
+    fn check_memory<'b>(
         &mut self,
         (plan, setting, state): Shared,
         waiting: &mut Batch<'b>,
@@ -116,7 +116,7 @@ impl Walk<'_, '_> {
         if waiting.len == 0 {
             return;
         }
-        let again = waiting.again();
+        let again = waiting.recomputations();
         let percent = |place: usize| f64::from(waiting.leaves[place].share);
         let siblings = Siblings::<Wide<SIDE>>::new((&setting, state), &again, percent);
         let (memory, fullest) = widest(Weigh(&siblings));
@@ -130,15 +130,15 @@ impl Walk<'_, '_> {
             (leaf.memory, leaf.fullest) = (memory, fullest);
         }
         let fits = |leaf: &Leaf| leaf.memory <= self.capacity;
-        if fitting.len == 0 && self.wanted.is_none() && waiting.taken().iter().all(fits) {
+        if fitting.len == 0 && self.criteria.is_none() && waiting.pending().iter().all(fits) {
             self.price_all((plan, setting, state), waiting);
             return;
         }
-        for leaf in waiting.taken() {
+        for leaf in waiting.pending() {
             let over = leaf.memory - self.capacity;
             if over > 0.0 {
-                self.unfit(leaf, over, (&mut *plan, setting, state));
-            } else if self.wanted.is_none() && fitting.push(*leaf) {
+                self.note_unfit(leaf, over, (&mut *plan, setting, state));
+            } else if self.criteria.is_none() && fitting.push(*leaf) {
                 self.price_all((&mut *plan, setting, state), fitting);
             }
         }
@@ -146,16 +146,16 @@ impl Walk<'_, '_> {
     }
 
     /// Notes leaves that do not fit, or lets them wait for other tiers.
-    fn unfit(&mut self, leaf: &Leaf, over: f64, (plan, setting, state): Shared) {
-        let overlaps = &self.ground.lists.overlaps;
+    fn note_unfit(&mut self, leaf: &Leaf, over: f64, (plan, setting, state): Shared) {
+        let overlaps = &self.context.lists.overlaps;
         let part = &mut self.found.part;
         let held = part.nearest.as_ref().map(|nearest| nearest.lacks_bytes);
         let nearer = self.seeks_nearest() && held.is_none_or(|held| over <= held);
-        if self.wanted.is_none() && !nearer {
+        if self.criteria.is_none() && !nearer {
             self.found.part.counts.unfit += overlaps.len() as u64;
             return;
         }
-        leaf.write(plan);
+        leaf.write_to_plan(plan);
         for (index, &(reduce, gather)) in (leaf.index..).zip(overlaps) {
             plan.overlap_grad_reduce = reduce;
             plan.overlap_param_gather = gather;
@@ -164,9 +164,11 @@ impl Walk<'_, '_> {
                 again: leaf.again,
                 ..setting
             };
-            match self.wanted {
-                Some(wanted) => self.wait(&Composer { setting, state }, (leaf, index), wanted),
-                None => self.near(over, plan, index),
+            match self.criteria {
+                Some(criteria) => {
+                    self.queue_spill(&Composer { setting, state }, (leaf, index), criteria)
+                }
+                None => self.note_nearest(over, plan, index),
             }
         }
     }
@@ -176,10 +178,10 @@ impl Walk<'_, '_> {
         if fitting.len == 0 {
             return;
         }
-        let again = fitting.again();
-        let leaves = fitting.taken();
+        let again = fitting.recomputations();
+        let leaves = fitting.pending();
         let apart = self.all || self.energies;
-        for (place, &(reduce, gather)) in self.ground.lists.overlaps.iter().enumerate() {
+        for (place, &(reduce, gather)) in self.context.lists.overlaps.iter().enumerate() {
             plan.overlap_grad_reduce = reduce;
             plan.overlap_param_gather = gather;
             if apart {
@@ -197,12 +199,12 @@ impl Walk<'_, '_> {
             let host: [f64; SIDE] = least.host.into();
             for (lane, leaf) in leaves.iter().enumerate() {
                 let fits = host[lane] <= self.host;
-                let slow = time[lane] > self.slowest() || {
+                let slow = time[lane] > self.time_limit() || {
                     let floor = self.measured(time[lane], leaf.memory, None);
-                    self.hopeless(&floor, leaf.index + place as u64)
+                    self.cannot_improve(&floor, leaf.index + place as u64)
                 };
                 if fits && slow {
-                    self.count(exact[lane] >= 1.0);
+                    self.count_excluded(exact[lane] >= 1.0);
                 } else {
                     self.price(leaf, place as u64, (&mut *plan, setting, state));
                 }
@@ -212,8 +214,8 @@ impl Walk<'_, '_> {
     }
 
     /// Seconds of a step above which no plan is of use: known where the quickest alone are asked for.
-    fn slowest(&self) -> f64 {
-        let limits = self.ground.limits;
+    fn time_limit(&self) -> f64 {
+        let limits = self.context.limits;
         let alone = limits.objective == Objective::Time && limits.front.is_empty();
         if alone && limits.ahead_of_s.is_none() {
             self.found.part.best.threshold().unwrap_or(f64::INFINITY)
@@ -223,7 +225,7 @@ impl Walk<'_, '_> {
     }
 
     /// Counts a plan whose closed form shows that it is of no use.
-    fn count(&mut self, exact: bool) {
+    fn count_excluded(&mut self, exact: bool) {
         let counts = &mut self.found.part.counts;
         if exact {
             counts.priced += 1;
@@ -235,7 +237,7 @@ impl Walk<'_, '_> {
     /// Prices a plan that fits in device memory: a bound on time, then the time itself.
     fn price(&mut self, leaf: &Leaf, place: u64, (plan, setting, state): Shared) {
         let index = leaf.index + place;
-        leaf.write(plan);
+        leaf.write_to_plan(plan);
         let setting = Setting {
             plan,
             again: leaf.again,
@@ -245,12 +247,12 @@ impl Walk<'_, '_> {
         let draft = composer.draft(leaf.memory(&composer));
         let over = draft.least().host - self.host;
         if over > 0.0 {
-            self.near(over, composer.plan, index);
+            self.note_nearest(over, composer.plan, index);
             return;
         }
         let least = self.measures(&composer, draft.least());
-        if !self.all && self.hopeless(&least, index) {
-            self.count(draft.exact());
+        if !self.all && self.cannot_improve(&least, index) {
+            self.count_excluded(draft.exact());
             return;
         }
         self.found.part.counts.priced += 1;
@@ -263,19 +265,19 @@ impl Walk<'_, '_> {
     }
 
     /// Notes a plan that lacks bytes.
-    fn near(&mut self, over: f64, plan: &Plan, index: u64) {
+    fn note_nearest(&mut self, over: f64, plan: &Plan, index: u64) {
         let sought = self.seeks_nearest();
         let part = &mut self.found.part;
         part.counts.unfit += 1;
         let held = part.nearest.as_ref();
         if sought && held.is_none_or(|held| over <= held.lacks_bytes) {
-            let nearest = Nearest {
+            let nearest = NearestMiss {
                 lacks_bytes: over,
                 index,
                 plan: plan.clone(),
-                dtype: self.ground.dtype(),
+                dtype: self.context.dtype(),
             };
-            Nearest::keep(&mut part.nearest, nearest);
+            NearestMiss::keep(&mut part.nearest, nearest);
         }
     }
 
@@ -285,7 +287,12 @@ impl Walk<'_, '_> {
     }
 
     /// Lets a plan that does not fit wait for its tensors to be placed, if it may be of use.
-    fn wait(&mut self, composer: &Composer, (leaf, index): (&Leaf, u64), wanted: Wanted) {
+    fn queue_spill(
+        &mut self,
+        composer: &Composer,
+        (leaf, index): (&Leaf, u64),
+        criteria: SpillCriteria,
+    ) {
         let places = &self.job.memories.places[self.job.memories.main()..];
         let everywhere: f64 = places.iter().map(|place| place.capacity.value()).sum();
         if leaf.memory > everywhere {
@@ -294,20 +301,20 @@ impl Walk<'_, '_> {
         let draft = composer.draft(leaf.memory(composer));
         let least = draft.least().time;
         // near twins of the plans that recompute all layers alike or none
-        if self.ground.limits.offload == OffloadWhen::Auto && composer.plan.recompute_layers > 0 {
+        if self.context.limits.offload == OffloadWhen::Auto && composer.plan.recompute_layers > 0 {
             self.found.skipped = self.found.skipped.min(least);
             return;
         }
         let waiting = &mut self.found.waiting;
-        if least >= wanted.below || !waiting.admits(least, index) {
+        if least >= criteria.below || !waiting.admits(least, index) {
             return;
         }
         let composed = draft.finish(&mut self.scratch);
-        if wanted.takes(composed.time, index) {
+        if criteria.admits(composed.time, index) {
             waiting.push(Entry {
                 key: composed.time,
                 index,
-                item: self.ground.found(composer.plan, composed),
+                item: self.context.found(composer.plan, composed),
             });
         }
     }
@@ -315,7 +322,7 @@ impl Walk<'_, '_> {
 
 impl Leaf<'_> {
     /// Makes a plan of the family the leaf's own.
-    fn write(&self, plan: &mut Plan) {
+    fn write_to_plan(&self, plan: &mut Plan) {
         plan.recomputing(self.choice);
         plan.offload_activations = self.share;
     }

@@ -1,6 +1,6 @@
 //! Which values does a search try of the fields that neither axes nor blocks depend on?
 
-use super::possible::Possible;
+use super::legal_values::LegalValues;
 use super::space::{Space, listed, retain_first};
 use crate::estimate::Job;
 use crate::plan::{
@@ -73,7 +73,7 @@ impl Lists {
             space.schedule.as_ref(),
             &[OneForwardOneBackward, Interleaved, GPipe],
         );
-        let possible = Possible::new(space, job);
+        let legal = LegalValues::new(space, job);
         let cut = space.token_slices.iter().flatten().any(TokenSlices::cuts);
         let alone_alike = space.schedule.is_none() && cut;
         let alone: &[Schedule] = if alone_alike {
@@ -87,14 +87,14 @@ impl Lists {
             zeros_alone: listed(space.zero.as_ref(), &[0]),
             policies: listed(space.recompute.as_ref(), policies),
             recompute_layers: space.recompute_layers.clone(),
-            rests: possible.rests,
-            experts: possible.experts,
+            rests: legal.rests,
+            experts: legal.experts,
             choices: Vec::new(),
             overlaps,
             sends: listed(space.overlap_pipeline.as_ref(), &[true]),
-            host_optimizers: possible.host_optimizers,
-            most_on_host: possible.host_activations.iter().copied().max().unwrap_or(0),
-            host_activations: possible.host_activations,
+            host_optimizers: legal.host_optimizers,
+            most_on_host: legal.host_activations.iter().copied().max().unwrap_or(0),
+            host_activations: legal.host_activations,
             ends: ends(space),
             collectives: listed(space.collectives.as_ref(), &[Collectives::Auto]),
             orders: listed(space.axis_order.as_ref(), &[AxisOrder::default()]),
@@ -104,7 +104,7 @@ impl Lists {
             schedules,
             schedules_alone: listed(space.schedule.as_ref(), alone),
             alone_alike,
-            broken: possible.broken,
+            broken: legal.broken,
         };
         let layers = 0..=u32::try_from(job.shape.layers).unwrap_or(u32::MAX);
         lists.choices = layers

@@ -1,36 +1,36 @@
 //! Which plan is best, and is that proven: every legal plan of a space is priced or excluded by a bound.
 
 pub mod codesign;
-mod cut;
 mod grid;
-mod keep;
 mod leaves;
+mod legal_values;
 mod limits;
 mod lists;
 mod offload;
-mod part;
-mod possible;
+mod priced_plan;
 mod report;
 pub mod robust;
 mod rows;
+mod search_part;
 pub mod sensitivity;
+mod split_stages;
 
+mod driver;
 mod space;
 mod uncertainty;
 mod unit;
 pub mod unlike;
 mod variants;
 mod walk;
-mod whole;
 
-pub use grid::{Axis, Grid, MOST_VARIANTS, Step, Varied};
-pub use keep::Found;
+pub use driver::{Search, search};
+pub use grid::{Axis, AxisValue, Grid, MOST_VARIANTS, VariedConstant};
 pub use limits::{Limits, Method, Objective, OffloadWhen};
 pub use offload::OffloadCounts;
-pub use part::{Counts, Nearest, Part};
-pub use report::{FrontPoint, Outcome, Rejected, SearchReport, Told};
-pub use rows::Rows;
+pub use priced_plan::PricedPlan;
+pub use report::{FrontPoint, PlanReport, RejectionCount, SearchOutcome, SearchReport};
+pub use rows::PlanRows;
+pub use search_part::{NearestMiss, PlanCounts, SearchPart};
 pub use space::Space;
-pub use uncertainty::{Uncertain, Uncertainty};
-pub use variants::{Fate, Row};
-pub use whole::{Search, search};
+pub use uncertainty::{UncertainConstant, Uncertainty};
+pub use variants::{VariantOutcome, VariantRow};

@@ -3,10 +3,10 @@
 //! A plan is no faster with transfers than without, so plans are placed by rising transfer-free time
 //! until that time alone is no better than the best found: none behind it can be.
 
-use super::keep::{Best, Found};
+use super::driver::Search;
 use super::limits::OffloadWhen;
-use super::report::Outcome;
-use super::whole::Search;
+use super::priced_plan::{Best, PricedPlan};
+use super::report::SearchOutcome;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::estimate::{Spill, SpillLimits, spilled};
@@ -22,20 +22,20 @@ const AUTO: (u64, usize) = (64, 64);
 const HAND: usize = 16;
 
 /// Plans that do not fit, by rising transfer-free time.
-pub(super) type Waiting = Least<Found>;
+pub(super) type SpillQueue = Least<PricedPlan>;
 
 /// Which plans that do not fit are still of interest.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct SpillCriteria {
     /// Behind this time and index.
     pub(super) after: Option<(f64, u64)>,
     /// Faster than this.
     pub(super) below: f64,
 }
 
-impl Wanted {
+impl SpillCriteria {
     /// True for a plan with this transfer-free time.
-    pub(super) fn takes(&self, time: f64, index: u64) -> bool {
+    pub(super) fn admits(&self, time: f64, index: u64) -> bool {
         let later = |(t, i): (f64, u64)| time.total_cmp(&t).then(index.cmp(&i)).is_gt();
         time < self.below && self.after.is_none_or(later)
     }
@@ -55,14 +55,14 @@ pub struct OffloadCounts {
 
 impl OffloadCounts {
     /// Leaves a plan of this transfer-free time untried.
-    fn leave(&mut self, time: f64) {
+    fn note_untried(&mut self, time: f64) {
         let least = self.untried_bound_s.unwrap_or(f64::INFINITY);
         self.untried_bound_s = Some(least.min(time));
     }
 }
 
 /// Adds plans that fit with offload to what a search found.
-pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> Result<()> {
+pub(super) fn add(search: &Search, control: &Control, outcome: &mut SearchOutcome) -> Result<()> {
     let limits = search.limits();
     let mut best = Best::new(limits.top);
     for (index, found) in (0..).zip(&outcome.best) {
@@ -72,7 +72,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
             item: found.clone(),
         });
     }
-    let mut wanted = Wanted {
+    let mut criteria = SpillCriteria {
         after: None,
         below: best.threshold().unwrap_or(f64::INFINITY),
     };
@@ -84,7 +84,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
         (u64::MAX, usize::MAX)
     };
     loop {
-        let (waiting, least) = search.spilled(wanted, control);
+        let (waiting, least) = search.spilled(criteria, control);
         skipped = skipped.min(least);
         stop_if_cancelled(control, &counts)?;
         let done = place_wave(search, &waiting, (most, control), (&mut best, &mut counts))?;
@@ -95,13 +95,13 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
         if done || waiting.entries().len() < WAVE {
             break;
         }
-        wanted = Wanted {
+        criteria = SpillCriteria {
             after: last,
             below: best.threshold().unwrap_or(f64::INFINITY),
         };
     }
     if skipped.is_finite() && best.admits(skipped, 0) {
-        counts.leave(skipped);
+        counts.note_untried(skipped);
     }
     outcome.best = best.entries().iter().map(|e| e.item.clone()).collect();
     outcome.offload = counts;
@@ -111,7 +111,7 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut Outcome) -> 
 /// Places waiting plans in order; true where no plan behind them can be of use.
 fn place_wave(
     search: &Search,
-    waiting: &Waiting,
+    waiting: &SpillQueue,
     ((most, operations), control): ((u64, usize), &Control),
     (best, counts): (&mut Best, &mut OffloadCounts),
 ) -> Result<bool> {
@@ -121,7 +121,7 @@ fn place_wave(
                 .first()
                 .filter(|entry| best.admits(entry.key, last_index(entry)));
             if let Some(entry) = next {
-                counts.leave(entry.key);
+                counts.note_untried(entry.key);
             }
             return Ok(true);
         }
@@ -147,7 +147,7 @@ fn place_wave(
                 Spill::Fits(placed) => *placed,
                 Spill::Not | Spill::Slow => continue,
                 Spill::Long => {
-                    counts.leave(entry.key);
+                    counts.note_untried(entry.key);
                     continue;
                 }
             };
@@ -170,7 +170,7 @@ fn place_wave(
 }
 
 /// The index of a plan that was placed: behind those of all plans that fit without.
-fn last_index(entry: &Entry<Found>) -> u64 {
+fn last_index(entry: &Entry<PricedPlan>) -> u64 {
     entry.index | 1 << 63
 }
 

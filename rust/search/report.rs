@@ -1,10 +1,10 @@
 //! What a search tells: the best plans in full, the front, and why the others were turned down.
 
-use super::keep::Found;
+use super::driver::Search;
 use super::limits::{Method, Objective};
 use super::offload::OffloadCounts;
-use super::part::{Counts, Nearest};
-use super::whole::Search;
+use super::priced_plan::PricedPlan;
+use super::search_part::{NearestMiss, PlanCounts};
 use crate::estimate::{Estimate, Job, Verdict, estimate};
 use crate::plan::{BrokenRule, Plan};
 use crate::workload::Precision;
@@ -13,16 +13,16 @@ use std::collections::BTreeMap;
 
 /// What a search found and what it turned down.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct SearchOutcome {
     /// The best plans, best first.
-    pub best: Vec<Found>,
+    pub best: Vec<PricedPlan>,
     /// Plans that no other beats in all measures of the front, by rising first one; of those that fit in device
     /// memory as they are.
-    pub front: Vec<Found>,
+    pub front: Vec<PricedPlan>,
     /// What became of the plans.
-    pub counts: Counts,
+    pub counts: PlanCounts,
     /// Where nothing fits: the plan that lacks least.
-    pub nearest: Option<Nearest>,
+    pub nearest: Option<NearestMiss>,
     /// Where units were left: what none of their plans is better than, in the objective's unit.
     pub unwalked: Option<f64>,
     /// Plans that do not fit in device memory and were tried with other tiers.
@@ -31,7 +31,7 @@ pub struct Outcome {
 
 /// A reason for which plans were turned down, and how many.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rejected {
+pub struct RejectionCount {
     /// The reason.
     pub reason: &'static str,
     /// Plans (or combinations that stand for several plans) turned down for it.
@@ -43,7 +43,7 @@ pub struct Rejected {
 
 /// A plan in full.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Told {
+pub struct PlanReport {
     /// What it costs.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -74,7 +74,7 @@ pub struct FrontPoint {
 
 /// Legal plans that one bound excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Excluded {
+pub struct ExclusionCount {
     /// The bound.
     pub bound: &'static str,
     /// Plans.
@@ -93,7 +93,7 @@ pub struct SearchReport {
     /// Legal plans that a lower bound excludes from the best and the front.
     pub plans_excluded_by_bound: u64,
     /// The same, bound by bound.
-    pub excluded: Vec<Excluded>,
+    pub excluded: Vec<ExclusionCount>,
     /// Legal plans that fit; none where groups were excluded by time before they were weighed.
     pub plans_feasible: Option<u64>,
     /// Plans that fit and are faster than asked for, where it was asked.
@@ -111,21 +111,21 @@ pub struct SearchReport {
     /// Where others were left untried: the step time that none of them beats.
     pub untried_with_offload_bound_s: Option<f64>,
     /// Why others were turned down.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectionCount>,
     /// The best plans, best first.
-    pub best: Vec<Told>,
+    pub best: Vec<PlanReport>,
     /// Plans that no other beats in all measures of the front, by rising first one.
     pub pareto: Vec<FrontPoint>,
     /// Where nothing fits: the plan that lacks least.
-    pub nearest: Option<Told>,
+    pub nearest: Option<PlanReport>,
 }
 
 impl SearchReport {
     /// Prices the found plans in full.
-    pub fn new(search: &Search, outcome: &Outcome) -> Self {
+    pub fn new(search: &Search, outcome: &SearchOutcome) -> Self {
         let counts = &outcome.counts;
         let best = outcome.best.iter();
-        let best: Vec<Told> = best.filter_map(|found| in_full(search, found)).collect();
+        let best: Vec<PlanReport> = best.filter_map(|found| in_full(search, found)).collect();
         let nearest = outcome.nearest.as_ref().filter(|_| best.is_empty());
         let whole = search.limits().method == Method::Exhaustive;
         let feasible = counts.priced + counts.by_form;
@@ -156,7 +156,7 @@ impl SearchReport {
                 .collect(),
             nearest: nearest.and_then(|nearest| {
                 let estimate = priced(search.job_in(nearest.dtype), &nearest.plan)?;
-                Some(Told {
+                Some(PlanReport {
                     estimate,
                     dtype: nearest.dtype,
                 })
@@ -165,7 +165,7 @@ impl SearchReport {
     }
 }
 
-fn excluded(counts: &Counts) -> Vec<Excluded> {
+fn excluded(counts: &PlanCounts) -> Vec<ExclusionCount> {
     let all = [
         (
             "work of a step, spread evenly over the devices",
@@ -179,7 +179,7 @@ fn excluded(counts: &Counts) -> Vec<Excluded> {
     ];
     all.into_iter()
         .filter(|(_, count)| *count > 0)
-        .map(|(bound, count)| Excluded { bound, count })
+        .map(|(bound, count)| ExclusionCount { bound, count })
         .collect()
 }
 
@@ -187,7 +187,7 @@ fn excluded(counts: &Counts) -> Vec<Excluded> {
 fn bound(
     objective: Objective,
     best: Option<&Estimate>,
-    outcome: &Outcome,
+    outcome: &SearchOutcome,
 ) -> BTreeMap<&'static str, f64> {
     let (name, of): (_, fn(&Estimate) -> Option<f64>) = match objective {
         Objective::Time => ("step_time_s", |best| Some(best.step_time_s)),
@@ -207,14 +207,14 @@ fn bound(
         .collect()
 }
 
-fn in_full(search: &Search, found: &Found) -> Option<Told> {
+fn in_full(search: &Search, found: &PricedPlan) -> Option<PlanReport> {
     let job = search.job_in(found.dtype);
     let estimate = priced(job, &found.plan)?;
     let estimate = match &found.offloaded {
         Some(offloaded) => estimate.with_offload(job, offloaded.clone()),
         None => estimate,
     };
-    Some(Told {
+    Some(PlanReport {
         estimate,
         dtype: found.dtype,
     })
@@ -228,13 +228,13 @@ fn priced(job: &Job, plan: &Plan) -> Option<Estimate> {
 }
 
 /// Where bounds leave plans unweighed, the plan that lacks least is only known if none fits.
-fn rejected(outcome: &Outcome, whole: bool) -> Vec<Rejected> {
+fn rejected(outcome: &SearchOutcome, whole: bool) -> Vec<RejectionCount> {
     let counts = &outcome.counts;
-    let mut rows: Vec<Rejected> = BrokenRule::FAMILIES
+    let mut rows: Vec<RejectionCount> = BrokenRule::FAMILIES
         .iter()
         .zip(counts.illegal)
         .filter(|(_, count)| *count > 0)
-        .map(|(reason, count)| Rejected {
+        .map(|(reason, count)| RejectionCount {
             reason,
             count,
             least_missing_bytes: None,
@@ -242,7 +242,7 @@ fn rejected(outcome: &Outcome, whole: bool) -> Vec<Rejected> {
         .collect();
     let known = whole || outcome.best.is_empty();
     if counts.not_fitting() > 0 {
-        rows.push(Rejected {
+        rows.push(RejectionCount {
             reason: "does not fit in memory",
             count: counts.not_fitting(),
             least_missing_bytes: outcome
@@ -255,7 +255,7 @@ fn rejected(outcome: &Outcome, whole: bool) -> Vec<Rejected> {
     rows
 }
 
-fn point(search: &Search, found: &Found) -> Option<FrontPoint> {
+fn point(search: &Search, found: &PricedPlan) -> Option<FrontPoint> {
     let job = search.job_in(found.dtype);
     let estimate = priced(job, &found.plan)?;
     Some(FrontPoint {

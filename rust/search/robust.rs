@@ -1,10 +1,10 @@
 //! Which plan is good whatever the constants truly are, within what is known of them?
 
+use super::driver::search;
 use super::limits::{Limits, OffloadWhen};
-use super::report::Outcome;
+use super::report::SearchOutcome;
 use super::space::Space;
-use super::uncertainty::{Uncertain, Uncertainty};
-use super::whole::search;
+use super::uncertainty::{UncertainConstant, Uncertainty};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::estimate::{Job, PlanPricer, Row};
@@ -21,7 +21,7 @@ const PERCENTILE: f64 = 0.95;
 /// What is asked of a pool of plans.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Asked {
+pub struct RobustRequest {
     /// Fastest plans of the search that are compared; the front of time against memory joins them.
     pub pool: usize,
     /// Draws of the constants.
@@ -34,7 +34,7 @@ pub struct Asked {
     pub uncertainty: BTreeMap<String, f64>,
 }
 
-impl Default for Asked {
+impl Default for RobustRequest {
     fn default() -> Self {
         Self {
             pool: 200,
@@ -46,7 +46,7 @@ impl Default for Asked {
     }
 }
 
-impl Asked {
+impl RobustRequest {
     fn check(&self) -> Result<()> {
         if !(1..=MOST_SAMPLES).contains(&self.samples) {
             let allowed = format!("1 to {MOST_SAMPLES}");
@@ -105,7 +105,7 @@ pub struct Robust {
     /// Regret up to which a plan is near the best.
     pub tolerance: f64,
     /// What was drawn.
-    pub uncertain: Vec<Uncertain>,
+    pub uncertain: Vec<UncertainConstant>,
     /// The pool, by rising step time as the constants are.
     pub plans: Vec<Risk>,
     /// Place of the plan of least worst regret; of equal ones the first.
@@ -117,27 +117,32 @@ pub struct Robust {
 }
 
 /// Searches the best plans, prices them under draws of the constants, and says how each fares.
-pub fn robust(job: &Job, space: &Space, asked: &Asked, control: &Control) -> Result<Robust> {
-    asked.check()?;
+pub fn robust(
+    job: &Job,
+    space: &Space,
+    request: &RobustRequest,
+    control: &Control,
+) -> Result<Robust> {
+    request.check()?;
     space.one_recipe()?;
-    let uncertainty = Uncertainty::new(&job.cluster, &asked.uncertainty)?;
+    let uncertainty = Uncertainty::new(&job.cluster, &request.uncertainty)?;
     let limits = Limits {
-        top: asked.pool,
+        top: request.pool,
         offload: OffloadWhen::Never,
         ..Limits::default()
     };
     let found = search(job, space, &limits, control)?;
-    let pool = Pool::of(&found, asked.pool);
+    let pool = Pool::of(&found, request.pool);
     if pool.plans.is_empty() {
         let what = "robust: got a job in which no plan fits in device memory; allowed: one in which some do";
         return Err(Error::inconsistent(what));
     }
     let (done, _) = control.progress();
-    control.set_total(done + u64::from(asked.samples));
-    let draws = draws(job, &pool, &uncertainty, asked, control)?;
+    control.set_total(done + u64::from(request.samples));
+    let draws = draws(job, &pool, &uncertainty, request, control)?;
     let at = |shortest| pool.times(&job.on(job.cluster.scaled(&uncertainty.corner(shortest)))?);
     let ends = [at(true)?, at(false)?];
-    Ok(pool.judged(&draws, &ends, uncertainty.listed(), asked))
+    Ok(pool.judged(&draws, &ends, uncertainty.listed(), request))
 }
 
 /// Step times of the pool in each draw; infinite where a plan does not fit.
@@ -145,7 +150,7 @@ fn draws(
     job: &Job,
     pool: &Pool,
     uncertainty: &Uncertainty,
-    asked: &Asked,
+    request: &RobustRequest,
     control: &Control,
 ) -> Result<Vec<Vec<f64>>> {
     let one = |index: u32| {
@@ -154,7 +159,7 @@ fn draws(
             let what = format!("robust after {done} of {total} parts");
             return Err(Error::Cancelled { what });
         }
-        let factors = uncertainty.draw(asked.seed, u64::from(index));
+        let factors = uncertainty.draw(request.seed, u64::from(index));
         let drawn = job.on(job.cluster.scaled(&factors))?;
         let mut times = pool.times(&drawn)?;
         for price in &mut times {
@@ -165,12 +170,12 @@ fn draws(
         control.advance(1);
         Ok(times.into_iter().map(|price| price.time).collect())
     };
-    (0..asked.samples).into_par_iter().map(one).collect()
+    (0..request.samples).into_par_iter().map(one).collect()
 }
 
 /// What a plan costs under some constants.
 #[derive(Debug, Clone, Copy)]
-struct Price {
+struct DrawPrice {
     time: f64,
     fits: bool,
 }
@@ -184,7 +189,7 @@ struct Pool {
 
 impl Pool {
     /// The best plans of a search for `top` of them, and its front.
-    fn of(found: &Outcome, top: usize) -> Self {
+    fn of(found: &SearchOutcome, top: usize) -> Self {
         let mut plans: Vec<(Plan, f64, f64)> = Vec::new();
         for found in found.best.iter().chain(&found.front) {
             if !plans.iter().any(|(plan, ..)| *plan == found.plan) {
@@ -200,10 +205,10 @@ impl Pool {
         }
     }
 
-    fn times(&self, job: &Job) -> Result<Vec<Price>> {
+    fn times(&self, job: &Job) -> Result<Vec<DrawPrice>> {
         let mut desk = PlanPricer::new(job);
         let price = |(plan, ..): &(Plan, f64, f64)| match desk.price(plan) {
-            Row::Priced { time, fits, .. } => Ok(Price { time, fits }),
+            Row::Priced { time, fits, .. } => Ok(DrawPrice { time, fits }),
             // what is legal does not depend on the constants
             Row::Illegal => Err(Error::inconsistent(
                 "robust: a plan of the pool is not legal",
@@ -215,23 +220,23 @@ impl Pool {
     fn judged(
         self,
         draws: &[Vec<f64>],
-        ends: &[Vec<Price>; 2],
-        uncertain: Vec<Uncertain>,
-        asked: &Asked,
+        ends: &[Vec<DrawPrice>; 2],
+        uncertain: Vec<UncertainConstant>,
+        request: &RobustRequest,
     ) -> Robust {
         let outside = self.outside;
         let least = |times: &Vec<f64>| times.iter().copied().fold(f64::INFINITY, f64::min);
         let bests: Vec<f64> = draws.iter().map(least).collect();
         let without = bests.iter().filter(|best| best.is_infinite()).count();
-        let plans = self.risks(draws, &bests, ends, asked.tolerance);
+        let plans = self.risks(draws, &bests, ends, request.tolerance);
         let near = plans.iter().enumerate();
         let near = near.filter(|(_, risk)| risk.near_probability >= 1.0);
         Robust {
             outside_bound_s: outside,
-            samples: asked.samples,
+            samples: request.samples,
             samples_without_plan: u32::try_from(without).unwrap_or(u32::MAX),
-            seed: asked.seed,
-            tolerance: asked.tolerance,
+            seed: request.seed,
+            tolerance: request.tolerance,
             uncertain,
             least_worst_regret: least_of(&plans, |risk| risk.worst_regret),
             least_p95_regret: least_of(&plans, |risk| risk.p95_regret),
@@ -244,7 +249,7 @@ impl Pool {
         self,
         draws: &[Vec<f64>],
         bests: &[f64],
-        [better, worse]: &[Vec<Price>; 2],
+        [better, worse]: &[Vec<DrawPrice>; 2],
         tolerance: f64,
     ) -> Vec<Risk> {
         let mut wins = vec![0.0; self.plans.len()];

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 
 /// Plans and their prices, a row each.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rows {
+pub struct PlanRows {
     /// Plan fields, plan by plan, in the order of `COLUMNS`.
     pub fields: Vec<u32>,
     /// Step times, seconds.
@@ -14,7 +14,7 @@ pub struct Rows {
     pub memories: Vec<f64>,
 }
 
-impl Rows {
+impl PlanRows {
     pub(super) fn push(&mut self, plan: &Plan, composed: &Composed) {
         self.fields
             .extend((0..COLUMNS.len()).map(|field| column(plan, field)));

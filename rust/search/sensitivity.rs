@@ -1,8 +1,8 @@
 //! By how much does a step change with each constant of the cluster, and where does the best plan change?
 
+use super::driver::search;
 use super::limits::{Limits, OffloadWhen};
 use super::space::Space;
-use super::whole::search;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::estimate::{Composed, Job, price};
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 /// What is asked of the constants.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Asked {
+pub struct SensitivityRequest {
     /// Share by which each constant is made larger, then smaller.
     pub change: f64,
     /// Whether the best plan is searched again under each change.
     pub search: bool,
 }
 
-impl Default for Asked {
+impl Default for SensitivityRequest {
     fn default() -> Self {
         Self {
             change: 0.1,
@@ -30,7 +30,7 @@ impl Default for Asked {
     }
 }
 
-impl Asked {
+impl SensitivityRequest {
     fn check(self) -> Result<()> {
         if (1e-6..=0.9).contains(&self.change) {
             return Ok(());
@@ -42,7 +42,7 @@ impl Asked {
 
 /// A plan under one change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Cost {
+pub struct ChangedCost {
     /// Time of a step.
     pub step_time_s: f64,
     /// Bytes on the fullest rank.
@@ -53,7 +53,7 @@ pub struct Cost {
 
 /// The best plan under one change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Winner {
+pub struct ChangedBest {
     /// The plan.
     pub plan: Plan,
     /// Time of its step.
@@ -71,9 +71,9 @@ pub struct Swing {
     pub factor: f64,
     /// The plan that was asked for.
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: ChangedCost,
     /// The plan that is then best, where that was asked for and any fits.
-    pub best: Option<Winner>,
+    pub best: Option<ChangedBest>,
 }
 
 /// What one constant does.
@@ -100,9 +100,9 @@ pub struct Sensitivity {
     pub plan: Plan,
     /// What it costs as the constants are.
     #[serde(flatten)]
-    pub cost: Cost,
+    pub cost: ChangedCost,
     /// The best plan as the constants are, where it was asked for and any fits.
-    pub best: Option<Winner>,
+    pub best: Option<ChangedBest>,
     /// Every constant, the one that moves the step time of the plan most first.
     pub effects: Vec<Effect>,
 }
@@ -113,20 +113,20 @@ pub fn sensitivity(
     job: &Job,
     plan: &Plan,
     space: &Space,
-    asked: Asked,
+    request: SensitivityRequest,
     control: &Control,
 ) -> Result<Sensitivity> {
-    asked.check()?;
+    request.check()?;
     space.one_recipe()?;
     let cost = cost(job, plan)?;
-    let best = if asked.search {
+    let best = if request.search {
         best_plan(job, space, None, control)?
     } else {
         None
     };
     let constants = job.cluster.constants();
     let changes: Vec<Change> = (0..constants.len())
-        .flat_map(|at| [1.0 + asked.change, 1.0 - asked.change].map(|factor| (at, factor)))
+        .flat_map(|at| [1.0 + request.change, 1.0 - request.change].map(|factor| (at, factor)))
         .map(|(at, factor)| Change {
             at,
             factor: constants[at].applied(factor),
@@ -148,7 +148,7 @@ pub fn sensitivity(
         })
     };
     // a search takes all threads by itself
-    let swings: Vec<Swing> = if asked.search {
+    let swings: Vec<Swing> = if request.search {
         changes.iter().map(one).collect::<Result<_>>()?
     } else {
         changes.par_iter().map(one).collect::<Result<_>>()?
@@ -199,16 +199,16 @@ impl Effect {
     }
 
     /// Seconds by which the step moves most; behind them, bytes.
-    fn moves(&self, cost: &Cost) -> f64 {
+    fn moves(&self, cost: &ChangedCost) -> f64 {
         let both = [&self.up, &self.down].map(|swing| swing.cost.step_time_s);
         let most = |most: f64, time: f64| most.max((time - cost.step_time_s).abs());
         both.into_iter().fold(0.0, most)
     }
 }
 
-fn cost(job: &Job, plan: &Plan) -> Result<Cost> {
+fn cost(job: &Job, plan: &Plan) -> Result<ChangedCost> {
     match price(job, plan) {
-        Ok(composed) => Ok(Cost {
+        Ok(composed) => Ok(ChangedCost {
             step_time_s: composed.time,
             peak_memory_bytes: composed.memory,
             fits: composed.fits(job),
@@ -221,10 +221,10 @@ fn cost(job: &Job, plan: &Plan) -> Result<Cost> {
 fn searched(
     job: &Job,
     space: &Space,
-    best: &Winner,
+    best: &ChangedBest,
     worse: bool,
     control: &Control,
-) -> Result<Option<Winner>> {
+) -> Result<Option<ChangedBest>> {
     // no constant makes a step shorter where it gets worse: a best plan that stays as it is stays the best
     if worse && let Ok(composed) = price(job, &best.plan) {
         let same = (composed.time - best.step_time_s).abs() <= 0.0;
@@ -238,9 +238,9 @@ fn searched(
 fn best_plan(
     job: &Job,
     space: &Space,
-    before: Option<&Winner>,
+    before: Option<&ChangedBest>,
     control: &Control,
-) -> Result<Option<Winner>> {
+) -> Result<Option<ChangedBest>> {
     let limits = Limits {
         top: 1,
         offload: OffloadWhen::Never,
@@ -251,8 +251,8 @@ fn best_plan(
     Ok(first.map(|found| winner(&found.plan, &found.composed, before)))
 }
 
-fn winner(plan: &Plan, composed: &Composed, before: Option<&Winner>) -> Winner {
-    Winner {
+fn winner(plan: &Plan, composed: &Composed, before: Option<&ChangedBest>) -> ChangedBest {
+    ChangedBest {
         plan: plan.clone(),
         step_time_s: composed.time,
         peak_memory_bytes: composed.memory,

@@ -36,7 +36,7 @@ const MOST: f64 = 9.0;
 
 /// A constant and how far it may be off.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Uncertain {
+pub struct UncertainConstant {
     /// The constant.
     #[serde(flatten)]
     pub constant: Constant,
@@ -86,10 +86,10 @@ impl Uncertainty {
     }
 
     /// Every constant that may be off, and by how much.
-    pub fn listed(&self) -> Vec<Uncertain> {
+    pub fn listed(&self) -> Vec<UncertainConstant> {
         let all = self.constants.iter().zip(&self.shares);
         let off = all.filter(|(_, share)| **share > 0.0);
-        off.map(|(constant, &uncertainty)| Uncertain {
+        off.map(|(constant, &uncertainty)| UncertainConstant {
             constant: constant.clone(),
             uncertainty,
             interval: [1.0 / (1.0 + uncertainty), 1.0 + uncertainty]

@@ -1,14 +1,14 @@
 //! How is the best plan of every variant of a grid found without searching each from nothing?
 
-use super::codesign::{Asked, MEASURES, Measure};
-use super::grid::{Machines, Point};
-use super::keep::{Best, Found};
+use super::codesign::{CodesignRequest, MEASURES, Measure};
+use super::driver::Search;
+use super::grid::{GridClusters, GridPoint};
 use super::limits::{Limits, Method, Objective};
 use super::lists::Lists;
-use super::part::Part;
+use super::priced_plan::{Best, PricedPlan};
+use super::search_part::SearchPart;
 use super::space::Space;
 use super::unit::{Unit, combinations};
-use super::whole::Search;
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ const ROOM: &str = "device.memory.capacity";
 
 /// What became of a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum VariantOutcome {
     /// A plan fits; the best one is known.
     Planned,
     /// No plan fits in device memory.
@@ -44,9 +44,9 @@ pub enum Fate {
 
 /// A variant: what it measures and what became of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct VariantRow {
     /// What became of it.
-    pub fate: Fate,
+    pub fate: VariantOutcome,
     /// By `Measure`: infinite where not known, or where nothing runs.
     pub measures: [f64; MEASURES],
     /// Tokens a second; 0 where nothing runs.
@@ -61,7 +61,7 @@ pub struct Row {
     pub unfit: u64,
 }
 
-impl Row {
+impl VariantRow {
     /// Legal plans that a bound excludes.
     pub(super) fn excluded(&self) -> u64 {
         self.legal.saturating_sub(self.priced + self.unfit)
@@ -69,12 +69,12 @@ impl Row {
 }
 
 /// What stays the same for all variants.
-pub(super) struct Searched<'a> {
+pub(super) struct VariantSearch<'a> {
     pub(super) job: &'a Job,
     pub(super) space: &'a Space,
-    pub(super) asked: &'a Asked,
+    pub(super) request: &'a CodesignRequest,
     pub(super) limits: Limits,
-    pub(super) machines: &'a Machines<'a>,
+    pub(super) machines: &'a GridClusters<'a>,
     pub(super) control: &'a Control,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Searched<'a> {
 type Bounded = ((Plan, Option<u32>), f64);
 
 /// Variants of one system and device count: they have the same legal plans and units.
-struct Group {
+struct VariantGroup {
     /// Legal plans.
     legal: u64,
     /// Plans to try first: those of the variant with the most room, down to the leanest.
@@ -92,7 +92,7 @@ struct Group {
 }
 
 /// Variants that are searched one after another, each from what was found on the one before.
-struct Line {
+struct VariantChain {
     group: usize,
     /// What the first plan takes on the best of them, where bounds exclude; else 0.
     expected: f64,
@@ -102,12 +102,12 @@ struct Line {
 }
 
 /// Searches every variant within the budget and writes down what was found.
-pub(super) fn rows(searched: &Searched, rows: &mut [Row]) -> Result<()> {
-    let (lines, groups) = searched.lines(rows)?;
+pub(super) fn rows(searched: &VariantSearch, rows: &mut [VariantRow]) -> Result<()> {
+    let (lines, groups) = searched.chains(rows)?;
     let within = lines.iter().map(|line| line.members.len() as u64).sum();
     searched.control.set_total(within);
-    let mut best = Best::new(searched.asked.top);
-    let bounds = searched.asked.method == Method::Bounds;
+    let mut best = Best::new(searched.request.top);
+    let bounds = searched.request.method == Method::Bounds;
     let [mut size, most] = if bounds {
         WAVES
     } else {
@@ -116,9 +116,9 @@ pub(super) fn rows(searched: &Searched, rows: &mut [Row]) -> Result<()> {
     let mut left = &lines[..];
     while !left.is_empty() {
         let (wave, rest) = left.split_at(size.min(left.len()));
-        let found: Result<Vec<Vec<(usize, Answer)>>> = wave
+        let found: Result<Vec<Vec<(usize, VariantAnswer)>>> = wave
             .par_iter()
-            .map(|line| searched.line(line, &groups[line.group], &best))
+            .map(|line| searched.search_chain(line, &groups[line.group], &best))
             .collect();
         for (at, answer) in found?.into_iter().flatten() {
             if let (true, Some(entry)) = (bounds, answer.entry(at)) {
@@ -133,17 +133,17 @@ pub(super) fn rows(searched: &Searched, rows: &mut [Row]) -> Result<()> {
 }
 
 /// What the search of a variant found.
-struct Answer {
-    fate: Fate,
-    found: Option<(f64, Found)>,
+struct VariantAnswer {
+    fate: VariantOutcome,
+    found: Option<(f64, PricedPlan)>,
     /// Time, memory, energy, dollars.
     measures: [f64; 4],
     tokens_per_s: f64,
     counts: [u64; 3],
 }
 
-impl Answer {
-    fn without(fate: Fate, counts: [u64; 3]) -> Self {
+impl VariantAnswer {
+    fn unplanned(fate: VariantOutcome, counts: [u64; 3]) -> Self {
         Self {
             fate,
             found: None,
@@ -153,13 +153,13 @@ impl Answer {
         }
     }
 
-    fn entry(&self, at: usize) -> Option<Entry<Found>> {
+    fn entry(&self, at: usize) -> Option<Entry<PricedPlan>> {
         let (key, item) = self.found.clone()?;
         let index = at as u64;
         Some(Entry { key, index, item })
     }
 
-    fn write(self, row: &mut Row) {
+    fn write(self, row: &mut VariantRow) {
         row.fate = self.fate;
         row.measures[..4].copy_from_slice(&self.measures);
         row.tokens_per_s = self.tokens_per_s;
@@ -168,11 +168,11 @@ impl Answer {
     }
 }
 
-impl Searched<'_> {
+impl VariantSearch<'_> {
     /// Every variant with what its machines cost; those beyond the budget are marked.
-    pub(super) fn weighed(&self) -> Result<Vec<Row>> {
-        let one = |at: usize| -> Result<Row> {
-            self.go_on()?;
+    pub(super) fn priced_variants(&self) -> Result<Vec<VariantRow>> {
+        let one = |at: usize| -> Result<VariantRow> {
+            self.check_cancelled()?;
             let cluster = self.machines.priced(&self.machines.point(at))?;
             let unknown = f64::INFINITY;
             let mut measures = [unknown; MEASURES];
@@ -182,10 +182,14 @@ impl Searched<'_> {
             measures[Measure::Watts as usize] = economics::peak_power(&cluster).value();
             measures[Measure::Capital as usize] = capital.map_or(unknown, Dollars::value);
             measures[Measure::Mm2 as usize] = silicon.map_or(unknown, SquareMillimetres::value);
-            let mut limits = self.asked.budget.limits();
+            let mut limits = self.request.budget.limits();
             let over = limits.any(|(_, measure, limit)| measures[measure as usize] > limit);
-            Ok(Row {
-                fate: if over { Fate::OverBudget } else { Fate::Unfit },
+            Ok(VariantRow {
+                fate: if over {
+                    VariantOutcome::OverBudget
+                } else {
+                    VariantOutcome::Unfit
+                },
                 measures,
                 tokens_per_s: 0.0,
                 plan: None,
@@ -201,7 +205,7 @@ impl Searched<'_> {
     }
 
     /// Refuses to go on where the caller wants to stop.
-    fn go_on(&self) -> Result<()> {
+    fn check_cancelled(&self) -> Result<()> {
         if !self.control.is_cancelled() {
             return Ok(());
         }
@@ -210,13 +214,13 @@ impl Searched<'_> {
         Err(Error::Cancelled { what })
     }
 
-    /// The variants within the budget in lines, and what the lines of a group share.
-    fn lines(&self, rows: &[Row]) -> Result<(Vec<Line>, Vec<Group>)> {
+    /// The variants within the budget in chains, and what the chains of a group share.
+    fn chains(&self, rows: &[VariantRow]) -> Result<(Vec<VariantChain>, Vec<VariantGroup>)> {
         let size = self.machines.group();
         let starts: Vec<usize> = (0..rows.len()).step_by(size).collect();
         let within = |range: Range<usize>| -> Vec<usize> {
             range
-                .filter(|&at| rows[at].fate != Fate::OverBudget)
+                .filter(|&at| rows[at].fate != VariantOutcome::OverBudget)
                 .collect()
         };
         let mut lines = Vec::new();
@@ -228,11 +232,11 @@ impl Searched<'_> {
             }
             let rooms: Result<Vec<f64>> = members.iter().map(|&at| self.room(at)).collect();
             let group = self.group(&members, &rooms?)?;
-            let times = self.expected(&members, &group)?;
+            let times = self.reference_times(&members, &group)?;
             let mut order: Vec<(f64, usize)> = times.into_iter().zip(members).collect();
             order.sort_by(|a, b| a.0.total_cmp(&b.0)); // stable
             let (parts, room_alone) = self.machines.split(&order, ROOM);
-            lines.extend(parts.into_iter().map(|(expected, members)| Line {
+            lines.extend(parts.into_iter().map(|(expected, members)| VariantChain {
                 group: groups.len(),
                 expected,
                 members,
@@ -246,13 +250,13 @@ impl Searched<'_> {
 
     /// Step times of one plan on the variants of a group, where the best ones are to come first:
     /// they let more of the others be excluded.
-    fn expected(&self, members: &[usize], group: &Group) -> Result<Vec<f64>> {
+    fn reference_times(&self, members: &[usize], group: &VariantGroup) -> Result<Vec<f64>> {
         let plan = group.seeds.first();
-        let Some(plan) = plan.filter(|_| self.asked.method == Method::Bounds) else {
+        let Some(plan) = plan.filter(|_| self.request.method == Method::Bounds) else {
             return Ok(vec![0.0; members.len()]);
         };
         let time = |&at: &usize| {
-            self.go_on()?;
+            self.check_cancelled()?;
             let job = self.job_at(&self.machines.point(at))?;
             let priced = PlanPricer::new(&job).price(plan);
             Ok(match priced {
@@ -266,16 +270,16 @@ impl Searched<'_> {
     fn room(&self, at: usize) -> Result<f64> {
         let varied = self.machines.varied(&self.machines.point(at));
         let own = varied.iter().find(|varied| varied.name == ROOM);
-        self.go_on()?;
+        self.check_cancelled()?;
         Ok(own.map_or(1.0, |room| room.factor))
     }
 
-    fn job_at(&self, point: &Point) -> Result<Arc<Job>> {
+    fn job_at(&self, point: &GridPoint) -> Result<Arc<Job>> {
         self.job.on(self.machines.cluster(point)?).map(Arc::new)
     }
 
     /// Searches the first of the members with the most room, and bounds the units of all.
-    fn group(&self, members: &[usize], rooms: &[f64]) -> Result<Group> {
+    fn group(&self, members: &[usize], rooms: &[f64]) -> Result<VariantGroup> {
         let most = rooms.iter().copied().fold(0.0, f64::max);
         let at = rooms.iter().position(|room| *room >= most).unwrap_or(0);
         let point = self.machines.point(members[at]);
@@ -286,11 +290,11 @@ impl Searched<'_> {
         };
         let search = Search::new(job, self.space.clone(), limits, self.control)?;
         let part = search.whole(&self.control.part())?;
-        self.go_on()?;
+        self.check_cancelled()?;
         let best = part.best.entries().iter().map(|entry| &entry.item);
         let front = part.front.corners().iter().map(|corner| &corner.item);
         let seeds = best.chain(front).map(|found| found.plan.clone()).collect();
-        Ok(Group {
+        Ok(VariantGroup {
             legal: part.counts().legal(),
             seeds,
             units: self.units(&point)?,
@@ -301,7 +305,7 @@ impl Searched<'_> {
     ///
     /// No constant makes a block take longer where it gets better, so a unit's bound there holds on
     /// every variant of the group (`tests/constants.rs` draws jobs and checks the law for steps).
-    fn units(&self, point: &Point) -> Result<Vec<Bounded>> {
+    fn units(&self, point: &GridPoint) -> Result<Vec<Bounded>> {
         let job = self.job.on(self.machines.best_of_all(point)?)?;
         let lists = Lists::new(self.space, &job);
         let combinations = combinations(&job, self.space);
@@ -314,21 +318,26 @@ impl Searched<'_> {
         Ok(bounded.collect())
     }
 
-    /// Searches the variants of a line.
-    fn line(&self, line: &Line, group: &Group, best: &Best) -> Result<Vec<(usize, Answer)>> {
+    /// Searches the variants of a chain.
+    fn search_chain(
+        &self,
+        line: &VariantChain,
+        group: &VariantGroup,
+        best: &Best,
+    ) -> Result<Vec<(usize, VariantAnswer)>> {
         let mut best = best.clone();
-        let mut answers: Vec<(usize, Answer)> = Vec::with_capacity(line.members.len());
+        let mut answers: Vec<(usize, VariantAnswer)> = Vec::with_capacity(line.members.len());
         for &at in &line.members {
-            self.go_on()?;
+            self.check_cancelled()?;
             let job = self.job_at(&self.machines.point(at))?;
             let before = answers.last().map(|(_, answer)| answer);
             let kept = before.filter(|_| line.room_alone);
-            let kept = kept.and_then(|before| self.kept(before, group, &job));
+            let kept = kept.and_then(|before| self.reused_answer(before, group, &job));
             let answer = match kept {
                 Some(answer) => answer,
                 None => self.search(&job, group, before, &best)?,
             };
-            if let (Method::Bounds, Some(entry)) = (self.asked.method, answer.entry(at)) {
+            if let (Method::Bounds, Some(entry)) = (self.request.method, answer.entry(at)) {
                 best.push(entry);
             }
             self.control.advance(1);
@@ -339,20 +348,30 @@ impl Searched<'_> {
 
     /// What is best with less room: what was best with more, where it still fits, and nothing where
     /// nothing fitted. Room bears on neither the time nor the memory of a plan.
-    fn kept(&self, before: &Answer, group: &Group, job: &Job) -> Option<Answer> {
+    fn reused_answer(
+        &self,
+        before: &VariantAnswer,
+        group: &VariantGroup,
+        job: &Job,
+    ) -> Option<VariantAnswer> {
         if !matches!(self.limits.objective, Objective::Time | Objective::Memory) {
             return None;
         }
         let legal = group.legal;
         match (before.fate, &before.found) {
-            (Fate::Unfit, _) => Some(Answer::without(Fate::Unfit, [legal, 0, legal])),
+            (VariantOutcome::Unfit, _) => Some(VariantAnswer::unplanned(
+                VariantOutcome::Unfit,
+                [legal, 0, legal],
+            )),
             // what was not good enough with more room is not with less
-            (Fate::ByBound, _) => Some(Answer::without(Fate::ByBound, [0; 3])),
-            (Fate::Planned, Some((key, found))) => {
+            (VariantOutcome::ByBound, _) => {
+                Some(VariantAnswer::unplanned(VariantOutcome::ByBound, [0; 3]))
+            }
+            (VariantOutcome::Planned, Some((key, found))) => {
                 let composed = price(job, &found.plan).ok()?;
-                let found = Found::new(&found.plan, composed);
+                let found = PricedPlan::new(&found.plan, composed);
                 let fits = found.composed.fits(job);
-                fits.then(|| planned(job, (*key, found), [legal, 1, 0]))
+                fits.then(|| answer_of(job, (*key, found), [legal, 1, 0]))
             }
             _ => None,
         }
@@ -363,10 +382,10 @@ impl Searched<'_> {
     fn search(
         &self,
         job: &Arc<Job>,
-        group: &Group,
-        before: Option<&Answer>,
+        group: &VariantGroup,
+        before: Option<&VariantAnswer>,
         best: &Best,
-    ) -> Result<Answer> {
+    ) -> Result<VariantAnswer> {
         let cap = best.entries().last().filter(|_| best.threshold().is_some());
         let cap = cap.map(|entry| (entry.key, entry.item.clone()));
         let capped = cap.is_some();
@@ -378,14 +397,19 @@ impl Searched<'_> {
         let entry = entry.filter(|entry| entry.index != NO_PLAN);
         let found = entry.map(|entry| (entry.key, entry.item.clone()));
         Ok(match found.or(start.filter(|_| !capped)) {
-            Some(found) => planned(job, found, counts),
-            None if capped => Answer::without(Fate::ByBound, [0; 3]),
-            None => Answer::without(Fate::Unfit, [group.legal, 0, group.legal]),
+            Some(found) => answer_of(job, found, counts),
+            None if capped => VariantAnswer::unplanned(VariantOutcome::ByBound, [0; 3]),
+            None => VariantAnswer::unplanned(VariantOutcome::Unfit, [group.legal, 0, group.legal]),
         })
     }
 
     /// The best of the known plans on a variant.
-    fn seed(&self, job: &Job, group: &Group, before: Option<&Answer>) -> Option<(f64, Found)> {
+    fn seed(
+        &self,
+        job: &Job,
+        group: &VariantGroup,
+        before: Option<&VariantAnswer>,
+    ) -> Option<(f64, PricedPlan)> {
         let mut desk = PlanPricer::new(job);
         let last = before.and_then(|before| before.found.as_ref());
         let plans = group.seeds.iter().chain(last.map(|(_, found)| &found.plan));
@@ -406,16 +430,21 @@ impl Searched<'_> {
             _ => None,
         });
         let (_, plan) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let found = Found::new(plan, price(job, plan).ok()?);
-        let measures = measured(job, &found);
+        let found = PricedPlan::new(plan, price(job, plan).ok()?);
+        let measures = measures_of(job, &found);
         let devices = f64::from(job.cluster.devices);
         let key = measures.get(objective as usize).copied();
         Some((key.unwrap_or(devices), found))
     }
 
     /// Walks the units that may hold a plan as good as the one to start from.
-    fn walk(&self, job: &Arc<Job>, group: &Group, start: Option<(f64, Found)>) -> Result<Part> {
-        let mut whole = Part::new(1);
+    fn walk(
+        &self,
+        job: &Arc<Job>,
+        group: &VariantGroup,
+        start: Option<(f64, PricedPlan)>,
+    ) -> Result<SearchPart> {
+        let mut whole = SearchPart::new(1);
         let mut most = f64::INFINITY;
         if let Some((key, item)) = start {
             most = key * SLACK;
@@ -426,7 +455,7 @@ impl Searched<'_> {
         }
         let lists = Lists::new(self.space, job);
         let hopeful = group.units.par_iter();
-        let hopeful = hopeful.filter(|(_, bound)| self.floor(job, *bound) <= most);
+        let hopeful = hopeful.filter(|(_, bound)| self.objective_floor(job, *bound) <= most);
         let mut units: Vec<Unit> = hopeful
             .map_init(
                 || Pricer::new(&job.cluster),
@@ -448,14 +477,14 @@ impl Searched<'_> {
                 break;
             }
             let part = search.run([wave[0], wave[1]], Some(&whole), &control);
-            self.go_on()?;
+            self.check_cancelled()?;
             whole.merge(&part?, None)?;
         }
         Ok(whole)
     }
 
     /// What no plan is better than whose step takes no less than a time.
-    fn floor(&self, job: &Job, time: f64) -> f64 {
+    fn objective_floor(&self, job: &Job, time: f64) -> f64 {
         let cluster = &job.cluster;
         let step = Seconds::new(time);
         match self.limits.objective {
@@ -474,7 +503,7 @@ impl Searched<'_> {
 }
 
 /// Time, memory, energy and dollars of a plan, by `Objective` and by `Measure`.
-fn measured(job: &Job, found: &Found) -> [f64; 4] {
+fn measures_of(job: &Job, found: &PricedPlan) -> [f64; 4] {
     let (time, memory) = (found.composed.time, found.composed.memory);
     let Verdict::Priced(estimate) = estimate(job, &found.plan) else {
         return [time, memory, f64::INFINITY, f64::INFINITY];
@@ -483,10 +512,10 @@ fn measured(job: &Job, found: &Found) -> [f64; 4] {
     [time, memory, estimate.energy_j_per_step, dollars]
 }
 
-fn planned(job: &Job, found: (f64, Found), counts: [u64; 3]) -> Answer {
-    let measures = measured(job, &found.1);
-    Answer {
-        fate: Fate::Planned,
+fn answer_of(job: &Job, found: (f64, PricedPlan), counts: [u64; 3]) -> VariantAnswer {
+    let measures = measures_of(job, &found.1);
+    VariantAnswer {
+        fate: VariantOutcome::Planned,
         tokens_per_s: job.tokens() / measures[0],
         measures,
         found: Some(found),

@@ -1,13 +1,13 @@
 //! How are the plans of a unit walked: in order, group by group, most of them excluded unpriced?
 
-use super::cut::{Cut, CutSums};
-use super::keep::{Found, offer};
 use super::limits::{Limits, MEASURES, Measures, Method, Objective};
 use super::lists::Lists;
-use super::offload::{WAVE, Waiting, Wanted};
-use super::part::Part;
-use super::rows::Rows;
+use super::offload::{SpillCriteria, SpillQueue, WAVE};
+use super::priced_plan::{PricedPlan, offer};
+use super::rows::PlanRows;
+use super::search_part::SearchPart;
 use super::space::{Space, divisors, listed};
+use super::split_stages::{SplitStages, SplitSums};
 use super::unit::{SAFE, Unit};
 use crate::control::Control;
 use crate::economics;
@@ -26,7 +26,7 @@ pub(super) const UNIT_BITS: u32 = 40;
 
 /// What stays the same for all walks of a search.
 #[derive(Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub(super) struct SearchContext<'a> {
     pub(super) job: &'a Job,
     pub(super) space: &'a Space,
     pub(super) limits: &'a Limits,
@@ -35,43 +35,43 @@ pub(super) struct Ground<'a> {
     pub(super) distinct: Option<usize>,
 }
 
-impl Ground<'_> {
+impl SearchContext<'_> {
     /// The precision recipe of the job, where the space lists some.
     pub(super) fn dtype(&self) -> Option<Precision> {
         let listed = self.space.dtype.as_ref();
         listed.map(|_| self.job.training.precision)
     }
 
-    pub(super) fn found(&self, plan: &Plan, composed: Composed) -> Found {
-        Found {
+    pub(super) fn found(&self, plan: &Plan, composed: Composed) -> PricedPlan {
+        PricedPlan {
             dtype: self.dtype(),
-            ..Found::new(plan, composed)
+            ..PricedPlan::new(plan, composed)
         }
     }
 }
 
 /// What a walk is for.
-pub(super) enum WalkFor<'a> {
+pub(super) enum WalkPurpose<'a> {
     /// The best plans and the front; what others found lets more be excluded.
-    Best(&'a Part),
+    Best(&'a SearchPart),
     /// Plans that do not fit, to be tried with other tiers.
-    Spilled(Wanted),
+    Spilled(SpillCriteria),
     /// Every plan that fits, with its price.
     Rows,
 }
 
 /// What a walk found.
-pub(super) struct Walked {
-    pub(super) part: Part,
-    pub(super) waiting: Waiting,
+pub(super) struct WalkOutcome {
+    pub(super) part: SearchPart,
+    pub(super) waiting: SpillQueue,
     /// Where plans that do not fit recompute some layers only and are not tried: the transfer-free
     /// time that none of them is faster than.
     pub(super) skipped: f64,
-    pub(super) rows: Rows,
+    pub(super) rows: PlanRows,
 }
 
 /// Links of a mesh under one ZeRO group and one algorithm.
-struct Linked {
+struct MeshLinks {
     zero_group: u32,
     collectives: Collectives,
     /// Priced when first asked for: most meshes of large clusters are counted only.
@@ -80,17 +80,17 @@ struct Linked {
 
 /// A walk through one unit.
 pub(super) struct Walk<'p, 'a> {
-    pub(super) ground: Ground<'a>,
+    pub(super) context: SearchContext<'a>,
     pub(super) job: &'a Job,
     /// First index of the unit's plans; indices rise along the walk and break ties.
     pub(super) index: u64,
     /// Knows the forms of the groups that units before this one have met.
     pricer: &'p mut Pricer<'a>,
     pub(super) scratch: Scratch,
-    cuts: BTreeMap<(u64, u64, u64, bool), Rc<Cut>>,
-    pub(super) found: Walked,
+    cuts: BTreeMap<(u64, u64, u64, bool), Rc<SplitStages>>,
+    pub(super) found: WalkOutcome,
     /// Where only plans that do not fit are looked for.
-    pub(super) wanted: Option<Wanted>,
+    pub(super) criteria: Option<SpillCriteria>,
     /// True where every plan is to be priced, whatever the others cost.
     pub(super) all: bool,
     pub(super) bounds: bool,
@@ -107,43 +107,43 @@ pub(super) struct Walk<'p, 'a> {
 
 impl<'p, 'a> Walk<'p, 'a> {
     pub(super) fn new(
-        ground: Ground<'a>,
+        context: SearchContext<'a>,
         unit: u32,
-        purpose: &WalkFor,
+        purpose: &WalkPurpose,
         pricer: &'p mut Pricer<'a>,
     ) -> Self {
-        let limits = ground.limits;
-        let mut part = Part::new(limits.top);
-        if let WalkFor::Best(before) = purpose {
+        let limits = context.limits;
+        let mut part = SearchPart::new(limits.top);
+        if let WalkPurpose::Best(before) = purpose {
             part.best = before.best.clone();
             part.front = before.front.clone();
         }
         part.walked = vec![(unit, unit + 1)];
-        let wanted = match purpose {
-            WalkFor::Spilled(wanted) => Some(*wanted),
+        let criteria = match purpose {
+            WalkPurpose::Spilled(criteria) => Some(*criteria),
             _ => None,
         };
-        let all = matches!(purpose, WalkFor::Rows);
+        let all = matches!(purpose, WalkPurpose::Rows);
         Self {
-            ground,
-            job: ground.job,
+            context,
+            job: context.job,
             index: u64::from(unit) << UNIT_BITS,
             pricer,
             scratch: Scratch::new(),
             cuts: BTreeMap::new(),
-            found: Walked {
+            found: WalkOutcome {
                 part,
-                waiting: Waiting::new(wanted.map_or(0, |_| WAVE)),
+                waiting: SpillQueue::new(criteria.map_or(0, |_| WAVE)),
                 skipped: f64::INFINITY,
-                rows: Rows::default(),
+                rows: PlanRows::default(),
             },
-            wanted,
+            criteria,
             all,
-            bounds: wanted.is_none() && !all && limits.method == Method::Bounds,
+            bounds: criteria.is_none() && !all && limits.method == Method::Bounds,
             energies: limits.wants_energy(),
             near: 0,
-            capacity: ground.job.capacity().value(),
-            host: ground
+            capacity: context.job.capacity().value(),
+            host: context
                 .job
                 .host_capacity()
                 .map_or(f64::INFINITY, Bytes::value),
@@ -152,21 +152,21 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// Walks every plan of the unit; stops early where the caller wants it.
-    pub(super) fn run(mut self, unit: &Unit, control: &Control) -> Walked {
+    pub(super) fn run(mut self, unit: &Unit, control: &Control) -> WalkOutcome {
         let least = self.floor(unit.bound, 0.0);
-        self.excluded = self.bounds && self.hopeless(&least, self.index);
+        self.excluded = self.bounds && self.cannot_improve(&least, self.index);
         for blocks in &unit.blocks {
             if let Err(rule) = &blocks.factors {
                 self.reject(rule);
             }
         }
         let rest = self.job.cluster.devices / (unit.plan.tensor * unit.plan.context);
-        for pipeline in divisors(self.ground.space.pipeline.as_ref(), rest) {
+        for pipeline in divisors(self.context.space.pipeline.as_ref(), rest) {
             let data = rest / pipeline;
             if unit.pipeline.is_some_and(|only| only != pipeline) {
                 continue;
             }
-            let listed = self.ground.space.data.as_ref();
+            let listed = self.context.space.data.as_ref();
             if listed.is_none_or(|values| values.contains(&data)) && !control.is_cancelled() {
                 self.mesh(unit, [pipeline, data], control);
             }
@@ -192,16 +192,16 @@ impl<'p, 'a> Walk<'p, 'a> {
             data,
             ..unit.plan.clone()
         };
-        if self.ground.lists.has_twin(&plan) {
+        if self.context.lists.has_twin(&plan) {
             return; // walked in another order of the axes
         }
         let links = self.linked();
-        for &schedule in self.ground.lists.schedules(pipeline) {
+        for &schedule in self.context.lists.schedules(pipeline) {
             for interleave in self.interleaves(schedule, &plan) {
                 if control.is_cancelled() {
                     return;
                 }
-                for &(first_layers, last_layers, bare_last) in &self.ground.lists.ends {
+                for &(first_layers, last_layers, bare_last) in &self.context.lists.ends {
                     let chosen = Plan {
                         schedule,
                         interleave,
@@ -218,11 +218,11 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// Places for the links of a mesh under every ZeRO group and every algorithm.
-    fn linked(&self) -> Vec<Linked> {
+    fn linked(&self) -> Vec<MeshLinks> {
         let mut all = Vec::new();
-        for zero_group in listed(self.ground.space.zero_group.as_ref(), &[0]) {
-            for &collectives in &self.ground.lists.collectives {
-                all.push(Linked {
+        for zero_group in listed(self.context.space.zero_group.as_ref(), &[0]) {
+            for &collectives in &self.context.lists.collectives {
+                all.push(MeshLinks {
                     zero_group,
                     collectives,
                     links: OnceCell::new(),
@@ -233,7 +233,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// Walks the plans of one mesh under one schedule.
-    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[Linked]) {
+    fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[MeshLinks]) {
         let job = self.job;
         let mut frame = None;
         for (at, blocks) in unit.blocks.iter().enumerate() {
@@ -248,7 +248,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                 plan.tensor_chunks = blocks.plan.tensor_chunks;
                 plan.overlap_expert = blocks.plan.overlap_expert;
                 plan.token_slices.clone_from(&blocks.plan.token_slices);
-                if self.ground.lists.is_alike(&plan) {
+                if self.context.lists.is_alike(&plan) {
                     continue;
                 }
                 let split = match check(&plan, &job.shape, &job.training, job.cluster.devices) {
@@ -258,13 +258,13 @@ impl<'p, 'a> Walk<'p, 'a> {
                         continue;
                     }
                 };
-                for rule in &self.ground.lists.broken {
+                for rule in &self.context.lists.broken {
                     self.reject(rule);
                 }
                 plan.collectives = linked.collectives;
                 let zeros = self.zeros(&plan);
                 if self.excluded {
-                    let plans = self.ground.lists.plans(&plan, split) * zeros.len() as u64;
+                    let plans = self.context.lists.plans(&plan, split) * zeros.len() as u64;
                     self.found.part.counts.by_work += plans;
                     self.index += plans;
                     continue;
@@ -273,7 +273,7 @@ impl<'p, 'a> Walk<'p, 'a> {
                 let price = || Links::new(&plan, job.dealt_tensors(&plan), &mut *self.pricer);
                 let links = linked.links.get_or_init(price);
                 let frame = frame.get_or_insert_with(|| Frame::new(job, &plan, &cut.chunks));
-                let sums = cut.sums((job, self.ground.lists), (at, factors));
+                let sums = cut.sums((job, self.context.lists), (at, factors));
                 self.group((&mut plan, &zeros), (factors, links, frame), (&cut, sums));
             }
         }
@@ -282,7 +282,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     /// ZeRO stages to try: those with which the plan's algorithm can run.
     fn zeros(&mut self, plan: &Plan) -> Vec<u8> {
         let job = self.job;
-        let mut zeros = self.ground.lists.zeros(plan).to_vec();
+        let mut zeros = self.context.lists.zeros(plan).to_vec();
         if plan.collectives != Collectives::Auto {
             zeros.retain(|&zero| {
                 let plan = Plan {
@@ -297,12 +297,12 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// The virtual stages of a plan; kept for the other plans of the unit.
-    fn cut(&mut self, plan: &Plan, split: Split, blocks: usize) -> Rc<Cut> {
+    fn cut(&mut self, plan: &Plan, split: Split, blocks: usize) -> Rc<SplitStages> {
         let count = u64::from(plan.virtual_stages());
         let key = (count, split.first, split.last, plan.copies_table());
-        let ground = (self.job, self.ground.lists);
+        let context = (self.job, self.context.lists);
         let shape = (blocks, plan.copies_table());
-        let made = || Rc::new(Cut::new(ground, split, count, shape));
+        let made = || Rc::new(SplitStages::new(context, split, count, shape));
         Rc::clone(self.cuts.entry(key).or_insert_with(made))
     }
 
@@ -312,7 +312,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         // each end may have one layer less than the virtual stages between
         let per_stage = (self.job.shape.layers + 2) / u64::from(pipeline);
         let most = u32::try_from(per_stage).unwrap_or(u32::MAX);
-        let values = self.ground.space.interleave.as_ref();
+        let values = self.context.space.interleave.as_ref();
         match schedule {
             Schedule::Interleaved if pipeline == 1 => Vec::new(),
             Schedule::Interleaved => {
@@ -357,9 +357,9 @@ impl<'p, 'a> Walk<'p, 'a> {
         &mut self,
         (plan, zeros): (&mut Plan, &[u8]),
         (factors, links, frame): (&Factors, &Links, &Frame),
-        (cut, sums): (&Cut, &CutSums),
+        (cut, sums): (&SplitStages, &SplitSums),
     ) {
-        let lists = self.ground.lists;
+        let lists = self.context.lists;
         let Some(ideal) = &sums.ideal else {
             return; // no recomputation to try
         };
@@ -394,8 +394,8 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
     /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
-    fn family(&mut self, setting: Setting, state: &State, (cut, sums): (&Cut, &CutSums)) {
-        let leaves = self.ground.lists.leaves(cut.split);
+    fn family(&mut self, setting: Setting, state: &State, (cut, sums): (&SplitStages, &SplitSums)) {
+        let leaves = self.context.lists.leaves(cut.split);
         if self.bounds && self.family_excluded(setting, state, leaves) {
             self.index += leaves;
             return;
@@ -405,7 +405,7 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     /// True where a bound excludes all plans of a family, which are then counted.
     fn family_excluded(&mut self, setting: Setting, state: &State, leaves: u64) -> bool {
-        let lists = self.ground.lists;
+        let lists = self.context.lists;
         let plan = Plan {
             offload_activations: lists.most_on_host,
             overlap_grad_reduce: lists.overlaps.iter().any(|o| o.0),
@@ -438,7 +438,7 @@ impl<'p, 'a> Walk<'p, 'a> {
         let draft = Composer { setting, state }.draft(memory);
         let time = draft.least().time;
         let least = self.floor(time * SAFE, leanest);
-        let excluded = self.hopeless(&least, self.index);
+        let excluded = self.cannot_improve(&least, self.index);
         if excluded {
             self.found.part.counts.by_group += leaves;
         }
@@ -448,7 +448,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     /// Offers a priced plan to the best and to the front.
     pub(super) fn keep(&mut self, composed: Composed, composer: &Composer, index: u64) {
         let measures = self.measures(composer, &composed);
-        let limits = self.ground.limits;
+        let limits = self.context.limits;
         let part = &mut self.found.part;
         if limits.ahead_of_s.is_some_and(|time| composed.time < time) {
             part.counts.ahead += 1;
@@ -459,16 +459,16 @@ impl<'p, 'a> Walk<'p, 'a> {
             part.front.insert(Corner {
                 at,
                 index,
-                item: self.ground.found(composer.plan, composed),
+                item: self.context.found(composer.plan, composed),
             });
         }
         if part.best.admits(key, index) {
             let entry = Entry {
                 key,
                 index,
-                item: self.ground.found(composer.plan, composed),
+                item: self.context.found(composer.plan, composed),
             };
-            offer(&mut part.best, entry, self.ground.distinct);
+            offer(&mut part.best, entry, self.context.distinct);
         }
     }
 
@@ -501,8 +501,8 @@ impl<'p, 'a> Walk<'p, 'a> {
     /// True where no plan that measures this much or more, with this index or a higher one, is asked
     /// for.
     #[inline]
-    pub(super) fn hopeless(&mut self, least: &Measures, first: u64) -> bool {
-        let limits = self.ground.limits;
+    pub(super) fn cannot_improve(&mut self, least: &Measures, first: u64) -> bool {
+        let limits = self.context.limits;
         let part = &self.found.part;
         let counted = limits
             .ahead_of_s

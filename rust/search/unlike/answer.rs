@@ -1,7 +1,7 @@
 //! What does a search over unlike groups answer?
 
 use crate::plan::{RecomputePolicy, Schedule};
-use crate::search::report::Rejected;
+use crate::search::report::RejectionCount;
 use serde::Serialize;
 
 /// A stage of a plan on unlike groups.
@@ -97,7 +97,7 @@ pub struct UnlikeReport {
     /// True: every combination was priced, excluded by a bound, or does not fit.
     pub proven: bool,
     /// Why choices of single groups were turned down.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectionCount>,
     /// The best plans, best first, each of another combination.
     pub best: Vec<UnlikePlan>,
 }

@@ -15,14 +15,14 @@
 /// last stage to the first, `l_s = max(0, (k_s - sum_(r>s) l_r) / m)` gives `t = 1 / sum l_s`. The
 /// first line is the bound of both orders, `1f1b` and `gpipe` (`schedule/bound.rs`).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Tail {
+pub(super) struct TailBound {
     /// `sum l_s` for `t = 1`.
     weight: f64,
     /// What embedding, head and sends add to the work.
     extra: f64,
 }
 
-impl Tail {
+impl TailBound {
     /// No stage.
     pub(super) const END: Self = Self {
         weight: 0.0,

@@ -2,11 +2,11 @@
 
 mod answer;
 mod balance;
-mod choice;
-mod deal;
 mod groups;
-mod seats;
-mod told;
+mod layers;
+mod options;
+mod plan_report;
+mod positions;
 mod unit;
 mod walk;
 
@@ -14,15 +14,15 @@ pub use answer::{GroupUse, UnlikePlan, UnlikeReport, UnlikeStage};
 pub use groups::{Groups, MOST_GROUPS};
 
 use super::limits::Limits;
-use super::report::Rejected;
+use super::report::RejectionCount;
 use super::space::Space;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::plan::BrokenRule;
 use crate::solve::Best;
 use rayon::prelude::*;
-use unit::{Unit, units};
-use walk::{Task, UnitOutcome, Walk};
+use unit::{SharedFields, units};
+use walk::{UnitOutcome, Walk, WalkInputs};
 
 /// Units that are walked at one time once the best plans are known.
 const WAVE: usize = 16;
@@ -55,9 +55,9 @@ pub fn search_unlike(
     groups::check(space)?;
     let units = units(groups, space);
     control.set_total(units.len() as u64);
-    let task = Task {
+    let task = WalkInputs {
         groups,
-        blocks: &choice::blocks(groups, &units, space),
+        blocks: &options::blocks(groups, &units, space),
         space,
         control,
         top: limits.top,
@@ -91,8 +91,8 @@ pub fn search_unlike(
 }
 
 /// Indices of units, the one that may hold the fastest plan first.
-fn by_bound(task: Task, units: &[Unit]) -> Vec<usize> {
-    let bound = |(index, unit): (usize, &Unit)| {
+fn by_bound(task: WalkInputs, units: &[SharedFields]) -> Vec<usize> {
+    let bound = |(index, unit): (usize, &SharedFields)| {
         let walk = Walk::new(task, *unit, index, f64::INFINITY);
         (index, walk.bound())
     };
@@ -102,7 +102,7 @@ fn by_bound(task: Task, units: &[Unit]) -> Vec<usize> {
 }
 
 /// Seconds that the best plans do not exceed; endless where a first look finds too few plans.
-fn seeded(task: Task, units: &[Unit], order: &[usize]) -> f64 {
+fn seeded(task: WalkInputs, units: &[SharedFields], order: &[usize]) -> f64 {
     let mut best = Best::new(task.top);
     for &index in order.iter().take(SEEDED) {
         Walk::new(task, units[index], index, f64::INFINITY).seed(&mut best);
@@ -115,7 +115,7 @@ fn report(outcomes: &[UnitOutcome], best: &Best<UnlikePlan>) -> UnlikeReport {
     let (all, priced) = (sum(|o| o.combinations), sum(|o| o.priced));
     let unfit = sum(|o| o.unfit);
     let families = BrokenRule::FAMILIES.iter().enumerate();
-    let turned_down = families.map(|(family, reason)| Rejected {
+    let turned_down = families.map(|(family, reason)| RejectionCount {
         reason,
         count: outcomes.iter().map(|o| o.illegal[family]).sum(),
         least_missing_bytes: None,

@@ -6,7 +6,7 @@ use crate::search::space::{Space, divisors, listed};
 
 /// The fields that all stages of a plan share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct SharedFields {
     pub(super) schedule: Schedule,
     pub(super) data: u32,
     pub(super) micro_batch: u32,
@@ -15,7 +15,7 @@ pub(super) struct Unit {
 }
 
 /// All units of a space, in order.
-pub(super) fn units(groups: &Groups, space: &Space) -> Vec<Unit> {
+pub(super) fn units(groups: &Groups, space: &Space) -> Vec<SharedFields> {
     let training = &groups.shared().training;
     let batch = u32::try_from(training.global_batch).unwrap_or(u32::MAX);
     let most = groups.most_devices();
@@ -32,7 +32,7 @@ pub(super) fn units(groups: &Groups, space: &Space) -> Vec<Unit> {
                     space.zero.as_ref(),
                     stages(data == 1 && !experts, training.forward_only),
                 ) {
-                    units.push(Unit {
+                    units.push(SharedFields {
                         schedule,
                         data,
                         micro_batch,

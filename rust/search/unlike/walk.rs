@@ -1,11 +1,11 @@
 //! Which combinations of one unit could be among the best?
 
 use super::answer::UnlikePlan;
-use super::balance::{Tail, decays};
-use super::choice::{Blocks, Choice, choices};
-use super::deal::{Dealing, Seating};
+use super::balance::{TailBound, decays};
 use super::groups::{Groups, MOST_GROUPS};
-use super::unit::{Unit, orders};
+use super::layers::{LayerDealer, StagePositions};
+use super::options::{Blocks, StageOption, choices};
+use super::unit::{SharedFields, orders};
 use crate::control::Control;
 use crate::plan::{BrokenRule, Schedule};
 use crate::search::space::Space;
@@ -22,7 +22,7 @@ const SEEDS: usize = 16;
 
 /// The stages of one group in a combination.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Part {
+pub(super) struct GroupStages {
     pub(super) group: usize,
     pub(super) choice: usize,
     pub(super) stages: u32,
@@ -30,9 +30,9 @@ pub(super) struct Part {
 
 /// Groups in their order along the pipeline, each with its choice and its stages.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pick {
+pub(super) struct GroupSequence {
     used: usize,
-    parts: [Part; MOST_GROUPS],
+    parts: [GroupStages; MOST_GROUPS],
     /// What a device of each gains on one of the first in any layer at most.
     paces: [f64; MOST_GROUPS],
     /// Seconds of embedding and head, where they are.
@@ -41,8 +41,8 @@ pub(super) struct Pick {
     work: f64,
 }
 
-impl Pick {
-    pub(super) fn parts(&self) -> &[Part] {
+impl GroupSequence {
+    pub(super) fn parts(&self) -> &[GroupStages] {
         &self.parts[..self.used]
     }
 
@@ -53,7 +53,7 @@ impl Pick {
 
     /// What no dealing of layers to the stages can beat.
     fn bound(&self, decays: &[f64]) -> f64 {
-        let mut tail = Tail::END;
+        let mut tail = TailBound::END;
         for place in (0..self.used).rev() {
             let decay = decays[self.parts[place].stages as usize];
             tail = tail.behind(self.paces[place], decay, self.extras[place]);
@@ -65,7 +65,7 @@ impl Pick {
 /// A pick whose bound may be of use.
 #[derive(Debug, Clone, Copy)]
 struct Combination {
-    pick: Pick,
+    pick: GroupSequence,
     bound: f64,
     ordinal: u64,
 }
@@ -83,7 +83,7 @@ pub(super) struct UnitOutcome {
 
 /// What all units read.
 #[derive(Clone, Copy)]
-pub(super) struct Task<'a> {
+pub(super) struct WalkInputs<'a> {
     pub(super) groups: &'a Groups,
     pub(super) blocks: &'a Blocks,
     pub(super) space: &'a Space,
@@ -93,9 +93,9 @@ pub(super) struct Task<'a> {
 
 /// A walk through one unit.
 pub(super) struct Walk<'a> {
-    pub(super) task: Task<'a>,
-    pub(super) unit: Unit,
-    pub(super) choices: Vec<Vec<Choice<'a>>>,
+    pub(super) task: WalkInputs<'a>,
+    pub(super) unit: SharedFields,
+    pub(super) choices: Vec<Vec<StageOption<'a>>>,
     /// Seconds of a step that a plan must beat to be of use, found in units before.
     threshold: f64,
     index: u64,
@@ -109,7 +109,12 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// The walk of the unit at `index`; only plans below `threshold` seconds are looked for.
-    pub(super) fn new(task: Task<'a>, unit: Unit, index: usize, threshold: f64) -> Self {
+    pub(super) fn new(
+        task: WalkInputs<'a>,
+        unit: SharedFields,
+        index: usize,
+        threshold: f64,
+    ) -> Self {
         let mut illegal = [0; BrokenRule::FAMILIES.len()];
         let parts = (task.groups, task.blocks);
         let all = 0..task.groups.jobs.len();
@@ -160,13 +165,13 @@ impl<'a> Walk<'a> {
                 });
             }
         });
-        let mut dealing = Dealing::new();
+        let mut dealing = LayerDealer::new();
         for Entry { key, index, item } in picks.entries() {
             let limit = best.threshold().unwrap_or(f64::INFINITY);
             if self.task.control.is_cancelled() || *key >= limit {
                 break;
             }
-            let seating = Seating::new(&self, item);
+            let seating = StagePositions::new(&self, item);
             if let Some(plan) = dealing.best(&mut self, seating, limit) {
                 best.push(Entry {
                     key: plan.step_time_s,
@@ -179,7 +184,7 @@ impl<'a> Walk<'a> {
 
     /// Prices every combination of the unit that its bound does not exclude.
     pub(super) fn run(mut self) -> UnitOutcome {
-        let mut dealing = Dealing::new();
+        let mut dealing = LayerDealer::new();
         for order in orders(self.choices.len()) {
             for index in 0..self.picks(&order) {
                 if self.task.control.is_cancelled() {
@@ -198,7 +203,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Prices the combinations that wait, the most promising first.
-    fn price_found(&mut self, dealing: &mut Dealing) {
+    fn price_found(&mut self, dealing: &mut LayerDealer) {
         let mut found = std::mem::take(&mut self.found);
         found.sort_by(|a, b| a.bound.total_cmp(&b.bound).then(a.ordinal.cmp(&b.ordinal)));
         for combination in &found {
@@ -229,7 +234,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Calls `each` with every choice of each group in every order.
-    fn each_pick(&self, mut each: impl FnMut(Pick)) {
+    fn each_pick(&self, mut each: impl FnMut(GroupSequence)) {
         for order in orders(self.choices.len()) {
             for index in 0..self.picks(&order) {
                 if self.task.control.is_cancelled() {
@@ -244,8 +249,8 @@ impl<'a> Walk<'a> {
 
     /// One choice of each group of an order, on as many stages as there may be; nothing where it
     /// repeats another plan.
-    fn pick(&self, order: &[usize], index: usize) -> Option<Pick> {
-        let (mut parts, mut rest) = ([Part::default(); MOST_GROUPS], index);
+    fn pick(&self, order: &[usize], index: usize) -> Option<GroupSequence> {
+        let (mut parts, mut rest) = ([GroupStages::default(); MOST_GROUPS], index);
         for (part, &group) in parts.iter_mut().zip(order) {
             let count = self.choices[group].len();
             (part.group, part.choice) = (group, rest % count);
@@ -264,7 +269,7 @@ impl<'a> Walk<'a> {
         }
         extras[0] += reference.ends[0];
         extras[used - 1] += choice(used - 1).ends[1];
-        Some(Pick {
+        Some(GroupSequence {
             used,
             parts,
             paces,
@@ -274,8 +279,8 @@ impl<'a> Walk<'a> {
     }
 
     /// True where no stage has replicas, so that plans of ZeRO stage 0 are the same.
-    fn repeats(&self, parts: &[Part]) -> bool {
-        let alone = |part: &Part| self.choices[part.group][part.choice].alone;
+    fn repeats(&self, parts: &[GroupStages]) -> bool {
+        let alone = |part: &GroupStages| self.choices[part.group][part.choice].alone;
         let free = self.task.space.zero.is_none() && self.unit.zero > 0;
         free && parts.iter().all(alone)
     }
@@ -290,7 +295,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Most stages that a part may have.
-    fn most(&self, part: &Part) -> u32 {
+    fn most(&self, part: &GroupStages) -> u32 {
         let choice = &self.choices[part.group][part.choice];
         choice.most_stages.min(self.layers())
     }
@@ -307,7 +312,7 @@ impl<'a> Walk<'a> {
 
     /// The same on fewer stages, as many as may make a pipeline, the longest parts cut; nothing where
     /// none may.
-    fn fitted(&self, mut pick: Pick) -> Option<Pick> {
+    fn fitted(&self, mut pick: GroupSequence) -> Option<GroupSequence> {
         let mut stages: u32 = pick.parts().iter().map(|part| part.stages).sum();
         let least = u32::try_from(pick.used).unwrap_or(u32::MAX);
         while !self.runs(stages) && stages > least {
@@ -321,7 +326,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Combinations of stages that a pick may have.
-    fn ways(&mut self, pick: &Pick) -> u64 {
+    fn ways(&mut self, pick: &GroupSequence) -> u64 {
         let most = pick.parts.map(|part| part.stages);
         if let Some(&known) = self.ways.get(&most) {
             return known;
@@ -347,7 +352,7 @@ impl<'a> Walk<'a> {
 
     /// Keeps the combinations whose bound is of use, from the most stages down: with fewer stages the
     /// bound rises.
-    fn descend(&mut self, pick: &mut Pick, place: usize, dealing: &mut Dealing) {
+    fn descend(&mut self, pick: &mut GroupSequence, place: usize, dealing: &mut LayerDealer) {
         let most = pick.parts[place].stages;
         for stages in (1..=most).rev() {
             pick.parts[place].stages = stages;
@@ -373,9 +378,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Deals the layers of a combination as well as can be.
-    fn price(&mut self, combination: &Combination, dealing: &mut Dealing) {
+    fn price(&mut self, combination: &Combination, dealing: &mut LayerDealer) {
         let limit = self.limit();
-        let seating = Seating::new(self, &combination.pick);
+        let seating = StagePositions::new(self, &combination.pick);
         let dealt = dealing.best(self, seating, limit);
         self.outcome.dealings += dealing.priced;
         if dealing.priced > 0 {

@@ -8,7 +8,7 @@ use crate::plan::{
 
 /// Values of the fields whose legality no mesh and no schedule decides.
 #[derive(Debug)]
-pub(super) struct Possible {
+pub(super) struct LegalValues {
     pub(super) host_activations: Vec<u32>,
     pub(super) host_optimizers: Vec<bool>,
     pub(super) rests: Vec<RecomputePolicy>,
@@ -17,7 +17,7 @@ pub(super) struct Possible {
     pub(super) broken: Vec<BrokenRule>,
 }
 
-impl Possible {
+impl LegalValues {
     pub(super) fn new(space: &Space, job: &Job) -> Self {
         let mut broken = Vec::new();
         let hosted = |plan: Plan| check_host(&plan, &job.shape, &job.training);

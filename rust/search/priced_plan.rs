@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A plan and its price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct PricedPlan {
     /// The plan.
     pub plan: Plan,
     /// Its price.
@@ -22,7 +22,7 @@ pub struct Found {
     pub offloaded: Option<Spilled>,
 }
 
-impl Found {
+impl PricedPlan {
     /// A plan that fits in device memory.
     pub(super) fn new(plan: &Plan, composed: Composed) -> Self {
         Self {
@@ -35,12 +35,12 @@ impl Found {
 }
 
 /// The best few plans.
-pub(super) type Best = solve::Best<Found>;
+pub(super) type Best = solve::Best<PricedPlan>;
 /// Plans that no other beats in everything that counts.
-pub(super) type Front = solve::Frontier<Found>;
+pub(super) type Front = solve::Frontier<PricedPlan>;
 
 /// Offers a plan to the best ones, of which each differs in the plan field `distinct`, if any.
-pub(super) fn offer(best: &mut Best, entry: solve::Entry<Found>, distinct: Option<usize>) {
+pub(super) fn offer(best: &mut Best, entry: solve::Entry<PricedPlan>, distinct: Option<usize>) {
     match distinct {
         None => best.push(entry),
         Some(field) => best.push_apart(entry, |a, b| same(a, b, field)),
@@ -55,7 +55,7 @@ pub(super) fn join(best: &mut Best, other: &Best, distinct: Option<usize>) {
     }
 }
 
-fn same(a: &Found, b: &Found, field: usize) -> bool {
+fn same(a: &PricedPlan, b: &PricedPlan, field: usize) -> bool {
     let alike = column(&a.plan, field) == column(&b.plan, field);
     // lengths of slices have no number
     alike && (COLUMNS[field] != "token_slices" || a.plan.token_slices == b.plan.token_slices)

@@ -1,7 +1,7 @@
 //! What may a group's stages choose, and what does a stage then take and hold?
 
 use super::groups::Groups;
-use super::unit::Unit;
+use super::unit::SharedFields;
 use crate::estimate::{FactorKey, Factors, LayerRanges, Place, Pricer, StagePricer};
 use crate::plan::{BrokenRule, Mesh, Plan, RecomputePolicy, check};
 use crate::search::space::{Space, divisors, listed, retain_first};
@@ -12,7 +12,7 @@ pub(super) type Blocks = Vec<BTreeMap<FactorKey, Factors>>;
 
 /// Passes of a stage without its sends, and how far from the end it may stand.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct StageCost {
     pub(super) forward: f64,
     pub(super) backward: f64,
     /// The most stages that may stand behind it so that it fits.
@@ -20,7 +20,7 @@ pub(super) struct Entry {
 }
 
 /// One way for the stages of a group to run.
-pub(super) struct Choice<'a> {
+pub(super) struct StageOption<'a> {
     pub(super) pricer: StagePricer<'a>,
     /// Least seconds of both passes by distinct block.
     pub(super) least: Vec<f64>,
@@ -35,10 +35,10 @@ pub(super) struct Choice<'a> {
     /// Stages that the devices of the group suffice for.
     pub(super) most_stages: u32,
     /// Entries by place and class of layers, found when they are first asked for.
-    table: Vec<Option<Entry>>,
+    table: Vec<Option<StageCost>>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> StageOption<'a> {
     fn new(pricer: StagePricer<'a>, ranges: &LayerRanges, most_stages: u32) -> Self {
         let blocks = 0..ranges.ends()[0].len();
         let least: Vec<f64> = blocks.map(|block| pricer.least_seconds(block)).collect();
@@ -61,7 +61,7 @@ impl<'a> Choice<'a> {
     }
 
     /// The entry of a class of layers at a place.
-    pub(super) fn entry(&mut self, ranges: &LayerRanges, class: usize, place: Place) -> Entry {
+    pub(super) fn entry(&mut self, ranges: &LayerRanges, class: usize, place: Place) -> StageCost {
         if self.table.is_empty() {
             self.table.resize(Place::COUNT * ranges.classes(), None);
         }
@@ -71,7 +71,7 @@ impl<'a> Choice<'a> {
         }
         let [forward, backward] = self.pricer.passes(ranges, class, place);
         let most = u32::try_from(ranges.layers().len()).unwrap_or(u32::MAX);
-        let entry = Entry {
+        let entry = StageCost {
             forward,
             backward,
             most_behind: self.pricer.most_behind(ranges, (class, place), most),
@@ -90,7 +90,7 @@ impl<'a> Choice<'a> {
 }
 
 /// Plans of a group's stages in a unit, each once, legal or not.
-fn plans(groups: &Groups, group: usize, unit: &Unit, space: &Space) -> Vec<Plan> {
+fn plans(groups: &Groups, group: usize, unit: &SharedFields, space: &Space) -> Vec<Plan> {
     let job = &groups.jobs[group];
     let on = |values: &Option<Vec<bool>>| values.as_ref().and_then(|v| v.first()) != Some(&false);
     let mut plans = Vec::new();
@@ -183,10 +183,10 @@ fn ranks(space: &Space, devices: u32) -> Vec<u32> {
 pub(super) fn choices<'a>(
     (groups, blocks): (&'a Groups, &'a Blocks),
     group: usize,
-    unit: &Unit,
+    unit: &SharedFields,
     space: &Space,
     illegal: &mut [u64; BrokenRule::FAMILIES.len()],
-) -> Vec<Choice<'a>> {
+) -> Vec<StageOption<'a>> {
     let job = &groups.jobs[group];
     let mut pricer = Pricer::new(&job.cluster);
     let mut legal = Vec::new();
@@ -200,13 +200,13 @@ pub(super) fn choices<'a>(
         };
         let stages = job.cluster.devices / (plan.tensor * plan.data);
         let pricer = StagePricer::new(job, &plan, factors, &mut pricer);
-        legal.push(Choice::new(pricer, &groups.ranges, stages));
+        legal.push(StageOption::new(pricer, &groups.ranges, stages));
     }
     legal
 }
 
 /// Prices the blocks that the choices of all units need.
-pub(super) fn blocks(groups: &Groups, units: &[Unit], space: &Space) -> Blocks {
+pub(super) fn blocks(groups: &Groups, units: &[SharedFields], space: &Space) -> Blocks {
     let price = |group: usize| {
         let job = &groups.jobs[group];
         let mut pricer = Pricer::new(&job.cluster);

@@ -1,13 +1,13 @@
 //! Where does each stage of a combination stand, and what does it send?
 
-use super::choice::{Choice, Entry};
-use super::walk::{Pick, Walk};
+use super::options::{StageCost, StageOption};
+use super::walk::{GroupSequence, Walk};
 use crate::estimate::Place;
 use std::ops::Range;
 
 /// A stage before it has layers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct StagePosition {
     pub(super) group: usize,
     pub(super) choice: usize,
     pub(super) place: Place,
@@ -17,7 +17,7 @@ pub(super) struct Seat {
     pub(super) hops: [f64; 2],
 }
 
-impl Seat {
+impl StagePosition {
     /// True where both take the same with the same layers.
     pub(super) fn costs_as(&self, other: &Self) -> bool {
         let alike = self.group == other.group && self.choice == other.choice;
@@ -29,7 +29,7 @@ impl Seat {
 /// Stages that share their layers as evenly as can be: an end of the pipeline, or those of a group
 /// between the ends.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct EvenRun {
     pub(super) seats: Range<usize>,
     /// What a device gains on one of the first group in any layer at most.
     pub(super) pace: f64,
@@ -37,9 +37,9 @@ pub(super) struct Run {
     pub(super) most_layers: usize,
 }
 
-impl Run {
+impl EvenRun {
     /// Layers that fit into `seconds` of a micro-batch, were all as short as the shortest.
-    pub(super) fn most_layers(&self, walk: &Walk, seats: &[Seat], seconds: f64) -> usize {
+    pub(super) fn most_layers(&self, walk: &Walk, seats: &[StagePosition], seconds: f64) -> usize {
         let layers = walk.task.groups.ranges.layers();
         let choice = walk.choice(&seats[self.seats.start]);
         let least = layers.iter().map(|&block| choice.least[block]);
@@ -53,8 +53,8 @@ impl Run {
     }
 
     /// Seconds that its stages take beside layers: embedding, head and sends.
-    pub(super) fn extra(&self, walk: &Walk, seats: &[Seat]) -> f64 {
-        let of = |seat: &Seat| {
+    pub(super) fn extra(&self, walk: &Walk, seats: &[StagePosition]) -> f64 {
+        let of = |seat: &StagePosition| {
             let [embedding, head] = walk.choice(seat).ends;
             let opens = if seat.place.opens() { embedding } else { 0.0 };
             let closes = if seat.place.closes() { head } else { 0.0 };
@@ -65,9 +65,12 @@ impl Run {
 }
 
 /// The stages of a combination along the pipeline, and the runs that share layers.
-pub(super) fn laid(walk: &Walk, pick: &Pick) -> (Vec<Seat>, Vec<Run>) {
+pub(super) fn stage_positions(
+    walk: &Walk,
+    pick: &GroupSequence,
+) -> (Vec<StagePosition>, Vec<EvenRun>) {
     let count: u32 = pick.parts().iter().map(|part| part.stages).sum();
-    let (mut seats, mut runs): (Vec<Seat>, Vec<Run>) = (Vec::new(), Vec::new());
+    let (mut seats, mut runs): (Vec<StagePosition>, Vec<EvenRun>) = (Vec::new(), Vec::new());
     let mut index = 0;
     for (order, part) in pick.parts().iter().enumerate() {
         for stage in 0..part.stages {
@@ -77,13 +80,13 @@ pub(super) fn laid(walk: &Walk, pick: &Pick) -> (Vec<Seat>, Vec<Run>) {
                 Some(run) if continues && seats[run.seats.start].place == Place::Inner => {
                     run.seats.end += 1;
                 }
-                _ => runs.push(Run {
+                _ => runs.push(EvenRun {
                     seats: seats.len()..seats.len() + 1,
                     pace: pick.pace(order),
                     most_layers: usize::MAX,
                 }),
             }
-            seats.push(Seat {
+            seats.push(StagePosition {
                 group: part.group,
                 choice: part.choice,
                 place,
@@ -104,7 +107,7 @@ pub(super) fn laid(walk: &Walk, pick: &Pick) -> (Vec<Seat>, Vec<Run>) {
 }
 
 /// Seconds of a tensor from one stage to a neighbour.
-fn hop(walk: &Walk, from: &Seat, to: &Seat) -> f64 {
+fn hop(walk: &Walk, from: &StagePosition, to: &StagePosition) -> f64 {
     let receiver = walk.choice(to);
     if from.group == to.group {
         return receiver.hop;
@@ -116,12 +119,12 @@ fn hop(walk: &Walk, from: &Seat, to: &Seat) -> f64 {
 
 impl<'a> Walk<'a> {
     /// What the stage at a seat has chosen.
-    pub(super) fn choice(&self, seat: &Seat) -> &Choice<'a> {
+    pub(super) fn choice(&self, seat: &StagePosition) -> &StageOption<'a> {
         &self.choices[seat.group][seat.choice]
     }
 
     /// What a class of layers takes at a seat.
-    pub(super) fn entry(&mut self, seat: &Seat, class: usize) -> Entry {
+    pub(super) fn entry(&mut self, seat: &StagePosition, class: usize) -> StageCost {
         let choice = &mut self.choices[seat.group][seat.choice];
         choice.entry(&self.task.groups.ranges, class, seat.place)
     }

@@ -1,16 +1,16 @@
 //! How is a plan on unlike groups told in full?
 
 use super::answer::{GroupUse, UnlikePlan, UnlikeStage};
-use super::deal::{After, Seating};
+use super::layers::{PipelineEpilogue, StagePositions};
 use super::walk::Walk;
 use crate::plan::{Plan, RecomputePolicy};
 
 /// The plan of a dealing whose pipeline and what follows it take so long.
-pub(super) fn tell(
+pub(super) fn plan_report(
     walk: &Walk,
-    seating: &Seating,
+    seating: &StagePositions,
     sizes: &[usize],
-    (pipeline, after): (f64, After),
+    (pipeline, after): (f64, PipelineEpilogue),
 ) -> UnlikePlan {
     let unit = walk.unit;
     let step = pipeline + after.sum();
@@ -29,12 +29,14 @@ pub(super) fn tell(
         micro_batches: unit.micro_batches,
         schedule: unit.schedule,
         zero: unit.zero,
-        groups: groups.map(|group| used(walk, seating, group)).collect(),
+        groups: groups
+            .map(|group| group_use(walk, seating, group))
+            .collect(),
         stages: stages(walk, seating, sizes),
     }
 }
 
-fn used(walk: &Walk, seating: &Seating, group: usize) -> GroupUse {
+fn group_use(walk: &Walk, seating: &StagePositions, group: usize) -> GroupUse {
     let cluster = &walk.task.groups.jobs[group].cluster;
     let mut own = seating.seats.iter().filter(|seat| seat.group == group);
     let plan: Option<&Plan> = own.next().map(|seat| walk.choice(seat).pricer.plan());
@@ -54,7 +56,7 @@ fn used(walk: &Walk, seating: &Seating, group: usize) -> GroupUse {
     }
 }
 
-fn stages(walk: &Walk, seating: &Seating, sizes: &[usize]) -> Vec<UnlikeStage> {
+fn stages(walk: &Walk, seating: &StagePositions, sizes: &[usize]) -> Vec<UnlikeStage> {
     let ranges = &walk.task.groups.ranges;
     let number = |layer: usize| u32::try_from(layer).unwrap_or(u32::MAX);
     let mut start = 0;

@@ -1,32 +1,32 @@
 //! How are the layers dealt to the stages of a combination so that its step is shortest?
 
 use super::answer::UnlikePlan;
-use super::balance::Tail;
-use super::seats::{Run, Seat};
-use super::told::tell;
-use super::walk::{Pick, SLACK, Walk};
+use super::balance::TailBound;
+use super::plan_report::plan_report;
+use super::positions::{EvenRun, StagePosition};
+use super::walk::{GroupSequence, SLACK, Walk};
 use crate::collective::Forms;
 use crate::estimate::{Pricer, StageSeconds};
 use crate::schedule::{Pass, Passes, Pipeline, PipelineShape, Scratch, settled};
 use crate::units::Seconds;
 
 /// The stages of a combination before they have layers.
-pub(super) struct Seating {
-    pub(super) seats: Vec<Seat>,
-    pub(super) runs: Vec<Run>,
+pub(super) struct StagePositions {
+    pub(super) seats: Vec<StagePosition>,
+    pub(super) runs: Vec<EvenRun>,
     /// What comes behind each run, and nothing at last.
-    tails: Vec<Tail>,
+    tails: Vec<TailBound>,
     /// Seconds on the first group of the layers from each on.
     work: Vec<f64>,
     /// Seconds in which both ends add up their gradients of a tied table.
     tied: f64,
 }
 
-impl Seating {
+impl StagePositions {
     /// Seats the stages of a combination.
-    pub(super) fn new(walk: &Walk, pick: &Pick) -> Self {
-        let (seats, runs) = super::seats::laid(walk, pick);
-        let mut tail = Tail::END;
+    pub(super) fn new(walk: &Walk, pick: &GroupSequence) -> Self {
+        let (seats, runs) = super::positions::stage_positions(walk, pick);
+        let mut tail = TailBound::END;
         let mut tails = vec![tail];
         for run in runs.iter().rev() {
             let extra = run.extra(walk, &seats);
@@ -59,7 +59,7 @@ impl Seating {
 }
 
 /// Seconds in which the first and the last stage add up their gradients of a tied table.
-fn tied(walk: &Walk, seats: &[Seat]) -> f64 {
+fn tied(walk: &Walk, seats: &[StagePosition]) -> f64 {
     let (Some(first), Some(last)) = (seats.first(), seats.last()) else {
         return 0.0;
     };
@@ -80,7 +80,7 @@ fn tied(walk: &Walk, seats: &[Seat]) -> f64 {
 
 /// Seconds of a step beside its pipeline.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct After {
+pub(super) struct PipelineEpilogue {
     /// Expert all-to-alls without an opposite pass.
     pub(super) unpaired: f64,
     pub(super) gradient: f64,
@@ -89,14 +89,14 @@ pub(super) struct After {
     pub(super) tied: f64,
 }
 
-impl After {
+impl PipelineEpilogue {
     pub(super) fn sum(&self) -> f64 {
         self.unpaired + self.gradient + self.gather + self.tied + self.optimizer
     }
 }
 
 /// A search over the dealings of one combination; its buffers are kept for the next.
-pub(super) struct Dealing {
+pub(super) struct LayerDealer {
     /// Dealings of the last combination that were priced exactly.
     pub(super) priced: u64,
     /// True where a bound or the time to beat excluded some of its dealings.
@@ -105,13 +105,13 @@ pub(super) struct Dealing {
     passes: Vec<Pass>,
     sizes: Vec<usize>,
     best: Vec<usize>,
-    times: (f64, After),
+    times: (f64, PipelineEpilogue),
     scratch: Scratch,
 }
 
 /// Layers that are dealt so far.
 #[derive(Clone, Copy)]
-struct Dealt {
+struct PartialDeal {
     /// The next run.
     run: usize,
     /// The next layer.
@@ -122,7 +122,7 @@ struct Dealt {
     longest: f64,
 }
 
-impl Dealing {
+impl LayerDealer {
     pub(super) fn new() -> Self {
         Self {
             priced: 0,
@@ -131,7 +131,7 @@ impl Dealing {
             passes: Vec::new(),
             sizes: Vec::new(),
             best: Vec::new(),
-            times: (0.0, After::default()),
+            times: (0.0, PipelineEpilogue::default()),
             scratch: Scratch::new(),
         }
     }
@@ -144,7 +144,7 @@ impl Dealing {
     pub(super) fn best(
         &mut self,
         walk: &mut Walk,
-        mut seating: Seating,
+        mut seating: StagePositions,
         limit: f64,
     ) -> Option<UnlikePlan> {
         (self.priced, self.cut, self.limit) = (0, false, limit);
@@ -160,24 +160,24 @@ impl Dealing {
         self.deal(
             walk,
             &seating,
-            Dealt {
+            PartialDeal {
                 run: 0,
                 layer: 0,
                 before: 0.0,
                 longest: 0.0,
             },
         );
-        (!self.best.is_empty()).then(|| tell(walk, &seating, &self.best, self.times))
+        (!self.best.is_empty()).then(|| plan_report(walk, &seating, &self.best, self.times))
     }
 
-    fn hopeless(&mut self, bound: f64) -> bool {
+    fn cannot_improve(&mut self, bound: f64) -> bool {
         let hopeless = bound * (1.0 - SLACK) >= self.limit;
         self.cut |= hopeless;
         hopeless
     }
 
     /// Tries every number of layers of a run, from the most balanced outward.
-    fn deal(&mut self, walk: &mut Walk, seating: &Seating, dealt: Dealt) {
+    fn deal(&mut self, walk: &mut Walk, seating: &StagePositions, dealt: PartialDeal) {
         let Some(run) = seating.runs.get(dealt.run) else {
             self.price(walk, seating, dealt.longest);
             return;
@@ -195,7 +195,7 @@ impl Dealing {
         let high = natural.min(run.most_layers.saturating_mul(run.seats.len()));
         let low = run.seats.len().max(left.saturating_sub(most));
         self.cut |= high < natural || !behind.is_empty() && low > run.seats.len();
-        let share = |run: &Run| run.pace * run.seats.len() as f64;
+        let share = |run: &EvenRun| run.pace * run.seats.len() as f64;
         let all: f64 = seating.runs[dealt.run..].iter().map(share).sum();
         let even = left as f64 * share(run) / all;
         let target = (low..high)
@@ -206,7 +206,7 @@ impl Dealing {
                 continue;
             };
             let rest = seating.tails[next.run].bound(seating.work[next.layer]);
-            if !self.hopeless(next.longest.max(next.before + rest)) {
+            if !self.cannot_improve(next.longest.max(next.before + rest)) {
                 self.deal(walk, seating, next);
             }
         }
@@ -216,10 +216,10 @@ impl Dealing {
     fn fill(
         &mut self,
         walk: &mut Walk,
-        seating: &Seating,
-        mut dealt: Dealt,
+        seating: &StagePositions,
+        mut dealt: PartialDeal,
         total: usize,
-    ) -> Option<Dealt> {
+    ) -> Option<PartialDeal> {
         let run = &seating.runs[dealt.run];
         let rounds = f64::from(walk.unit.micro_batches);
         let count = run.seats.len();
@@ -242,13 +242,13 @@ impl Dealing {
             self.passes[index] = Pass::new(Seconds::new(forward), Seconds::new(backward));
         }
         dealt.run += 1;
-        (!self.hopeless(dealt.longest)).then_some(dealt)
+        (!self.cannot_improve(dealt.longest)).then_some(dealt)
     }
 
     /// The exact step of a dealing.
-    fn price(&mut self, walk: &Walk, seating: &Seating, longest: f64) {
+    fn price(&mut self, walk: &Walk, seating: &StagePositions, longest: f64) {
         let after = self.after(walk, seating);
-        if self.hopeless(longest + after.sum()) {
+        if self.cannot_improve(longest + after.sum()) {
             return;
         }
         self.priced += 1;
@@ -266,14 +266,14 @@ impl Dealing {
 
     /// What follows the last backward pass, as the composer has it: the worst of the stages, of which
     /// those behind end their last backward pass earlier by what is still to come.
-    fn after(&self, walk: &Walk, seating: &Seating) -> After {
-        let mut after = After {
+    fn after(&self, walk: &Walk, seating: &StagePositions) -> PipelineEpilogue {
+        let mut after = PipelineEpilogue {
             tied: seating.tied,
-            ..After::default()
+            ..PipelineEpilogue::default()
         };
         let ranges = &walk.task.groups.ranges;
         let (mut layer, mut ripple) = (0, 0.0);
-        let mut last: Option<(&Seat, usize, StageSeconds)> = None;
+        let mut last: Option<(&StagePosition, usize, StageSeconds)> = None;
         for (seat, &size) in seating.seats.iter().zip(&self.sizes) {
             let class = ranges.class(layer, size);
             let same = last.filter(|(other, held, _)| *held == class && other.costs_as(seat));

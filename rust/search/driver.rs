@@ -2,13 +2,13 @@
 
 use super::limits::{Limits, Objective};
 use super::lists::Lists;
-use super::offload::{OffloadCounts, WAVE, Waiting, Wanted};
-use super::part::Part;
-use super::report::Outcome;
-use super::rows::Rows;
+use super::offload::{OffloadCounts, SpillCriteria, SpillQueue, WAVE};
+use super::report::SearchOutcome;
+use super::rows::PlanRows;
+use super::search_part::SearchPart;
 use super::space::{Space, listed};
 use super::unit::{Unit, combinations};
-use super::walk::{Ground, Walk, WalkFor, Walked};
+use super::walk::{SearchContext, Walk, WalkOutcome, WalkPurpose};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
@@ -116,7 +116,12 @@ impl Search {
     }
 
     /// Walks units; `before` lets more be excluded and is not part of the answer.
-    pub fn run(&self, units: [u32; 2], before: Option<&Part>, control: &Control) -> Result<Part> {
+    pub fn run(
+        &self,
+        units: [u32; 2],
+        before: Option<&SearchPart>,
+        control: &Control,
+    ) -> Result<SearchPart> {
         let [first, last] = units;
         if first > last || last > self.units() {
             let allowed = format!("first <= last <= {}", self.units());
@@ -126,13 +131,13 @@ impl Search {
                 allowed,
             ));
         }
-        let nothing = Part::new(self.limits.top);
+        let nothing = SearchPart::new(self.limits.top);
         let before = before.unwrap_or(&nothing);
-        let walked: Vec<Walked> = (first..last)
+        let walked: Vec<WalkOutcome> = (first..last)
             .into_par_iter()
             .map_init(
                 || pricer(&self.jobs),
-                |pricer, unit| self.walk(unit, &WalkFor::Best(before), control, pricer),
+                |pricer, unit| self.walk(unit, &WalkPurpose::Best(before), control, pricer),
             )
             .collect();
         let mut part = nothing.clone();
@@ -144,8 +149,8 @@ impl Search {
     }
 
     /// Puts parts of other units together.
-    pub fn merge(&self, parts: &[Part]) -> Result<Part> {
-        let mut whole = Part::new(self.limits.top);
+    pub fn merge(&self, parts: &[SearchPart]) -> Result<SearchPart> {
+        let mut whole = SearchPart::new(self.limits.top);
         for part in parts {
             whole.merge(part, self.limits.column())?;
         }
@@ -153,20 +158,20 @@ impl Search {
     }
 
     /// Every plan of a unit that fits, with its price.
-    pub fn rows(&self, unit: u32, control: &Control) -> Result<Rows> {
+    pub fn rows(&self, unit: u32, control: &Control) -> Result<PlanRows> {
         if unit >= self.units() {
             let allowed = format!("below {}", self.units());
             return Err(Error::invalid("unit", unit, allowed));
         }
-        let walked = self.walk(unit, &WalkFor::Rows, control, &mut pricer(&self.jobs));
+        let walked = self.walk(unit, &WalkPurpose::Rows, control, &mut pricer(&self.jobs));
         self.stop_if_cancelled(control)?;
         Ok(walked.rows)
     }
 
     /// Walks everything, wave by wave. The answer does not depend on the thread count.
-    pub fn whole(&self, control: &Control) -> Result<Part> {
+    pub fn whole(&self, control: &Control) -> Result<SearchPart> {
         control.set_total(u64::from(self.units()));
-        let mut whole = Part::new(self.limits.top);
+        let mut whole = SearchPart::new(self.limits.top);
         for wave in self.waves().windows(2) {
             let part = self.run([wave[0], wave[1]], Some(&whole), control)?;
             whole.merge(&part, self.limits.column())?;
@@ -175,8 +180,8 @@ impl Search {
     }
 
     /// The answer that a part stands for; where tensors in other tiers may help, with those plans.
-    pub fn outcome(&self, part: &Part, control: &Control) -> Result<Outcome> {
-        let mut outcome = Outcome {
+    pub fn outcome(&self, part: &SearchPart, control: &Control) -> Result<SearchOutcome> {
+        let mut outcome = SearchOutcome {
             best: part.best.entries().iter().map(|e| e.item.clone()).collect(),
             front: part
                 .front
@@ -186,7 +191,7 @@ impl Search {
                 .collect(),
             counts: part.counts,
             nearest: part.nearest.clone(),
-            unwalked: self.unwalked(part),
+            unwalked: self.bound_of_unwalked(part),
             offload: OffloadCounts::default(),
         };
         let helps = match self.limits.offload {
@@ -202,7 +207,7 @@ impl Search {
     }
 
     /// What no plan of the units that a part has not walked is better than; none where it has all.
-    fn unwalked(&self, part: &Part) -> Option<f64> {
+    fn bound_of_unwalked(&self, part: &SearchPart) -> Option<f64> {
         let first = match part.walked().first() {
             Some(&(0, end)) => end,
             _ => 0,
@@ -210,15 +215,15 @@ impl Search {
         (first < self.units()).then(|| self.bound(first))
     }
 
-    /// Walks every unit for plans that do not fit: those that wait to be placed, and `Walked::skipped`.
-    pub(super) fn spilled(&self, wanted: Wanted, control: &Control) -> (Waiting, f64) {
+    /// Walks every unit for plans that do not fit: those that wait to be placed, and `WalkOutcome::skipped`.
+    pub(super) fn spilled(&self, criteria: SpillCriteria, control: &Control) -> (SpillQueue, f64) {
         // joined along the way: every list has room for a wave, and units are many
-        let nothing = || (Waiting::new(WAVE), f64::INFINITY);
+        let nothing = || (SpillQueue::new(WAVE), f64::INFINITY);
         (0..self.units())
             .into_par_iter()
             .map_init(
                 || pricer(&self.jobs),
-                |pricer, unit| self.walk(unit, &WalkFor::Spilled(wanted), control, pricer),
+                |pricer, unit| self.walk(unit, &WalkPurpose::Spilled(criteria), control, pricer),
             )
             .fold(nothing, |(mut waiting, skipped), walked| {
                 waiting.merge(&walked.waiting);
@@ -249,20 +254,20 @@ impl Search {
     fn walk<'a>(
         &'a self,
         unit: u32,
-        purpose: &WalkFor,
+        purpose: &WalkPurpose,
         control: &Control,
         pricer: &mut Pricer<'a>,
-    ) -> Walked {
-        let ground = Ground {
+    ) -> WalkOutcome {
+        let context = SearchContext {
             job: &self.jobs[self.units[unit as usize].recipe],
             space: &self.space,
             limits: &self.limits,
             lists: &self.lists,
             distinct: self.limits.column(),
         };
-        let walk = Walk::new(ground, unit, purpose, pricer);
+        let walk = Walk::new(context, unit, purpose, pricer);
         let walked = walk.run(&self.units[unit as usize], control);
-        if !control.is_cancelled() && matches!(purpose, WalkFor::Best(_)) {
+        if !control.is_cancelled() && matches!(purpose, WalkPurpose::Best(_)) {
             control.advance(1);
         }
         walked
@@ -302,7 +307,12 @@ fn recipes(job: Arc<Job>, space: &Space) -> Result<Vec<Arc<Job>>> {
 }
 
 /// Walks all legal plans of `space` for `job`. The answer does not depend on the thread count.
-pub fn search(job: &Job, space: &Space, limits: &Limits, control: &Control) -> Result<Outcome> {
+pub fn search(
+    job: &Job,
+    space: &Space,
+    limits: &Limits,
+    control: &Control,
+) -> Result<SearchOutcome> {
     let search = Search::new(
         Arc::new(job.clone()),
         space.clone(),

@@ -1,6 +1,6 @@
 //! What has a part of a search found, and how do parts come together?
 
-use super::keep::{Best, Front, join};
+use super::priced_plan::{Best, Front, join};
 use crate::error::{Error, Result};
 use crate::plan::{BrokenRule, Plan};
 use crate::workload::Precision;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// How often each thing happened to a legal plan. They add up to the legal plans.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Counts {
+pub struct PlanCounts {
     /// Fits; its exact time was computed.
     pub priced: u64,
     /// Weighed: does not fit.
@@ -30,7 +30,7 @@ pub struct Counts {
     pub illegal: [u64; BrokenRule::FAMILIES.len()],
 }
 
-impl Counts {
+impl PlanCounts {
     /// Legal plans in all.
     pub fn legal(&self) -> u64 {
         self.priced + self.not_fitting() + self.excluded()
@@ -63,7 +63,7 @@ impl Counts {
 /// Of the plans that do not fit, the one that lacks least.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Nearest {
+pub struct NearestMiss {
     /// Bytes that it lacks.
     pub lacks_bytes: f64,
     /// Breaks ties: the lower one stands.
@@ -75,16 +75,16 @@ pub struct Nearest {
     pub dtype: Option<Precision>,
 }
 
-impl Nearest {
+impl NearestMiss {
     /// True where it lacks less than `other`, or comes first of equals.
-    fn nearer(&self, other: &Self) -> bool {
+    fn is_nearer(&self, other: &Self) -> bool {
         let order = self.lacks_bytes.total_cmp(&other.lacks_bytes);
         order.then(self.index.cmp(&other.index)).is_lt()
     }
 
     /// Keeps the nearer of two.
     pub(super) fn keep(held: &mut Option<Self>, other: Self) {
-        if held.as_ref().is_none_or(|held| other.nearer(held)) {
+        if held.as_ref().is_none_or(|held| other.is_nearer(held)) {
             *held = Some(other);
         }
     }
@@ -94,33 +94,33 @@ impl Nearest {
 /// one walk of all of them finds; a plan that two parts hold is held once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct SearchPart {
     /// The best plans.
     pub(super) best: Best,
     /// The front.
     pub(super) front: Front,
     /// What became of the plans.
-    pub(super) counts: Counts,
+    pub(super) counts: PlanCounts,
     /// Where nothing fits: the plan that lacks least.
-    pub(super) nearest: Option<Nearest>,
+    pub(super) nearest: Option<NearestMiss>,
     /// Units walked: ranges without their ends, in order, apart from one another.
     pub(super) walked: Vec<(u32, u32)>,
 }
 
-impl Part {
+impl SearchPart {
     /// Nothing walked, up to `top` plans to keep.
     pub fn new(top: usize) -> Self {
         Self {
             best: Best::new(top),
             front: Front::default(),
-            counts: Counts::default(),
+            counts: PlanCounts::default(),
             nearest: None,
             walked: Vec::new(),
         }
     }
 
     /// What became of the plans.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &PlanCounts {
         &self.counts
     }
 
@@ -154,7 +154,7 @@ impl Part {
         self.front.merge(&other.front);
         self.counts.add(&other.counts);
         if let Some(nearest) = &other.nearest {
-            Nearest::keep(&mut self.nearest, nearest.clone());
+            NearestMiss::keep(&mut self.nearest, nearest.clone());
         }
         Ok(())
     }

@@ -6,18 +6,18 @@ use crate::plan::{Recomputation, Split};
 use std::cell::OnceCell;
 
 /// Virtual stages, shared by all plans of a unit that split the layers alike.
-pub(super) struct Cut {
+pub(super) struct SplitStages {
     pub(super) split: Split,
     pub(super) chunks: Chunks,
     copied: bool,
     /// Recomputations to try.
     pub(super) choices: Vec<Recomputation>,
     /// By blocks of the unit, made when first asked for.
-    sums: Vec<OnceCell<CutSums>>,
+    sums: Vec<OnceCell<SplitSums>>,
 }
 
 /// Sums of the virtual stages.
-pub(super) struct CutSums {
+pub(super) struct SplitSums {
     pub(super) sums: Sums,
     /// What no recomputation is quicker or leaner than; none where there is none to try.
     pub(super) ideal: Option<Recomputed>,
@@ -25,7 +25,7 @@ pub(super) struct CutSums {
     all: OnceCell<Vec<Recomputed>>,
 }
 
-impl Cut {
+impl SplitStages {
     pub(super) fn new(
         (job, lists): (&Job, &Lists),
         split: Split,
@@ -46,13 +46,13 @@ impl Cut {
         &self,
         ground: (&Job, &Lists),
         (at, factors): (usize, &Factors),
-    ) -> &CutSums {
-        self.sums[at].get_or_init(|| CutSums::new(ground, factors, self))
+    ) -> &SplitSums {
+        self.sums[at].get_or_init(|| SplitSums::new(ground, factors, self))
     }
 }
 
-impl CutSums {
-    fn new((job, lists): (&Job, &Lists), factors: &Factors, cut: &Cut) -> Self {
+impl SplitSums {
+    fn new((job, lists): (&Job, &Lists), factors: &Factors, cut: &SplitStages) -> Self {
         let sums = Sums::new(job, factors, &cut.chunks, cut.copied);
         let of = |choice| Recomputed::new(job, factors, (&cut.chunks, &sums), choice);
         // whatever follows several policies lies between those that follow one
@@ -65,7 +65,7 @@ impl CutSums {
     }
 
     /// What each recomputation keeps and repeats, in the order of the cut's choices.
-    pub(super) fn all(&self, job: &Job, factors: &Factors, cut: &Cut) -> &[Recomputed] {
+    pub(super) fn all(&self, job: &Job, factors: &Factors, cut: &SplitStages) -> &[Recomputed] {
         self.all.get_or_init(|| {
             let of = |&choice| Recomputed::new(job, factors, (&cut.chunks, &self.sums), choice);
             cut.choices.iter().map(of).collect()
