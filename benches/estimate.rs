@@ -6,7 +6,8 @@ mod worlds;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use scalewright::estimate::{
-    Chunks, Composer, Factors, Frame, Links, Pricer, Recomputed, Setting, State, Sums, estimate,
+    Chunks, Composer, Factors, Links, ModelStates, PlanInputs, Pricer, RecomputationCosts,
+    ScheduleFacts, Sums, estimate,
 };
 use scalewright::plan::{Plan, RecomputePolicy, Schedule, Split};
 use scalewright::schedule::Scratch;
@@ -43,20 +44,21 @@ fn one_plan(criterion: &mut Criterion) {
     };
     let chunks = Chunks::new(&job, split, stages);
     let sums = Sums::new(&job, &factors, &chunks, true);
-    let again = Recomputed::new(&job, &factors, (&chunks, &sums), plan.recomputation());
-    let frame = Frame::new(&job, &plan, &chunks);
-    let setting = Setting {
+    let recomputed =
+        RecomputationCosts::new(&job, &factors, (&chunks, &sums), plan.recomputation());
+    let facts = ScheduleFacts::new(&job, &plan, &chunks);
+    let inputs = PlanInputs {
         job: &job,
         plan: &plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
         sums: &sums,
-        again: &again,
-        frame: &frame,
+        recomputed: &recomputed,
+        facts: &facts,
     };
-    let state = &State::new(&setting);
-    let composer = Composer { setting, state };
+    let state = &ModelStates::new(&inputs);
+    let composer = Composer { inputs, state };
     let mut scratch = Scratch::new();
     let mut group = criterion.benchmark_group("estimate");
     group.bench_function("whole estimate", |b| {

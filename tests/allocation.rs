@@ -7,7 +7,8 @@ mod worlds;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::estimate::{
-    Chunks, Composer, Factors, Frame, Job, Links, Pricer, Recomputed, Setting, State, Sums,
+    Chunks, Composer, Factors, Job, Links, ModelStates, PlanInputs, Pricer, RecomputationCosts,
+    ScheduleFacts, Sums,
 };
 use scalewright::plan::{Plan, Schedule, check};
 use scalewright::schedule::Scratch;
@@ -28,20 +29,20 @@ fn composed(job: &Job, plan: &Plan, work: impl FnOnce(&Composer)) {
     let links = Links::new(plan, job.dealt_tensors(plan), &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.pipeline * plan.interleave));
     let sums = Sums::new(job, &factors, &chunks, plan.pipeline > 1);
-    let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
-    let frame = Frame::new(job, plan, &chunks);
-    let setting = Setting {
+    let recomputed = RecomputationCosts::new(job, &factors, (&chunks, &sums), plan.recomputation());
+    let facts = ScheduleFacts::new(job, plan, &chunks);
+    let inputs = PlanInputs {
         job,
         plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
         sums: &sums,
-        again: &again,
-        frame: &frame,
+        recomputed: &recomputed,
+        facts: &facts,
     };
-    let state = &State::new(&setting);
-    work(&Composer { setting, state });
+    let state = &ModelStates::new(&inputs);
+    work(&Composer { inputs, state });
 }
 
 fn plans() -> Vec<(Job, Plan)> {

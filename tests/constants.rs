@@ -5,7 +5,7 @@
 mod worlds;
 
 use proptest::prelude::*;
-use scalewright::estimate::{Composed, Job, price};
+use scalewright::estimate::{Job, PlanCost, price};
 use scalewright::hardware::{Cluster, Constant, ConstantKind};
 use scalewright::plan::{Plan, Schedule};
 use scalewright::search::Uncertainty;
@@ -24,7 +24,7 @@ fn scaled(job: &Job, factor: impl Fn(&Constant) -> f64) -> Job {
     job.on(job.cluster.scaled(&factors)).unwrap()
 }
 
-fn cost(job: &Job, plan: &Plan) -> Composed {
+fn cost(job: &Job, plan: &Plan) -> PlanCost {
     price(job, plan).unwrap()
 }
 

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::estimate::{
-    COLUMNS, Composed, Job, Row, Spill, SpillLimits, column, estimate_many, price, spilled,
+    COLUMNS, Job, PlanCost, PriceRow, SpillLimits, SpillResult, column, estimate_many, price,
+    spilled,
 };
 use scalewright::plan::{AxisOrder, Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
 use scalewright::search::{
@@ -198,7 +199,7 @@ fn stands_alone(job: &Job, plan: &Plan, space: &Space) -> bool {
 }
 
 /// Legal plans that fit, with their price.
-fn brute_force(job: &Job, space: &Space) -> Vec<(Plan, Composed)> {
+fn brute_force(job: &Job, space: &Space) -> Vec<(Plan, PlanCost)> {
     let capacity = job.capacity().value();
     all_plans(job, space)
         .into_iter()
@@ -333,7 +334,7 @@ fn never() -> Limits {
 }
 
 /// What a plan measures, by way of its full estimate.
-fn measure(job: &Job, plan: &Plan, composed: &Composed, objective: Objective) -> f64 {
+fn measure(job: &Job, plan: &Plan, composed: &PlanCost, objective: Objective) -> f64 {
     match objective {
         Objective::Time => composed.time,
         Objective::Memory => composed.memory,
@@ -387,7 +388,7 @@ proptest! {
     #[test]
     fn fronts_of_any_measures_are_brute_force(job in small_jobs(), space in spaces(), axes in fronts()) {
         let all = brute_force(&job, &space);
-        let at = |plan: &Plan, composed: &Composed| -> Vec<f64> {
+        let at = |plan: &Plan, composed: &PlanCost| -> Vec<f64> {
             axes.iter().map(|&axis| measure(&job, plan, composed, axis)).collect()
         };
         let mut points: Vec<Vec<f64>> = all.iter().map(|(p, c)| at(p, c)).collect();
@@ -483,7 +484,7 @@ proptest! {
             prop_assert_eq!(&one, &found.composed);
             let full = priced(&job, &found.plan);
             prop_assert_eq!((full.step_time_s, full.peak_memory_bytes), (one.time, one.memory));
-            prop_assert_eq!(*row, Row::Priced { time: one.time, memory: one.memory, fits: true });
+            prop_assert_eq!(*row, PriceRow::Priced { time: one.time, memory: one.memory, fits: true });
         }
     }
 
@@ -545,7 +546,7 @@ fn search_with_offload_is_brute_force() {
             };
             if composed.fits(&job) {
                 times.push(composed.time);
-            } else if let Spill::Fits(placed) =
+            } else if let SpillResult::Fits(placed) =
                 spilled(&job, &plan, SpillLimits::default(), &Control::new()).unwrap()
             {
                 assert!(placed.step_time_s >= composed.time);

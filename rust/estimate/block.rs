@@ -1,9 +1,9 @@
 //! What does each distinct block cost, tabulated once per combination of the plan fields it depends on?
 
-use super::issue::{Between, Host, Pass};
+use super::expert_overlap::{self, ExpertPass};
+use super::issue::{HostIssue, InterveningLayers, Pass};
 use super::job::Job;
-use super::newton::Newton;
-use super::paired::{self, Halves};
+use super::newton_schulz::NewtonSchulz;
 use super::price::Pricer;
 use super::slices::slices;
 use crate::plan::{
@@ -83,7 +83,7 @@ pub struct BlockFactor {
     /// Activations held.
     pub activations: Activations,
     /// What the optimizer orthogonalises.
-    pub(super) newton: Newton,
+    pub(super) newton: NewtonSchulz,
 }
 
 impl BlockFactor {
@@ -98,7 +98,7 @@ impl BlockFactor {
         let mut factor = Self {
             weights: program.weights,
             activations: program.activations,
-            newton: Newton::new(&program.matrices, pricer),
+            newton: NewtonSchulz::new(&program.matrices, pricer),
             ..Self::default()
         };
         let timed = software.host.routing_waits || software.experts.pairs_passes;
@@ -137,13 +137,13 @@ impl BlockFactor {
                 factor.weight += added(&compute, &factor.backward.compute);
             } else if let Task::Communicate { purpose, .. } = task {
                 let under = added(&hidden, &factor.backward.hidden);
-                let more = under_weight(&program.backward, index, pricer, under);
+                let more = exposed_by_weight_gradients(&program.backward, index, pricer, under);
                 factor.under_weight[*purpose as usize] += more;
             }
         }
         if software.experts.pairs_passes {
             let share = software.experts.paired_share.unwrap_or(pricer.contention());
-            factor.pair(program, &mut spans, share);
+            factor.overlap_all_to_alls(program, &mut spans, share);
         }
         for index in 0..program.restored.len() {
             price(&program.restored, index, pricer, &mut factor.full);
@@ -153,20 +153,25 @@ impl BlockFactor {
     }
 
     /// Lets the kernels of each pass hide the expert all-to-alls of the other, that of another micro-batch.
-    fn pair(&mut self, program: &BlockProgram, spans: &mut [Vec<f64>; 2], contention: f64) {
+    fn overlap_all_to_alls(
+        &mut self,
+        program: &BlockProgram,
+        spans: &mut [Vec<f64>; 2],
+        contention: f64,
+    ) {
         let expert = Purpose::Expert as usize;
         let tasks = [&program.forward, &program.backward];
-        let halves = [0, 1].map(|way| Halves::new(tasks[way], &spans[way]));
-        let left = paired::exposed(halves, |time, under| beside(time, under, contention));
+        let halves = [0, 1].map(|way| ExpertPass::new(tasks[way], &spans[way]));
+        let left = expert_overlap::exposed(halves, |time, under| beside(time, under, contention));
         let lines = [&mut self.forward, &mut self.backward];
         for (way, lines) in lines.into_iter().enumerate() {
-            let time = halves[way].travel();
+            let time = halves[way].all_to_all_time();
             if time > 0.0 {
                 let hidden = (time - left[way]).min(lines.exposed[expert]);
                 lines.exposed[expert] -= hidden;
                 lines.hidden[expert] += hidden;
                 self.paired[way] += hidden;
-                paired::shorten(tasks[way], &mut spans[way], left[way] / time);
+                expert_overlap::scale_all_to_alls(tasks[way], &mut spans[way], left[way] / time);
             }
         }
     }
@@ -176,21 +181,25 @@ impl BlockFactor {
     /// whose host runs ahead with that of others.
     ///
     /// A pass takes at least as long as the host needs to launch its kernels.
-    fn wait(&mut self, host: &Host, spans: &[f64], between: Option<[Between; 2]>) {
+    fn wait(&mut self, host: &HostIssue, spans: &[f64], between: Option<[InterveningLayers; 2]>) {
         let [forward, backward] = between.unwrap_or_default();
-        let again = Between::default();
+        let again = InterveningLayers::default();
         for (lines, pass, beside) in [
             (&mut self.forward, Pass::Forward, forward),
             (&mut self.backward, Pass::Backward, backward),
             (
                 &mut self.selective,
-                Pass::Again(RecomputePolicy::Selective),
+                Pass::Recompute(RecomputePolicy::Selective),
                 again,
             ),
-            (&mut self.full, Pass::Again(RecomputePolicy::Full), again),
+            (
+                &mut self.full,
+                Pass::Recompute(RecomputePolicy::Full),
+                again,
+            ),
         ] {
             let device = lines.total();
-            let own = between.is_some() || matches!(pass, Pass::Again(_));
+            let own = between.is_some() || matches!(pass, Pass::Recompute(_));
             if device > 0.0 && own {
                 lines.compute[LAUNCHES] += host.wait(pass, device, spans, beside);
             }
@@ -274,7 +283,12 @@ impl BlockFactor {
 
 /// By how much longer the collective at `index`, of which `hidden` seconds hide, stays exposed where
 /// gradients of weights run apart.
-fn under_weight(tasks: &[Task], index: usize, pricer: &mut Pricer, hidden: f64) -> f64 {
+fn exposed_by_weight_gradients(
+    tasks: &[Task],
+    index: usize,
+    pricer: &mut Pricer,
+    hidden: f64,
+) -> f64 {
     if !cover(tasks, index).any(Task::yields_weights) {
         0.0
     } else if cover(tasks, index).all(Task::yields_weights) {
@@ -300,7 +314,7 @@ fn exposed(tasks: &[Task], index: usize, pricer: &mut Pricer, there: fn(&Task) -
     else {
         return 0.0;
     };
-    let forms = pricer.carried(*collective, *span, *crossing);
+    let forms = pricer.forms_crossing(*collective, *span, *crossing);
     let time = (forms.time(*bytes) + *handling).value();
     let kernels = cover(tasks, index).filter(|task| there(task));
     let under = kernels
@@ -337,7 +351,7 @@ fn price(tasks: &[Task], index: usize, pricer: &mut Pricer, lines: &mut Lines) -
             handling,
             ..
         } => {
-            let forms = pricer.carried(*collective, *span, *crossing);
+            let forms = pricer.forms_crossing(*collective, *span, *crossing);
             let time = (forms.time(*bytes) + *handling).value();
             let exposed = exposed(tasks, index, pricer, |_| true);
             lines.exposed[*purpose as usize] += exposed;
@@ -385,7 +399,7 @@ fn by_chunks(t: f64, p: f64, k: f64, contention: f64) -> f64 {
 }
 
 /// A block that is priced but for what it waits for its host.
-struct Priced {
+struct PricedBlock {
     factor: BlockFactor,
     program: BlockProgram,
     /// Seconds of its forward tasks.
@@ -395,20 +409,24 @@ struct Priced {
 /// What lies between two layers with a feed-forward part, forward and backward, where others mix positions
 /// alone: their mean, since the host runs ahead from layer to layer. None where layers are alike in that, or
 /// where a host that waits for each kernel runs ahead of none.
-fn between(graph: &Graph, priced: &[Priced], software: &Software) -> Option<[Between; 2]> {
+fn between(
+    graph: &Graph,
+    priced: &[PricedBlock],
+    software: &Software,
+) -> Option<[InterveningLayers; 2]> {
     let layers = graph
         .order
         .iter()
         .filter(|&&block| graph.blocks[block].role == BlockRole::Layer);
-    let layers: Vec<&Priced> = layers.map(|&block| &priced[block]).collect();
+    let layers: Vec<&PricedBlock> = layers.map(|&block| &priced[block]).collect();
     let mixers = layers.iter().filter(|one| one.program.mixes_alone);
     let others = layers.len() - mixers.clone().count();
     if others == 0 || others == layers.len() || software.host.blocking {
         return None;
     }
-    let mut sums = [Between::default(); 2];
+    let mut sums = [InterveningLayers::default(); 2];
     for one in mixers {
-        let host = Host::new(&one.program, software);
+        let host = HostIssue::new(&one.program, software);
         for (sum, pass, lines) in [
             (0, Pass::Forward, &one.factor.forward),
             (1, Pass::Backward, &one.factor.backward),
@@ -490,21 +508,21 @@ impl Factors {
         let priced = graph.blocks.iter().enumerate().map(|(index, block)| {
             let (layer, program) = (block.role == BlockRole::Layer, program(index));
             let (factor, spans) = BlockFactor::new(&program, layer, software, pricer);
-            Priced {
+            PricedBlock {
                 factor,
                 program,
                 spans,
             }
         });
-        let mut priced: Vec<Priced> = priced.collect();
+        let mut priced: Vec<PricedBlock> = priced.collect();
         let between = between(graph, &priced, software);
         for (one, block) in priced.iter_mut().zip(&graph.blocks) {
             let beside = match between {
                 Some(_) if one.program.mixes_alone => None,
                 Some(mixers) if block.role == BlockRole::Layer => Some(mixers),
-                _ => Some(<[Between; 2]>::default()),
+                _ => Some(<[InterveningLayers; 2]>::default()),
             };
-            let host = Host::new(&one.program, software);
+            let host = HostIssue::new(&one.program, software);
             one.factor.wait(&host, &one.spans, beside);
         }
         Self {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Which stage is asked about, and with what it may do.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StageAsked {
+pub struct StageRequest {
     /// Pipeline stage, from 0.
     #[serde(default)]
     pub stage: u32,
@@ -55,7 +55,7 @@ pub struct StageChain {
 pub fn stage_chain(
     job: &Job,
     plan: &Plan,
-    asked: &StageAsked,
+    asked: &StageRequest,
     control: &Control,
 ) -> Result<StageChain> {
     // what the plan says of kept tensors is what is asked here
@@ -70,8 +70,9 @@ pub fn stage_chain(
     let split = check(&plan, &job.shape, &job.training, job.cluster.devices)
         .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
     whole_stage(job, &plan, asked)?;
-    let (room, in_flight) = with_composer(job, &plan, |composer| composer.room(asked.stage))
-        .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
+    let (room, in_flight) =
+        with_composer(job, &plan, |composer| composer.activation_room(asked.stage))
+            .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
     let factors = Factors::new(job, &plan, &mut Pricer::new(&job.cluster));
     let kinds = blocks(job, &plan, split, asked.stage);
     let last = asked.stage + 1 == plan.pipeline;
@@ -110,7 +111,7 @@ pub fn stage_chain(
 }
 
 /// Refuses what has no chain: jobs without a backward pass, stages of several chunks.
-fn whole_stage(job: &Job, plan: &Plan, asked: &StageAsked) -> Result<()> {
+fn whole_stage(job: &Job, plan: &Plan, asked: &StageRequest) -> Result<()> {
     if job.training.forward_only {
         let allowed = "false: only a backward pass reads what is kept";
         return Err(Error::invalid("training.forward_only", true, allowed));

@@ -27,7 +27,7 @@ pub(super) fn ranges(
 
 /// A block of a virtual stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct StageBlock {
     /// Index of the block.
     pub(super) block: usize,
     /// What it computes again.
@@ -40,7 +40,7 @@ pub(super) fn sequences<'a>(
     plan: &Plan,
     split: Split,
     count: u64,
-) -> impl Iterator<Item = Vec<Placed>> + use<'a> {
+) -> impl Iterator<Item = Vec<StageBlock>> + use<'a> {
     let graph = &job.graph;
     let again = plan.recomputation();
     let of = move |role: BlockRole| {
@@ -52,11 +52,11 @@ pub(super) fn sequences<'a>(
     ranges.map(move |(stage, range)| {
         let front = of(BlockRole::Embedding).filter(|_| stage == 0);
         let back = of(BlockRole::Head).filter(|_| stage + 1 == count);
-        let end = |block| Placed {
+        let end = |block| StageBlock {
             block,
             again: RecomputePolicy::None,
         };
-        let layer = |(place, &block): (usize, &usize)| Placed {
+        let layer = |(place, &block): (usize, &usize)| StageBlock {
             block,
             again: again.of(place, graph.blocks[block].has_experts()),
         };
@@ -69,7 +69,7 @@ pub(super) fn sequences<'a>(
 pub(super) const MAX_BLOCKS: usize = 16;
 
 /// How often each distinct block occurs in a virtual stage.
-pub type Counts = [f64; MAX_BLOCKS];
+pub type BlockCounts = [f64; MAX_BLOCKS];
 
 /// The virtual stages of a split.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,15 +77,15 @@ pub struct Chunks {
     /// Virtual stages in all.
     pub count: u64,
     /// First virtual stage, embedding included.
-    pub first: Counts,
+    pub first: BlockCounts,
     /// Distinct virtual stages between.
-    pub middle: Vec<Counts>,
+    pub middle: Vec<BlockCounts>,
     /// Which of them each virtual stage between the ends is.
     pub kinds: Vec<usize>,
     /// The first virtual stage of each of them.
     pub firsts: Vec<u32>,
     /// Last virtual stage, head included. With one virtual stage all is in `first`.
-    pub last: Counts,
+    pub last: BlockCounts,
     /// Layers of the first, a middle and the last virtual stage.
     pub layers: [f64; 3],
     /// The layers' blocks in order: of the first and the last virtual stage, of each distinct one
@@ -146,7 +146,7 @@ impl Chunks {
     }
 
     /// The blocks of each virtual stage along the model.
-    pub(super) fn along(&self) -> impl Iterator<Item = &Counts> {
+    pub(super) fn along(&self) -> impl Iterator<Item = &BlockCounts> {
         let middle = self.kinds.iter().map(|&kind| &self.middle[kind]);
         let last = (self.count > 1).then_some(&self.last);
         std::iter::once(&self.first).chain(middle).chain(last)
@@ -174,7 +174,7 @@ impl Chunks {
         }
     }
 
-    fn deal_middle(&mut self, stage: u64, counts: Counts, blocks: &[usize]) {
+    fn deal_middle(&mut self, stage: u64, counts: BlockCounts, blocks: &[usize]) {
         let known = self.middle_orders.iter().position(|order| order == blocks);
         self.kinds.push(known.unwrap_or(self.middle.len()));
         if known.is_none() {

@@ -3,14 +3,14 @@
 //! No allocation, no strings: search calls this for every plan, `estimate` for one.
 
 use super::block::{Factors, Lines};
-use super::chunk::{Chunks, Counts};
-use super::frame::Frame;
+use super::chunk::{BlockCounts, Chunks};
 use super::job::Job;
 use super::links::Links;
-use super::recomputed::{Again, Recomputed, deal};
-use super::siblings::Siblings;
-use super::state::State;
-use super::sums::{Stage, Sums, Virtual};
+use super::model_states::ModelStates;
+use super::plan_lanes::PlanLanes;
+use super::recomputation_costs::{RecomputationCosts, StageRecomputation, deal_to_policies};
+use super::schedule_facts::ScheduleFacts;
+use super::sums::{Sums, VirtualStage, VirtualStageWork};
 use crate::collective::Forms;
 use crate::plan::{Plan, Purpose, RecomputePolicy};
 use crate::schedule::{self, Borders, Scratch, Stages};
@@ -21,7 +21,7 @@ use std::ops::Deref;
 
 /// Seconds of a step by part, on the critical path unless named hidden.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Parts<L = f64> {
+pub struct StepParts<L = f64> {
     /// First forward to last backward.
     pub pipeline: L,
     /// Idle time of the busiest stage within it.
@@ -61,7 +61,7 @@ pub struct Parts<L = f64> {
     pub from_host_hidden: L,
 }
 
-impl<L: Lane> Parts<L> {
+impl<L: Lane> StepParts<L> {
     /// Length of the step.
     #[inline(always)]
     pub fn step(&self) -> L {
@@ -78,7 +78,7 @@ impl<L: Lane> Parts<L> {
 
 /// What one plan costs, as plain numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Composed {
+pub struct PlanCost {
     /// Step time in seconds.
     pub time: f64,
     /// Bytes on the fullest rank.
@@ -88,12 +88,12 @@ pub struct Composed {
     /// Index of the fullest stage.
     pub fullest: u32,
     /// Where the time goes.
-    pub parts: Parts,
+    pub parts: StepParts,
     /// Which kind of virtual stage is busiest: 0 first, 1 middle, 2 last.
     pub busiest: usize,
 }
 
-impl Composed {
+impl PlanCost {
     /// True where the plan fits in the memory of the devices and of their hosts.
     pub fn fits(&self, job: &Job) -> bool {
         let host = job
@@ -105,7 +105,7 @@ impl Composed {
 
 /// Everything that composing a plan reads but its state.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting<'a> {
+pub struct PlanInputs<'a> {
     /// The job.
     pub job: &'a Job,
     /// The plan.
@@ -119,32 +119,32 @@ pub struct Setting<'a> {
     /// The blocks of each virtual stage, summed.
     pub sums: &'a Sums,
     /// What it computes again.
-    pub again: &'a Recomputed,
+    pub recomputed: &'a RecomputationCosts,
     /// What its schedule fixes.
-    pub frame: &'a Frame,
+    pub facts: &'a ScheduleFacts,
 }
 
 /// Everything that composing a plan reads.
 #[derive(Debug, Clone, Copy)]
 pub struct Composer<'a> {
     /// All but the state.
-    pub setting: Setting<'a>,
+    pub inputs: PlanInputs<'a>,
     /// What its ZeRO stage and the optimizer's place fix.
-    pub state: &'a State,
+    pub state: &'a ModelStates,
 }
 
 /// A composer is a setting with its state.
 impl<'a> Deref for Composer<'a> {
-    type Target = Setting<'a>;
+    type Target = PlanInputs<'a>;
 
     fn deref(&self) -> &Self::Target {
-        &self.setting
+        &self.inputs
     }
 }
 
 /// A plan priced but for the exact length of its pipeline.
 #[derive(Debug, Clone, Copy)]
-pub struct Draft {
+pub struct PartialCost {
     kind: schedule::Schedule,
     stages: Stages,
     /// Where hops are unlike; the stages are without them then.
@@ -152,12 +152,12 @@ pub struct Draft {
     count: u32,
     work: f64,
     exact: bool,
-    composed: Composed,
+    composed: PlanCost,
 }
 
-impl Draft {
+impl PartialCost {
     /// The plan with a step time that it cannot beat; with its own where `exact` holds.
-    pub fn least(&self) -> &Composed {
+    pub fn least(&self) -> &PlanCost {
         &self.composed
     }
 
@@ -167,7 +167,7 @@ impl Draft {
     }
 
     /// Runs the schedule's recurrence where its closed form is only a bound.
-    pub fn finish(mut self, scratch: &mut Scratch) -> Composed {
+    pub fn finish(mut self, scratch: &mut Scratch) -> PlanCost {
         if !self.exact {
             let (kind, stages, count) = (self.kind, &self.stages, self.count);
             let pipeline = match &self.borders {
@@ -187,51 +187,51 @@ impl Draft {
 
 impl Composer<'_> {
     /// Time and memory of a step.
-    pub fn compose(&self, scratch: &mut Scratch) -> Composed {
+    pub fn compose(&self, scratch: &mut Scratch) -> PlanCost {
         self.draft(self.memory()).finish(scratch)
     }
 
     /// This plan alone.
     #[inline]
-    pub(super) fn siblings(&self) -> Siblings<'_, f64> {
+    pub(super) fn lanes(&self) -> PlanLanes<'_, f64> {
         let percent = f64::from(self.plan.offload_activations);
-        let again = std::slice::from_ref(&self.setting.again);
-        Siblings::new((&self.setting, self.state), again, |_| percent)
+        let again = std::slice::from_ref(&self.inputs.recomputed);
+        PlanLanes::new((&self.inputs, self.state), again, |_| percent)
     }
 
     /// Everything but the exact length of the pipeline, for a plan whose memory is known.
-    pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> Draft {
-        let siblings = self.siblings();
+    pub fn draft(&self, (memory, fullest): (Bytes, u32)) -> PartialCost {
+        let lanes = self.lanes();
         let outline = if self.is_sliced() {
-            siblings.sliced_whole()
+            lanes.sliced_whole()
         } else {
-            siblings.outline()
+            lanes.outline()
         };
-        let (virtuals, shares) = (&outline.virtuals, &self.frame.shares);
-        let count = self.frame.micro_batches;
+        let (virtuals, shares) = (&outline.virtuals, &self.facts.shares);
+        let count = self.facts.micro_batches;
         let (work, busiest) = self.busiest(virtuals);
         let work = work - self.beyond_shown(busiest);
         let rounds = f64::from(count);
-        let mut parts = Parts {
+        let mut parts = StepParts {
             bubble: (outline.parts.pipeline - work * rounds).max(0.0),
             send: shares.passes(virtuals, busiest, |v| v.send) * rounds,
             shard_exposed: shares.passes(virtuals, busiest, |v| v.shard_exposed) * rounds,
             ..outline.parts
         };
-        if siblings.swaps {
+        if lanes.swaps {
             self.offload_parts((virtuals, busiest), &mut parts);
         }
-        Draft {
+        PartialCost {
             kind: self.plan.schedule,
             stages: outline.stages.at(0),
             borders: self.state.unlike.then_some(self.state.borders),
             count,
             work: work * rounds,
             exact: outline.exact >= 1.0,
-            composed: Composed {
+            composed: PlanCost {
                 time: parts.step(),
                 memory: memory.value(),
-                host: siblings.host_memory(),
+                host: lanes.host_memory(),
                 fullest,
                 parts,
                 busiest,
@@ -240,8 +240,8 @@ impl Composer<'_> {
     }
 
     /// Gradient reduction, optimizer, weight gather, tied embeddings.
-    pub(super) fn after_backward(&self, virtuals: &[Virtual; 3], parts: &mut Parts) {
-        self.siblings().after_backward(virtuals, parts);
+    pub(super) fn after_backward(&self, virtuals: &[VirtualStageWork; 3], parts: &mut StepParts) {
+        self.lanes().after_backward(virtuals, parts);
     }
 
     /// Micro-batches of a step.
@@ -250,7 +250,7 @@ impl Composer<'_> {
     }
 
     /// Joules of a step: devices draw their limit while kernels of the busiest stage run.
-    pub fn energy(&self, composed: &Composed) -> Joules {
+    pub fn energy(&self, composed: &PlanCost) -> Joules {
         let parts = &composed.parts;
         let busy = parts.pipeline - parts.bubble - parts.send - parts.shard_exposed;
         let update = if self.plan.offload_optimizer {
@@ -265,7 +265,7 @@ impl Composer<'_> {
     }
 
     /// Exposed collectives inside blocks on the busiest stage, and what its device waits for launches.
-    fn waits(&self, composed: &Composed) -> f64 {
+    fn waits(&self, composed: &PlanCost) -> f64 {
         let lines = self.rank_lines(composed);
         let exposed: f64 = lines.iter().flat_map(|l| l.exposed).sum();
         let launches: f64 = lines.iter().map(Lines::launches).sum();
@@ -273,7 +273,7 @@ impl Composer<'_> {
     }
 
     /// Lines of one micro-batch on the busiest stage: forward, backward, recomputation.
-    pub(super) fn rank_lines(&self, composed: &Composed) -> [Lines; 3] {
+    pub(super) fn rank_lines(&self, composed: &PlanCost) -> [Lines; 3] {
         let mut lines = [Lines::default(); 3];
         for (counts, layers, times) in self.rank_counts(composed) {
             self.add_lines(&mut lines, (counts, layers), times);
@@ -284,11 +284,11 @@ impl Composer<'_> {
 
     /// Blocks of the virtual stages on the busiest rank, their layers in order, and how often it runs
     /// each.
-    pub(super) fn rank_counts(&self, composed: &Composed) -> [(&Counts, &[usize], f64); 3] {
+    pub(super) fn rank_counts(&self, composed: &PlanCost) -> [(&BlockCounts, &[usize], f64); 3] {
         let chunks = self.chunks;
-        let [first, inner, last] = self.frame.shares.runs(composed.busiest);
+        let [first, inner, last] = self.facts.shares.runs(composed.busiest);
         let front = (&chunks.first, &chunks.orders[0][..]);
-        let kind = self.again.slowest;
+        let kind = self.recomputed.slowest;
         let middle = chunks.middle.get(kind).zip(chunks.middle_orders.get(kind));
         let middle = middle.map_or(front, |(counts, order)| (counts, &order[..]));
         [
@@ -299,18 +299,18 @@ impl Composer<'_> {
     }
 
     /// The first virtual stage, the slowest between and the last one.
-    fn shown(&self) -> [Stage; 3] {
+    fn representative_stages(&self) -> [VirtualStage; 3] {
         let [first, last] = self.sums.ends;
-        let middle = self.sums.middle.get(self.again.slowest);
+        let middle = self.sums.middle.get(self.recomputed.slowest);
         [first, middle.copied().unwrap_or_default(), last]
     }
 
     /// What the schedule exposes or hides beyond a block's own lines: collectives under gradients
     /// of weights that run apart, expert all-to-alls under an opposite pass.
     fn move_lines(&self, lines: &mut [Lines; 3], position: usize) {
-        let shares = &self.frame.shares;
-        let stages = &self.shown();
-        if self.frame.splits {
+        let shares = &self.facts.shares;
+        let stages = &self.representative_stages();
+        if self.facts.splits {
             let all = shares.passes(stages, position, |s| s.work.under_weight);
             let expert = shares.passes(stages, position, |s| s.detail.expert_under_weight);
             for (purpose, out) in [(Purpose::Tensor, all - expert), (Purpose::Expert, expert)] {
@@ -318,7 +318,7 @@ impl Composer<'_> {
                 lines[1].hidden[purpose as usize] -= out;
             }
         }
-        if self.frame.pairs {
+        if self.facts.pairs {
             let expert = Purpose::Expert as usize;
             let mut rest = shares.passes(stages, position, |s| s.work.paired);
             for line in &mut lines[..2] {
@@ -330,9 +330,14 @@ impl Composer<'_> {
         }
     }
 
-    fn add_lines(&self, lines: &mut [Lines; 3], (counts, layers): (&Counts, &[usize]), times: f64) {
+    fn add_lines(
+        &self,
+        lines: &mut [Lines; 3],
+        (counts, layers): (&BlockCounts, &[usize]),
+        times: f64,
+    ) {
         let trains = !self.job.training.forward_only;
-        let dealt = deal(self.job, counts, layers, self.plan.recomputation());
+        let dealt = deal_to_policies(self.job, counts, layers, self.plan.recomputation());
         for (index, (block, &count)) in self.factors.blocks.iter().zip(counts).enumerate() {
             lines[0].add(&block.forward, count * times);
             if trains {
@@ -349,7 +354,7 @@ impl Composer<'_> {
     /// A pass of one micro-batch through a virtual stage of a kind (0 first, 1 between, 2 last) with the
     /// traffic that the plan adds to it.
     pub(super) fn pass_seconds(&self, position: usize) -> PassSeconds {
-        let sum = &self.siblings().virtuals()[position];
+        let sum = &self.lanes().virtuals()[position];
         PassSeconds {
             forward: sum.forward,
             backward: sum.backward,
@@ -360,35 +365,36 @@ impl Composer<'_> {
     /// What the virtual stage that stands for those between takes longer than the one that is shown, on one rank
     /// and per micro-batch: its own pace is idle time there.
     fn beyond_shown(&self, position: usize) -> f64 {
-        let index = self.again.slowest;
+        let index = self.recomputed.slowest;
         let shown = self
             .sums
             .middle
             .get(index)
-            .zip(self.again.middle.get(index));
-        let [_, inner, _] = self.frame.shares.runs(position);
-        let work = |stage: &Stage, again: &Again| {
+            .zip(self.recomputed.middle.get(index));
+        let [_, inner, _] = self.facts.shares.runs(position);
+        let work = |stage: &VirtualStage, again: &StageRecomputation| {
             let work = &stage.work;
-            let apart = if self.frame.splits {
+            let apart = if self.facts.splits {
                 work.under_weight
             } else {
                 0.0
             };
-            let saved = if self.frame.pairs { work.paired } else { 0.0 };
+            let saved = if self.facts.pairs { work.paired } else { 0.0 };
             work.forward + work.backward + again.seconds + apart - saved
         };
         shown.map_or(0.0, |(stage, again)| {
-            inner * (work(&self.sums.between, &self.again.between) - work(stage, again))
+            inner * (work(&self.sums.between, &self.recomputed.between) - work(stage, again))
         })
     }
 
     /// Work of one micro-batch on the busiest rank, and which end (or middle) it is.
-    fn busiest(&self, virtuals: &[Virtual; 3]) -> (f64, usize) {
-        let pairs = self.frame.pairs;
-        let work = |v: &Virtual| v.forward + v.backward - if pairs { v.paired } else { 0.0 };
+    fn busiest(&self, virtuals: &[VirtualStageWork; 3]) -> (f64, usize) {
+        let pairs = self.facts.pairs;
+        let work =
+            |v: &VirtualStageWork| v.forward + v.backward - if pairs { v.paired } else { 0.0 };
         let mut best = (0.0, 0);
         for position in 0..3 {
-            let work = self.frame.shares.passes(virtuals, position, work);
+            let work = self.facts.shares.passes(virtuals, position, work);
             if self.exists(position) && work > best.0 {
                 best = (work, position);
             }
@@ -397,7 +403,7 @@ impl Composer<'_> {
     }
 }
 
-impl<'a> Setting<'a> {
+impl<'a> PlanInputs<'a> {
     /// True where sequences are cut along their tokens.
     #[inline(always)]
     pub(super) fn is_sliced(&self) -> bool {
@@ -405,17 +411,17 @@ impl<'a> Setting<'a> {
     }
 
     /// A slice of each sequence as a setting of its own.
-    pub(super) fn slice(&self, place: usize) -> Option<Setting<'a>> {
-        Some(Setting {
+    pub(super) fn slice(&self, place: usize) -> Option<PlanInputs<'a>> {
+        Some(PlanInputs {
             factors: self.factors.slices.get(place)?,
             sums: self.sums.slices.get(place)?,
-            again: self.again.slices.get(place)?,
+            recomputed: self.recomputed.slices.get(place)?,
             ..*self
         })
     }
 }
 
-impl Setting<'_> {
+impl PlanInputs<'_> {
     /// Time of a tensor between two stages that lie farthest apart.
     pub(super) fn hop(&self) -> f64 {
         let links = self.links;
@@ -427,7 +433,7 @@ impl Setting<'_> {
     ///
     /// Where a pipeline comes back over its devices or runs both ways over them, all hops are taken to be the slowest.
     pub(super) fn borders(&self, contention: f64) -> Borders {
-        let (links, frame) = (self.links, self.frame);
+        let (links, facts) = (self.links, self.facts);
         let overlap = self.plan.overlap_pipeline;
         let share = if overlap { contention } else { 1.0 };
         let back = if self.job.training.forward_only {
@@ -444,7 +450,7 @@ impl Setting<'_> {
             borders.and(near.every, self.hop_over(&near.stage, &near.staggered))
         });
         let borders = borders.and(links.farthest, self.hop());
-        if frame.zigzags && borders.unlike() {
+        if facts.zigzags && borders.unlike() {
             return none.and(1, borders.slowest());
         }
         borders
@@ -490,13 +496,13 @@ impl Setting<'_> {
     }
 
     /// What the first virtual stage, those between and the last one are in some respect.
-    pub(super) fn three<T>(&self, of: impl Fn(&Stage) -> T) -> [T; 3] {
+    pub(super) fn by_position<T>(&self, of: impl Fn(&VirtualStage) -> T) -> [T; 3] {
         let [first, last] = &self.sums.ends;
         [of(first), of(&self.sums.between), of(last)]
     }
 
     /// The first virtual stage, what stands for those between, or the last one.
-    pub(super) fn stage(&self, position: usize) -> &Stage {
+    pub(super) fn stage(&self, position: usize) -> &VirtualStage {
         match position {
             0 => &self.sums.ends[0],
             1 => &self.sums.between,
@@ -505,11 +511,11 @@ impl Setting<'_> {
     }
 
     /// What that one keeps and computes again.
-    pub(super) fn again(&self, position: usize) -> &Again {
+    pub(super) fn recomputation_at(&self, position: usize) -> &StageRecomputation {
         match position {
-            0 => &self.again.ends[0],
-            1 => &self.again.between,
-            _ => &self.again.ends[1],
+            0 => &self.recomputed.ends[0],
+            1 => &self.recomputed.between,
+            _ => &self.recomputed.ends[1],
         }
     }
 

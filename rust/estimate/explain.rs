@@ -1,12 +1,12 @@
 //! Why each term of an estimate is what it is: formula, inputs, source.
 
 use super::block::{class_name, purpose_name};
-use super::chunk::Counts;
-use super::compose::{Composed, Composer};
+use super::chunk::BlockCounts;
+use super::compose::{Composer, PlanCost};
 use super::price::Pricer;
-use super::recomputed::deal;
+use super::recomputation_costs::deal_to_policies;
 use super::slices::programs;
-use super::words::{count, duration, kernel_line, size, traffic_line};
+use super::task_labels::{count, duration, kernel_line, size, traffic_line};
 use crate::plan::{Purpose, RecomputePolicy, Task, repeats};
 use crate::units::{Bytes, Seconds};
 use crate::workload::BlockRole;
@@ -122,7 +122,7 @@ const FORMULAS: [(&str, &str, &str); 18] = [
 /// Explains every term of a composed plan.
 pub(super) fn explain(
     composer: &Composer,
-    composed: &Composed,
+    composed: &PlanCost,
     terms: &[String],
 ) -> Vec<Explanation> {
     let inputs = inputs(composer, composed);
@@ -158,7 +158,7 @@ fn formula(term: &str) -> (&'static str, &'static str) {
 }
 
 /// What went into terms that come from blocks, by term.
-fn inputs(composer: &Composer, composed: &Composed) -> BTreeMap<String, Vec<String>> {
+fn inputs(composer: &Composer, composed: &PlanCost) -> BTreeMap<String, Vec<String>> {
     let mut lines: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     let mut pricer = Pricer::new(&composer.job.cluster);
     for (counts, layers, times) in composer.rank_counts(composed) {
@@ -178,21 +178,21 @@ fn inputs(composer: &Composer, composed: &Composed) -> BTreeMap<String, Vec<Stri
 
 fn add(
     composer: &Composer,
-    (counts, layers): (&Counts, &[usize]),
+    (counts, layers): (&BlockCounts, &[usize]),
     chunks: f64,
     pricer: &mut Pricer,
     lines: &mut BTreeMap<String, BTreeMap<String, f64>>,
 ) {
     let job = composer.job;
     let rounds = composer.micro_batches() * chunks;
-    let dealt = deal(job, counts, layers, composer.plan.recomputation());
+    let dealt = deal_to_policies(job, counts, layers, composer.plan.recomputation());
     for (at, block) in job.graph.blocks.iter().enumerate() {
         let times = counts[at] * rounds;
         if times == 0.0 {
             continue;
         }
         let mut note = |tasks: &[Task], index: usize, phase: &str, times: f64| {
-            for (term, line) in told(tasks, index, pricer) {
+            for (term, line) in term_lines(tasks, index, pricer) {
                 let entry = lines.entry(format!("{term}.{phase}")).or_default();
                 *entry.entry(line).or_default() += times;
             }
@@ -217,7 +217,7 @@ fn add(
 }
 
 /// The terms that the task at `index` belongs to, without its phase, with a line for each.
-fn told(tasks: &[Task], index: usize, pricer: &mut Pricer) -> Vec<(String, String)> {
+fn term_lines(tasks: &[Task], index: usize, pricer: &mut Pricer) -> Vec<(String, String)> {
     let parallel = |purpose: Purpose| format!("{}_parallel", purpose_name(purpose as usize));
     let (kernel, traffic) = match &tasks[index] {
         Task::Compute { class, .. } => (Some(*class), None),
@@ -232,7 +232,7 @@ fn told(tasks: &[Task], index: usize, pricer: &mut Pricer) -> Vec<(String, Strin
 }
 
 /// Inputs of the terms that lie outside blocks.
-fn totals(composer: &Composer, composed: &Composed, term: &str) -> Vec<String> {
+fn totals(composer: &Composer, composed: &PlanCost, term: &str) -> Vec<String> {
     let plan = composer.plan;
     let parts = &composed.parts;
     match term {

@@ -1,11 +1,11 @@
 //! What travels between a device and its host, how long does that take, and what does compute hide?
 
-use super::chunk::Counts;
-use super::compose::{Composer, Parts, Setting};
-use super::recomputed::Again;
-use super::siblings::Siblings;
-use super::sums::{Detail, Virtual};
-use super::traffic::uncovered;
+use super::chunk::BlockCounts;
+use super::compose::{Composer, PlanInputs, StepParts};
+use super::plan_lanes::PlanLanes;
+use super::recomputation_costs::StageRecomputation;
+use super::sums::{VirtualStageDetail, VirtualStageWork};
+use super::traffic::exposed_traffic;
 use crate::hardware::Host;
 use crate::memory::host_optimizer_traffic;
 use crate::solve::Lane;
@@ -29,15 +29,15 @@ pub(super) struct HostUpdate<L> {
 
 impl<L: Lane> HostUpdate<L> {
     /// What one position's update depends on: `reduce` seconds of reduction stand in the way of its
-    /// last backward pass, which ends `early`. `passes` are `Siblings::block_passes`.
+    /// last backward pass, which ends `early`. `passes` are `PlanLanes::block_passes`.
     #[inline(always)]
     pub(super) fn new(
-        siblings: &Siblings<L>,
-        (virtuals, position): (&[Virtual<L>; 3], usize),
+        lanes: &PlanLanes<L>,
+        (virtuals, position): (&[VirtualStageWork<L>; 3], usize),
         (reduce, [reducing, early]): (f64, [L; 2]),
         passes: &[[L; 2]; 3],
     ) -> Self {
-        let (shares, after) = (&siblings.frame.shares, &siblings.state.after[position]);
+        let (shares, after) = (&lanes.facts.shares, &lanes.state.after[position]);
         let backward = shares.passes(virtuals, position, |v| v.backward);
         let layers = shares.passes(passes, position, |[layers, _]| *layers);
         let behind = shares.passes(passes, position, |[_, head]| *head);
@@ -54,26 +54,26 @@ impl<L: Lane> HostUpdate<L> {
     /// What is left of reduction and copies when the backward pass has ended: every block is
     /// reduced, then copied, and the slower of the two sets the pace.
     ///
-    /// `max(reduction left + last block's copy, copies left + one block's reduction)`: three machines
+    /// `max(reduction exposed_to_host + last block's copy, copies exposed_to_host + one block's reduction)`: three machines
     /// in a row; exact for like layers.
     #[inline(always)]
-    fn delayed(&self, copies: [f64; 3]) -> L {
+    fn exposed_behind_reduction(&self, copies: [f64; 3]) -> L {
         let count = self.layers.max(1.0);
         let last = if copies[0] > 0.0 {
             copies[0]
         } else {
             copies[1] / count
         };
-        (self.reducing + last).larger(self.left(copies) + self.reduce / count)
+        (self.reducing + last).larger(self.exposed_to_host(copies) + self.reduce / count)
     }
 
     /// What is left of copies to the host, `copies` seconds of embedding, layers and head, when the
     /// backward pass has ended: each starts behind its block, the head's first, one after another.
     ///
-    /// `max over blocks of (copies from there on - passes behind it)`; of like layers, the first or
+    /// `max over blocks of (copies from there on - passes exposed_from_host it)`; of like layers, the first or
     /// the last decides.
     #[inline(always)]
-    fn left(&self, [embedding, layers, head]: [f64; 3]) -> L {
+    fn exposed_to_host(&self, [embedding, layers, head]: [f64; 3]) -> L {
         let [front, middle, _] = self.passes;
         let count = self.layers.max(1.0);
         let last_layer = L::splat(layers / count + embedding) - front;
@@ -93,8 +93,8 @@ impl<L: Lane> HostUpdate<L> {
     /// What is left of copies to the device, `back` seconds for each that the update took, when the
     /// update has ended: each starts behind the update of its block, the embedding's first.
     ///
-    /// `max over blocks of (copies from there on - updates behind it)`, as for copies to the host.
-    fn behind(&self, update: f64, back: f64) -> f64 {
+    /// `max over blocks of (copies from there on - updates exposed_from_host it)`, as for copies to the host.
+    fn exposed_from_host(&self, update: f64, back: f64) -> f64 {
         let all: f64 = self.elements.iter().sum();
         let [embedding, layers, head] = self.elements.map(|part| update * part / all.max(1.0));
         let count = self.layers.max(1.0);
@@ -109,7 +109,7 @@ impl<L: Lane> HostUpdate<L> {
     }
 }
 
-impl Setting<'_> {
+impl PlanInputs<'_> {
     fn host(&self) -> Option<&Host> {
         self.job.cluster.system.host.as_ref()
     }
@@ -155,7 +155,7 @@ impl Setting<'_> {
     /// Elements of embedding and head that a rank of a position updates.
     pub(super) fn end_elements(&self, position: usize) -> [f64; 2] {
         let chunks = self.chunks;
-        let held = |counts: &Counts, wanted: BlockRole| {
+        let held = |counts: &BlockCounts, wanted: BlockRole| {
             let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
             let of = blocks.zip(counts).filter(|((_, b), _)| b.role == wanted);
             of.map(|((factor, _), count)| {
@@ -164,7 +164,7 @@ impl Setting<'_> {
             })
             .sum::<f64>()
         };
-        let [first, _, last] = self.frame.shares.counts(position);
+        let [first, _, last] = self.facts.shares.counts(position);
         [
             first * held(&chunks.first, BlockRole::Embedding),
             if chunks.count == 1 { first } else { last } * held(&chunks.last, BlockRole::Head),
@@ -179,7 +179,7 @@ impl Setting<'_> {
     }
 }
 
-impl<L: Lane> Siblings<'_, L> {
+impl<L: Lane> PlanLanes<'_, L> {
     /// Bytes in the host memory of a node whose ranks all lie in the stage that fills it most.
     #[inline(always)]
     pub(super) fn host_memory(&self) -> L {
@@ -194,13 +194,13 @@ impl<L: Lane> Siblings<'_, L> {
     #[inline(always)]
     pub(super) fn block_passes(&self) -> [[L; 2]; 3] {
         let passes = |kind| {
-            let Detail {
+            let VirtualStageDetail {
                 layer_time,
                 head_time,
                 ..
             } = self.stage(kind).detail;
             [
-                self.repeats(kind).seconds + layer_time.backward,
+                self.recomputation(kind).seconds + layer_time.backward,
                 L::splat(head_time.backward),
             ]
         };
@@ -217,16 +217,21 @@ impl<L: Lane> Siblings<'_, L> {
     /// hides the first fetch. What weights and gradients add (ZeRO-2 and 3) hides copies as the head
     /// does: part of it runs beside the head, so that it must not count to the layers alone.
     #[inline(always)]
-    pub(super) fn swap_activations(&self, sum: &mut Virtual<L>, again: &Again<L>, position: usize) {
+    pub(super) fn swap_activations(
+        &self,
+        sum: &mut VirtualStageWork<L>,
+        again: &StageRecomputation<L>,
+        position: usize,
+    ) {
         let stage = self.stage(position);
         let zero = L::splat(0.0);
         let copy = self.host_copy(again.layers * self.share);
         let count = self.state.layers[position];
         let one = copy * (1.0 / count.max(1.0));
         // a copy engine uses no compute units, and 25 to 50 GB/s are 1% to 2% of the memory's rate
-        let late = |cover: L| uncovered(copy, cover, count, 0.0);
+        let late = |cover: L| exposed_traffic(copy, cover, count, 0.0);
         let (layers, head) = (&stage.detail.layer_time, &stage.detail.head_time);
-        let (layer, behind) = if self.frame.splits {
+        let (layer, behind) = if self.facts.splits {
             (again.seconds + layers.input, head.input)
         } else {
             (again.seconds + layers.backward, head.backward)
@@ -250,7 +255,7 @@ impl<L: Lane> Siblings<'_, L> {
         &self,
         offload: &HostUpdate<L>,
         passes: f64,
-        parts: &mut Parts<L>,
+        parts: &mut StepParts<L>,
     ) {
         let zero = L::splat(0.0);
         let elements: f64 = offload.elements.iter().sum();
@@ -258,7 +263,7 @@ impl<L: Lane> Siblings<'_, L> {
         let left = if self.plan.overlap_grad_reduce {
             let [embedding, layers, head] = offload.elements;
             let copy = |part| self.host_swap(part)[0];
-            offload.delayed([copy(embedding), copy(layers), copy(head)])
+            offload.exposed_behind_reduction([copy(embedding), copy(layers), copy(head)])
         } else {
             offload.reducing + gradients
         };
@@ -285,7 +290,7 @@ impl<L: Lane> Siblings<'_, L> {
         let update = self.host_update(elements);
         parts.optimizer = parts.optimizer.larger(L::splat(update + passes));
         let left = if update > 0.0 {
-            offload.behind(update, weights / update)
+            offload.exposed_from_host(update, weights / update)
         } else {
             weights
         };
@@ -300,12 +305,12 @@ impl Composer<'_> {
     /// Traffic of a step's passes between device and host, seconds on the busiest rank.
     pub(super) fn offload_parts(
         &self,
-        (virtuals, busiest): (&[Virtual; 3], usize),
-        parts: &mut Parts,
+        (virtuals, busiest): (&[VirtualStageWork; 3], usize),
+        parts: &mut StepParts,
     ) {
-        let (shares, rounds) = (&self.frame.shares, self.micro_batches());
+        let (shares, rounds) = (&self.facts.shares, self.micro_batches());
         parts.offload_exposed = shares.passes(virtuals, busiest, |v| v.offload_exposed) * rounds;
-        let kept = |kind: &usize| self.again(*kind).layers;
+        let kept = |kind: &usize| self.recomputation_at(*kind).layers;
         let kept = shares.passes(&[0, 1, 2], busiest, kept) * rounds;
         let copies = 2.0 * self.host_copy(kept * self.offloaded_share());
         parts.offload_hidden = (copies - parts.offload_exposed).max(0.0);

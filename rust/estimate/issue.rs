@@ -13,12 +13,12 @@ pub(super) enum Pass {
     /// Backward without recomputation.
     Backward,
     /// What a policy computes again.
-    Again(RecomputePolicy),
+    Recompute(RecomputePolicy),
 }
 
 /// Layers that lie between two of the kind that is priced, on average, in one pass.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Between {
+pub(super) struct InterveningLayers {
     /// Seconds that they take the device.
     pub(super) device: f64,
     /// Seconds that they keep the host.
@@ -27,12 +27,12 @@ pub(super) struct Between {
 
 /// The host of one rank, which issues the tasks of a block in their order.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Host<'a> {
+pub(super) struct HostIssue<'a> {
     program: &'a BlockProgram,
     software: &'a Software,
 }
 
-impl<'a> Host<'a> {
+impl<'a> HostIssue<'a> {
     /// The host that issues `program`.
     pub(super) fn new(program: &'a BlockProgram, software: &'a Software) -> Self {
         Self { program, software }
@@ -42,7 +42,13 @@ impl<'a> Host<'a> {
     /// that it needs where it waits for each kernel in turn. `spans`: seconds of the forward tasks;
     /// `between`: what lies between this block and the next of its kind, whose kernels the host runs ahead
     /// of, too.
-    pub(super) fn wait(&self, pass: Pass, device: f64, spans: &[f64], between: Between) -> f64 {
+    pub(super) fn wait(
+        &self,
+        pass: Pass,
+        device: f64,
+        spans: &[f64],
+        between: InterveningLayers,
+    ) -> f64 {
         let experts = of_experts(&self.program.forward);
         if let (Pass::Forward, true, Some(experts)) =
             (pass, self.software.host.routing_waits, experts)
@@ -60,18 +66,18 @@ impl<'a> Host<'a> {
     pub(super) fn issued(&self, pass: Pass) -> f64 {
         let (tasks, way) = match pass {
             Pass::Backward => (&self.program.backward, 1),
-            Pass::Forward | Pass::Again(_) => (&self.program.forward, 0),
+            Pass::Forward | Pass::Recompute(_) => (&self.program.forward, 0),
         };
         let experts = of_experts(tasks);
         let runs = |task: &Task| match pass {
-            Pass::Again(policy) => repeats(policy, task.recompute()),
+            Pass::Recompute(policy) => repeats(policy, task.recompute()),
             Pass::Forward | Pass::Backward => true,
         };
         let issued = tasks.iter().enumerate().filter(|(_, task)| runs(task));
         let mut host: f64 = issued
             .map(|(index, task)| self.issue(task, way, self.replayed(index, experts.as_ref())))
             .sum();
-        if experts.is_some() && !matches!(pass, Pass::Again(RecomputePolicy::Selective)) {
+        if experts.is_some() && !matches!(pass, Pass::Recompute(RecomputePolicy::Selective)) {
             host += self.software.host.routing_host_time[way].value();
         }
         host
@@ -82,7 +88,12 @@ impl<'a> Host<'a> {
     /// Both machines are idle when the host has read: it issues the dispatch and what follows, up to the
     /// counts of the next layer, `h_i` seconds for task `i`, and the device takes `d_i` for each once it
     /// is there: `C_i = max(C_(i-1), h_1 + .. + h_i) + d_i` (two machines in a row: Johnson 1954).
-    fn between_waits(&self, experts: &Range<usize>, spans: &[f64], between: Between) -> f64 {
+    fn between_waits(
+        &self,
+        experts: &Range<usize>,
+        spans: &[f64],
+        between: InterveningLayers,
+    ) -> f64 {
         let tasks = &self.program.forward;
         let order = (experts.start..tasks.len()).chain(0..experts.start);
         let (mut issued, mut done) = (0.0_f64, 0.0_f64);

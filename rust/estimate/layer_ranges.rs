@@ -1,13 +1,13 @@
 //! Which ranges of a model's layers hold the same blocks, and so cost the same?
 
-use super::chunk::{Counts, MAX_BLOCKS};
+use super::chunk::{BlockCounts, MAX_BLOCKS};
 use super::job::Job;
 use crate::workload::BlockRole;
 use std::collections::BTreeMap;
 
 /// Where a stage stands along the pipeline: who holds the embedding, and who the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PipelinePosition {
     /// The first of several: the embedding is here.
     First,
     /// Between the ends.
@@ -18,7 +18,7 @@ pub enum Place {
     Alone,
 }
 
-impl Place {
+impl PipelinePosition {
     /// How many places there are.
     pub const COUNT: usize = 4;
 
@@ -33,12 +33,12 @@ impl Place {
     }
 
     /// True where the embedding is.
-    pub const fn opens(self) -> bool {
+    pub const fn holds_embedding(self) -> bool {
         matches!(self, Self::First | Self::Alone)
     }
 
     /// True where the head is.
-    pub const fn closes(self) -> bool {
+    pub const fn holds_head(self) -> bool {
         matches!(self, Self::Last | Self::Alone)
     }
 }
@@ -53,9 +53,9 @@ pub struct LayerRanges {
     /// Class of the range that starts at a layer and holds so many, row after row of starts.
     classes: Vec<u32>,
     /// Blocks of each class.
-    counts: Vec<Counts>,
-    embedding: Counts,
-    head: Counts,
+    counts: Vec<BlockCounts>,
+    embedding: BlockCounts,
+    head: BlockCounts,
 }
 
 impl LayerRanges {
@@ -125,17 +125,17 @@ impl LayerRanges {
     }
 
     /// Blocks of a stage that holds a range of this class.
-    pub fn blocks(&self, class: usize, place: Place) -> Counts {
+    pub fn blocks(&self, class: usize, place: PipelinePosition) -> BlockCounts {
         let mut counts = self.counts[class];
-        let mut add = |more: &Counts| {
+        let mut add = |more: &BlockCounts| {
             for (mine, theirs) in counts.iter_mut().zip(more) {
                 *mine += theirs;
             }
         };
-        if place.opens() {
+        if place.holds_embedding() {
             add(&self.embedding);
         }
-        if place.closes() {
+        if place.holds_head() {
             add(&self.head);
         }
         counts
@@ -147,7 +147,7 @@ impl LayerRanges {
     }
 
     /// Embedding and head, as often as each occurs.
-    pub fn ends(&self) -> [&Counts; 2] {
+    pub fn ends(&self) -> [&BlockCounts; 2] {
         [&self.embedding, &self.head]
     }
 }

@@ -54,7 +54,7 @@ impl Replicas {
 
 /// A message between neighbouring stages inside a unit of the fabric.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Nearer {
+pub struct IntraUnitHop {
     /// Stages after which a unit ends that hops so far do not leave.
     pub every: u32,
     /// Closed forms of the message.
@@ -77,7 +77,7 @@ pub struct Links {
     /// Stages inside a unit beyond which only such hops lead.
     pub farthest: u32,
     /// The same where they lie nearer, from the nearest out.
-    pub nearer: [Option<Nearer>; MAX_LEVELS - 1],
+    pub nearer: [Option<IntraUnitHop>; MAX_LEVELS - 1],
     /// Rejoining the parts that tensor ranks received, among those that hold the same part of the width.
     pub rejoin: Forms,
     /// First and last stage.
@@ -96,7 +96,7 @@ impl Links {
         let farthest = distances.pop().map_or(1, |(every, _)| every);
         let mut nearer = [None; MAX_LEVELS - 1];
         for (place, (every, inside)) in nearer.iter_mut().zip(distances) {
-            *place = Some(Nearer {
+            *place = Some(IntraUnitHop {
                 every,
                 stage: pricer.hop(inside, false),
                 staggered: pricer.hop(inside, true),

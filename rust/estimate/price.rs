@@ -1,6 +1,6 @@
 //! Prices tasks on a cluster: kernels by the device's model, collectives by hoisted forms.
 
-use super::lasting::LongRun;
+use super::long_run::LongRun;
 use crate::collective::{Collective, Crossing, Forms};
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, MAX_LEVELS};
@@ -41,7 +41,7 @@ impl<'a> Pricer<'a> {
     pub fn kernel(&self, kernel: &Kernel) -> KernelCost {
         let pace = match kernel {
             Kernel::Matmul { dtype, .. } | Kernel::Attention { dtype, .. } => {
-                self.long_run.lasting(*dtype).pace
+                self.long_run.sustained_pace(*dtype).pace
             }
             Kernel::Scan { .. }
             | Kernel::DeltaRule { .. }
@@ -85,7 +85,12 @@ impl<'a> Pricer<'a> {
     }
 
     /// Closed forms of a task's collective, whose bytes cross as `crossing` says.
-    pub fn carried(&mut self, collective: Collective, span: Span, crossing: Crossing) -> Forms {
+    pub fn forms_crossing(
+        &mut self,
+        collective: Collective,
+        span: Span,
+        crossing: Crossing,
+    ) -> Forms {
         if crossing == Crossing::Each || collective != Collective::AllToAll {
             return self.forms(collective, span);
         }
@@ -144,7 +149,7 @@ impl<'a> Pricer<'a> {
             _ => 1.0,
         };
         if alone > 1.0 {
-            return self.quicker(pair, outermost, alone);
+            return self.scaled_hop(pair, outermost, alone);
         }
         self.forms(Collective::SendReceive, pair)
     }
@@ -164,7 +169,7 @@ impl<'a> Pricer<'a> {
     }
 
     /// Closed forms of a message between two ranks, were level `outermost` so many times as quick.
-    fn quicker(&self, pair: Span, outermost: usize, times: f64) -> Forms {
+    fn scaled_hop(&self, pair: Span, outermost: usize, times: f64) -> Forms {
         let mut cluster = self.cluster.clone();
         if let Some(level) = cluster.system.levels.get_mut(outermost) {
             level.bandwidth = level.bandwidth * times;

@@ -1,9 +1,9 @@
 //! A priced plan as a person or a program reads it: totals, terms of the time, memory by stage.
 
 use super::block::{class_name, purpose_name};
-use super::compose::{Composed, Composer, Parts};
+use super::compose::{Composer, PlanCost, StepParts};
 use super::job::Job;
-use super::spilled::Spilled;
+use super::spill::SpilledPlan;
 use super::verdict::Shortfall;
 use crate::memory::Footprint;
 use crate::plan::{Plan, Purpose, RecomputePolicy};
@@ -62,7 +62,7 @@ pub struct Estimate {
     pub plan: Plan,
     /// Time of an optimizer step.
     pub step_time_s: f64,
-    /// Bytes of the fullest rank, those that `offloaded` lays into other tiers among them.
+    /// Bytes of the fullest rank, those that `offload_estimate` lays into other tiers among them.
     pub peak_memory_bytes: f64,
     /// Bytes that a plan may use on a device.
     pub memory_capacity_bytes: f64,
@@ -76,7 +76,7 @@ pub struct Estimate {
     pub shortfall: Option<Shortfall>,
     /// What lies in tiers behind device memory, where the plan fits in no other way; times are with
     /// the transfers.
-    pub offloaded: Option<Spilled>,
+    pub offloaded: Option<SpilledPlan>,
     /// Tokens per second of the whole job.
     pub tokens_per_s: f64,
     /// Tokens per second and device.
@@ -123,7 +123,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// Views a composed plan.
-    pub(super) fn new(composer: &Composer, composed: &Composed) -> Self {
+    pub(super) fn new(composer: &Composer, composed: &PlanCost) -> Self {
         let job = composer.job;
         let devices = f64::from(job.cluster.devices);
         let step = composed.time;
@@ -174,7 +174,7 @@ impl Estimate {
 
 impl Estimate {
     /// The same plan with tensors in other tiers: the step is longer by its transfers, and it fits.
-    pub fn with_offload(mut self, job: &Job, offloaded: Spilled) -> Self {
+    pub fn with_offload(mut self, job: &Job, offloaded: SpilledPlan) -> Self {
         let slower = offloaded.step_time_s / self.step_time_s;
         self.step_time_s = offloaded.step_time_s;
         for rate in [
@@ -251,7 +251,7 @@ pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
     (model, model + again * batch)
 }
 
-fn terms(composer: &Composer, composed: &Composed) -> Vec<Term> {
+fn terms(composer: &Composer, composed: &PlanCost) -> Vec<Term> {
     let rounds = composer.micro_batches();
     let mut lines = composer.rank_lines(composed);
     let expert = Purpose::Expert as usize;
@@ -294,7 +294,7 @@ fn terms(composer: &Composer, composed: &Composed) -> Vec<Term> {
 /// The terms that lie outside blocks: name, group, seconds exposed and hidden.
 fn outside_blocks(
     composer: &Composer,
-    parts: &Parts,
+    parts: &StepParts,
 ) -> [(&'static str, &'static str, f64, f64); 10] {
     let optimizer = if composer.plan.offload_optimizer {
         "host_optimizer"

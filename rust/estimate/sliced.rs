@@ -1,22 +1,22 @@
 //! How long is the pipeline of a plan that cuts sequences along their tokens?
 
-use super::compose::Parts;
-use super::recomputed::Recomputed;
-use super::siblings::{Least, Outline, Siblings};
-use super::sums::Virtual;
+use super::compose::StepParts;
+use super::plan_lanes::{PlanBound, PlanLanes, StepOutline};
+use super::recomputation_costs::RecomputationCosts;
+use super::sums::VirtualStageWork;
 use crate::schedule::{SlicePasses, sliced_step};
 use crate::solve::Lane;
 
-impl<L: Lane> Siblings<'_, L> {
+impl<L: Lane> PlanLanes<'_, L> {
     /// The outline of plans whose sequences are cut: slices are passes of their own, so the sum of a
     /// micro-batch says only how long a rank is busy at least.
     ///
     /// What runs under the last backward pass or the first forward pass runs under that of the first
     /// slice: slices go forward in order and come back the other way round.
-    pub(super) fn sliced_outline(&self) -> Outline<L> {
-        let mut virtuals = [Virtual::default(); 3];
+    pub(super) fn sliced_outline(&self) -> StepOutline<L> {
+        let mut virtuals = [VirtualStageWork::default(); 3];
         let mut front = None;
-        let mut parts = Parts::default();
+        let mut parts = StepParts::default();
         for place in 0..self.state.slices.len() {
             self.with_slice(place, |slice| {
                 let own = slice.virtuals();
@@ -31,12 +31,12 @@ impl<L: Lane> Siblings<'_, L> {
         }
         let mut busiest = L::splat(0.0);
         for position in (0..3).filter(|&position| self.exists(position)) {
-            let shares = &self.frame.shares;
+            let shares = &self.facts.shares;
             let work = shares.passes(&virtuals, position, |v| v.forward + v.backward);
             busiest = busiest.larger(work);
         }
-        parts.pipeline = busiest * f64::from(self.frame.micro_batches);
-        Outline {
+        parts.pipeline = busiest * f64::from(self.facts.micro_batches);
+        StepOutline {
             stages: self.stages(&virtuals, 0.0),
             virtuals,
             parts,
@@ -46,9 +46,9 @@ impl<L: Lane> Siblings<'_, L> {
 
     /// The least that such plans take. Not inlined: others, which ask far more often, are not to make room for it.
     #[inline(never)]
-    pub(super) fn sliced_least(&self) -> Least<L> {
+    pub(super) fn sliced_least(&self) -> PlanBound<L> {
         let outline = self.sliced_outline();
-        Least {
+        PlanBound {
             time: outline.parts.step(),
             exact: outline.exact,
             host: self.host_memory(),
@@ -56,28 +56,30 @@ impl<L: Lane> Siblings<'_, L> {
     }
 
     /// Looks at one slice as at plans whose sequences are no longer than that.
-    fn with_slice(&self, place: usize, look: impl FnOnce(&Siblings<L>)) {
-        let (Some(setting), Some(state)) =
-            (self.setting.slice(place), self.state.slices.get(place))
+    fn with_slice(&self, place: usize, look: impl FnOnce(&PlanLanes<L>)) {
+        let (Some(inputs), Some(state)) = (self.inputs.slice(place), self.state.slices.get(place))
         else {
             return;
         };
-        let again = self.again.iter().filter_map(|one| one.slices.get(place));
-        let again: Vec<&Recomputed> = again.collect();
-        look(&Siblings {
-            setting: &setting,
+        let again = self
+            .recomputed
+            .iter()
+            .filter_map(|one| one.slices.get(place));
+        let again: Vec<&RecomputationCosts> = again.collect();
+        look(&PlanLanes {
+            inputs: &inputs,
             state,
-            again: &again,
+            recomputed: &again,
             share: self.share,
             swaps: self.swaps,
         });
     }
 }
 
-impl Siblings<'_, f64> {
+impl PlanLanes<'_, f64> {
     /// The outline with the exact length of the pipeline.
     #[inline(never)]
-    pub(super) fn sliced_whole(&self) -> Outline<f64> {
+    pub(super) fn sliced_whole(&self) -> StepOutline<f64> {
         let mut outline = self.sliced_outline();
         outline.parts.pipeline = self.sliced_pipeline();
         outline.exact = 1.0;
@@ -97,11 +99,11 @@ impl Siblings<'_, f64> {
                 });
             });
         }
-        sliced_step(&slices, self.plan.pipeline, self.frame.micro_batches)
+        sliced_step(&slices, self.plan.pipeline, self.facts.micro_batches)
     }
 }
 
-impl<L: Lane> Virtual<L> {
+impl<L: Lane> VirtualStageWork<L> {
     /// Adds the passes of another slice.
     fn join(&mut self, other: &Self) {
         self.forward = self.forward + other.forward;

@@ -4,7 +4,7 @@ use super::block::Factors;
 use super::chunk::Chunks;
 use super::job::Job;
 use super::price::Pricer;
-use super::recomputed::Recomputed;
+use super::recomputation_costs::RecomputationCosts;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -103,7 +103,7 @@ pub fn slice_times(
         let (graph, training) = (&slice.graph, &slice.training);
         let factors = Factors::of_slice(graph, training, plan, slice.beside, &mut pricer);
         let sums = Sums::new(job, &factors, &chunks, plan.copies_table());
-        let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
+        let again = RecomputationCosts::new(job, &factors, (&chunks, &sums), plan.recomputation());
         let [forward, backward] = again.passes(&sums);
         times.forward.push(forward);
         times.backward.push(backward);

@@ -1,15 +1,15 @@
 //! What does one stage of a pipeline take and hold, whatever it is dealt and whoever its neighbours are?
 
 use super::block::Factors;
-use super::chunk::{Chunks, Counts};
-use super::compose::{Composer, Parts, Setting};
-use super::frame::Frame;
+use super::chunk::{BlockCounts, Chunks};
+use super::compose::{Composer, PlanInputs, StepParts};
 use super::job::Job;
-use super::layer_ranges::{LayerRanges, Place};
+use super::layer_ranges::{LayerRanges, PipelinePosition};
 use super::links::Links;
+use super::model_states::ModelStates;
 use super::price::Pricer;
-use super::recomputed::Recomputed;
-use super::state::State;
+use super::recomputation_costs::RecomputationCosts;
+use super::schedule_facts::ScheduleFacts;
 use super::sums::Sums;
 use crate::collective::Forms;
 use crate::hardware::MAX_LEVELS;
@@ -79,7 +79,7 @@ impl<'a> StagePricer<'a> {
     }
 
     /// Forward and backward pass of a micro-batch through a stage, sends left out.
-    pub fn passes(&self, ranges: &LayerRanges, class: usize, place: Place) -> [f64; 2] {
+    pub fn passes(&self, ranges: &LayerRanges, class: usize, place: PipelinePosition) -> [f64; 2] {
         let stage = single(self, ranges, class, place);
         let passes = stage.composed(self, |composer| composer.pass_seconds(0));
         [passes.forward, passes.backward]
@@ -89,7 +89,7 @@ impl<'a> StagePricer<'a> {
     pub fn seconds(
         &self,
         ranges: &LayerRanges,
-        (class, place): (usize, Place),
+        (class, place): (usize, PipelinePosition),
         hops: [f64; 2],
     ) -> StageSeconds {
         let stage = single(self, ranges, class, place);
@@ -98,7 +98,7 @@ impl<'a> StagePricer<'a> {
             let mut sum = composer.sums.ends[0].work;
             sum.forward = passes.forward + hops[0];
             sum.backward = passes.backward + hops[1];
-            let mut parts = Parts::default();
+            let mut parts = StepParts::default();
             if !self.job.training.forward_only {
                 composer.after_backward(&[sum; 3], &mut parts);
             }
@@ -115,8 +115,13 @@ impl<'a> StagePricer<'a> {
     }
 
     /// Bytes on a rank of a stage behind which `behind` others stand.
-    pub fn bytes(&self, ranges: &LayerRanges, (class, place): (usize, Place), behind: u32) -> f64 {
-        Held::new(ranges, class, place).bytes(self, behind)
+    pub fn bytes(
+        &self,
+        ranges: &LayerRanges,
+        (class, place): (usize, PipelinePosition),
+        behind: u32,
+    ) -> f64 {
+        WeighedStage::new(ranges, class, place).bytes(self, behind)
     }
 
     /// The most stages, up to `most`, that may stand behind a stage so that it fits its device;
@@ -126,17 +131,17 @@ impl<'a> StagePricer<'a> {
     pub fn most_behind(
         &self,
         ranges: &LayerRanges,
-        (class, place): (usize, Place),
+        (class, place): (usize, PipelinePosition),
         most: u32,
     ) -> Option<u32> {
-        let held = Held::new(ranges, class, place);
+        let held = WeighedStage::new(ranges, class, place);
         let capacity = self.capacity().value();
         let fits = |behind: u32| held.bytes(self, behind) <= capacity;
-        let least = u32::from(!place.closes());
+        let least = u32::from(!place.holds_head());
         if !fits(least) {
             return None;
         }
-        let most = if place.closes() { least } else { most };
+        let most = if place.holds_head() { least } else { most };
         let (mut low, mut high) = (least, most.max(least));
         while low < high {
             let middle = low + (high - low).div_ceil(2);
@@ -172,8 +177,8 @@ impl<'a> StagePricer<'a> {
     }
 
     fn sent(&self, plan: &Plan, links: &Links) -> f64 {
-        Dealt::new(self, plan.clone(), Chunks::NONE, true)
-            .setting(self, links)
+        StagePipeline::new(self, plan.clone(), Chunks::NONE, true)
+            .inputs(self, links)
             .hop()
     }
 
@@ -193,8 +198,8 @@ impl<'a> StagePricer<'a> {
             ends: *ends,
             ..self.links
         };
-        Dealt::new(self, self.plan.clone(), chunks, true)
-            .setting(self, &links)
+        StagePipeline::new(self, self.plan.clone(), chunks, true)
+            .inputs(self, &links)
             .embedding_sync()
     }
 
@@ -209,51 +214,56 @@ impl<'a> StagePricer<'a> {
 }
 
 /// Virtual stages and what composing a plan reads of them.
-struct Dealt {
+struct StagePipeline {
     plan: Plan,
     chunks: Chunks,
     sums: Sums,
-    again: Recomputed,
-    frame: Frame,
+    recomputed: RecomputationCosts,
+    facts: ScheduleFacts,
 }
 
-impl Dealt {
+impl StagePipeline {
     fn new(pricer: &StagePricer, plan: Plan, chunks: Chunks, copied: bool) -> Self {
         let (job, factors) = (pricer.job, pricer.factors);
         let sums = Sums::new(job, factors, &chunks, copied);
-        let again = Recomputed::new(job, factors, (&chunks, &sums), plan.recomputation());
-        let frame = Frame::new(job, &plan, &chunks);
+        let again = RecomputationCosts::new(job, factors, (&chunks, &sums), plan.recomputation());
+        let facts = ScheduleFacts::new(job, &plan, &chunks);
         Self {
             plan,
             chunks,
             sums,
-            again,
-            frame,
+            recomputed: again,
+            facts,
         }
     }
 
-    fn setting<'a>(&'a self, pricer: &'a StagePricer, links: &'a Links) -> Setting<'a> {
-        Setting {
+    fn inputs<'a>(&'a self, pricer: &'a StagePricer, links: &'a Links) -> PlanInputs<'a> {
+        PlanInputs {
             job: pricer.job,
             plan: &self.plan,
             factors: pricer.factors,
             links,
             chunks: &self.chunks,
             sums: &self.sums,
-            again: &self.again,
-            frame: &self.frame,
+            recomputed: &self.recomputed,
+            facts: &self.facts,
         }
     }
 
     fn composed<R>(&self, pricer: &StagePricer, work: impl FnOnce(&Composer) -> R) -> R {
-        let setting = self.setting(pricer, &pricer.links);
-        let state = &State::new(&setting);
-        work(&Composer { setting, state })
+        let inputs = self.inputs(pricer, &pricer.links);
+        let state = &ModelStates::new(&inputs);
+        work(&Composer { inputs, state })
     }
 }
 
 /// A stage as the composer reads it: a pipeline of one, whose time is the stage's own.
-fn single(pricer: &StagePricer, ranges: &LayerRanges, class: usize, place: Place) -> Dealt {
+fn single(
+    pricer: &StagePricer,
+    ranges: &LayerRanges,
+    class: usize,
+    place: PipelinePosition,
+) -> StagePipeline {
     let blocks = ranges.blocks(class, place);
     let plan = Plan {
         pipeline: 1,
@@ -265,18 +275,18 @@ fn single(pricer: &StagePricer, ranges: &LayerRanges, class: usize, place: Place
         layers: [ranges.size(class); 3],
         ..Chunks::NONE
     };
-    Dealt::new(pricer, plan, chunks, place != Place::Alone)
+    StagePipeline::new(pricer, plan, chunks, place != PipelinePosition::Alone)
 }
 
 /// A stage as the composer weighs it: one of a pipeline whose stages hold the same blocks.
-struct Held {
-    place: Place,
+struct WeighedStage {
+    place: PipelinePosition,
     chunks: Chunks,
 }
 
-impl Held {
-    fn new(ranges: &LayerRanges, class: usize, place: Place) -> Self {
-        let blocks: Counts = ranges.blocks(class, place);
+impl WeighedStage {
+    fn new(ranges: &LayerRanges, class: usize, place: PipelinePosition) -> Self {
+        let blocks: BlockCounts = ranges.blocks(class, place);
         let chunks = Chunks {
             count: 2,
             first: blocks,
@@ -292,17 +302,17 @@ impl Held {
 
     fn bytes(&self, pricer: &StagePricer, behind: u32) -> f64 {
         let (stage, count) = match self.place {
-            Place::Alone => (0, 1),
-            Place::First => (0, behind + 1),
-            Place::Inner => (1, behind + 2),
-            Place::Last => (1, 2),
+            PipelinePosition::Alone => (0, 1),
+            PipelinePosition::First => (0, behind + 1),
+            PipelinePosition::Inner => (1, behind + 2),
+            PipelinePosition::Last => (1, 2),
         };
         let plan = Plan {
             pipeline: count,
             ..pricer.plan.clone()
         };
-        let copied = self.place != Place::Alone;
-        let dealt = Dealt::new(pricer, plan, self.chunks.clone(), copied);
+        let copied = self.place != PipelinePosition::Alone;
+        let dealt = StagePipeline::new(pricer, plan, self.chunks.clone(), copied);
         dealt.composed(pricer, |composer| composer.footprint(stage).total().value())
     }
 }

@@ -1,16 +1,16 @@
 //! What do the blocks of each virtual stage add up to, whatever is recomputed, scheduled or sharded?
 
 use super::block::{BlockFactor, Factors};
-use super::chunk::{Chunks, Counts};
+use super::chunk::{BlockCounts, Chunks};
 use super::job::Job;
-use super::newton::Newton;
+use super::newton_schulz::NewtonSchulz;
 use crate::plan::Purpose;
 use crate::solve::Lane;
 use crate::workload::BlockRole;
 
 /// Work of one virtual stage, per micro-batch, of one plan or several side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Virtual<L = f64> {
+pub(super) struct VirtualStageWork<L = f64> {
     pub(super) forward: L,
     pub(super) backward: L,
     /// Of those passes, seconds for which the host is busy issuing kernels; recomputation aside.
@@ -30,7 +30,7 @@ pub(super) struct Virtual<L = f64> {
     pub(super) offload_exposed: L,
 }
 
-impl Virtual {
+impl VirtualStageWork {
     /// The longer of each pass, which saves no more than either.
     fn most(&self, other: &Self) -> Self {
         Self {
@@ -48,8 +48,8 @@ impl Virtual {
 
     /// The same for several plans side by side.
     #[inline(always)]
-    pub(super) fn splat<L: Lane>(&self) -> Virtual<L> {
-        Virtual {
+    pub(super) fn splat<L: Lane>(&self) -> VirtualStageWork<L> {
+        VirtualStageWork {
             forward: L::splat(self.forward),
             backward: L::splat(self.backward),
             issued: self.issued,
@@ -65,7 +65,7 @@ impl Virtual {
 
 /// Elements of the weights of one virtual stage, and its layers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Params {
+pub(super) struct VirtualStageParams {
     pub(super) dense: f64,
     pub(super) expert: f64,
     pub(super) frozen: f64,
@@ -77,10 +77,10 @@ pub(super) struct Params {
     pub(super) ends: f64,
     /// Of `dense`, what is multiplied wide in embedding and head.
     pub(super) wide_ends: f64,
-    pub(super) newton: Newton,
+    pub(super) newton: NewtonSchulz,
 }
 
-impl Params {
+impl VirtualStageParams {
     /// The larger of each.
     fn most(&self, other: &Self) -> Self {
         Self {
@@ -92,30 +92,30 @@ impl Params {
             layers: self.layers.max(other.layers),
             ends: self.ends.max(other.ends),
             wide_ends: self.wide_ends.max(other.wide_ends),
-            newton: self.newton.most(&other.newton),
+            newton: self.newton.maximum(&other.newton),
         }
     }
 }
 
 /// What only some plans ask of a virtual stage, per micro-batch: apart, so that others do not copy it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Detail {
-    /// The part of `Virtual::under_weight` in expert all-to-alls.
+pub(super) struct VirtualStageDetail {
+    /// The part of `VirtualStageWork::under_weight` in expert all-to-alls.
     pub(super) expert_under_weight: f64,
     /// What runs beside the copies of kept activations: the layers, and the head behind or before.
-    pub(super) layer_time: Passes,
-    pub(super) head_time: Passes,
+    pub(super) layer_time: PassTimes,
+    pub(super) head_time: PassTimes,
 }
 
 /// Seconds of a forward pass, of a backward pass, and of one without gradients of weights.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Passes {
+pub(super) struct PassTimes {
     pub(super) forward: f64,
     pub(super) backward: f64,
     pub(super) input: f64,
 }
 
-impl Detail {
+impl VirtualStageDetail {
     /// The larger of each.
     fn most(&self, other: &Self) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Detail {
     }
 }
 
-impl Passes {
+impl PassTimes {
     /// The longer of each.
     fn most(&self, other: &Self) -> Self {
         Self {
@@ -145,9 +145,9 @@ impl Passes {
     }
 }
 
-/// What the ranks of one virtual stage hold beside their `Params`, whatever passes keep.
+/// What the ranks of one virtual stage hold beside their `VirtualStageParams`, whatever passes keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Held {
+pub(super) struct VirtualStageMemory {
     /// Kept by embedding and head, per micro-batch, bytes.
     pub(super) ends: f64,
     /// Weights of the largest layer, and of the largest of embedding and head.
@@ -161,7 +161,7 @@ pub(super) struct Held {
     pub(super) stand_ins: [f64; 2],
 }
 
-impl Held {
+impl VirtualStageMemory {
     /// The larger of each class.
     fn most(&self, other: &Self) -> Self {
         Self {
@@ -177,14 +177,14 @@ impl Held {
 
 /// One virtual stage: backward passes without what they compute again.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Stage {
-    pub(super) work: Virtual,
-    pub(super) params: Params,
-    pub(super) detail: Detail,
-    pub(super) held: Held,
+pub(super) struct VirtualStage {
+    pub(super) work: VirtualStageWork,
+    pub(super) params: VirtualStageParams,
+    pub(super) detail: VirtualStageDetail,
+    pub(super) held: VirtualStageMemory,
 }
 
-impl Stage {
+impl VirtualStage {
     /// One that takes, weighs and holds as much as either.
     fn most(self, other: Self) -> Self {
         Self {
@@ -203,12 +203,12 @@ impl Stage {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sums {
     /// First and last.
-    pub(super) ends: [Stage; 2],
+    pub(super) ends: [VirtualStage; 2],
     /// Each distinct one between.
-    pub(super) middle: Vec<Stage>,
+    pub(super) middle: Vec<VirtualStage>,
     /// What stands for all of those: the most of each of their parts, so that no step is longer than it is
     /// with this one in every place, whichever of them bounds a part of it.
-    pub(super) between: Stage,
+    pub(super) between: VirtualStage,
     /// Expert all-to-alls that wait for an opposite pass all along the model, forward and backward: the first
     /// micro-batch goes forward and the last one backward without one.
     pub(super) unpaired: [f64; 2],
@@ -225,9 +225,9 @@ impl Sums {
             copied,
         };
         let [first, between, last] = chunks.layers;
-        let of = |counts: &Counts| adder.stage(counts, between);
-        let middle: Vec<Stage> = chunks.middle.iter().map(of).collect();
-        let between = middle.iter().copied().reduce(Stage::most);
+        let of = |counts: &BlockCounts| adder.stage(counts, between);
+        let middle: Vec<VirtualStage> = chunks.middle.iter().map(of).collect();
+        let between = middle.iter().copied().reduce(VirtualStage::most);
         Self {
             ends: [
                 adder.stage(&chunks.first, first),
@@ -253,8 +253,8 @@ struct Adder<'a> {
 }
 
 impl Adder<'_> {
-    fn stage(&self, counts: &Counts, layers: f64) -> Stage {
-        Stage {
+    fn stage(&self, counts: &BlockCounts, layers: f64) -> VirtualStage {
+        VirtualStage {
             work: self.work(counts),
             params: self.params(counts, layers),
             detail: self.detail(counts),
@@ -262,8 +262,8 @@ impl Adder<'_> {
         }
     }
 
-    fn work(&self, counts: &Counts) -> Virtual {
-        let mut sum = Virtual::default();
+    fn work(&self, counts: &BlockCounts) -> VirtualStageWork {
+        let mut sum = VirtualStageWork::default();
         for (block, &count) in self.factors.blocks.iter().zip(counts) {
             if count > 0.0 {
                 sum.forward += count * block.forward_time();
@@ -277,10 +277,10 @@ impl Adder<'_> {
             }
         }
         if self.job.training.forward_only {
-            sum = Virtual {
+            sum = VirtualStageWork {
                 forward: sum.forward,
                 issued: sum.issued,
-                ..Virtual::default()
+                ..VirtualStageWork::default()
             };
         }
         sum
@@ -301,10 +301,10 @@ impl Adder<'_> {
         sum
     }
 
-    fn params(&self, counts: &Counts, layers: f64) -> Params {
-        let mut sum = Params {
+    fn params(&self, counts: &BlockCounts, layers: f64) -> VirtualStageParams {
+        let mut sum = VirtualStageParams {
             layers,
-            ..Params::default()
+            ..VirtualStageParams::default()
         };
         let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
         for ((block, graph), &count) in blocks.zip(counts) {
@@ -322,8 +322,8 @@ impl Adder<'_> {
         sum
     }
 
-    fn detail(&self, counts: &Counts) -> Detail {
-        let mut sum = Detail::default();
+    fn detail(&self, counts: &BlockCounts) -> VirtualStageDetail {
+        let mut sum = VirtualStageDetail::default();
         let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
         for ((block, graph), &count) in blocks.zip(counts).filter(|(_, count)| **count > 0.0) {
             sum.expert_under_weight += count * block.under_weight[Purpose::Expert as usize];
@@ -339,8 +339,8 @@ impl Adder<'_> {
         sum
     }
 
-    fn held(&self, counts: &Counts) -> Held {
-        let mut held = Held::default();
+    fn held(&self, counts: &BlockCounts) -> VirtualStageMemory {
+        let mut held = VirtualStageMemory::default();
         let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
         for ((factor, block), &count) in blocks.zip(counts) {
             if count == 0.0 {

@@ -1,17 +1,17 @@
 //! Which traffic of weights and gradients does compute hide, and what follows the last backward pass?
 
-use super::chunk::Counts;
-use super::compose::{Parts, Setting};
+use super::chunk::BlockCounts;
+use super::compose::{PlanInputs, StepParts};
 use super::host::HostUpdate;
 use super::links::Replicas;
-use super::siblings::Siblings;
-use super::sums::{Params, Virtual};
+use super::plan_lanes::PlanLanes;
+use super::sums::{VirtualStageParams, VirtualStageWork};
 use crate::collective::Forms;
 use crate::solve::Lane;
 use crate::units::{Bytes, Seconds};
 use crate::workload::BlockRole;
 
-impl<L: Lane> Siblings<'_, L> {
+impl<L: Lane> PlanLanes<'_, L> {
     /// ZeRO-2 reduces gradients every micro-batch, ZeRO-3 also gathers weights, frozen ones too,
     /// before each pass (Rajbhandari et al. 2020, section 7). Each layer has collectives of its own.
     /// With prefetch the traffic of one layer runs under the compute of its neighbour, so all but
@@ -20,7 +20,7 @@ impl<L: Lane> Siblings<'_, L> {
     /// copies leave of that. Copies beside them need the device's memory and units themselves, so they count
     /// in full.
     #[inline(always)]
-    pub(super) fn shard_traffic(&self, sum: &mut Virtual<L>, position: usize) {
+    pub(super) fn shard_traffic(&self, sum: &mut VirtualStageWork<L>, position: usize) {
         let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
         let [spread, joined] = self.state.copies[position].map(L::splat);
         let layers = self.state.layers[position];
@@ -39,7 +39,7 @@ impl<L: Lane> Siblings<'_, L> {
             L::splat(0.0)
         } else {
             // gradients of weights that run apart fill idle time and hide nothing
-            let apart = if self.frame.splits { sum.weight } else { 0.0 };
+            let apart = if self.facts.splits { sum.weight } else { 0.0 };
             let cover = sum.backward - L::splat(apart);
             let left = self.exposed_backward(gathers * gather, scatter, (cover, layers))
                 + gathers * spread
@@ -53,8 +53,12 @@ impl<L: Lane> Siblings<'_, L> {
 
     /// Gradient reduction, optimizer, weight gather, tied embeddings.
     #[inline(always)]
-    pub(super) fn after_backward(&self, virtuals: &[Virtual<L>; 3], parts: &mut Parts<L>) {
-        let (plan, shares) = (self.plan, &self.frame.shares);
+    pub(super) fn after_backward(
+        &self,
+        virtuals: &[VirtualStageWork<L>; 3],
+        parts: &mut StepParts<L>,
+    ) {
+        let (plan, shares) = (self.plan, &self.facts.shares);
         let share = shares.copies / f64::from(plan.interleave);
         let passes = if plan.offload_optimizer {
             self.block_passes()
@@ -108,10 +112,10 @@ impl<L: Lane> Siblings<'_, L> {
 
     /// Forward and backward passes of all chunks of the slowest rank, where chunks take turns.
     #[inline(always)]
-    fn slowest(&self, virtuals: &[Virtual<L>; 3]) -> [L; 2] {
-        let shares = &self.frame.shares;
+    fn slowest(&self, virtuals: &[VirtualStageWork<L>; 3]) -> [L; 2] {
+        let shares = &self.facts.shares;
         let mut slowest = [L::splat(0.0); 2];
-        if self.frame.turns.chunks < 2.0 {
+        if self.facts.turns.chunks < 2.0 {
             return slowest;
         }
         for position in (0..3).filter(|position| self.exists(*position)) {
@@ -130,7 +134,7 @@ impl<L: Lane> Siblings<'_, L> {
         if self.job.training.software.zero.keeps_gathered {
             L::splat(0.0)
         } else if self.job.training.software.zero.gathers_again {
-            let again = self.repeats(position).seconds;
+            let again = self.recomputation(position).seconds;
             again.at_least(L::splat(f64::MIN_POSITIVE), one + one, one)
         } else {
             one
@@ -156,7 +160,7 @@ impl<L: Lane> Siblings<'_, L> {
         if !overlap {
             return traffic;
         }
-        uncovered(traffic, cover, pieces, self.state.contention)
+        exposed_traffic(traffic, cover, pieces, self.state.contention)
     }
 
     /// The same of traffic that comes once a step, under a pass of the rank's chunks that take turns: `k`
@@ -177,22 +181,22 @@ impl<L: Lane> Siblings<'_, L> {
         pieces: f64,
         overlap: bool,
     ) -> L {
-        let turns = &self.frame.turns;
+        let turns = &self.facts.turns;
         if !overlap || turns.chunks < 2.0 {
             return self.exposed(traffic, cover, pieces, overlap);
         }
         let (part, own) = (1.0 / turns.chunks, (pieces / turns.chunks).max(1.0));
-        let last = uncovered(traffic * part, cover * part, own, 0.0);
+        let last = exposed_traffic(traffic * part, cover * part, own, 0.0);
         let behind = slowest * ((turns.chunks - 1.0) * turns.passes * part);
         let rest = traffic - behind - cover * ((1.0 - 1.0 / own) * part);
         last.larger(traffic * self.state.contention).larger(rest)
     }
 }
 
-impl Setting<'_> {
+impl PlanInputs<'_> {
     /// Gathers of weights for one pass of a virtual stage (ZeRO stage 3), and reductions of its
     /// gradients (2 and 3), layer by layer.
-    pub(super) fn shard_seconds(&self, params: &Params) -> [f64; 2] {
+    pub(super) fn shard_seconds(&self, params: &VirtualStageParams) -> [f64; 2] {
         let training = &self.job.training;
         let weight = training.precision.activation().bytes();
         let pieces = params.layers.max(1.0);
@@ -233,7 +237,7 @@ impl Setting<'_> {
     /// What the host does in one pass to prepare gathers of weights while the device waits, `gathers * ranks * t`,
     /// and what it does ahead of it, `gathers * (a + ranks * b)`: t, a and b are the software's
     /// `gather_rank_time` and `gather_host_time`. What one rank holds whole nobody gathers.
-    pub(super) fn gather_issue(&self, params: &Params) -> [f64; 2] {
+    pub(super) fn gather_issue(&self, params: &VirtualStageParams) -> [f64; 2] {
         let software = &self.job.training.software;
         let rank = software.zero.gather_rank_time.value();
         let ahead = software.zero.gather_host_time.map(Seconds::value);
@@ -263,7 +267,7 @@ impl Setting<'_> {
     ///
     /// `t = elements * bytes / r`: bytes per element of the software (`software.zero.gather_copy`,
     /// `software.zero.reduce_copy`), r the sustained rate of main memory.
-    pub(super) fn shard_copies(&self, params: &Params) -> [f64; 2] {
+    pub(super) fn shard_copies(&self, params: &VirtualStageParams) -> [f64; 2] {
         let training = &self.job.training;
         let (software, rate) = (
             &training.software,
@@ -349,7 +353,7 @@ impl Setting<'_> {
     /// First and last stage add up their gradients of a table that both use: one is tied to the other, or modules
     /// that predict further tokens embed them on the last stage.
     pub(super) fn embedding_sync(&self) -> f64 {
-        let lent = |counts: &Counts, role: BlockRole| -> f64 {
+        let lent = |counts: &BlockCounts, role: BlockRole| -> f64 {
             let blocks = self.factors.blocks.iter().zip(&self.job.graph.blocks);
             let used = counts.iter().zip(blocks);
             let of_role = used.filter(|(_, (_, block))| block.role == role);
@@ -366,7 +370,7 @@ impl Setting<'_> {
 /// What `cover` does not hide of `traffic` that comes in `pieces`, one of which has no neighbour to
 /// run under, and which takes the share `contention` of compute meanwhile.
 #[inline(always)]
-pub(super) fn uncovered<L: Lane>(traffic: L, cover: L, pieces: f64, contention: f64) -> L {
+pub(super) fn exposed_traffic<L: Lane>(traffic: L, cover: L, pieces: f64, contention: f64) -> L {
     let share = 1.0 / pieces.max(1.0);
     let one = traffic * share;
     let slowed = traffic * contention;

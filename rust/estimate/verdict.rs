@@ -2,15 +2,15 @@
 
 use super::block::Factors;
 use super::chunk::Chunks;
-use super::compose::{Composed, Composer, Setting};
+use super::compose::{Composer, PlanCost, PlanInputs};
 use super::explain::{Explanation, explain};
-use super::frame::Frame;
 use super::job::Job;
 use super::links::Links;
+use super::model_states::ModelStates;
 use super::price::Pricer;
-use super::recomputed::Recomputed;
+use super::recomputation_costs::RecomputationCosts;
 use super::report::Estimate;
-use super::state::State;
+use super::schedule_facts::ScheduleFacts;
 use super::sums::Sums;
 use crate::plan::{BrokenRule, Plan, RecomputePolicy, check};
 use crate::schedule::Scratch;
@@ -83,28 +83,28 @@ pub(super) fn with_composer<R>(
     let links = Links::new(plan, job.dealt_tensors(plan), &mut pricer);
     let chunks = Chunks::new(job, split, u64::from(plan.virtual_stages()));
     let sums = Sums::new(job, &factors, &chunks, plan.copies_table());
-    let again = Recomputed::new(job, &factors, (&chunks, &sums), plan.recomputation());
-    let frame = Frame::new(job, plan, &chunks);
-    let setting = Setting {
+    let again = RecomputationCosts::new(job, &factors, (&chunks, &sums), plan.recomputation());
+    let facts = ScheduleFacts::new(job, plan, &chunks);
+    let inputs = PlanInputs {
         job,
         plan,
         factors: &factors,
         links: &links,
         chunks: &chunks,
         sums: &sums,
-        again: &again,
-        frame: &frame,
+        recomputed: &again,
+        facts: &facts,
     };
-    let state = &State::new(&setting);
-    Ok(work(&Composer { setting, state }))
+    let state = &ModelStates::new(&inputs);
+    Ok(work(&Composer { inputs, state }))
 }
 
 /// Step time and memory of a plan, or the rule it breaks.
-pub fn price(job: &Job, plan: &Plan) -> Result<Composed, BrokenRule> {
+pub fn price(job: &Job, plan: &Plan) -> Result<PlanCost, BrokenRule> {
     with_composer(job, plan, |composer| composer.compose(&mut Scratch::new()))
 }
 
-fn shortfall(job: &Job, plan: &Plan, composed: &Composed) -> Shortfall {
+fn shortfall(job: &Job, plan: &Plan, composed: &PlanCost) -> Shortfall {
     let device = job.capacity().value();
     let (tier, needed, available) = if composed.memory > device {
         let tier = job.cluster.device.main_memory().name.clone();

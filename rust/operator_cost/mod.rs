@@ -14,7 +14,7 @@ mod timed;
 pub use decode::TimedDecode;
 pub use kernel::{Kernel, KernelCost};
 pub use moe::TimedExperts;
-pub use pace::{Lasting, Pace};
+pub use pace::{Pace, SustainedPace};
 pub use prefill::TimedPrefill;
 pub use timed::{Timed, TimedMatmul};
 

@@ -19,7 +19,7 @@ pub struct Pace {
 
 /// The pace of the kernels of a long run, in one format.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Lasting {
+pub struct SustainedPace {
     /// Of matrix products and of fused attention.
     pub pace: Pace,
     /// By how much longer the engine takes for a large product than in a test: below 1 where the rate
@@ -44,7 +44,7 @@ impl Pace {
     }
 }
 
-impl Lasting {
+impl SustainedPace {
     /// That of a run whose kernels have nothing but their own length to slow them.
     pub const UNKNOWN: Self = Self {
         pace: Pace::ALONE,

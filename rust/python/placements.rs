@@ -4,7 +4,7 @@ use super::enter;
 use super::input::{Cluster, text};
 use super::planning::{PyJob, encode};
 use crate::error::{Error, from_json};
-use crate::estimate::inventory::{Wish, place};
+use crate::estimate::inventory::{PlanPlacementRequest, place};
 use crate::hardware::Memories;
 use crate::memory::Cell;
 use crate::memory::placement::{Request, place as place_problem};
@@ -42,7 +42,7 @@ pub(super) fn place_plan(
     let job = &job.get().job;
     enter::long(py, progress, |control| {
         let plan: Plan = from_json("plan", plan)?;
-        let wish: Wish = from_json("wish", wish)?;
+        let wish: PlanPlacementRequest = from_json("wish", wish)?;
         let placed = place(job, &plan, &wish, control)?;
         encode(&placed.map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?)
     })

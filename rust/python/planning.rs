@@ -3,7 +3,7 @@
 use super::enter;
 use super::input::{Cluster, Workload, text};
 use crate::error::{Error, Result, from_json};
-use crate::estimate::{Job, Row, Verdict};
+use crate::estimate::{Job, PriceRow, Verdict};
 use crate::plan::Plan;
 use crate::workload::Training;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
@@ -94,22 +94,22 @@ pub(super) fn estimate_many<'py>(
         }
         crate::estimate::estimate_many(job, &columns, &values, control)
     })?;
-    let split = |of: fn(&Row) -> f64| priced.iter().map(of).collect::<Vec<f64>>();
+    let split = |of: fn(&PriceRow) -> f64| priced.iter().map(of).collect::<Vec<f64>>();
     let status: Vec<u8> = priced
         .iter()
         .map(|row| match row {
-            Row::Priced { fits: true, .. } => 0,
-            Row::Priced { .. } => 1,
-            Row::Illegal => 2,
+            PriceRow::Priced { fits: true, .. } => 0,
+            PriceRow::Priced { .. } => 1,
+            PriceRow::Illegal => 2,
         })
         .collect();
     let time = split(|row| match row {
-        Row::Priced { time, .. } => *time,
-        Row::Illegal => f64::INFINITY,
+        PriceRow::Priced { time, .. } => *time,
+        PriceRow::Illegal => f64::INFINITY,
     });
     let memory = split(|row| match row {
-        Row::Priced { memory, .. } => *memory,
-        Row::Illegal => f64::INFINITY,
+        PriceRow::Priced { memory, .. } => *memory,
+        PriceRow::Illegal => f64::INFINITY,
     });
     Ok((
         time.into_pyarray(py),

@@ -4,7 +4,7 @@ use super::enter;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::error::from_json;
-use crate::estimate::{StageAsked, stage_chain};
+use crate::estimate::{StageRequest, stage_chain};
 use crate::memory::rematerialise::{self as chains, Request};
 use crate::plan::Plan;
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pub(super) fn rematerialise_stage(
     let (py, plan, asked, job) = (plan.py(), text(plan)?, text(asked)?, &job.get().job);
     enter::long(py, None, |control| {
         let plan: Plan = from_json("plan", plan)?;
-        let asked: StageAsked = from_json("rematerialise", asked)?;
+        let asked: StageRequest = from_json("rematerialise", asked)?;
         encode(&stage_chain(job, &plan, &asked, control)?)
     })
 }

@@ -5,7 +5,10 @@ use super::offload::SpillCriteria;
 use super::search_part::NearestMiss;
 use super::split_stages::{SplitStages, SplitSums};
 use super::walk::Walk;
-use crate::estimate::{Composer, Outlined, Recomputed, Setting, Siblings, State, Weigh};
+use crate::estimate::{
+    Composer, FullestRankWork, ModelStates, PlanBoundWork, PlanInputs, PlanLanes,
+    RecomputationCosts,
+};
 use crate::plan::{Plan, Recomputation};
 use crate::solve::{Entry, Wide, widest};
 use crate::units::Bytes;
@@ -18,7 +21,7 @@ const SIDE: usize = 8;
 #[derive(Clone, Copy)]
 struct Leaf<'b> {
     choice: Recomputation,
-    again: &'b Recomputed,
+    recomputed: &'b RecomputationCosts,
     /// Percent of kept activations on the host.
     share: u32,
     /// Index of the first of them.
@@ -50,8 +53,8 @@ impl<'b> Batch<'b> {
     }
 
     /// What each computes again; old ones stand in the places that are not taken.
-    fn recomputations(&self) -> [&'b Recomputed; SIDE] {
-        from_fn(|place| self.leaves[place].again)
+    fn recomputations(&self) -> [&'b RecomputationCosts; SIDE] {
+        from_fn(|place| self.leaves[place].recomputed)
     }
 
     fn pending(&self) -> &[Leaf<'b>] {
@@ -60,56 +63,59 @@ impl<'b> Batch<'b> {
 }
 
 /// What the leaves of a family share.
-type Shared<'s> = (&'s mut Plan, Setting<'s>, &'s State);
+type Shared<'s> = (&'s mut Plan, PlanInputs<'s>, &'s ModelStates);
 
 impl Walk<'_, '_> {
     /// Weighs and prices the plans that differ in recomputation, kept activations on the host and
     /// overlaps of the traffic between replicas.
     pub(super) fn leaves(
         &mut self,
-        setting: Setting,
-        state: &State,
+        inputs: PlanInputs,
+        state: &ModelStates,
         (cut, sums): (&SplitStages, &SplitSums),
     ) {
         let lists = self.context.lists;
-        let mut plan = setting.plan.clone();
-        let all = sums.all(self.job, setting.factors, cut);
+        let mut plan = inputs.plan.clone();
+        let all = sums.all(self.job, inputs.factors, cut);
         let (Some(again), Some(&choice)) = (all.first(), cut.choices.first()) else {
             return;
         };
         let blank = Leaf {
             choice,
-            again,
+            recomputed: again,
             share: 0,
             index: 0,
             memory: 0.0,
             fullest: 0.0,
         };
         let (mut waiting, mut fitting) = (Batch::new(blank), Batch::new(blank));
-        let setting = Setting { again, ..setting };
+        let inputs = PlanInputs {
+            recomputed: again,
+            ..inputs
+        };
         for (&choice, again) in cut.choices.iter().zip(all) {
             for &share in &lists.host_activations {
                 let leaf = Leaf {
                     choice,
-                    again,
+                    recomputed: again,
                     share,
                     index: self.index + 1,
                     ..blank
                 };
                 self.index += lists.overlaps.len() as u64;
                 if waiting.push(leaf) {
-                    self.check_memory((&mut plan, setting, state), &mut waiting, &mut fitting);
+                    self.check_memory((&mut plan, inputs, state), &mut waiting, &mut fitting);
                 }
             }
         }
-        self.check_memory((&mut plan, setting, state), &mut waiting, &mut fitting);
-        self.price_all((&mut plan, setting, state), &mut fitting);
+        self.check_memory((&mut plan, inputs, state), &mut waiting, &mut fitting);
+        self.price_all((&mut plan, inputs, state), &mut fitting);
     }
 
     /// Weighs leaves side by side; those that fit wait to be priced.
     fn check_memory<'b>(
         &mut self,
-        (plan, setting, state): Shared,
+        (plan, inputs, state): Shared,
         waiting: &mut Batch<'b>,
         fitting: &mut Batch<'b>,
     ) {
@@ -118,8 +124,8 @@ impl Walk<'_, '_> {
         }
         let again = waiting.recomputations();
         let percent = |place: usize| f64::from(waiting.leaves[place].share);
-        let siblings = Siblings::<Wide<SIDE>>::new((&setting, state), &again, percent);
-        let (memory, fullest) = widest(Weigh(&siblings));
+        let lanes = PlanLanes::<Wide<SIDE>>::new((&inputs, state), &again, percent);
+        let (memory, fullest) = widest(FullestRankWork(&lanes));
         let memory: [f64; SIDE] = memory.into();
         let fullest: [f64; SIDE] = fullest.into();
         for (leaf, (memory, fullest)) in waiting
@@ -131,22 +137,22 @@ impl Walk<'_, '_> {
         }
         let fits = |leaf: &Leaf| leaf.memory <= self.capacity;
         if fitting.len == 0 && self.criteria.is_none() && waiting.pending().iter().all(fits) {
-            self.price_all((plan, setting, state), waiting);
+            self.price_all((plan, inputs, state), waiting);
             return;
         }
         for leaf in waiting.pending() {
             let over = leaf.memory - self.capacity;
             if over > 0.0 {
-                self.note_unfit(leaf, over, (&mut *plan, setting, state));
+                self.note_unfit(leaf, over, (&mut *plan, inputs, state));
             } else if self.criteria.is_none() && fitting.push(*leaf) {
-                self.price_all((&mut *plan, setting, state), fitting);
+                self.price_all((&mut *plan, inputs, state), fitting);
             }
         }
         waiting.len = 0;
     }
 
     /// Notes leaves that do not fit, or lets them wait for other tiers.
-    fn note_unfit(&mut self, leaf: &Leaf, over: f64, (plan, setting, state): Shared) {
+    fn note_unfit(&mut self, leaf: &Leaf, over: f64, (plan, inputs, state): Shared) {
         let overlaps = &self.context.lists.overlaps;
         let part = &mut self.found.part;
         let held = part.nearest.as_ref().map(|nearest| nearest.lacks_bytes);
@@ -159,14 +165,14 @@ impl Walk<'_, '_> {
         for (index, &(reduce, gather)) in (leaf.index..).zip(overlaps) {
             plan.overlap_grad_reduce = reduce;
             plan.overlap_param_gather = gather;
-            let setting = Setting {
+            let inputs = PlanInputs {
                 plan,
-                again: leaf.again,
-                ..setting
+                recomputed: leaf.recomputed,
+                ..inputs
             };
             match self.criteria {
                 Some(criteria) => {
-                    self.queue_spill(&Composer { setting, state }, (leaf, index), criteria)
+                    self.queue_spill(&Composer { inputs, state }, (leaf, index), criteria)
                 }
                 None => self.note_nearest(over, plan, index),
             }
@@ -174,7 +180,7 @@ impl Walk<'_, '_> {
     }
 
     /// Prices leaves that fit in device memory, side by side by their closed forms.
-    fn price_all(&mut self, (plan, setting, state): Shared, fitting: &mut Batch) {
+    fn price_all(&mut self, (plan, inputs, state): Shared, fitting: &mut Batch) {
         if fitting.len == 0 {
             return;
         }
@@ -186,14 +192,14 @@ impl Walk<'_, '_> {
             plan.overlap_param_gather = gather;
             if apart {
                 for leaf in leaves {
-                    self.price(leaf, place as u64, (&mut *plan, setting, state));
+                    self.price(leaf, place as u64, (&mut *plan, inputs, state));
                 }
                 continue;
             }
-            let side = Setting { plan, ..setting };
+            let side = PlanInputs { plan, ..inputs };
             let percent = |place: usize| f64::from(fitting.leaves[place].share);
-            let siblings = Siblings::<Wide<SIDE>>::new((&side, state), &again, percent);
-            let least = widest(Outlined(&siblings));
+            let lanes = PlanLanes::<Wide<SIDE>>::new((&side, state), &again, percent);
+            let least = widest(PlanBoundWork(&lanes));
             let time: [f64; SIDE] = least.time.into();
             let exact: [f64; SIDE] = least.exact.into();
             let host: [f64; SIDE] = least.host.into();
@@ -206,7 +212,7 @@ impl Walk<'_, '_> {
                 if fits && slow {
                     self.count_excluded(exact[lane] >= 1.0);
                 } else {
-                    self.price(leaf, place as u64, (&mut *plan, setting, state));
+                    self.price(leaf, place as u64, (&mut *plan, inputs, state));
                 }
             }
         }
@@ -235,15 +241,15 @@ impl Walk<'_, '_> {
     }
 
     /// Prices a plan that fits in device memory: a bound on time, then the time itself.
-    fn price(&mut self, leaf: &Leaf, place: u64, (plan, setting, state): Shared) {
+    fn price(&mut self, leaf: &Leaf, place: u64, (plan, inputs, state): Shared) {
         let index = leaf.index + place;
         leaf.write_to_plan(plan);
-        let setting = Setting {
+        let inputs = PlanInputs {
             plan,
-            again: leaf.again,
-            ..setting
+            recomputed: leaf.recomputed,
+            ..inputs
         };
-        let composer = Composer { setting, state };
+        let composer = Composer { inputs, state };
         let draft = composer.draft(leaf.memory(&composer));
         let over = draft.least().host - self.host;
         if over > 0.0 {

@@ -9,7 +9,7 @@ use super::priced_plan::{Best, PricedPlan};
 use super::report::SearchOutcome;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Spill, SpillLimits, spilled};
+use crate::estimate::{SpillLimits, SpillResult, spilled};
 use crate::solve::{Best as Least, Entry};
 use rayon::prelude::*;
 
@@ -133,7 +133,7 @@ fn place_wave(
             operations,
             below_s: best.threshold().unwrap_or(f64::INFINITY),
         };
-        let placed: Result<Vec<Spill>> = admitted
+        let placed: Result<Vec<SpillResult>> = admitted
             .par_iter()
             .map(|entry| {
                 let job = search.job_in(entry.item.dtype);
@@ -144,9 +144,9 @@ fn place_wave(
         counts.placed += admitted.len() as u64;
         for (entry, placed) in admitted.iter().zip(placed?) {
             let placed = match placed {
-                Spill::Fits(placed) => *placed,
-                Spill::Not | Spill::Slow => continue,
-                Spill::Long => {
+                SpillResult::Fits(placed) => *placed,
+                SpillResult::NoPlacement | SpillResult::Slow => continue,
+                SpillResult::TooManyOperations => {
                     counts.note_untried(entry.key);
                     continue;
                 }

@@ -1,6 +1,6 @@
 //! What a search keeps of a plan that was priced and fits.
 
-use crate::estimate::{COLUMNS, Composed, Spilled, column};
+use crate::estimate::{COLUMNS, PlanCost, SpilledPlan, column};
 use crate::plan::Plan;
 use crate::solve;
 use crate::workload::Precision;
@@ -12,19 +12,19 @@ pub struct PricedPlan {
     /// The plan.
     pub plan: Plan,
     /// Its price.
-    pub composed: Composed,
+    pub composed: PlanCost,
     /// Its precision recipe, where the space lists some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Precision>,
     /// What lies outside device memory, where the plan fits in no other way. Parts of a search hold
     /// none: plans are placed when all parts have come together.
     #[serde(skip)]
-    pub offloaded: Option<Spilled>,
+    pub offloaded: Option<SpilledPlan>,
 }
 
 impl PricedPlan {
     /// A plan that fits in device memory.
-    pub(super) fn new(plan: &Plan, composed: Composed) -> Self {
+    pub(super) fn new(plan: &Plan, composed: PlanCost) -> Self {
         Self {
             plan: plan.clone(),
             composed,

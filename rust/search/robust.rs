@@ -7,7 +7,7 @@ use super::space::Space;
 use super::uncertainty::{UncertainConstant, Uncertainty};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Job, PlanPricer, Row};
+use crate::estimate::{Job, PlanPricer, PriceRow};
 use crate::plan::Plan;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -208,9 +208,9 @@ impl Pool {
     fn times(&self, job: &Job) -> Result<Vec<DrawPrice>> {
         let mut desk = PlanPricer::new(job);
         let price = |(plan, ..): &(Plan, f64, f64)| match desk.price(plan) {
-            Row::Priced { time, fits, .. } => Ok(DrawPrice { time, fits }),
+            PriceRow::Priced { time, fits, .. } => Ok(DrawPrice { time, fits }),
             // what is legal does not depend on the constants
-            Row::Illegal => Err(Error::inconsistent(
+            PriceRow::Illegal => Err(Error::inconsistent(
                 "robust: a plan of the pool is not legal",
             )),
         };

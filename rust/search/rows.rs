@@ -1,6 +1,6 @@
 //! Every plan of a unit that fits, as columns.
 
-use crate::estimate::{COLUMNS, Composed, column};
+use crate::estimate::{COLUMNS, PlanCost, column};
 use crate::plan::Plan;
 
 /// Plans and their prices, a row each.
@@ -15,7 +15,7 @@ pub struct PlanRows {
 }
 
 impl PlanRows {
-    pub(super) fn push(&mut self, plan: &Plan, composed: &Composed) {
+    pub(super) fn push(&mut self, plan: &Plan, composed: &PlanCost) {
         self.fields
             .extend((0..COLUMNS.len()).map(|field| column(plan, field)));
         self.times.push(composed.time);

@@ -5,7 +5,7 @@ use super::limits::{Limits, OffloadWhen};
 use super::space::Space;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::{Composed, Job, price};
+use crate::estimate::{Job, PlanCost, price};
 use crate::hardware::{Cluster, Constant};
 use crate::plan::Plan;
 use rayon::prelude::*;
@@ -251,7 +251,7 @@ fn best_plan(
     Ok(first.map(|found| winner(&found.plan, &found.composed, before)))
 }
 
-fn winner(plan: &Plan, composed: &Composed, before: Option<&ChangedBest>) -> ChangedBest {
+fn winner(plan: &Plan, composed: &PlanCost, before: Option<&ChangedBest>) -> ChangedBest {
     ChangedBest {
         plan: plan.clone(),
         step_time_s: composed.time,

@@ -1,7 +1,7 @@
 //! The virtual stages that one split of the layers makes, and their sums under each choice of blocks.
 
 use super::lists::{Lists, longest};
-use crate::estimate::{Chunks, Factors, Job, Recomputed, Sums};
+use crate::estimate::{Chunks, Factors, Job, RecomputationCosts, Sums};
 use crate::plan::{Recomputation, Split};
 use std::cell::OnceCell;
 
@@ -20,9 +20,9 @@ pub(super) struct SplitStages {
 pub(super) struct SplitSums {
     pub(super) sums: Sums,
     /// What no recomputation is quicker or leaner than; none where there is none to try.
-    pub(super) ideal: Option<Recomputed>,
+    pub(super) ideal: Option<RecomputationCosts>,
     /// By recomputation, made when first asked for.
-    all: OnceCell<Vec<Recomputed>>,
+    all: OnceCell<Vec<RecomputationCosts>>,
 }
 
 impl SplitStages {
@@ -54,20 +54,27 @@ impl SplitStages {
 impl SplitSums {
     fn new((job, lists): (&Job, &Lists), factors: &Factors, cut: &SplitStages) -> Self {
         let sums = Sums::new(job, factors, &cut.chunks, cut.copied);
-        let of = |choice| Recomputed::new(job, factors, (&cut.chunks, &sums), choice);
+        let of = |choice| RecomputationCosts::new(job, factors, (&cut.chunks, &sums), choice);
         // whatever follows several policies lies between those that follow one
-        let pure: Vec<Recomputed> = lists.policies().map(Recomputation::all).map(of).collect();
+        let pure: Vec<RecomputationCosts> =
+            lists.policies().map(Recomputation::all).map(of).collect();
         Self {
-            ideal: Recomputed::ideal(&pure, &sums),
+            ideal: RecomputationCosts::lower_bound_of(&pure, &sums),
             sums,
             all: OnceCell::new(),
         }
     }
 
     /// What each recomputation keeps and repeats, in the order of the cut's choices.
-    pub(super) fn all(&self, job: &Job, factors: &Factors, cut: &SplitStages) -> &[Recomputed] {
+    pub(super) fn all(
+        &self,
+        job: &Job,
+        factors: &Factors,
+        cut: &SplitStages,
+    ) -> &[RecomputationCosts] {
         self.all.get_or_init(|| {
-            let of = |&choice| Recomputed::new(job, factors, (&cut.chunks, &self.sums), choice);
+            let of =
+                |&choice| RecomputationCosts::new(job, factors, (&cut.chunks, &self.sums), choice);
             cut.choices.iter().map(of).collect()
         })
     }

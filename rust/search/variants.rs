@@ -12,7 +12,7 @@ use super::unit::{Unit, combinations};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
-use crate::estimate::{Job, PlanPricer, Pricer, Row as Price, Verdict, estimate, price};
+use crate::estimate::{Job, PlanPricer, PriceRow as Price, Pricer, Verdict, estimate, price};
 use crate::plan::Plan;
 use crate::solve::Entry;
 use crate::units::{Dollars, Seconds, SquareMillimetres};

@@ -11,7 +11,9 @@ use super::split_stages::{SplitStages, SplitSums};
 use super::unit::{SAFE, Unit};
 use crate::control::Control;
 use crate::economics;
-use crate::estimate::{Composed, Composer, Factors, Frame, Job, Links, Pricer, Setting, State};
+use crate::estimate::{
+    Composer, Factors, Job, Links, ModelStates, PlanCost, PlanInputs, Pricer, ScheduleFacts,
+};
 use crate::plan::{BrokenRule, Collectives, Plan, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
@@ -42,7 +44,7 @@ impl SearchContext<'_> {
         listed.map(|_| self.job.training.precision)
     }
 
-    pub(super) fn found(&self, plan: &Plan, composed: Composed) -> PricedPlan {
+    pub(super) fn found(&self, plan: &Plan, composed: PlanCost) -> PricedPlan {
         PricedPlan {
             dtype: self.dtype(),
             ..PricedPlan::new(plan, composed)
@@ -235,7 +237,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     /// Walks the plans of one mesh under one schedule.
     fn scheduled(&mut self, chosen: &Plan, unit: &Unit, links: &[MeshLinks]) {
         let job = self.job;
-        let mut frame = None;
+        let mut facts = None;
         for (at, blocks) in unit.blocks.iter().enumerate() {
             let Ok(factors) = &blocks.factors else {
                 continue;
@@ -272,9 +274,10 @@ impl<'p, 'a> Walk<'p, 'a> {
                 let cut = self.cut(&plan, split, unit.blocks.len());
                 let price = || Links::new(&plan, job.dealt_tensors(&plan), &mut *self.pricer);
                 let links = linked.links.get_or_init(price);
-                let frame = frame.get_or_insert_with(|| Frame::new(job, &plan, &cut.chunks));
+                let facts =
+                    facts.get_or_insert_with(|| ScheduleFacts::new(job, &plan, &cut.chunks));
                 let sums = cut.sums((job, self.context.lists), (at, factors));
-                self.group((&mut plan, &zeros), (factors, links, frame), (&cut, sums));
+                self.group((&mut plan, &zeros), (factors, links, facts), (&cut, sums));
             }
         }
     }
@@ -356,36 +359,36 @@ impl<'p, 'a> Walk<'p, 'a> {
     fn group(
         &mut self,
         (plan, zeros): (&mut Plan, &[u8]),
-        (factors, links, frame): (&Factors, &Links, &Frame),
+        (factors, links, facts): (&Factors, &Links, &ScheduleFacts),
         (cut, sums): (&SplitStages, &SplitSums),
     ) {
         let lists = self.context.lists;
         let Some(ideal) = &sums.ideal else {
             return; // no recomputation to try
         };
-        let mut state: Option<State> = None;
+        let mut state: Option<ModelStates> = None;
         for &zero in zeros {
             for &host_optimizer in &lists.host_optimizers {
                 plan.zero = zero;
                 plan.offload_optimizer = host_optimizer;
                 for &send in lists.sends(plan.schedule) {
                     plan.overlap_pipeline = send;
-                    let setting = Setting {
+                    let inputs = PlanInputs {
                         job: self.job,
                         plan,
                         factors,
                         links,
                         chunks: &cut.chunks,
                         sums: &sums.sums,
-                        again: ideal,
-                        frame,
+                        recomputed: ideal,
+                        facts,
                     };
                     match &mut state {
-                        Some(state) => state.refill(&setting),
-                        None => state = Some(State::new(&setting)),
+                        Some(state) => state.refill(&inputs),
+                        None => state = Some(ModelStates::new(&inputs)),
                     }
                     if let Some(state) = &mut state {
-                        self.family(setting, state, (cut, sums));
+                        self.family(inputs, state, (cut, sums));
                     }
                 }
             }
@@ -394,31 +397,36 @@ impl<'p, 'a> Walk<'p, 'a> {
 
     /// Walks the plans that differ in recomputation, kept activations on the host and overlaps of the
     /// traffic between replicas, unless the quickest and leanest that they could be is not wanted.
-    fn family(&mut self, setting: Setting, state: &State, (cut, sums): (&SplitStages, &SplitSums)) {
+    fn family(
+        &mut self,
+        inputs: PlanInputs,
+        state: &ModelStates,
+        (cut, sums): (&SplitStages, &SplitSums),
+    ) {
         let leaves = self.context.lists.leaves(cut.split);
-        if self.bounds && self.family_excluded(setting, state, leaves) {
+        if self.bounds && self.family_excluded(inputs, state, leaves) {
             self.index += leaves;
             return;
         }
-        self.leaves(setting, state, (cut, sums));
+        self.leaves(inputs, state, (cut, sums));
     }
 
     /// True where a bound excludes all plans of a family, which are then counted.
-    fn family_excluded(&mut self, setting: Setting, state: &State, leaves: u64) -> bool {
+    fn family_excluded(&mut self, inputs: PlanInputs, state: &ModelStates, leaves: u64) -> bool {
         let lists = self.context.lists;
         let plan = Plan {
             offload_activations: lists.most_on_host,
             overlap_grad_reduce: lists.overlaps.iter().any(|o| o.0),
             overlap_param_gather: lists.overlaps.iter().any(|o| o.1),
-            ..setting.plan.clone()
+            ..inputs.plan.clone()
         };
         let kept = Plan {
             offload_activations: 0,
             ..plan.clone()
         };
-        let setting = |plan| Setting { plan, ..setting };
+        let inputs = |plan| PlanInputs { plan, ..inputs };
         let memory = Composer {
-            setting: setting(&plan),
+            inputs: inputs(&plan),
             state,
         }
         .memory();
@@ -434,8 +442,8 @@ impl<'p, 'a> Walk<'p, 'a> {
             }
             return !sought;
         }
-        let setting = setting(&kept);
-        let draft = Composer { setting, state }.draft(memory);
+        let inputs = inputs(&kept);
+        let draft = Composer { inputs, state }.draft(memory);
         let time = draft.least().time;
         let least = self.floor(time * SAFE, leanest);
         let excluded = self.cannot_improve(&least, self.index);
@@ -446,7 +454,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// Offers a priced plan to the best and to the front.
-    pub(super) fn keep(&mut self, composed: Composed, composer: &Composer, index: u64) {
+    pub(super) fn keep(&mut self, composed: PlanCost, composer: &Composer, index: u64) {
         let measures = self.measures(composer, &composed);
         let limits = self.context.limits;
         let part = &mut self.found.part;
@@ -473,7 +481,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     }
 
     /// What a plan measures, by `Objective`.
-    pub(super) fn measures(&self, composer: &Composer, composed: &Composed) -> Measures {
+    pub(super) fn measures(&self, composer: &Composer, composed: &PlanCost) -> Measures {
         let energy = self.energies.then(|| composer.energy(composed));
         self.measured(composed.time, composed.memory, energy)
     }

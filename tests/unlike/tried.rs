@@ -2,7 +2,9 @@
 
 use super::worlds;
 use scalewright::collective::{Collective, Forms};
-use scalewright::estimate::{Factors, Job, LayerRanges, Place, Pricer, StagePricer, StageSeconds};
+use scalewright::estimate::{
+    Factors, Job, LayerRanges, PipelinePosition, Pricer, StagePricer, StageSeconds,
+};
 use scalewright::hardware::Level;
 use scalewright::plan::{Mesh, Plan, check};
 use scalewright::schedule::{Pass, Passes, Pipeline, PipelineShape, Scratch, replay};
@@ -66,7 +68,7 @@ fn step(
     };
     let (mut start, mut passes, mut all) = (0, Vec::new(), Vec::<StageSeconds>::new());
     for (index, (seat, &size)) in seats.iter().zip(sizes).enumerate() {
-        let place = Place::of(u32::try_from(index).unwrap(), count);
+        let place = PipelinePosition::of(u32::try_from(index).unwrap(), count);
         let class = (ranges.class(start, size), place);
         let behind = count - 1 - u32::try_from(index).unwrap();
         if seat.pricer.bytes(&ranges, class, behind) > jobs[seat.group].capacity().value() {

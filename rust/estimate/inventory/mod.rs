@@ -7,7 +7,7 @@
 mod steps;
 mod tensors;
 
-use super::compose::{Composed, Composer};
+use super::compose::{Composer, PlanCost};
 use super::job::Job;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ use steps::Steps;
 /// What is asked of the placement of a plan's tensors.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Wish {
+pub struct PlanPlacementRequest {
     /// What is minimised.
     pub objective: Objective,
     /// Pipeline stage whose ranks are looked at; none: the fullest.
@@ -42,7 +42,7 @@ pub struct Wish {
     pub tiers: Vec<String>,
 }
 
-impl Default for Wish {
+impl Default for PlanPlacementRequest {
     fn default() -> Self {
         Self {
             objective: Objective::default(),
@@ -80,7 +80,7 @@ pub struct PlanPlacement {
 pub fn place(
     job: &Job,
     plan: &Plan,
-    wish: &Wish,
+    wish: &PlanPlacementRequest,
     control: &Control,
 ) -> Result<std::result::Result<PlanPlacement, BrokenRule>> {
     check(plan, wish)?;
@@ -145,10 +145,10 @@ fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
 
 /// Operations of a rank of a stage that its placement looks at one by one.
 pub(super) fn operations(composer: &Composer, stage: u32) -> usize {
-    steps::standing_order(composer, stage).0.len()
+    steps::representative_order(composer, stage).0.len()
 }
 
-fn check(plan: &Plan, wish: &Wish) -> Result<()> {
+fn check(plan: &Plan, wish: &PlanPlacementRequest) -> Result<()> {
     if plan.offload_optimizer || plan.offload_activations > 0 {
         let what = "plan.offload_optimizer, plan.offload_activations: got an offload; allowed: neither, \
                     placement decides what leaves the device";
@@ -175,8 +175,8 @@ fn check(plan: &Plan, wish: &Wish) -> Result<()> {
 pub(super) fn problem(
     composer: &Composer,
     split: Split,
-    (composed, stage): (&Composed, u32),
-    wish: &Wish,
+    (composed, stage): (&PlanCost, u32),
+    wish: &PlanPlacementRequest,
 ) -> Result<Problem> {
     let steps = Steps::new(composer, split, (stage, wish.instants))?;
     let mut problem = Problem {

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::estimate::block::BlockFactor;
-use crate::estimate::chunk::{Placed, sequences};
-use crate::estimate::compose::{Composed, Composer};
+use crate::estimate::chunk::{StageBlock, sequences};
+use crate::estimate::compose::{Composer, PlanCost};
 use crate::memory::placement::Window;
 use crate::plan::{RecomputePolicy, Split};
 use crate::schedule::{Operation, Work, order};
@@ -19,7 +19,7 @@ pub(super) struct Steps<'a, 'b> {
     /// Operations, in order.
     pub(super) order: Vec<Operation>,
     /// Groups of blocks of each virtual stage of the model, front first.
-    pub(super) groups: Vec<Vec<Vec<Placed>>>,
+    pub(super) groups: Vec<Vec<Vec<StageBlock>>>,
     /// First instant of each operation.
     pub(super) first: Vec<u32>,
     /// First instant of the update; it has one for each group that the rank holds.
@@ -36,7 +36,7 @@ impl<'a, 'b> Steps<'a, 'b> {
         split: Split,
         (stage, instants): (u32, usize),
     ) -> Result<Self> {
-        let (order, micro_batches) = standing_order(composer, stage);
+        let (order, micro_batches) = representative_order(composer, stage);
         if order.len() > MOST_OPERATIONS {
             let allowed = format!("a schedule with up to {MOST_OPERATIONS} operations in flight");
             return Err(Error::invalid("plan.schedule", order.len(), allowed));
@@ -45,14 +45,15 @@ impl<'a, 'b> Steps<'a, 'b> {
         held.sort_unstable();
         held.dedup();
         let per_pass = (instants / order.len().max(1)).max(1);
-        let cut = |blocks: Vec<Placed>| {
+        let cut = |blocks: Vec<StageBlock>| {
             let size = blocks.len().div_ceil(per_pass).max(1);
-            blocks.chunks(size).map(<[Placed]>::to_vec).collect()
+            blocks.chunks(size).map(<[StageBlock]>::to_vec).collect()
         };
         let count = composer.chunks.count;
-        let groups: Vec<Vec<Vec<Placed>>> = sequences(composer.job, composer.plan, split, count)
-            .map(cut)
-            .collect();
+        let groups: Vec<Vec<Vec<StageBlock>>> =
+            sequences(composer.job, composer.plan, split, count)
+                .map(cut)
+                .collect();
         let mut first = Vec::with_capacity(order.len());
         let mut at = 0;
         for operation in &order {
@@ -116,7 +117,7 @@ impl<'a, 'b> Steps<'a, 'b> {
     /// A window for each operation and one for the update. All together last as long as the rank
     /// works in a step: each stands for as many as there are like it, but the last pass of the step
     /// for itself alone, since gradients are whole when it ends.
-    pub(super) fn windows(&self, composed: &Composed) -> Vec<Window> {
+    pub(super) fn windows(&self, composed: &PlanCost) -> Vec<Window> {
         let times: Vec<f64> = self.order.iter().map(|o| self.seconds(o)).collect();
         let [count, few] = self.micro_batches.map(f64::from);
         let all: f64 = times.iter().sum();
@@ -179,7 +180,7 @@ impl<'a, 'b> Steps<'a, 'b> {
 
 /// The operations of a rank with as few micro-batches as fill the pipeline as all of them do; how many
 /// the step has, and how many stand for them.
-pub(super) fn standing_order(composer: &Composer, stage: u32) -> (Vec<Operation>, [u32; 2]) {
+pub(super) fn representative_order(composer: &Composer, stage: u32) -> (Vec<Operation>, [u32; 2]) {
     let plan = composer.plan;
     let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
     let count = plan.micro_batches(composer.job.training.global_batch);

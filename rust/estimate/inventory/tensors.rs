@@ -1,7 +1,7 @@
 //! Which tensors does a rank keep, when is each used, and what never leaves the device?
 
 use super::steps::Steps;
-use crate::estimate::recomputed::kept;
+use crate::estimate::recomputation_costs::kept_and_transient;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
 use crate::memory::{
     FRAGMENTATION, frozen_bytes, host_optimizer_traffic, optimizer_bytes, spared, weight_bytes,
@@ -168,7 +168,7 @@ impl Steps<'_, '_> {
         let each = optimizer_bytes(training, hidden);
         let bytes = updated * each;
         let title = self.title(stage, group);
-        let late = self.composer.comes_late();
+        let late = self.composer.gradients_come_late();
         tensors.push(Tensor {
             name: format!("{title} gradients"),
             class: Class::Gradients,
@@ -210,7 +210,7 @@ impl Steps<'_, '_> {
         for group in 0..self.groups[forward.stage as usize].len() {
             let of = self.blocks(forward.stage, group);
             let bytes: f64 = of
-                .map(|(factor, block, again)| kept(job, again, factor, block.role).0)
+                .map(|(factor, block, again)| kept_and_transient(job, again, factor, block.role).0)
                 .sum();
             let bytes = bytes * f64::from(forward.span);
             let made = self.instant(index, group);
@@ -253,7 +253,7 @@ impl Steps<'_, '_> {
                 for (factor, block, policy) in self.blocks(operation.stage, group) {
                     let backward = operation.work != Work::Forward;
                     let again = if backward {
-                        kept(job, policy, factor, block.role).1
+                        kept_and_transient(job, policy, factor, block.role).1
                     } else {
                         0.0
                     };
@@ -269,7 +269,7 @@ impl Steps<'_, '_> {
             }
         }
         // lists of an update lie there for all groups at once
-        let lists = self.composer.updating(self.stage).value();
+        let lists = self.composer.update_bytes(self.stage).value();
         for line in workspace.iter_mut().skip(self.update as usize) {
             *line = lists.max(*line);
         }

@@ -5,10 +5,10 @@
 //! a stage do the same at the same time. Kernels slow down while a collective runs beside them by
 //! the share of compute units that it takes (`contention`).
 
-mod lay;
+mod builder;
+mod layout;
 mod offload;
 mod pieces;
-mod state;
 mod step;
 
 use super::compose::Composer;
@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::plan::{BrokenRule, Plan};
 use crate::schedule::Scratch;
 use crate::solve;
-use lay::Layout;
+use layout::StepLayout;
 
 /// Most tasks of a simulated step.
 pub const MOST_TASKS: usize = 1 << 24;
@@ -110,8 +110,8 @@ pub fn simulate(
         Err(rule) => return Ok(Err(rule)),
     };
     let simulated = super::verdict::with_composer(job, plan, |composer| {
-        let mut layout = Layout::new(composer, split)?;
-        layout.lay(control)?;
+        let mut layout = StepLayout::new(composer, split)?;
+        layout.lay_out(control)?;
         finish(composer, layout)
     });
     match simulated {
@@ -120,7 +120,7 @@ pub fn simulate(
     }
 }
 
-fn finish(composer: &Composer, layout: Layout) -> Result<StepTimeline> {
+fn finish(composer: &Composer, layout: StepLayout) -> Result<StepTimeline> {
     let line = solve::simulate(&layout.state.tasks)?;
     let composed = composer.compose(&mut Scratch::new());
     let devices = composer.job.cluster.devices;

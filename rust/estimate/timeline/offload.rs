@@ -1,10 +1,10 @@
 //! Which copies run between device and host, and what waits for them?
 
 use super::Category;
-use super::lay::Layout;
-use super::state::{Chain, Owner};
-use crate::estimate::chunk::Placed;
-use crate::estimate::recomputed::kept;
+use super::builder::{OperationChain, Owner};
+use super::layout::StepLayout;
+use crate::estimate::chunk::StageBlock;
+use crate::estimate::recomputation_costs::kept_and_transient;
 use crate::solve::After;
 use crate::workload::BlockRole;
 
@@ -13,12 +13,12 @@ const TO_HOST: usize = 0;
 const FROM_HOST: usize = 1;
 const HOST: usize = 2;
 
-impl Layout<'_, '_> {
+impl StepLayout<'_, '_> {
     /// Sends what a layer keeps to the host, behind its forward pass; nothing where it stays.
-    pub(super) fn keep_away(
+    pub(super) fn copy_to_host(
         &mut self,
         device: usize,
-        (block, slice): (Placed, usize),
+        (block, slice): (StageBlock, usize),
         after: &[After],
     ) -> Option<After> {
         let copy = self.kept_copy(block, slice);
@@ -27,12 +27,12 @@ impl Layout<'_, '_> {
     }
 
     /// Fetches what a layer keeps, `ahead` of its backward pass, which waits for it.
-    pub(super) fn bring_back(
+    pub(super) fn copy_from_host(
         &mut self,
         device: usize,
-        (block, slice): (Placed, usize),
+        (block, slice): (StageBlock, usize),
         ahead: &[After],
-        chain: &mut Chain,
+        chain: &mut OperationChain,
     ) {
         let copy = self.kept_copy(block, slice);
         if copy > 0.0 {
@@ -42,7 +42,7 @@ impl Layout<'_, '_> {
     }
 
     /// Seconds of a copy of what a block keeps of a slice for its backward pass, one way.
-    fn kept_copy(&self, Placed { block, again }: Placed, slice: usize) -> f64 {
+    fn kept_copy(&self, StageBlock { block, again }: StageBlock, slice: usize) -> f64 {
         let composer = self.composer;
         let role = composer.job.graph.blocks[block].role;
         if composer.plan.offload_activations == 0 || role != BlockRole::Layer {
@@ -50,12 +50,17 @@ impl Layout<'_, '_> {
         }
         let factors = composer.factors;
         let factor = &factors.slices.get(slice).unwrap_or(factors).blocks[block];
-        let (bytes, _) = kept(composer.job, again, factor, role);
+        let (bytes, _) = kept_and_transient(composer.job, again, factor, role);
         composer.host_copy(bytes * composer.offloaded_share())
     }
 
     /// Sends the gradients of some blocks to the host that updates them.
-    pub(super) fn gradients_away(&mut self, device: usize, blocks: &[usize], after: &[After]) {
+    pub(super) fn copy_gradients_to_host(
+        &mut self,
+        device: usize,
+        blocks: &[usize],
+        after: &[After],
+    ) {
         if !self.composer.plan.offload_optimizer {
             return;
         }

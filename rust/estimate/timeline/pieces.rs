@@ -2,7 +2,7 @@
 
 use crate::collective::Crossing;
 use crate::estimate::block::{class_name, purpose_name};
-use crate::estimate::chunk::Placed;
+use crate::estimate::chunk::StageBlock;
 use crate::estimate::job::Job;
 use crate::estimate::price::Pricer;
 use crate::hardware::Cluster;
@@ -103,7 +103,7 @@ impl Pieces {
     /// Prices the passes of a block that was lowered.
     pub(super) fn new(
         job: &Job,
-        Placed { block, again }: Placed,
+        StageBlock { block, again }: StageBlock,
         program: &BlockProgram,
         (pricer, labels): (&mut Pricer, &mut Labels),
     ) -> Self {
@@ -199,7 +199,7 @@ impl Writer<'_, '_> {
             } => (*crossing, *handling),
             _ => (Crossing::Each, Seconds::ZERO),
         };
-        let forms = self.pricer.carried(*collective, *span, crossing);
+        let forms = self.pricer.forms_crossing(*collective, *span, crossing);
         let name = format!("{} {}", purpose_name(purpose as usize), collective.name());
         let level = level(self.cluster, *span);
         let resource = if beside && purpose == Purpose::Context {

@@ -1,16 +1,22 @@
 //! Which traffic of weights and gradients runs under the passes, and what follows them?
 
 use super::Category;
-use super::lay::Layout;
-use super::state::{Chain, Owner};
-use crate::estimate::newton::Newton;
+use super::builder::{OperationChain, Owner};
+use super::layout::StepLayout;
+use crate::estimate::newton_schulz::NewtonSchulz;
 use crate::solve::After;
 use crate::workload::BlockRole;
 
-impl Layout<'_, '_> {
+impl StepLayout<'_, '_> {
     /// Gathers weights: a block's before each pass under ZeRO-3, one block ahead; once a step under ZeRO-1 and
     /// 2, before a block's `first` pass where gathers may run under passes, else all of a device at the start.
-    pub(super) fn gather(&mut self, device: usize, block: usize, first: bool, chain: &mut Chain) {
+    pub(super) fn gather(
+        &mut self,
+        device: usize,
+        block: usize,
+        first: bool,
+        chain: &mut OperationChain,
+    ) {
         let plan = self.composer.plan;
         let once = matches!(plan.stage(), 1 | 2) && !self.composer.job.training.forward_only;
         let weights = &self.composer.factors.blocks[block].weights;
@@ -83,7 +89,13 @@ impl Layout<'_, '_> {
     }
 
     /// Reduces a block's gradients: after each pass from ZeRO-2 on, else after the last one.
-    pub(super) fn reduce(&mut self, device: usize, block: usize, last: bool, chain: &mut Chain) {
+    pub(super) fn reduce(
+        &mut self,
+        device: usize,
+        block: usize,
+        last: bool,
+        chain: &mut OperationChain,
+    ) {
         let plan = self.composer.plan;
         let now = plan.stage() >= 2 || last && plan.overlap_grad_reduce;
         if !now {
@@ -97,7 +109,7 @@ impl Layout<'_, '_> {
         }
         if last && plan.overlap_grad_reduce {
             let ready = done.map_or_else(|| chain.after.clone(), |done| vec![done]);
-            self.gradients_away(device, &[block], &ready);
+            self.copy_gradients_to_host(device, &[block], &ready);
         }
     }
 
@@ -138,7 +150,7 @@ impl Layout<'_, '_> {
             }
             if !plan.overlap_grad_reduce {
                 let ready = self.devices[device].reductions.clone();
-                self.gradients_away(device, &held, &ready);
+                self.copy_gradients_to_host(device, &held, &ready);
             }
         }
         self.join_copies();
@@ -155,7 +167,7 @@ impl Layout<'_, '_> {
                 self.update_on_host(device, &held, &[after, vec![passed]].concat());
                 continue;
             }
-            let mut newton = Newton::default();
+            let mut newton = NewtonSchulz::default();
             for &block in &held {
                 newton.add(&self.composer.factors.blocks[block].newton, 1.0);
             }

@@ -2,7 +2,7 @@
 
 use super::groups::Groups;
 use super::unit::SharedFields;
-use crate::estimate::{FactorKey, Factors, LayerRanges, Place, Pricer, StagePricer};
+use crate::estimate::{FactorKey, Factors, LayerRanges, PipelinePosition, Pricer, StagePricer};
 use crate::plan::{BrokenRule, Mesh, Plan, RecomputePolicy, check};
 use crate::search::space::{Space, divisors, listed, retain_first};
 use std::collections::BTreeMap;
@@ -61,11 +61,17 @@ impl<'a> StageOption<'a> {
     }
 
     /// The entry of a class of layers at a place.
-    pub(super) fn entry(&mut self, ranges: &LayerRanges, class: usize, place: Place) -> StageCost {
+    pub(super) fn entry(
+        &mut self,
+        ranges: &LayerRanges,
+        class: usize,
+        place: PipelinePosition,
+    ) -> StageCost {
         if self.table.is_empty() {
-            self.table.resize(Place::COUNT * ranges.classes(), None);
+            self.table
+                .resize(PipelinePosition::COUNT * ranges.classes(), None);
         }
-        let at = class * Place::COUNT + place as usize;
+        let at = class * PipelinePosition::COUNT + place as usize;
         if let Some(entry) = self.table[at] {
             return entry;
         }

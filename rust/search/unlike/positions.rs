@@ -2,7 +2,7 @@
 
 use super::options::{StageCost, StageOption};
 use super::walk::{GroupSequence, Walk};
-use crate::estimate::Place;
+use crate::estimate::PipelinePosition;
 use std::ops::Range;
 
 /// A stage before it has layers.
@@ -10,7 +10,7 @@ use std::ops::Range;
 pub(super) struct StagePosition {
     pub(super) group: usize,
     pub(super) choice: usize,
-    pub(super) place: Place,
+    pub(super) place: PipelinePosition,
     /// Stages behind it.
     pub(super) behind: u32,
     /// Seconds of its sends: with each forward pass, with each backward pass.
@@ -56,8 +56,12 @@ impl EvenRun {
     pub(super) fn extra(&self, walk: &Walk, seats: &[StagePosition]) -> f64 {
         let of = |seat: &StagePosition| {
             let [embedding, head] = walk.choice(seat).ends;
-            let opens = if seat.place.opens() { embedding } else { 0.0 };
-            let closes = if seat.place.closes() { head } else { 0.0 };
+            let opens = if seat.place.holds_embedding() {
+                embedding
+            } else {
+                0.0
+            };
+            let closes = if seat.place.holds_head() { head } else { 0.0 };
             opens + closes + seat.hops[0] + seat.hops[1]
         };
         seats[self.seats.clone()].iter().map(of).sum()
@@ -74,10 +78,12 @@ pub(super) fn stage_positions(
     let mut index = 0;
     for (order, part) in pick.parts().iter().enumerate() {
         for stage in 0..part.stages {
-            let place = Place::of(index, count);
-            let continues = stage > 0 && place == Place::Inner;
+            let place = PipelinePosition::of(index, count);
+            let continues = stage > 0 && place == PipelinePosition::Inner;
             match runs.last_mut() {
-                Some(run) if continues && seats[run.seats.start].place == Place::Inner => {
+                Some(run)
+                    if continues && seats[run.seats.start].place == PipelinePosition::Inner =>
+                {
                     run.seats.end += 1;
                 }
                 _ => runs.push(EvenRun {

@@ -50,7 +50,7 @@ pub(super) fn traffic_line(tasks: &[Task], index: usize, pricer: &mut Pricer) ->
             handling,
             ..
         } => {
-            let forms = pricer.carried(*collective, *span, *crossing);
+            let forms = pricer.forms_crossing(*collective, *span, *crossing);
             let time = forms.time(*bytes) + *handling;
             let covers = cover(tasks, index).filter_map(Task::kernel);
             let covers = covers.map(|kernel| pricer.kernel(&kernel).time.value());

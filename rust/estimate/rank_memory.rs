@@ -1,42 +1,43 @@
 //! What do each stage's ranks hold at their fullest moment?
 
-use super::compose::{Composer, Setting};
-use super::frame::{Own, Seat};
-use super::recomputed::Again;
-use super::siblings::Siblings;
-use super::sums::Stage;
+use super::compose::{Composer, PlanInputs};
+use super::plan_lanes::PlanLanes;
+use super::recomputation_costs::StageRecomputation;
+use super::schedule_facts::{ChunkKind, StageOccupancy};
+use super::sums::VirtualStage;
 use crate::memory::{FRAGMENTATION, Footprint, Holdings, Kept};
 use crate::plan::Activations;
 use crate::solve::Lane;
 use crate::units::Bytes;
 use crate::workload::BlockRole;
 
-impl Setting<'_> {
-    fn chunk(&self, own: Own) -> &Stage {
+impl PlanInputs<'_> {
+    fn chunk(&self, own: ChunkKind) -> &VirtualStage {
         let sums = self.sums;
         match own {
-            Own::First => &sums.ends[0],
-            Own::Last => &sums.ends[1],
-            Own::Middle(kind) => sums.middle.get(kind).unwrap_or(&sums.between),
-            Own::Most => &sums.between,
+            ChunkKind::First => &sums.ends[0],
+            ChunkKind::Last => &sums.ends[1],
+            ChunkKind::Middle(kind) => sums.middle.get(kind).unwrap_or(&sums.between),
+            ChunkKind::Most => &sums.between,
         }
     }
 
     /// What the ranks of a stage hold by chunk: their own end, and chunks between. With several
     /// chunks a rank, the most that any holds of each class stands for those between.
-    fn chunks_of(&self, seat: &Seat) -> (&Stage, &Stage) {
-        let own = self.chunk(seat.own);
+    fn chunks_of(&self, occupancy: &StageOccupancy) -> (&VirtualStage, &VirtualStage) {
+        let own = self.chunk(occupancy.own);
         let several = self.plan.interleave > 1;
         (own, if several { &self.sums.between } else { own })
     }
 
     /// What a rank of a stage holds whatever passes keep: weights, gradients, optimizer state.
-    pub(super) fn state_of(&self, seat: &Seat) -> Footprint {
-        let (own, middle) = self.chunks_of(seat);
-        let [first, inner, last] = seat.held;
+    pub(super) fn state_of(&self, occupancy: &StageOccupancy) -> Footprint {
+        let (own, middle) = self.chunks_of(occupancy);
+        let [first, inner, last] = occupancy.held;
         let [front, back] = &self.sums.ends;
-        let both = |of: fn(&Stage) -> f64| first * of(front) + inner * of(middle) + last * of(back);
-        let of_all = |of: fn(&Stage) -> f64| {
+        let both =
+            |of: fn(&VirtualStage) -> f64| first * of(front) + inner * of(middle) + last * of(back);
+        let of_all = |of: fn(&VirtualStage) -> f64| {
             let most = of(own).max(of(middle));
             if last > 0.0 { most.max(of(back)) } else { most }
         };
@@ -58,9 +59,9 @@ impl Setting<'_> {
             ends: shared * both(|s| s.held.end_weights),
             chunks: first + inner + last,
             unreduced: shared * of_all(|s| s.held.largest_trained),
-            frees_gradients: self.comes_late(),
-            older_versions: seat.older,
-            summed: self.summed(seat, (own, middle)),
+            frees_gradients: self.gradients_come_late(),
+            older_versions: occupancy.older,
+            summed: self.whole_gradients(occupancy, (own, middle)),
             matrices: [
                 both(|s| s.params.newton.elements[0]),
                 both(|s| s.params.newton.elements[1]),
@@ -72,33 +73,40 @@ impl Setting<'_> {
         // layers of all kinds have tensors of about the same shapes, so the largest kind's serve the others
         let stand_ins = of_all(|s| s.held.stand_ins[0]) + of_all(|s| s.held.stand_ins[1]);
         let element = self.job.training.precision.activation().bytes();
-        footprint.add_workspace(Bytes::new(self.handed(seat) + stand_ins * element));
+        footprint.add_workspace(Bytes::new(
+            self.handed_over_tensors(occupancy) + stand_ins * element,
+        ));
         footprint
     }
 
     /// True where no gradients are there when most activations are: one micro-batch, and no buffers of a
     /// reduction that stay, as those of whole gradients do among replicas.
-    pub(super) fn comes_late(&self) -> bool {
+    pub(super) fn gradients_come_late(&self) -> bool {
         let plan = self.plan;
         let alone = plan.stage() >= 2 || !self.shards();
         self.job.training.software.optimizer.frees_gradients
             && alone
-            && self.frame.micro_batches == 1
+            && self.facts.micro_batches == 1
     }
 
     /// Trained elements on a rank whose gradients are summed whole at one time, where each virtual stage
     /// reduces its own after its last micro-batch: those of one, if the rank goes back through all
     /// micro-batches of one before the next, else all.
-    fn summed(&self, seat: &Seat, (own, middle): (&Stage, &Stage)) -> f64 {
-        let [first, inner, last] = seat.held;
+    fn whole_gradients(
+        &self,
+        occupancy: &StageOccupancy,
+        (own, middle): (&VirtualStage, &VirtualStage),
+    ) -> f64 {
+        let [first, inner, last] = occupancy.held;
         let [front, back] = &self.sums.ends;
-        let trained = |s: &Stage| s.params.dense + s.params.expert;
+        let trained = |s: &VirtualStage| s.params.dense + s.params.expert;
         let (rule, shape) = (self.plan.schedule.rule(), self.plan.pipeline_shape());
-        if !rule.backs_by_chunk(shape, self.frame.micro_batches) {
+        if !rule.backs_by_chunk(shape, self.facts.micro_batches) {
             return first * trained(front) + inner * trained(middle) + last * trained(back);
         }
         let held = [(first, front), (inner, middle), (last, back)];
-        let of = |(count, stage): (f64, &Stage)| if count > 0.0 { trained(stage) } else { 0.0 };
+        let of =
+            |(count, stage): (f64, &VirtualStage)| if count > 0.0 { trained(stage) } else { 0.0 };
         held.into_iter().map(of).fold(trained(own), f64::max)
     }
 
@@ -111,7 +119,7 @@ impl Setting<'_> {
     /// what lies beside the loss (`software.vocabulary.logits`), and m more where they are put together behind the last
     /// micro-batch (`_merge_outputs` of `schedules.py`): nothing that was free until then is that long, so
     /// the allocator, which does not join what it got piece by piece, takes new memory.
-    fn handed(&self, seat: &Seat) -> f64 {
+    fn handed_over_tensors(&self, occupancy: &StageOccupancy) -> f64 {
         let training = &self.job.training;
         if !training.software.pipeline.keeps_handed
             || training.forward_only
@@ -126,10 +134,10 @@ impl Setting<'_> {
         };
         let handed = of(BlockRole::Layer, |a| a.input);
         let logits = of(BlockRole::Head, |a| a.output);
-        let [first, inner, last] = seat.held;
+        let [first, inner, last] = occupancy.held;
         let (sends, receives) = (first + inner, inner + last);
-        let count = f64::from(self.frame.micro_batches);
-        let flying = f64::from(seat.in_flight) * receives / (first + inner + last);
+        let count = f64::from(self.facts.micro_batches);
+        let flying = f64::from(occupancy.in_flight) * receives / (first + inner + last);
         let waiting = (receives * count - flying).max(0.0);
         let mut outputs = count;
         if training.software.vocabulary.logits.is_some() {
@@ -149,42 +157,43 @@ impl Setting<'_> {
 
 /// Of what passes keep: bytes on the device, those of embedding and head among them, bytes in host
 /// memory, and the largest working set.
-struct Keeps<L> {
+struct KeptBytes<L> {
     activations: L,
     ends: f64,
     offloaded: L,
     transient: L,
 }
 
-impl<L: Lane> Siblings<'_, L> {
+impl<L: Lane> PlanLanes<'_, L> {
     #[inline(always)]
-    fn again_of(&self, own: Own) -> Again<L> {
+    fn recomputation_of(&self, own: ChunkKind) -> StageRecomputation<L> {
         match own {
-            Own::First => self.each(|again| &again.ends[0]),
-            Own::Last => self.each(|again| &again.ends[1]),
-            Own::Middle(kind) => {
-                self.each(move |again| again.middle.get(kind).unwrap_or(&again.between))
+            ChunkKind::First => self.side_by_side(|again| &again.ends[0]),
+            ChunkKind::Last => self.side_by_side(|again| &again.ends[1]),
+            ChunkKind::Middle(kind) => {
+                self.side_by_side(move |again| again.middle.get(kind).unwrap_or(&again.between))
             }
-            Own::Most => self.each(|again| &again.between),
+            ChunkKind::Most => self.side_by_side(|again| &again.between),
         }
     }
 
     /// What passes keep on a rank of a stage.
     #[inline(always)]
-    fn keeps(&self, seat: &Seat) -> Keeps<L> {
-        let [first, _, last] = seat.held;
+    fn kept_bytes(&self, occupancy: &StageOccupancy) -> KeptBytes<L> {
+        let [first, _, last] = occupancy.held;
         let [front, back] = &self.sums.ends;
-        let mut most = self.again_of(seat.own);
+        let mut most = self.recomputation_of(occupancy.own);
         if self.plan.interleave > 1 {
-            most = most.most(&self.each(|again| &again.between));
+            most = most.most(&self.side_by_side(|again| &again.between));
         }
         if last > 0.0 {
-            most = most.most(&self.each(|again| &again.ends[1]));
+            most = most.most(&self.side_by_side(|again| &again.ends[1]));
         }
-        let ends = first * front.held.ends * seat.ends[0] + last * back.held.ends * seat.ends[1];
-        let kept = most.layers * f64::from(seat.in_flight);
+        let ends =
+            first * front.held.ends * occupancy.ends[0] + last * back.held.ends * occupancy.ends[1];
+        let kept = most.layers * f64::from(occupancy.in_flight);
         if !self.swaps {
-            return Keeps {
+            return KeptBytes {
                 activations: kept + ends,
                 ends,
                 offloaded: L::splat(0.0),
@@ -194,7 +203,7 @@ impl<L: Lane> Siblings<'_, L> {
         let away = kept * self.share;
         // the layer on its way and the one in use
         let passing = (most.largest * 2.0 * self.share).smaller(away);
-        Keeps {
+        KeptBytes {
             activations: kept - away + passing + ends,
             ends,
             offloaded: away,
@@ -205,9 +214,9 @@ impl<L: Lane> Siblings<'_, L> {
     /// The most bytes that any rank holds in host memory.
     #[inline(always)]
     pub(super) fn host_bytes(&self) -> L {
-        let seats = self.frame.seats.iter().zip(&self.state.residents);
-        seats.fold(L::splat(0.0), |most, (seat, state)| {
-            most.larger(self.keeps(seat).offloaded + state.host.value())
+        let occupancies = self.facts.occupancies.iter().zip(&self.state.residents);
+        occupancies.fold(L::splat(0.0), |most, (occupancy, state)| {
+            most.larger(self.kept_bytes(occupancy).offloaded + state.host.value())
         })
     }
 
@@ -215,10 +224,10 @@ impl<L: Lane> Siblings<'_, L> {
     #[inline(always)]
     pub(super) fn memory(&self) -> (L, L) {
         let mut fullest = (L::splat(0.0), L::splat(0.0));
-        for (seat, state) in self.frame.seats.iter().zip(&self.state.residents) {
-            let keeps = self.keeps(seat);
+        for (occupancy, state) in self.facts.occupancies.iter().zip(&self.state.residents) {
+            let keeps = self.kept_bytes(occupancy);
             let total = state.total_with(keeps.activations, keeps.transient);
-            let stage = L::splat(f64::from(seat.stage));
+            let stage = L::splat(f64::from(occupancy.stage));
             fullest.1 = total.above(fullest.0, stage, fullest.1);
             fullest.0 = total.larger(fullest.0);
         }
@@ -227,37 +236,40 @@ impl<L: Lane> Siblings<'_, L> {
 }
 
 impl Composer<'_> {
-    fn seat(&self, stage: u32) -> Seat {
-        Seat::new(self.plan, self.chunks, self.frame.micro_batches, stage)
+    fn occupancy(&self, stage: u32) -> StageOccupancy {
+        StageOccupancy::new(self.plan, self.chunks, self.facts.micro_batches, stage)
     }
 
     /// Bytes by class on the ranks of one stage.
     pub(super) fn footprint(&self, stage: u32) -> Footprint {
-        let seat = self.seat(stage);
-        self.state_of(&seat).with(&self.kept(&seat))
+        let occupancy = self.occupancy(stage);
+        self.state_of(&occupancy).with(&self.kept(&occupancy))
     }
 
     /// What an update holds beside state and gradients on the ranks of one stage.
-    pub(super) fn updating(&self, stage: u32) -> Bytes {
-        self.state_of(&self.seat(stage)).updating
+    pub(super) fn update_bytes(&self, stage: u32) -> Bytes {
+        self.state_of(&self.occupancy(stage)).updating
     }
 
     /// What a device of one stage has left for activations and working sets, allocator loss taken
     /// off, and micro-batches in flight there.
-    pub(super) fn room(&self, stage: u32) -> (Bytes, u32) {
-        let seat = self.seat(stage);
-        let state = self.state_of(&seat);
+    pub(super) fn activation_room(&self, stage: u32) -> (Bytes, u32) {
+        let occupancy = self.occupancy(stage);
+        let state = self.state_of(&occupancy);
         let mut left = self.job.capacity() - state.total();
         if state.updated() > left {
             // no activations help where the update alone does not fit
             left = Bytes::ZERO;
         }
-        (left.max(Bytes::new(0.0)) / FRAGMENTATION, seat.in_flight)
+        (
+            left.max(Bytes::new(0.0)) / FRAGMENTATION,
+            occupancy.in_flight,
+        )
     }
 
     /// What passes keep on a rank of a stage.
-    pub(super) fn kept(&self, seat: &Seat) -> Kept {
-        let keeps = self.siblings().keeps(seat);
+    pub(super) fn kept(&self, occupancy: &StageOccupancy) -> Kept {
+        let keeps = self.lanes().kept_bytes(occupancy);
         Kept {
             activations: Bytes::new(keeps.activations),
             ends: Bytes::new(keeps.ends),
@@ -268,13 +280,17 @@ impl Composer<'_> {
 
     /// The most bytes on any rank and the stage where they lie.
     pub fn memory(&self) -> (Bytes, u32) {
-        let (memory, stage) = self.siblings().memory();
+        let (memory, stage) = self.lanes().memory();
         (Bytes::new(memory), self.stage_at(stage))
     }
 
     /// The weighed stage of this number.
     pub fn stage_at(&self, number: f64) -> u32 {
-        let mut stages = self.frame.seats.iter().map(|seat| seat.stage);
+        let mut stages = self
+            .facts
+            .occupancies
+            .iter()
+            .map(|occupancy| occupancy.stage);
         stages
             .find(|&stage| f64::from(stage) >= number)
             .unwrap_or(0)

@@ -5,7 +5,7 @@ use crate::workload::OperatorClass;
 
 /// A pass of a layer with routed experts, seconds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Halves {
+pub(super) struct ExpertPass {
     /// Kernels before the first all-to-all.
     before: f64,
     /// Kernels between the first and the last, gradients of weights left out.
@@ -20,10 +20,10 @@ pub(super) struct Halves {
     from: f64,
 }
 
-impl Halves {
+impl ExpertPass {
     /// The halves of a pass whose tasks take `spans` seconds alone.
     pub(super) fn new(tasks: &[Task], spans: &[f64]) -> Self {
-        let last = tasks.iter().rposition(travels);
+        let last = tasks.iter().rposition(is_all_to_all);
         let (mut halves, mut travelled, mut computed) = (Self::default(), false, false);
         for (index, (task, span)) in tasks.iter().zip(spans).enumerate() {
             computed |= matches!(
@@ -33,7 +33,7 @@ impl Halves {
                     ..
                 }
             );
-            let part = match (travels(task), travelled) {
+            let part = match (is_all_to_all(task), travelled) {
                 (true, _) if computed => &mut halves.from,
                 (true, _) => &mut halves.to,
                 (false, false) => &mut halves.before,
@@ -42,26 +42,30 @@ impl Halves {
                 (false, true) => &mut halves.inside,
             };
             *part += span;
-            travelled |= travels(task);
+            travelled |= is_all_to_all(task);
         }
         halves
     }
 
     /// Seconds of all-to-alls.
-    pub(super) fn travel(&self) -> f64 {
+    pub(super) fn all_to_all_time(&self) -> f64 {
         self.to + self.from
     }
 }
 
 /// Scales the seconds of a pass's expert all-to-alls.
-pub(super) fn shorten(tasks: &[Task], spans: &mut [f64], share: f64) {
-    for (_, span) in tasks.iter().zip(spans).filter(|(task, _)| travels(task)) {
+pub(super) fn scale_all_to_alls(tasks: &[Task], spans: &mut [f64], share: f64) {
+    for (_, span) in tasks
+        .iter()
+        .zip(spans)
+        .filter(|(task, _)| is_all_to_all(task))
+    {
         *span *= share;
     }
 }
 
 /// True for an expert all-to-all.
-fn travels(task: &Task) -> bool {
+fn is_all_to_all(task: &Task) -> bool {
     matches!(
         task,
         Task::Communicate {
@@ -79,7 +83,7 @@ fn travels(task: &Task) -> bool {
 /// pass of attention (NVIDIA/Megatron-LM, pull request 2719; `combined_1f1b.py`).
 /// `beside(time, under)` is what stays exposed of the former.
 pub(super) fn exposed(
-    [forward, backward]: [Halves; 2],
+    [forward, backward]: [ExpertPass; 2],
     beside: impl Fn(f64, f64) -> f64,
 ) -> [f64; 2] {
     let dispatch = beside(forward.to, backward.inside);

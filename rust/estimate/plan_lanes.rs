@@ -1,9 +1,9 @@
 //! What do the passes and the step of a plan take, or of several that differ in recomputation alone?
 
-use super::compose::{Parts, Setting};
-use super::recomputed::{Again, Recomputed};
-use super::state::State;
-use super::sums::Virtual;
+use super::compose::{PlanInputs, StepParts};
+use super::model_states::ModelStates;
+use super::recomputation_costs::{RecomputationCosts, StageRecomputation};
+use super::sums::VirtualStageWork;
 use crate::schedule::{self, Pass, Stages};
 use crate::solve::{Lane, Work};
 use crate::units::Seconds;
@@ -12,30 +12,30 @@ use std::ops::Deref;
 /// Plans side by side that share a setting and a state. They differ in what they compute again and in
 /// how much of what they keep lies on the host.
 #[derive(Debug, Clone, Copy)]
-pub struct Siblings<'a, L> {
-    pub(super) setting: &'a Setting<'a>,
-    pub(super) state: &'a State,
-    pub(super) again: &'a [&'a Recomputed],
+pub struct PlanLanes<'a, L> {
+    pub(super) inputs: &'a PlanInputs<'a>,
+    pub(super) state: &'a ModelStates,
+    pub(super) recomputed: &'a [&'a RecomputationCosts],
     /// Share of the layers' kept activations that lie in host memory.
     pub(super) share: L,
     /// True where that is not nothing for all of them.
     pub(super) swaps: bool,
 }
 
-impl<'a, L> Deref for Siblings<'a, L> {
-    type Target = Setting<'a>;
+impl<'a, L> Deref for PlanLanes<'a, L> {
+    type Target = PlanInputs<'a>;
 
     #[inline(always)]
     fn deref(&self) -> &Self::Target {
-        self.setting
+        self.inputs
     }
 }
 
 /// Bytes on the fullest rank of each, and its stage.
 #[derive(Debug, Clone, Copy)]
-pub struct Weigh<'s, 'a, L>(pub &'s Siblings<'a, L>);
+pub struct FullestRankWork<'s, 'a, L>(pub &'s PlanLanes<'a, L>);
 
-impl<L: Lane> Work for Weigh<'_, '_, L> {
+impl<L: Lane> Work for FullestRankWork<'_, '_, L> {
     type Output = (L, L);
 
     #[inline(always)]
@@ -46,31 +46,31 @@ impl<L: Lane> Work for Weigh<'_, '_, L> {
 
 /// The least that each takes.
 #[derive(Debug, Clone, Copy)]
-pub struct Outlined<'s, 'a, L>(pub &'s Siblings<'a, L>);
+pub struct PlanBoundWork<'s, 'a, L>(pub &'s PlanLanes<'a, L>);
 
-impl<L: Lane> Work for Outlined<'_, '_, L> {
-    type Output = Least<L>;
+impl<L: Lane> Work for PlanBoundWork<'_, '_, L> {
+    type Output = PlanBound<L>;
 
     #[inline(always)]
-    fn run(self) -> Least<L> {
+    fn run(self) -> PlanBound<L> {
         self.0.least()
     }
 }
 
 /// A step in closed form.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outline<L> {
-    pub(super) virtuals: [Virtual<L>; 3],
+pub(super) struct StepOutline<L> {
+    pub(super) virtuals: [VirtualStageWork<L>; 3],
     pub(super) stages: Stages<L>,
     /// Pipeline and what follows it; the other parts are left out.
-    pub(super) parts: Parts<L>,
+    pub(super) parts: StepParts<L>,
     /// 1 where the length of the pipeline is exact, 0 where it is a lower bound.
     pub(super) exact: L,
 }
 
 /// The least that a plan takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Least<L> {
+pub struct PlanBound<L> {
     /// Seconds of a step, by the schedule's closed form.
     pub time: L,
     /// 1 where that is exact, 0 where it is a lower bound.
@@ -79,19 +79,19 @@ pub struct Least<L> {
     pub host: L,
 }
 
-impl<'a, L: Lane> Siblings<'a, L> {
+impl<'a, L: Lane> PlanLanes<'a, L> {
     /// Plans of a setting: for each lane what it computes again and its percentage on the host.
     #[inline(always)]
     pub fn new(
-        (setting, state): (&'a Setting<'a>, &'a State),
-        again: &'a [&'a Recomputed],
+        (inputs, state): (&'a PlanInputs<'a>, &'a ModelStates),
+        again: &'a [&'a RecomputationCosts],
         percent: impl FnMut(usize) -> f64,
     ) -> Self {
         let share = L::gather(percent) / 100.0;
         Self {
-            setting,
+            inputs,
             state,
-            again,
+            recomputed: again,
             share,
             swaps: !L::splat(0.0).reaches(share).all_reach(1.0),
         }
@@ -99,12 +99,12 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// The least that each takes.
     #[inline(always)]
-    fn least(&self) -> Least<L> {
+    fn least(&self) -> PlanBound<L> {
         if self.is_sliced() {
             return self.sliced_least();
         }
         let outline = self.outline();
-        Least {
+        PlanBound {
             time: outline.parts.step(),
             exact: outline.exact,
             host: self.host_memory(),
@@ -113,24 +113,27 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// What each keeps and computes again on virtual stages of some kind.
     #[inline(always)]
-    pub(super) fn each(&self, of: impl Fn(&Recomputed) -> &Again) -> Again<L> {
-        Again::gather(|place| of(self.again[place]))
+    pub(super) fn side_by_side(
+        &self,
+        of: impl Fn(&RecomputationCosts) -> &StageRecomputation,
+    ) -> StageRecomputation<L> {
+        StageRecomputation::gather(|place| of(self.recomputed[place]))
     }
 
     /// The same for the first virtual stage, those between and the last one.
     #[inline(always)]
-    pub(super) fn repeats(&self, position: usize) -> Again<L> {
+    pub(super) fn recomputation(&self, position: usize) -> StageRecomputation<L> {
         match position {
-            0 => self.each(|again| &again.ends[0]),
-            1 => self.each(|again| &again.between),
-            _ => self.each(|again| &again.ends[1]),
+            0 => self.side_by_side(|again| &again.ends[0]),
+            1 => self.side_by_side(|again| &again.between),
+            _ => self.side_by_side(|again| &again.ends[1]),
         }
     }
 
     /// All of a step but its exact length and what is only shown.
     #[inline(always)]
-    pub(super) fn outline(&self) -> Outline<L> {
-        let (kind, count) = (self.plan.schedule, self.frame.micro_batches);
+    pub(super) fn outline(&self) -> StepOutline<L> {
+        let (kind, count) = (self.plan.schedule, self.facts.micro_batches);
         let borders = &self.state.borders;
         let mut virtuals = self.without_sends();
         let (stages, closed) = if self.state.unlike {
@@ -143,14 +146,14 @@ impl<'a, L: Lane> Siblings<'a, L> {
             let stages = self.stages(&virtuals, borders.slowest());
             (stages, schedule::closed_forms(kind, &stages, count))
         };
-        let mut parts = Parts {
+        let mut parts = StepParts {
             pipeline: closed.time,
-            ..Parts::default()
+            ..StepParts::default()
         };
         if !self.job.training.forward_only {
             self.after_backward(&virtuals, &mut parts);
         }
-        Outline {
+        StepOutline {
             virtuals,
             stages,
             parts,
@@ -160,7 +163,7 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// The three kinds of virtual stage with the traffic that the plan adds to each pass.
     #[inline(always)]
-    pub(super) fn virtuals(&self) -> [Virtual<L>; 3] {
+    pub(super) fn virtuals(&self) -> [VirtualStageWork<L>; 3] {
         let mut virtuals = self.without_sends();
         self.send_all(&mut virtuals);
         virtuals
@@ -168,14 +171,14 @@ impl<'a, L: Lane> Siblings<'a, L> {
 
     /// The same but for sends.
     #[inline(always)]
-    pub(super) fn without_sends(&self) -> [Virtual<L>; 3] {
+    pub(super) fn without_sends(&self) -> [VirtualStageWork<L>; 3] {
         // arrays are written out: their `map` is not always inlined
-        let [first, middle, last] = self.three(|stage| stage.work);
+        let [first, middle, last] = self.by_position(|stage| stage.work);
         let mut virtuals = [first.splat(), middle.splat(), last.splat()];
         for (position, sum) in virtuals.iter_mut().enumerate() {
-            let again = self.repeats(position);
+            let again = self.recomputation(position);
             sum.backward = sum.backward + again.seconds;
-            if self.frame.splits {
+            if self.facts.splits {
                 sum.backward = sum.backward + sum.under_weight;
             }
             if self.plan.stage() >= 2 {
@@ -191,7 +194,7 @@ impl<'a, L: Lane> Siblings<'a, L> {
     /// Sends that block the stage: each pass hands its output on. Tensor ranks send one part each
     /// and the receivers rejoin them (Narayanan et al. 2021, section 4.1).
     #[inline(always)]
-    fn send_all(&self, virtuals: &mut [Virtual<L>; 3]) {
+    fn send_all(&self, virtuals: &mut [VirtualStageWork<L>; 3]) {
         // under compute a send still takes its share of the compute units
         let overlap = self.plan.overlap_pipeline;
         let share = if overlap { self.state.contention } else { 1.0 };
@@ -205,9 +208,9 @@ impl<'a, L: Lane> Siblings<'a, L> {
     }
 
     #[inline(always)]
-    pub(super) fn stages(&self, virtuals: &[Virtual<L>; 3], hop: f64) -> Stages<L> {
-        let (splits, pairs) = (self.frame.splits, self.frame.pairs);
-        let pass = |v: &Virtual<L>| {
+    pub(super) fn stages(&self, virtuals: &[VirtualStageWork<L>; 3], hop: f64) -> Stages<L> {
+        let (splits, pairs) = (self.facts.splits, self.facts.pairs);
+        let pass = |v: &VirtualStageWork<L>| {
             let weight = L::splat(if splits { v.weight } else { 0.0 });
             Pass {
                 forward: v.forward,

@@ -1,7 +1,7 @@
 //! At which pace do kernels run in a long run, and what do better constants gain there?
 
 use crate::hardware::Device;
-use crate::operator_cost::Lasting;
+use crate::operator_cost::SustainedPace;
 use crate::units::{Dtype, FlopsPerSecond};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 pub(super) struct LongRun<'a> {
     device: Cow<'a, Device>,
-    paces: BTreeMap<Dtype, Lasting>,
+    paces: BTreeMap<Dtype, SustainedPace>,
 }
 
 impl<'a> LongRun<'a> {
@@ -30,13 +30,13 @@ impl<'a> LongRun<'a> {
         };
         for (&dtype, &rate) in &device.sustained {
             let peaks = device.engine_peak(dtype).value() / before.engine_peak(dtype).value();
-            let paces = Lasting::of(before, dtype, FlopsPerSecond::new(rate.value() / peaks));
+            let paces = SustainedPace::of(before, dtype, FlopsPerSecond::new(rate.value() / peaks));
             found.paces.insert(dtype, paces);
         }
         let formats = device.sustained.keys().chain(device.product_share.keys());
         for &dtype in formats.collect::<BTreeSet<_>>() {
             let share = device.product_share.get(&dtype).copied().unwrap_or(1.0);
-            let over = found.lasting(dtype).over;
+            let over = found.sustained_pace(dtype).over;
             let limit = if device.sustained.contains_key(&dtype) {
                 over.max(1.0) / over
             } else {
@@ -62,13 +62,13 @@ impl<'a> LongRun<'a> {
     ///
     /// One of 16 bits stands in for the other with the same kernels. Products with block scales that
     /// software applies are slower ones of their own.
-    pub(super) fn lasting(&self, dtype: Dtype) -> Lasting {
+    pub(super) fn sustained_pace(&self, dtype: Dtype) -> SustainedPace {
         let known = self.paces.get(&dtype);
-        let known = known.or_else(|| self.paces.get(&self.stand_in(dtype)?));
-        known.copied().unwrap_or(Lasting::UNKNOWN)
+        let known = known.or_else(|| self.paces.get(&self.substitute_format(dtype)?));
+        known.copied().unwrap_or(SustainedPace::UNKNOWN)
     }
 
-    fn stand_in(&self, dtype: Dtype) -> Option<Dtype> {
+    fn substitute_format(&self, dtype: Dtype) -> Option<Dtype> {
         let narrow = matches!(dtype, Dtype::Bf16 | Dtype::Fp16);
         self.device.engine_format(dtype).filter(|_| narrow)
     }

@@ -2,8 +2,8 @@
 
 use super::chunk::Chunks;
 use super::job::Job;
-use super::newton::Newton;
-use super::sums::Params;
+use super::newton_schulz::NewtonSchulz;
+use super::sums::VirtualStageParams;
 use crate::plan::Plan;
 use crate::schedule::{PipelineShape, Schedule, ScheduleRule};
 use crate::solve::Lane;
@@ -11,9 +11,9 @@ use crate::solve::Lane;
 /// Facts of a schedule on so many stages, chunks and micro-batches. They do not depend on what
 /// ranks hold, so a search asks the schedule once for all of that.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Frame {
+pub struct ScheduleFacts {
     /// Virtual stages that ranks hold.
-    pub(super) shares: Shares,
+    pub(super) shares: VirtualStageShares,
     /// True where gradients of weights run apart from those of inputs.
     pub(super) splits: bool,
     /// True where passes run in pairs.
@@ -25,12 +25,12 @@ pub struct Frame {
     /// Micro-batches of a replica.
     pub(super) micro_batches: u32,
     /// The stages of which one is fullest.
-    pub(super) seats: Vec<Seat>,
+    pub(super) occupancies: Vec<StageOccupancy>,
 }
 
 /// The chunks that stand for those between a rank's ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Own {
+pub(super) enum ChunkKind {
     /// The first virtual stage.
     First,
     /// The last one.
@@ -43,10 +43,10 @@ pub(super) enum Own {
 
 /// What the ranks of one stage have in flight.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seat {
+pub(super) struct StageOccupancy {
     pub(super) stage: u32,
     /// The stage's own chunk.
-    pub(super) own: Own,
+    pub(super) own: ChunkKind,
     /// First, inner and last virtual stages held.
     pub(super) held: [f64; 3],
     /// Micro-batches of one chunk whose activations are held.
@@ -57,29 +57,29 @@ pub(super) struct Seat {
     pub(super) older: f64,
 }
 
-impl Frame {
+impl ScheduleFacts {
     /// Asks a plan's schedule.
     pub fn new(job: &Job, plan: &Plan, chunks: &Chunks) -> Self {
         let rule = plan.schedule.rule();
         let micro_batches = plan.micro_batches(job.training.global_batch);
         let micro_batches = u32::try_from(micro_batches).unwrap_or(u32::MAX);
-        let mut frame = Self {
-            shares: Shares::new(plan),
+        let mut facts = Self {
+            shares: VirtualStageShares::new(plan),
             splits: rule.splits(),
             pairs: rule.runs_pairs(),
             zigzags: zigzags(rule, plan.pipeline_shape()),
             turns: ChunkTurns::new(plan, micro_batches),
             micro_batches,
-            seats: Vec::new(),
+            occupancies: Vec::new(),
         };
-        for stage in weighed(plan, chunks) {
-            let seat = Seat::new(plan, chunks, micro_batches, stage);
-            let known = |held: &Seat| Seat { stage, ..*held } == seat;
-            if !frame.seats.iter().any(known) {
-                frame.seats.push(seat);
+        for stage in candidate_stages(plan, chunks) {
+            let occupancy = StageOccupancy::new(plan, chunks, micro_batches, stage);
+            let known = |held: &StageOccupancy| StageOccupancy { stage, ..*held } == occupancy;
+            if !facts.occupancies.iter().any(known) {
+                facts.occupancies.push(occupancy);
             }
         }
-        frame
+        facts
     }
 }
 
@@ -113,7 +113,7 @@ impl ChunkTurns {
 
 /// The stages of which one is fullest. Where activations in flight fall along the pipeline, the first
 /// stage of each kind stands for all of that kind.
-fn weighed(plan: &Plan, chunks: &Chunks) -> Vec<u32> {
+fn candidate_stages(plan: &Plan, chunks: &Chunks) -> Vec<u32> {
     let last = plan.pipeline - 1;
     let falls = matches!(
         plan.schedule,
@@ -131,18 +131,18 @@ fn weighed(plan: &Plan, chunks: &Chunks) -> Vec<u32> {
     stages
 }
 
-impl Seat {
+impl StageOccupancy {
     /// Asks a plan's schedule about one stage.
     pub(super) fn new(plan: &Plan, chunks: &Chunks, micro_batches: u32, stage: u32) -> Self {
         let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
         let own = match stage {
-            0 => Own::First,
-            s if s + 1 == plan.pipeline => Own::Last,
+            0 => ChunkKind::First,
+            s if s + 1 == plan.pipeline => ChunkKind::Last,
             s => chunks
                 .kinds
                 .get(s as usize - 1)
                 .filter(|_| plan.interleave == 1)
-                .map_or(Own::Most, |&kind| Own::Middle(kind)),
+                .map_or(ChunkKind::Most, |&kind| ChunkKind::Middle(kind)),
         };
         let in_flight = rule.in_flight(shape, micro_batches, stage);
         // the head's chunk is the last to go forward: one micro-batch of it, unless all go forward first
@@ -169,7 +169,7 @@ impl Seat {
 
 /// How many first, middle and last virtual stages the ranks of each position hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shares {
+pub(super) struct VirtualStageShares {
     held: [[f64; 3]; 3],
     /// The same divided by the copies.
     runs: [[f64; 3]; 3],
@@ -177,10 +177,10 @@ pub(super) struct Shares {
     pub(super) copies: f64,
 }
 
-impl Shares {
+impl VirtualStageShares {
     fn new(plan: &Plan) -> Self {
         let (rule, shape) = (plan.schedule.rule(), plan.pipeline_shape());
-        let held = [0, 1, plan.pipeline - 1].map(|device| held(rule, shape, device));
+        let held = [0, 1, plan.pipeline - 1].map(|device| held_virtual_stages(rule, shape, device));
         let copies = f64::from(rule.copies(shape));
         Self {
             held,
@@ -196,8 +196,12 @@ impl Shares {
     }
 
     /// What the optimizer orthogonalises of the virtual stages that a rank holds.
-    pub(super) fn newton(&self, virtuals: &[Params; 3], position: usize) -> Newton {
-        let mut sum = Newton::default();
+    pub(super) fn newton(
+        &self,
+        virtuals: &[VirtualStageParams; 3],
+        position: usize,
+    ) -> NewtonSchulz {
+        let mut sum = NewtonSchulz::default();
         for (stage, count) in virtuals.iter().zip(self.held[position]) {
             sum.add(&stage.newton, count);
         }
@@ -234,6 +238,6 @@ fn zigzags(rule: &dyn ScheduleRule, shape: PipelineShape) -> bool {
     rule.copies(shape) > 1 || !around(last)
 }
 
-fn held(rule: &dyn ScheduleRule, shape: PipelineShape, device: u32) -> [f64; 3] {
+fn held_virtual_stages(rule: &dyn ScheduleRule, shape: PipelineShape, device: u32) -> [f64; 3] {
     rule.held(shape, device).map(f64::from)
 }

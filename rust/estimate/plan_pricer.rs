@@ -2,13 +2,13 @@
 
 use super::block::{FactorKey, Factors};
 use super::chunk::Chunks;
-use super::compose::{Composed, Composer, Setting};
-use super::frame::Frame;
+use super::compose::{Composer, PlanCost, PlanInputs};
 use super::job::Job;
 use super::links::Links;
+use super::model_states::ModelStates;
 use super::price::Pricer;
-use super::recomputed::Recomputed;
-use super::state::State;
+use super::recomputation_costs::RecomputationCosts;
+use super::schedule_facts::ScheduleFacts;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ const PIECE: usize = 4096;
 
 /// The price of one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Row {
+pub enum PriceRow {
     /// Legal; time in seconds and bytes on the fullest rank.
     Priced {
         /// Step time in seconds.
@@ -82,7 +82,7 @@ pub fn estimate_many(
     columns: &[String],
     rows: &[i64],
     control: &Control,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<PriceRow>> {
     let fields = columns
         .iter()
         .map(|name| {
@@ -96,7 +96,7 @@ pub fn estimate_many(
         return Ok(Vec::new());
     }
     control.set_total((rows.len() / fields.len()) as u64);
-    let pieces: Vec<Result<Vec<Row>>> = rows
+    let pieces: Vec<Result<Vec<PriceRow>>> = rows
         .par_chunks(PIECE * fields.len())
         .enumerate()
         .map(|(index, piece)| price_piece(job, &fields, piece, index * PIECE, control))
@@ -114,7 +114,7 @@ fn price_piece(
     rows: &[i64],
     first: usize,
     control: &Control,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<PriceRow>> {
     if control.is_cancelled() {
         let (done, total) = control.progress();
         return Err(Error::Cancelled {
@@ -200,21 +200,21 @@ fn set(plan: &mut Plan, field: usize, value: i64, row: usize) -> Result<()> {
         "first_layers" => plan.first_layers = count()?,
         "last_layers" => plan.last_layers = count()?,
         "bare_last" => plan.bare_last = flag()?,
-        name => return placed(plan, name, value).map_err(|allowed| refuse(&allowed)),
+        name => return set_placement_field(plan, name, value).map_err(|allowed| refuse(&allowed)),
     }
     Ok(())
 }
 
 /// Sets a field that says where ranks lie and how they sum; else says which numbers are allowed.
-fn placed(plan: &mut Plan, name: &str, value: i64) -> std::result::Result<(), String> {
+fn set_placement_field(plan: &mut Plan, name: &str, value: i64) -> std::result::Result<(), String> {
     let index = usize::try_from(value).unwrap_or(usize::MAX);
     if name == "axis_order" {
         let order = AxisOrder::ALL.get(index).copied();
-        let names = || numbered(AxisOrder::ALL.map(AxisOrder::name).into_iter());
+        let names = || numbered_names(AxisOrder::ALL.map(AxisOrder::name).into_iter());
         plan.axis_order = order.ok_or_else(names)?;
     } else {
         let choice = Collectives::named().nth(index);
-        plan.collectives = choice.ok_or_else(|| numbered(Collectives::named()))?;
+        plan.collectives = choice.ok_or_else(|| numbered_names(Collectives::named()))?;
     }
     Ok(())
 }
@@ -289,18 +289,18 @@ impl<'a> PlanPricer<'a> {
     }
 
     /// Prices one plan.
-    pub fn price(&mut self, plan: &Plan) -> Row {
+    pub fn price(&mut self, plan: &Plan) -> PriceRow {
         match self.composed(plan) {
-            Some(composed) => Row::Priced {
+            Some(composed) => PriceRow::Priced {
                 time: composed.time,
                 memory: composed.memory,
                 fits: composed.fits(self.job),
             },
-            None => Row::Illegal,
+            None => PriceRow::Illegal,
         }
     }
 
-    fn composed(&mut self, plan: &Plan) -> Option<Composed> {
+    fn composed(&mut self, plan: &Plan) -> Option<PlanCost> {
         let job = self.job;
         let split = check(plan, &job.shape, &job.training, job.cluster.devices).ok()?;
         let mesh = Mesh::new(plan);
@@ -318,30 +318,30 @@ impl<'a> PlanPricer<'a> {
             .or_insert_with(|| Chunks::new(job, split, count));
         let links = Links::new(plan, job.dealt_tensors(plan), &mut self.pricer);
         let sums = Sums::new(job, factors, chunks, plan.copies_table());
-        let again = Recomputed::new(job, factors, (chunks, &sums), plan.recomputation());
-        let frame = Frame::new(job, plan, chunks);
-        let setting = Setting {
+        let again = RecomputationCosts::new(job, factors, (chunks, &sums), plan.recomputation());
+        let facts = ScheduleFacts::new(job, plan, chunks);
+        let inputs = PlanInputs {
             job,
             plan,
             factors,
             links: &links,
             chunks,
             sums: &sums,
-            again: &again,
-            frame: &frame,
+            recomputed: &again,
+            facts: &facts,
         };
-        let state = &State::new(&setting);
-        Some(Composer { setting, state }.compose(&mut self.scratch))
+        let state = &ModelStates::new(&inputs);
+        Some(Composer { inputs, state }.compose(&mut self.scratch))
     }
 }
 
 /// The numbers that stand for schedules.
 fn schedules() -> String {
-    numbered(Schedule::ALL.into_iter().map(|kind| kind.rule().name()))
+    numbered_names(Schedule::ALL.into_iter().map(|kind| kind.rule().name()))
 }
 
 /// The numbers that stand for names.
-fn numbered<T: std::fmt::Display>(names: impl Iterator<Item = T>) -> String {
+fn numbered_names<T: std::fmt::Display>(names: impl Iterator<Item = T>) -> String {
     let named: Vec<String> = names
         .enumerate()
         .map(|(index, name)| format!("{index} ({name})"))

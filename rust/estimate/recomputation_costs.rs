@@ -1,7 +1,7 @@
 //! What does a choice of recomputation keep on each virtual stage, and what does it compute again?
 
 use super::block::{BlockFactor, Factors};
-use super::chunk::{Chunks, Counts, MAX_BLOCKS};
+use super::chunk::{BlockCounts, Chunks, MAX_BLOCKS};
 use super::job::Job;
 use super::sums::Sums;
 use crate::plan::{ExpertRecompute, Recomputation, RecomputePolicy};
@@ -10,7 +10,7 @@ use crate::workload::BlockRole;
 
 /// One virtual stage, of one plan or of several side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Again<L = f64> {
+pub(super) struct StageRecomputation<L = f64> {
     /// Seconds that its backward pass computes again.
     pub(super) seconds: L,
     /// Bytes that its layers keep, per micro-batch.
@@ -23,14 +23,14 @@ pub(super) struct Again<L = f64> {
 
 /// What one recomputation means for the virtual stages of a split.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recomputed {
+pub struct RecomputationCosts {
     /// First and last virtual stage.
-    pub(super) ends: [Again; 2],
+    pub(super) ends: [StageRecomputation; 2],
     /// Each distinct one between.
-    pub(super) middle: Vec<Again>,
+    pub(super) middle: Vec<StageRecomputation>,
     /// What stands for all of those: the most that any keeps, and the seconds that a backward pass takes
     /// beyond the one of `Sums::between`.
-    pub(super) between: Again,
+    pub(super) between: StageRecomputation,
     /// Which of the distinct ones between is slowest: the one that is shown.
     pub(super) slowest: usize,
     /// The same of each slice; none where sequences are not cut.
@@ -38,11 +38,16 @@ pub struct Recomputed {
 }
 
 /// How often each block occurs in a virtual stage under each policy.
-type Dealt = [[f64; MAX_BLOCKS]; 3];
+type PolicyCounts = [[f64; MAX_BLOCKS]; 3];
 
 /// Deals the blocks of a virtual stage, `layers` in order, to policies. Embedding and head repeat
 /// nothing.
-pub(super) fn deal(job: &Job, counts: &Counts, layers: &[usize], choice: Recomputation) -> Dealt {
+pub(super) fn deal_to_policies(
+    job: &Job,
+    counts: &BlockCounts,
+    layers: &[usize],
+    choice: Recomputation,
+) -> PolicyCounts {
     let mut dealt = [[0.0; MAX_BLOCKS]; 3];
     if choice.uniform() {
         // no policy changes embedding and head
@@ -71,7 +76,7 @@ pub(super) fn deal(job: &Job, counts: &Counts, layers: &[usize], choice: Recompu
 }
 
 /// Bytes that a block keeps per micro-batch, and those that come back while it is recomputed.
-pub(super) fn kept(
+pub(super) fn kept_and_transient(
     job: &Job,
     policy: RecomputePolicy,
     factor: &BlockFactor,
@@ -89,8 +94,8 @@ pub(super) fn kept(
     (kept.value(), (a.kept - kept).value())
 }
 
-impl Again {
-    fn new(job: &Job, factors: &Factors, dealt: &Dealt) -> Self {
+impl StageRecomputation {
+    fn new(job: &Job, factors: &Factors, dealt: &PolicyCounts) -> Self {
         let mut sum = Self::default();
         let mut gradients = 0.0;
         let blocks = factors.blocks.iter().zip(&job.graph.blocks).enumerate();
@@ -100,7 +105,7 @@ impl Again {
                 if count == 0.0 {
                     continue;
                 }
-                let (kept, back) = kept(job, policy, factor, block.role);
+                let (kept, back) = kept_and_transient(job, policy, factor, block.role);
                 sum.transient = sum
                     .transient
                     .max(factor.activations.transient.value() + back);
@@ -131,10 +136,10 @@ impl Again {
     }
 }
 
-impl<L: Lane> Again<L> {
+impl<L: Lane> StageRecomputation<L> {
     /// What each of several plans keeps and repeats on some virtual stage.
     #[inline(always)]
-    pub(super) fn gather<'a>(of: impl Fn(usize) -> &'a Again) -> Self {
+    pub(super) fn gather<'a>(of: impl Fn(usize) -> &'a StageRecomputation) -> Self {
         Self {
             seconds: L::gather(|place| of(place).seconds),
             layers: L::gather(|place| of(place).layers),
@@ -155,7 +160,7 @@ impl<L: Lane> Again<L> {
     }
 }
 
-impl Recomputed {
+impl RecomputationCosts {
     /// Adds up what a choice keeps and repeats of the blocks in `sums`.
     pub fn new(
         job: &Job,
@@ -163,8 +168,8 @@ impl Recomputed {
         (chunks, sums): (&Chunks, &Sums),
         choice: Recomputation,
     ) -> Self {
-        let again = |counts: &Counts, layers: &[usize]| {
-            Again::new(job, factors, &deal(job, counts, layers, choice))
+        let again = |counts: &BlockCounts, layers: &[usize]| {
+            StageRecomputation::new(job, factors, &deal_to_policies(job, counts, layers, choice))
         };
         let middle = chunks.middle.iter().zip(&chunks.middle_orders);
         let middle = middle
@@ -176,7 +181,7 @@ impl Recomputed {
                 again(&chunks.last, &chunks.orders[1]),
             ],
             middle,
-            between: Again::default(),
+            between: StageRecomputation::default(),
             slowest: 0,
             slices: factors
                 .slices
@@ -185,13 +190,13 @@ impl Recomputed {
                 .map(|(slice, sums)| Self::new(job, slice, (chunks, sums), choice))
                 .collect(),
         }
-        .settled(sums)
+        .with_between(sums)
     }
 
     /// Finds the slowest between the ends and what stands for all of them.
-    fn settled(mut self, sums: &Sums) -> Self {
+    fn with_between(mut self, sums: &Sums) -> Self {
         let (mut slowest, mut backward) = (0.0, 0.0_f64);
-        self.between = Again::default();
+        self.between = StageRecomputation::default();
         for (index, (again, stage)) in self.middle.iter().zip(&sums.middle).enumerate() {
             self.between = self.between.most(again);
             let passed = stage.work.backward + again.seconds;
@@ -204,30 +209,30 @@ impl Recomputed {
         let slices = std::mem::take(&mut self.slices).into_iter();
         let settled = slices
             .zip(&sums.slices)
-            .map(|(slice, sums)| slice.settled(sums));
+            .map(|(slice, sums)| slice.with_between(sums));
         self.slices = settled.collect();
         self
     }
 
     /// Takes the least of each, in every slice too.
-    fn lower(&mut self, other: &Self) {
+    fn take_minimum(&mut self, other: &Self) {
         let mine = self.ends.iter_mut().chain(&mut self.middle);
         for (least, other) in mine.zip(other.ends.iter().chain(&other.middle)) {
             *least = least.least(other);
         }
         for (slice, other) in self.slices.iter_mut().zip(&other.slices) {
-            slice.lower(other);
+            slice.take_minimum(other);
         }
     }
 
     /// What none of several choices is quicker or leaner than, for plans that keep all activations on
     /// the device: the least of each. None where there is no choice.
-    pub fn ideal(all: &[Self], sums: &Sums) -> Option<Self> {
+    pub fn lower_bound_of(all: &[Self], sums: &Sums) -> Option<Self> {
         let mut ideal = all.first()?.clone();
         for one in &all[1..] {
-            ideal.lower(one);
+            ideal.take_minimum(one);
         }
-        Some(ideal.settled(sums))
+        Some(ideal.with_between(sums))
     }
 
     /// Seconds of forward and backward passes of the first virtual stage, of what stands for those between

@@ -1,7 +1,7 @@
 //! How long is a step of a plan that does not fit, if placement puts what is too much into other tiers?
 
 use super::compose::Composer;
-use super::inventory::{Wish, operations, problem};
+use super::inventory::{PlanPlacementRequest, operations, problem};
 use super::job::Job;
 use super::verdict::with_composer;
 use crate::control::Control;
@@ -17,7 +17,7 @@ const MOST_NODES: u64 = 100;
 
 /// A plan whose ranks keep some of their tensors in tiers behind the main one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Spilled {
+pub struct SpilledPlan {
     /// Time of a step.
     pub step_time_s: f64,
     /// Of that, transfers that nothing hides on the stage that is held up longest.
@@ -29,12 +29,12 @@ pub struct Spilled {
     /// Proven gap of its placement.
     pub gap: f64,
     /// Tensors of its ranks outside the main tier at the fullest instant, bytes by tier and class.
-    pub away: Vec<Away>,
+    pub away: Vec<SpilledBytes>,
 }
 
 /// Bytes of a class in a tier behind the main one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Away {
+pub struct SpilledBytes {
     /// The tier.
     pub tier: String,
     /// The class.
@@ -45,15 +45,15 @@ pub struct Away {
 
 /// What came of placing a plan's tensors.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Spill {
+pub enum SpillResult {
     /// It fits so.
-    Fits(Box<Spilled>),
+    Fits(Box<SpilledPlan>),
     /// Some stage has no placement, or the plan is not legal.
-    Not,
+    NoPlacement,
     /// Proven: with transfers it is no faster than what was asked for.
     Slow,
     /// A stage has more operations than were to be looked at.
-    Long,
+    TooManyOperations,
 }
 
 /// Which answers are of interest.
@@ -79,25 +79,30 @@ impl Default for SpillLimits {
 ///
 /// The step is longer by the transfers of the stage that is held up longest; stages wait for one
 /// another, so what a shorter delay elsewhere adds is hidden by it.
-pub fn spilled(job: &Job, plan: &Plan, limits: SpillLimits, control: &Control) -> Result<Spill> {
+pub fn spilled(
+    job: &Job,
+    plan: &Plan,
+    limits: SpillLimits,
+    control: &Control,
+) -> Result<SpillResult> {
     let Ok(split) = check(plan, &job.shape, &job.training, job.cluster.devices) else {
-        return Ok(Spill::Not);
+        return Ok(SpillResult::NoPlacement);
     };
     if plan.offload_optimizer || plan.offload_activations > 0 || plan.token_slices.cuts() {
-        return Ok(Spill::Not);
+        return Ok(SpillResult::NoPlacement);
     }
     with_composer(job, plan, |composer| {
-        worst(composer, split, limits, control)
+        slowest_stage(composer, split, limits, control)
     })
-    .unwrap_or(Ok(Spill::Not))
+    .unwrap_or(Ok(SpillResult::NoPlacement))
 }
 
-fn worst(
+fn slowest_stage(
     composer: &Composer,
     split: Split,
     limits: SpillLimits,
     control: &Control,
-) -> Result<Spill> {
+) -> Result<SpillResult> {
     let composed = composer.compose(&mut Scratch::new());
     let capacity = composer.job.capacity().value();
     let over = |stage: &u32| composer.footprint(*stage).total().value() > capacity;
@@ -106,11 +111,16 @@ fn worst(
         .iter()
         .any(|stage| operations(composer, *stage) > limits.operations)
     {
-        return Ok(Spill::Long);
+        return Ok(SpillResult::TooManyOperations);
     }
-    let mut worst: Option<Spilled> = None;
+    let mut worst: Option<SpilledPlan> = None;
     for stage in stages {
-        let problem = problem(composer, split, (&composed, stage), &Wish::default())?;
+        let problem = problem(
+            composer,
+            split,
+            (&composed, stage),
+            &PlanPlacementRequest::default(),
+        )?;
         let memories = &composer.job.memories;
         let exact = Limits {
             gap: 1e-6,
@@ -118,15 +128,15 @@ fn worst(
             below: limits.below_s - composed.time + problem.transfer_free_s(),
         };
         let placement = match place_below(&problem, memories, &exact, control)? {
-            Some(Outcome::Placed(placement)) => placement,
-            Some(Outcome::Impossible(_)) => return Ok(Spill::Not),
-            None => return Ok(Spill::Slow),
+            Some(SearchOutcome::Placed(placement)) => placement,
+            Some(SearchOutcome::Impossible(_)) => return Ok(SpillResult::NoPlacement),
+            None => return Ok(SpillResult::Slow),
         };
         let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);
         if worst.as_ref().is_none_or(|w| transfers_s > w.transfers_s) {
-            let away = away(composer.job, &placement);
+            let away = spilled_bytes(composer.job, &placement);
             let moved: f64 = away.iter().map(|away| away.bytes).sum();
-            worst = Some(Spilled {
+            worst = Some(SpilledPlan {
                 step_time_s: composed.time + transfers_s,
                 transfers_s,
                 stage,
@@ -136,17 +146,19 @@ fn worst(
             });
         }
     }
-    Ok(worst.map_or(Spill::Not, |worst| Spill::Fits(Box::new(worst))))
+    Ok(worst.map_or(SpillResult::NoPlacement, |worst| {
+        SpillResult::Fits(Box::new(worst))
+    }))
 }
 
-fn away(job: &Job, placement: &Placement) -> Vec<Away> {
+fn spilled_bytes(job: &Job, placement: &Placement) -> Vec<SpilledBytes> {
     let behind = job.memories.own..job.memories.places.len();
     let fullest = placement.live.at as usize;
     let of = |(place, class): (usize, Class)| {
         let lines = placement.memory.iter();
         let lying = lines.filter(|(at, of, _)| (*at, *of) == (place, class));
         let bytes = lying.map(|(_, _, bytes)| bytes[fullest]).sum();
-        Away {
+        SpilledBytes {
             tier: job.memories.places[place].tier.name.clone(),
             class,
             bytes,

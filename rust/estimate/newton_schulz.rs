@@ -1,6 +1,6 @@
 //! What does an update on the device cost, and what does orthogonalising its matrices add?
 
-use super::compose::Setting;
+use super::compose::PlanInputs;
 use super::links::Replicas;
 use super::price::Pricer;
 use crate::memory::{matrix_traffic, optimizer_traffic};
@@ -9,7 +9,7 @@ use crate::units::{Bytes, Dtype};
 
 /// Matrices that a rank orthogonalises: of dense weights and of experts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Newton {
+pub(super) struct NewtonSchulz {
     /// Elements.
     pub(super) elements: [f64; 2],
     /// Seconds of all their iterations.
@@ -18,7 +18,7 @@ pub(super) struct Newton {
     longest: [f64; 2],
 }
 
-impl Newton {
+impl NewtonSchulz {
     /// Prices the iterations of a block's matrices.
     pub(super) fn new(matrices: &[Matrices], pricer: &Pricer) -> Self {
         let mut sum = Self::default();
@@ -48,7 +48,7 @@ impl Newton {
     }
 
     /// The larger of each.
-    pub(super) fn most(&self, other: &Self) -> Self {
+    pub(super) fn maximum(&self, other: &Self) -> Self {
         let most =
             |ours: [f64; 2], theirs: [f64; 2]| [0, 1].map(|kind| ours[kind].max(theirs[kind]));
         Self {
@@ -59,7 +59,7 @@ impl Newton {
     }
 }
 
-impl Setting<'_> {
+impl PlanInputs<'_> {
     /// Seconds of an update on the device: at the rate of its memory, and the products that orthogonalise.
     ///
     /// `t = (e - x) a / r + x b / r + g + sum over dense and expert of max(n / s, l)`: e elements that the rank
@@ -67,8 +67,8 @@ impl Setting<'_> {
     /// of all matrices' iterations, l of the longest matrix's, s ranks that share them from ZeRO stage 1 on:
     /// whole matrices are dealt to ranks (`LayerWiseDistributedOptimizer` of Megatron-Core). From stage 2 on
     /// shards cut matrices, whose momentum is gathered in bf16 first, for g seconds (Liu et al. 2025, Muon is
-    /// scalable for LLM training, arXiv 2502.16982, algorithm 1). `Setting::buffer_time` comes on top.
-    pub(super) fn optimizer_time(&self, [dense, expert]: [f64; 2], newton: &Newton) -> f64 {
+    /// scalable for LLM training, arXiv 2502.16982, algorithm 1). `PlanInputs::buffer_time` comes on top.
+    pub(super) fn optimizer_time(&self, [dense, expert]: [f64; 2], newton: &NewtonSchulz) -> f64 {
         let training = &self.job.training;
         let [of_dense, of_expert] = newton.elements;
         let matrices = self.updated(of_dense, of_expert);
@@ -135,7 +135,7 @@ impl Setting<'_> {
     }
 
     /// Seconds of iterations and of the gathers before them; see `optimizer_time`.
-    fn orthogonalising(&self, newton: &Newton) -> f64 {
+    fn orthogonalising(&self, newton: &NewtonSchulz) -> f64 {
         let replicas = [&self.links.dense, &self.links.expert];
         let mut sum = 0.0;
         for (kind, replicas) in replicas.into_iter().enumerate() {

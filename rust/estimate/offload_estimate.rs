@@ -2,7 +2,7 @@
 
 use super::compose::Composer;
 use super::job::Job;
-use super::recomputed::kept;
+use super::recomputation_costs::kept_and_transient;
 use super::report::arithmetic;
 use super::verdict::with_composer;
 use crate::control::Control;
@@ -18,7 +18,7 @@ const MOST_HEADS: u64 = 1 << 14;
 
 /// A step that offloads, and what it means for the job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Offloaded {
+pub struct OffloadEstimate {
     /// The step of one device.
     #[serde(flatten)]
     pub step: Answer,
@@ -44,7 +44,7 @@ pub enum Growth {
 
 /// The largest model of a family that fits.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Largest {
+pub struct LargestModel {
     /// Its parameters.
     pub parameters: u64,
     /// Its layers.
@@ -63,7 +63,7 @@ pub struct Largest {
 ///
 /// Blocks are priced as `estimate` prices them. Ranks that hold the same weights share the state
 /// (all of them, or those of the plan's ZeRO group).
-pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Offloaded> {
+pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<OffloadEstimate> {
     let plan = offloading(job, plan, scheme)?;
     let rates = scheme.usable(Rates::of(&job.memories, job.capacity().value())?);
     let (work, [model, hardware]) = with_composer(job, &plan, |composer| {
@@ -73,7 +73,7 @@ pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Offloaded> {
     .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
     let step = scheme.run(&work, &rates)?;
     let each = step.step_s * f64::from(job.cluster.devices);
-    Ok(Offloaded {
+    Ok(OffloadEstimate {
         parameters: job.model.parameters().total,
         tokens_per_s: job.tokens() / step.step_s,
         model_flops_per_s_per_device: model / each,
@@ -102,7 +102,7 @@ pub fn largest(
     scheme: &Scheme,
     growth: Growth,
     control: &Control,
-) -> Result<Largest> {
+) -> Result<LargestModel> {
     let plan = offloading(job, plan, scheme)?;
     let rates = scheme.usable(Rates::of(&job.memories, job.capacity().value())?);
     let unit = match growth {
@@ -115,7 +115,7 @@ pub fn largest(
             let what = "the largest model was not found yet".to_owned();
             return Err(Error::Cancelled { what });
         }
-        let model = grown(&job.model, growth, size * unit)?;
+        let model = grow_model(&job.model, growth, size * unit)?;
         let grown = Job::new(&model, &job.cluster, &job.training, job.memory_margin)?;
         let work = with_composer(&grown, &plan, work);
         let work = work.map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
@@ -152,7 +152,7 @@ pub fn largest(
         ));
     };
     let over = over.unwrap_or(fits);
-    Ok(Largest {
+    Ok(LargestModel {
         parameters: model.parameters().total,
         layers: model.layers,
         hidden: model.hidden,
@@ -225,7 +225,7 @@ fn work(composer: &Composer) -> Work {
         } else {
             dense
         };
-        let (kept, again) = kept(job, plan.recompute, factor, block.role);
+        let (kept, again) = kept_and_transient(job, plan.recompute, factor, block.role);
         working = working.max(factor.activations.transient.value() + again);
         layers.push(Layer {
             forward_s: factor.forward_time(),
@@ -272,7 +272,7 @@ fn tensors(job: &Job, plan: &Plan) -> Vec<Tensor> {
 }
 
 /// The model with `size` layers, or with `size` heads a layer and its widths in step.
-fn grown(model: &Transformer, growth: Growth, size: u64) -> Result<Transformer> {
+fn grow_model(model: &Transformer, growth: Growth, size: u64) -> Result<Transformer> {
     if growth == Growth::Layers {
         return Ok(Transformer {
             layers: size,

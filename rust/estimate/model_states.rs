@@ -1,16 +1,16 @@
 //! What do the ZeRO stage and the optimizer's place fix, whatever is recomputed or overlapped?
 
-use super::compose::Setting;
-use super::frame::Shares;
-use super::sums::Params;
+use super::compose::PlanInputs;
+use super::schedule_facts::VirtualStageShares;
+use super::sums::VirtualStageParams;
 use crate::memory::Footprint;
 use crate::schedule::Borders;
 
 /// Bytes of weights, gradients and optimizer state, and seconds of their traffic, computed once for
 /// all plans that differ in recomputation, kept activations and overlaps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct State {
-    /// Held by the ranks of each seat of the frame.
+pub struct ModelStates {
+    /// Held by the ranks of each of the occupancies that the schedule facts list.
     pub(super) residents: Vec<Footprint>,
     /// Gathers of weights for one pass of a virtual stage, by kind.
     pub(super) gathers: [f64; 3],
@@ -23,7 +23,7 @@ pub struct State {
     /// Reductions of its gradients.
     pub(super) scatters: [f64; 3],
     /// What follows the last backward pass, by position.
-    pub(super) after: [After; 3],
+    pub(super) after: [AfterBackward; 3],
     /// Sum of tied embeddings between first and last stage.
     pub(super) embedding_sync: f64,
     /// Tensors between stages; none with one virtual stage.
@@ -40,7 +40,7 @@ pub struct State {
 
 /// What follows the last backward pass on the ranks of one position.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct After {
+pub(super) struct AfterBackward {
     /// Reduction of all gradients (ZeRO stages 0 and 1), seconds.
     pub(super) reduce: f64,
     /// Gather of updated weights (stages 1 and 2), seconds.
@@ -53,11 +53,11 @@ pub(super) struct After {
     pub(super) elements: [f64; 3],
 }
 
-impl State {
+impl ModelStates {
     /// Prices a plan's state; of the plan, ZeRO stage, mesh and optimizer's place count.
-    pub fn new(setting: &Setting) -> Self {
+    pub fn new(inputs: &PlanInputs) -> Self {
         let mut state = Self::blank();
-        state.refill(setting);
+        state.refill(inputs);
         state
     }
 
@@ -69,7 +69,7 @@ impl State {
             copies: [[0.0; 2]; 3],
             layers: [0.0; 3],
             scatters: [0.0; 3],
-            after: [After::default(); 3],
+            after: [AfterBackward::default(); 3],
             embedding_sync: 0.0,
             borders: Borders::new([0.0; 2], 0.0),
             unlike: false,
@@ -80,57 +80,57 @@ impl State {
     }
 
     /// Prices another plan's state in the same memory.
-    pub fn refill(&mut self, setting: &Setting) {
-        let seats = setting.frame.seats.iter();
-        self.contention = setting.job.cluster.device.contention();
-        self.borders = setting.borders(self.contention);
+    pub fn refill(&mut self, inputs: &PlanInputs) {
+        let occupancies = inputs.facts.occupancies.iter();
+        self.contention = inputs.job.cluster.device.contention();
+        self.borders = inputs.borders(self.contention);
         self.unlike = self.borders.unlike();
-        self.sends = sends(setting, &self.borders, self.unlike);
-        self.refill_slices(setting);
+        self.sends = sends(inputs, &self.borders, self.unlike);
+        self.refill_slices(inputs);
         self.residents.clear();
         self.residents
-            .extend(seats.map(|seat| setting.state_of(seat)));
-        let params = setting.three(|stage| stage.params);
+            .extend(occupancies.map(|occupancy| inputs.state_of(occupancy)));
+        let params = inputs.by_position(|stage| stage.params);
         self.layers = params.map(|params| params.layers);
         for (position, params) in params.iter().enumerate() {
             self.copies[position] = [0.0; 2];
-            [self.gathers[position], self.scatters[position]] = if setting.plan.stage() >= 2 {
-                self.copies[position] = setting.shard_copies(params);
-                setting.shard_seconds(params)
+            [self.gathers[position], self.scatters[position]] = if inputs.plan.stage() >= 2 {
+                self.copies[position] = inputs.shard_copies(params);
+                inputs.shard_seconds(params)
             } else {
                 [0.0; 2]
             };
-            self.issues[position] = setting.gather_issue(params);
+            self.issues[position] = inputs.gather_issue(params);
         }
         self.embedding_sync = 0.0;
-        if setting.job.training.forward_only {
+        if inputs.job.training.forward_only {
             return;
         }
-        let shares = &setting.frame.shares;
+        let shares = &inputs.facts.shares;
         for position in 0..3 {
-            self.after[position] = if setting.exists(position) {
-                after(setting, (shares, &params), position)
+            self.after[position] = if inputs.exists(position) {
+                after_backward_times(inputs, (shares, &params), position)
             } else {
-                After::default()
+                AfterBackward::default()
             };
         }
-        if setting.plan.copies_table() {
-            self.embedding_sync = setting.embedding_sync();
+        if inputs.plan.copies_table() {
+            self.embedding_sync = inputs.embedding_sync();
         }
     }
 }
 
-impl State {
+impl ModelStates {
     /// Prices the state of each slice; a pass sends each slice by itself.
-    fn refill_slices(&mut self, setting: &Setting) {
-        let count = setting.factors.slices.len();
+    fn refill_slices(&mut self, inputs: &PlanInputs) {
+        let count = inputs.factors.slices.len();
         self.slices.resize_with(count, Self::blank);
         if count == 0 {
             return;
         }
         self.sends = [[0.0; 2]; 3];
         for (place, state) in self.slices.iter_mut().enumerate() {
-            if let Some(slice) = setting.slice(place) {
+            if let Some(slice) = inputs.slice(place) {
                 state.refill(&slice);
             }
             for (sums, own) in self.sends.iter_mut().zip(state.sends) {
@@ -142,9 +142,9 @@ impl State {
     }
 }
 
-fn sends(setting: &Setting, borders: &Borders, unlike: bool) -> [[f64; 2]; 3] {
+fn sends(inputs: &PlanInputs, borders: &Borders, unlike: bool) -> [[f64; 2]; 3] {
     let hop = borders.slowest();
-    let stages = setting.plan.pipeline;
+    let stages = inputs.plan.pipeline;
     let (first, between, last) = if unlike {
         let before = borders.at(stages.saturating_sub(2));
         (borders.at(0), borders.busiest(stages), before)
@@ -152,7 +152,7 @@ fn sends(setting: &Setting, borders: &Borders, unlike: bool) -> [[f64; 2]; 3] {
         (hop, [hop; 2], hop)
     };
     let mut sends = [[first, 0.0], between, [0.0, last]];
-    if setting.job.training.forward_only {
+    if inputs.job.training.forward_only {
         for send in &mut sends {
             send[1] = 0.0;
         }
@@ -160,33 +160,37 @@ fn sends(setting: &Setting, borders: &Borders, unlike: bool) -> [[f64; 2]; 3] {
     sends
 }
 
-fn after(setting: &Setting, (shares, params): (&Shares, &[Params; 3]), position: usize) -> After {
-    let plan = setting.plan;
+fn after_backward_times(
+    inputs: &PlanInputs,
+    (shares, params): (&VirtualStageShares, &[VirtualStageParams; 3]),
+    position: usize,
+) -> AfterBackward {
+    let plan = inputs.plan;
     let dense = shares.all(params, position, |p| p.dense);
     let expert = shares.all(params, position, |p| p.expert);
-    let mut after = After {
+    let mut after = AfterBackward {
         layers: shares.all(params, position, |p| p.layers),
-        ..After::default()
+        ..AfterBackward::default()
     };
     if plan.stage() < 2 {
         after.reduce =
-            setting.reduce_time(dense, expert) + setting.join_copies(dense, expert, shares.copies);
+            inputs.reduce_time(dense, expert) + inputs.join_copies(dense, expert, shares.copies);
     }
     if plan.stage() == 1 || plan.stage() == 2 {
         let ends = shares.all(params, position, |p| p.ends);
-        after.gather = setting.gather_time(setting.narrowed([dense, expert], ends));
+        after.gather = inputs.gather_time(inputs.narrowed([dense, expert], ends));
     }
     if plan.offload_optimizer {
-        let updated = setting.updated(dense, expert);
-        let [embedding, head] = setting.end_elements(position);
+        let updated = inputs.updated(dense, expert);
+        let [embedding, head] = inputs.end_elements(position);
         after.elements = [embedding, updated - embedding - head, head];
-        after.update = setting.buffer_time([dense, expert]);
+        after.update = inputs.buffer_time([dense, expert]);
     } else {
         let newton = shares.newton(params, position);
         let ends = shares.all(params, position, |p| p.ends);
-        after.update = setting.optimizer_time([dense, expert], &newton)
-            + setting.weight_casts([dense - ends, expert])
-            + setting.update_wait(after.layers);
+        after.update = inputs.optimizer_time([dense, expert], &newton)
+            + inputs.weight_casts([dense - ends, expert])
+            + inputs.update_wait(after.layers);
     }
     after
 }

@@ -44,7 +44,7 @@ pub(super) struct Rank {
 }
 
 /// Everything laid out so far.
-pub(super) struct State {
+pub(super) struct TimelineBuilder {
     pub(super) tasks: Tasks,
     pub(super) labels: Labels,
     pub(super) ranks: Vec<Rank>,
@@ -55,13 +55,13 @@ pub(super) struct State {
 
 /// What the next piece of an operation waits for.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chain {
+pub(super) struct OperationChain {
     pub(super) after: Vec<After>,
     /// Collectives that run beside the next kernel.
     beside: Vec<After>,
 }
 
-impl Chain {
+impl OperationChain {
     /// An operation that waits for `after`.
     pub(super) fn new(after: Vec<After>) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Chain {
     }
 }
 
-impl State {
+impl TimelineBuilder {
     /// The engines of one rank per stage.
     pub(super) fn new(stages: u32, cluster: &Cluster) -> Self {
         let mut state = Self {
@@ -160,7 +160,13 @@ impl State {
     }
 
     /// Adds a piece of an operation on a rank.
-    pub(super) fn piece(&mut self, rank: usize, piece: &Piece, owner: Owner, chain: &mut Chain) {
+    pub(super) fn piece(
+        &mut self,
+        rank: usize,
+        piece: &Piece,
+        owner: Owner,
+        chain: &mut OperationChain,
+    ) {
         if let Some(chunked) = &piece.chunked {
             self.chunks(rank, (piece, chunked), owner, chain);
             return;
@@ -185,7 +191,7 @@ impl State {
         rank: usize,
         (piece, chunked): (&Piece, &Chunked),
         owner: Owner,
-        chain: &mut Chain,
+        chain: &mut OperationChain,
     ) {
         let engine = match piece.resource {
             Resource::Link(level) => self.ranks[rank].copies.get(level).copied(),

@@ -2,11 +2,11 @@
 
 use super::Category;
 use super::MOST_TASKS;
+use super::builder::{OperationChain, Owner, TimelineBuilder};
 use super::pieces::{Piece, Pieces, level};
-use super::state::{Chain, Owner, State};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::estimate::chunk::{Placed, sequences};
+use crate::estimate::chunk::{StageBlock, sequences};
 use crate::estimate::compose::Composer;
 use crate::estimate::price::Pricer;
 use crate::estimate::slices::programs;
@@ -15,18 +15,18 @@ use crate::schedule::{Operation, PipelineShape, Schedule, Work, order};
 use crate::solve::After;
 
 /// A step while it is laid out.
-pub(super) struct Layout<'a, 'b> {
+pub(super) struct StepLayout<'a, 'b> {
     pub(super) composer: &'a Composer<'b>,
-    pub(super) state: State,
+    pub(super) state: TimelineBuilder,
     /// Blocks of each virtual stage along the model.
-    pub(super) sequences: Vec<Vec<Placed>>,
+    pub(super) sequences: Vec<Vec<StageBlock>>,
     /// By slice of a sequence, block and policy of recomputation.
     pub(super) pieces: Vec<Vec<[Pieces; 3]>>,
     pub(super) orders: Vec<Vec<Operation>>,
     /// Level that gradients and gathered weights cross.
     pub(super) replicas: usize,
     /// What each device's blocks have left to wait for.
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<DeviceProgress>,
     next: Vec<usize>,
     /// End of each forward and backward pass by stage and micro-batch.
     ended: [Vec<Option<After>>; 2],
@@ -36,7 +36,7 @@ pub(super) struct Layout<'a, 'b> {
 
 /// What a device has run last.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Device {
+pub(super) struct DeviceProgress {
     /// Ends of the last block and of the one before.
     pub(super) recent: [Vec<After>; 2],
     /// Reductions that the optimizer waits for.
@@ -52,21 +52,21 @@ pub(super) struct Device {
 }
 
 /// One operation while it is laid out.
-struct Open {
+struct OpenOperation {
     operation: Operation,
     /// Micro-batch, or slice of one, counted over all of them.
     unit: u32,
-    blocks: Vec<Placed>,
+    blocks: Vec<StageBlock>,
     block: usize,
     piece: usize,
-    chain: Chain,
+    chain: OperationChain,
     /// What the pass waits for: nothing comes from the host before.
     begin: Vec<After>,
     /// Copies to the host with which the pass ends.
     copies: Vec<After>,
 }
 
-impl<'a, 'b> Layout<'a, 'b> {
+impl<'a, 'b> StepLayout<'a, 'b> {
     /// Prices the pieces of every block and lays out the orders.
     pub(super) fn new(composer: &'a Composer<'b>, split: Split) -> Result<Self> {
         let (job, plan) = (composer.job, composer.plan);
@@ -74,13 +74,13 @@ impl<'a, 'b> Layout<'a, 'b> {
         let count = plan.micro_batches(job.training.global_batch);
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let units = kind.rule().executed(shape, count);
-        let mut state = State::new(plan.pipeline, &job.cluster);
+        let mut state = TimelineBuilder::new(plan.pipeline, &job.cluster);
         let mut pricer = Pricer::new(&job.cluster);
         let count_of = u64::from(plan.virtual_stages());
-        let sequences: Vec<Vec<Placed>> = sequences(job, plan, split, count_of).collect();
+        let sequences: Vec<Vec<StageBlock>> = sequences(job, plan, split, count_of).collect();
         let mut priced = |block: usize, program: &BlockProgram| {
             RecomputePolicy::ALL.map(|again| {
-                let placed = Placed { block, again };
+                let placed = StageBlock { block, again };
                 if sequences.iter().flatten().any(|other| *other == placed) {
                     Pieces::new(job, placed, program, (&mut pricer, &mut state.labels))
                 } else {
@@ -109,7 +109,10 @@ impl<'a, 'b> Layout<'a, 'b> {
             sequences,
             pieces,
             next: vec![0; orders.len()],
-            devices: orders.iter().map(|o| Device::new(o, count)).collect(),
+            devices: orders
+                .iter()
+                .map(|o| DeviceProgress::new(o, count))
+                .collect(),
             orders,
             replicas: levels[0].max(levels[1]),
             ended: [vec![None; cells], vec![None; cells]],
@@ -118,7 +121,7 @@ impl<'a, 'b> Layout<'a, 'b> {
     }
 
     /// Lays out every operation, then what follows the last backward pass.
-    pub(super) fn lay(&mut self, control: &Control) -> Result<()> {
+    pub(super) fn lay_out(&mut self, control: &Control) -> Result<()> {
         let mut left: usize = self.orders.iter().map(Vec::len).sum();
         while left > 0 {
             let before = left;
@@ -188,25 +191,25 @@ impl<'a, 'b> Layout<'a, 'b> {
         }
     }
 
-    fn open(&self, operation: Operation, unit: u32, after: Vec<After>) -> Open {
+    fn open(&self, operation: Operation, unit: u32, after: Vec<After>) -> OpenOperation {
         let mut blocks = self.sequences[operation.stage as usize].clone();
         if operation.work != Work::Forward {
             blocks.reverse();
         }
-        Open {
+        OpenOperation {
             operation,
             unit,
             blocks,
             block: 0,
             piece: 0,
-            chain: Chain::new(after),
+            chain: OperationChain::new(after),
             begin: Vec::new(),
             copies: Vec::new(),
         }
     }
 
     /// Lays out operations side by side: where one waits for a collective, the next goes on.
-    fn run(&mut self, device: usize, open: &mut [Open]) {
+    fn run(&mut self, device: usize, open: &mut [OpenOperation]) {
         let mut left = open.len();
         while left > 0 {
             left = 0;
@@ -219,7 +222,7 @@ impl<'a, 'b> Layout<'a, 'b> {
     }
 
     /// Lays out an operation up to its next collective; true while more of it is left.
-    fn run_to_collective(&mut self, device: usize, open: &mut Open) -> bool {
+    fn run_to_collective(&mut self, device: usize, open: &mut OpenOperation) -> bool {
         while let Some(&block) = open.blocks.get(open.block) {
             if open.piece == 0 {
                 self.enter(device, block, open);
@@ -256,7 +259,7 @@ impl<'a, 'b> Layout<'a, 'b> {
         sliced.unwrap_or(state).borders.at(border)
     }
 
-    fn pass(&self, placed: Placed, work: Work, slice: usize) -> &[Piece] {
+    fn pass(&self, placed: StageBlock, work: Work, slice: usize) -> &[Piece] {
         let pieces = &self.pieces[slice][placed.block][placed.again as usize];
         match work {
             Work::Forward => &pieces.forward,
@@ -266,7 +269,7 @@ impl<'a, 'b> Layout<'a, 'b> {
         }
     }
 
-    fn enter(&mut self, device: usize, block: Placed, open: &mut Open) {
+    fn enter(&mut self, device: usize, block: StageBlock, open: &mut OpenOperation) {
         let Operation { work, stage, .. } = open.operation;
         let before = self.devices[device].forwards[stage as usize];
         if work != Work::Weight {
@@ -279,7 +282,7 @@ impl<'a, 'b> Layout<'a, 'b> {
             } else {
                 self.devices[device].recent[0].clone()
             };
-            self.bring_back(
+            self.copy_from_host(
                 device,
                 (block, self.slice(open.unit)),
                 &ahead,
@@ -288,7 +291,7 @@ impl<'a, 'b> Layout<'a, 'b> {
         }
     }
 
-    fn leave(&mut self, device: usize, block: Placed, open: &mut Open) {
+    fn leave(&mut self, device: usize, block: StageBlock, open: &mut OpenOperation) {
         if matches!(open.operation.work, Work::Backward | Work::Weight) {
             let stage = open.operation.stage;
             let last = self.devices[device].gradients_left[stage as usize] == 1;
@@ -300,7 +303,7 @@ impl<'a, 'b> Layout<'a, 'b> {
         if open.operation.work == Work::Forward {
             let placed = (block, self.slice(open.unit));
             open.copies
-                .extend(self.keep_away(device, placed, &open.chain.after));
+                .extend(self.copy_to_host(device, placed, &open.chain.after));
             if open.block + 1 == open.blocks.len() {
                 open.chain.after.append(&mut open.copies);
             }
@@ -308,7 +311,7 @@ impl<'a, 'b> Layout<'a, 'b> {
     }
 
     /// Sends an operation's result on and notes its end.
-    fn close(&mut self, device: usize, mut open: Open) {
+    fn close(&mut self, device: usize, mut open: OpenOperation) {
         let Operation { work, stage, .. } = open.operation;
         let count = self.sequences.len();
         let here = &mut self.devices[device];
@@ -363,7 +366,7 @@ impl<'a, 'b> Layout<'a, 'b> {
     }
 }
 
-impl Device {
+impl DeviceProgress {
     /// A device that has run nothing of its order yet.
     fn new(order: &[Operation], count: usize) -> Self {
         let mut device = Self {
@@ -390,8 +393,8 @@ fn sliced_order(plan: &Plan) -> (Schedule, PipelineShape) {
     (Schedule::TeraPipe, PipelineShape { slices, ..shape })
 }
 
-impl Layout<'_, '_> {
-    fn owner(&self, open: &Open) -> Owner {
+impl StepLayout<'_, '_> {
+    fn owner(&self, open: &OpenOperation) -> Owner {
         let slices = u32::try_from(self.pieces.len()).unwrap_or(u32::MAX);
         Owner {
             category: match open.operation.work {
@@ -407,7 +410,11 @@ impl Layout<'_, '_> {
 }
 
 /// Refuses steps that would fill the memory with tasks.
-fn check_size(sequences: &[Vec<Placed>], pieces: &[Vec<[Pieces; 3]>], units: u32) -> Result<()> {
+fn check_size(
+    sequences: &[Vec<StageBlock>],
+    pieces: &[Vec<[Pieces; 3]>],
+    units: u32,
+) -> Result<()> {
     let of = |slice: &Vec<[Pieces; 3]>| -> usize {
         let placed = sequences.iter().flatten();
         placed
