@@ -4,7 +4,7 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use scalewright::control::Control;
-use scalewright::memory::rematerialise::{Block, Link, Partial, Request, rematerialise};
+use scalewright::memory::rematerialise::{Block, Link, Request, SelectiveRecompute, rematerialise};
 use scalewright::solve::Random;
 use std::hint::black_box;
 
@@ -23,7 +23,7 @@ fn request(count: usize, share: f64, link: Option<Link>) -> Request {
                 kept_bytes: input_bytes + kept,
                 forward_working_bytes: of(0.0, 1e8),
                 backward_working_bytes: of(0.0, 1e8),
-                partial: Some(Partial {
+                partial: Some(SelectiveRecompute {
                     kept_bytes: input_bytes + 0.4 * kept,
                     again_s: 0.1 * forward_s,
                 }),

@@ -5,7 +5,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
-use scalewright::memory::cache::tiers::{Level, Request, tiers};
+use scalewright::memory::cache::tiers::{Level, TieredAccessRequest, cache_time};
 use scalewright::memory::cache::{Demand, Policy, Popularity, Replay, Trace, lru_curve, replay};
 use scalewright::solve::Random;
 
@@ -187,7 +187,7 @@ fn levels(capacities: &[f64]) -> Vec<Level> {
 fn levels_serve_what_nested_runs_do() {
     let weights = zipf(2000, 0.9);
     let ids = references(&weights, 800_000, 17);
-    let request = Request {
+    let request = TieredAccessRequest {
         levels: levels(&[50.0, 500.0, 2000.0]),
         popularity: Popularity::Measured(weights),
         object_bytes: 1.0,
@@ -196,7 +196,7 @@ fn levels_serve_what_nested_runs_do() {
         written_share: 0.0,
         overlapped: true,
     };
-    let found = tiers(&request, &Control::new()).unwrap();
+    let found = cache_time(&request, &Control::new()).unwrap();
     let near = late_rate(&ids, Policy::Lru, 50);
     let both = late_rate(&ids, Policy::Lru, 500);
     for (level, share) in found.levels.iter().zip([near, both - near, 1.0 - both]) {
@@ -382,7 +382,7 @@ proptest! {
         let time = |near: f64| {
             let mut levels = levels(&[near, 1e6]);
             levels[0].bytes_per_s = 1e12;
-            let request = Request {
+            let request = TieredAccessRequest {
                 levels,
                 popularity: Popularity::Zipf { objects: 1_000_000, exponent },
                 object_bytes: 1.0,
@@ -391,7 +391,7 @@ proptest! {
                 written_share,
                 overlapped: false,
             };
-            tiers(&request, &Control::new()).unwrap().time_s.unwrap()
+            cache_time(&request, &Control::new()).unwrap().time_s.unwrap()
         };
         let (small, large) = (time(near), time(near * more));
         prop_assert!(small.is_finite() && small > 0.0);

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::hardware::{Memories, MemoryTier, Path, TierKind};
 use scalewright::memory::placement::{
-    Class, Fixed, FixedRule, Objective, Outcome, Placement, Problem, Tensor, Use, Window, place,
-    weigh,
+    Class, Fixed, FixedRule, Objective, Placement, PlacementOutcome, Problem, Tensor, Use, Window,
+    place, weigh,
 };
 use scalewright::solve::assign::Limits;
 use scalewright::units::{
@@ -153,8 +153,8 @@ const TIGHT: Limits = Limits {
 
 fn solve(problem: &Problem, memories: &Memories) -> Result<Box<Placement>, Vec<(String, f64)>> {
     match place(problem, memories, &TIGHT, &Control::new()).expect("a problem that makes sense") {
-        Outcome::Placed(placement) => Ok(placement),
-        Outcome::Impossible(missing) => Err(missing
+        PlacementOutcome::Placed(placement) => Ok(placement),
+        PlacementOutcome::Impossible(missing) => Err(missing
             .into_iter()
             .map(|m| (m.what, m.missing_bytes))
             .collect()),
@@ -353,13 +353,13 @@ proptest! {
         memories.places[2].tier.endurance = Some(3000.0);
         memories.places[1].tier.endurance = Some(1e9);
         match place(&problem, &memories, &TIGHT, &Control::new()) {
-            Ok(Outcome::Placed(found)) => {
+            Ok(PlacementOutcome::Placed(found)) => {
                 for tier in &found.tiers {
                     let least = years * (1.0 - 1e-6);
                     prop_assert!(tier.lifetime_years.is_none_or(|y| y >= least), "{tier:?}");
                 }
             }
-            Ok(Outcome::Impossible(missing)) => prop_assert!(!missing.is_empty()),
+            Ok(PlacementOutcome::Impossible(missing)) => prop_assert!(!missing.is_empty()),
             // that only needlessly slow steps last is no other fault
             Err(error) => prop_assert!(error.to_string().contains("years: got"), "{error}"),
         }
@@ -393,13 +393,13 @@ proptest! {
         memories.places[1].tier.endurance = Some(1e5);
         let best = cheapest_by_hand(&problem, &memories);
         match (place(&problem, &memories, &TIGHT, &Control::new()), best) {
-            (Ok(Outcome::Placed(found)), Some(best)) => {
+            (Ok(PlacementOutcome::Placed(found)), Some(best)) => {
                 prop_assert!(found.bound <= best * (1.0 + 1e-9), "{} {best}", found.bound);
                 prop_assert!(found.objective >= best * (1.0 - 1e-6), "{} {best}", found.objective);
                 prop_assert!(found.objective <= best * (1.0 + found.gap * 1.01 + 1e-7), "{} {best}", found.objective);
             }
-            (Ok(Outcome::Impossible(missing)), best) => prop_assert!(best.is_none(), "{missing:?} {best:?}"),
-            (Ok(Outcome::Placed(found)), None) => prop_assert!(false, "{found:?}"),
+            (Ok(PlacementOutcome::Impossible(missing)), best) => prop_assert!(best.is_none(), "{missing:?} {best:?}"),
+            (Ok(PlacementOutcome::Placed(found)), None) => prop_assert!(false, "{found:?}"),
             (Err(error), _) => prop_assert!(error.to_string().contains("years"), "{error}"),
         }
     }
@@ -420,12 +420,12 @@ proptest! {
         let mut memories = memories(small, rates, 1);
         memories.places[2].tier.endurance = Some(3000.0);
         match place(&problem, &memories, &TIGHT, &Control::new()) {
-            Ok(Outcome::Placed(found)) => {
+            Ok(PlacementOutcome::Placed(found)) => {
                 prop_assert!(found.gap <= 1e-6, "{} {}", found.gap, found.nodes);
                 let lasts = found.tiers[2].lifetime_years.unwrap_or(f64::INFINITY);
                 prop_assert!(lasts >= problem.years.unwrap() * (1.0 - 1e-7));
             }
-            Ok(Outcome::Impossible(missing)) => prop_assert!(!missing.is_empty()),
+            Ok(PlacementOutcome::Impossible(missing)) => prop_assert!(!missing.is_empty()),
             Err(error) => {
                 // it is said which years would do
                 let text = error.to_string();

@@ -9,8 +9,8 @@ use scalewright::memory::offload::chunks::{Sizes, lay, search};
 use scalewright::memory::offload::eviction::{Eviction, run};
 use scalewright::memory::offload::zero_infinity::efficiency;
 use scalewright::memory::offload::{
-    Answer, Engine, Granular, Holding, Layer, PatrickStar, Rates, Scheme, Tensor, Tier,
-    WeightStreaming, Work, ZeroInfinity, ZeroOffload, weight_streaming, zero_offload,
+    ByteUse, Engine, Granular, Layer, OffloadReport, PatrickStar, Rates, Scheme, StepWork, Tensor,
+    Tier, WeightStreaming, ZeroInfinity, ZeroOffload, weight_streaming, zero_offload,
 };
 use scalewright::units::{Bytes, BytesPerSecond};
 
@@ -41,7 +41,7 @@ fn layer() -> impl Strategy<Value = Layer> {
     })
 }
 
-fn work() -> impl Strategy<Value = Work> {
+fn work() -> impl Strategy<Value = StepWork> {
     let sizes = (0.0..50.0, 0.0..1.0);
     (vec(layer(), 1..9), 1_u32..5, 1_u64..4, sizes).prop_map(
         |(mut layers, shards, micro_batches, sizes)| {
@@ -53,7 +53,7 @@ fn work() -> impl Strategy<Value = Work> {
                 layer,
                 elements: of.whole,
             });
-            Work {
+            StepWork {
                 tensors: tensors.collect(),
                 shards,
                 layers,
@@ -130,11 +130,11 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-fn ran(scheme: &Scheme, work: &Work, rates: &Rates) -> Answer {
+fn ran(scheme: &Scheme, work: &StepWork, rates: &Rates) -> OffloadReport {
     scheme.run(work, rates).expect("a step that runs")
 }
 
-fn held_of(answer: &Answer, what: Holding) -> f64 {
+fn held_of(answer: &OffloadReport, what: ByteUse) -> f64 {
     let of = |tier: &scalewright::memory::offload::TierUse| {
         let found = tier.by_use.iter().find(|(use_, _)| *use_ == what);
         found.map_or(0.0, |(_, bytes)| *bytes)
@@ -165,7 +165,7 @@ proptest! {
         let whole: f64 = work.layers.iter().map(|layer| layer.whole).sum();
         for scheme in schemes() {
             let found = ran(&scheme, &work, &rates);
-            let [weights, state] = [Holding::Weights, Holding::Optimizer].map(|w| held_of(&found, w));
+            let [weights, state] = [ByteUse::Weights, ByteUse::Optimizer].map(|w| held_of(&found, w));
             let (share, streamed) = match &scheme {
                 Scheme::ZeroOffload(_) => (whole, elements),
                 Scheme::WeightStreaming(of) => (whole * of.density * (2.0 + of.index_bytes) / 2.0,
@@ -289,7 +289,7 @@ proptest! {
         let elements = f64::from(elements);
         let one = Layer { forward_s: pass, backward_s: pass, elements, whole: elements,
             repeats: true, ..Layer::default() };
-        let work = Work { host_traffic: 0.0, ..alike(one, count) };
+        let work = StepWork { host_traffic: 0.0, ..alike(one, count) };
         let scheme = Scheme::ZeroInfinity(ZeroInfinity { weights: Some(Tier::Host),
             optimizer: Some(Tier::Host), activations: Some(Tier::Device), overlap: false,
             ..ZeroInfinity::default() });
@@ -384,7 +384,7 @@ proptest! {
     }
 }
 
-fn held_of_device(answer: &Answer) -> f64 {
+fn held_of_device(answer: &OffloadReport) -> f64 {
     let device = &answer.tiers[0].by_use;
     let at = |what| {
         device
@@ -392,11 +392,11 @@ fn held_of_device(answer: &Answer) -> f64 {
             .find(|(w, _)| *w == what)
             .map_or(0.0, |(_, b)| *b)
     };
-    at(Holding::Weights) + at(Holding::Gradients) + at(Holding::Optimizer)
+    at(ByteUse::Weights) + at(ByteUse::Gradients) + at(ByteUse::Optimizer)
 }
 
-fn alike(layer: Layer, count: usize) -> Work {
-    Work {
+fn alike(layer: Layer, count: usize) -> StepWork {
+    StepWork {
         layers: vec![layer; count],
         tensors: Vec::new(),
         shards: 1,
@@ -405,7 +405,7 @@ fn alike(layer: Layer, count: usize) -> Work {
         gradient_bytes: 2.0,
         state_bytes: 12.0,
         host_traffic: 34.0,
-        ..Work::default()
+        ..StepWork::default()
     }
 }
 
@@ -554,7 +554,7 @@ fn homes_that_cannot_be_are_refused() {
         };
         2
     ];
-    let with = Work { tensors, ..work };
+    let with = StepWork { tensors, ..work };
     assert!(
         chunk
             .run(&with, &rates)

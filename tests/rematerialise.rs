@@ -4,15 +4,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::memory::rematerialise::{
-    Block, Choices, Link, Operation, Partial, Pass, Recomputed, Rematerialised, Request, Retention,
-    rematerialise,
+    Block, Choices, Link, Operation, Pass, RecomputedChain, RematerialiseReport, Request,
+    Retention, SelectiveRecompute, rematerialise,
 };
 
-fn answer(request: &Request) -> Rematerialised {
+fn answer(request: &Request) -> RematerialiseReport {
     rematerialise(request, &Control::new()).expect("a budget that holds a schedule")
 }
 
-fn recompute(request: &Request) -> Recomputed {
+fn recompute(request: &Request) -> RecomputedChain {
     answer(request)
         .recompute
         .expect("a schedule that computes again")
@@ -52,7 +52,7 @@ fn block() -> impl Strategy<Value = Block> {
                     kept_bytes: input_bytes + extra,
                     forward_working_bytes: forward,
                     backward_working_bytes: backward,
-                    partial: part.map(|(share, again_s)| Partial {
+                    partial: part.map(|(share, again_s)| SelectiveRecompute {
                         kept_bytes: input_bytes + (share * extra).floor(),
                         again_s,
                     }),

@@ -5,7 +5,6 @@
 mod worlds;
 
 use proptest::prelude::*;
-use rayon::ThreadPoolBuilder;
 use scalewright::control::Control;
 use scalewright::estimate::{
     COLUMNS, Job, PlanCost, PriceRow, SpillLimits, SpillResult, column, estimate_many, price,
@@ -492,7 +491,7 @@ proptest! {
     fn threads_change_nothing(job in small_jobs(), space in spaces(), objective in objectives()) {
         let limits = Limits { top: 7, objective, offload: OffloadWhen::Always, ..Limits::default() };
         let texts: Vec<String> = [1, 2, 5].iter().map(|&threads| {
-            let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let search = Search::new(std::sync::Arc::new(job.clone()), space.clone(), limits.clone(), &Control::new()).unwrap();
                 let part = search.whole(&Control::new()).unwrap();

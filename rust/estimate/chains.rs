@@ -7,7 +7,9 @@ use super::price::Pricer;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::memory::rematerialise::{Block, Link, Partial, Rematerialised, Request, rematerialise};
+use crate::memory::rematerialise::{
+    Block, Link, RematerialiseReport, Request, SelectiveRecompute, rematerialise,
+};
 use crate::plan::{ExpertRecompute, Plan, RecomputePolicy, Split, check};
 use crate::units::Bytes;
 use crate::workload::BlockRole;
@@ -41,7 +43,7 @@ pub struct StageChain {
     /// Micro-batches in flight, which share the memory that the plan leaves.
     pub in_flight: u32,
     /// What to keep.
-    pub answer: Rematerialised,
+    pub answer: RematerialiseReport,
 }
 
 /// Finds what a stage of a plan should keep, compute again or move to its host.
@@ -167,7 +169,7 @@ fn block(factor: &BlockFactor, role: BlockRole) -> Block {
         BlockRole::Embedding => held.input.value().min(kept),
         _ => held.input.value(),
     };
-    let partial = Partial {
+    let partial = SelectiveRecompute {
         kept_bytes: selective.max(input),
         again_s: factor.recompute_time(RecomputePolicy::Selective),
     };

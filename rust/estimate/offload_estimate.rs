@@ -7,7 +7,9 @@ use super::report::arithmetic;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::memory::offload::{Answer, Held, Layer, Rates, Scheme, Tensor, Tier, Work};
+use crate::memory::offload::{
+    Layer, OffloadReport, Rates, Scheme, StepWork, Tensor, Tier, TierBytes,
+};
 use crate::memory::{host_optimizer_traffic, optimizer_bytes, optimizer_traffic};
 use crate::plan::{Mesh, Plan, zero_spans};
 use crate::workload::{BlockRole, Dim, MOST_LAYERS, Operator, Optimizer, Transformer};
@@ -21,7 +23,7 @@ const MOST_HEADS: u64 = 1 << 14;
 pub struct OffloadEstimate {
     /// The step of one device.
     #[serde(flatten)]
-    pub step: Answer,
+    pub step: OffloadReport,
     /// Trained and other parameters of the model.
     pub parameters: u64,
     /// Tokens per second of the whole job.
@@ -110,7 +112,7 @@ pub fn largest(
         Growth::Hidden => u64::from(plan.tensor.max(1)),
     };
     let most = growth.most().div_ceil(unit);
-    let held = |size: u64| -> Result<(Transformer, Held)> {
+    let held = |size: u64| -> Result<(Transformer, TierBytes)> {
         if control.is_cancelled() {
             let what = "the largest model was not found yet".to_owned();
             return Err(Error::Cancelled { what });
@@ -210,7 +212,7 @@ fn offloading(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Plan> {
 }
 
 /// What one device does and holds, priced.
-fn work(composer: &Composer) -> Work {
+fn work(composer: &Composer) -> StepWork {
     let (job, plan) = (composer.job, composer.plan);
     let training = &job.training;
     let links = composer.links;
@@ -239,7 +241,7 @@ fn work(composer: &Composer) -> Work {
         });
     }
     let rate = job.cluster.device.main_memory().sustained().value();
-    Work {
+    StepWork {
         tensors: tensors(job, plan),
         shards: zero_spans(Mesh::new(plan).replicas, plan.zero_group).0.size,
         layers,

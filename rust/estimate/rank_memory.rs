@@ -5,7 +5,7 @@ use super::plan_lanes::PlanLanes;
 use super::recomputation_costs::StageRecomputation;
 use super::schedule_facts::{ChunkKind, StageOccupancy};
 use super::sums::VirtualStage;
-use crate::memory::{FRAGMENTATION, Footprint, Holdings, Kept};
+use crate::memory::{FRAGMENTATION, Footprint, Holdings, KeptActivations};
 use crate::plan::Activations;
 use crate::solve::Lane;
 use crate::units::Bytes;
@@ -268,9 +268,9 @@ impl Composer<'_> {
     }
 
     /// What passes keep on a rank of a stage.
-    pub(super) fn kept(&self, occupancy: &StageOccupancy) -> Kept {
+    pub(super) fn kept(&self, occupancy: &StageOccupancy) -> KeptActivations {
         let keeps = self.lanes().kept_bytes(occupancy);
-        Kept {
+        KeptActivations {
             activations: Bytes::new(keeps.activations),
             ends: Bytes::new(keeps.ends),
             offloaded: Bytes::new(keeps.offloaded),

@@ -6,7 +6,7 @@ use super::job::Job;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::Result;
-use crate::memory::placement::{Class, Outcome, Placement, place_below};
+use crate::memory::placement::{Class, Placement, PlacementOutcome, place_below};
 use crate::plan::{Plan, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -128,8 +128,8 @@ fn slowest_stage(
             below: limits.below_s - composed.time + problem.transfer_free_s(),
         };
         let placement = match place_below(&problem, memories, &exact, control)? {
-            Some(SearchOutcome::Placed(placement)) => placement,
-            Some(SearchOutcome::Impossible(_)) => return Ok(SpillResult::NoPlacement),
+            Some(PlacementOutcome::Placed(placement)) => placement,
+            Some(PlacementOutcome::Impossible(_)) => return Ok(SpillResult::NoPlacement),
             None => return Ok(SpillResult::Slow),
         };
         let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);

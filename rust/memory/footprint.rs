@@ -190,7 +190,7 @@ impl Holdings {
 
 /// What passes leave and need, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Kept {
+pub struct KeptActivations {
     /// Kept activations of all micro-batches in flight, those in host memory left out.
     pub activations: Bytes,
     /// Of these, what embedding, head and loss keep.
@@ -406,7 +406,7 @@ impl Footprint {
     }
 
     /// The same with what passes keep.
-    pub fn with(&self, kept: &Kept) -> Self {
+    pub fn with(&self, kept: &KeptActivations) -> Self {
         let workspace = kept.transient + self.workspace;
         if self.updated() > (kept.activations + workspace) * FRAGMENTATION {
             return Self {

@@ -7,8 +7,8 @@ use crate::control::Control;
 use crate::error::{Result, from_json};
 use crate::hardware;
 use crate::memory::cache::{
-    Demand, Policy, Popularity, Trace, experts, lru_curve as curve, neurons, replay, rows,
-    switching, tiers,
+    Demand, Policy, Popularity, Trace, embedding_rows, experts, lru_curve as curve, neurons,
+    replay, switching, tiers,
 };
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -130,7 +130,7 @@ pub(super) fn model_switching(
     cluster: &Bound<'_, Cluster>,
     request: &Bound<'_, PyString>,
 ) -> PyResult<String> {
-    answered(cluster, request, switching::switching)
+    answered(cluster, request, switching::model_switching)
 }
 
 /// Experts of a mixture: static against dynamic gating, and buffers for experts.
@@ -139,7 +139,7 @@ pub(super) fn expert_buffering(
     cluster: &Bound<'_, Cluster>,
     request: &Bound<'_, PyString>,
 ) -> PyResult<String> {
-    answered(cluster, request, experts::experts)
+    answered(cluster, request, experts::expert_buffering)
 }
 
 /// Rows of embedding tables over near memory, the hosts' memory and storage.
@@ -148,7 +148,7 @@ pub(super) fn embedding_cache(
     cluster: &Bound<'_, Cluster>,
     request: &Bound<'_, PyString>,
 ) -> PyResult<String> {
-    answered(cluster, request, rows::rows)
+    answered(cluster, request, embedding_rows::embedding_cache)
 }
 
 /// A token of a model over caches of neurons and of layers.
@@ -158,7 +158,7 @@ pub(super) fn neuron_cache(
     request: &Bound<'_, PyString>,
 ) -> PyResult<String> {
     answered(cluster, request, |cluster, asked, _| {
-        neurons::neurons(cluster, asked)
+        neurons::neuron_cache(cluster, asked)
     })
 }
 
@@ -167,7 +167,7 @@ pub(super) fn neuron_cache(
 pub(super) fn cache_time(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     enter::long(py, None, |control| {
-        let asked: tiers::Request = from_json("tiers", request)?;
-        encode(&tiers::tiers(&asked, control)?)
+        let asked: tiers::TieredAccessRequest = from_json("tiers", request)?;
+        encode(&tiers::cache_time(&asked, control)?)
     })
 }

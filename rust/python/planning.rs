@@ -67,7 +67,7 @@ pub(super) fn explain(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> PyR
     })
 }
 
-/// Prices many plans: `rows` is a plans x columns array of integers.
+/// Prices many plans: `embedding_rows` is a plans x columns array of integers.
 ///
 /// Returns step times in seconds, bytes on the fullest rank, and a status by plan: 0 fits,
 /// 1 does not fit, 2 breaks a rule (time and bytes are then infinite).

@@ -74,13 +74,13 @@ impl PySearch {
         self.search.waves()
     }
 
-    /// Names of the columns of `rows`.
+    /// Names of the columns of `embedding_rows`.
     #[classattr]
     fn fields() -> Vec<&'static str> {
         COLUMNS.to_vec()
     }
 
-    /// Names that the numbers of `rows` stand for, by column, in their order.
+    /// Names that the numbers of `embedding_rows` stand for, by column, in their order.
     #[classattr]
     fn names() -> BTreeMap<&'static str, Vec<String>> {
         let experts = [

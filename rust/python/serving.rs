@@ -18,7 +18,7 @@ pub(super) fn serving_problem(
     let (py, asked) = (asked.py(), text(asked)?);
     let (model, cluster) = (&workload.get().model, &cluster.get().cluster);
     enter::brief(py, || {
-        let asked: blocks::Asked = from_json("", asked)?;
+        let asked: blocks::ServingOptions = from_json("", asked)?;
         encode(&blocks::problem_of(model, cluster, &asked)?)
     })
 }

@@ -11,7 +11,7 @@ use super::compose::{Composer, PlanCost};
 use super::job::Job;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::memory::placement::{self, Class, Live, Objective, Outcome, Problem};
+use crate::memory::placement::{self, Class, LiveSet, Objective, PlacementOutcome, Problem};
 use crate::memory::{optimizer_kinds, spared};
 use crate::plan::{BrokenRule, Plan, Split};
 use crate::schedule::Scratch;
@@ -71,9 +71,9 @@ pub struct PlanPlacement {
     /// Master weights and optimizer state of the rank by kind, bytes.
     pub optimizer: Vec<(&'static str, f64)>,
     /// Bytes alive over the step, wherever they lie.
-    pub live: Live,
+    pub live: LiveSet,
     /// Where they lie, or what is missing.
-    pub outcome: Outcome,
+    pub outcome: PlacementOutcome,
 }
 
 /// Places the tensors of one rank of a plan, or says which rule the plan breaks.
@@ -110,7 +110,7 @@ pub fn place(
             estimated_s: composed.time,
             tiers: names.collect(),
             optimizer: optimizer(job, &problem),
-            live: Live::new(&problem),
+            live: LiveSet::new(&problem),
             problem,
             outcome,
         })

@@ -11,12 +11,17 @@ const NEAR: f64 = 1e-13;
 
 /// Share of the time that an object is held, and that times the growth with the logarithm of time,
 /// given the expected number of requests for it within the characteristic time.
-pub(super) type Held = fn(f64) -> (f64, f64);
+pub(super) type ResidencyFn = fn(f64) -> (f64, f64);
 
 /// The time `T`, in accesses, that fills the cache: `sum_i size_i held(p_i T) = capacity`.
 ///
 /// Infinite where all objects fit. Newton's method in the logarithm of `T`, inside a bracket.
-pub(super) fn time(demand: &Demand, capacity: f64, held: Held, control: &Control) -> Result<f64> {
+pub(super) fn time(
+    demand: &Demand,
+    capacity: f64,
+    held: ResidencyFn,
+    control: &Control,
+) -> Result<f64> {
     if capacity >= demand.total_size {
         return Ok(f64::INFINITY);
     }
@@ -57,7 +62,7 @@ pub(super) fn time(demand: &Demand, capacity: f64, held: Held, control: &Control
     Ok(at.exp())
 }
 
-fn contents(classes: &[Class], time: f64, held: Held) -> (f64, f64) {
+fn contents(classes: &[Class], time: f64, held: ResidencyFn) -> (f64, f64) {
     let (mut full, mut growth) = (0.0, 0.0);
     for class in classes {
         let (share, slope) = held(class.chance * time);
@@ -69,7 +74,7 @@ fn contents(classes: &[Class], time: f64, held: Held) -> (f64, f64) {
 }
 
 /// Accesses that find their object, and bytes of them, as shares of all.
-pub(super) fn hit(demand: &Demand, time: f64, held: Held) -> (f64, f64) {
+pub(super) fn hit(demand: &Demand, time: f64, held: ResidencyFn) -> (f64, f64) {
     let (mut objects, mut bytes) = (0.0, 0.0);
     for class in &demand.classes {
         let found = if time.is_finite() {

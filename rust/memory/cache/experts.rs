@@ -1,6 +1,6 @@
 //! What do buffers for the experts of a mixture save in memory and cost in time, and what does static gating cost?
 
-use super::machine::{Changes, Machine};
+use super::machine::{Machine, MachineOverrides};
 use super::policy::Policy;
 use super::replay::{Trace, replay};
 use crate::control::Control;
@@ -19,7 +19,7 @@ const MOST_BATCHES: u64 = 1 << 12;
 /// A mixture of experts served with expert parallelism over all devices of a cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct ExpertBufferingRequest {
     /// Layers with experts.
     pub layers: u64,
     /// Experts of a layer; the devices divide them.
@@ -60,7 +60,7 @@ pub struct Request {
     pub seed: u64,
     /// Figures in the place of those of the cluster.
     #[serde(default)]
-    pub machine: Changes,
+    pub machine: MachineOverrides,
 }
 
 /// One way of gating; amounts of a device.
@@ -78,7 +78,7 @@ pub struct Gating {
 
 /// What gating and buffers come to; amounts of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Answer {
+pub struct ExpertBufferingReport {
     /// As many slots for every expert, used or not.
     pub fixed: Gating,
     /// As many tokens as chose it.
@@ -125,7 +125,11 @@ fn lifo() -> Policy {
 /// an element, q: products, P: elements outside of experts, F: FLOP/s, B: bytes/s, W: weights of a
 /// device's experts. A batch runs its active experts by their numbers, each copied unless it is there: hits are
 /// those of a run over drawn batches. In that order LIFO keeps what the next batch asks for first.
-pub fn experts(cluster: &Cluster, request: &Request, control: &Control) -> Result<Answer> {
+pub fn expert_buffering(
+    cluster: &Cluster,
+    request: &ExpertBufferingRequest,
+    control: &Control,
+) -> Result<ExpertBufferingReport> {
     check(cluster, request)?;
     let machine = Machine::of(cluster, request.dtype, &request.machine)?;
     let layout = Layout::new(cluster, request, &machine);
@@ -146,7 +150,7 @@ pub fn experts(cluster: &Cluster, request: &Request, control: &Control) -> Resul
     let expert_s = layout.expert_bytes / (machine.copy_bytes_per_s / layout.devices);
     let hit_rate = found.hits as f64 / warm;
     let copied = |rate: f64| layers * active * (1.0 - rate) * expert_s;
-    Ok(Answer {
+    Ok(ExpertBufferingReport {
         fixed,
         dynamic,
         speedup: fixed.batch_s / dynamic.batch_s,
@@ -161,7 +165,7 @@ pub fn experts(cluster: &Cluster, request: &Request, control: &Control) -> Resul
 
 /// Sizes and rates of one device.
 struct Layout<'a> {
-    request: &'a Request,
+    request: &'a ExpertBufferingRequest,
     devices: f64,
     /// Experts of a layer that are a device's own.
     own: u64,
@@ -172,7 +176,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(cluster: &Cluster, request: &'a Request, machine: &Machine) -> Self {
+    fn new(cluster: &Cluster, request: &'a ExpertBufferingRequest, machine: &Machine) -> Self {
         let devices = f64::from(cluster.devices);
         let element = request.dtype.bytes();
         let weights = request.products as f64 * request.hidden as f64 * request.ffn as f64;
@@ -216,13 +220,17 @@ impl<'a> Layout<'a> {
 }
 
 /// Experts that drawn batches ask of one device in one layer.
-struct Asked {
+struct ExpertDemand {
     ids: Vec<u32>,
     batches: u64,
 }
 
 /// Draws batches: an expert is active with chance `1 - (1 - p)^(k S devices)`, by itself.
-fn asked(request: &Request, devices: f64, control: &Control) -> Result<Asked> {
+fn asked(
+    request: &ExpertBufferingRequest,
+    devices: f64,
+    control: &Control,
+) -> Result<ExpertDemand> {
     let weights: Vec<f64> = (1..=request.experts)
         .map(|rank| (rank as f64).powf(-request.exponent))
         .collect();
@@ -250,10 +258,10 @@ fn asked(request: &Request, devices: f64, control: &Control) -> Result<Asked> {
             }
         }
     }
-    Ok(Asked { ids, batches })
+    Ok(ExpertDemand { ids, batches })
 }
 
-fn check(cluster: &Cluster, request: &Request) -> Result<()> {
+fn check(cluster: &Cluster, request: &ExpertBufferingRequest) -> Result<()> {
     count("layers", request.layers, 1, 1 << 20)?;
     count("experts", request.experts, 1, 1 << 20)?;
     count("top_k", request.top_k, 1, request.experts)?;

@@ -1,9 +1,9 @@
 //! What share of independent accesses does a cache of a policy and a capacity serve?
 
 use super::policy::Policy;
-use super::popular::By;
 use super::popularity::Demand;
-use super::{fifo, lifo, lru, popular};
+use super::static_cache::FillOrder;
+use super::{fifo, lifo, lru, static_cache};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -29,8 +29,12 @@ impl Demand {
             return Err(Error::invalid("capacity", capacity, "0 to 1e30"));
         }
         match policy {
-            Policy::Static => Ok(popular::expected(self, capacity, By::RequestsPerSize)),
-            Policy::Lfu => Ok(popular::expected(self, capacity, By::Requests)),
+            Policy::Static => Ok(static_cache::expected(
+                self,
+                capacity,
+                FillOrder::RequestsPerSize,
+            )),
+            Policy::Lfu => Ok(static_cache::expected(self, capacity, FillOrder::Requests)),
             Policy::Lru => lru::expected(self, capacity, control),
             Policy::Fifo | Policy::Random => fifo::expected(self, capacity, control),
             Policy::Lifo => lifo::expected(self, capacity, control),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Figures that replace those of the cluster, for all its devices together.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Changes {
+pub struct MachineOverrides {
     /// Near memory (HBM), bytes.
     pub near_bytes: Option<f64>,
     /// Rate of near memory, bytes a second.
@@ -43,7 +43,7 @@ pub struct Machine {
 
 impl Machine {
     /// Adds up the devices of a cluster, then puts the changes in their place.
-    pub fn of(cluster: &Cluster, dtype: Dtype, changes: &Changes) -> Result<Self> {
+    pub fn of(cluster: &Cluster, dtype: Dtype, changes: &MachineOverrides) -> Result<Self> {
         let devices = f64::from(cluster.devices);
         let nodes = f64::from(
             cluster

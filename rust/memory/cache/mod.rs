@@ -2,6 +2,7 @@
 
 mod belady;
 mod characteristic;
+pub mod embedding_rows;
 pub mod experts;
 mod fifo;
 mod hits;
@@ -12,17 +13,16 @@ mod machine;
 mod mattson;
 pub mod neurons;
 mod policy;
-mod popular;
 mod popularity;
 mod random;
 mod replay;
-pub mod rows;
+mod static_cache;
 pub mod switching;
 pub mod tiers;
 mod zipf;
 
 pub use hits::Hits;
-pub use machine::{Changes, Machine};
+pub use machine::{Machine, MachineOverrides};
 pub use mattson::lru_curve;
 pub use policy::Policy;
 pub use popularity::{Demand, Popularity};

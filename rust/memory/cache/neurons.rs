@@ -1,6 +1,6 @@
 //! How fast does a model generate whose weights lie on flash, with caches of layers in DRAM and of neurons in HBM?
 
-use super::machine::{Changes, Machine};
+use super::machine::{Machine, MachineOverrides};
 use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A dense model on one device, its host and flash.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct NeuronCacheRequest {
     /// Layers.
     pub layers: u64,
     /// Elements of feed-forward networks, all layers.
@@ -49,12 +49,12 @@ pub struct Request {
     pub overlapped: bool,
     /// Figures in the place of those of the cluster.
     #[serde(default)]
-    pub machine: Changes,
+    pub machine: MachineOverrides,
 }
 
 /// A token's way. Times are null where the model does not fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
+pub struct NeuronCacheReport {
     /// All weights in the kept format.
     pub model_bytes: f64,
     /// True if near memory holds them.
@@ -104,7 +104,7 @@ fn yes() -> bool {
 /// F: elements of feed-forward networks, R: bytes of the others, e: bytes of an element, a: active share,
 /// r: repeated share, u: loaded share. LRU over tokens that use A each keeps the last token's neurons as long as A has room;
 /// with less, the share of them that has. Where near memory holds the whole model, nothing is copied.
-pub fn neurons(cluster: &Cluster, request: &Request) -> Result<Answer> {
+pub fn neuron_cache(cluster: &Cluster, request: &NeuronCacheRequest) -> Result<NeuronCacheReport> {
     check(cluster, request)?;
     let machine = Machine::of(cluster, request.dtype, &request.machine)?;
     let element = request.dtype.bytes();
@@ -118,7 +118,7 @@ pub fn neurons(cluster: &Cluster, request: &Request) -> Result<Answer> {
     // layers are whole
     let layers = request.layers as f64;
     let far_share = (far / (kept / layers)).floor().min(layers) / layers;
-    let mut answer = Answer {
+    let mut answer = NeuronCacheReport {
         model_bytes: others + kept,
         fits_near,
         fits_far: fits_near || others <= near && others + kept <= near + far,
@@ -163,7 +163,7 @@ pub fn neurons(cluster: &Cluster, request: &Request) -> Result<Answer> {
     Ok(answer)
 }
 
-fn check(cluster: &Cluster, request: &Request) -> Result<()> {
+fn check(cluster: &Cluster, request: &NeuronCacheRequest) -> Result<()> {
     if cluster.devices != 1 {
         let allowed = "1: neurons are cached on one device";
         return Err(Error::invalid("devices", cluster.devices, allowed));

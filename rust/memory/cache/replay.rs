@@ -6,8 +6,8 @@ use super::lfu::Lfu;
 use super::lifo::Lifo;
 use super::lru::Lru;
 use super::policy::Policy;
-use super::popular::Static;
 use super::random::AtRandom;
+use super::static_cache::StaticCache;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use serde::Serialize;
@@ -33,9 +33,9 @@ pub(super) trait Sizes: Copy {
 
 /// All alike.
 #[derive(Clone, Copy)]
-struct Alike;
+struct EqualSizes;
 
-impl Sizes for Alike {
+impl Sizes for EqualSizes {
     #[inline]
     fn of(&self, _: u32) -> u64 {
         1
@@ -44,9 +44,9 @@ impl Sizes for Alike {
 
 /// As given, in bytes.
 #[derive(Clone, Copy)]
-struct Given<'a>(&'a [u64]);
+struct GivenSizes<'a>(&'a [u64]);
 
-impl Sizes for Given<'_> {
+impl Sizes for GivenSizes<'_> {
     #[inline]
     fn of(&self, id: u32) -> u64 {
         self.0[id as usize]
@@ -126,11 +126,18 @@ pub fn replay(
     if trace.sizes.is_empty() {
         if policy == Policy::Belady {
             let best = Belady::new(trace.ids.len(), trace.objects, capacity);
-            return run(trace, best, &Alike, control);
+            return run(trace, best, &EqualSizes, control);
         }
-        return by_policy(trace, policy, capacity, seed, Alike, control);
+        return by_policy(trace, policy, capacity, seed, EqualSizes, control);
     }
-    by_policy(trace, policy, capacity, seed, Given(trace.sizes), control)
+    by_policy(
+        trace,
+        policy,
+        capacity,
+        seed,
+        GivenSizes(trace.sizes),
+        control,
+    )
 }
 
 fn by_policy<S: Sizes>(
@@ -144,7 +151,7 @@ fn by_policy<S: Sizes>(
     let (ids, objects) = (trace.ids, trace.objects);
     match policy {
         Policy::Static => {
-            let cache = Static::new(ids, objects, &sizes, capacity);
+            let cache = StaticCache::new(ids, objects, &sizes, capacity);
             run(trace, cache, &sizes, control)
         }
         Policy::Lfu => run(trace, Lfu::new(objects, sizes, capacity), &sizes, control),

@@ -1,6 +1,6 @@
 //! How long do prompts take whose experts are whole models, kept in far memory and copied near when asked for?
 
-use super::machine::{Changes, Machine};
+use super::machine::{Machine, MachineOverrides};
 use super::policy::Policy;
 use super::popularity::{Demand, Popularity};
 use crate::control::Control;
@@ -16,7 +16,7 @@ const MOST: u64 = 1 << 32;
 /// A composition of experts on machines that run one model at a time, all devices together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct ModelSwitchingRequest {
     /// Experts to be served.
     pub experts: u64,
     /// Format of weights and arithmetic.
@@ -44,18 +44,18 @@ pub struct Request {
     pub collective_s: f64,
     /// Figures in the place of those of the cluster.
     #[serde(default)]
-    pub machine: Changes,
+    pub machine: MachineOverrides,
     /// What a prompt asks of its expert.
-    pub expert: Work,
+    pub expert: PromptWork,
     /// What a prompt asks of the router, which stays near and takes all prompts at once.
     #[serde(default)]
-    pub router: Option<Work>,
+    pub router: Option<PromptWork>,
 }
 
 /// A model's passes over a prompt.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Work {
+pub struct PromptWork {
     /// Weights, elements that a token multiplies with.
     pub parameters: f64,
     /// Weights, bytes; the elements in the format of the request where left out.
@@ -115,7 +115,7 @@ impl Decoder {
 
 /// What serving comes to. Times are null where the experts do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Answer {
+pub struct ModelSwitchingReport {
     /// True if near and far memory hold all experts.
     pub fits: bool,
     /// Experts that near memory holds beside the router.
@@ -160,10 +160,14 @@ fn yes() -> bool {
 /// activations between kernels that are not fused; B: near memory, bytes/s; F: FLOP/s. A layer has two
 /// collectives, as tensor parallelism does. Weights are read only: giving one up costs nothing. Keys
 /// and values are left out, and copies do not overlap with anything.
-pub fn switching(cluster: &Cluster, request: &Request, control: &Control) -> Result<Answer> {
+pub fn model_switching(
+    cluster: &Cluster,
+    request: &ModelSwitchingRequest,
+    control: &Control,
+) -> Result<ModelSwitchingReport> {
     check(request)?;
     let machine = Machine::of(cluster, request.dtype, &request.machine)?;
-    let size = |work: &Work| work.bytes(request.dtype);
+    let size = |work: &PromptWork| work.bytes(request.dtype);
     let weights = size(&request.expert);
     let router_bytes = request.router.as_ref().map_or(0.0, size);
     let near = whole((machine.near_bytes - request.reserved_bytes - router_bytes) / weights);
@@ -173,7 +177,7 @@ pub fn switching(cluster: &Cluster, request: &Request, control: &Control) -> Res
     } else {
         far + near
     };
-    let mut answer = Answer {
+    let mut answer = ModelSwitchingReport {
         fits: request.experts <= node && near > 0,
         near_experts: near,
         node_experts: node,
@@ -193,9 +197,9 @@ pub fn switching(cluster: &Cluster, request: &Request, control: &Control) -> Res
 }
 
 fn serve(
-    request: &Request,
+    request: &ModelSwitchingRequest,
     machine: &Machine,
-    answer: &mut Answer,
+    answer: &mut ModelSwitchingReport,
     control: &Control,
 ) -> Result<()> {
     let alike = Popularity::Zipf {
@@ -206,7 +210,7 @@ fn serve(
     let found = demand.hits(request.policy, answer.near_experts as f64, control)?;
     let prompts = request.prompts as f64;
     let copy = prompts * (1.0 - found.hit_rate) * answer.switch_s;
-    let passes = Passes { request, machine };
+    let passes = PassSetting { request, machine };
     let router = request.router.as_ref().map_or(0.0, |router| {
         passes.run(router, prompts * router.input_tokens as f64)
             + router.output_tokens as f64 * passes.run(router, prompts)
@@ -222,21 +226,21 @@ fn serve(
     Ok(())
 }
 
-impl Work {
+impl PromptWork {
     fn bytes(&self, dtype: Dtype) -> f64 {
         self.weight_bytes.unwrap_or(self.parameters * dtype.bytes())
     }
 }
 
 /// What a pass depends on beside its model.
-struct Passes<'a> {
-    request: &'a Request,
+struct PassSetting<'a> {
+    request: &'a ModelSwitchingRequest,
     machine: &'a Machine,
 }
 
-impl Passes<'_> {
+impl PassSetting<'_> {
     /// A pass of so many tokens, seconds.
-    fn run(&self, work: &Work, tokens: f64) -> f64 {
+    fn run(&self, work: &PromptWork, tokens: f64) -> f64 {
         if tokens <= 0.0 {
             return 0.0;
         }
@@ -266,7 +270,7 @@ fn nodes(experts: u64, each: u64) -> Option<u64> {
     (each > 0).then(|| experts.div_ceil(each))
 }
 
-fn check(request: &Request) -> Result<()> {
+fn check(request: &ModelSwitchingRequest) -> Result<()> {
     count("experts", request.experts, 1, MOST)?;
     count("prompts", request.prompts, 1, MOST)?;
     not_negative("reserved_bytes", request.reserved_bytes)?;
@@ -290,7 +294,7 @@ fn check(request: &Request) -> Result<()> {
         .map_or(Ok(()), |router| check_work("router", &router))
 }
 
-fn check_work(field: &str, work: &Work) -> Result<()> {
+fn check_work(field: &str, work: &PromptWork) -> Result<()> {
     let at = |name: &str| format!("{field}.{name}");
     positive(&at("parameters"), work.parameters)?;
     if let Some(bytes) = work.weight_bytes {

@@ -13,7 +13,7 @@ const MOST_LEVELS: usize = 16;
 /// Accesses to objects that are all alike, over levels of memory.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct TieredAccessRequest {
     /// From the nearest to the one that holds everything.
     pub levels: Vec<Level>,
     /// Chances of the objects.
@@ -70,7 +70,7 @@ pub struct Served {
 
 /// A batch over levels of memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
+pub struct TieredAccessReport {
     /// True if the last level holds all objects; times are null where it does not.
     pub fits: bool,
     /// All objects.
@@ -106,7 +106,7 @@ fn one() -> f64 {
 ///
 /// w: share of accesses that write; B: bytes/s; l: latency; q: accesses in flight. In the long run each
 /// object that comes in pushes one out, changed with chance w: exact where all accesses write or none.
-pub fn tiers(request: &Request, control: &Control) -> Result<Answer> {
+pub fn cache_time(request: &TieredAccessRequest, control: &Control) -> Result<TieredAccessReport> {
     check(request)?;
     let demand = Demand::new(&request.popularity, &[])?;
     let size = request.object_bytes;
@@ -114,7 +114,7 @@ pub fn tiers(request: &Request, control: &Control) -> Result<Answer> {
         Popularity::Zipf { objects, .. } => *objects as f64,
         Popularity::Measured(weights) => weights.len() as f64,
     } * size;
-    let mut answer = Answer {
+    let mut answer = TieredAccessReport {
         fits: request
             .levels
             .last()
@@ -145,7 +145,11 @@ pub fn tiers(request: &Request, control: &Control) -> Result<Answer> {
     Ok(answer)
 }
 
-fn served(request: &Request, demand: &Demand, control: &Control) -> Result<Vec<Served>> {
+fn served(
+    request: &TieredAccessRequest,
+    demand: &Demand,
+    control: &Control,
+) -> Result<Vec<Served>> {
     let last = request.levels.len() - 1;
     let asked = request.accesses * request.object_bytes;
     let mut before = 0.0_f64;
@@ -175,7 +179,7 @@ fn served(request: &Request, demand: &Demand, control: &Control) -> Result<Vec<S
     Ok(found)
 }
 
-fn check(request: &Request) -> Result<()> {
+fn check(request: &TieredAccessRequest) -> Result<()> {
     let levels = &request.levels;
     if levels.is_empty() || levels.len() > MOST_LEVELS {
         return Err(Error::invalid("levels", levels.len(), "1 to 16 levels"));

@@ -16,7 +16,7 @@ pub enum Eviction {
 
 /// What one pass moves.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct PassMoves {
     /// Chunks that come.
     pub loads: u32,
     /// Chunks that go.
@@ -25,9 +25,9 @@ pub struct Moves {
 
 /// A step on chunks: which are on the device behind it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Cached {
+pub struct CachedChunks {
     /// By pass.
-    pub moves: Vec<Moves>,
+    pub moves: Vec<PassMoves>,
     /// By chunk.
     pub resident: Vec<bool>,
 }
@@ -48,7 +48,12 @@ struct Cache<'a> {
 /// again and again until a step begins as the one before did, and gives the last one.
 ///
 /// With Belady's rule a chunk's next use may lie in the next step.
-pub fn run(uses: &[Vec<u32>], room: &[usize], chunks: usize, policy: Eviction) -> Result<Cached> {
+pub fn run(
+    uses: &[Vec<u32>],
+    room: &[usize],
+    chunks: usize,
+    policy: Eviction,
+) -> Result<CachedChunks> {
     let mut turns = vec![Vec::new(); chunks];
     for (pass, (used, &room)) in uses.iter().zip(room).enumerate() {
         if used.len() > room {
@@ -80,7 +85,7 @@ pub fn run(uses: &[Vec<u32>], room: &[usize], chunks: usize, policy: Eviction) -
             break;
         }
     }
-    Ok(Cached {
+    Ok(CachedChunks {
         moves,
         resident: cache.resident,
     })
@@ -90,16 +95,16 @@ pub fn run(uses: &[Vec<u32>], room: &[usize], chunks: usize, policy: Eviction) -
 const ROUNDS: usize = 4;
 
 impl Cache<'_> {
-    fn step(&mut self, room: &[usize], round: usize) -> Vec<Moves> {
+    fn step(&mut self, room: &[usize], round: usize) -> Vec<PassMoves> {
         let count = self.uses.len();
         (0..count)
             .map(|pass| self.pass(pass, room[pass], round * count))
             .collect()
     }
 
-    fn pass(&mut self, pass: usize, room: usize, base: usize) -> Moves {
+    fn pass(&mut self, pass: usize, room: usize, base: usize) -> PassMoves {
         let used = &self.uses[pass];
-        let mut moves = Moves::default();
+        let mut moves = PassMoves::default();
         for &chunk in used {
             self.last[chunk as usize] = base + pass + 1;
             if !self.resident[chunk as usize] {

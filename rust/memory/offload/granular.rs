@@ -1,9 +1,9 @@
 //! What does a step come to where only some layers live on the host, and layers may share weights?
 
-use super::answer::{Answer, Held};
-use super::placed::{Home, Placed};
+use super::layer_placement::{LayerPlacement, LayerTiers};
 use super::rates::{Rates, Tier};
-use super::work::Work;
+use super::report::{OffloadReport, TierBytes};
+use super::work::StepWork;
 use crate::error::amounts::count;
 use crate::error::{Error, Result};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub struct Granular {
 
 impl Granular {
     /// The first of the layers that use the same weights.
-    fn owners(self, work: &Work) -> Result<Vec<usize>> {
+    fn owners(self, work: &StepWork) -> Result<Vec<usize>> {
         let like: Vec<usize> = (0..work.layers.len())
             .filter(|&index| work.layers[index].repeats)
             .collect();
@@ -42,16 +42,16 @@ impl Granular {
     /// `away` of the blocks that hold weights on the host, spread so that each one's copies run under
     /// the passes of those between: in the order of their places' bits read backwards, in which
     /// fewer blocks are always among more.
-    fn placed(work: &Work, owners: &[usize], away: usize) -> Placed {
-        let here = Home {
+    fn placed(work: &StepWork, owners: &[usize], away: usize) -> LayerPlacement {
+        let here = LayerTiers {
             weights: Tier::Device,
             optimizer: Tier::Device,
         };
-        let there = Home {
+        let there = LayerTiers {
             weights: Tier::Host,
             optimizer: Tier::Host,
         };
-        let mut placed = Placed::all(work, here);
+        let mut placed = LayerPlacement::all(work, here);
         let holders: Vec<usize> = (0..owners.len()).filter(|&at| owners[at] == at).collect();
         let mut places: Vec<usize> = (0..holders.len()).collect();
         places.sort_by_key(|place| place.reverse_bits());
@@ -66,7 +66,7 @@ impl Granular {
     }
 
     /// The placement with the fewest blocks on the host that fits; all of them where none does.
-    fn chosen(self, work: &Work, rates: &Rates) -> Result<(Placed, usize)> {
+    fn chosen(self, work: &StepWork, rates: &Rates) -> Result<(LayerPlacement, usize)> {
         let owners = self.owners(work)?;
         let most = (0..owners.len()).filter(|&at| owners[at] == at).count();
         if let Some(away) = self.away {
@@ -89,11 +89,11 @@ impl Granular {
         Ok((Self::placed(work, &owners, low), low))
     }
 
-    pub(super) fn hold(self, work: &Work, rates: &Rates) -> Result<Held> {
+    pub(super) fn hold(self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
         Ok(self.chosen(work, rates)?.0.hold(work))
     }
 
-    pub(super) fn run(self, work: &Work, rates: &Rates) -> Result<Answer> {
+    pub(super) fn run(self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         if !rates.has(Tier::Host) {
             return Err(Error::invalid(
                 "system.host",
@@ -103,7 +103,7 @@ impl Granular {
         }
         let (placed, away) = self.chosen(work, rates)?;
         let ran = placed.lay(work, rates).run(1)?;
-        let mut answer = Answer::new(work, rates, &placed.hold(work), ran);
+        let mut answer = OffloadReport::new(work, rates, &placed.hold(work), ran);
         answer.chosen = vec![("away", away.to_string())];
         Ok(answer)
     }

@@ -1,25 +1,25 @@
 //! What does a step come to whose weights, state or activations live beyond the device?
 
-mod answer;
 pub mod chunks;
 pub mod eviction;
 mod granular;
+mod layer_placement;
 mod patrickstar;
-mod placed;
 mod rates;
+mod report;
 mod step;
 pub mod weight_streaming;
 mod work;
 pub mod zero_infinity;
 pub mod zero_offload;
 
-pub use answer::{Answer, Busy, Exposed, Held, Holding, TierUse};
 pub use granular::Granular;
-pub use patrickstar::{PatrickStar, Shares};
+pub use patrickstar::{MemoryShares, PatrickStar};
 pub use rates::{Rates, Tier};
-pub use step::{Doing, Engine, Span};
+pub use report::{Busy, ByteUse, Exposed, OffloadReport, TierBytes, TierUse};
+pub use step::{Engine, Span, TaskKind};
 pub use weight_streaming::WeightStreaming;
-pub use work::{Layer, Tensor, Work};
+pub use work::{Layer, StepWork, Tensor};
 pub use zero_infinity::ZeroInfinity;
 pub use zero_offload::ZeroOffload;
 
@@ -69,7 +69,7 @@ impl Scheme {
     }
 
     /// A step of one device: every pass, copy and update as a task on the engine that runs it.
-    pub fn run(&self, work: &Work, rates: &Rates) -> Result<Answer> {
+    pub fn run(&self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         work.check()?;
         rates.check()?;
         match self {
@@ -82,7 +82,7 @@ impl Scheme {
     }
 
     /// What lies where at the fullest moment of a step.
-    pub fn hold(&self, work: &Work, rates: &Rates) -> Result<Held> {
+    pub fn hold(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
         work.check()?;
         rates.check()?;
         match self {

@@ -1,11 +1,11 @@
 //! What does a step of `PatrickStar` come to: chunks of weights that move between device and host?
 
-use super::answer::{Answer, Held, Holding};
 use super::chunks::{Chunks, Sizes, lay, search};
-use super::eviction::{Cached, Eviction, run};
+use super::eviction::{CachedChunks, Eviction, run};
 use super::rates::{Rates, Tier};
+use super::report::{ByteUse, OffloadReport, TierBytes};
 use super::step::{Engine, Move, Pass, Step, Update};
-use super::work::Work;
+use super::work::StepWork;
 use crate::error::amounts::share;
 use crate::error::{Error, Result};
 use crate::memory::footprint::FRAGMENTATION;
@@ -27,14 +27,14 @@ pub struct PatrickStar {
     /// is updated there (device-aware placement, section 8.2).
     pub device_aware: bool,
     /// Shares of memory that it uses.
-    pub shares: Shares,
+    pub shares: MemoryShares,
 }
 
 /// Shares of memory that `PatrickStar` uses; the defaults are those of its repository
 /// (Tencent/PatrickStar `examples/ps_config.py`).
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Shares {
+pub struct MemoryShares {
     /// Of the device's memory.
     pub device: f64,
     /// Of the host's memory.
@@ -45,7 +45,7 @@ pub struct Shares {
     pub margin: f64,
 }
 
-impl Default for Shares {
+impl Default for MemoryShares {
     fn default() -> Self {
         Self {
             device: 0.9,
@@ -63,7 +63,7 @@ impl Default for PatrickStar {
             sizes: Sizes::default(),
             eviction: Eviction::default(),
             device_aware: true,
-            shares: Shares::default(),
+            shares: MemoryShares::default(),
         }
     }
 }
@@ -100,7 +100,7 @@ impl PatrickStar {
         }
     }
 
-    fn layout(&self, work: &Work, rates: &Rates) -> Result<Layout> {
+    fn layout(&self, work: &StepWork, rates: &Rates) -> Result<Layout> {
         for (field, value) in [
             ("shares.device", self.shares.device),
             ("shares.host", self.shares.host),
@@ -157,7 +157,7 @@ impl PatrickStar {
     }
 
     /// Says how many chunks each pass leaves room for.
-    fn fill(&self, layout: &mut Layout, work: &Work, rates: &Rates) {
+    fn fill(&self, layout: &mut Layout, work: &StepWork, rates: &Rates) {
         let free = rates.capacity[Tier::Device as usize] - work.reserve_bytes;
         let mut kept = 0.0;
         let forward: Vec<f64> = work
@@ -183,11 +183,11 @@ impl PatrickStar {
         layout.resident = whole(least, layout.own).max(needed);
     }
 
-    pub(super) fn hold(&self, work: &Work, rates: &Rates) -> Result<Held> {
+    pub(super) fn hold(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
         Ok(held(&self.layout(work, rates)?, work))
     }
 
-    pub(super) fn run(&self, work: &Work, rates: &Rates) -> Result<Answer> {
+    pub(super) fn run(&self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         let layout = self.layout(work, rates)?;
         let held = held(&layout, work);
         let needed = layout.uses.iter().map(Vec::len).max().unwrap_or(0);
@@ -203,7 +203,7 @@ impl PatrickStar {
             .collect();
         let cached = run(&uses, &room, layout.own, self.eviction)?;
         let step = step(&layout, work, rates, &cached);
-        let mut answer = Answer::new(work, rates, &held, step.run(1)?);
+        let mut answer = OffloadReport::new(work, rates, &held, step.run(1)?);
         let moved = cached.moves.iter().map(|m| u64::from(m.loads)).sum::<u64>();
         answer.chosen = vec![
             ("chunk_elements", layout.chunks.elements.to_string()),
@@ -221,33 +221,33 @@ fn whole(room: f64, most: usize) -> usize {
     (1..=most).take_while(|&count| count as f64 <= room).count()
 }
 
-fn held(layout: &Layout, work: &Work) -> Held {
-    let mut held = Held::new(work);
+fn held(layout: &Layout, work: &StepWork) -> TierBytes {
+    let mut held = TierBytes::new(work);
     let mut add = |what, tier, count: usize, bytes: f64| held.add(what, tier, count as f64 * bytes);
     let (resident, updated, own) = (layout.resident, layout.updated, layout.own);
-    add(Holding::Weights, Tier::Device, resident, layout.weights);
-    add(Holding::Weights, Tier::Host, own - resident, layout.weights);
-    add(Holding::Optimizer, Tier::Device, updated, layout.state);
-    add(Holding::Optimizer, Tier::Host, own - updated, layout.state);
+    add(ByteUse::Weights, Tier::Device, resident, layout.weights);
+    add(ByteUse::Weights, Tier::Host, own - resident, layout.weights);
+    add(ByteUse::Optimizer, Tier::Device, updated, layout.state);
+    add(ByteUse::Optimizer, Tier::Host, own - updated, layout.state);
     let kept: f64 = work.layers.iter().map(|layer| layer.kept_bytes).sum();
     let passing = kept + work.working_bytes + layout.buffers;
-    held.add(Holding::Activations, Tier::Device, kept);
-    held.add(Holding::Workspace, Tier::Device, work.working_bytes);
-    held.add(Holding::Buffers, Tier::Device, layout.buffers);
+    held.add(ByteUse::Activations, Tier::Device, kept);
+    held.add(ByteUse::Workspace, Tier::Device, work.working_bytes);
+    held.add(ByteUse::Buffers, Tier::Device, layout.buffers);
     held.add(
-        Holding::Fragmentation,
+        ByteUse::Fragmentation,
         Tier::Device,
         passing * (FRAGMENTATION - 1.0),
     );
     // the first step gives chunks less of the device, so that the host is fullest then
     let model = own as f64 * (layout.weights + layout.state);
     let first = (model - layout.warm - held.total(Tier::Host)).max(0.0);
-    held.add(Holding::Buffers, Tier::Host, first);
+    held.add(ByteUse::Buffers, Tier::Host, first);
     held
 }
 
 /// Chunks come when a pass begins and go before them; nothing runs ahead.
-fn step(layout: &Layout, work: &Work, rates: &Rates, cached: &Cached) -> Step {
+fn step(layout: &Layout, work: &StepWork, rates: &Rates, cached: &CachedChunks) -> Step {
     let count = work.layers.len();
     let mut step = Step {
         clipped: true,
@@ -287,7 +287,13 @@ fn step(layout: &Layout, work: &Work, rates: &Rates, cached: &Cached) -> Step {
 
 /// The first resident chunks are updated on the device, the others on the host, where gradients of
 /// those on the device go and weights come back from.
-fn updates(layout: &Layout, work: &Work, rates: &Rates, cached: &Cached, step: &mut Step) {
+fn updates(
+    layout: &Layout,
+    work: &StepWork,
+    rates: &Rates,
+    cached: &CachedChunks,
+    step: &mut Step,
+) {
     let elements = layout.chunks.elements;
     let mut here = layout.updated;
     let chunks = (0_u32..).zip(&cached.resident).take(layout.own);

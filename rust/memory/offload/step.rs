@@ -40,7 +40,7 @@ impl Engine {
 /// What a task does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Doing {
+pub enum TaskKind {
     /// Forward pass of a layer.
     Forward,
     /// Backward pass, with what is recomputed.
@@ -149,7 +149,7 @@ pub struct Span {
     /// Who did it.
     pub engine: Engine,
     /// What it did.
-    pub doing: Doing,
+    pub doing: TaskKind,
     /// Layer, the embedding among them.
     pub layer: usize,
     /// Start, seconds.
@@ -160,7 +160,7 @@ pub struct Span {
 
 /// A step as it ran.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Ran {
+pub(super) struct StepRun {
     /// End of everything.
     pub(super) end: f64,
     /// End of the last pass, and of the last of what the passes store.
@@ -173,8 +173,8 @@ pub(super) struct Ran {
 
 impl Step {
     /// Runs `rounds` such steps one behind the other.
-    pub(super) fn run(&self, rounds: usize) -> Result<Ran> {
-        let mut lay = Lay::new(self);
+    pub(super) fn run(&self, rounds: usize) -> Result<StepRun> {
+        let mut lay = StepLayout::new(self);
         for _ in 0..rounds {
             lay.round();
         }
@@ -183,10 +183,10 @@ impl Step {
 }
 
 /// Tasks of a step while they are laid out.
-struct Lay<'a> {
+struct StepLayout<'a> {
     step: &'a Step,
     tasks: Tasks,
-    what: Vec<(Engine, Doing, usize)>,
+    what: Vec<(Engine, TaskKind, usize)>,
     /// Of this round: passes, the last load of each pass so far, the last store of each.
     done: Vec<u32>,
     loaded: Vec<Option<u32>>,
@@ -204,7 +204,7 @@ fn after(task: u32) -> After {
     After { task, delay: 0.0 }
 }
 
-impl<'a> Lay<'a> {
+impl<'a> StepLayout<'a> {
     fn new(step: &'a Step) -> Self {
         let mut tasks = Tasks::new();
         for _ in Engine::ALL {
@@ -225,7 +225,14 @@ impl<'a> Lay<'a> {
         }
     }
 
-    fn add(&mut self, engine: Engine, doing: Doing, layer: usize, of: f64, waits: &[After]) -> u32 {
+    fn add(
+        &mut self,
+        engine: Engine,
+        doing: TaskKind,
+        layer: usize,
+        of: f64,
+        waits: &[After],
+    ) -> u32 {
         self.what.push((engine, doing, layer));
         self.tasks.add(engine as u32, of, waits)
     }
@@ -279,9 +286,9 @@ impl<'a> Lay<'a> {
         }
         waits.extend(pass.needs.and_then(|at| self.stored[at]).map(after));
         let doing = if found.engine == Engine::ToHost {
-            Doing::Evict
+            TaskKind::Evict
         } else {
-            Doing::Load
+            TaskKind::Load
         };
         let task = self.add(found.engine, doing, pass.layer, found.seconds, &waits);
         self.loaded[number] = Some(task);
@@ -303,9 +310,9 @@ impl<'a> Lay<'a> {
         let full = turn.checked_sub(room).and_then(|at| self.stored[at]);
         waits.extend(full.map(after));
         let doing = if pass.backward {
-            Doing::Backward
+            TaskKind::Backward
         } else {
-            Doing::Forward
+            TaskKind::Forward
         };
         let task = self.add(Engine::Compute, doing, pass.layer, pass.seconds, &waits);
         self.done.push(task);
@@ -317,7 +324,7 @@ impl<'a> Lay<'a> {
         let mut last = self.done[turn];
         for found in pass.after.iter().filter(|found| found.seconds > 0.0) {
             let (engine, seconds) = (found.engine, found.seconds);
-            last = self.add(engine, Doing::Store, pass.layer, seconds, &[after(last)]);
+            last = self.add(engine, TaskKind::Store, pass.layer, seconds, &[after(last)]);
             self.stored[turn] = Some(last);
             self.last_stores[engine as usize] = Some(last);
         }
@@ -347,12 +354,12 @@ impl<'a> Lay<'a> {
             }
             let mut last = None;
             let moves = [
-                (Engine::FromDrive, Doing::Load, update.read),
-                (Engine::ToHost, Doing::Store, update.down),
-                (update.engine, Doing::Update, update.seconds),
-                (Engine::ToDrive, Doing::Store, update.write),
-                (Engine::FromHost, Doing::Return, update.back),
-                (Engine::Fabric, Doing::Return, update.gather),
+                (Engine::FromDrive, TaskKind::Load, update.read),
+                (Engine::ToHost, TaskKind::Store, update.down),
+                (update.engine, TaskKind::Update, update.seconds),
+                (Engine::ToDrive, TaskKind::Store, update.write),
+                (Engine::FromHost, TaskKind::Return, update.back),
+                (Engine::Fabric, TaskKind::Return, update.gather),
             ];
             for (engine, doing, seconds) in moves.into_iter().filter(|found| found.2 > 0.0) {
                 let chained = last.map(after);
@@ -366,14 +373,14 @@ impl<'a> Lay<'a> {
         self.fresh.push(all);
     }
 
-    fn finish(self) -> Result<Ran> {
+    fn finish(self) -> Result<StepRun> {
         let line = simulate(&self.tasks)?;
         let end_of = |task: u32| line.end[task as usize];
-        let mut ran = Ran {
+        let mut ran = StepRun {
             end: line.makespan(),
             passes: self.last_pass.map_or(0.0, end_of),
             spans: Vec::with_capacity(self.what.len()),
-            ..Ran::default()
+            ..StepRun::default()
         };
         let stores = self.last_stores.iter().flatten().map(|&task| end_of(task));
         ran.stores = stores.fold(ran.passes, f64::max);

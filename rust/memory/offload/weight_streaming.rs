@@ -1,9 +1,9 @@
 //! What does a step come to where weights stream past a wafer that holds activations alone?
 
-use super::answer::{Answer, Held};
-use super::placed::{Home, Placed};
+use super::layer_placement::{LayerPlacement, LayerTiers};
 use super::rates::{Rates, Tier};
-use super::work::Work;
+use super::report::{OffloadReport, TierBytes};
+use super::work::StepWork;
 use crate::error::{Error, Result};
 use serde::Deserialize;
 
@@ -44,7 +44,7 @@ impl WeightStreaming {
 
     /// The work with zeros left out and every element in the stream. The ranks' collectives are
     /// those of `SwarmX`, which adds no time to the stream.
-    fn sparse(self, work: &Work) -> Work {
+    fn sparse(self, work: &StepWork) -> StepWork {
         let mut sparse = work.clone();
         sparse.weight_bytes += self.index_bytes;
         sparse.gradient_bytes += self.index_bytes;
@@ -62,31 +62,36 @@ impl WeightStreaming {
         sparse
     }
 
-    fn placed(work: &Work) -> Placed {
-        let home = Home {
+    fn placed(work: &StepWork) -> LayerPlacement {
+        let home = LayerTiers {
             weights: Tier::Host,
             optimizer: Tier::Host,
         };
-        Placed {
+        LayerPlacement {
             clipped: false,
             // what passes is used and dropped: no layer is ever whole on the wafer
             tiles: f64::INFINITY,
-            ..Placed::all(work, home)
+            ..LayerPlacement::all(work, home)
         }
     }
 
-    pub(super) fn hold(self, work: &Work) -> Result<Held> {
+    pub(super) fn hold(self, work: &StepWork) -> Result<TierBytes> {
         self.check()?;
         let sparse = self.sparse(work);
         Ok(Self::placed(&sparse).hold(&sparse))
     }
 
-    pub(super) fn run(self, work: &Work, rates: &Rates) -> Result<Answer> {
+    pub(super) fn run(self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         self.check()?;
         let sparse = self.sparse(work);
         let placed = Self::placed(&sparse);
         let ran = placed.lay(&sparse, rates).run(1)?;
-        Ok(Answer::new(&sparse, rates, &placed.hold(&sparse), ran))
+        Ok(OffloadReport::new(
+            &sparse,
+            rates,
+            &placed.hold(&sparse),
+            ran,
+        ))
     }
 }
 

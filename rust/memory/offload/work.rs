@@ -30,7 +30,7 @@ pub struct Layer {
 /// A trained tensor of the whole model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tensor {
-    /// Its layer, as a place in `Work::layers`.
+    /// Its layer, as a place in `StepWork::layers`.
     pub layer: usize,
     /// Its elements.
     pub elements: f64,
@@ -38,7 +38,7 @@ pub struct Tensor {
 
 /// A step of one device.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Work {
+pub struct StepWork {
     /// Blocks along the model.
     pub layers: Vec<Layer>,
     /// Tensors in the order in which passes use them, for schemes that lay them out.
@@ -63,7 +63,7 @@ pub struct Work {
     pub device_update_s: f64,
 }
 
-impl Work {
+impl StepWork {
     /// Elements that this device (or its part of the host) keeps.
     pub fn elements(&self) -> f64 {
         self.layers.iter().map(|layer| layer.elements).sum()

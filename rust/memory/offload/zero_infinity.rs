@@ -1,9 +1,9 @@
 //! What does a step of ZeRO-Infinity come to: weights, state and activations on host or drives?
 
-use super::answer::{Answer, Held};
-use super::placed::{Home, Placed};
+use super::layer_placement::{LayerPlacement, LayerTiers};
 use super::rates::{Rates, Tier};
-use super::work::Work;
+use super::report::{OffloadReport, TierBytes};
+use super::work::StepWork;
 use crate::error::amounts::count;
 use crate::error::{Error, Result};
 use serde::Deserialize;
@@ -82,19 +82,19 @@ impl ZeroInfinity {
         Ok(found)
     }
 
-    fn placed(&self, work: &Work, [weights, optimizer, activations]: Homes) -> Placed {
-        Placed {
+    fn placed(&self, work: &StepWork, [weights, optimizer, activations]: Homes) -> LayerPlacement {
+        LayerPlacement {
             activations,
             tiles: f64::from(self.tiles),
             one_link: !self.bandwidth_centric,
             serial: !self.overlap,
-            ..Placed::all(work, Home { weights, optimizer })
+            ..LayerPlacement::all(work, LayerTiers { weights, optimizer })
         }
     }
 
     /// What the first choice that fits holds; the farthest where none does.
-    pub(super) fn hold(&self, work: &Work, rates: &Rates) -> Result<Held> {
-        let mut last = Held::default();
+    pub(super) fn hold(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
+        let mut last = TierBytes::default();
         for homes in self.choices(rates)? {
             last = self.placed(work, homes).hold(work);
             if last.fits(rates) {
@@ -104,8 +104,8 @@ impl ZeroInfinity {
         Ok(last)
     }
 
-    pub(super) fn run(&self, work: &Work, rates: &Rates) -> Result<Answer> {
-        let mut best: Option<Answer> = None;
+    pub(super) fn run(&self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
+        let mut best: Option<OffloadReport> = None;
         for homes in self.choices(rates)? {
             let placed = self.placed(work, homes);
             let held = placed.hold(work);
@@ -115,7 +115,7 @@ impl ZeroInfinity {
                 continue;
             }
             let ran = placed.lay(work, rates).run(1)?;
-            let mut answer = Answer::new(work, rates, &held, ran);
+            let mut answer = OffloadReport::new(work, rates, &held, ran);
             let names = ["weights", "optimizer", "activations"];
             let chosen = names.into_iter().zip(homes);
             answer.chosen = chosen

@@ -1,9 +1,9 @@
 //! What does a step of ZeRO-Offload come to: state and update on the host, weights on the device?
 
-use super::answer::{Answer, Held};
-use super::placed::{Home, Placed};
+use super::layer_placement::{LayerPlacement, LayerTiers};
 use super::rates::{Rates, Tier};
-use super::work::Work;
+use super::report::{OffloadReport, TierBytes};
+use super::work::StepWork;
 use crate::error::Result;
 use serde::Deserialize;
 
@@ -21,30 +21,30 @@ pub struct ZeroOffload {
 }
 
 impl ZeroOffload {
-    fn placed(self, work: &Work) -> Placed {
-        let home = Home {
+    fn placed(self, work: &StepWork) -> LayerPlacement {
+        let home = LayerTiers {
             weights: Tier::Device,
             optimizer: Tier::Host,
         };
-        Placed {
+        LayerPlacement {
             replicated: true,
             delay: usize::from(self.delayed),
-            ..Placed::all(work, home)
+            ..LayerPlacement::all(work, home)
         }
     }
 
-    pub(super) fn hold(self, work: &Work) -> Held {
+    pub(super) fn hold(self, work: &StepWork) -> TierBytes {
         self.placed(work).hold(work)
     }
 
-    pub(super) fn run(self, work: &Work, rates: &Rates) -> Result<Answer> {
+    pub(super) fn run(self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         let placed = self.placed(work);
         let step = placed.lay(work, rates);
         let held = placed.hold(work);
-        let mut answer = Answer::new(work, rates, &held, step.run(1)?);
+        let mut answer = OffloadReport::new(work, rates, &held, step.run(1)?);
         if self.delayed {
             let interval = interval(&answer);
-            answer.exposed = super::answer::Exposed {
+            answer.exposed = super::report::Exposed {
                 loads_s: 0.0,
                 stores_s: 0.0,
                 updates_s: (interval - answer.compute_s).max(0.0),
@@ -60,7 +60,7 @@ impl ZeroOffload {
 ///
 /// `max(busiest engine, step / 2)`: every engine runs its own work once a step, and the passes of a
 /// step wait for the update of the step before last, so that one whole step spans two intervals.
-fn interval(step: &Answer) -> f64 {
+fn interval(step: &OffloadReport) -> f64 {
     step.lower_bound_s.max(step.step_s / 2.0)
 }
 

@@ -1,11 +1,11 @@
 //! Where does everything lie, what does that cost, and what would be worth buying?
 
-use super::build::{Built, Overfull, UNIT};
-use super::lay::Ground;
-use super::lengths::{Best, Proven};
-use super::live::Live;
+use super::build::{BuiltModel, Overfull, UNIT};
+use super::live_set::LiveSet;
+use super::option_costs::PlacementContext;
 use super::problem::Problem;
 use super::rules::RuleCost;
+use super::step_lengths::{BestPlacement, PlacementProof};
 use super::tensor::Class;
 use super::wear::{lifetime_years, writes_per_cell};
 use crate::hardware::Memories;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Where one tensor lies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Placed {
+pub struct PlacedTensor {
     /// Its name.
     pub name: String,
     /// Its kind.
@@ -83,7 +83,7 @@ pub struct Placement {
     /// Dollars of the memory that is filled.
     pub memory_usd: f64,
     /// Tensor by tensor.
-    pub tensors: Vec<Placed>,
+    pub tensors: Vec<PlacedTensor>,
     /// Tier by tier.
     pub tiers: Vec<TierUse>,
     /// Lane by lane.
@@ -93,7 +93,7 @@ pub struct Placement {
     /// Bytes by instant of each tier and class.
     pub memory: Vec<(usize, Class, Vec<f64>)>,
     /// The live set, wherever it lies.
-    pub live: Live,
+    pub live: LiveSet,
     /// Branch-and-bound nodes that the proof took.
     pub nodes: u64,
     /// What fixed rules of well-known systems come to on the same step.
@@ -114,20 +114,20 @@ pub struct Shortage {
 /// A placement, or what is missing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum PlacementOutcome {
     /// Everything has a place.
     Placed(Box<Placement>),
     /// Something has none.
     Impossible(Vec<Shortage>),
 }
 
-impl Ground<'_> {
+impl PlacementContext<'_> {
     /// Tells what was found.
-    pub(super) fn answer(&self, best: &Best, proven: &Proven) -> Placement {
+    pub(super) fn answer(&self, best: &BestPlacement, proven: &PlacementProof) -> Placement {
         let problem = self.problem;
         let (built, tally) = (&best.built, &best.tally);
         let of = |(item, tensor): (u32, &super::Tensor)| {
-            let mut placed = Placed {
+            let mut placed = PlacedTensor {
                 name: tensor.name.clone(),
                 class: tensor.class,
                 bytes: tensor.bytes,
@@ -156,14 +156,14 @@ impl Ground<'_> {
             lanes: self.lanes(best),
             window_s: tally.window_s.clone(),
             memory: tally.shown(),
-            live: Live::new(problem),
+            live: LiveSet::new(problem),
             nodes: proven.nodes,
             rules: Vec::new(),
         }
     }
 
-    fn tiers(&self, best: &Best) -> Vec<TierUse> {
-        let Best {
+    fn tiers(&self, best: &BestPlacement) -> Vec<TierUse> {
+        let BestPlacement {
             built,
             prices,
             tally,
@@ -206,8 +206,8 @@ impl Ground<'_> {
         1.0 / paces.fold(f64::INFINITY, f64::min)
     }
 
-    fn lanes(&self, best: &Best) -> Vec<LaneUse> {
-        let Best {
+    fn lanes(&self, best: &BestPlacement) -> Vec<LaneUse> {
+        let BestPlacement {
             built,
             prices,
             tally,
@@ -243,7 +243,11 @@ fn gap(objective: f64, bound: f64) -> f64 {
 }
 
 /// What is missing, in the names of tiers.
-pub(super) fn shortages(ground: &Ground, built: &Built, rows: &[(u32, f64)]) -> Vec<Shortage> {
+pub(super) fn shortages(
+    ground: &PlacementContext,
+    built: &BuiltModel,
+    rows: &[(u32, f64)],
+) -> Vec<Shortage> {
     let memories: &Memories = ground.memories;
     let mut found: Vec<Shortage> = Vec::new();
     for &(row, missing) in rows {
@@ -277,7 +281,7 @@ pub(super) fn shortages(ground: &Ground, built: &Built, rows: &[(u32, f64)]) -> 
 }
 
 /// The main tier does not hold what is fixed.
-pub(super) fn overfull(ground: &Ground, over: &Overfull) -> Vec<Shortage> {
+pub(super) fn overfull(ground: &PlacementContext, over: &Overfull) -> Vec<Shortage> {
     let main = &ground.memories.places[ground.memories.main()];
     vec![Shortage {
         what: main.tier.name.clone(),
@@ -287,7 +291,7 @@ pub(super) fn overfull(ground: &Ground, over: &Overfull) -> Vec<Shortage> {
 }
 
 /// Whole tensors that are larger than every tier in which they may lie.
-pub(super) fn homeless(problem: &Problem, ground: &Ground) -> Vec<Shortage> {
+pub(super) fn homeless(problem: &Problem, ground: &PlacementContext) -> Vec<Shortage> {
     let largest = |tensor: &super::Tensor| {
         let places = ground.memories.places.iter().enumerate();
         let allowed =

@@ -1,6 +1,6 @@
 //! How does a placement problem become items, options and rows?
 
-use super::lay::{Ground, Sink, Site};
+use super::option_costs::{LayoutSink, PlacementContext, PlacementOption};
 use super::problem::Window;
 use super::tensor::Tensor;
 use super::wear::{refresh_rate, writable_bytes};
@@ -19,14 +19,14 @@ const ROUNDING: f64 = 1e-11;
 /// than a step of any length in it: refreshes and keeping are of the shortest, what may be written of
 /// the longest.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lengths {
+pub(super) struct StepLengths {
     pub(super) least_s: f64,
     pub(super) most_s: f64,
     /// Weight of a second beside the objective's own.
     pub(super) surcharge: f64,
 }
 
-impl Lengths {
+impl StepLengths {
     /// Steps of this length alone.
     pub(super) fn only(step_s: f64) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl Lengths {
 }
 
 /// What a placement comes to: none that is as good in all of it has a larger objective.
-pub(super) struct Kept {
+pub(super) struct ParetoLimits {
     pub(super) step_s: f64,
     pub(super) window_s: Vec<f64>,
     /// Fullest instant of each tier, bytes.
@@ -48,18 +48,18 @@ pub(super) struct Kept {
 
 /// What a model minimises.
 #[derive(Clone, Copy)]
-pub(super) enum Aim<'a> {
+pub(super) enum ModelObjective<'a> {
     /// The objective.
-    Objective(Lengths),
+    Objective(StepLengths),
     /// Bytes behind the main tier, moved or lying, while nothing that is kept gets worse.
-    Near(&'a Kept),
+    Near(&'a ParetoLimits),
 }
 
-impl Aim<'_> {
-    fn lengths(&self) -> Lengths {
+impl ModelObjective<'_> {
+    fn lengths(&self) -> StepLengths {
         match self {
             Self::Objective(lengths) => *lengths,
-            Self::Near(kept) => Lengths::only(kept.step_s),
+            Self::Near(kept) => StepLengths::only(kept.step_s),
         }
     }
 
@@ -82,15 +82,15 @@ impl Aim<'_> {
 }
 
 /// A model and what its rows and options mean.
-pub(super) struct Built {
+pub(super) struct BuiltModel {
     pub(super) model: Model,
     /// Site of each option.
-    pub(super) sites: Vec<Site>,
-    pub(super) rows: Rows,
+    pub(super) sites: Vec<PlacementOption>,
+    pub(super) rows: ModelRows,
 }
 
 /// Which rows of the model belong to what.
-pub(super) struct Rows {
+pub(super) struct ModelRows {
     /// First capacity row of each tier; none where the tier holds everything at once.
     pub(super) capacity: Vec<Option<u32>>,
     /// First row of what must be bought of each tier.
@@ -111,14 +111,14 @@ pub(super) struct Overfull {
     pub(super) bytes: f64,
 }
 
-impl Rows {
+impl ModelRows {
     /// Index into `lanes`.
     fn lane(&self, at: u32, lane: usize) -> usize {
         self.window_of[at as usize] as usize * self.lane_count + lane
     }
 }
 
-impl Ground<'_> {
+impl PlacementContext<'_> {
     /// Bytes of the main tier that are taken in any case at each instant.
     pub(super) fn fixed(&self) -> Vec<f64> {
         let mut sum = vec![0.0; self.instants as usize];
@@ -139,10 +139,10 @@ impl Ground<'_> {
     }
 
     /// Writes the model.
-    pub(super) fn build(&self, aim: Aim) -> Result<Built, Overfull> {
+    pub(super) fn build(&self, aim: ModelObjective) -> Result<BuiltModel, Overfull> {
         let mut model = Model::new();
         let rows = self.rows(&mut model, aim)?;
-        let mut built = Built {
+        let mut built = BuiltModel {
             model,
             sites: Vec::new(),
             rows,
@@ -158,13 +158,13 @@ impl Ground<'_> {
         Ok(built)
     }
 
-    fn rows(&self, model: &mut Model, aim: Aim) -> Result<Rows, Overfull> {
+    fn rows(&self, model: &mut Model, aim: ModelObjective) -> Result<ModelRows, Overfull> {
         let (problem, memories) = (self.problem, self.memories);
         let places = memories.places.len();
         let fixed = self.fixed();
         let everything: f64 =
             problem.tensors.iter().map(|t| t.bytes).sum::<f64>() * problem.activation_factor;
-        let mut rows = Rows {
+        let mut rows = ModelRows {
             capacity: vec![None; places],
             bought: vec![None; places],
             lanes: vec![None; problem.windows.len() * memories.lanes.len()],
@@ -176,7 +176,7 @@ impl Ground<'_> {
         for window in &problem.windows {
             aim.window(model, window, problem.objective.per_s);
         }
-        if let (Aim::Near(kept), true) = (aim, problem.objective.per_j > 0.0) {
+        if let (ModelObjective::Near(kept), true) = (aim, problem.objective.per_j > 0.0) {
             rows.joules = Some(model.limited_row(kept.joules * (1.0 + ROUNDING)));
         }
         let none = vec![0.0; self.instants as usize];
@@ -210,19 +210,25 @@ impl Ground<'_> {
     }
 
     /// First row of what must be bought of a tier, where that costs anything.
-    fn bought(&self, model: &mut Model, aim: Aim, place: usize, taken: &[f64]) -> Option<u32> {
+    fn bought(
+        &self,
+        model: &mut Model,
+        aim: ModelObjective,
+        place: usize,
+        taken: &[f64],
+    ) -> Option<u32> {
         let price = self.memories.places[place].tier.price?;
         let per_byte = price.value() * self.problem.objective.per_usd;
         if per_byte <= 0.0 {
             return None;
         }
         let rows: Vec<u32> = match aim {
-            Aim::Objective(_) => {
+            ModelObjective::Objective(_) => {
                 let window = model.window(0.0, per_byte * UNIT);
                 let row = |taken: &f64| model.timed_row(window, *taken / UNIT);
                 taken.iter().map(row).collect()
             }
-            Aim::Near(kept) => {
+            ModelObjective::Near(kept) => {
                 let most = kept.peaks[place] * (1.0 + ROUNDING);
                 let row = |taken: &f64| model.limited_row((most - taken).max(0.0) / UNIT);
                 taken.iter().map(row).collect()
@@ -231,9 +237,15 @@ impl Ground<'_> {
         rows.first().copied()
     }
 
-    fn option(&self, tensor: &Tensor, site: Site, built: &mut Built, aim: Aim) {
+    fn option(
+        &self,
+        tensor: &Tensor,
+        site: PlacementOption,
+        built: &mut BuiltModel,
+        aim: ModelObjective,
+    ) {
         built.sites.push(site);
-        let mut draft = Draft {
+        let mut draft = OptionDraft {
             ground: self,
             rows: &mut built.rows,
             held: Vec::new(),
@@ -243,7 +255,7 @@ impl Ground<'_> {
             far: tensor.bytes * site.place.saturating_sub(self.memories.main()) as f64,
         };
         self.lay(tensor, site, &mut draft);
-        let Lengths {
+        let StepLengths {
             least_s, most_s, ..
         } = aim.lengths();
         let home = &self.memories.places[site.place];
@@ -256,9 +268,9 @@ impl Ground<'_> {
 }
 
 /// An option on its way into the model.
-struct Draft<'a, 'b> {
-    ground: &'a Ground<'b>,
-    rows: &'a mut Rows,
+struct OptionDraft<'a, 'b> {
+    ground: &'a PlacementContext<'b>,
+    rows: &'a mut ModelRows,
     held: Vec<(usize, Range<u32>, f64)>,
     /// Index of a lane in a window, seconds.
     loads: Vec<(usize, f64)>,
@@ -268,8 +280,8 @@ struct Draft<'a, 'b> {
     far: f64,
 }
 
-impl Draft<'_, '_> {
-    fn write(self, model: &mut Model, aim: Aim) {
+impl OptionDraft<'_, '_> {
+    fn write(self, model: &mut Model, aim: ModelObjective) {
         let windows = self.rows.lane_count;
         for (index, _) in &self.loads {
             if self.rows.lanes[*index].is_none() {
@@ -278,8 +290,8 @@ impl Draft<'_, '_> {
             }
         }
         model.option(match aim {
-            Aim::Objective(_) => self.joules * self.ground.problem.objective.per_j,
-            Aim::Near(_) => self.far / UNIT,
+            ModelObjective::Objective(_) => self.joules * self.ground.problem.objective.per_j,
+            ModelObjective::Near(_) => self.far / UNIT,
         });
         if let Some(row) = self.rows.joules {
             model.uses(row..row + 1, self.joules);
@@ -306,7 +318,7 @@ impl Draft<'_, '_> {
     }
 }
 
-impl Sink for Draft<'_, '_> {
+impl LayoutSink for OptionDraft<'_, '_> {
     fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64) {
         if bytes > 0.0 && !instants.is_empty() {
             self.held.push((place, instants, bytes));

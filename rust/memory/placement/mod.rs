@@ -6,18 +6,18 @@
 
 mod answer;
 mod build;
-mod lay;
-mod lengths;
-mod live;
+mod live_set;
+mod option_costs;
 mod problem;
 mod request;
 mod rules;
+mod step_lengths;
 mod tally;
 mod tensor;
 mod wear;
 
-pub use answer::{LaneUse, Outcome, Placed, Placement, Shortage, TierUse};
-pub use live::Live;
+pub use answer::{LaneUse, PlacedTensor, Placement, PlacementOutcome, Shortage, TierUse};
+pub use live_set::LiveSet;
 pub use problem::{Fixed, MOST_INSTANTS, MOST_TENSORS, Objective, Problem, Window};
 pub use request::{Request, TensorPlacement};
 pub use rules::{FixedRule, RuleCost};
@@ -27,9 +27,9 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::hardware::Memories;
 use crate::solve::assign::Limits;
-use build::{Aim, Lengths};
-use lay::Ground;
-use lengths::Sought;
+use build::{ModelObjective, StepLengths};
+use option_costs::PlacementContext;
+use step_lengths::PlacementSearchOutcome;
 
 /// Places the tensors of a problem on the memories of a device, or says what is missing.
 ///
@@ -42,13 +42,13 @@ pub fn place(
     memories: &Memories,
     limits: &Limits,
     control: &Control,
-) -> Result<Outcome> {
+) -> Result<PlacementOutcome> {
     let limits = Limits {
         below: f64::INFINITY,
         ..*limits
     };
     let outcome = place_below(problem, memories, &limits, control)?;
-    Ok(outcome.unwrap_or_else(|| Outcome::Impossible(Vec::new()))) // every placement is below infinity
+    Ok(outcome.unwrap_or_else(|| PlacementOutcome::Impossible(Vec::new()))) // every placement is below infinity
 }
 
 /// As [`place`]; none where it is proven that no placement has an objective below `limits.below`, which
@@ -58,24 +58,24 @@ pub fn place_below(
     memories: &Memories,
     limits: &Limits,
     control: &Control,
-) -> Result<Option<Outcome>> {
+) -> Result<Option<PlacementOutcome>> {
     problem.check(memories)?;
-    let ground = Ground::new(problem, memories);
+    let ground = PlacementContext::new(problem, memories);
     let homeless = answer::homeless(problem, &ground);
     if !homeless.is_empty() {
-        return Ok(Some(Outcome::Impossible(homeless)));
+        return Ok(Some(PlacementOutcome::Impossible(homeless)));
     }
-    Ok(match lengths::seek(&ground, limits, control)? {
-        Sought::Found(mut best, proven) => {
+    Ok(match step_lengths::seek(&ground, limits, control)? {
+        PlacementSearchOutcome::Found(mut best, proven) => {
             best.drawn_near(&ground, control)?;
             let mut placement = ground.answer(&best, &proven);
             let rules = rules::known_rules(&ground);
             let weighed = rules.iter().map(|rule| ground.weigh(&best.built, rule));
             placement.rules = weighed.collect();
-            Some(Outcome::Placed(Box::new(placement)))
+            Some(PlacementOutcome::Placed(Box::new(placement)))
         }
-        Sought::Nothing(missing) => Some(Outcome::Impossible(missing)),
-        Sought::NoneBelow => None,
+        PlacementSearchOutcome::Nothing(missing) => Some(PlacementOutcome::Impossible(missing)),
+        PlacementSearchOutcome::NoneBelow => None,
     })
 }
 
@@ -83,8 +83,8 @@ pub fn place_below(
 /// for what never moves.
 pub fn weigh(problem: &Problem, memories: &Memories, rule: &FixedRule) -> Result<Option<RuleCost>> {
     problem.check(memories)?;
-    let ground = Ground::new(problem, memories);
-    let shortest = Lengths::only(problem.transfer_free_s());
-    let built = ground.build(Aim::Objective(shortest)).ok();
+    let ground = PlacementContext::new(problem, memories);
+    let shortest = StepLengths::only(problem.transfer_free_s());
+    let built = ground.build(ModelObjective::Objective(shortest)).ok();
     Ok(built.map(|built| ground.weigh(&built, rule)))
 }

@@ -1,7 +1,7 @@
 //! Tiers, paths and tensors as a user writes them down.
 
-use super::answer::Outcome;
-use super::live::Live;
+use super::answer::PlacementOutcome;
+use super::live_set::LiveSet;
 use super::problem::Problem;
 use crate::error::{Error, Result};
 use crate::hardware::{Memories, MemoryTier, Path};
@@ -43,9 +43,9 @@ pub struct TensorPlacement {
     /// Names of the tiers, nearest first.
     pub tiers: Vec<String>,
     /// Bytes alive over the step, wherever they lie.
-    pub live: Live,
+    pub live: LiveSet,
     /// Where they lie, or what is missing.
-    pub outcome: Outcome,
+    pub outcome: PlacementOutcome,
 }
 
 impl Request {
@@ -78,14 +78,14 @@ impl Request {
     }
 
     /// Adds names to an outcome.
-    pub fn answer(&self, memories: &Memories, outcome: Outcome) -> TensorPlacement {
+    pub fn answer(&self, memories: &Memories, outcome: PlacementOutcome) -> TensorPlacement {
         TensorPlacement {
             tiers: memories
                 .places
                 .iter()
                 .map(|p| p.tier.name.clone())
                 .collect(),
-            live: Live::new(&self.problem),
+            live: LiveSet::new(&self.problem),
             outcome,
         }
     }

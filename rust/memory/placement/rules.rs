@@ -1,9 +1,9 @@
 //! What do fixed rules of placement cost: everything near, optimizer state in host memory, all on flash?
 
 use super::answer::{Shortage, shortages};
-use super::build::{Aim, Built, Lengths};
-use super::lay::Ground;
-use super::tally::Tally;
+use super::build::{BuiltModel, ModelObjective, StepLengths};
+use super::option_costs::PlacementContext;
+use super::tally::PlacementTally;
 use super::tensor::Class;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct RuleCost {
 }
 
 /// Rules of well-known systems that the tiers of a device allow.
-pub(super) fn known_rules(ground: &Ground) -> Vec<FixedRule> {
+pub(super) fn known_rules(ground: &PlacementContext) -> Vec<FixedRule> {
     let memories = ground.memories;
     let main = memories.places[memories.main()].tier.name.clone();
     let rule = |name: String, classes: &[Class], tier: &str, in_place: bool| FixedRule {
@@ -66,9 +66,9 @@ pub(super) fn known_rules(ground: &Ground) -> Vec<FixedRule> {
     rules
 }
 
-impl Ground<'_> {
+impl PlacementContext<'_> {
     /// Weighs a rule on the same model that the optimum is found on.
-    pub(super) fn weigh(&self, built: &Built, rule: &FixedRule) -> RuleCost {
+    pub(super) fn weigh(&self, built: &BuiltModel, rule: &FixedRule) -> RuleCost {
         let mut shares = vec![0.0; built.model.options()];
         for (item, tensor) in (0..).zip(&self.problem.tensors) {
             let options = built.model.options_of(item);
@@ -97,9 +97,9 @@ impl Ground<'_> {
                 shares[option as usize] += left;
             }
         }
-        let tally = Tally::new(self, built, &shares);
+        let tally = PlacementTally::new(self, built, &shares);
         // the model that is over the rule's own step says what that lacks
-        let own = Aim::Objective(Lengths::only(tally.step_s));
+        let own = ModelObjective::Objective(StepLengths::only(tally.step_s));
         let depends = self.depends_on_length();
         let own = depends.then(|| self.build(own).ok()).flatten();
         let built = own.as_ref().unwrap_or(built);

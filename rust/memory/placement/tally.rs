@@ -1,7 +1,7 @@
 //! What do shares of options come to: bytes by instant, busy lanes, writes, joules, the step?
 
-use super::build::Built;
-use super::lay::{Ground, Sink, Site};
+use super::build::BuiltModel;
+use super::option_costs::{LayoutSink, PlacementContext, PlacementOption};
 use super::problem::Window;
 use super::tensor::{Class, Tensor};
 use super::wear::{lifetime_years, refresh_rate, writable_bytes};
@@ -11,8 +11,8 @@ use std::ops::Range;
 const ROUNDING: f64 = 1e-8;
 
 /// What a placement comes to, at the length of its own step.
-pub(super) struct Tally<'a> {
-    ground: &'a Ground<'a>,
+pub(super) struct PlacementTally<'a> {
+    ground: &'a PlacementContext<'a>,
     window_of: Vec<u32>,
     share: f64,
     class: Class,
@@ -32,11 +32,15 @@ pub(super) struct Tally<'a> {
     pub(super) keeping_w: f64,
 }
 
-impl<'a> Tally<'a> {
+impl<'a> PlacementTally<'a> {
     /// Lays out all tensors; then the step has its length, over which what lies is kept.
-    pub(super) fn new(ground: &'a Ground<'a>, built: &Built, shares: &[f64]) -> Self {
+    pub(super) fn new(
+        ground: &'a PlacementContext<'a>,
+        built: &BuiltModel,
+        shares: &[f64],
+    ) -> Self {
         let mut tally = Self::empty(ground);
-        let mut chosen: Vec<(&Tensor, Site, f64)> = Vec::new();
+        let mut chosen: Vec<(&Tensor, PlacementOption, f64)> = Vec::new();
         for (item, tensor) in (0..).zip(&ground.problem.tensors) {
             for option in built.model.options_of(item) {
                 let share = shares[option as usize];
@@ -56,7 +60,7 @@ impl<'a> Tally<'a> {
         tally
     }
 
-    fn empty(ground: &'a Ground<'a>) -> Self {
+    fn empty(ground: &'a PlacementContext<'a>) -> Self {
         let places = ground.memories.places.len();
         let mut tally = Self {
             ground,
@@ -98,7 +102,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Keeps a share of a tensor through the step.
-    fn keep(&mut self, tensor: &Tensor, site: Site, share: f64) {
+    fn keep(&mut self, tensor: &Tensor, site: PlacementOption, share: f64) {
         let home = &self.ground.memories.places[site.place];
         let refreshed = share * refresh_rate(home, tensor, self.step_s) * self.step_s;
         self.written[site.place] += refreshed;
@@ -169,7 +173,7 @@ impl<'a> Tally<'a> {
     }
 }
 
-impl Sink for Tally<'_> {
+impl LayoutSink for PlacementTally<'_> {
     fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64) {
         let count = self.ground.instants as usize;
         let slot = &mut self.memory[place][self.class as usize];

@@ -56,7 +56,7 @@ pub struct Block {
     pub backward_working_bytes: f64,
     /// A way to keep less and compute part of the block again.
     #[serde(default)]
-    pub partial: Option<Partial>,
+    pub partial: Option<SelectiveRecompute>,
     /// False where it is never computed again, as embeddings and heads are not in frameworks.
     #[serde(default = "yes")]
     pub repeats: bool,
@@ -65,7 +65,7 @@ pub struct Block {
 /// Selective recomputation of a block.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Partial {
+pub struct SelectiveRecompute {
     /// What is kept, the input included.
     pub kept_bytes: f64,
     /// What the backward pass grows by, seconds.

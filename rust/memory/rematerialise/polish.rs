@@ -1,17 +1,17 @@
 //! Is a choice bettered by another one for a single block, or for two blocks that exchange theirs?
 
-use super::prices::Field;
-use super::transfers::Front;
+use super::prices::ChoiceField;
+use super::transfers::ChainState;
 
 /// Blocks that are run through anew, after which a choice is left as it is.
 const MOST_STEPS: usize = 4_000_000;
 
-/// Betters a choice, given by the places of each block's in `Field::choices`, and its time.
+/// Betters a choice, given by the places of each block's in `ChoiceField::choices`, and its time.
 ///
 /// Every single change and every exchange is weighed, from the first block on that it changes; the
 /// first that betters the time is taken. It ends where none does, or after `MOST_STEPS`.
-pub(super) fn polish(field: &Field, picks: &mut [u8], time: &mut f64) {
-    let mut fronts = vec![Front::default(); picks.len() + 1];
+pub(super) fn polish(field: &ChoiceField, picks: &mut [u8], time: &mut f64) {
+    let mut fronts = vec![ChainState::default(); picks.len() + 1];
     let mut left = MOST_STEPS;
     if !line(field, picks, &mut fronts) {
         return;
@@ -45,7 +45,7 @@ pub(super) fn polish(field: &Field, picks: &mut [u8], time: &mut f64) {
 }
 
 /// Exchanges the retentions of two unlike blocks, if both are open to them.
-fn exchange(field: &Field, picks: &mut [u8], l: usize, other: usize) -> bool {
+fn exchange(field: &ChoiceField, picks: &mut [u8], l: usize, other: usize) -> bool {
     let [of, to] = [l, other].map(|at| &field.choices[at]);
     let wanted = [
         of[usize::from(picks[l])].retention,
@@ -64,7 +64,7 @@ fn exchange(field: &Field, picks: &mut [u8], l: usize, other: usize) -> bool {
 }
 
 /// Fills in where the chain stands after each block; false where a choice does not fit.
-fn line(field: &Field, picks: &[u8], fronts: &mut [Front]) -> bool {
+fn line(field: &ChoiceField, picks: &[u8], fronts: &mut [ChainState]) -> bool {
     for (l, pick) in picks.iter().enumerate() {
         let choice = &field.choices[l][usize::from(*pick)];
         let Some(next) = fronts[l].next(field.chain, &field.lanes, l, choice) else {
@@ -76,7 +76,13 @@ fn line(field: &Field, picks: &[u8], fronts: &mut [Front]) -> bool {
 }
 
 /// Takes a change from block `first` on over, if it betters the time.
-fn taken(field: &Field, picks: &[u8], fronts: &mut [Front], first: usize, time: &mut f64) -> bool {
+fn taken(
+    field: &ChoiceField,
+    picks: &[u8],
+    fronts: &mut [ChainState],
+    first: usize,
+    time: &mut f64,
+) -> bool {
     let mut front = fronts[first];
     for (l, pick) in picks.iter().enumerate().skip(first) {
         let choice = &field.choices[l][usize::from(*pick)];

@@ -1,8 +1,8 @@
 //! What can no choice for the remaining blocks beat?
 
 use super::chain::Chain;
-use super::retention::Choice;
-use super::transfers::{Front, Lanes};
+use super::retention::RetentionChoice;
+use super::transfers::{ChainState, Lanes};
 
 /// Steps towards the best prices.
 const STEPS: u32 = 240;
@@ -10,10 +10,10 @@ const STEPS: u32 = 240;
 const PATIENCE: u32 = 12;
 
 /// Blocks, their choices, and the lanes.
-pub(super) struct Field<'a> {
+pub(super) struct ChoiceField<'a> {
     pub(super) chain: &'a Chain<'a>,
     pub(super) lanes: Lanes,
-    pub(super) choices: &'a [Vec<Choice>],
+    pub(super) choices: &'a [Vec<RetentionChoice>],
     /// Of each block, the most that may lie beside its passes when it runs, forward and back.
     rooms: Vec<[f64; 2]>,
 }
@@ -29,18 +29,22 @@ pub(super) struct Rates {
 
 impl Rates {
     /// Price of a choice, the passes themselves left out.
-    pub(super) fn of(&self, choice: &Choice) -> f64 {
+    pub(super) fn of(&self, choice: &RetentionChoice) -> f64 {
         let again = self.passes[1] * choice.again;
         again + self.held * choice.held + self.moved * choice.moved
     }
 }
 
-impl<'a> Field<'a> {
-    pub(super) fn new(chain: &'a Chain<'a>, lanes: Lanes, choices: &'a [Vec<Choice>]) -> Self {
-        let room = |of: &Vec<Choice>, need: fn(&Choice) -> f64| {
+impl<'a> ChoiceField<'a> {
+    pub(super) fn new(
+        chain: &'a Chain<'a>,
+        lanes: Lanes,
+        choices: &'a [Vec<RetentionChoice>],
+    ) -> Self {
+        let room = |of: &Vec<RetentionChoice>, need: fn(&RetentionChoice) -> f64| {
             lanes.budget - of.iter().map(need).fold(f64::INFINITY, f64::min)
         };
-        let rooms = |of: &Vec<Choice>| [room(of, |c| c.forward), room(of, |c| c.backward)];
+        let rooms = |of: &Vec<RetentionChoice>| [room(of, |c| c.forward), room(of, |c| c.backward)];
         Self {
             chain,
             lanes,
@@ -80,7 +84,7 @@ impl<'a> Field<'a> {
     }
 
     /// The choice of a block whose price is least, and that price.
-    fn cheapest(&self, l: usize, rates: &Rates) -> (f64, &Choice) {
+    fn cheapest(&self, l: usize, rates: &Rates) -> (f64, &RetentionChoice) {
         let block = &self.chain.blocks[l];
         let passes = rates.passes[0] * block.forward_s + rates.passes[1] * block.backward_s;
         let mut best = (f64::INFINITY, &self.choices[l][0]);
@@ -148,8 +152,8 @@ impl Prices {
     /// Good prices for a front after `done` blocks, with the memory in front of block `at`.
     /// `target`: what the bound may reach, as the best time known.
     pub(super) fn best(
-        field: &Field,
-        (front, done): (&Front, usize),
+        field: &ChoiceField,
+        (front, done): (&ChainState, usize),
         at: usize,
         target: f64,
     ) -> Self {
@@ -225,7 +229,7 @@ impl Prices {
     }
 
     /// What a front after `done` blocks adds, and how that changes with each weight.
-    fn start(&self, front: &Front, done: usize) -> (f64, [f64; 4]) {
+    fn start(&self, front: &ChainState, done: usize) -> (f64, [f64; 4]) {
         let Weights {
             link, write, read, ..
         } = self.weights;
@@ -242,7 +246,13 @@ impl Prices {
     }
 
     /// The bound, and how it changes with each weight.
-    fn slope(&self, field: &Field, front: &Front, done: usize, scale: f64) -> (f64, [f64; 4]) {
+    fn slope(
+        &self,
+        field: &ChoiceField,
+        front: &ChainState,
+        done: usize,
+        scale: f64,
+    ) -> (f64, [f64; 4]) {
         let (mut value, mut slope) = self.start(front, done);
         slope[3] *= scale;
         let rate = self.lanes.write + self.lanes.read;
@@ -266,7 +276,7 @@ impl Prices {
     }
 
     /// What no step can beat that goes on from a front after `done` blocks.
-    pub(super) fn bound(&self, front: &Front, done: usize) -> f64 {
+    pub(super) fn bound(&self, front: &ChainState, done: usize) -> f64 {
         self.start(front, done).0 + self.rest[done]
     }
 }

@@ -1,7 +1,7 @@
 //! Which schedule of a chain that only computes again takes the least time in a budget?
 
 use super::chain::Chain;
-use super::sequence::{Choose, Step};
+use super::sequence::{SplitSource, SplitStep};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -250,7 +250,7 @@ fn better(best: &mut [f64], behind: &[f64], before: &[f64], passed: f64) {
     }
 }
 
-impl Choose for Table<'_> {
+impl SplitSource for Table<'_> {
     type Room = usize;
 
     fn whole(&self) -> usize {
@@ -258,9 +258,9 @@ impl Choose for Table<'_> {
     }
 
     /// The choice whose time is least: the entry was the least of the same sums.
-    fn choose(&self, first: usize, last: usize, slots: usize) -> Step<usize> {
+    fn choose(&self, first: usize, last: usize, slots: usize) -> SplitStep<usize> {
         let needs = self.needs(last);
-        let (mut best, mut step) = (f64::INFINITY, Step::All(0));
+        let (mut best, mut step) = (f64::INFINITY, SplitStep::All(0));
         for part in 0..2 {
             if let Some((time, least)) = self.kept(first, part, &needs)
                 && let Some(stays) = self.stays[first][part]
@@ -270,7 +270,7 @@ impl Choose for Table<'_> {
                 let time = time + self.row(first + 1, last)[slots - stays];
                 if time < best {
                     best = time;
-                    step = [Step::All, Step::Part][part](slots - stays);
+                    step = [SplitStep::All, SplitStep::Part][part](slots - stays);
                 }
             }
         }
@@ -288,7 +288,7 @@ impl Choose for Table<'_> {
                 let time = passed + behind + self.row(first, front)[slots];
                 if time < best {
                     best = time;
-                    step = Step::Split(from, slots - input);
+                    step = SplitStep::Split(from, slots - input);
                 }
             }
         }

@@ -40,7 +40,7 @@ impl Retention {
 
 /// A retention of one block in numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Choice {
+pub(super) struct RetentionChoice {
     pub(super) retention: Retention,
     /// Stays while later blocks run.
     pub(super) held: f64,
@@ -53,7 +53,7 @@ pub(super) struct Choice {
     pub(super) backward: f64,
 }
 
-impl Choice {
+impl RetentionChoice {
     /// The numbers of a retention; none where the block or the lack of a link rules it out.
     pub(super) fn new(chain: &Chain, l: usize, link: bool, retention: Retention) -> Option<Self> {
         let block = &chain.blocks[l];

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// What the first block of a part of the chain does.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step<R> {
+pub(super) enum SplitStep<R> {
     /// It keeps all; the rest has this much room.
     All(R),
     /// It keeps part.
@@ -16,13 +16,13 @@ pub(super) enum Step<R> {
 }
 
 /// Where choices come from.
-pub(super) trait Choose {
+pub(super) trait SplitSource {
     /// How room is measured.
     type Room: Copy;
     /// Room of the whole chain.
     fn whole(&self) -> Self::Room;
     /// The choice for blocks `first..=last`, more than one, in some room.
-    fn choose(&self, first: usize, last: usize, room: Self::Room) -> Step<Self::Room>;
+    fn choose(&self, first: usize, last: usize, room: Self::Room) -> SplitStep<Self::Room>;
 }
 
 /// One pass of a block.
@@ -51,23 +51,23 @@ pub struct Operation {
 }
 
 /// A part of the work that is still to be laid out.
-enum Open<R> {
+enum OpenPart<R> {
     Chain(usize, usize, R),
     Back(usize),
 }
 
 /// The passes in order.
-pub(super) fn operations<C: Choose>(chain: &Chain, choices: &C) -> Vec<Operation> {
+pub(super) fn operations<C: SplitSource>(chain: &Chain, choices: &C) -> Vec<Operation> {
     let mut order = Vec::new();
-    let mut open = vec![Open::Chain(0, chain.blocks.len() - 1, choices.whole())];
+    let mut open = vec![OpenPart::Chain(0, chain.blocks.len() - 1, choices.whole())];
     let add = |order: &mut Vec<Operation>, pass, block| order.push(Operation { pass, block });
     while let Some(next) = open.pop() {
         let (first, last, room) = match next {
-            Open::Back(block) => {
+            OpenPart::Back(block) => {
                 add(&mut order, Pass::Backward, block);
                 continue;
             }
-            Open::Chain(first, last, room) => (first, last, room),
+            OpenPart::Chain(first, last, room) => (first, last, room),
         };
         if first == last {
             add(&mut order, Pass::ForwardKeepAll, first);
@@ -75,21 +75,21 @@ pub(super) fn operations<C: Choose>(chain: &Chain, choices: &C) -> Vec<Operation
             continue;
         }
         let (pass, behind) = match choices.choose(first, last, room) {
-            Step::All(behind) => (Pass::ForwardKeepAll, behind),
-            Step::Part(behind) => (Pass::ForwardKeepPart, behind),
-            Step::Split(from, behind) => {
+            SplitStep::All(behind) => (Pass::ForwardKeepAll, behind),
+            SplitStep::Part(behind) => (Pass::ForwardKeepPart, behind),
+            SplitStep::Split(from, behind) => {
                 add(&mut order, Pass::ForwardKeepInput, first);
                 for block in first + 1..from {
                     add(&mut order, Pass::Forward, block);
                 }
-                open.push(Open::Chain(first, from - 1, room));
-                open.push(Open::Chain(from, last, behind));
+                open.push(OpenPart::Chain(first, from - 1, room));
+                open.push(OpenPart::Chain(from, last, behind));
                 continue;
             }
         };
         add(&mut order, pass, first);
-        open.push(Open::Back(first));
-        open.push(Open::Chain(first + 1, last, behind));
+        open.push(OpenPart::Back(first));
+        open.push(OpenPart::Chain(first + 1, last, behind));
     }
     order
 }

@@ -1,7 +1,7 @@
 //! How long does a chain take whose kept tensors leave and come back beside the passes?
 
 use super::chain::{Chain, Link};
-use super::retention::Choice;
+use super::retention::RetentionChoice;
 
 /// Memory and link, as the recurrence reads them.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ impl Lanes {
 ///
 /// over the blocks `l` behind the last one that moves. It is exact for this model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Front {
+pub(super) struct ChainState {
     /// Held by the blocks so far.
     pub(super) held: f64,
     /// Seconds of both ways, waits included: `T + T'`.
@@ -67,14 +67,14 @@ pub(super) struct Front {
     pub(super) crossing: f64,
 }
 
-impl Front {
+impl ChainState {
     /// Goes on by a block; none where its passes do not fit beside what is held.
     pub(super) fn next(
         &self,
         chain: &Chain,
         lanes: &Lanes,
         l: usize,
-        choice: &Choice,
+        choice: &RetentionChoice,
     ) -> Option<Self> {
         let room = [choice.forward, choice.backward].map(|need| lanes.budget - self.held - need);
         // sums in another order may differ in the last bits
@@ -129,9 +129,9 @@ impl Front {
 }
 
 /// Seconds of a chain whose every block's choice is given; none where it does not fit.
-pub(super) fn evaluate(chain: &Chain, lanes: &Lanes, choices: &[Choice]) -> Option<f64> {
+pub(super) fn evaluate(chain: &Chain, lanes: &Lanes, choices: &[RetentionChoice]) -> Option<f64> {
     let mut blocks = choices.iter().enumerate();
-    let front = blocks.try_fold(Front::default(), |front, (l, choice)| {
+    let front = blocks.try_fold(ChainState::default(), |front, (l, choice)| {
         front.next(chain, lanes, l, choice)
     })?;
     Some(front.end())

@@ -2,7 +2,7 @@
 
 use super::family::{Bounds, Family, Span, Terms};
 use super::problem::Problem;
-use super::search::{Found, ROUNDING, nearest, search};
+use super::search::{BlockSearchOutcome, ROUNDING, nearest, search};
 use super::tables::{Class, PHASES, Tables, tables};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -109,7 +109,7 @@ pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
     };
     let factors = tables.family.factors(best.at);
     let near = nearest(&tables.family, best, &tables.distances(&factors), control)?;
-    let told = Told {
+    let told = ShareReporter {
         problem,
         tables: &tables,
         at: best.at,
@@ -139,7 +139,7 @@ pub fn serving_policy(problem: &Problem, policy: &Policy) -> Result<Block> {
     }
     let shares = shares_of(problem, &tables, policy)?;
     let at = [policy.batch, policy.batches];
-    let told = Told {
+    let told = ShareReporter {
         problem,
         tables: &tables,
         at,
@@ -151,7 +151,7 @@ pub fn serving_policy(problem: &Problem, policy: &Policy) -> Result<Block> {
 }
 
 /// Where no block fits: the smallest one, with everything where there is the most room.
-fn nothing(problem: &Problem, tables: &Tables, found: &Found) -> Block {
+fn nothing(problem: &Problem, tables: &Tables, found: &BlockSearchOutcome) -> Block {
     let at = [problem.batch[0], problem.batches[0]];
     let mut shares = vec![0.0; tables.choices.len()];
     for item in &tables.family.items {
@@ -161,7 +161,7 @@ fn nothing(problem: &Problem, tables: &Tables, found: &Found) -> Block {
             shares[option] = 1.0;
         }
     }
-    let told = Told {
+    let told = ShareReporter {
         problem,
         tables,
         at,
@@ -208,7 +208,7 @@ fn shares_of(problem: &Problem, tables: &Tables, policy: &Policy) -> Result<Vec<
 }
 
 /// Shares at a block, ready to be told.
-struct Told<'a> {
+struct ShareReporter<'a> {
     problem: &'a Problem,
     tables: &'a Tables,
     at: [u64; 2],
@@ -217,7 +217,7 @@ struct Told<'a> {
     prices: &'a [f64],
 }
 
-impl Told<'_> {
+impl ShareReporter<'_> {
     fn family(&self) -> &Family {
         &self.tables.family
     }

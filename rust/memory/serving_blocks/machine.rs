@@ -1,6 +1,6 @@
 //! Which problem does generating text with a model on a device of a cluster pose?
 
-use super::problem::{Attention, Compute, Home, Hop, Layer, MOST, Problem, Serial};
+use super::problem::{Attention, Compute, Hop, Layer, MOST, MemoryPlace, Problem, SerialLanes};
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Crossing, HOST_TIER, Memories};
 use crate::units::{Bytes, BytesPerSecond, Dtype, FlopsPerSecond};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// What is asked beside the model and the machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct ServingOptions {
     /// Tokens of a prompt.
     pub prompt: u64,
     /// Tokens generated for each prompt.
@@ -73,7 +73,11 @@ fn default_gap() -> f64 {
 /// cache once for every token. The host attends as fast as its memory is read unless a rate is given.
 /// Layers are taken to be alike: of a mixture or a hybrid, the mean. A mixture's experts come all, which large
 /// blocks need; a sliding window's cache is taken whole.
-pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Result<Problem> {
+pub fn problem_of(
+    model: &Transformer,
+    cluster: &Cluster,
+    asked: &ServingOptions,
+) -> Result<Problem> {
     if model.family != Family::Decoder {
         let what = format!(
             "model {}: got no decoder; allowed: models that generate",
@@ -111,7 +115,7 @@ pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Resu
         host: host.then(|| HOST_TIER.to_owned()),
         attention: asked.attention,
         flash_attention: asked.flash_attention,
-        serial: Serial::default(),
+        serial: SerialLanes::default(),
         batch: asked.batch,
         batches: asked.batches,
         gap: asked.gap,
@@ -120,20 +124,20 @@ pub fn problem_of(model: &Transformer, cluster: &Cluster, asked: &Asked) -> Resu
     Ok(problem)
 }
 
-fn layer(model: &Transformer, asked: &Asked) -> Layer {
+fn layer(model: &Transformer, asked: &ServingOptions) -> Layer {
     let parameters = model.parameters();
     let layers = model.layers as f64;
     let idle = parameters.total - parameters.active_per_token;
     let width = Dtype::Fp16.bytes();
     let heads = model.heads as f64;
-    let Attends {
+    let AttentionLayer {
         cached,
         query,
         products: [prompt, _],
-    } = Attends::of(model);
+    } = AttentionLayer::of(model);
     let share = model.attention_layers() as f64 / layers;
     let [cached, query, prompt] = [cached, query, prompt].map(|count| count * share);
-    let scans = Scans::of(model);
+    let scans = ScanLayer::of(model);
     let mixing = model.scan_layers() as f64 / layers;
     let query = query + mixing * scans.query;
     Layer {
@@ -152,7 +156,7 @@ fn layer(model: &Transformer, asked: &Asked) -> Layer {
 }
 
 /// What a layer that attends has for each token, all heads together.
-struct Attends {
+struct AttentionLayer {
     /// Elements of keys and values.
     cached: f64,
     /// Elements of queries.
@@ -161,7 +165,7 @@ struct Attends {
     products: [f64; 2],
 }
 
-impl Attends {
+impl AttentionLayer {
     /// Latent attention expands keys and values to heads in a prompt: `heads (nope + rope + value)`. A token
     /// that is generated has its query and its output projected to the latent instead, of which all heads
     /// read the same: `heads (2 rank + rope)` (DeepSeek-V2, arXiv 2405.04434, section 2.1).
@@ -187,7 +191,7 @@ impl Attends {
 
 /// What a layer that scans has for each sequence or token.
 #[derive(Default)]
-struct Scans {
+struct ScanLayer {
     /// Elements of a sequence's state.
     state: f64,
     /// Elements that go to whoever scans for a token.
@@ -196,7 +200,7 @@ struct Scans {
     products: f64,
 }
 
-impl Scans {
+impl ScanLayer {
     /// A state of `heads head_dim state` and the last `taps - 1` inputs of the convolution over
     /// `heads head_dim + 2 groups state` channels, both in 16 bits as vLLM keeps them
     /// (`MambaStateShapeCalculator`); the scan's products as the recurrence takes them.
@@ -232,11 +236,11 @@ fn attention(cluster: &Cluster) -> f64 {
 /// Cache that the device attends to in a second, by its products; the bus is a lane of its own.
 fn device_attention(model: &Transformer, layer: &Layer, cluster: &Cluster) -> BytesPerSecond {
     let share = model.attention_layers() as f64 / model.layers as f64;
-    let [_, token] = Attends::of(model).products;
+    let [_, token] = AttentionLayer::of(model).products;
     BytesPerSecond::new(attention(cluster) * layer.cache.value() / (2.0 * share * token))
 }
 
-fn compute(cluster: &Cluster, device_attention: BytesPerSecond, asked: &Asked) -> Compute {
+fn compute(cluster: &Cluster, device_attention: BytesPerSecond, asked: &ServingOptions) -> Compute {
     let device = &cluster.device;
     let peak = device.engine_peak(Dtype::Fp16).value();
     let alone = FlopsPerSecond::new(peak * device.matmul_efficiency(Dtype::Fp16));
@@ -256,7 +260,7 @@ fn compute(cluster: &Cluster, device_attention: BytesPerSecond, asked: &Asked) -
 }
 
 /// The memories from the one that holds the working set on, with what lies between.
-fn homes(cluster: &Cluster, usable: f64) -> Result<Vec<Home>> {
+fn homes(cluster: &Cluster, usable: f64) -> Result<Vec<MemoryPlace>> {
     let memories = Memories::new(cluster)?;
     let lane = |crossing: &Crossing| memories.lanes[crossing.lane].name.clone();
     let host_bus = memories
@@ -292,7 +296,7 @@ fn homes(cluster: &Cluster, usable: f64) -> Result<Vec<Home>> {
         } else {
             place.capacity
         };
-        homes.push(Home {
+        homes.push(MemoryPlace {
             name: place.tier.name.clone(),
             capacity: capacity.max(Bytes::ZERO) * usable,
             reads,

@@ -8,7 +8,7 @@ mod search;
 mod tables;
 
 pub use answer::{Block, Lanes, Memory, Policy, serving_blocks, serving_policy};
-pub use machine::{Asked, problem_of};
+pub use machine::{ServingOptions, problem_of};
 pub use problem::{
-    Attention, Compute, DEVICE_LANE, HOST_LANE, Home, Hop, Layer, MOST, Problem, Serial,
+    Attention, Compute, DEVICE_LANE, HOST_LANE, Hop, Layer, MOST, MemoryPlace, Problem, SerialLanes,
 };

@@ -32,7 +32,7 @@ pub struct Problem {
     #[serde(default)]
     pub resident: Bytes,
     /// Where tensors may lie; the first is the device's own memory.
-    pub homes: Vec<Home>,
+    pub homes: Vec<MemoryPlace>,
     /// The home whose processor may attend to the cache; others that it stands before are staged there.
     #[serde(default)]
     pub host: Option<String>,
@@ -47,7 +47,7 @@ pub struct Problem {
     pub flash_attention: bool,
     /// Lanes that run one after another.
     #[serde(default)]
-    pub serial: Serial,
+    pub serial: SerialLanes,
     /// Fewest and most sequences of a batch.
     #[serde(default = "any")]
     pub batch: [u64; 2],
@@ -94,7 +94,7 @@ pub struct Layer {
 /// A memory that tensors may lie in.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Home {
+pub struct MemoryPlace {
     /// Its name.
     pub name: String,
     /// What the plan may fill of it.
@@ -172,7 +172,7 @@ pub enum Attention {
 /// Groups of lanes whose times add up, by phase; a lane in no group runs beside all others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Serial {
+pub struct SerialLanes {
     /// While prompts are read.
     #[serde(default)]
     pub prefill: Vec<Vec<String>>,
@@ -181,7 +181,7 @@ pub struct Serial {
     pub decode: Vec<Vec<String>>,
 }
 
-impl Default for Serial {
+impl Default for SerialLanes {
     fn default() -> Self {
         Self {
             prefill: Vec::new(),
@@ -290,7 +290,7 @@ impl Layer {
     }
 }
 
-impl Home {
+impl MemoryPlace {
     fn check(&self) -> Result<()> {
         let at = |field: &str| format!("homes.{}.{field}", self.name);
         for (way, hops) in [("reads", &self.reads), ("writes", &self.writes)] {

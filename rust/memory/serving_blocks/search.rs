@@ -19,7 +19,7 @@ pub(super) const ROUNDING: f64 = 1e-9;
 
 /// The best block that was found.
 #[derive(Debug, Clone)]
-pub(super) struct Best {
+pub(super) struct BestBlock {
     /// Sequences of a batch, and batches.
     pub(super) at: [u64; 2],
     pub(super) shares: Vec<f64>,
@@ -31,9 +31,9 @@ pub(super) struct Best {
 
 /// What the search found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct BlockSearchOutcome {
     /// None where nothing fits.
-    pub(super) best: Option<Best>,
+    pub(super) best: Option<BestBlock>,
     /// No block takes fewer seconds a sequence.
     pub(super) bound: f64,
     /// Linear programs that were solved.
@@ -43,27 +43,27 @@ pub(super) struct Found {
 }
 
 /// A box that may hold a better block; the one with the least bound comes first.
-struct Open {
+struct OpenBox {
     bound: f64,
     span: Span,
     cut: usize,
 }
 
-impl PartialEq for Open {
+impl PartialEq for OpenBox {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Open {}
+impl Eq for OpenBox {}
 
-impl PartialOrd for Open {
+impl PartialOrd for OpenBox {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Open {
+impl Ord for OpenBox {
     fn cmp(&self, other: &Self) -> Ordering {
         let bounds = other.bound.total_cmp(&self.bound);
         // equal bounds: the larger blocks, then whatever is fixed
@@ -76,11 +76,11 @@ impl Ord for Open {
 struct Search<'a> {
     family: &'a Family,
     gap: f64,
-    open: BinaryHeap<Open>,
+    open: BinaryHeap<OpenBox>,
     cuts: Vec<Cut>,
     /// Cuts of memory alone: above 0 nothing fits.
     room: Vec<Cut>,
-    best: Option<(Best, usize)>,
+    best: Option<(BestBlock, usize)>,
     /// The least bound of what was closed with its question open.
     left: f64,
     model: Model,
@@ -94,7 +94,12 @@ struct Search<'a> {
 /// The linear program in the middle of a box gives a block and prices; the prices give a cut that
 /// bounds all boxes ([`Cut`]). Larger blocks never fit where smaller ones do not, so a middle that does
 /// not fit takes all above it along.
-pub(super) fn search(family: &Family, span: Span, gap: f64, control: &Control) -> Result<Found> {
+pub(super) fn search(
+    family: &Family,
+    span: Span,
+    gap: f64,
+    control: &Control,
+) -> Result<BlockSearchOutcome> {
     let mut search = Search::new(family, gap);
     search.push(span, None);
     while let Some(open) = search.open.pop() {
@@ -110,7 +115,7 @@ pub(super) fn search(family: &Family, span: Span, gap: f64, control: &Control) -
         search.look(&open, control)?;
     }
     let least = search.best.as_ref().map(|(best, _)| best.objective);
-    Ok(Found {
+    Ok(BlockSearchOutcome {
         bound: least.map_or(search.left, |best| best.min(search.left)),
         best: search.best.map(|(best, _)| best),
         programs: search.programs,
@@ -172,7 +177,7 @@ impl<'a> Search<'a> {
             self.left = self.left.min(bound);
             return;
         }
-        self.open.push(Open {
+        self.open.push(OpenBox {
             bound,
             span,
             cut: tightest,
@@ -180,7 +185,7 @@ impl<'a> Search<'a> {
     }
 
     /// Solves the program in the middle of a box and opens what is left of the box.
-    fn look(&mut self, open: &Open, control: &Control) -> Result<()> {
+    fn look(&mut self, open: &OpenBox, control: &Control) -> Result<()> {
         let Span { least, most } = open.span;
         let at = [middle(least[0], most[0]), middle(least[1], most[1])];
         let fits = self.solve(at, control)?;
@@ -257,7 +262,7 @@ impl<'a> Search<'a> {
             .is_none_or(|(best, _)| objective < best.objective)
         {
             let Solution { shares, prices, .. } = solution;
-            let best = Best {
+            let best = BestBlock {
                 at,
                 shares: shares.clone(),
                 prices: prices.clone(),
@@ -276,7 +281,7 @@ impl<'a> Search<'a> {
 /// Cancelled.
 pub(super) fn nearest(
     family: &Family,
-    best: &Best,
+    best: &BestBlock,
     distances: &[f64],
     control: &Control,
 ) -> Result<Option<Vec<f64>>> {

@@ -3,7 +3,7 @@
 use super::family::{
     BATCH, BATCHES, BLOCK, Bounds, CONSTANT, Family, Row, SLOWED, Slowness, TERMS, Terms, add, dot,
 };
-use super::problem::{Attention, DEVICE_LANE, HOST_LANE, Home, Hop, Problem};
+use super::problem::{Attention, DEVICE_LANE, HOST_LANE, Hop, MemoryPlace, Problem};
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 
@@ -23,7 +23,7 @@ pub(super) const PHASES: [&str; 2] = ["prefill", "decode"];
 
 /// One way to keep a class of tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct TensorChoice {
     pub(super) class: Class,
     pub(super) home: usize,
     /// The host attends; the device otherwise.
@@ -34,7 +34,7 @@ pub(super) struct Choice {
 #[derive(Debug, Clone)]
 pub(super) struct Tables {
     pub(super) family: Family,
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<TensorChoice>,
     /// Lanes of the rows of time, the memory's name of the rows of bytes.
     pub(super) names: Vec<Vec<String>>,
 }
@@ -44,7 +44,7 @@ impl Tables {
     /// phases.
     pub(super) fn distances(&self, factors: &Terms) -> Vec<f64> {
         let options = self.choices.iter().enumerate();
-        let far = |(option, choice): (usize, &Choice)| {
+        let far = |(option, choice): (usize, &TensorChoice)| {
             let phases = 0..PHASES.len();
             let bytes = phases.map(|phase| {
                 dot(
@@ -61,7 +61,7 @@ impl Tables {
 /// Builds the rows while the options are visited.
 struct Lowering<'a> {
     problem: &'a Problem,
-    choices: Vec<Choice>,
+    choices: Vec<TensorChoice>,
     /// By phase, groups of lanes.
     groups: [Vec<Vec<String>>; 2],
     rows: Vec<Row>,
@@ -260,7 +260,7 @@ impl<'a> Lowering<'a> {
         [self.problem.prompt as f64, 1.0][phase]
     }
 
-    fn at_home(&self, choice: Choice, phase: usize) -> Terms {
+    fn at_home(&self, choice: TensorChoice, phase: usize) -> Terms {
         let layer = &self.problem.layer;
         let layers = self.problem.layers as f64;
         match choice.class {
@@ -279,7 +279,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn on_the_device(&self, choice: Choice, phase: usize) -> Terms {
+    fn on_the_device(&self, choice: TensorChoice, phase: usize) -> Terms {
         let layer = &self.problem.layer;
         let away = choice.home != 0;
         match choice.class {
@@ -298,7 +298,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn at_the_host(&self, choice: Choice, phase: usize, host: usize) -> Terms {
+    fn at_the_host(&self, choice: TensorChoice, phase: usize, host: usize) -> Terms {
         let layer = &self.problem.layer;
         let through = self.problem.homes[choice.home].behind_host.is_some();
         let beyond = through && choice.home != host;
@@ -343,7 +343,13 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn cache_lanes(&mut self, option: usize, choice: Choice, phase: usize, home: &Home) {
+    fn cache_lanes(
+        &mut self,
+        option: usize,
+        choice: TensorChoice,
+        phase: usize,
+        home: &MemoryPlace,
+    ) {
         let layer = &self.problem.layer;
         let s = self.problem.prompt as f64;
         let made = [s + 1.0, 1.0][phase];
@@ -437,14 +443,14 @@ fn rate(hop: &Hop, class: Class, phase: usize) -> f64 {
 }
 
 /// Where each class may lie.
-fn choices(problem: &Problem) -> Vec<Choice> {
+fn choices(problem: &Problem) -> Vec<TensorChoice> {
     let homes = 0..problem.homes.len();
-    let choice = |class, home, by_host| Choice {
+    let choice = |class, home, by_host| TensorChoice {
         class,
         home,
         by_host,
     };
-    let mut choices: Vec<Choice> = homes
+    let mut choices: Vec<TensorChoice> = homes
         .clone()
         .map(|home| choice(Class::Weights, home, false))
         .collect();

@@ -1,14 +1,14 @@
 //! What does a step that offloads come to: seconds, what is exposed, bytes by tier, tasks?
 
 use super::rates::{Rates, Tier};
-use super::step::{Engine, Ran, Span};
-use super::work::Work;
+use super::step::{Engine, Span, StepRun};
+use super::work::StepWork;
 use serde::Serialize;
 
 /// What bytes are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Holding {
+pub enum ByteUse {
     /// Weights in the compute format, at home.
     Weights,
     /// Gradients, at home.
@@ -27,7 +27,7 @@ pub enum Holding {
     Reserve,
 }
 
-impl Holding {
+impl ByteUse {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Weights,
@@ -43,24 +43,24 @@ impl Holding {
 
 /// Bytes by what they are for and by tier, of one device and its part of the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Held {
+pub struct TierBytes {
     bytes: [[f64; 3]; 8],
 }
 
-impl Held {
+impl TierBytes {
     /// Nothing but the driver's reserve.
-    pub(super) fn new(work: &Work) -> Self {
+    pub(super) fn new(work: &StepWork) -> Self {
         let mut held = Self::default();
-        held.add(Holding::Reserve, Tier::Device, work.reserve_bytes);
+        held.add(ByteUse::Reserve, Tier::Device, work.reserve_bytes);
         held
     }
 
-    pub(super) fn add(&mut self, what: Holding, tier: Tier, bytes: f64) {
+    pub(super) fn add(&mut self, what: ByteUse, tier: Tier, bytes: f64) {
         self.bytes[what as usize][tier as usize] += bytes;
     }
 
     /// Bytes of one use in one tier.
-    pub fn of(&self, what: Holding, tier: Tier) -> f64 {
+    pub fn of(&self, what: ByteUse, tier: Tier) -> f64 {
         self.bytes[what as usize][tier as usize]
     }
 
@@ -93,8 +93,8 @@ pub struct TierUse {
     pub capacity_bytes: f64,
     /// True where it holds them.
     pub fits: bool,
-    /// The same bytes by use, in the order of `Holding::ALL`.
-    pub by_use: Vec<(Holding, f64)>,
+    /// The same bytes by use, in the order of `ByteUse::ALL`.
+    pub by_use: Vec<(ByteUse, f64)>,
 }
 
 /// The part of a step in which no pass runs, seconds.
@@ -119,7 +119,7 @@ pub struct Busy {
 
 /// A step that offloads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
+pub struct OffloadReport {
     /// Seconds of a step; of one of many where its update runs under the next.
     pub step_s: f64,
     /// Passes alone.
@@ -140,9 +140,9 @@ pub struct Answer {
     pub spans: Vec<Span>,
 }
 
-impl Answer {
+impl OffloadReport {
     /// Views a run of one step.
-    pub(super) fn new(work: &Work, rates: &Rates, held: &Held, ran: Ran) -> Self {
+    pub(super) fn new(work: &StepWork, rates: &Rates, held: &TierBytes, ran: StepRun) -> Self {
         let compute = work.passes_s();
         let busy = Engine::ALL.iter().zip(ran.busy);
         Self {
@@ -168,14 +168,14 @@ impl Answer {
     }
 }
 
-fn used(held: &Held, rates: &Rates, tier: Tier) -> TierUse {
+fn used(held: &TierBytes, rates: &Rates, tier: Tier) -> TierUse {
     TierUse {
         tier,
         name: rates.names[tier as usize].clone(),
         bytes: held.total(tier),
         capacity_bytes: rates.capacity[tier as usize],
         fits: held.lacks(rates, tier) <= 0.0,
-        by_use: Holding::ALL
+        by_use: ByteUse::ALL
             .iter()
             .map(|&what| (what, held.of(what, tier)))
             .collect(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// The live set of a step, wherever its tensors lie.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Live {
+pub struct LiveSet {
     /// Bytes by instant of each class that occurs.
     pub classes: Vec<(Class, Vec<f64>)>,
     /// The fullest instant.
@@ -17,7 +17,7 @@ pub struct Live {
     pub sum_of_peaks_bytes: f64,
 }
 
-impl Live {
+impl LiveSet {
     /// Sums tensors over their lifetimes in O(tensors + instants).
     pub fn new(problem: &Problem) -> Self {
         let count = problem.instants() as usize;

@@ -1,9 +1,9 @@
 //! What does a step come to where each layer's weights and state have a home among the tiers?
 
-use super::answer::{Held, Holding};
 use super::rates::{Rates, Tier};
+use super::report::{ByteUse, TierBytes};
 use super::step::{Engine, Move, Pass, STAGED, Step, Update};
-use super::work::{Layer, Work};
+use super::work::{Layer, StepWork};
 use crate::memory::footprint::FRAGMENTATION;
 
 /// Passes ahead of its own at which a layer is read from drives, copied from the host and gathered
@@ -16,16 +16,16 @@ const LEAVING: f64 = 2.0;
 
 /// Where a layer's weights, and its gradients and optimizer state, live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Home {
+pub(super) struct LayerTiers {
     pub(super) weights: Tier,
     pub(super) optimizer: Tier,
 }
 
 /// A placement of all layers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Placed {
+pub(super) struct LayerPlacement {
     /// By layer.
-    pub(super) homes: Vec<Home>,
+    pub(super) homes: Vec<LayerTiers>,
     /// The first of the layers that use the same weights, by layer.
     pub(super) owners: Vec<usize>,
     /// Where kept activations go.
@@ -42,9 +42,9 @@ pub(super) struct Placed {
     pub(super) delay: usize,
 }
 
-impl Placed {
+impl LayerPlacement {
     /// The same home for all layers, and all that a scheme may change left plain.
-    pub(super) fn all(work: &Work, home: Home) -> Self {
+    pub(super) fn all(work: &StepWork, home: LayerTiers) -> Self {
         Self {
             homes: vec![home; work.layers.len()],
             owners: (0..work.layers.len()).collect(),
@@ -59,8 +59,8 @@ impl Placed {
     }
 
     /// What lies where at the fullest moment.
-    pub(super) fn hold(&self, work: &Work) -> Held {
-        let mut held = Held::new(work);
+    pub(super) fn hold(&self, work: &StepWork) -> TierBytes {
+        let mut held = TierBytes::new(work);
         for (index, layer) in work.layers.iter().enumerate() {
             if self.owners[index] != index {
                 continue;
@@ -71,37 +71,38 @@ impl Placed {
             } else {
                 layer.elements
             };
-            held.add(Holding::Weights, home.weights, own * work.weight_bytes);
+            held.add(ByteUse::Weights, home.weights, own * work.weight_bytes);
             let gradients = layer.elements * work.gradient_bytes;
-            held.add(Holding::Gradients, home.optimizer, gradients);
+            held.add(ByteUse::Gradients, home.optimizer, gradients);
             let state = layer.elements * work.state_bytes;
-            held.add(Holding::Optimizer, home.optimizer, state);
+            held.add(ByteUse::Optimizer, home.optimizer, state);
         }
         self.hold_activations(work, &mut held);
         self.hold_buffers(work, &mut held);
         held
     }
 
-    fn hold_activations(&self, work: &Work, held: &mut Held) {
+    fn hold_activations(&self, work: &StepWork, held: &mut TierBytes) {
         let kept: f64 = work.layers.iter().map(|layer| layer.kept_bytes).sum();
-        held.add(Holding::Activations, self.activations, kept);
+        held.add(ByteUse::Activations, self.activations, kept);
         let mut device = work.working_bytes;
         if self.activations == Tier::Device {
             device += kept;
         } else {
             let passing = (GATHERED * work.most(|layer| layer.kept_bytes)).min(kept);
-            held.add(Holding::Buffers, Tier::Device, passing);
+            held.add(ByteUse::Buffers, Tier::Device, passing);
             device += passing;
         }
-        held.add(Holding::Workspace, Tier::Device, work.working_bytes);
+        held.add(ByteUse::Workspace, Tier::Device, work.working_bytes);
         let lost = device * (FRAGMENTATION - 1.0);
-        held.add(Holding::Fragmentation, Tier::Device, lost);
+        held.add(ByteUse::Fragmentation, Tier::Device, lost);
     }
 
-    fn hold_buffers(&self, work: &Work, held: &mut Held) {
+    fn hold_buffers(&self, work: &StepWork, held: &mut TierBytes) {
         let (mut device, mut host) = (0.0, 0.0);
-        let at = |of: fn(&Home) -> Tier, tier| self.homes.iter().any(|home| of(home) == tier);
-        let away = |of: fn(&Home) -> Tier| self.homes.iter().any(|home| of(home) != Tier::Device);
+        let at = |of: fn(&LayerTiers) -> Tier, tier| self.homes.iter().any(|home| of(home) == tier);
+        let away =
+            |of: fn(&LayerTiers) -> Tier| self.homes.iter().any(|home| of(home) != Tier::Device);
         let (whole, part) = (work.most(|l| l.whole), work.most(|l| l.elements));
         if away(|home| home.weights) || (work.shared() && !self.replicated) {
             device += GATHERED * whole * work.weight_bytes / self.tiles;
@@ -115,18 +116,18 @@ impl Placed {
         if at(|home| home.optimizer, Tier::Drive) {
             host += STAGED as f64 * part * (work.state_bytes + work.gradient_bytes);
         }
-        held.add(Holding::Buffers, Tier::Device, device);
+        held.add(ByteUse::Buffers, Tier::Device, device);
         held.add(
-            Holding::Fragmentation,
+            ByteUse::Fragmentation,
             Tier::Device,
             device * (FRAGMENTATION - 1.0),
         );
-        held.add(Holding::Buffers, Tier::Host, host);
+        held.add(ByteUse::Buffers, Tier::Host, host);
     }
 
     /// The step's passes and updates.
-    pub(super) fn lay(&self, work: &Work, rates: &Rates) -> Step {
-        let lay = Lay {
+    pub(super) fn lay(&self, work: &StepWork, rates: &Rates) -> Step {
+        let lay = StepLayout {
             placed: self,
             work,
             rates,
@@ -146,13 +147,13 @@ impl Placed {
 }
 
 /// What laying out reads.
-struct Lay<'a> {
-    placed: &'a Placed,
-    work: &'a Work,
+struct StepLayout<'a> {
+    placed: &'a LayerPlacement,
+    work: &'a StepWork,
     rates: &'a Rates,
 }
 
-impl Lay<'_> {
+impl StepLayout<'_> {
     fn micro_batch(&self, step: &mut Step) {
         let (count, base) = (self.work.layers.len(), step.passes.len());
         for layer in 0..count {
@@ -263,7 +264,7 @@ impl Lay<'_> {
 
     fn update(&self, layer: usize, pass: usize) -> Update {
         let (work, rates, of) = (self.work, self.rates, &self.work.layers[layer]);
-        let Home { weights, optimizer } = self.placed.homes[layer];
+        let LayerTiers { weights, optimizer } = self.placed.homes[layer];
         let state = work.state_bytes + work.gradient_bytes;
         let on = |there: bool, seconds: f64| if there { seconds } else { 0.0 };
         let (engine, one) = if optimizer == Tier::Device {

@@ -1,7 +1,7 @@
 //! When does each pass and copy of a choice run, if its tasks are simulated, and what is held then?
 
 use super::chain::Chain;
-use super::retention::Choice;
+use super::retention::RetentionChoice;
 use super::transfers::Lanes;
 use crate::error::Result;
 use crate::solve::{After, Tasks, Timeline, Turn, simulate};
@@ -17,7 +17,7 @@ pub struct Span {
 }
 
 /// A choice as tasks on three engines, run by the event simulation.
-pub(super) struct Laid {
+pub(super) struct SimulatedChoice {
     pub(super) time: f64,
     /// The most bytes held at any moment.
     pub(super) peak: f64,
@@ -37,7 +37,7 @@ struct Piece {
 
 /// What the layout reads, by block.
 struct Layout<'a> {
-    choices: &'a [Choice],
+    choices: &'a [RetentionChoice],
     /// Room beside what earlier blocks hold and the pass needs, forward and backward.
     rooms: Vec<[f64; 2]>,
     /// Bytes that earlier blocks move, and all behind the last one.
@@ -47,7 +47,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(lanes: &Lanes, choices: &'a [Choice]) -> Self {
+    fn new(lanes: &Lanes, choices: &'a [RetentionChoice]) -> Self {
         let (mut held, mut sum) = (0.0, 0.0);
         let (mut rooms, mut moved) = (vec![], vec![0.0]);
         for choice in choices {
@@ -126,8 +126,12 @@ fn through(pieces: &[Piece], bytes: f64) -> Option<usize> {
     (bytes > 0.0).then(|| pieces.partition_point(|piece| piece.to < bytes).min(last))
 }
 
-/// Lays a choice out and runs it: the witness of the recurrence of `Front`.
-pub(super) fn lay(chain: &Chain, lanes: &Lanes, choices: &[Choice]) -> Result<Laid> {
+/// Lays a choice out and runs it: the witness of the recurrence of `ChainState`.
+pub(super) fn lay(
+    chain: &Chain,
+    lanes: &Lanes,
+    choices: &[RetentionChoice],
+) -> Result<SimulatedChoice> {
     let layout = Layout::new(lanes, choices);
     let pieces = [layout.pieces(false), layout.pieces(true)];
     let tasks = tasks(chain, lanes, &layout, &pieces);
@@ -149,7 +153,7 @@ pub(super) fn lay(chain: &Chain, lanes: &Lanes, choices: &[Choice]) -> Result<La
         }
         spans
     };
-    Ok(Laid {
+    Ok(SimulatedChoice {
         time: line.makespan(),
         peak: peak(&layout, &pieces, &line),
         forward: (0..count).map(span).collect(),

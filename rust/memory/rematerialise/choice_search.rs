@@ -2,9 +2,9 @@
 
 use super::chain::Chain;
 use super::polish::polish;
-use super::prices::{Field, Prices};
-use super::retention::{Choice, Retention};
-use super::transfers::{Front, Lanes, evaluate};
+use super::prices::{ChoiceField, Prices};
+use super::retention::{Retention, RetentionChoice};
+use super::transfers::{ChainState, Lanes, evaluate};
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -17,7 +17,7 @@ const DEARER: [f64; 5] = [1.0, 0.8, 1.25, 0.5, 2.0];
 /// The best choices found, and what no choices can beat.
 #[derive(Debug, Clone)]
 pub(super) struct Chosen {
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<RetentionChoice>,
     pub(super) time: f64,
     pub(super) bound: f64,
 }
@@ -32,7 +32,7 @@ struct Best {
 /// What becomes of the blocks so far.
 #[derive(Debug, Clone, Copy)]
 struct Label {
-    front: Front,
+    front: ChainState,
     bound: f64,
     parent: u32,
     pick: u8,
@@ -55,8 +55,10 @@ pub(super) fn choose(
     control: &Control,
 ) -> Result<Option<Chosen>> {
     let count = chain.blocks.len();
-    let choices: Vec<Vec<Choice>> = (0..count).map(|l| Choice::all(chain, l, link)).collect();
-    let field = Field::new(chain, lanes, &choices);
+    let choices: Vec<Vec<RetentionChoice>> = (0..count)
+        .map(|l| RetentionChoice::all(chain, l, link))
+        .collect();
+    let field = ChoiceField::new(chain, lanes, &choices);
     let mut best = Best {
         picks: vec![],
         time: f64::INFINITY,
@@ -64,7 +66,7 @@ pub(super) fn choose(
     };
     uniform(&field, &mut best);
     if let Some(known) = known.filter(|known| known.time < best.time) {
-        let pick = |(of, choice): (&Vec<Choice>, &Choice)| {
+        let pick = |(of, choice): (&Vec<RetentionChoice>, &RetentionChoice)| {
             let place = of.iter().position(|c| c.retention == choice.retention);
             u8::try_from(place.unwrap_or(0)).unwrap_or(0)
         };
@@ -92,9 +94,10 @@ pub(super) fn choose(
 }
 
 /// The same for all blocks, where it fits, is a first answer.
-fn uniform(field: &Field, best: &mut Best) {
+fn uniform(field: &ChoiceField, best: &mut Best) {
     for wanted in Retention::ALL {
-        let pick = |of: &Vec<Choice>| of.iter().position(|c| c.retention == wanted).unwrap_or(0);
+        let pick =
+            |of: &Vec<RetentionChoice>| of.iter().position(|c| c.retention == wanted).unwrap_or(0);
         let picks: Vec<usize> = field.choices.iter().map(pick).collect();
         let of = picks.iter().zip(field.choices).map(|(pick, of)| of[*pick]);
         let time = evaluate(field.chain, &field.lanes, &of.collect::<Vec<_>>());
@@ -106,10 +109,10 @@ fn uniform(field: &Field, best: &mut Best) {
 }
 
 /// Decides block after block and betters the best.
-fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Result<()> {
+fn follow(field: &ChoiceField, width: usize, best: &mut Best, control: &Control) -> Result<()> {
     let count = field.choices.len();
     let start = Label {
-        front: Front::default(),
+        front: ChainState::default(),
         bound: 0.0,
         parent: 0,
         pick: 0,
@@ -165,7 +168,7 @@ fn follow(field: &Field, width: usize, best: &mut Best, control: &Control) -> Re
 
 /// Goes on from the first few labels by the cheapest choices that fit, at prices more and less dear.
 fn complete(
-    field: &Field,
+    field: &ChoiceField,
     levels: &[Vec<Label>],
     prices: &Prices,
     most_held: &[f64],

@@ -1,12 +1,12 @@
 //! How soon does a chain go forward and back in a budget, by recomputation alone and beside a link?
 
 use super::chain::{Chain, Request};
-use super::choosing::{Chosen, choose};
-use super::laid::{Span, lay};
-use super::least::Least;
+use super::choice_search::{Chosen, choose};
+use super::least_memory::LeastMemorySchedule;
 use super::recompute::{Rounding, Table};
-use super::retention::{Choice, Retention};
+use super::retention::{Retention, RetentionChoice};
 use super::sequence::{Operation, Pass, operations, walk};
+use super::simulated::{Span, lay};
 use super::transfers::{Lanes, evaluate};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -14,12 +14,12 @@ use serde::Serialize;
 
 /// The answers for one chain and budget.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rematerialised {
+pub struct RematerialiseReport {
     /// All passes, each once: what no answer beats, seconds.
     pub compute_s: f64,
     /// The best schedule that only computes again, whole stretches of blocks if need be; none where
     /// the budget is too small for any.
-    pub recompute: Option<Recomputed>,
+    pub recompute: Option<RecomputedChain>,
     /// The best choice for each block by itself: keep, compute again, or, with a link, move.
     pub choice: Option<Choices>,
     /// The same for all blocks, as frameworks offer it.
@@ -28,7 +28,7 @@ pub struct Rematerialised {
 
 /// A schedule that only computes again.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Recomputed {
+pub struct RecomputedChain {
     /// Seconds.
     pub time_s: f64,
     /// What no such schedule beats, seconds.
@@ -109,15 +109,15 @@ fn gap(time: f64, bound: f64) -> f64 {
 ///
 /// Recomputation alone is weighed over whole schedules (`Table`), with bytes rounded up to slots for
 /// the answer and down for its bound. With a link each block's tensors are kept, computed again or
-/// moved, exactly for the model of transfers that `Front` states, by branch and bound; without one
+/// moved, exactly for the model of transfers that `ChainState` states, by branch and bound; without one
 /// the same chooses which blocks to compute again, as frameworks do.
 ///
 /// Fails on a wrong value, on a budget in which nothing runs, and when cancelled.
-pub fn rematerialise(request: &Request, control: &Control) -> Result<Rematerialised> {
+pub fn rematerialise(request: &Request, control: &Control) -> Result<RematerialiseReport> {
     request.check()?;
     let chain = Chain::new(request);
     let lanes = Lanes::new(request.budget_bytes, request.link);
-    let least = Least::new(&chain);
+    let least = LeastMemorySchedule::new(&chain);
     let least_bytes = least.bytes(&chain);
     let alone = choose(&chain, lanes, (false, request.width), None, control)?;
     let recompute = if fits(least_bytes, request.budget_bytes) {
@@ -150,7 +150,7 @@ pub fn rematerialise(request: &Request, control: &Control) -> Result<Remateriali
             allowed,
         ));
     }
-    Ok(Rematerialised {
+    Ok(RematerialiseReport {
         compute_s: chain.compute(),
         recompute,
         choice,
@@ -169,7 +169,7 @@ fn moved_least(chain: &Chain, request: &Request) -> f64 {
         return f64::INFINITY;
     }
     let need = |l: usize| {
-        let all = Choice::all(chain, l, true).into_iter();
+        let all = RetentionChoice::all(chain, l, true).into_iter();
         let needs = all
             .filter(|c| c.held == 0.0)
             .map(|c| c.forward.max(c.backward));
@@ -185,7 +185,7 @@ fn recomputed(
     request: &Request,
     mut orders: Vec<Vec<Operation>>,
     control: &Control,
-) -> Result<Recomputed> {
+) -> Result<RecomputedChain> {
     let cut = (request.budget_bytes, request.slots);
     let table = |rounding| Table::new(chain, cut, rounding, control);
     let (above, below) = rayon::join(
@@ -206,7 +206,7 @@ fn recomputed(
     }
     let (time, peak, order) = best;
     let bound = below.max(chain.compute()).min(time);
-    Ok(Recomputed {
+    Ok(RecomputedChain {
         time_s: time,
         bound_s: bound,
         gap: gap(time, bound),
@@ -217,7 +217,7 @@ fn recomputed(
 }
 
 /// The passes of a choice for each block where nothing moves.
-fn one_by_one(choices: &[Choice]) -> Vec<Operation> {
+fn one_by_one(choices: &[RetentionChoice]) -> Vec<Operation> {
     let forward = choices.iter().enumerate().map(|(block, choice)| {
         let pass = match choice.retention {
             Retention::Partial => Pass::ForwardKeepPart,
@@ -244,7 +244,7 @@ fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
     let again: f64 = chosen.choices.iter().map(|c| c.again).sum();
     let waited = chosen.time - chain.compute() - again;
     let bound = chosen.bound.max(chain.compute()).min(chosen.time);
-    let decision = |(l, choice): (usize, &Choice)| Decision {
+    let decision = |(l, choice): (usize, &RetentionChoice)| Decision {
         retention: choice.retention,
         held_bytes: choice.held,
         moved_bytes: choice.moved,
@@ -275,11 +275,11 @@ fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
 fn policies(chain: &Chain, lanes: &Lanes, request: &Request) -> Vec<Policy> {
     let link = request.link.is_some();
     let policy = |retention: Retention| {
-        let of = |l: usize| Choice::new(chain, l, link, retention);
-        let open: Vec<Option<Choice>> = (0..chain.blocks.len()).map(of).collect();
+        let of = |l: usize| RetentionChoice::new(chain, l, link, retention);
+        let open: Vec<Option<RetentionChoice>> = (0..chain.blocks.len()).map(of).collect();
         open.iter().any(Option::is_some).then_some(())?;
-        let keep = |l: usize| Choice::new(chain, l, link, Retention::Keep);
-        let all: Vec<Choice> = open
+        let keep = |l: usize| RetentionChoice::new(chain, l, link, Retention::Keep);
+        let all: Vec<RetentionChoice> = open
             .into_iter()
             .enumerate()
             .filter_map(|(l, choice)| choice.or_else(|| keep(l)))

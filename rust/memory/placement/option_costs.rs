@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A way to keep a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Site {
+pub(super) struct PlacementOption {
     /// Index of the tier where it lies while it is not in use.
     pub(super) place: usize,
     /// It stays in the main tier between uses that are at most so many instants apart.
@@ -17,7 +17,7 @@ pub(super) struct Site {
 }
 
 /// Takes what laying a tensor out comes to.
-pub(super) trait Sink {
+pub(super) trait LayoutSink {
     /// Bytes of a tier over instants.
     fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64);
     /// Seconds of a lane in the window of an instant.
@@ -27,7 +27,7 @@ pub(super) trait Sink {
 }
 
 /// Uses in a row between which a tensor stays in the main tier.
-struct Run<'a> {
+struct UseRun<'a> {
     uses: &'a [Use],
     /// True for the first and for the last run of the step.
     first: bool,
@@ -36,7 +36,7 @@ struct Run<'a> {
     room: [u32; 2],
 }
 
-impl Run<'_> {
+impl UseRun<'_> {
     /// Instants of the first and of the last use.
     fn span(&self) -> [u32; 2] {
         [self.uses[0].at, self.uses[self.uses.len() - 1].at]
@@ -44,7 +44,7 @@ impl Run<'_> {
 }
 
 /// A problem on the memories of a device.
-pub(super) struct Ground<'a> {
+pub(super) struct PlacementContext<'a> {
     pub(super) problem: &'a Problem,
     pub(super) memories: &'a Memories,
     pub(super) instants: u32,
@@ -57,7 +57,7 @@ pub(super) struct Ground<'a> {
 /// Most thresholds of staying that are offered for a tensor.
 const MOST_KEEPS: usize = 3;
 
-impl<'a> Ground<'a> {
+impl<'a> PlacementContext<'a> {
     pub(super) fn new(problem: &'a Problem, memories: &'a Memories) -> Self {
         let mut spans = Vec::with_capacity(problem.instants() as usize);
         for window in &problem.windows {
@@ -80,7 +80,7 @@ impl<'a> Ground<'a> {
 
     /// The ways to keep a tensor that are considered: each tier; in tiers behind the main one also
     /// staying in the main tier over short gaps between uses; and an update by the host.
-    pub(super) fn sites(&self, tensor: &Tensor, sites: &mut Vec<Site>) {
+    pub(super) fn sites(&self, tensor: &Tensor, sites: &mut Vec<PlacementOption>) {
         sites.clear();
         let main = self.memories.main();
         let mut gaps: Vec<u32> = tensor.uses.windows(2).map(|w| w[1].at - w[0].at).collect();
@@ -94,7 +94,7 @@ impl<'a> Ground<'a> {
                 continue;
             }
             let mut push = |keep, in_place| {
-                let site = Site {
+                let site = PlacementOption {
                     place,
                     keep,
                     in_place,
@@ -121,7 +121,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Tells the sink all that a tensor comes to at one site.
-    pub(super) fn lay(&self, tensor: &Tensor, site: Site, sink: &mut impl Sink) {
+    pub(super) fn lay(&self, tensor: &Tensor, site: PlacementOption, sink: &mut impl LayoutSink) {
         let main = self.memories.main();
         let end = tensor.to.unwrap_or(self.instants);
         if site.place <= main {
@@ -158,7 +158,7 @@ impl<'a> Ground<'a> {
             {
                 to += 1;
             }
-            let run = Run {
+            let run = UseRun {
                 uses: &tensor.uses[from..to],
                 first: from == 0,
                 last: to == tensor.uses.len(),
@@ -185,7 +185,7 @@ impl<'a> Ground<'a> {
 
     /// Lays out a run: the tensor comes before the first use that reads and goes behind the last one
     /// that writes, an instant ahead and behind. Says until when it takes room in the main tier.
-    fn run(&self, tensor: &Tensor, place: usize, run: &Run, sink: &mut impl Sink) -> u32 {
+    fn run(&self, tensor: &Tensor, place: usize, run: &UseRun, sink: &mut impl LayoutSink) -> u32 {
         let main = self.memories.main();
         let most = |of: fn(&Use) -> f64| run.uses.iter().map(of).fold(0.0, f64::max);
         let end = tensor.to.unwrap_or(self.instants);
@@ -224,7 +224,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Gradients go out, the host updates, weights come back.
-    fn update(&self, place: usize, update: &Update, sink: &mut impl Sink) {
+    fn update(&self, place: usize, update: &Update, sink: &mut impl LayoutSink) {
         let main = self.memories.main();
         self.pass(place, update.out_at, 0.0, update.out_bytes, sink);
         self.pass(main, update.out_at, update.out_bytes, 0.0, sink);
@@ -244,7 +244,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Bytes between a tier and compute, or between a tier and the main one.
-    fn pass(&self, place: usize, at: u32, read: f64, written: f64, sink: &mut impl Sink) {
+    fn pass(&self, place: usize, at: u32, read: f64, written: f64, sink: &mut impl LayoutSink) {
         if read == 0.0 && written == 0.0 {
             return;
         }

@@ -1,16 +1,16 @@
 //! How long is the step over which wear, refreshes and keeping are taken, and what is proven then?
 //!
 //! What may be written in a step, what is refreshed and what keeping takes all grow with its length,
-//! which the placement itself sets. A model over a stretch of lengths (`Lengths`) bounds every placement
+//! which the placement itself sets. A model over a stretch of lengths (`StepLengths`) bounds every placement
 //! whose step lies in it; what it finds is weighed at the length of its own step. Where time alone counts
 //! (`shortest`) the shortest step that lasts is bracketed; otherwise branch and bound over stretches
 //! narrows the distance between the best placement and the bound. Either way the bound holds.
 
 use super::answer::{Shortage, overfull, shortages};
-use super::build::{Aim, Built, Kept, Lengths};
-use super::lay::{Ground, Sink};
+use super::build::{BuiltModel, ModelObjective, ParetoLimits, StepLengths};
+use super::option_costs::{LayoutSink, PlacementContext};
 use super::problem::Objective;
-use super::tally::Tally;
+use super::tally::PlacementTally;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::solve::assign::{Answer, Limits, Solution, assign};
@@ -31,15 +31,15 @@ const DAWDLING: f64 = 0.1;
 const WIDE: f64 = 4.0;
 
 /// The best placement found.
-pub(super) struct Best<'a> {
-    pub(super) built: Built,
+pub(super) struct BestPlacement<'a> {
+    pub(super) built: BuiltModel,
     pub(super) shares: Vec<f64>,
     pub(super) prices: Vec<f64>,
-    pub(super) tally: Tally<'a>,
+    pub(super) tally: PlacementTally<'a>,
 }
 
 /// What holds of all placements.
-pub(super) struct Proven {
+pub(super) struct PlacementProof {
     /// None has a lower objective.
     pub(super) bound: f64,
     /// Relaxed programs that were solved.
@@ -47,8 +47,8 @@ pub(super) struct Proven {
 }
 
 /// The best placement, or what none can do without.
-pub(super) enum Sought<'a> {
-    Found(Box<Best<'a>>, Proven),
+pub(super) enum PlacementSearchOutcome<'a> {
+    Found(Box<BestPlacement<'a>>, PlacementProof),
     Nothing(Vec<Shortage>),
     /// Nothing below what was asked for.
     NoneBelow,
@@ -56,18 +56,18 @@ pub(super) enum Sought<'a> {
 
 /// Lengths of steps that are still to be looked at.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct LengthRange {
     least_s: f64,
     most_s: f64,
     bound: f64,
 }
 
 struct Search<'a> {
-    ground: &'a Ground<'a>,
+    ground: &'a PlacementContext<'a>,
     limits: &'a Limits,
     control: &'a Control,
-    open: Vec<Stretch>,
-    best: Option<Box<Best<'a>>>,
+    open: Vec<LengthRange>,
+    best: Option<Box<BestPlacement<'a>>>,
     missing: Vec<Shortage>,
     /// The least bound of what was closed with its question open.
     left: f64,
@@ -80,8 +80,11 @@ struct Search<'a> {
 }
 
 /// What one model gave.
-enum Looked<'a> {
-    Solved { bound: f64, best: Box<Best<'a>> },
+enum ModelOutcome<'a> {
+    Solved {
+        bound: f64,
+        best: Box<BestPlacement<'a>>,
+    },
     Empty(Vec<Shortage>),
     NoneBelow,
 }
@@ -91,10 +94,10 @@ enum Looked<'a> {
 /// # Errors
 /// Cancelled, or where neither a placement nor a proof that there is none was found.
 pub(super) fn seek<'a>(
-    ground: &'a Ground<'a>,
+    ground: &'a PlacementContext<'a>,
     limits: &'a Limits,
     control: &'a Control,
-) -> Result<Sought<'a>> {
+) -> Result<PlacementSearchOutcome<'a>> {
     let shortest = ground.problem.transfer_free_s();
     let mut search = Search {
         ground,
@@ -110,16 +113,18 @@ pub(super) fn seek<'a>(
         lasted: 0.0,
     };
     if !ground.depends_on_length() {
-        return Ok(match search.solve(Lengths::only(shortest), limits.below)? {
-            Looked::Solved { bound, best } => search.found(best, bound),
-            Looked::Empty(missing) => Sought::Nothing(missing),
-            Looked::NoneBelow => Sought::NoneBelow,
-        });
+        return Ok(
+            match search.solve(StepLengths::only(shortest), limits.below)? {
+                ModelOutcome::Solved { bound, best } => search.found(best, bound),
+                ModelOutcome::Empty(missing) => PlacementSearchOutcome::Nothing(missing),
+                ModelOutcome::NoneBelow => PlacementSearchOutcome::NoneBelow,
+            },
+        );
     }
     let longest = ground.longest_s().max(shortest);
     let Objective { per_j, per_usd, .. } = ground.problem.objective;
     if per_j + per_usd > 0.0 {
-        search.open.push(Stretch {
+        search.open.push(LengthRange {
             least_s: shortest,
             most_s: longest,
             bound: 0.0,
@@ -143,15 +148,15 @@ pub(super) fn seek<'a>(
             );
             Err(Error::invalid("years", years, allowed))
         }
-        None => Ok(Sought::Nothing(search.missing)),
+        None => Ok(PlacementSearchOutcome::Nothing(search.missing)),
     }
 }
 
 impl<'a> Search<'a> {
-    fn found(&self, best: Box<Best<'a>>, bound: f64) -> Sought<'a> {
+    fn found(&self, best: Box<BestPlacement<'a>>, bound: f64) -> PlacementSearchOutcome<'a> {
         let bound = bound.min(best.tally.objective());
         let nodes = self.nodes;
-        Sought::Found(best, Proven { bound, nodes })
+        PlacementSearchOutcome::Found(best, PlacementProof { bound, nodes })
     }
 
     /// Brackets the shortest step that lasts, where time alone counts.
@@ -167,7 +172,7 @@ impl<'a> Search<'a> {
         // how far v lies above the step at either end
         let mut above = [f64::NAN; 2];
         loop {
-            let lengths = Lengths {
+            let lengths = StepLengths {
                 least_s,
                 most_s: at,
                 surcharge: 0.0,
@@ -180,11 +185,11 @@ impl<'a> Search<'a> {
                 f64::INFINITY
             };
             match self.solve(lengths, below) {
-                Ok(Looked::NoneBelow) => {
+                Ok(ModelOutcome::NoneBelow) => {
                     self.none_below = true;
                     return Ok(());
                 }
-                Ok(Looked::Solved { bound, best }) => {
+                Ok(ModelOutcome::Solved { bound, best }) => {
                     let [bound_s, step_s] = [bound / per_s, best.tally.step_s];
                     self.offer(best);
                     if first {
@@ -198,7 +203,7 @@ impl<'a> Search<'a> {
                         break; // the solver's own gap hides on which side it is
                     }
                 }
-                Ok(Looked::Empty(missing)) => {
+                Ok(ModelOutcome::Empty(missing)) => {
                     self.missing = missing;
                     if first {
                         return Ok(());
@@ -242,8 +247,8 @@ impl<'a> Search<'a> {
     }
 
     /// The stretch with the least bound; among equals the longest steps, which allow most.
-    fn next(&mut self) -> Option<Stretch> {
-        let better = |a: &Stretch, b: &Stretch| {
+    fn next(&mut self) -> Option<LengthRange> {
+        let better = |a: &LengthRange, b: &LengthRange| {
             let bounds = b.bound.total_cmp(&a.bound);
             bounds.then(a.most_s.total_cmp(&b.most_s))
         };
@@ -261,7 +266,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn look(&mut self, mut stretch: Stretch) -> Result<()> {
+    fn look(&mut self, mut stretch: LengthRange) -> Result<()> {
         let objective = self.ground.problem.objective;
         if let (Some(best), true) = (&self.best, objective.per_s > 0.0) {
             // what is better takes no more time than all of the best's objective pays for
@@ -274,14 +279,14 @@ impl<'a> Search<'a> {
         let watts = self.best.as_ref().map_or(0.0, |best| best.tally.keeping_w);
         let surcharge = objective.per_j * watts;
         let (least_s, most_s) = (stretch.least_s, stretch.most_s);
-        let lengths = Lengths {
+        let lengths = StepLengths {
             least_s,
             most_s,
             surcharge,
         };
         match self.solve(lengths, f64::INFINITY) {
-            Ok(Looked::NoneBelow) => Ok(()), // every placement is below infinity
-            Ok(Looked::Solved { bound, best }) => {
+            Ok(ModelOutcome::NoneBelow) => Ok(()), // every placement is below infinity
+            Ok(ModelOutcome::Solved { bound, best }) => {
                 let given = surcharge * (most_s - self.ground.problem.rest_s);
                 let paid = objective.per_s * least_s;
                 stretch.bound = stretch.bound.max(bound - given).max(paid);
@@ -289,15 +294,15 @@ impl<'a> Search<'a> {
                 self.offer(best);
                 // what lasts through the shortest steps lasts
                 if !lasts
-                    && let Ok(Looked::Solved { best, .. }) =
-                        self.solve(Lengths::only(least_s), f64::INFINITY)
+                    && let Ok(ModelOutcome::Solved { best, .. }) =
+                        self.solve(StepLengths::only(least_s), f64::INFINITY)
                 {
                     self.offer(best);
                 }
                 self.divide(stretch, step_s);
                 Ok(())
             }
-            Ok(Looked::Empty(missing)) => {
+            Ok(ModelOutcome::Empty(missing)) => {
                 let sum = |of: &[Shortage]| of.iter().map(|m| m.missing_bytes).sum::<f64>();
                 if self.missing.is_empty() || sum(&missing) < sum(&self.missing) {
                     self.missing = missing;
@@ -312,7 +317,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn offer(&mut self, best: Box<Best<'a>>) {
+    fn offer(&mut self, best: Box<BestPlacement<'a>>) {
         let objective = best.tally.objective();
         let known = self.best.as_ref().map(|known| known.tally.objective());
         if !best.tally.lasts() {
@@ -324,8 +329,8 @@ impl<'a> Search<'a> {
     }
 
     /// Opens what is left of a stretch in two parts: up to where its own placement's step ends, or half.
-    fn divide(&mut self, stretch: Stretch, step_s: f64) {
-        let Stretch {
+    fn divide(&mut self, stretch: LengthRange, step_s: f64) {
+        let LengthRange {
             least_s,
             most_s,
             bound,
@@ -343,7 +348,7 @@ impl<'a> Search<'a> {
             f64::midpoint(least_s, most_s)
         };
         for (least_s, most_s) in [(least_s, at), (at, most_s)] {
-            self.open.push(Stretch {
+            self.open.push(LengthRange {
                 least_s,
                 most_s,
                 bound,
@@ -352,12 +357,12 @@ impl<'a> Search<'a> {
     }
 
     /// Solves a model; one with no objective `below` may be left with no placement.
-    fn solve(&mut self, lengths: Lengths, below: f64) -> Result<Looked<'a>> {
+    fn solve(&mut self, lengths: StepLengths, below: f64) -> Result<ModelOutcome<'a>> {
         self.looked += 1;
         let ground = self.ground;
-        let built = match ground.build(Aim::Objective(lengths)) {
+        let built = match ground.build(ModelObjective::Objective(lengths)) {
             Ok(built) => built,
-            Err(over) => return Ok(Looked::Empty(overfull(ground, &over))),
+            Err(over) => return Ok(ModelOutcome::Empty(overfull(ground, &over))),
         };
         let constant = ground.problem.objective.per_s * ground.problem.rest_s;
         let limits = Limits {
@@ -370,18 +375,20 @@ impl<'a> Search<'a> {
                 self.nodes += solution.nodes;
                 let bound = solution.bound + constant;
                 let Solution { shares, prices, .. } = solution;
-                let tally = Tally::new(ground, &built, &shares);
-                let best = Box::new(Best {
+                let tally = PlacementTally::new(ground, &built, &shares);
+                let best = Box::new(BestPlacement {
                     built,
                     shares,
                     prices,
                     tally,
                 });
-                Ok(Looked::Solved { bound, best })
+                Ok(ModelOutcome::Solved { bound, best })
             }
-            Answer::Infeasible(shortage) => {
-                Ok(Looked::Empty(shortages(ground, &built, &shortage.rows)))
-            }
+            Answer::Infeasible(shortage) => Ok(ModelOutcome::Empty(shortages(
+                ground,
+                &built,
+                &shortage.rows,
+            ))),
         }
     }
 }
@@ -393,23 +400,27 @@ fn chord([low, high]: [f64; 2], above: [f64; 2]) -> Option<f64> {
     (at > low + near && at < high - near).then_some(at)
 }
 
-impl<'a> Best<'a> {
+impl<'a> BestPlacement<'a> {
     /// Takes, of all placements that are as good in every window, joule and dollar, the one that moves
     /// and keeps the fewest bytes behind the main tier. What is proven of the objective stays.
     ///
     /// # Errors
     /// Cancelled.
-    pub(super) fn drawn_near(&mut self, ground: &'a Ground<'a>, control: &Control) -> Result<()> {
+    pub(super) fn drawn_near(
+        &mut self,
+        ground: &'a PlacementContext<'a>,
+        control: &Control,
+    ) -> Result<()> {
         if !self.tally.reaches_far() {
             return Ok(());
         }
-        let kept = Kept {
+        let kept = ParetoLimits {
             step_s: self.tally.step_s,
             window_s: self.tally.window_s.clone(),
             peaks: self.tally.peaks.clone(),
             joules: self.tally.joules,
         };
-        let Ok(built) = ground.build(Aim::Near(&kept)) else {
+        let Ok(built) = ground.build(ModelObjective::Near(&kept)) else {
             return Ok(());
         };
         let solution = match assign(&built.model, &NEAR, control) {
@@ -418,7 +429,7 @@ impl<'a> Best<'a> {
             // within rounding there is no other
             Ok(Answer::Infeasible(_) | Answer::NoneBelow(_)) | Err(_) => return Ok(()),
         };
-        let tally = Tally::new(ground, &built, &solution.shares);
+        let tally = PlacementTally::new(ground, &built, &solution.shares);
         let least = self.tally.objective();
         let as_good = tally.objective() <= least + least.abs() * SLACK;
         if as_good && tally.lasts() {
@@ -438,14 +449,14 @@ const NEAR: Limits = Limits {
 const SLACK: f64 = 2e-9;
 
 /// Adds up the longest that each lane may be busy.
-struct Longest<'a> {
+struct BusyLimits<'a> {
     window_of: &'a [u32],
     lanes: usize,
     /// Of the site at hand, by window and lane.
     site: BTreeMap<usize, f64>,
 }
 
-impl Sink for Longest<'_> {
+impl LayoutSink for BusyLimits<'_> {
     fn hold(&mut self, _: usize, _: Range<u32>, _: f64) {}
 
     fn load(&mut self, at: u32, lane: usize, seconds: f64) {
@@ -456,7 +467,7 @@ impl Sink for Longest<'_> {
     fn touch(&mut self, _: usize, _: u32, _: f64, _: f64) {}
 }
 
-impl Ground<'_> {
+impl PlacementContext<'_> {
     /// True where what is minimised, or what is allowed, changes with the length of the step.
     pub(super) fn depends_on_length(&self) -> bool {
         let objective = &self.problem.objective;
@@ -478,7 +489,7 @@ impl Ground<'_> {
             let mut most: BTreeMap<usize, f64> = BTreeMap::new();
             self.sites(tensor, &mut sites);
             for &site in &sites {
-                let mut longest = Longest {
+                let mut longest = BusyLimits {
                     window_of: &window_of,
                     lanes,
                     site: BTreeMap::new(),

@@ -1,12 +1,12 @@
 //! What is the least memory in which a chain can be run at all, if it only computes again?
 
 use super::chain::Chain;
-use super::sequence::{Choose, Step};
+use super::sequence::{SplitSource, SplitStep};
 
 /// The schedule that needs least memory, and of those one that takes little time.
 ///
 /// The recurrence of `Table` with bytes for the value: `O(L^3)`, without rounding.
-pub(super) struct Least {
+pub(super) struct LeastMemorySchedule {
     count: usize,
     /// Bytes beside the first block's input, and seconds, by first and last block.
     needs: Vec<(f64, f64)>,
@@ -14,7 +14,7 @@ pub(super) struct Least {
     choices: Vec<usize>,
 }
 
-impl Least {
+impl LeastMemorySchedule {
     pub(super) fn new(chain: &Chain) -> Self {
         let count = chain.blocks.len();
         let mut least = Self {
@@ -83,16 +83,16 @@ impl Least {
     }
 }
 
-impl Choose for Least {
+impl SplitSource for LeastMemorySchedule {
     type Room = ();
 
     fn whole(&self) {}
 
-    fn choose(&self, first: usize, last: usize, (): ()) -> Step<()> {
+    fn choose(&self, first: usize, last: usize, (): ()) -> SplitStep<()> {
         match self.choices[first * self.count + last] {
-            0 => Step::All(()),
-            1 => Step::Part(()),
-            next => Step::Split(next - 1, ()),
+            0 => SplitStep::All(()),
+            1 => SplitStep::Part(()),
+            next => SplitStep::Split(next - 1, ()),
         }
     }
 }

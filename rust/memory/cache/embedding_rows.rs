@@ -1,9 +1,9 @@
 //! Do the rows of embedding tables fit a cluster's memories, which of them hit near, and how long do look-ups take?
 
-use super::machine::{Changes, Machine};
+use super::machine::{Machine, MachineOverrides};
 use super::policy::Policy;
 use super::popularity::Popularity;
-use super::tiers::{Level, Request as Batch, Served, tiers};
+use super::tiers::{Level, Served, TieredAccessRequest as Batch, cache_time};
 use crate::control::Control;
 use crate::error::amounts::{count, not_negative, positive};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Tables of a recommendation model, spread evenly over all devices of a cluster.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct EmbeddingCacheRequest {
     /// Elements of all tables.
     pub parameters: f64,
     /// Elements of a row.
@@ -44,7 +44,7 @@ pub struct Request {
     pub overlapped: bool,
     /// Figures in the place of those of the cluster.
     #[serde(default)]
-    pub machine: Changes,
+    pub machine: MachineOverrides,
 }
 
 /// What is kept beside a row.
@@ -82,7 +82,7 @@ pub struct Storage {
 
 /// What tables come to. Rates are null where they do not fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
+pub struct EmbeddingCacheReport {
     /// True if the farthest memory holds all rows.
     pub fits: bool,
     /// Rows of all tables.
@@ -130,7 +130,11 @@ impl Optimizer {
 ///
 /// Look-ups count each as its own: where a batch asks for a row several times, less is moved. All
 /// devices are taken to be asked for equally often; collectives and dense layers are not in it.
-pub fn rows(cluster: &Cluster, request: &Request, control: &Control) -> Result<Answer> {
+pub fn embedding_cache(
+    cluster: &Cluster,
+    request: &EmbeddingCacheRequest,
+    control: &Control,
+) -> Result<EmbeddingCacheReport> {
     check(request)?;
     let machine = Machine::of(cluster, request.dtype, &request.machine)?;
     let width = request.width as f64;
@@ -164,8 +168,8 @@ pub fn rows(cluster: &Cluster, request: &Request, control: &Control) -> Result<A
         },
         overlapped: request.overlapped,
     };
-    let found = tiers(&batch, control)?;
-    Ok(Answer {
+    let found = cache_time(&batch, control)?;
+    Ok(EmbeddingCacheReport {
         fits: found.fits,
         rows,
         row_bytes,
@@ -187,7 +191,7 @@ fn level(name: &str, capacity_bytes: f64, bytes_per_s: f64) -> Level {
     }
 }
 
-fn check(request: &Request) -> Result<()> {
+fn check(request: &EmbeddingCacheRequest) -> Result<()> {
     count("width", request.width, 1, 1 << 32)?;
     count("samples", request.samples, 1, 1 << 40)?;
     positive("lookups_per_sample", request.lookups_per_sample)?;

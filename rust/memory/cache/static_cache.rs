@@ -7,7 +7,7 @@ use super::zipf;
 
 /// Which objects a fixed cache takes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum FillOrder {
     /// Requests for a unit of room.
     RequestsPerSize,
     /// Requests alone, as counting does that is blind to sizes.
@@ -19,7 +19,7 @@ pub(super) enum By {
 /// Exact for a cache that is filled so and stays so, and the limit of LFU whose counts never end. Of a
 /// Zipf law the mass of `k` out of `n` objects is `sum_(i<=k) i^-s / sum_(i<=n) i^-s`. Objects of unequal
 /// sizes are taken by requests for a byte until the next one does not fit.
-pub(super) fn expected(demand: &Demand, capacity: f64, by: By) -> Hits {
+pub(super) fn expected(demand: &Demand, capacity: f64, by: FillOrder) -> Hits {
     if let Some((objects, exponent)) = demand.zipf {
         let held = capacity.floor().clamp(0.0, objects as f64);
         // a count that is whole and no larger than that of the objects
@@ -33,7 +33,7 @@ pub(super) fn expected(demand: &Demand, capacity: f64, by: By) -> Hits {
         };
     }
     let mut classes = demand.classes.clone();
-    if by == By::RequestsPerSize {
+    if by == FillOrder::RequestsPerSize {
         let density = |class: &Class| class.chance / class.size;
         classes.sort_by(|a, b| density(b).total_cmp(&density(a)));
     }
@@ -55,12 +55,12 @@ pub(super) fn expected(demand: &Demand, capacity: f64, by: By) -> Hits {
 }
 
 /// A run over a trace whose most popular objects are known before: others pass by.
-pub(super) struct Static {
+pub(super) struct StaticCache {
     held: Vec<bool>,
     loaded: Vec<bool>,
 }
 
-impl Static {
+impl StaticCache {
     pub(super) fn new<S: Sizes>(ids: &[u32], objects: usize, sizes: &S, capacity: u64) -> Self {
         let mut requests = vec![0_u32; objects];
         for id in ids {
@@ -85,7 +85,7 @@ impl Static {
     }
 }
 
-impl Replayer for Static {
+impl Replayer for StaticCache {
     #[inline]
     fn ask(&mut self, _: u32, id: u32) -> bool {
         let index = id as usize;
