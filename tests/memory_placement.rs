@@ -7,7 +7,7 @@ use scalewright::control::Control;
 use scalewright::hardware::{Memories, MemoryTier, Path, TierKind};
 use scalewright::memory::placement::{
     Class, Fixed, FixedRule, Objective, Placement, PlacementOutcome, Problem, Tensor, Use, Window,
-    place, weigh,
+    fixed_rule_cost, place,
 };
 use scalewright::solve::assign::Limits;
 use scalewright::units::{
@@ -184,7 +184,7 @@ fn cheapest_by_hand(problem: &Problem, memories: &Memories) -> Option<f64> {
             shares: shares.collect(),
             in_place: false,
         };
-        let cost = weigh(problem, memories, &rule).unwrap().unwrap();
+        let cost = fixed_rule_cost(problem, memories, &rule).unwrap().unwrap();
         if cost.missing.is_empty() {
             best = Some(best.map_or(cost.objective, |b: f64| b.min(cost.objective)));
         }
@@ -284,7 +284,7 @@ proptest! {
             }).collect(),
             in_place: false,
         };
-        let cost = weigh(&problem, &memories, &own).unwrap().unwrap();
+        let cost = fixed_rule_cost(&problem, &memories, &own).unwrap().unwrap();
         match found {
             Ok(found) => {
                 for rule in found.rules.iter().chain([&cost]).filter(|r| r.missing.is_empty()) {

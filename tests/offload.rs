@@ -203,7 +203,7 @@ proptest! {
         let mut more = rates.clone();
         more.capacity[tier] *= 1.7;
         for scheme in schemes() {
-            let [before, after] = [&rates, &more].map(|r| scheme.hold(&work, r).unwrap().fits(r));
+            let [before, after] = [&rates, &more].map(|r| scheme.memory_use(&work, r).unwrap().fits(r));
             prop_assert!(after || !before, "{scheme:?}");
         }
     }
@@ -212,11 +212,11 @@ proptest! {
     fn holding_alone_weighs_as_the_run_does(work in work(), rates in rates()) {
         for scheme in schemes() {
             if matches!(&scheme, Scheme::ZeroInfinity(of) if of.weights.is_none()) {
-                let fits = scheme.hold(&work, &rates).unwrap().fits(&rates);
+                let fits = scheme.memory_use(&work, &rates).unwrap().fits(&rates);
                 prop_assert_eq!(fits, ran(&scheme, &work, &rates).fits);
                 continue;
             }
-            let (held, found) = (scheme.hold(&work, &rates).unwrap(), ran(&scheme, &work, &rates));
+            let (held, found) = (scheme.memory_use(&work, &rates).unwrap(), ran(&scheme, &work, &rates));
             for tier in TIERS {
                 prop_assert!(close(held.total(tier), found.tiers[tier as usize].bytes));
             }
@@ -319,7 +319,7 @@ proptest! {
         let of = |tiles| Scheme::ZeroInfinity(ZeroInfinity { weights: Some(Tier::Host),
             optimizer: Some(Tier::Drive), activations: Some(Tier::Device), tiles,
             ..ZeroInfinity::default() });
-        let [one, many] = [1, tiles].map(|t| of(t).hold(&work, &rates).unwrap());
+        let [one, many] = [1, tiles].map(|t| of(t).memory_use(&work, &rates).unwrap());
         prop_assert!(many.total(Tier::Device) < one.total(Tier::Device));
         prop_assert!(close(many.total(Tier::Drive), one.total(Tier::Drive)));
     }

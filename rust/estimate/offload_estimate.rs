@@ -121,7 +121,7 @@ pub fn largest(
         let grown = Job::new(&model, &job.cluster, &job.training, job.memory_margin)?;
         let work = with_composer(&grown, &plan, work);
         let work = work.map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
-        Ok((model, scheme.hold(&work, &rates)?))
+        Ok((model, scheme.memory_use(&work, &rates)?))
     };
     let (mut low, mut best) = (0, None);
     let mut high = 1;
@@ -162,7 +162,7 @@ pub fn largest(
         capacity_bytes: rates.capacity,
         binding: Tier::ALL
             .into_iter()
-            .filter(|&tier| over.lacks(&rates, tier) > 0.0)
+            .filter(|&tier| over.missing_bytes(&rates, tier) > 0.0)
             .collect(),
     })
 }
@@ -206,7 +206,7 @@ fn offloading(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Plan> {
         ));
     }
     Ok(Plan {
-        zero: scheme.zero(),
+        zero: scheme.zero_stage(),
         ..plan.clone()
     })
 }

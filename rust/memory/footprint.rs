@@ -9,7 +9,7 @@ use crate::workload::{Optimizer, Precision, Training};
 pub const FRAGMENTATION: f64 = crate::defaults::allocator::FRAGMENTATION;
 
 /// Bytes per element of a matrix that Muon keeps less than Adam: the second moment.
-pub fn spared(training: &Training) -> f64 {
+pub fn bytes_saved_by_muon(training: &Training) -> f64 {
     training.state.bytes()
 }
 
@@ -118,7 +118,7 @@ impl Holdings {
     }
 
     /// Trained elements on a rank from a ZeRO stage on.
-    fn divided(&self, training: &Training, stage: u8) -> f64 {
+    fn sharded_elements(&self, training: &Training, stage: u8) -> f64 {
         self.share(training, stage, self.dense, self.dense_shards)
             + self.share(training, stage, self.expert, self.expert_shards)
     }
@@ -126,9 +126,9 @@ impl Holdings {
     /// Elements of gradients that stay.
     fn gradients(&self, training: &Training, apart: bool) -> f64 {
         if apart {
-            self.summed + self.divided(training, 1)
+            self.summed + self.sharded_elements(training, 1)
         } else {
-            self.divided(training, 2)
+            self.sharded_elements(training, 2)
         }
     }
 
@@ -145,7 +145,7 @@ impl Holdings {
     }
 
     /// Bytes that an update on the device holds beside state and gradients.
-    fn updating(&self, training: &Training) -> f64 {
+    fn update_bytes(&self, training: &Training) -> f64 {
         if self.host_optimizer {
             return 0.0;
         }
@@ -153,7 +153,7 @@ impl Holdings {
             Optimizer::Adam | Optimizer::Muon => training.software.optimizer.update_held,
             Optimizer::Sgd | Optimizer::Adafactor => 0.0,
         };
-        self.divided(training, 1) * lists * training.state.bytes()
+        self.sharded_elements(training, 1) * lists * training.state.bytes()
     }
 
     /// Bytes of weights that are whole for a while (ZeRO stage 3), a layer and its neighbour, which may be
@@ -164,7 +164,7 @@ impl Holdings {
     /// layer, `w`, and those of embedding and head, `e`, which belong to the root and stay from its forward to
     /// its backward pass. A buffer is free once the next one has been copied out, so that two lie there:
     /// `w + e + c (w + max(w, e))`, c the virtual stages, each with streams and so a pool of its own.
-    fn gathered(&self, training: &Training) -> f64 {
+    fn gathered_bytes(&self, training: &Training) -> f64 {
         let software = &training.software;
         let element = training.precision.activation().bytes();
         let low = training.precision.matmul().bytes();
@@ -238,7 +238,7 @@ pub struct Footprint {
 /// Mixed precision keeps an fp32 copy (4 bytes) unless the state has the format of activations
 /// (`Training::state`); Adam two moments (8 in fp32), SGD one momentum (4), Adafactor one number per row and
 /// column of each matrix (Shazeer and Stern 2018): `2 / hidden` numbers per element of a square matrix. Muon
-/// keeps what Adam keeps, but of matrices that it orthogonalises no second moment (`spared`).
+/// keeps what Adam keeps, but of matrices that it orthogonalises no second moment (`bytes_saved_by_muon`).
 pub fn optimizer_bytes(training: &Training, hidden: f64) -> f64 {
     optimizer_kinds(training, hidden)
         .iter()
@@ -337,7 +337,7 @@ impl Footprint {
     /// whatever passes keep.
     pub fn new(holdings: &Holdings, training: &Training, reserve: Bytes) -> Self {
         let share = |stage, elements, shards| holdings.share(training, stage, elements, shards);
-        let divided = |stage| holdings.divided(training, stage);
+        let divided = |stage| holdings.sharded_elements(training, stage);
         let trains = if training.forward_only { 0.0 } else { 1.0 };
         let element = training.precision.activation().bytes();
         let [still, still_end] = frozen_bytes(training);
@@ -355,12 +355,12 @@ impl Footprint {
             _ if apart => element + holdings.chunks * wide,
             _ => 0.0,
         };
-        let blocks = holdings.gathered(training) + holdings.unreduced * trains * each;
+        let blocks = holdings.gathered_bytes(training) + holdings.unreduced * trains * each;
         let workspace = Bytes::new(blocks);
         let [dense, expert] = holdings.matrices;
         let of = share(1, dense, holdings.dense_shards) + share(1, expert, holdings.expert_shards);
         let full = divided(1) * optimizer_bytes(training, holdings.hidden);
-        let state = (full - of * spared(training)) * trains;
+        let state = (full - of * bytes_saved_by_muon(training)) * trains;
         let (optimizer, host) = if holdings.host_optimizer {
             // weights that are updated themselves lie where they are updated
             let own = if element < training.state.bytes() {
@@ -384,7 +384,7 @@ impl Footprint {
         } else {
             0.0
         };
-        let updating = holdings.updating(training) * trains;
+        let updating = holdings.update_bytes(training) * trains;
         Self {
             weights: Bytes::new(kept + frozen + holdings.older_versions * trained * element),
             gradients: Bytes::new(gradients - late),

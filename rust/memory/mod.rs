@@ -9,7 +9,8 @@ mod retention;
 pub mod serving_blocks;
 
 pub use footprint::{
-    FRAGMENTATION, Footprint, Holdings, KeptActivations, frozen_bytes, host_optimizer_traffic,
-    matrix_traffic, optimizer_bytes, optimizer_kinds, optimizer_traffic, spared, weight_bytes,
+    FRAGMENTATION, Footprint, Holdings, KeptActivations, bytes_saved_by_muon, frozen_bytes,
+    host_optimizer_traffic, matrix_traffic, optimizer_bytes, optimizer_kinds, optimizer_traffic,
+    weight_bytes,
 };
 pub use retention::{Cell, Retained};

@@ -12,7 +12,7 @@ use super::job::Job;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::memory::placement::{self, Class, LiveSet, Objective, PlacementOutcome, Problem};
-use crate::memory::{optimizer_kinds, spared};
+use crate::memory::{bytes_saved_by_muon, optimizer_kinds};
 use crate::plan::{BrokenRule, Plan, Split};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -130,7 +130,7 @@ fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
     for tensor in state {
         let mut kinds = optimizer_kinds(&job.training, job.graph.hidden as f64);
         if tensor.update.is_none() {
-            kinds[2].1 -= spared(&job.training);
+            kinds[2].1 -= bytes_saved_by_muon(&job.training);
         }
         let each: f64 = kinds.iter().map(|(_, bytes)| bytes).sum();
         for (held, (kind, bytes)) in held.iter_mut().zip(kinds) {

@@ -4,7 +4,8 @@ use super::steps::Steps;
 use crate::estimate::recomputation_costs::kept_and_transient;
 use crate::memory::placement::{Class, Fixed, Tensor, Update, Use};
 use crate::memory::{
-    FRAGMENTATION, frozen_bytes, host_optimizer_traffic, optimizer_bytes, spared, weight_bytes,
+    FRAGMENTATION, bytes_saved_by_muon, frozen_bytes, host_optimizer_traffic, optimizer_bytes,
+    weight_bytes,
 };
 use crate::schedule::{Operation, Work};
 use crate::workload::{BlockRole, Training};
@@ -193,7 +194,7 @@ impl Steps<'_, '_> {
         let name = format!("{title} momentum of matrices");
         tensors.push(state(
             name,
-            matrices * (each - spared(training)),
+            matrices * (each - bytes_saved_by_muon(training)),
             update,
             None,
         ));

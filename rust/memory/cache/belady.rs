@@ -30,7 +30,7 @@ impl Belady {
 
 impl Replayer for Belady {
     #[inline]
-    fn ask(&mut self, place: u32, id: u32) -> bool {
+    fn access(&mut self, place: u32, id: u32) -> bool {
         let now = place + 1;
         let before = std::mem::replace(&mut self.last[id as usize], now);
         if before == 0 {
@@ -180,7 +180,7 @@ impl<S: Sizes> BeladyBySize<S> {
 }
 
 impl<S: Sizes> Replayer for BeladyBySize<S> {
-    fn ask(&mut self, place: u32, id: u32) -> bool {
+    fn access(&mut self, place: u32, id: u32) -> bool {
         let (size, next) = (self.sizes.of(id), self.next[place as usize]);
         let hit = self.held[id as usize] == place && place > 0;
         if hit {

@@ -141,7 +141,7 @@ pub fn expert_buffering(
         .map_or(layout.own, |held| held.min(layout.own));
     let layers = request.layers as f64;
     let others = request.other_parameters * layout.element;
-    let runs = asked(request, layout.devices, control)?;
+    let runs = expert_demand(request, layout.devices, control)?;
     let trace = Trace::new(&runs.ids, &[])?;
     let found = replay(&trace, request.policy, held, request.seed, control)?;
     let best = replay(&trace, Policy::Belady, held, request.seed, control)?;
@@ -226,7 +226,7 @@ struct ExpertDemand {
 }
 
 /// Draws batches: an expert is active with chance `1 - (1 - p)^(k S devices)`, by itself.
-fn asked(
+fn expert_demand(
     request: &ExpertBufferingRequest,
     devices: f64,
     control: &Control,

@@ -57,7 +57,7 @@ impl<S: Sizes> Fifo<S> {
 
 impl<S: Sizes> Replayer for Fifo<S> {
     #[inline]
-    fn ask(&mut self, _: u32, id: u32) -> bool {
+    fn access(&mut self, _: u32, id: u32) -> bool {
         if self.held[id as usize] {
             return true;
         }

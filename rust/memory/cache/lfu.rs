@@ -36,7 +36,7 @@ impl<S: Sizes> Lfu<S> {
     }
 
     /// Gives up an object asked for less often than `requests`; false where there is none.
-    fn gives_up_below(&mut self, requests: u32) -> bool {
+    fn evict_below(&mut self, requests: u32) -> bool {
         while self.least < requests && !self.held.is_empty() {
             while let Some(id) = self.held.get(self.hand) {
                 let count = &mut self.requests[*id as usize];
@@ -57,7 +57,7 @@ impl<S: Sizes> Lfu<S> {
 
 impl<S: Sizes> Replayer for Lfu<S> {
     #[inline]
-    fn ask(&mut self, _: u32, id: u32) -> bool {
+    fn access(&mut self, _: u32, id: u32) -> bool {
         let count = &mut self.requests[id as usize];
         *count += 2;
         if *count & 1 == 1 {
@@ -74,7 +74,7 @@ impl<S: Sizes> Replayer for Lfu<S> {
         }
         while self.used + size > self.capacity {
             self.full = true;
-            if !self.gives_up_below(requests) {
+            if !self.evict_below(requests) {
                 return false;
             }
         }

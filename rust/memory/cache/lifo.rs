@@ -77,7 +77,7 @@ impl<S: Sizes> Lifo<S> {
 
 impl<S: Sizes> Replayer for Lifo<S> {
     #[inline]
-    fn ask(&mut self, _: u32, id: u32) -> bool {
+    fn access(&mut self, _: u32, id: u32) -> bool {
         if self.held[id as usize] {
             return true;
         }

@@ -60,7 +60,7 @@ impl<'a, S: Sizes> Lru<'a, S> {
 
 impl<S: Sizes> Replayer for Lru<'_, S> {
     #[inline]
-    fn ask(&mut self, place: u32, id: u32) -> bool {
+    fn access(&mut self, place: u32, id: u32) -> bool {
         let last = &mut self.last[id as usize];
         if *last > self.oldest {
             *last = place + 1;

@@ -28,7 +28,7 @@ impl<S: Sizes> AtRandom<S> {
 
 impl<S: Sizes> Replayer for AtRandom<S> {
     #[inline]
-    fn ask(&mut self, _: u32, id: u32) -> bool {
+    fn access(&mut self, _: u32, id: u32) -> bool {
         if self.holds[id as usize] {
             return true;
         }

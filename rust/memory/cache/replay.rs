@@ -22,7 +22,7 @@ const MOST_OBJECTS: usize = 1 << 28;
 /// A cache that is asked for one object after the other.
 pub(super) trait Replayer {
     /// True if the object is there; whatever it does then is the policy's.
-    fn ask(&mut self, place: u32, id: u32) -> bool;
+    fn access(&mut self, place: u32, id: u32) -> bool;
 }
 
 /// The sizes of objects.
@@ -189,7 +189,7 @@ fn run<C: Replayer, S: Sizes>(
         }
         for id in part {
             let size = sizes.of(*id);
-            if cache.ask(place, *id) {
+            if cache.access(place, *id) {
                 found.hits += 1;
                 found.hit_bytes += size;
             } else {

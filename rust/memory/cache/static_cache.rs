@@ -87,7 +87,7 @@ impl StaticCache {
 
 impl Replayer for StaticCache {
     #[inline]
-    fn ask(&mut self, _: u32, id: u32) -> bool {
+    fn access(&mut self, _: u32, id: u32) -> bool {
         let index = id as usize;
         let hit = self.loaded[index];
         if !hit && self.held[index] {

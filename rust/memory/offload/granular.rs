@@ -42,7 +42,7 @@ impl Granular {
     /// `away` of the blocks that hold weights on the host, spread so that each one's copies run under
     /// the passes of those between: in the order of their places' bits read backwards, in which
     /// fewer blocks are always among more.
-    fn placed(work: &StepWork, owners: &[usize], away: usize) -> LayerPlacement {
+    fn placement(work: &StepWork, owners: &[usize], away: usize) -> LayerPlacement {
         let here = LayerTiers {
             weights: Tier::Device,
             optimizer: Tier::Device,
@@ -66,16 +66,16 @@ impl Granular {
     }
 
     /// The placement with the fewest blocks on the host that fits; all of them where none does.
-    fn chosen(self, work: &StepWork, rates: &Rates) -> Result<(LayerPlacement, usize)> {
+    fn fitting_placement(self, work: &StepWork, rates: &Rates) -> Result<(LayerPlacement, usize)> {
         let owners = self.owners(work)?;
         let most = (0..owners.len()).filter(|&at| owners[at] == at).count();
         if let Some(away) = self.away {
             count("away", u64::from(away), 0, most as u64)?;
-            return Ok((Self::placed(work, &owners, away as usize), away as usize));
+            return Ok((Self::placement(work, &owners, away as usize), away as usize));
         }
         let holds = |away: usize| {
-            let held = Self::placed(work, &owners, away).hold(work);
-            held.lacks(rates, Tier::Device) <= 0.0
+            let held = Self::placement(work, &owners, away).memory_use(work);
+            held.missing_bytes(rates, Tier::Device) <= 0.0
         };
         let (mut low, mut high) = (0, most);
         while low < high {
@@ -86,11 +86,11 @@ impl Granular {
                 low = middle + 1;
             }
         }
-        Ok((Self::placed(work, &owners, low), low))
+        Ok((Self::placement(work, &owners, low), low))
     }
 
-    pub(super) fn hold(self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
-        Ok(self.chosen(work, rates)?.0.hold(work))
+    pub(super) fn memory_use(self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
+        Ok(self.fitting_placement(work, rates)?.0.memory_use(work))
     }
 
     pub(super) fn run(self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
@@ -101,9 +101,9 @@ impl Granular {
                 "a host with memory",
             ));
         }
-        let (placed, away) = self.chosen(work, rates)?;
-        let ran = placed.lay(work, rates).run(1)?;
-        let mut answer = OffloadReport::new(work, rates, &placed.hold(work), ran);
+        let (placed, away) = self.fitting_placement(work, rates)?;
+        let ran = placed.lay_out(work, rates).run(1)?;
+        let mut answer = OffloadReport::new(work, rates, &placed.memory_use(work), ran);
         answer.chosen = vec![("away", away.to_string())];
         Ok(answer)
     }

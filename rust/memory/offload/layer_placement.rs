@@ -59,7 +59,7 @@ impl LayerPlacement {
     }
 
     /// What lies where at the fullest moment.
-    pub(super) fn hold(&self, work: &StepWork) -> TierBytes {
+    pub(super) fn memory_use(&self, work: &StepWork) -> TierBytes {
         let mut held = TierBytes::new(work);
         for (index, layer) in work.layers.iter().enumerate() {
             if self.owners[index] != index {
@@ -126,7 +126,7 @@ impl LayerPlacement {
     }
 
     /// The step's passes and updates.
-    pub(super) fn lay(&self, work: &StepWork, rates: &Rates) -> Step {
+    pub(super) fn lay_out(&self, work: &StepWork, rates: &Rates) -> Step {
         let lay = StepLayout {
             placed: self,
             work,
@@ -157,7 +157,7 @@ impl StepLayout<'_> {
     fn micro_batch(&self, step: &mut Step) {
         let (count, base) = (self.work.layers.len(), step.passes.len());
         for layer in 0..count {
-            let after = self.keeps(&self.work.layers[layer]);
+            let after = self.store_activations(&self.work.layers[layer]);
             step.passes.push(Pass {
                 layer,
                 backward: false,
@@ -221,7 +221,7 @@ impl StepLayout<'_> {
         ]
     }
 
-    fn keeps(&self, layer: &Layer) -> [Move; 3] {
+    fn store_activations(&self, layer: &Layer) -> [Move; 3] {
         let at = |tier| {
             if self.placed.activations >= tier {
                 layer.kept_bytes

@@ -82,15 +82,15 @@ impl Scheme {
     }
 
     /// What lies where at the fullest moment of a step.
-    pub fn hold(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
+    pub fn memory_use(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
         work.check()?;
         rates.check()?;
         match self {
-            Self::ZeroOffload(scheme) => Ok(scheme.hold(work)),
-            Self::ZeroInfinity(scheme) => scheme.hold(work, rates),
-            Self::Patrickstar(scheme) => scheme.hold(work, rates),
-            Self::Granular(scheme) => scheme.hold(work, rates),
-            Self::WeightStreaming(scheme) => scheme.hold(work),
+            Self::ZeroOffload(scheme) => Ok(scheme.memory_use(work)),
+            Self::ZeroInfinity(scheme) => scheme.memory_use(work, rates),
+            Self::Patrickstar(scheme) => scheme.memory_use(work, rates),
+            Self::Granular(scheme) => scheme.memory_use(work, rates),
+            Self::WeightStreaming(scheme) => scheme.memory_use(work),
         }
     }
 
@@ -103,7 +103,7 @@ impl Scheme {
     }
 
     /// ZeRO stage of its collectives: 2 where devices hold all weights, 3 where they gather them.
-    pub const fn zero(&self) -> u8 {
+    pub const fn zero_stage(&self) -> u8 {
         match self {
             Self::ZeroOffload(_) => 2,
             _ => 3,

@@ -172,7 +172,7 @@ impl PatrickStar {
         let all = layout.own as f64 * layout.weights;
         if self.device_aware && peak > all {
             let spare = (peak - all) * self.shares.margin / layout.state;
-            layout.updated = whole(spare, layout.own);
+            layout.updated = whole_chunks(spare, layout.own);
         }
         let state = layout.updated as f64 * layout.state;
         let back = forward.iter().rev();
@@ -180,21 +180,21 @@ impl PatrickStar {
         layout.room = passes.map(|left| (left - state) / layout.weights).collect();
         let least = layout.room.iter().copied().fold(f64::INFINITY, f64::min);
         let needed = layout.uses.iter().map(Vec::len).max().unwrap_or(0);
-        layout.resident = whole(least, layout.own).max(needed);
+        layout.resident = whole_chunks(least, layout.own).max(needed);
     }
 
-    pub(super) fn hold(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
-        Ok(held(&self.layout(work, rates)?, work))
+    pub(super) fn memory_use(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
+        Ok(chunk_memory(&self.layout(work, rates)?, work))
     }
 
     pub(super) fn run(&self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         let layout = self.layout(work, rates)?;
-        let held = held(&layout, work);
+        let held = chunk_memory(&layout, work);
         let needed = layout.uses.iter().map(Vec::len).max().unwrap_or(0);
         // where too little fits the step is timed with the least that could run
         let room: Vec<usize> = (0..work.micro_batches)
             .flat_map(|_| &layout.room)
-            .map(|&room| whole(room, layout.own).max(needed))
+            .map(|&room| whole_chunks(room, layout.own).max(needed))
             .collect();
         let count = work.layers.len();
         let order = (0..count).chain((0..count).rev());
@@ -217,11 +217,11 @@ impl PatrickStar {
 }
 
 /// How many of `most` chunks fit into room for so many.
-fn whole(room: f64, most: usize) -> usize {
+fn whole_chunks(room: f64, most: usize) -> usize {
     (1..=most).take_while(|&count| count as f64 <= room).count()
 }
 
-fn held(layout: &Layout, work: &StepWork) -> TierBytes {
+fn chunk_memory(layout: &Layout, work: &StepWork) -> TierBytes {
     let mut held = TierBytes::new(work);
     let mut add = |what, tier, count: usize, bytes: f64| held.add(what, tier, count as f64 * bytes);
     let (resident, updated, own) = (layout.resident, layout.updated, layout.own);

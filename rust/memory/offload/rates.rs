@@ -57,7 +57,7 @@ impl Rates {
             .or(beyond.first());
         let [from_host, to_host] = host.pace();
         let bus = host.crosses.last().map_or([0.0; 2], |c| [c.read, c.write]);
-        let [from_drive, to_drive] = drive.map_or([0.0; 2], |place| apart(place, host, bus));
+        let [from_drive, to_drive] = drive.map_or([0.0; 2], |place| drive_rates(place, host, bus));
         let own = &memories.places[memories.main()].tier.name;
         let name = |place: Option<&Place>| place.map_or(String::new(), |p| p.tier.name.clone());
         let size = |place: Option<&Place>| place.map_or(0.0, |p| p.capacity.value());
@@ -100,7 +100,7 @@ fn no_host() -> Error {
 
 /// Seconds a byte from a drive to the host's memory and back: lanes that the host's own copies cross
 /// are left out, but for the host's memory, which is written (or read) once on this half of the way.
-fn apart(drive: &Place, host: &Place, [read, write]: [f64; 2]) -> [f64; 2] {
+fn drive_rates(drive: &Place, host: &Place, [read, write]: [f64; 2]) -> [f64; 2] {
     let mut pace: [f64; 2] = [write, read];
     for crossing in &drive.crosses {
         if host.crosses.iter().all(|c| c.lane != crossing.lane) {

@@ -70,13 +70,15 @@ impl TierBytes {
     }
 
     /// Bytes that a tier lacks; 0 where all fits.
-    pub fn lacks(&self, rates: &Rates, tier: Tier) -> f64 {
+    pub fn missing_bytes(&self, rates: &Rates, tier: Tier) -> f64 {
         (self.total(tier) - rates.capacity[tier as usize]).max(0.0)
     }
 
     /// True where every tier holds what it is given.
     pub fn fits(&self, rates: &Rates) -> bool {
-        Tier::ALL.iter().all(|&tier| self.lacks(rates, tier) <= 0.0)
+        Tier::ALL
+            .iter()
+            .all(|&tier| self.missing_bytes(rates, tier) <= 0.0)
     }
 }
 
@@ -174,7 +176,7 @@ fn used(held: &TierBytes, rates: &Rates, tier: Tier) -> TierUse {
         name: rates.names[tier as usize].clone(),
         bytes: held.total(tier),
         capacity_bytes: rates.capacity[tier as usize],
-        fits: held.lacks(rates, tier) <= 0.0,
+        fits: held.missing_bytes(rates, tier) <= 0.0,
         by_use: ByteUse::ALL
             .iter()
             .map(|&what| (what, held.of(what, tier)))

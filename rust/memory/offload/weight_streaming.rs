@@ -62,7 +62,7 @@ impl WeightStreaming {
         sparse
     }
 
-    fn placed(work: &StepWork) -> LayerPlacement {
+    fn placement(work: &StepWork) -> LayerPlacement {
         let home = LayerTiers {
             weights: Tier::Host,
             optimizer: Tier::Host,
@@ -75,21 +75,21 @@ impl WeightStreaming {
         }
     }
 
-    pub(super) fn hold(self, work: &StepWork) -> Result<TierBytes> {
+    pub(super) fn memory_use(self, work: &StepWork) -> Result<TierBytes> {
         self.check()?;
         let sparse = self.sparse(work);
-        Ok(Self::placed(&sparse).hold(&sparse))
+        Ok(Self::placement(&sparse).memory_use(&sparse))
     }
 
     pub(super) fn run(self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         self.check()?;
         let sparse = self.sparse(work);
-        let placed = Self::placed(&sparse);
-        let ran = placed.lay(&sparse, rates).run(1)?;
+        let placed = Self::placement(&sparse);
+        let ran = placed.lay_out(&sparse, rates).run(1)?;
         Ok(OffloadReport::new(
             &sparse,
             rates,
-            &placed.hold(&sparse),
+            &placed.memory_use(&sparse),
             ran,
         ))
     }

@@ -82,7 +82,11 @@ impl ZeroInfinity {
         Ok(found)
     }
 
-    fn placed(&self, work: &StepWork, [weights, optimizer, activations]: Homes) -> LayerPlacement {
+    fn placement(
+        &self,
+        work: &StepWork,
+        [weights, optimizer, activations]: Homes,
+    ) -> LayerPlacement {
         LayerPlacement {
             activations,
             tiles: f64::from(self.tiles),
@@ -93,10 +97,10 @@ impl ZeroInfinity {
     }
 
     /// What the first choice that fits holds; the farthest where none does.
-    pub(super) fn hold(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
+    pub(super) fn memory_use(&self, work: &StepWork, rates: &Rates) -> Result<TierBytes> {
         let mut last = TierBytes::default();
         for homes in self.choices(rates)? {
-            last = self.placed(work, homes).hold(work);
+            last = self.placement(work, homes).memory_use(work);
             if last.fits(rates) {
                 break;
             }
@@ -107,14 +111,14 @@ impl ZeroInfinity {
     pub(super) fn run(&self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
         let mut best: Option<OffloadReport> = None;
         for homes in self.choices(rates)? {
-            let placed = self.placed(work, homes);
-            let held = placed.hold(work);
+            let placed = self.placement(work, homes);
+            let held = placed.memory_use(work);
             let fits = held.fits(rates);
             // of those that do not fit only the last, the farthest, is of use
             if !fits && best.as_ref().is_some_and(|best| best.fits) {
                 continue;
             }
-            let ran = placed.lay(work, rates).run(1)?;
+            let ran = placed.lay_out(work, rates).run(1)?;
             let mut answer = OffloadReport::new(work, rates, &held, ran);
             let names = ["weights", "optimizer", "activations"];
             let chosen = names.into_iter().zip(homes);

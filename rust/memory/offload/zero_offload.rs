@@ -21,7 +21,7 @@ pub struct ZeroOffload {
 }
 
 impl ZeroOffload {
-    fn placed(self, work: &StepWork) -> LayerPlacement {
+    fn placement(self, work: &StepWork) -> LayerPlacement {
         let home = LayerTiers {
             weights: Tier::Device,
             optimizer: Tier::Host,
@@ -33,14 +33,14 @@ impl ZeroOffload {
         }
     }
 
-    pub(super) fn hold(self, work: &StepWork) -> TierBytes {
-        self.placed(work).hold(work)
+    pub(super) fn memory_use(self, work: &StepWork) -> TierBytes {
+        self.placement(work).memory_use(work)
     }
 
     pub(super) fn run(self, work: &StepWork, rates: &Rates) -> Result<OffloadReport> {
-        let placed = self.placed(work);
-        let step = placed.lay(work, rates);
-        let held = placed.hold(work);
+        let placed = self.placement(work);
+        let step = placed.lay_out(work, rates);
+        let held = placed.memory_use(work);
         let mut answer = OffloadReport::new(work, rates, &held, step.run(1)?);
         if self.delayed {
             let interval = interval(&answer);

@@ -135,7 +135,7 @@ impl PlacementContext<'_> {
                 updated_in_place: 0.0,
             };
             for option in built.model.options_of(item) {
-                let (share, site) = (best.shares[option as usize], built.sites[option as usize]);
+                let (share, site) = (best.shares[option as usize], built.options[option as usize]);
                 placed.shares[site.place] += share;
                 placed.updated_in_place += if site.in_place { share } else { 0.0 };
             }
@@ -155,7 +155,7 @@ impl PlacementContext<'_> {
             tiers,
             lanes: self.lanes(best),
             window_s: tally.window_s.clone(),
-            memory: tally.shown(),
+            memory: tally.bytes_by_instant(),
             live: LiveSet::new(problem),
             nodes: proven.nodes,
             rules: Vec::new(),
@@ -244,16 +244,16 @@ fn gap(objective: f64, bound: f64) -> f64 {
 
 /// What is missing, in the names of tiers.
 pub(super) fn shortages(
-    ground: &PlacementContext,
+    context: &PlacementContext,
     built: &BuiltModel,
     rows: &[(u32, f64)],
 ) -> Vec<Shortage> {
-    let memories: &Memories = ground.memories;
+    let memories: &Memories = context.memories;
     let mut found: Vec<Shortage> = Vec::new();
     for &(row, missing) in rows {
         let missing_bytes = missing * UNIT;
         let at_tier = built.rows.capacity.iter().position(|first| {
-            first.is_some_and(|first| (first..first + ground.instants).contains(&row))
+            first.is_some_and(|first| (first..first + context.instants).contains(&row))
         });
         let worn = built.rows.wear.iter().position(|wear| *wear == Some(row));
         let (what, at) = match (at_tier, worn) {
@@ -281,8 +281,8 @@ pub(super) fn shortages(
 }
 
 /// The main tier does not hold what is fixed.
-pub(super) fn overfull(ground: &PlacementContext, over: &Overfull) -> Vec<Shortage> {
-    let main = &ground.memories.places[ground.memories.main()];
+pub(super) fn overfull(context: &PlacementContext, over: &Overfull) -> Vec<Shortage> {
+    let main = &context.memories.places[context.memories.main()];
     vec![Shortage {
         what: main.tier.name.clone(),
         at: over.at,
@@ -291,12 +291,14 @@ pub(super) fn overfull(ground: &PlacementContext, over: &Overfull) -> Vec<Shorta
 }
 
 /// Whole tensors that are larger than every tier in which they may lie.
-pub(super) fn homeless(problem: &Problem, ground: &PlacementContext) -> Vec<Shortage> {
+pub(super) fn tensors_without_tier(problem: &Problem, context: &PlacementContext) -> Vec<Shortage> {
     let largest = |tensor: &super::Tensor| {
-        let places = ground.memories.places.iter().enumerate();
+        let places = context.memories.places.iter().enumerate();
         let allowed =
             places.filter(|(_, p)| tensor.tiers.is_empty() || tensor.tiers.contains(&p.tier.name));
-        allowed.fold(0.0_f64, |most, (index, _)| most.max(ground.capacity(index)))
+        allowed.fold(0.0_f64, |most, (index, _)| {
+            most.max(context.capacity(index))
+        })
     };
     let tensors = problem.tensors.iter().filter(|t| t.whole);
     let of = |tensor: &super::Tensor| {

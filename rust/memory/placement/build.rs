@@ -85,7 +85,7 @@ impl ModelObjective<'_> {
 pub(super) struct BuiltModel {
     pub(super) model: Model,
     /// Site of each option.
-    pub(super) sites: Vec<PlacementOption>,
+    pub(super) options: Vec<PlacementOption>,
     pub(super) rows: ModelRows,
 }
 
@@ -144,15 +144,15 @@ impl PlacementContext<'_> {
         let rows = self.rows(&mut model, aim)?;
         let mut built = BuiltModel {
             model,
-            sites: Vec::new(),
+            options: Vec::new(),
             rows,
         };
-        let mut sites = Vec::new();
+        let mut options = Vec::new();
         for tensor in &self.problem.tensors {
-            self.sites(tensor, &mut sites);
+            self.options_of(tensor, &mut options);
             built.model.item(tensor.whole);
-            for &site in &sites {
-                self.option(tensor, site, &mut built, aim);
+            for &option in &options {
+                self.option(tensor, option, &mut built, aim);
             }
         }
         Ok(built)
@@ -198,7 +198,7 @@ impl PlacementContext<'_> {
                     rows.capacity[place].get_or_insert(row);
                 }
             }
-            rows.bought[place] = self.bought(model, aim, place, taken);
+            rows.bought[place] = self.purchase_row(model, aim, place, taken);
             let writable =
                 |years| writable_bytes(&memories.places[place], aim.lengths().most_s, years);
             rows.wear[place] = problem
@@ -210,7 +210,7 @@ impl PlacementContext<'_> {
     }
 
     /// First row of what must be bought of a tier, where that costs anything.
-    fn bought(
+    fn purchase_row(
         &self,
         model: &mut Model,
         aim: ModelObjective,
@@ -240,27 +240,27 @@ impl PlacementContext<'_> {
     fn option(
         &self,
         tensor: &Tensor,
-        site: PlacementOption,
+        option: PlacementOption,
         built: &mut BuiltModel,
         aim: ModelObjective,
     ) {
-        built.sites.push(site);
+        built.options.push(option);
         let mut draft = OptionDraft {
-            ground: self,
+            context: self,
             rows: &mut built.rows,
             held: Vec::new(),
             loads: Vec::new(),
             joules: 0.0,
             written: vec![0.0; self.memories.places.len()],
-            far: tensor.bytes * site.place.saturating_sub(self.memories.main()) as f64,
+            far: tensor.bytes * option.place.saturating_sub(self.memories.main()) as f64,
         };
-        self.lay(tensor, site, &mut draft);
+        self.add_costs(tensor, option, &mut draft);
         let StepLengths {
             least_s, most_s, ..
         } = aim.lengths();
-        let home = &self.memories.places[site.place];
+        let home = &self.memories.places[option.place];
         let refreshed = refresh_rate(home, tensor, least_s);
-        draft.written[site.place] += refreshed * most_s;
+        draft.written[option.place] += refreshed * most_s;
         draft.joules += refreshed * least_s * home.tier.write_energy.value();
         draft.joules += tensor.bytes * home.tier.keeping_power.value() * least_s;
         draft.write(&mut built.model, aim);
@@ -269,7 +269,7 @@ impl PlacementContext<'_> {
 
 /// An option on its way into the model.
 struct OptionDraft<'a, 'b> {
-    ground: &'a PlacementContext<'b>,
+    context: &'a PlacementContext<'b>,
     rows: &'a mut ModelRows,
     held: Vec<(usize, Range<u32>, f64)>,
     /// Index of a lane in a window, seconds.
@@ -290,7 +290,7 @@ impl OptionDraft<'_, '_> {
             }
         }
         model.option(match aim {
-            ModelObjective::Objective(_) => self.joules * self.ground.problem.objective.per_j,
+            ModelObjective::Objective(_) => self.joules * self.context.problem.objective.per_j,
             ModelObjective::Near(_) => self.far / UNIT,
         });
         if let Some(row) = self.rows.joules {
@@ -334,13 +334,13 @@ impl LayoutSink for OptionDraft<'_, '_> {
     }
 
     fn touch(&mut self, place: usize, at: u32, read: f64, written: f64) {
-        let tier = &self.ground.memories.places[place].tier;
+        let tier = &self.context.memories.places[place].tier;
         let window = self.rows.window_of[at as usize] as usize;
-        let times = self.ground.problem.windows[window].repeats;
+        let times = self.context.problem.windows[window].repeats;
         self.joules +=
             times * (read * tier.read_energy.value() + written * tier.write_energy.value());
         self.written[place] += times * written;
-        if place > self.ground.memories.main() {
+        if place > self.context.memories.main() {
             self.far += times * (read + written);
         }
     }

@@ -60,31 +60,39 @@ pub fn place_below(
     control: &Control,
 ) -> Result<Option<PlacementOutcome>> {
     problem.check(memories)?;
-    let ground = PlacementContext::new(problem, memories);
-    let homeless = answer::homeless(problem, &ground);
+    let context = PlacementContext::new(problem, memories);
+    let homeless = answer::tensors_without_tier(problem, &context);
     if !homeless.is_empty() {
         return Ok(Some(PlacementOutcome::Impossible(homeless)));
     }
-    Ok(match step_lengths::seek(&ground, limits, control)? {
-        PlacementSearchOutcome::Found(mut best, proven) => {
-            best.drawn_near(&ground, control)?;
-            let mut placement = ground.answer(&best, &proven);
-            let rules = rules::known_rules(&ground);
-            let weighed = rules.iter().map(|rule| ground.weigh(&best.built, rule));
-            placement.rules = weighed.collect();
-            Some(PlacementOutcome::Placed(Box::new(placement)))
-        }
-        PlacementSearchOutcome::Nothing(missing) => Some(PlacementOutcome::Impossible(missing)),
-        PlacementSearchOutcome::NoneBelow => None,
-    })
+    Ok(
+        match step_lengths::best_placement(&context, limits, control)? {
+            PlacementSearchOutcome::Found(mut best, proven) => {
+                best.pulled_to_main_tier(&context, control)?;
+                let mut placement = context.answer(&best, &proven);
+                let rules = rules::known_rules(&context);
+                let weighed = rules
+                    .iter()
+                    .map(|rule| context.rule_cost(&best.built, rule));
+                placement.rules = weighed.collect();
+                Some(PlacementOutcome::Placed(Box::new(placement)))
+            }
+            PlacementSearchOutcome::Nothing(missing) => Some(PlacementOutcome::Impossible(missing)),
+            PlacementSearchOutcome::NoneBelow => None,
+        },
+    )
 }
 
 /// What one fixed rule costs on the tensors of a problem; none where the main tier is too small even
 /// for what never moves.
-pub fn weigh(problem: &Problem, memories: &Memories, rule: &FixedRule) -> Result<Option<RuleCost>> {
+pub fn fixed_rule_cost(
+    problem: &Problem,
+    memories: &Memories,
+    rule: &FixedRule,
+) -> Result<Option<RuleCost>> {
     problem.check(memories)?;
-    let ground = PlacementContext::new(problem, memories);
+    let context = PlacementContext::new(problem, memories);
     let shortest = StepLengths::only(problem.transfer_free_s());
-    let built = ground.build(ModelObjective::Objective(shortest)).ok();
-    Ok(built.map(|built| ground.weigh(&built, rule)))
+    let built = context.build(ModelObjective::Objective(shortest)).ok();
+    Ok(built.map(|built| context.rule_cost(&built, rule)))
 }

@@ -73,15 +73,15 @@ impl<'a> PlacementContext<'a> {
             instants: problem.instants(),
             spans,
             bounces: (0..memories.places.len())
-                .map(|place| bounces(memories, place))
+                .map(|place| crossed_tiers(memories, place))
                 .collect(),
         }
     }
 
     /// The ways to keep a tensor that are considered: each tier; in tiers behind the main one also
     /// staying in the main tier over short gaps between uses; and an update by the host.
-    pub(super) fn sites(&self, tensor: &Tensor, sites: &mut Vec<PlacementOption>) {
-        sites.clear();
+    pub(super) fn options_of(&self, tensor: &Tensor, options: &mut Vec<PlacementOption>) {
+        options.clear();
         let main = self.memories.main();
         let mut gaps: Vec<u32> = tensor.uses.windows(2).map(|w| w[1].at - w[0].at).collect();
         gaps.sort_unstable();
@@ -94,13 +94,13 @@ impl<'a> PlacementContext<'a> {
                 continue;
             }
             let mut push = |keep, in_place| {
-                let site = PlacementOption {
+                let option = PlacementOption {
                     place,
                     keep,
                     in_place,
                 };
-                if !sites.contains(&site) {
-                    sites.push(site);
+                if !options.contains(&option) {
+                    options.push(option);
                 }
             };
             push(0, false);
@@ -121,20 +121,25 @@ impl<'a> PlacementContext<'a> {
     }
 
     /// Tells the sink all that a tensor comes to at one site.
-    pub(super) fn lay(&self, tensor: &Tensor, site: PlacementOption, sink: &mut impl LayoutSink) {
+    pub(super) fn add_costs(
+        &self,
+        tensor: &Tensor,
+        option: PlacementOption,
+        sink: &mut impl LayoutSink,
+    ) {
         let main = self.memories.main();
         let end = tensor.to.unwrap_or(self.instants);
-        if site.place <= main {
+        if option.place <= main {
             let size = tensor.bytes
-                * if site.place == main {
+                * if option.place == main {
                     self.factor(tensor)
                 } else {
                     1.0
                 };
-            sink.hold(site.place, tensor.from..end, size);
+            sink.hold(option.place, tensor.from..end, size);
             for used in &tensor.uses {
                 self.pass(
-                    site.place,
+                    option.place,
                     used.at,
                     used.read_bytes,
                     used.written_bytes,
@@ -144,9 +149,9 @@ impl<'a> PlacementContext<'a> {
             return;
         }
         if tensor.survives() {
-            sink.hold(site.place, tensor.from..end, tensor.bytes);
+            sink.hold(option.place, tensor.from..end, tensor.bytes);
         }
-        let update = tensor.update.filter(|_| site.in_place);
+        let update = tensor.update.filter(|_| option.in_place);
         let mut from = 0;
         // since when it lies in its tier; from the start where no use makes it
         let made = tensor.uses.first().is_some_and(|u| u.at == tensor.from);
@@ -154,7 +159,8 @@ impl<'a> PlacementContext<'a> {
         let mut busy = tensor.from; // until when the run before takes room in the main tier
         while from < tensor.uses.len() {
             let mut to = from + 1;
-            while to < tensor.uses.len() && tensor.uses[to].at - tensor.uses[to - 1].at <= site.keep
+            while to < tensor.uses.len()
+                && tensor.uses[to].at - tensor.uses[to - 1].at <= option.keep
             {
                 to += 1;
             }
@@ -166,12 +172,12 @@ impl<'a> PlacementContext<'a> {
             };
             let [start, stop] = run.span();
             match update.filter(|u| run.uses.len() == 1 && start == u.at) {
-                Some(update) => self.update(site.place, &update, sink),
-                None => busy = self.run(tensor, site.place, &run, sink),
+                Some(update) => self.update(option.place, &update, sink),
+                None => busy = self.run(tensor, option.place, &run, sink),
             }
             if !tensor.survives() {
                 if let Some(left) = left {
-                    sink.hold(site.place, left..start + 1, tensor.bytes);
+                    sink.hold(option.place, left..start + 1, tensor.bytes);
                 }
                 left = Some(stop + 1);
             }
@@ -179,7 +185,7 @@ impl<'a> PlacementContext<'a> {
         }
         let ends = tensor.uses.last().is_some_and(|u| u.at + 1 == end);
         if let Some(left) = left.filter(|_| !tensor.survives() && !ends) {
-            sink.hold(site.place, left..end, tensor.bytes);
+            sink.hold(option.place, left..end, tensor.bytes);
         }
     }
 
@@ -272,7 +278,7 @@ impl<'a> PlacementContext<'a> {
 }
 
 /// The tiers whose bus the bytes of another one cross: those that it lies behind.
-fn bounces(memories: &Memories, place: usize) -> Vec<usize> {
+fn crossed_tiers(memories: &Memories, place: usize) -> Vec<usize> {
     let crossed = memories.places[place].crosses.iter();
     crossed
         .filter_map(|crossing| memories.find(&memories.lanes[crossing.lane].name))

@@ -35,8 +35,8 @@ pub struct RuleCost {
 }
 
 /// Rules of well-known systems that the tiers of a device allow.
-pub(super) fn known_rules(ground: &PlacementContext) -> Vec<FixedRule> {
-    let memories = ground.memories;
+pub(super) fn known_rules(context: &PlacementContext) -> Vec<FixedRule> {
+    let memories = context.memories;
     let main = memories.places[memories.main()].tier.name.clone();
     let rule = |name: String, classes: &[Class], tier: &str, in_place: bool| FixedRule {
         name,
@@ -68,18 +68,18 @@ pub(super) fn known_rules(ground: &PlacementContext) -> Vec<FixedRule> {
 
 impl PlacementContext<'_> {
     /// Weighs a rule on the same model that the optimum is found on.
-    pub(super) fn weigh(&self, built: &BuiltModel, rule: &FixedRule) -> RuleCost {
+    pub(super) fn rule_cost(&self, built: &BuiltModel, rule: &FixedRule) -> RuleCost {
         let mut shares = vec![0.0; built.model.options()];
         for (item, tensor) in (0..).zip(&self.problem.tensors) {
             let options = built.model.options_of(item);
             let in_place = rule.in_place && tensor.update.is_some();
             let find = |tier: &str| {
                 let there = |option: &u32| {
-                    let site = built.sites[*option as usize];
+                    let site = built.options[*option as usize];
                     self.memories.places[site.place].tier.name == tier && site.keep == 0
                 };
                 let there: Vec<u32> = options.clone().filter(there).collect();
-                let wanted = |option: &&u32| built.sites[**option as usize].in_place == in_place;
+                let wanted = |option: &&u32| built.options[**option as usize].in_place == in_place;
                 there.iter().find(wanted).or(there.first()).copied()
             };
             let mut left = 1.0;

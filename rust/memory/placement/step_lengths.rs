@@ -63,7 +63,7 @@ struct LengthRange {
 }
 
 struct Search<'a> {
-    ground: &'a PlacementContext<'a>,
+    context: &'a PlacementContext<'a>,
     limits: &'a Limits,
     control: &'a Control,
     open: Vec<LengthRange>,
@@ -93,14 +93,14 @@ enum ModelOutcome<'a> {
 ///
 /// # Errors
 /// Cancelled, or where neither a placement nor a proof that there is none was found.
-pub(super) fn seek<'a>(
-    ground: &'a PlacementContext<'a>,
+pub(super) fn best_placement<'a>(
+    context: &'a PlacementContext<'a>,
     limits: &'a Limits,
     control: &'a Control,
 ) -> Result<PlacementSearchOutcome<'a>> {
-    let shortest = ground.problem.transfer_free_s();
+    let shortest = context.problem.transfer_free_s();
     let mut search = Search {
-        ground,
+        context,
         limits,
         control,
         open: Vec::new(),
@@ -112,17 +112,17 @@ pub(super) fn seek<'a>(
         none_below: false,
         lasted: 0.0,
     };
-    if !ground.depends_on_length() {
+    if !context.depends_on_length() {
         return Ok(
             match search.solve(StepLengths::only(shortest), limits.below)? {
-                ModelOutcome::Solved { bound, best } => search.found(best, bound),
+                ModelOutcome::Solved { bound, best } => search.outcome(best, bound),
                 ModelOutcome::Empty(missing) => PlacementSearchOutcome::Nothing(missing),
                 ModelOutcome::NoneBelow => PlacementSearchOutcome::NoneBelow,
             },
         );
     }
-    let longest = ground.longest_s().max(shortest);
-    let Objective { per_j, per_usd, .. } = ground.problem.objective;
+    let longest = context.longest_s().max(shortest);
+    let Objective { per_j, per_usd, .. } = context.problem.objective;
     if per_j + per_usd > 0.0 {
         search.open.push(LengthRange {
             least_s: shortest,
@@ -134,13 +134,13 @@ pub(super) fn seek<'a>(
         search.shortest([shortest, longest])?;
     }
     if search.none_below {
-        return Ok(Sought::NoneBelow);
+        return Ok(PlacementSearchOutcome::NoneBelow);
     }
     let bound = search.left;
     match search.best.take() {
-        Some(best) => Ok(search.found(best, bound)),
+        Some(best) => Ok(search.outcome(best, bound)),
         None if search.left < f64::INFINITY => {
-            let years = ground.problem.years.unwrap_or_default();
+            let years = context.problem.years.unwrap_or_default();
             let allowed = format!(
                 "up to {:.4}, which one of {} placements lasts; slower ones may last longer, with \
                  an objective of at least {bound:.4}",
@@ -153,7 +153,7 @@ pub(super) fn seek<'a>(
 }
 
 impl<'a> Search<'a> {
-    fn found(&self, best: Box<BestPlacement<'a>>, bound: f64) -> PlacementSearchOutcome<'a> {
+    fn outcome(&self, best: Box<BestPlacement<'a>>, bound: f64) -> PlacementSearchOutcome<'a> {
         let bound = bound.min(best.tally.objective());
         let nodes = self.nodes;
         PlacementSearchOutcome::Found(best, PlacementProof { bound, nodes })
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
     /// continuous, as of tensors that may be split, both meet. What takes longer than another that
     /// writes no more lasts only for dawdling and is not sought.
     fn shortest(&mut self, [mut low, mut high]: [f64; 2]) -> Result<()> {
-        let (least_s, per_s) = (low, self.ground.problem.objective.per_s);
+        let (least_s, per_s) = (low, self.context.problem.objective.per_s);
         let mut at = high;
         // how far v lies above the step at either end
         let mut above = [f64::NAN; 2];
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
                     }
                     (low, above[0]) = (at, f64::NAN);
                 }
-                Err(error) if self.fails(&error) => return Err(error),
+                Err(error) if self.ends_search(&error) => return Err(error),
                 Err(_) => break,
             }
             let enough = self.near_enough(per_s * low);
@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
     }
 
     /// True where an error ends the search rather than one of its models.
-    fn fails(&self, error: &Error) -> bool {
+    fn ends_search(&self, error: &Error) -> bool {
         self.best.is_none() || matches!(error, Error::Cancelled { .. })
     }
 
@@ -241,7 +241,7 @@ impl<'a> Search<'a> {
                 self.open.clear(); // the others' bounds are no lower
                 return Ok(());
             }
-            self.look(stretch)?;
+            self.explore(stretch)?;
         }
         Ok(())
     }
@@ -260,14 +260,14 @@ impl<'a> Search<'a> {
     fn near_enough(&self, bound: f64) -> bool {
         self.best.as_ref().is_some_and(|best| {
             let objective = best.tally.objective();
-            let energy = self.ground.problem.objective.per_j > 0.0;
+            let energy = self.context.problem.objective.per_j > 0.0;
             let least = if energy { NEAR_ENOUGH } else { NARROW };
             bound >= objective - objective.abs() * self.limits.gap.max(least)
         })
     }
 
-    fn look(&mut self, mut stretch: LengthRange) -> Result<()> {
-        let objective = self.ground.problem.objective;
+    fn explore(&mut self, mut stretch: LengthRange) -> Result<()> {
+        let objective = self.context.problem.objective;
         if let (Some(best), true) = (&self.best, objective.per_s > 0.0) {
             // what is better takes no more time than all of the best's objective pays for
             let paid = best.tally.objective() / objective.per_s;
@@ -287,10 +287,10 @@ impl<'a> Search<'a> {
         match self.solve(lengths, f64::INFINITY) {
             Ok(ModelOutcome::NoneBelow) => Ok(()), // every placement is below infinity
             Ok(ModelOutcome::Solved { bound, best }) => {
-                let given = surcharge * (most_s - self.ground.problem.rest_s);
+                let given = surcharge * (most_s - self.context.problem.rest_s);
                 let paid = objective.per_s * least_s;
                 stretch.bound = stretch.bound.max(bound - given).max(paid);
-                let (step_s, lasts) = (best.tally.step_s, best.tally.lasts());
+                let (step_s, lasts) = (best.tally.step_s, best.tally.endures());
                 self.offer(best);
                 // what lasts through the shortest steps lasts
                 if !lasts
@@ -309,7 +309,7 @@ impl<'a> Search<'a> {
                 }
                 Ok(())
             }
-            Err(error) if self.fails(&error) => Err(error),
+            Err(error) if self.ends_search(&error) => Err(error),
             Err(_) => {
                 self.left = self.left.min(stretch.bound);
                 Ok(())
@@ -320,10 +320,10 @@ impl<'a> Search<'a> {
     fn offer(&mut self, best: Box<BestPlacement<'a>>) {
         let objective = best.tally.objective();
         let known = self.best.as_ref().map(|known| known.tally.objective());
-        if !best.tally.lasts() {
+        if !best.tally.endures() {
             self.lasted = self.lasted.max(best.tally.years());
         }
-        if best.tally.lasts() && known.is_none_or(|known| objective < known) {
+        if best.tally.endures() && known.is_none_or(|known| objective < known) {
             self.best = Some(best);
         }
     }
@@ -359,10 +359,10 @@ impl<'a> Search<'a> {
     /// Solves a model; one with no objective `below` may be left with no placement.
     fn solve(&mut self, lengths: StepLengths, below: f64) -> Result<ModelOutcome<'a>> {
         self.looked += 1;
-        let ground = self.ground;
-        let built = match ground.build(ModelObjective::Objective(lengths)) {
+        let context = self.context;
+        let built = match context.build(ModelObjective::Objective(lengths)) {
             Ok(built) => built,
-            Err(over) => return Ok(ModelOutcome::Empty(overfull(ground, &over))),
+            Err(over) => return Ok(ModelOutcome::Empty(overfull(context, &over))),
         };
         let constant = ground.problem.objective.per_s * ground.problem.rest_s;
         let limits = Limits {
@@ -370,12 +370,12 @@ impl<'a> Search<'a> {
             ..*self.limits
         };
         match assign(&built.model, &limits, self.control)? {
-            Answer::NoneBelow(_) => Ok(Looked::NoneBelow),
+            Answer::NoneBelow(_) => Ok(ModelOutcome::NoneBelow),
             Answer::Solved(solution) => {
                 self.nodes += solution.nodes;
                 let bound = solution.bound + constant;
                 let Solution { shares, prices, .. } = solution;
-                let tally = PlacementTally::new(ground, &built, &shares);
+                let tally = PlacementTally::new(context, &built, &shares);
                 let best = Box::new(BestPlacement {
                     built,
                     shares,
@@ -385,7 +385,7 @@ impl<'a> Search<'a> {
                 Ok(ModelOutcome::Solved { bound, best })
             }
             Answer::Infeasible(shortage) => Ok(ModelOutcome::Empty(shortages(
-                ground,
+                context,
                 &built,
                 &shortage.rows,
             ))),
@@ -406,12 +406,12 @@ impl<'a> BestPlacement<'a> {
     ///
     /// # Errors
     /// Cancelled.
-    pub(super) fn drawn_near(
+    pub(super) fn pulled_to_main_tier(
         &mut self,
-        ground: &'a PlacementContext<'a>,
+        context: &'a PlacementContext<'a>,
         control: &Control,
     ) -> Result<()> {
-        if !self.tally.reaches_far() {
+        if !self.tally.uses_far_tiers() {
             return Ok(());
         }
         let kept = ParetoLimits {
@@ -420,7 +420,7 @@ impl<'a> BestPlacement<'a> {
             peaks: self.tally.peaks.clone(),
             joules: self.tally.joules,
         };
-        let Ok(built) = ground.build(ModelObjective::Near(&kept)) else {
+        let Ok(built) = context.build(ModelObjective::Near(&kept)) else {
             return Ok(());
         };
         let solution = match assign(&built.model, &NEAR, control) {
@@ -429,10 +429,10 @@ impl<'a> BestPlacement<'a> {
             // within rounding there is no other
             Ok(Answer::Infeasible(_) | Answer::NoneBelow(_)) | Err(_) => return Ok(()),
         };
-        let tally = PlacementTally::new(ground, &built, &solution.shares);
+        let tally = PlacementTally::new(context, &built, &solution.shares);
         let least = self.tally.objective();
         let as_good = tally.objective() <= least + least.abs() * SLACK;
-        if as_good && tally.lasts() {
+        if as_good && tally.endures() {
             (self.shares, self.tally) = (solution.shares, tally);
         }
         Ok(())
@@ -487,14 +487,14 @@ impl PlacementContext<'_> {
         let mut sites = Vec::new();
         for tensor in &self.problem.tensors {
             let mut most: BTreeMap<usize, f64> = BTreeMap::new();
-            self.sites(tensor, &mut sites);
+            self.options_of(tensor, &mut sites);
             for &site in &sites {
                 let mut longest = BusyLimits {
                     window_of: &window_of,
                     lanes,
                     site: BTreeMap::new(),
                 };
-                self.lay(tensor, site, &mut longest);
+                self.add_costs(tensor, site, &mut longest);
                 for (index, seconds) in longest.site {
                     let most = most.entry(index).or_default();
                     *most = most.max(seconds);

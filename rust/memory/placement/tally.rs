@@ -12,7 +12,7 @@ const ROUNDING: f64 = 1e-8;
 
 /// What a placement comes to, at the length of its own step.
 pub(super) struct PlacementTally<'a> {
-    ground: &'a PlacementContext<'a>,
+    context: &'a PlacementContext<'a>,
     window_of: Vec<u32>,
     share: f64,
     class: Class,
@@ -35,40 +35,40 @@ pub(super) struct PlacementTally<'a> {
 impl<'a> PlacementTally<'a> {
     /// Lays out all tensors; then the step has its length, over which what lies is kept.
     pub(super) fn new(
-        ground: &'a PlacementContext<'a>,
+        context: &'a PlacementContext<'a>,
         built: &BuiltModel,
         shares: &[f64],
     ) -> Self {
-        let mut tally = Self::empty(ground);
+        let mut tally = Self::empty(context);
         let mut chosen: Vec<(&Tensor, PlacementOption, f64)> = Vec::new();
-        for (item, tensor) in (0..).zip(&ground.problem.tensors) {
+        for (item, tensor) in (0..).zip(&context.problem.tensors) {
             for option in built.model.options_of(item) {
                 let share = shares[option as usize];
                 if share > 0.0 {
-                    chosen.push((tensor, built.sites[option as usize], share));
+                    chosen.push((tensor, built.options[option as usize], share));
                 }
             }
         }
-        for &(tensor, site, share) in &chosen {
+        for &(tensor, option, share) in &chosen {
             (tally.share, tally.class) = (share, tensor.class);
-            ground.lay(tensor, site, &mut tally);
+            context.add_costs(tensor, option, &mut tally);
         }
         tally.measure();
-        for (tensor, site, share) in chosen {
-            tally.keep(tensor, site, share);
+        for (tensor, option, share) in chosen {
+            tally.add_share(tensor, option, share);
         }
         tally
     }
 
-    fn empty(ground: &'a PlacementContext<'a>) -> Self {
-        let places = ground.memories.places.len();
+    fn empty(context: &'a PlacementContext<'a>) -> Self {
+        let places = context.memories.places.len();
         let mut tally = Self {
-            ground,
-            window_of: ground.problem.window_of(),
+            context,
+            window_of: context.problem.window_of(),
             share: 1.0,
             class: Class::Other,
             memory: vec![vec![None; Class::ALL.len()]; places],
-            busy: vec![0.0; ground.problem.windows.len() * ground.memories.lanes.len()],
+            busy: vec![0.0; context.problem.windows.len() * context.memories.lanes.len()],
             read: vec![0.0; places],
             written: vec![0.0; places],
             joules: 0.0,
@@ -77,10 +77,10 @@ impl<'a> PlacementTally<'a> {
             peaks: Vec::new(),
             keeping_w: 0.0,
         };
-        for fixed in &ground.problem.fixed {
+        for fixed in &context.problem.fixed {
             tally.class = fixed.class;
             for (at, bytes) in (0..).zip(&fixed.bytes) {
-                tally.hold(ground.memories.main(), at..at + 1, *bytes);
+                tally.hold(context.memories.main(), at..at + 1, *bytes);
             }
         }
         tally
@@ -88,8 +88,8 @@ impl<'a> PlacementTally<'a> {
 
     /// Lengths of windows and step, and peaks.
     fn measure(&mut self) {
-        let problem = self.ground.problem;
-        let busy = self.busy.chunks(self.ground.memories.lanes.len().max(1));
+        let problem = self.context.problem;
+        let busy = self.busy.chunks(self.context.memories.lanes.len().max(1));
         let windows = problem.windows.iter().zip(busy);
         let longest = |(window, busy): (&Window, &[f64])| {
             busy.iter().copied().fold(window.compute_s, f64::max)
@@ -102,10 +102,10 @@ impl<'a> PlacementTally<'a> {
     }
 
     /// Keeps a share of a tensor through the step.
-    fn keep(&mut self, tensor: &Tensor, site: PlacementOption, share: f64) {
-        let home = &self.ground.memories.places[site.place];
+    fn add_share(&mut self, tensor: &Tensor, option: PlacementOption, share: f64) {
+        let home = &self.context.memories.places[option.place];
         let refreshed = share * refresh_rate(home, tensor, self.step_s) * self.step_s;
-        self.written[site.place] += refreshed;
+        self.written[option.place] += refreshed;
         self.joules += refreshed * home.tier.write_energy.value();
         let watts = share * tensor.bytes * home.tier.keeping_power.value();
         self.keeping_w += watts;
@@ -113,7 +113,7 @@ impl<'a> PlacementTally<'a> {
     }
 
     fn peak(&self, place: usize) -> f64 {
-        let mut sum = vec![0.0; self.ground.instants as usize];
+        let mut sum = vec![0.0; self.context.instants as usize];
         for bytes in self.memory[place].iter().flatten() {
             sum.iter_mut().zip(bytes).for_each(|(a, b)| *a += b);
         }
@@ -122,8 +122,8 @@ impl<'a> PlacementTally<'a> {
 
     /// The objective: weighted seconds, joules and dollars.
     pub(super) fn objective(&self) -> f64 {
-        let weights = &self.ground.problem.objective;
-        let places = self.ground.memories.places.iter().zip(&self.peaks);
+        let weights = &self.context.problem.objective;
+        let places = self.context.memories.places.iter().zip(&self.peaks);
         let price = |(place, peak): (&crate::hardware::Place, &f64)| {
             place.tier.price.map_or(0.0, |price| price.value() * peak)
         };
@@ -132,11 +132,11 @@ impl<'a> PlacementTally<'a> {
     }
 
     /// True where no tier wears out within the years that are asked for.
-    pub(super) fn lasts(&self) -> bool {
-        let Some(years) = self.ground.problem.years else {
+    pub(super) fn endures(&self) -> bool {
+        let Some(years) = self.context.problem.years else {
             return true;
         };
-        let mut places = self.ground.memories.places.iter().zip(&self.written);
+        let mut places = self.context.memories.places.iter().zip(&self.written);
         places.all(|(place, written)| {
             let most = writable_bytes(place, self.step_s, years);
             most.is_none_or(|most| *written <= most * (1.0 + ROUNDING))
@@ -145,22 +145,22 @@ impl<'a> PlacementTally<'a> {
 
     /// Years until the first tier wears out.
     pub(super) fn years(&self) -> f64 {
-        let places = self.ground.memories.places.iter().zip(&self.written);
+        let places = self.context.memories.places.iter().zip(&self.written);
         let years =
             places.filter_map(|(place, written)| lifetime_years(place, *written, self.step_s));
         years.fold(f64::INFINITY, f64::min)
     }
 
     /// True where something moves or lies behind the main tier.
-    pub(super) fn reaches_far(&self) -> bool {
-        let behind = self.ground.memories.main() + 1..self.peaks.len();
+    pub(super) fn uses_far_tiers(&self) -> bool {
+        let behind = self.context.memories.main() + 1..self.peaks.len();
         behind
             .into_iter()
             .any(|place| self.peaks[place] + self.read[place] + self.written[place] > 0.0)
     }
 
     /// Bytes by instant of each tier and class that has any.
-    pub(super) fn shown(&self) -> Vec<(usize, Class, Vec<f64>)> {
+    pub(super) fn bytes_by_instant(&self) -> Vec<(usize, Class, Vec<f64>)> {
         let tiers = self.memory.iter().enumerate();
         let of = |(place, classes): (usize, &Vec<Option<Vec<f64>>>)| {
             let lines = classes.iter().zip(Class::ALL);
@@ -175,7 +175,7 @@ impl<'a> PlacementTally<'a> {
 
 impl LayoutSink for PlacementTally<'_> {
     fn hold(&mut self, place: usize, instants: Range<u32>, bytes: f64) {
-        let count = self.ground.instants as usize;
+        let count = self.context.instants as usize;
         let slot = &mut self.memory[place][self.class as usize];
         let line = slot.get_or_insert_with(|| vec![0.0; count]);
         for sum in &mut line[instants.start as usize..instants.end as usize] {
@@ -185,12 +185,12 @@ impl LayoutSink for PlacementTally<'_> {
 
     fn load(&mut self, at: u32, lane: usize, seconds: f64) {
         let window = self.window_of[at as usize] as usize;
-        self.busy[window * self.ground.memories.lanes.len() + lane] += seconds * self.share;
+        self.busy[window * self.context.memories.lanes.len() + lane] += seconds * self.share;
     }
 
     fn touch(&mut self, place: usize, at: u32, read: f64, written: f64) {
-        let tier = &self.ground.memories.places[place].tier;
-        let window = &self.ground.problem.windows[self.window_of[at as usize] as usize];
+        let tier = &self.context.memories.places[place].tier;
+        let window = &self.context.problem.windows[self.window_of[at as usize] as usize];
         let times = self.share * window.repeats;
         self.read[place] += times * read;
         self.written[place] += times * written;

@@ -190,12 +190,12 @@ impl<'a> Chain<'a> {
     }
 
     /// Kept beside the input.
-    pub(super) fn extra(&self, l: usize) -> f64 {
+    pub(super) fn kept_beside_input(&self, l: usize) -> f64 {
         self.blocks[l].kept_bytes - self.inputs[l]
     }
 
     /// The same where part of the block is computed again.
-    pub(super) fn part(&self, l: usize) -> Option<f64> {
+    pub(super) fn kept_part(&self, l: usize) -> Option<f64> {
         let partial = self.blocks[l].partial?;
         Some(partial.kept_bytes - self.inputs[l])
     }
@@ -208,12 +208,12 @@ impl<'a> Chain<'a> {
     /// Held by a backward pass beside the input: kept tensors, both gradients, working set.
     pub(super) fn backward(&self, l: usize) -> f64 {
         let gradients = self.inputs[l] + self.inputs[l + 1];
-        self.extra(l) + gradients + self.blocks[l].backward_working_bytes
+        self.kept_beside_input(l) + gradients + self.blocks[l].backward_working_bytes
     }
 
     /// Held beside the input by a forward pass that runs again between both.
-    pub(super) fn again(&self, l: usize) -> f64 {
-        self.inputs[l + 1] + self.forward(l, self.extra(l))
+    pub(super) fn rerun_bytes(&self, l: usize) -> f64 {
+        self.inputs[l + 1] + self.forward(l, self.kept_beside_input(l))
     }
 
     /// Seconds of all passes, each once.

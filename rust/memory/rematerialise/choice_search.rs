@@ -64,7 +64,7 @@ pub(super) fn choose(
         time: f64::INFINITY,
         left_out: f64::INFINITY,
     };
-    uniform(&field, &mut best);
+    try_uniform(&field, &mut best);
     if let Some(known) = known.filter(|known| known.time < best.time) {
         let pick = |(of, choice): (&Vec<RetentionChoice>, &RetentionChoice)| {
             let place = of.iter().position(|c| c.retention == choice.retention);
@@ -76,7 +76,7 @@ pub(super) fn choose(
     polish(&field, &mut best.picks, &mut best.time);
     for width in [(width / 16).max(1), width] {
         best.left_out = f64::INFINITY;
-        follow(&field, width, &mut best, control)?;
+        beam_search(&field, width, &mut best, control)?;
         polish(&field, &mut best.picks, &mut best.time);
         if best.left_out >= best.time {
             break;
@@ -94,7 +94,7 @@ pub(super) fn choose(
 }
 
 /// The same for all blocks, where it fits, is a first answer.
-fn uniform(field: &ChoiceField, best: &mut Best) {
+fn try_uniform(field: &ChoiceField, best: &mut Best) {
     for wanted in Retention::ALL {
         let pick =
             |of: &Vec<RetentionChoice>| of.iter().position(|c| c.retention == wanted).unwrap_or(0);
@@ -109,7 +109,12 @@ fn uniform(field: &ChoiceField, best: &mut Best) {
 }
 
 /// Decides block after block and betters the best.
-fn follow(field: &ChoiceField, width: usize, best: &mut Best, control: &Control) -> Result<()> {
+fn beam_search(
+    field: &ChoiceField,
+    width: usize,
+    best: &mut Best,
+    control: &Control,
+) -> Result<()> {
     let count = field.choices.len();
     let start = Label {
         front: ChainState::default(),
@@ -132,7 +137,7 @@ fn follow(field: &ChoiceField, width: usize, best: &mut Best, control: &Control)
         if l % (count / ANEW + 1) == 0 {
             current = at.map(|at| Prices::best(field, (&level[0].front, l), at, best.time));
             for prices in &current {
-                complete(field, &levels, prices, &most_held, best);
+                complete_greedily(field, &levels, prices, &most_held, best);
             }
         }
         open.clear();
@@ -162,12 +167,12 @@ fn follow(field: &ChoiceField, width: usize, best: &mut Best, control: &Control)
         }
         levels.push(kept);
     }
-    finish(&levels, best);
+    take_best_label(&levels, best);
     Ok(())
 }
 
 /// Goes on from the first few labels by the cheapest choices that fit, at prices more and less dear.
-fn complete(
+fn complete_greedily(
     field: &ChoiceField,
     levels: &[Vec<Label>],
     prices: &Prices,
@@ -193,7 +198,7 @@ fn complete(
             }
             if let Some(time) = front.map(|front| front.end()).filter(|t| *t < best.time) {
                 best.time = time;
-                best.picks = traced(levels, label);
+                best.picks = choices_of_label(levels, label);
                 best.picks.extend(&tail);
             }
         }
@@ -222,7 +227,7 @@ fn keep(open: &mut [Label], width: usize, left_out: &mut f64) -> Vec<Label> {
 }
 
 /// Takes the best of the last level over, if it betters what is known.
-fn finish(levels: &[Vec<Label>], best: &mut Best) {
+fn take_best_label(levels: &[Vec<Label>], best: &mut Best) {
     let last = levels.last().into_iter().flatten();
     let Some(label) = last.min_by(|a, b| a.front.end().total_cmp(&b.front.end())) else {
         return;
@@ -231,11 +236,11 @@ fn finish(levels: &[Vec<Label>], best: &mut Best) {
         return;
     }
     best.time = label.front.end();
-    best.picks = traced(levels, label);
+    best.picks = choices_of_label(levels, label);
 }
 
 /// The choices that led to a label of the last level.
-fn traced(levels: &[Vec<Label>], last: &Label) -> Vec<u8> {
+fn choices_of_label(levels: &[Vec<Label>], last: &Label) -> Vec<u8> {
     let mut label = last;
     let mut picks = Vec::with_capacity(levels.len());
     for level in levels[..levels.len() - 1].iter().rev() {

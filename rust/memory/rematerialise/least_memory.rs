@@ -40,7 +40,7 @@ impl LeastMemorySchedule {
     fn best(&self, chain: &Chain, first: usize, last: usize) -> ((f64, f64), usize) {
         let block = &chain.blocks[first];
         let gradient = chain.inputs[last + 1];
-        let (all, back) = (chain.extra(first), chain.backward(first));
+        let (all, back) = (chain.kept_beside_input(first), chain.backward(first));
         let keeping = gradient + chain.forward(first, all);
         if first == last {
             return ((keeping.max(back), block.passes()), 0);
@@ -55,9 +55,9 @@ impl LeastMemorySchedule {
                 best = (need, choice);
             }
         };
-        if let (Some(part), Some(partial)) = (chain.part(first), block.partial) {
+        if let (Some(part), Some(partial)) = (chain.kept_part(first), block.partial) {
             let keeping = gradient + chain.forward(first, part);
-            let back = back.max(chain.again(first));
+            let back = back.max(chain.rerun_bytes(first));
             let bytes = keeping.max(back).max(part + output + bytes);
             weigh((bytes, block.passes() + partial.again_s + time), 1);
         }

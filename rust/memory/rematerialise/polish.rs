@@ -13,7 +13,7 @@ const MOST_STEPS: usize = 4_000_000;
 pub(super) fn polish(field: &ChoiceField, picks: &mut [u8], time: &mut f64) {
     let mut fronts = vec![ChainState::default(); picks.len() + 1];
     let mut left = MOST_STEPS;
-    if !line(field, picks, &mut fronts) {
+    if !chain_states(field, picks, &mut fronts) {
         return;
     }
     while left > 0 {
@@ -21,7 +21,7 @@ pub(super) fn polish(field: &ChoiceField, picks: &mut [u8], time: &mut f64) {
         for l in 0..picks.len() {
             for pick in (0..).take(field.choices[l].len()) {
                 let old = std::mem::replace(&mut picks[l], pick);
-                if !taken(field, picks, &mut fronts, l, time) {
+                if !take_if_better(field, picks, &mut fronts, l, time) {
                     picks[l] = old;
                 }
             }
@@ -33,7 +33,7 @@ pub(super) fn polish(field: &ChoiceField, picks: &mut [u8], time: &mut f64) {
                 if !exchange(field, picks, l, other) {
                     continue;
                 }
-                if !taken(field, picks, &mut fronts, l, time) {
+                if !take_if_better(field, picks, &mut fronts, l, time) {
                     exchange(field, picks, l, other);
                 }
             }
@@ -64,7 +64,7 @@ fn exchange(field: &ChoiceField, picks: &mut [u8], l: usize, other: usize) -> bo
 }
 
 /// Fills in where the chain stands after each block; false where a choice does not fit.
-fn line(field: &ChoiceField, picks: &[u8], fronts: &mut [ChainState]) -> bool {
+fn chain_states(field: &ChoiceField, picks: &[u8], fronts: &mut [ChainState]) -> bool {
     for (l, pick) in picks.iter().enumerate() {
         let choice = &field.choices[l][usize::from(*pick)];
         let Some(next) = fronts[l].next(field.chain, &field.lanes, l, choice) else {
@@ -76,7 +76,7 @@ fn line(field: &ChoiceField, picks: &[u8], fronts: &mut [ChainState]) -> bool {
 }
 
 /// Takes a change from block `first` on over, if it betters the time.
-fn taken(
+fn take_if_better(
     field: &ChoiceField,
     picks: &[u8],
     fronts: &mut [ChainState],
@@ -96,5 +96,5 @@ fn taken(
         return false;
     }
     *time = front.end();
-    line(field, picks, fronts)
+    chain_states(field, picks, fronts)
 }

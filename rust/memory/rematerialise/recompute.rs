@@ -83,8 +83,8 @@ impl<'a> Table<'a> {
         table.stays = (0..count)
             .map(|l| {
                 let output = chain.inputs[l + 1];
-                let part = chain.part(l).map(|part| table.round(part + output));
-                [Some(table.round(chain.extra(l) + output)), part]
+                let part = chain.kept_part(l).map(|part| table.round(part + output));
+                [Some(table.round(chain.kept_beside_input(l) + output)), part]
             })
             .collect();
         let mut best = vec![f64::INFINITY; slots + 1];
@@ -150,14 +150,14 @@ impl<'a> Table<'a> {
                 .collect(),
             keeping: (0..=last)
                 .map(|l| {
-                    let part = chain.part(l).unwrap_or(0.0);
-                    [keeping(l, chain.extra(l)), keeping(l, part)]
+                    let part = chain.kept_part(l).unwrap_or(0.0);
+                    [keeping(l, chain.kept_beside_input(l)), keeping(l, part)]
                 })
                 .collect(),
             back: (0..=last)
                 .map(|l| {
                     let back = chain.backward(l);
-                    [back, back.max(chain.again(l))].map(|b| self.round(b))
+                    [back, back.max(chain.rerun_bytes(l))].map(|b| self.round(b))
                 })
                 .collect(),
         }

@@ -5,8 +5,8 @@ use super::choice_search::{Chosen, choose};
 use super::least_memory::LeastMemorySchedule;
 use super::recompute::{Rounding, Table};
 use super::retention::{Retention, RetentionChoice};
-use super::sequence::{Operation, Pass, operations, walk};
-use super::simulated::{Span, lay};
+use super::sequence::{Operation, Pass, operations, time_and_peak};
+use super::simulated::{Span, simulate_choice};
 use super::transfers::{Lanes, evaluate};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -142,7 +142,7 @@ pub fn rematerialise(request: &Request, control: &Control) -> Result<Remateriali
         None => None,
     };
     if recompute.is_none() && choice.is_none() {
-        let moved = moved_least(&chain, request);
+        let moved = least_budget_to_move(&chain, request);
         let allowed = format!("{} or more: less holds no schedule", least_bytes.min(moved));
         return Err(Error::invalid(
             "budget_bytes",
@@ -164,7 +164,7 @@ fn fits(bytes: f64, budget: f64) -> bool {
 }
 
 /// The least budget where every block may move: then none is in another's way.
-fn moved_least(chain: &Chain, request: &Request) -> f64 {
+fn least_budget_to_move(chain: &Chain, request: &Request) -> f64 {
     if request.link.is_none() {
         return f64::INFINITY;
     }
@@ -198,7 +198,7 @@ fn recomputed(
     }
     let mut best = (f64::INFINITY, 0.0, vec![]);
     for order in orders {
-        let (time, peak) = walk(chain, &order);
+        let (time, peak) = time_and_peak(chain, &order);
         // of equal ones the shorter
         if (time, order.len()) < (best.0, best.2.len()) {
             best = (time, peak, order);
@@ -240,7 +240,7 @@ fn one_by_one(choices: &[RetentionChoice]) -> Vec<Operation> {
 
 /// A choice, laid out as tasks.
 fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
-    let laid = lay(chain, lanes, &chosen.choices)?;
+    let laid = simulate_choice(chain, lanes, &chosen.choices)?;
     let again: f64 = chosen.choices.iter().map(|c| c.again).sum();
     let waited = chosen.time - chain.compute() - again;
     let bound = chosen.bound.max(chain.compute()).min(chosen.time);

@@ -74,7 +74,7 @@ impl RetentionChoice {
         }
         let (input, output) = (chain.inputs[l], chain.inputs[chain.blocks.len()]);
         let whole = matches!(retention, Retention::Keep | Retention::Swap);
-        let again_bytes = if whole { 0.0 } else { chain.again(l) };
+        let again_bytes = if whole { 0.0 } else { chain.rerun_bytes(l) };
         Some(Self {
             retention,
             held: if moves { 0.0 } else { kept },

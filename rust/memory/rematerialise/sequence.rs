@@ -95,7 +95,7 @@ pub(super) fn operations<C: SplitSource>(chain: &Chain, choices: &C) -> Vec<Oper
 }
 
 /// Seconds of an order, and the most bytes that it holds.
-pub(super) fn walk(chain: &Chain, order: &[Operation]) -> (f64, f64) {
+pub(super) fn time_and_peak(chain: &Chain, order: &[Operation]) -> (f64, f64) {
     let count = chain.blocks.len();
     // beside inputs that stay: what each block keeps, and the gradient that has come so far
     let mut kept = vec![0.0; count];
@@ -115,7 +115,7 @@ pub(super) fn walk(chain: &Chain, order: &[Operation]) -> (f64, f64) {
             // kept tensors and the gradient behind it are in both terms
             let need = chain.backward(l) - kept[l] - back;
             let again = if part[l] {
-                chain.again(l) - kept[l] - back
+                chain.rerun_bytes(l) - kept[l] - back
             } else {
                 0.0
             };
@@ -126,8 +126,8 @@ pub(super) fn walk(chain: &Chain, order: &[Operation]) -> (f64, f64) {
             continue;
         }
         let stays = match pass {
-            Pass::ForwardKeepAll => chain.extra(l),
-            Pass::ForwardKeepPart => chain.part(l).unwrap_or(0.0),
+            Pass::ForwardKeepAll => chain.kept_beside_input(l),
+            Pass::ForwardKeepPart => chain.kept_part(l).unwrap_or(0.0),
             _ => 0.0,
         };
         peak = peak.max(held + back + chain.forward(l, stays));

@@ -71,14 +71,14 @@ impl<'a> Layout<'a> {
     }
 
     /// How many bytes must have left when a block's passes begin.
-    fn left(&self, l: usize) -> [f64; 2] {
+    fn must_have_left(&self, l: usize) -> [f64; 2] {
         let trailing = self.all() - self.rooms[l][1];
         let backward = if l < self.behind { 0.0 } else { trailing };
         [self.moved[l] - self.rooms[l][0], backward]
     }
 
     /// How many bytes may be back when a block's passes end.
-    fn back(&self, l: usize) -> [f64; 2] {
+    fn may_be_back(&self, l: usize) -> [f64; 2] {
         let early = self.rooms[l][0];
         let forward = if l < self.behind {
             f64::INFINITY
@@ -91,7 +91,13 @@ impl<'a> Layout<'a> {
     /// Copies of a direction, cut wherever a pass waits for one or one for a pass.
     fn pieces(&self, reads: bool) -> Vec<Piece> {
         let count = self.choices.len();
-        let cuts = |l: usize| if reads { self.back(l) } else { self.left(l) };
+        let cuts = |l: usize| {
+            if reads {
+                self.may_be_back(l)
+            } else {
+                self.must_have_left(l)
+            }
+        };
         let mut cuts: Vec<f64> = (0..count).flat_map(cuts).collect();
         cuts.sort_by(f64::total_cmp);
         let mut pieces = Vec::new();
@@ -120,14 +126,14 @@ impl<'a> Layout<'a> {
 }
 
 /// The piece with which a number of bytes are through; none for no bytes.
-fn through(pieces: &[Piece], bytes: f64) -> Option<usize> {
+fn piece_at(pieces: &[Piece], bytes: f64) -> Option<usize> {
     let last = pieces.len().checked_sub(1)?;
     // pieces end at the very numbers that are looked for
     (bytes > 0.0).then(|| pieces.partition_point(|piece| piece.to < bytes).min(last))
 }
 
 /// Lays a choice out and runs it: the witness of the recurrence of `ChainState`.
-pub(super) fn lay(
+pub(super) fn simulate_choice(
     chain: &Chain,
     lanes: &Lanes,
     choices: &[RetentionChoice],
@@ -173,16 +179,16 @@ fn tasks(chain: &Chain, lanes: &Lanes, layout: &Layout, pieces: &[Vec<Piece>; 2]
         task: u32::try_from(index).unwrap_or(u32::MAX),
         delay: 0.0,
     };
-    let written = |bytes: f64| through(writes, bytes).map(|piece| task(2 * count + piece));
+    let written = |bytes: f64| piece_at(writes, bytes).map(|piece| task(2 * count + piece));
     let first_read = 2 * count + writes.len();
     for (l, block) in chain.blocks.iter().enumerate() {
-        let room = written(layout.left(l)[0]);
+        let room = written(layout.must_have_left(l)[0]);
         tasks.add(passes, block.forward_s, room.as_slice());
     }
     for l in (0..count).rev() {
-        let mut waits: Vec<After> = written(layout.left(l)[1]).into_iter().collect();
+        let mut waits: Vec<After> = written(layout.must_have_left(l)[1]).into_iter().collect();
         if layout.choices[l].moved > 0.0 {
-            let there = through(reads, layout.all() - layout.moved[l]);
+            let there = piece_at(reads, layout.all() - layout.moved[l]);
             waits.extend(there.map(|piece| task(first_read + piece)));
         }
         let seconds = chain.blocks[l].backward_s + layout.choices[l].again;
@@ -199,7 +205,7 @@ fn tasks(chain: &Chain, lanes: &Lanes, layout: &Layout, pieces: &[Vec<Piece>; 2]
             waits.extend(written(layout.all()));
         }
         for l in 0..count {
-            let [forward, backward] = layout.back(l);
+            let [forward, backward] = layout.may_be_back(l);
             if piece.from >= forward {
                 waits.push(task(l));
             }
@@ -213,7 +219,7 @@ fn tasks(chain: &Chain, lanes: &Lanes, layout: &Layout, pieces: &[Vec<Piece>; 2]
 }
 
 /// Bytes that are through at some time, of the pieces whose tasks begin at `first`.
-fn at(line: &Timeline, first: usize, pieces: &[Piece], time: f64) -> f64 {
+fn bytes_copied(line: &Timeline, first: usize, pieces: &[Piece], time: f64) -> f64 {
     let of = (first..).zip(pieces).map(|(task, piece)| {
         let [start, end] = [line.start[task], line.end[task]];
         let share = if time >= end {
@@ -239,8 +245,8 @@ fn peak(layout: &Layout, [writes, reads]: &[Vec<Piece>; 2], line: &Timeline) -> 
             (2 * count - 1 - l, choice.backward, all, all - moved),
         ] {
             for time in [line.start[task], line.end[task]] {
-                let pending = issued - at(line, 2 * count, writes, time);
-                let back = at(line, 2 * count + writes.len(), reads, time) - used;
+                let pending = issued - bytes_copied(line, 2 * count, writes, time);
+                let back = bytes_copied(line, 2 * count + writes.len(), reads, time) - used;
                 peak = peak.max(held + need + pending.max(0.0) + back.max(0.0));
             }
         }

@@ -105,7 +105,7 @@ pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
     };
     let found = search(&tables.family, span, problem.gap, control)?;
     let Some(best) = &found.best else {
-        return Ok(nothing(problem, &tables, &found));
+        return Ok(smallest_block(problem, &tables, &found));
     };
     let factors = tables.family.factors(best.at);
     let near = nearest(&tables.family, best, &tables.distances(&factors), control)?;
@@ -137,7 +137,7 @@ pub fn serving_policy(problem: &Problem, policy: &Policy) -> Result<Block> {
             return Err(Error::invalid(format!("policy.{field}"), count, allowed));
         }
     }
-    let shares = shares_of(problem, &tables, policy)?;
+    let shares = policy_shares(problem, &tables, policy)?;
     let at = [policy.batch, policy.batches];
     let told = ShareReporter {
         problem,
@@ -151,7 +151,7 @@ pub fn serving_policy(problem: &Problem, policy: &Policy) -> Result<Block> {
 }
 
 /// Where no block fits: the smallest one, with everything where there is the most room.
-fn nothing(problem: &Problem, tables: &Tables, found: &BlockSearchOutcome) -> Block {
+fn smallest_block(problem: &Problem, tables: &Tables, found: &BlockSearchOutcome) -> Block {
     let at = [problem.batch[0], problem.batches[0]];
     let mut shares = vec![0.0; tables.choices.len()];
     for item in &tables.family.items {
@@ -176,7 +176,7 @@ fn nothing(problem: &Problem, tables: &Tables, found: &BlockSearchOutcome) -> Bl
     block
 }
 
-fn shares_of(problem: &Problem, tables: &Tables, policy: &Policy) -> Result<Vec<f64>> {
+fn policy_shares(problem: &Problem, tables: &Tables, policy: &Policy) -> Result<Vec<f64>> {
     let mut shares = vec![0.0; tables.choices.len()];
     let classes = [
         ("weights", Class::Weights, &policy.weights),
@@ -226,7 +226,7 @@ impl ShareReporter<'_> {
         let windows = self.family().windows(&self.factors, self.shares);
         let seconds = self.family().seconds(&self.factors, self.shares);
         let sequences = self.factors[1];
-        let by = |class: Class, host: bool| self.by_home(class, host);
+        let by = |class: Class, host: bool| self.share_by_memory(class, host);
         let mut cache = by(Class::Cache, false);
         let cache_by_host = by(Class::Cache, true);
         for (home, share) in &cache_by_host {
@@ -252,7 +252,7 @@ impl ShareReporter<'_> {
         }
     }
 
-    fn by_home(&self, class: Class, by_host: bool) -> BTreeMap<String, f64> {
+    fn share_by_memory(&self, class: Class, by_host: bool) -> BTreeMap<String, f64> {
         let mut shares = BTreeMap::new();
         for (choice, share) in self.tables.choices.iter().zip(self.shares) {
             if choice.class == class && choice.by_host == by_host {

@@ -100,7 +100,7 @@ pub fn problem_of(
         ));
     }
     let layer = layer(model, asked);
-    let homes = homes(cluster, asked.usable)?;
+    let homes = memory_places(cluster, asked.usable)?;
     let host = homes.iter().any(|home| home.name == HOST_TIER);
     let parameters = model.parameters();
     let tables = parameters.total - parameters.layers;
@@ -260,7 +260,7 @@ fn compute(cluster: &Cluster, device_attention: BytesPerSecond, asked: &ServingO
 }
 
 /// The memories from the one that holds the working set on, with what lies between.
-fn homes(cluster: &Cluster, usable: f64) -> Result<Vec<MemoryPlace>> {
+fn memory_places(cluster: &Cluster, usable: f64) -> Result<Vec<MemoryPlace>> {
     let memories = Memories::new(cluster)?;
     let lane = |crossing: &Crossing| memories.lanes[crossing.lane].name.clone();
     let host_bus = memories

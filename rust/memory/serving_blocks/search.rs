@@ -112,7 +112,7 @@ pub(super) fn search(
             break;
         }
         search.boxes += 1;
-        search.look(&open, control)?;
+        search.explore(&open, control)?;
     }
     let least = search.best.as_ref().map(|(best, _)| best.objective);
     Ok(BlockSearchOutcome {
@@ -185,7 +185,7 @@ impl<'a> Search<'a> {
     }
 
     /// Solves the program in the middle of a box and opens what is left of the box.
-    fn look(&mut self, open: &OpenBox, control: &Control) -> Result<()> {
+    fn explore(&mut self, open: &OpenBox, control: &Control) -> Result<()> {
         let Span { least, most } = open.span;
         let at = [middle(least[0], most[0]), middle(least[1], most[1])];
         let fits = self.solve(at, control)?;

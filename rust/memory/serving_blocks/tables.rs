@@ -216,7 +216,7 @@ impl<'a> Lowering<'a> {
         for option in 0..self.choices.len() {
             let choice = self.choices[option];
             for phase in 0..PHASES.len() {
-                let at_home = self.at_home(choice, phase);
+                let at_home = self.bytes_in_place(choice, phase);
                 self.hold(option, [choice.home, phase], &at_home);
                 let passing = self.on_the_device(choice, phase);
                 self.hold(option, [0, phase], &passing);
@@ -260,7 +260,7 @@ impl<'a> Lowering<'a> {
         [self.problem.prompt as f64, 1.0][phase]
     }
 
-    fn at_home(&self, choice: TensorChoice, phase: usize) -> Terms {
+    fn bytes_in_place(&self, choice: TensorChoice, phase: usize) -> Terms {
         let layer = &self.problem.layer;
         let layers = self.problem.layers as f64;
         match choice.class {
