@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use scalewright::collective::{Algorithm, Collective, Forms};
 use scalewright::estimate::{Job, Links, Pricer, price};
 use scalewright::hardware::Cluster;
-use scalewright::plan::{Axis, AxisOrder, BrokenRule, Collectives, Mesh, Plan, Span, check};
+use scalewright::plan::{Axis, AxisOrder, BrokenRule, Mesh, Plan, ReplicaReduction, Span, check};
 use scalewright::units::Bytes;
 use std::collections::BTreeSet;
 use worlds::jobs;
@@ -191,14 +191,14 @@ proptest! {
     #[test]
     fn a_forced_algorithm_runs_or_is_refused(
         plan in meshes(),
-        pick in 1..Collectives::named().count(),
+        pick in 1..ReplicaReduction::named().count(),
         world in prop::sample::select(vec![0_usize, 1, 2, 3]),
         (zero, group) in (0..4_u8, 0..3_u32),
     ) {
         let world = [worlds::nodes_of_eight, worlds::torus, worlds::reducing_switches, worlds::oversubscribed][world];
         let replicas = plan.context * plan.data;
         let zero_group = if replicas.is_multiple_of(group.max(1)) { group } else { 0 };
-        let collectives = Collectives::named().nth(pick).unwrap();
+        let collectives = ReplicaReduction::named().nth(pick).unwrap();
         let plan = Plan {
             sequence_parallel: plan.tensor > 1, zero, zero_group, collectives,
             axis_order: AxisOrder::default(), expert: 1, expert_tensor: 0, ..plan
@@ -291,8 +291,9 @@ fn a_forced_choice_is_no_faster_than_the_library() {
         };
         price(&job, &plan).unwrap().time
     };
-    let own = time(Collectives::Auto);
-    let [ring, tree] = [Algorithm::Ring, Algorithm::Tree].map(|a| time(Collectives::Forced(a)));
+    let own = time(ReplicaReduction::Auto);
+    let [ring, tree] =
+        [Algorithm::Ring, Algorithm::Tree].map(|a| time(ReplicaReduction::Forced(a)));
     assert!(own <= ring && own <= tree, "{own} {ring} {tree}");
     assert!((own - ring.min(tree)).abs() < 1e-12 && (ring - tree).abs() > 1e-6);
 }
@@ -306,14 +307,14 @@ fn names_of_choices_are_read_as_written() {
         let text = serde_json::to_string(&read).unwrap();
         assert_eq!(plan(&text).unwrap(), read);
     }
-    for choice in Collectives::named() {
+    for choice in ReplicaReduction::named() {
         let read = plan(&format!(r#"{{"collectives": "{choice}"}}"#)).unwrap();
         assert_eq!(read.collectives, choice);
         assert_eq!(plan(&serde_json::to_string(&read).unwrap()).unwrap(), read);
     }
     let servers = plan(r#"{"collectives": "parameter_server:4"}"#).unwrap();
     let four = Algorithm::ParameterServer { servers: 4 };
-    assert_eq!(servers.collectives, Collectives::Forced(four));
+    assert_eq!(servers.collectives, ReplicaReduction::Forced(four));
     for wrong in ["pairwise", "rings", "parameter_server:0", "ring:2"] {
         assert!(
             plan(&format!(r#"{{"collectives": "{wrong}"}}"#)).is_err(),

@@ -10,7 +10,9 @@ use scalewright::estimate::{
     COLUMNS, Job, PlanCost, PriceRow, SpillLimits, SpillResult, column, estimate_many, price,
     spilled,
 };
-use scalewright::plan::{AxisOrder, Collectives, Mesh, Plan, RecomputePolicy, Schedule, Split};
+use scalewright::plan::{
+    AxisOrder, Mesh, Plan, RecomputePolicy, ReplicaReduction, Schedule, Split,
+};
 use scalewright::search::{
     Limits, Method, Objective, OffloadWhen, Search, SearchOutcome, SearchPart, SearchReport, Space,
     search,
@@ -212,8 +214,8 @@ fn found(job: &Job, space: &Space, limits: &Limits) -> SearchOutcome {
 }
 
 /// The number of an algorithm in a column of `estimate_many`.
-fn numbered(collectives: Collectives) -> i64 {
-    let mut named = (0..).zip(Collectives::named());
+fn numbered(collectives: ReplicaReduction) -> i64 {
+    let mut named = (0..).zip(ReplicaReduction::named());
     named.find(|(_, named)| *named == collectives).unwrap().0
 }
 

@@ -111,7 +111,7 @@ impl Job {
 fn host_pace(cluster: &Cluster, memories: &Memories) -> f64 {
     let host = cluster.system.host.as_ref();
     host.map_or(0.0, |_| {
-        let [read, write] = memories.places[memories.own].pace();
+        let [read, write] = memories.places[memories.own].seconds_per_byte();
         read.max(write)
     })
 }

@@ -3,7 +3,7 @@
 use super::price::Pricer;
 use crate::collective::{Collective, Forms};
 use crate::hardware::MAX_LEVELS;
-use crate::plan::{Collectives, Mesh, Plan, Span, expert_zero_group, zero_spans};
+use crate::plan::{Mesh, Plan, ReplicaReduction, Span, expert_zero_group, zero_spans};
 
 /// Reductions and gathers of one kind of weights over its replicas.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +28,7 @@ pub struct Replicas {
 impl Replicas {
     fn new(
         (replicas, zero_group): (Span, u32),
-        sums: Collectives,
+        sums: ReplicaReduction,
         dealt: u32,
         pricer: &mut Pricer,
     ) -> Self {

@@ -12,7 +12,7 @@ use super::schedule_facts::ScheduleFacts;
 use super::sums::Sums;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::plan::{AxisOrder, Collectives, ExpertRecompute, Mesh, Plan, RecomputePolicy};
+use crate::plan::{AxisOrder, ExpertRecompute, Mesh, Plan, RecomputePolicy, ReplicaReduction};
 use crate::plan::{Schedule, Span, Split, TokenSlices, check};
 use crate::schedule::Scratch;
 use rayon::prelude::*;
@@ -39,7 +39,7 @@ pub enum PriceRow {
 
 /// Names of the plan fields that a column can hold, in the plan's order. Flags are 0 or 1;
 /// schedules count gpipe, 1f1b, interleaved; recomputation counts none, selective, full; orders of axes
-/// count as `AxisOrder::ALL` does, algorithms of all-reduces as `Collectives::named` does; slices are
+/// count as `AxisOrder::ALL` does, algorithms of all-reduces as `ReplicaReduction::named` does; slices are
 /// equal.
 pub const COLUMNS: [&str; 31] = [
     "tensor",
@@ -213,8 +213,8 @@ fn set_placement_field(plan: &mut Plan, name: &str, value: i64) -> std::result::
         let names = || numbered_names(AxisOrder::ALL.map(AxisOrder::name).into_iter());
         plan.axis_order = order.ok_or_else(names)?;
     } else {
-        let choice = Collectives::named().nth(index);
-        plan.collectives = choice.ok_or_else(|| numbered_names(Collectives::named()))?;
+        let choice = ReplicaReduction::named().nth(index);
+        plan.collectives = choice.ok_or_else(|| numbered_names(ReplicaReduction::named()))?;
     }
     Ok(())
 }
@@ -263,7 +263,7 @@ pub fn column(plan: &Plan, field: usize) -> u32 {
         "first_layers" => plan.first_layers,
         "last_layers" => plan.last_layers,
         "bare_last" => plan.bare_last.into(),
-        _ => numbers(Collectives::named(), &plan.collectives),
+        _ => numbers(ReplicaReduction::named(), &plan.collectives),
     }
 }
 

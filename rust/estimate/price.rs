@@ -5,7 +5,7 @@ use crate::collective::{Collective, Crossing, Forms};
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, MAX_LEVELS};
 use crate::operator_cost::{Kernel, KernelCost, Pace};
-use crate::plan::{Collectives, Span};
+use crate::plan::{ReplicaReduction, Span};
 use crate::units::Dtype;
 use crate::workload::{Optimizer, Precision, Training};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub struct Pricer<'a> {
     long_run: LongRun<'a>,
     forms: BTreeMap<(u8, Span), Forms>,
     crossing: BTreeMap<(Crossing, Span), Forms>,
-    sums: BTreeMap<(Collectives, Span), Forms>,
+    sums: BTreeMap<(ReplicaReduction, Span), Forms>,
     hops: BTreeMap<(Span, bool), Forms>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Pricer<'a> {
             | Kernel::Strided { .. }
             | Kernel::Cast { .. } => Pace::ALONE,
         };
-        kernel.cost_at(pace.slower(self.slowest), self.long_run.device())
+        kernel.cost_at(pace.slowed_by(self.slowest), self.long_run.device())
     }
 
     /// Share of compute that a running collective takes from kernels beside it.
@@ -104,7 +104,7 @@ impl<'a> Pricer<'a> {
     ///
     /// Where that algorithm cannot run they are the library's own: `check` refuses every plan that
     /// would sum so, but a plan has spans on which it never sums.
-    pub fn sums(&mut self, choice: Collectives, span: Span) -> Forms {
+    pub fn sums(&mut self, choice: ReplicaReduction, span: Span) -> Forms {
         let Some(algorithm) = choice.forced() else {
             return self.forms(Collective::AllReduce, span);
         };

@@ -64,7 +64,7 @@ impl Constant {
 }
 
 /// Unit and kind of a constant.
-type Sort = (&'static str, ConstantKind);
+type UnitAndKind = (&'static str, ConstantKind);
 
 /// The protocols of a library, as its fields are called.
 const PROTOCOLS: [&str; 4] = ["low_latency", "low_latency_128", "simple", "in_network"];
@@ -80,18 +80,18 @@ const MULTIPLIED: [Dtype; 7] = [
     Dtype::Nvfp4,
 ];
 
-const ARITHMETIC: Sort = ("FLOP/s", ConstantKind::Rate);
-const TRAFFIC: Sort = ("bytes/s", ConstantKind::Rate);
-const RATIO: Sort = ("rate/rate", ConstantKind::Ratio);
-const LASTING: Sort = ("share", ConstantKind::Ratio);
-const SHARE: Sort = ("share", ConstantKind::Share);
-const SECONDS: Sort = ("s", ConstantKind::Time);
-const GRACE: Sort = ("s", ConstantKind::Grace);
-const ELEMENTS: Sort = ("elements", ConstantKind::Overhead);
-const PART: Sort = ("share", ConstantKind::Overhead);
-const UNITS: Sort = ("units", ConstantKind::Overhead);
-const TAKEN: Sort = ("bytes", ConstantKind::Overhead);
-const ROOM: Sort = ("bytes", ConstantKind::Size);
+const ARITHMETIC: UnitAndKind = ("FLOP/s", ConstantKind::Rate);
+const TRAFFIC: UnitAndKind = ("bytes/s", ConstantKind::Rate);
+const RATIO: UnitAndKind = ("rate/rate", ConstantKind::Ratio);
+const LASTING: UnitAndKind = ("share", ConstantKind::Ratio);
+const SHARE: UnitAndKind = ("share", ConstantKind::Share);
+const SECONDS: UnitAndKind = ("s", ConstantKind::Time);
+const GRACE: UnitAndKind = ("s", ConstantKind::Grace);
+const ELEMENTS: UnitAndKind = ("elements", ConstantKind::Overhead);
+const PART: UnitAndKind = ("share", ConstantKind::Overhead);
+const UNITS: UnitAndKind = ("units", ConstantKind::Overhead);
+const TAKEN: UnitAndKind = ("bytes", ConstantKind::Overhead);
+const ROOM: UnitAndKind = ("bytes", ConstantKind::Size);
 
 impl Cluster {
     /// Every number that the time and the memory of a step depend on, in a fixed order.
@@ -107,7 +107,7 @@ impl Cluster {
     /// behind the host: plans are priced without them.
     pub fn constants(&self) -> Vec<Constant> {
         let mut all = Vec::new();
-        Walk {
+        ConstantWalk {
             visit: &mut |name, value, (unit, kind)| {
                 let name = name.to_string();
                 all.push(Constant {
@@ -132,7 +132,7 @@ impl Cluster {
             device.unscaled = Some(Arc::new(self.device.clone()));
         }
         let mut left = factors.iter().copied();
-        Walk {
+        ConstantWalk {
             visit: &mut |_, _, _| left.next().unwrap_or(1.0),
         }
         .cluster(&mut scaled);
@@ -155,14 +155,14 @@ fn scale<T: Copy + Mul<f64, Output = T>>(quantity: &mut T, factor: f64) {
 
 /// Which rates of products a step may read on a device.
 #[derive(Default)]
-struct Reads {
+struct ProductRates {
     peaks: Vec<Dtype>,
     efficiencies: Vec<Dtype>,
     /// The efficiency of formats without one of their own.
     other: bool,
 }
 
-impl Reads {
+impl ProductRates {
     fn of(device: &Device) -> Self {
         let mut reads = Self::default();
         for asked in MULTIPLIED {
@@ -181,13 +181,13 @@ impl Reads {
 }
 
 /// Passes over all constants of a cluster; `visit` is told of each and says its factor.
-struct Walk<'a> {
-    visit: &'a mut dyn FnMut(Arguments, f64, Sort) -> f64,
+struct ConstantWalk<'a> {
+    visit: &'a mut dyn FnMut(Arguments, f64, UnitAndKind) -> f64,
 }
 
-impl Walk<'_> {
+impl ConstantWalk<'_> {
     /// The factor of one constant.
-    fn factor(&mut self, name: Arguments, value: f64, sort: Sort) -> f64 {
+    fn factor(&mut self, name: Arguments, value: f64, sort: UnitAndKind) -> f64 {
         if value > 0.0 {
             limited(sort.1, value, (self.visit)(name, value, sort))
         } else {
@@ -196,7 +196,7 @@ impl Walk<'_> {
     }
 
     /// Scales one plain number by its factor.
-    fn number(&mut self, name: Arguments, number: &mut f64, sort: Sort) {
+    fn number(&mut self, name: Arguments, number: &mut f64, sort: UnitAndKind) {
         *number *= self.factor(name, *number, sort);
     }
 
@@ -225,7 +225,7 @@ impl Walk<'_> {
     }
 
     fn device(&mut self, device: &mut Device) {
-        let reads = Reads::of(device);
+        let reads = ProductRates::of(device);
         let lasting = device.sustained.keys();
         let peaks: Vec<f64> = lasting.map(|&d| device.engine_peak(d).value()).collect();
         for (dtype, peak) in &mut device.matrix {
@@ -273,7 +273,7 @@ impl Walk<'_> {
     }
 
     /// Rates that last, as shares of the peaks, which they follow; `peaks` are those before any change.
-    fn sustained(&mut self, device: &mut Device, peaks: &[f64], reads: &Reads) {
+    fn sustained(&mut self, device: &mut Device, peaks: &[f64], reads: &ProductRates) {
         let mut lasting = std::mem::take(&mut device.sustained);
         for ((dtype, rate), before) in lasting.iter_mut().zip(peaks) {
             let grown = device.engine_peak(*dtype).value() / before;
@@ -288,7 +288,7 @@ impl Walk<'_> {
         device.sustained = lasting;
     }
 
-    fn matmul(&mut self, model: &mut MatmulModel, reads: &Reads) {
+    fn matmul(&mut self, model: &mut MatmulModel, reads: &ProductRates) {
         for (dtype, efficiency) in &mut model.efficiency {
             if !reads.efficiencies.contains(dtype) {
                 continue;

@@ -30,7 +30,7 @@ pub struct Crossing {
 
 /// A tier and its lanes.
 #[derive(Debug, Clone, Serialize)]
-pub struct Place {
+pub struct TierAccess {
     /// The tier.
     pub tier: MemoryTier,
     /// One device's part of it.
@@ -39,9 +39,9 @@ pub struct Place {
     pub crosses: Vec<Crossing>,
 }
 
-impl Place {
+impl TierAccess {
     /// Seconds a byte at the slowest lane, to the device and from it, each direction alone.
-    pub fn pace(&self) -> [f64; 2] {
+    pub fn seconds_per_byte(&self) -> [f64; 2] {
         self.crosses.iter().fold([0.0, 0.0], |[read, write], c| {
             [c.read.max(read), c.write.max(write)]
         })
@@ -54,7 +54,7 @@ pub struct Memories {
     /// Everything that moves bytes.
     pub lanes: Vec<Lane>,
     /// Every tier.
-    pub places: Vec<Place>,
+    pub places: Vec<TierAccess>,
     /// How many of the places are the device's own; the last of these holds the working set.
     pub own: usize,
     /// The place that is the host's memory, where its processors can work on the data.
@@ -120,7 +120,7 @@ impl Memories {
         for tier in tiers {
             let crosses = resolver.crossings(&tier.name)?;
             let units = f64::from(tier.units);
-            places.push(Place {
+            places.push(TierAccess {
                 capacity: tier.capacity * units / resolver.sharers(tier.shared_by),
                 tier: tier.clone(),
                 crosses,

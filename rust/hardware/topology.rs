@@ -11,7 +11,7 @@ const MOST_LINKS: u64 = 1 << 24;
 
 /// Which of several ways a message takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Way {
+pub enum RouteChoice {
     /// Over all links of a unit together.
     #[default]
     AllLinks,
@@ -34,12 +34,12 @@ pub enum Way {
 #[derive(Debug, Clone)]
 pub struct Topology {
     links: Vec<Link>,
-    tiers: Vec<Tier>,
+    tiers: Vec<LevelLinks>,
 }
 
 /// One level as laid out in the list of links.
 #[derive(Debug, Clone)]
-struct Tier {
+struct LevelLinks {
     kind: LevelKind,
     /// Index of the level's first link, and of its devices' first share.
     first: u32,
@@ -69,7 +69,7 @@ impl Topology {
                 _ => cluster.devices.next_multiple_of(below),
             };
             let minimal = level.kind == LevelKind::Dragonfly && level.routing == Routing::Minimal;
-            let mut tier = Tier {
+            let mut tier = LevelLinks {
                 kind: if minimal { LevelKind::Mesh } else { level.kind },
                 first: u32::try_from(topology.links.len()).unwrap_or(u32::MAX),
                 shares: 0,
@@ -89,7 +89,7 @@ impl Topology {
                     allowed,
                 ));
             }
-            tier.lay(level, cluster.devices, &mut topology.links);
+            tier.append_links(level, cluster.devices, &mut topology.links);
             tier.divide(level, cluster.devices, &mut topology.links);
             topology.tiers.push(tier);
             below = within.max(below);
@@ -104,11 +104,11 @@ impl Topology {
 
     /// Appends the links from device `from` to device `to` to `route`; returns the latency that they
     /// do not hold themselves: one step across the level that joins both ends, unless that is a torus.
-    pub fn route(&self, from: u32, to: u32, way: Way, route: &mut Vec<u32>) -> Seconds {
+    pub fn route(&self, from: u32, to: u32, way: RouteChoice, route: &mut Vec<u32>) -> Seconds {
         if from == to {
             return Seconds::ZERO;
         }
-        let joins = |tier: &Tier| from / tier.within == to / tier.within;
+        let joins = |tier: &LevelLinks| from / tier.within == to / tier.within;
         let top = self.tiers.iter().position(joins);
         let top = top.unwrap_or(self.tiers.len() - 1);
         let tier = &self.tiers[top];
@@ -136,7 +136,7 @@ impl Topology {
         &self,
         from: u32,
         (low, level): (usize, usize),
-        way: Way,
+        way: RouteChoice,
         route: &mut Vec<u32>,
     ) -> Seconds {
         let between = self.between(low, level);
@@ -151,7 +151,7 @@ impl Topology {
         &self,
         to: u32,
         (low, level): (usize, usize),
-        way: Way,
+        way: RouteChoice,
         route: &mut Vec<u32>,
     ) -> Seconds {
         let tier = &self.tiers[level];
@@ -162,13 +162,13 @@ impl Topology {
     }
 
     /// The switched network levels from `low` to below `level`.
-    fn between(&self, low: usize, level: usize) -> impl DoubleEndedIterator<Item = &Tier> {
+    fn between(&self, low: usize, level: usize) -> impl DoubleEndedIterator<Item = &LevelLinks> {
         let inner = self.tiers.get(low.max(1)..level).unwrap_or_default().iter();
         inner.filter(|tier| tier.is_switched())
     }
 }
 
-impl Tier {
+impl LevelLinks {
     fn is_switched(&self) -> bool {
         self.kind.is_switched()
     }
@@ -210,7 +210,7 @@ impl Tier {
     }
 
     /// Appends this level's links: `sustained rate per device * devices in the unit below`.
-    fn lay(&self, level: &Level, devices: u32, links: &mut Vec<Link>) {
+    fn append_links(&self, level: &Level, devices: u32, links: &mut Vec<Link>) {
         let rate = level.sustained(self.below).value();
         for unit in (0..self.linked(devices)).map_while(|unit| u32::try_from(unit).ok()) {
             let inside = devices
@@ -249,8 +249,8 @@ impl Tier {
     }
 
     /// The uplink of the unit that holds `device`, or its own share; the downlink follows it.
-    fn port(&self, device: u32, way: Way) -> u32 {
-        if way == Way::OwnShare && self.is_divided() {
+    fn port(&self, device: u32, way: RouteChoice) -> u32 {
+        if way == RouteChoice::OwnShare && self.is_divided() {
             self.shares + 2 * device
         } else {
             self.first + 2 * (device / self.below)
@@ -264,8 +264,8 @@ impl Tier {
 
     /// Walks a torus one dimension after the other, the shorter way round. Of two equal ways even
     /// places take the upward one, odd places the other, so that neither direction gets more.
-    fn walk(&self, from: u32, to: u32, way: Way, route: &mut Vec<u32>) {
-        let even = u32::from(way == Way::Turned);
+    fn walk(&self, from: u32, to: u32, way: RouteChoice, route: &mut Vec<u32>) {
+        let even = u32::from(way == RouteChoice::Turned);
         let sides = 2 * u32::try_from(self.dims.len()).unwrap_or(0);
         let (mut here, goal) = (from / self.below, to / self.below);
         let mut stride = 1; // units between neighbours along the dimension

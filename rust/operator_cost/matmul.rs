@@ -83,14 +83,14 @@ pub(super) struct Product {
 }
 
 /// Rates at which operands of products arrive, and how much of them lies in the cache.
-pub(super) struct Supply {
+pub(super) struct OperandRates {
     main: BytesPerSecond,
     cache: BytesPerSecond,
     room: Bytes,
 }
 
 /// What the time of a product is made of.
-pub(super) struct Parts {
+pub(super) struct ProductTimes {
     /// On the matrix engine, at the clock of short kernels.
     pub engine: Seconds,
     /// By how much longer it takes there for its operands' alignment.
@@ -164,27 +164,27 @@ pub(super) fn cost(product: Product, device: &Device, pace: Pace) -> KernelCost 
 }
 
 /// What the time of a product is made of; `cost` has the formula.
-pub(super) fn parts(product: Product, device: &Device) -> Parts {
+pub(super) fn parts(product: Product, device: &Device) -> ProductTimes {
     let Product { batch, m, n, k, .. } = product;
     let outputs = batch * m * n;
     let flops = Flops::new(2.0 * outputs * k);
     let model = device.product_model(product.dtype, product.weights);
     if flops.value() <= 0.0 {
-        return Parts::nothing(model);
+        return ProductTimes::nothing(model);
     }
     let left = Bytes::new(batch * m * k * product.dtype.bytes());
     let right = Bytes::new(batch * k * n * product.weights.bytes());
     let result = Bytes::new(outputs * product.output_bytes);
     let supply = if model.thin(m) {
-        Supply::new(&model.streaming(), device)
+        OperandRates::new(&model.streaming(), device)
     } else {
-        Supply::new(&model, device)
+        OperandRates::new(&model, device)
     };
     let rest = left + result + product.beside;
     let read = supply.moved(left, rest + right);
     let weights = supply.moved(right, rest + right * product.copies);
     let stored = supply.moved(result, rest + right);
-    let again = again(product, device);
+    let again = reread_bytes(product, device);
     let storing = stored.time * model.store_cost;
     // a tile reads and writes the sum when its own arithmetic is done
     let exposed = if product.added {
@@ -192,7 +192,7 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
     } else {
         0.0
     };
-    Parts {
+    ProductTimes {
         engine: Seconds::new(Engine::new(product, model, device).time()),
         unaligned: product.slowdown(device),
         memory: read.time + weights.time + storing + again / supply.main,
@@ -205,7 +205,7 @@ pub(super) fn parts(product: Product, device: &Device) -> Parts {
 }
 
 /// Bytes of operands that are read once more for each further block of the result, where neither operand stays on chip.
-fn again(product: Product, device: &Device) -> Bytes {
+fn reread_bytes(product: Product, device: &Device) -> Bytes {
     let Product { batch, m, n, k, .. } = product;
     let model = &device.matmul;
     let Some(chip) = device.cache().filter(|_| model.block > 0.0) else {
@@ -220,7 +220,7 @@ fn again(product: Product, device: &Device) -> Bytes {
     (left * further(n) + right * further(m)) * batch
 }
 
-impl Parts {
+impl ProductTimes {
     fn nothing(model: ProductModel) -> Self {
         Self {
             engine: Seconds::ZERO,
@@ -296,7 +296,7 @@ impl Product {
     }
 }
 
-impl Supply {
+impl OperandRates {
     pub(super) fn new(model: &ProductModel, device: &Device) -> Self {
         let tier = device.main_memory();
         let main = tier.bandwidth * model.memory_efficiency.unwrap_or(tier.efficiency);

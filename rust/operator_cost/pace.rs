@@ -36,7 +36,7 @@ impl Pace {
 
     /// The same on a device that is `factor` times slower.
     #[must_use]
-    pub fn slower(self, factor: f64) -> Self {
+    pub fn slowed_by(self, factor: f64) -> Self {
         Self {
             slowdown: self.slowdown * factor,
             ..self

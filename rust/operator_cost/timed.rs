@@ -2,7 +2,7 @@
 
 use super::decode::TimedDecode;
 use super::kernel::{Kernel, KernelCost};
-use super::matmul::{self, Product, Supply};
+use super::matmul::{self, OperandRates, Product};
 use super::moe::TimedExperts;
 use super::pace::Pace;
 use super::prefill::TimedPrefill;
@@ -207,7 +207,7 @@ impl TimedMatmul {
         let cast = batch * m * k * self.a.bytes();
         let result = batch * m * n * self.output.bytes();
         let between = Bytes::new(source + cast + weights + result);
-        let moved = Supply::new(&model, device).moved(Bytes::new(source + cast), between);
+        let moved = OperandRates::new(&model, device).moved(Bytes::new(source + cast), between);
         let main = device.main_memory();
         let reached = model.memory_efficiency.unwrap_or(main.efficiency);
         let slower = reached / model.cast_efficiency;

@@ -1,8 +1,8 @@
 //! The fields of a plan.
 
 use super::axis_order::AxisOrder;
-use super::collectives::Collectives;
 use super::mesh::Mesh;
+use super::replica_reduction::ReplicaReduction;
 use super::token_slices::TokenSlices;
 use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ pub struct Plan {
     pub bare_last: bool,
     /// How all-reduces between replicas run.
     #[serde(default)]
-    pub collectives: Collectives,
+    pub collectives: ReplicaReduction,
 }
 
 impl Default for Plan {
@@ -144,7 +144,7 @@ impl Default for Plan {
             first_layers: 0,
             last_layers: 0,
             bare_last: false,
-            collectives: Collectives::default(),
+            collectives: ReplicaReduction::default(),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! user buffers serve the four products `qkv`, `proj`, `fc1` and `fc2`, only dense products of
 //! attention and feed-forward are cut; routed experts and the vocabulary are not.
 
-use super::lower::{Lowering, Wire};
+use super::lower::{Lowering, PendingCollective};
 use super::program::{Order, Task};
 use crate::operator_cost::Kernel;
 use crate::units::Bytes;
@@ -14,7 +14,11 @@ use crate::workload::{Operator, OperatorKind, Region};
 
 impl Lowering<'_> {
     /// Adds a product together with the gather of its input; false where they are not cut.
-    pub(super) fn gather_by_chunks(&mut self, operator: &Operator, wire: &Wire) -> bool {
+    pub(super) fn gather_by_chunks(
+        &mut self,
+        operator: &Operator,
+        wire: &PendingCollective,
+    ) -> bool {
         if !self.is_cut(operator) {
             return false;
         }
@@ -29,7 +33,11 @@ impl Lowering<'_> {
 
     /// Joins the last kernel, where it is the `producer`'s product, with the reduction of its
     /// output; false where they are not cut.
-    pub(super) fn reduce_by_chunks(&mut self, producer: &Operator, wire: &Wire) -> bool {
+    pub(super) fn reduce_by_chunks(
+        &mut self,
+        producer: &Operator,
+        wire: &PendingCollective,
+    ) -> bool {
         let product = self.forward_product(producer);
         let last = self.forward.last().and_then(Task::kernel);
         let (true, Some(kernel)) = (self.is_cut(producer), product) else {
@@ -51,7 +59,13 @@ impl Lowering<'_> {
         cut && dense && region && !self.hides_route(operator)
     }
 
-    fn chunked(&self, operator: &Operator, kernel: Kernel, wire: &Wire, order: Order) -> Task {
+    fn chunked(
+        &self,
+        operator: &Operator,
+        kernel: Kernel,
+        wire: &PendingCollective,
+        order: Order,
+    ) -> Task {
         let count = f64::from(self.tensor_chunks);
         let mut kernel = kernel;
         if let Kernel::Matmul { m, .. } = &mut kernel {

@@ -3,7 +3,7 @@
 //! The same for its gradient, the other way; and which ranks take part.
 
 use super::kernels::memory;
-use super::lower::{Lowering, Wire};
+use super::lower::{Lowering, PendingCollective};
 use super::program::Purpose;
 use super::sharding::{Layout, Side, transition};
 use crate::collective::{Collective, Crossing};
@@ -14,7 +14,7 @@ use crate::workload::{Dim, Extent, Operator, OperatorClass, OperatorKind};
 pub(super) type Layouts = [Layout; 2];
 
 /// What becomes of an activation on its way: where it starts and ends.
-pub(super) type Way = (Layouts, Layouts);
+pub(super) type LayoutChange = (Layouts, Layouts);
 
 impl Lowering<'_> {
     /// How an operator wants its input and leaves its output.
@@ -46,9 +46,14 @@ impl Lowering<'_> {
     /// Sides that want the same collective make one of all tensor ranks. Else what makes the tensor
     /// smaller comes first and what makes it larger last, and each moves the part that the other
     /// side leaves.
-    pub(super) fn travel(&self, operator: &Operator, (from, to): Way, under: u32) -> Vec<Wire> {
+    pub(super) fn convert_layout(
+        &self,
+        operator: &Operator,
+        (from, to): LayoutChange,
+        under: u32,
+    ) -> Vec<PendingCollective> {
         let bytes = self.edge_bytes(operator);
-        let wire = |collective, span, bytes, under| Wire {
+        let wire = |collective, span, bytes, under| PendingCollective {
             purpose: Purpose::Tensor,
             collective,
             span,
@@ -84,7 +89,11 @@ impl Lowering<'_> {
     /// The collectives on a product's input, of which gathers carry it as the product reads it: it is
     /// cast in parts, before it is gathered, and so once more for the weight's gradient (Transformer
     /// Engine, `gather_along_first_dim` of `pytorch/distributed.py`: `_all_gather_fp8`, `_mxfp8`, `_nvfp4`).
-    pub(super) fn gathered_narrow(&self, operator: &Operator, mut wires: Vec<Wire>) -> Vec<Wire> {
+    pub(super) fn gathered_narrow(
+        &self,
+        operator: &Operator,
+        mut wires: Vec<PendingCollective>,
+    ) -> Vec<PendingCollective> {
         let share = self.format(operator).bytes() / self.activation.bytes();
         if share < 1.0 && matches!(operator.kind, OperatorKind::Matmul { .. }) {
             let gathers = wires
@@ -96,7 +105,12 @@ impl Lowering<'_> {
     }
 
     /// Adds a collective on a tensor's way; sums that are to be wide are cast to fp32 before it and back behind.
-    pub(super) fn exchange(&mut self, forward: bool, operator: &Operator, mut wire: Wire) {
+    pub(super) fn exchange(
+        &mut self,
+        forward: bool,
+        operator: &Operator,
+        mut wire: PendingCollective,
+    ) {
         let (narrow, wide) = (self.activation.bytes(), Dtype::Fp32.bytes());
         let sums = matches!(
             wire.collective,
@@ -120,12 +134,12 @@ impl Lowering<'_> {
         layouts: Layouts,
         bytes: f64,
         under: u32,
-    ) -> Wire {
+    ) -> PendingCollective {
         let (span, parts) = match side {
             Side::Columns => (self.mesh.columns, self.parts_along(layouts[1], Side::Rows)),
             Side::Rows => (self.mesh.rows, self.parts_along(layouts[0], Side::Columns)),
         };
-        Wire {
+        PendingCollective {
             purpose: Purpose::Tensor,
             collective,
             span,
@@ -169,7 +183,7 @@ impl Lowering<'_> {
         }
         // a norm that takes the mean off has a bias beside its gains
         let bytes = self.tokens_of(operator) * vectors.len() as f64 * Dtype::Fp32.bytes();
-        let wire = Wire {
+        let wire = PendingCollective {
             purpose: Purpose::Tensor,
             collective: Collective::AllReduce,
             span: self.mesh.rows,

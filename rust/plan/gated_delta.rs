@@ -6,7 +6,7 @@
 
 use super::kernels::memory;
 use super::lower::Lowering;
-use super::scan::Local;
+use super::scan::LocalScan;
 use crate::defaults::delta_rule::BACK;
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype, Flops};
@@ -21,7 +21,7 @@ const INVERSE: f64 = 16.0;
 const GATES: [f64; 2] = [10.0, 14.0];
 
 /// What one rank moves for a position.
-struct Delta {
+struct LocalDelta {
     /// Queries or keys of all heads, each with its own copy.
     keys: f64,
     /// Values.
@@ -40,7 +40,7 @@ struct Delta {
 
 /// What one kernel moves for a position, in numbers.
 #[derive(Clone, Copy, Default)]
-struct Moved {
+struct KernelTraffic {
     /// In the activation format.
     narrow: f64,
     /// In fp32.
@@ -53,8 +53,8 @@ struct Moved {
     hop: f64,
 }
 
-impl Moved {
-    fn kernel(&self, local: &Local) -> Kernel {
+impl KernelTraffic {
+    fn kernel(&self, local: &LocalScan) -> Kernel {
         let bytes = self.narrow * local.format.bytes() + self.wide * Dtype::Fp32.bytes();
         Kernel::DeltaRule {
             flops: Flops::new(2.0 * local.tokens * self.products),
@@ -65,8 +65,8 @@ impl Moved {
     }
 }
 
-impl Delta {
-    fn new(scan: &Scan, local: &Local, positions: f64) -> Self {
+impl LocalDelta {
+    fn new(scan: &Scan, local: &LocalScan, positions: f64) -> Self {
         let [state, width] = [scan.state, scan.head_dim].map(|size| size as f64);
         let chunk = (scan.chunk as f64).min(positions);
         let heads = local.heads;
@@ -82,18 +82,18 @@ impl Delta {
     }
 
     /// What replaces keys and values: reads both and the triangle, writes both.
-    fn replaced(&self) -> Moved {
-        Moved {
+    fn replaced(&self) -> KernelTraffic {
+        KernelTraffic {
             narrow: 2.0 * self.keys + 2.0 * self.values + self.chunk,
             wide: 2.0 * self.heads,
             products: self.with[0] + self.with[1],
-            ..Moved::default()
+            ..KernelTraffic::default()
         }
     }
 
     /// States from chunk to chunk, and values less what the state had under their keys.
-    fn states(&self) -> Moved {
-        Moved {
+    fn states(&self) -> KernelTraffic {
+        KernelTraffic {
             narrow: 2.0 * self.keys + 2.0 * self.values + self.passed,
             wide: self.heads,
             products: 2.0 * self.with[3],
@@ -104,39 +104,39 @@ impl Delta {
 
     /// Decays summed along each chunk; scores among keys and the inverse of their triangle; what replaces keys and
     /// values; states; output.
-    fn forward(&self) -> [Moved; 5] {
+    fn forward(&self) -> [KernelTraffic; 5] {
         let [with_keys, with_values, _, with_state] = self.with;
         [
-            Moved {
+            KernelTraffic {
                 wide: 2.0 * self.heads,
-                ..Moved::default()
+                ..KernelTraffic::default()
             },
-            Moved {
+            KernelTraffic {
                 narrow: self.keys + self.chunk,
                 wide: 2.0 * self.heads,
                 products: TRIANGLE * with_keys + INVERSE * self.chunk,
-                ..Moved::default()
+                ..KernelTraffic::default()
             },
             self.replaced(),
             self.states(),
-            Moved {
+            KernelTraffic {
                 narrow: 2.0 * self.keys + 2.0 * self.values + self.passed,
                 wide: self.heads,
                 products: with_state + with_values + with_keys,
-                ..Moved::default()
+                ..KernelTraffic::default()
             },
         ]
     }
 
     /// What replaces keys and values, and states, again; gradients of values within chunks; of states, handed back;
     /// of queries, keys and what replaces them; of what went into that; sums of the two of keys; of decays.
-    fn backward(&self) -> [Moved; 8] {
+    fn backward(&self) -> [KernelTraffic; 8] {
         let [with_keys, with_values, with_chunk, with_state] = self.with;
-        let plain = |narrow: f64, wide: f64, products: f64| Moved {
+        let plain = |narrow: f64, wide: f64, products: f64| KernelTraffic {
             narrow,
             wide: wide * self.heads,
             products,
-            ..Moved::default()
+            ..KernelTraffic::default()
         };
         let (keys, values) = (self.keys, self.values);
         let handed = plain(
@@ -148,7 +148,7 @@ impl Delta {
             self.replaced(),
             self.states(),
             plain(2.0 * keys + 2.0 * values, 1.0, with_keys + with_values),
-            Moved {
+            KernelTraffic {
                 chain: self.chain,
                 hop: BACK,
                 ..handed
@@ -175,12 +175,12 @@ impl Lowering<'_> {
         &mut self,
         operator: &Operator,
         scan: &Scan,
-        local: &Local,
+        local: &LocalScan,
         forward: bool,
     ) {
         let positions = operator.positions.unwrap_or(self.training.sequence) as f64;
-        let delta = Delta::new(scan, local, positions);
-        let moved: &[Moved] = if forward {
+        let delta = LocalDelta::new(scan, local, positions);
+        let moved: &[KernelTraffic] = if forward {
             &delta.forward()
         } else {
             &delta.backward()

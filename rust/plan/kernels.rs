@@ -1,6 +1,6 @@
 //! The kernels that an operator becomes on one rank, forward and backward.
 
-use super::lower::{Lowering, Wire};
+use super::lower::{Lowering, PendingCollective};
 use super::program::Purpose;
 use super::sharding::Layout;
 use crate::collective::{Collective, Crossing};
@@ -13,7 +13,7 @@ const LOSS_STATISTICS: f64 = 3.0;
 
 /// Local shape of a matrix product with a weight.
 #[derive(Clone, Copy)]
-struct Product {
+struct LocalProduct {
     batch: f64,
     rows: f64,
     depth: f64,
@@ -159,7 +159,7 @@ impl Lowering<'_> {
     }
 
     /// A product of such sides for each of those of an operator.
-    fn of_product(&self, product: &Product, format: Dtype, [m, n, k]: [f64; 3]) -> Kernel {
+    fn of_product(&self, product: &LocalProduct, format: Dtype, [m, n, k]: [f64; 3]) -> Kernel {
         Kernel::Matmul {
             batch: product.batch,
             m,
@@ -173,7 +173,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn product(&self, operator: &Operator) -> Option<Product> {
+    fn product(&self, operator: &Operator) -> Option<LocalProduct> {
         let OperatorKind::Matmul {
             contract,
             columns,
@@ -189,7 +189,7 @@ impl Lowering<'_> {
             Some(routed) => {
                 let batch = self.local_experts(operator, routed);
                 let rows = self.routed_tokens(operator, routed) / batch;
-                Product {
+                LocalProduct {
                     batch,
                     rows,
                     depth,
@@ -198,7 +198,7 @@ impl Lowering<'_> {
                     in_turn: self.training.software.experts.experts_in_turn,
                 }
             }
-            None => Product {
+            None => LocalProduct {
                 batch: 1.0,
                 rows: self.tokens_of(operator),
                 depth,
@@ -350,7 +350,7 @@ impl Lowering<'_> {
     /// Bytes of one pass over an operator's width in the activation format.
     fn pass_bytes(&self, operator: &Operator, width: &[Extent]) -> f64 {
         let columns = self.sharding.local_sum(operator, width);
-        let tokens = self.tokens_of(operator) * self.crowd(operator.region);
+        let tokens = self.tokens_of(operator) * self.load_factor(operator.region);
         tokens * columns * self.activation.bytes()
     }
 
@@ -385,13 +385,13 @@ impl Lowering<'_> {
         collective: Collective,
         bytes: f64,
         under: u32,
-    ) -> Wire {
+    ) -> PendingCollective {
         let span = match purpose {
             Purpose::Tensor => self.mesh.tensor,
             Purpose::Context => self.mesh.context,
             Purpose::Expert => self.mesh.expert,
         };
-        Wire {
+        PendingCollective {
             purpose,
             collective,
             span,

@@ -1,8 +1,8 @@
 //! Which plans can run at all, and which rule an illegal one breaks.
 
+use super::broken_rule::{BrokenRule, MOST_CHUNKS};
 use super::choice::{ExpertRecompute, Plan, RecomputePolicy};
 use super::mesh::{Mesh, expert_zero_group, zero_spans};
-use super::rule::{BrokenRule, MOST_CHUNKS};
 use super::split::Split;
 use super::token_slices::{MOST_SLICES, TokenSlices};
 use crate::hardware::Cluster;
@@ -74,14 +74,14 @@ impl JobShape {
             layers: graph.layers() as u64,
             experts,
             host: cluster.system.host.is_some(),
-            uncut: uncut(graph),
+            uncut: why_uncuttable(graph),
             cluster: cluster.clone(),
         }
     }
 }
 
 /// Why a model's sequences cannot be cut along their tokens.
-fn uncut(graph: &Graph) -> Option<&'static str> {
+fn why_uncuttable(graph: &Graph) -> Option<&'static str> {
     let mut operators = graph.blocks.iter().flat_map(|block| &block.operators);
     operators.find_map(|operator| match &operator.kind {
         OperatorKind::Scan(_) => Some(

@@ -1,11 +1,11 @@
 //! Lowers a block under a plan: named dims become local shapes, layout changes become collectives.
 
 use super::choice::Plan;
-use super::edges::{Layouts, Way};
+use super::edges::{LayoutChange, Layouts};
 use super::mesh::{Mesh, Span};
 use super::program::{Activations, BlockProgram, Purpose, Task, Weights};
 use super::sharding::{Layout, Sharding, Side, gradients, transition};
-use super::shared::Shared;
+use super::shared_experts::SharedExperts;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
 use crate::units::{Bytes, Dtype, Seconds};
@@ -35,7 +35,7 @@ pub fn lower_slice(
     lowering.run(graph)
 }
 
-/// State of one lowering. The per-kind parts are in the sibling files `kernels` and `residence`.
+/// State of one lowering. The per-kind parts are in the sibling files `kernels` and `held_weights`.
 pub(super) struct Lowering<'a> {
     pub(super) block: &'a Block,
     pub(super) training: &'a Training,
@@ -60,7 +60,7 @@ pub(super) struct Lowering<'a> {
     /// Tokens that reach the rank whose experts have most, over the mean.
     crowding: f64,
     /// Shared experts whose kernels hide the routes of the others.
-    shared: Option<Shared>,
+    shared: Option<SharedExperts>,
     pub(super) forward: Vec<Task>,
     backward: Vec<Task>,
     gathered: Vec<(Option<usize>, Layouts)>,
@@ -86,7 +86,7 @@ impl<'a> Lowering<'a> {
             expert_ranks: plan.expert,
             crowding: crowding(block, plan.expert),
             expert_tensor: plan.expert_tensor_ranks(),
-            shared: Shared::find(block).filter(|_| plan.overlap_expert && plan.expert > 1),
+            shared: SharedExperts::find(block).filter(|_| plan.overlap_expert && plan.expert > 1),
             forward: Vec::new(),
             backward: Vec::new(),
             gathered: Vec::new(),
@@ -146,7 +146,7 @@ impl<'a> Lowering<'a> {
 
     /// How many times the mean of its tokens an operator works on, on the most loaded rank: one of routed experts
     /// has those that reach them.
-    pub(super) fn crowd(&self, region: Region) -> f64 {
+    pub(super) fn load_factor(&self, region: Region) -> f64 {
         if region == Region::Experts {
             self.crowding
         } else {
@@ -168,7 +168,7 @@ impl<'a> Lowering<'a> {
             recompute: operator.recompute,
             weight: false,
         };
-        self.lane(forward).push(task);
+        self.tasks_of_pass(forward).push(task);
     }
 
     /// Adds a kernel that yields gradients of weights.
@@ -181,7 +181,12 @@ impl<'a> Lowering<'a> {
         });
     }
 
-    pub(super) fn communicate(&mut self, forward: bool, operator: &Operator, wire: Wire) {
+    pub(super) fn communicate(
+        &mut self,
+        forward: bool,
+        operator: &Operator,
+        wire: PendingCollective,
+    ) {
         if wire.span.size < 2 || wire.bytes <= 0.0 {
             return;
         }
@@ -195,11 +200,11 @@ impl<'a> Lowering<'a> {
             handling: wire.handling,
             recompute: operator.recompute,
         };
-        self.lane(forward).push(task);
+        self.tasks_of_pass(forward).push(task);
     }
 
     /// The tasks of a pass.
-    pub(super) fn lane(&mut self, forward: bool) -> &mut Vec<Task> {
+    pub(super) fn tasks_of_pass(&mut self, forward: bool) -> &mut Vec<Task> {
         if forward {
             &mut self.forward
         } else {
@@ -237,7 +242,7 @@ impl<'a> Lowering<'a> {
         let block = self.block;
         let operator = &block.operators[index];
         let (wanted, _) = self.layouts(operator);
-        let wires = self.travel(operator, (self.produced(operator), wanted), 0);
+        let wires = self.convert_layout(operator, (self.producer_layouts(operator), wanted), 0);
         let wires = self.gathered_narrow(operator, wires);
         if !wires.is_empty() && !self.gathered.contains(&(operator.input, wanted)) {
             self.gathered.push((operator.input, wanted));
@@ -259,7 +264,7 @@ impl<'a> Lowering<'a> {
         let block = self.block;
         let operator = &block.operators[index];
         let (wanted, output) = self.layouts(operator);
-        let produced = self.produced(operator);
+        let produced = self.producer_layouts(operator);
         self.repeat_latent(operator);
         let (input_gradient, weight_gradient) = self.gradient_kernels(operator);
         if weight_gradient.is_some() {
@@ -272,7 +277,7 @@ impl<'a> Lowering<'a> {
             } else {
                 gathered_again(produced, wanted)
             };
-            let wires = self.travel(operator, again, under);
+            let wires = self.convert_layout(operator, again, under);
             for wire in self.gathered_narrow(operator, wires) {
                 self.communicate(false, operator, wire);
             }
@@ -287,7 +292,7 @@ impl<'a> Lowering<'a> {
             let sides = [0, 1].map(|at| gradients(produced[at], wanted[at], output[at]));
             let way = (sides.map(|side| side.0), sides.map(|side| side.1));
             let waits = self.training.software.tensor.reductions_wait;
-            for mut wire in self.travel(operator, way, under) {
+            for mut wire in self.convert_layout(operator, way, under) {
                 if waits && wire.collective != Collective::AllGather {
                     wire.under = 0;
                 }
@@ -301,7 +306,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// How the input of `operator` lies when its producer leaves it.
-    fn produced(&self, operator: &Operator) -> Layouts {
+    fn producer_layouts(&self, operator: &Operator) -> Layouts {
         operator.input.map_or(self.residual(), |p| {
             self.layouts(&self.block.operators[p]).1
         })
@@ -330,7 +335,7 @@ impl<'a> Lowering<'a> {
         for operator in &self.block.operators {
             self.add_weights(operator, &mut sum);
         }
-        sum.stand_ins = self.stand_ins();
+        sum.stand_ins = self.gradient_placeholders();
         sum
     }
 
@@ -386,7 +391,7 @@ impl<'a> Lowering<'a> {
     /// statistics of a fused attention.
     fn output_bytes(&self, operator: &Operator) -> Bytes {
         let columns = self.sharding.local_sum(operator, &operator.output());
-        let tokens = self.tokens_of(operator) * self.crowd(operator.region);
+        let tokens = self.tokens_of(operator) * self.load_factor(operator.region);
         let output = tokens * columns * self.activation.bytes();
         let statistics = operator.saved.iter().filter(|s| s.stored == SavedAs::Fp32);
         let statistics: f64 = statistics.map(|s| self.saved_bytes(operator, s)).sum();
@@ -457,7 +462,7 @@ impl<'a> Lowering<'a> {
             SavedAs::Fp32 => 4.0,
         };
         let copies = self.sharding.local_product(saved.region, &saved.shape);
-        let tokens = self.tokens(operator) / cut * self.crowd(saved.region);
+        let tokens = self.tokens(operator) / cut * self.load_factor(saved.region);
         tokens * copies * element * self.wider_scores(operator)
     }
 
@@ -479,7 +484,7 @@ impl<'a> Lowering<'a> {
         }
         let columns = self.sharding.local_sum(operator, &operator.output());
         let columns = 2.0 * columns + self.ring_columns(operator);
-        let tokens = self.tokens_of(operator) * self.crowd(operator.region);
+        let tokens = self.tokens_of(operator) * self.load_factor(operator.region);
         Bytes::new(tokens * columns * self.activation.bytes())
     }
 
@@ -510,7 +515,7 @@ fn crowding(block: &Block, ranks: u32) -> f64 {
 
 /// A collective to be added to a program.
 #[derive(Clone, Copy)]
-pub(super) struct Wire {
+pub(super) struct PendingCollective {
     pub(super) purpose: Purpose,
     pub(super) collective: Collective,
     /// Who takes part.
@@ -526,7 +531,7 @@ pub(super) struct Wire {
 
 /// The way of a kept input to the gradient of a weight: what was gathered is kept in parts, so it is
 /// gathered again.
-fn gathered_again(produced: Layouts, wanted: Layouts) -> Way {
+fn gathered_again(produced: Layouts, wanted: Layouts) -> LayoutChange {
     let from = [0, 1].map(|at| match transition(produced[at], wanted[at]) {
         Some(Collective::AllGather) => produced[at],
         _ => wanted[at],

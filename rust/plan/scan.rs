@@ -23,7 +23,7 @@ const STEPS: f64 = 10.0;
 const STEP_KERNELS: f64 = 5.0;
 
 /// Numbers that one rank moves for a position, by tensor, and products over its columns.
-pub(super) struct Local {
+pub(super) struct LocalScan {
     /// Positions times sequences.
     pub(super) tokens: f64,
     /// Input, gate or output.
@@ -46,7 +46,7 @@ pub(super) struct Local {
 
 /// What one kernel moves per position, in numbers.
 #[derive(Clone, Copy, Default)]
-struct Moved {
+struct KernelTraffic {
     /// In the activation format.
     narrow: f64,
     /// In fp32.
@@ -55,13 +55,13 @@ struct Moved {
     products: f64,
 }
 
-impl Local {
+impl LocalScan {
     /// Columns that a mixer's projection makes.
     fn entering(&self) -> f64 {
         2.0 * self.inner + 2.0 * self.state + self.numbers
     }
 
-    fn kernel(&self, moved: Moved) -> Kernel {
+    fn kernel(&self, moved: KernelTraffic) -> Kernel {
         let bytes = moved.narrow * self.format.bytes() + moved.wide * Dtype::Fp32.bytes();
         Kernel::Scan {
             flops: Flops::new(2.0 * self.tokens * moved.products),
@@ -71,7 +71,7 @@ impl Local {
 
     /// Steps summed along each chunk; states of chunks; states passed on in `passed` numbers of which those
     /// written are narrow or wide; scores.
-    fn states(&self, narrow: bool) -> [Moved; 4] {
+    fn states(&self, narrow: bool) -> [KernelTraffic; 4] {
         let written = self.passed;
         let (out_narrow, out_wide) = if narrow {
             (written, 0.0)
@@ -79,22 +79,22 @@ impl Local {
             (0.0, written)
         };
         [
-            Moved {
+            KernelTraffic {
                 narrow: self.heads,
                 wide: 2.0 * self.heads,
                 products: 0.0,
             },
-            Moved {
+            KernelTraffic {
                 narrow: self.inner + self.state,
                 wide: 2.0 * self.heads + self.passed,
                 products: self.products[2],
             },
-            Moved {
+            KernelTraffic {
                 narrow: out_narrow,
                 wide: self.passed + out_wide,
                 products: 0.0,
             },
-            Moved {
+            KernelTraffic {
                 narrow: 2.0 * self.state,
                 wide: self.scores,
                 products: self.products[0],
@@ -103,8 +103,8 @@ impl Local {
     }
 
     /// Output of each position: reads input, gate, C, scores and states, writes it with and without its gate.
-    fn output(&self) -> Moved {
-        Moved {
+    fn output(&self) -> KernelTraffic {
+        KernelTraffic {
             narrow: 4.0 * self.inner + self.state + self.passed,
             wide: 2.0 * self.heads + self.scores,
             products: self.products[1] + self.products[2],
@@ -113,52 +113,52 @@ impl Local {
 
     /// Gradients: of the gate and of the output without it; of states, and passed back; of the input; of B and C
     /// out of states; of scores; of B and C out of those; of decays.
-    fn gradients(&self) -> [Moved; 9] {
+    fn gradients(&self) -> [KernelTraffic; 9] {
         let (inner, state, heads) = (self.inner, self.state, self.heads);
         let [of_scores, through_scores, through_states] = self.products;
-        let from_states = Moved {
+        let from_states = KernelTraffic {
             narrow: inner + state + self.passed,
             wide: 3.0 * heads + state,
             products: through_states,
         };
-        let from_scores = Moved {
+        let from_scores = KernelTraffic {
             narrow: 2.0 * state,
             wide: self.scores + state,
             products: of_scores,
         };
         [
-            Moved {
+            KernelTraffic {
                 narrow: 6.0 * inner,
-                ..Moved::default()
+                ..KernelTraffic::default()
             },
-            Moved {
+            KernelTraffic {
                 narrow: inner + state,
                 wide: heads + self.passed,
                 products: through_states,
             },
-            Moved {
+            KernelTraffic {
                 narrow: 2.0 * self.passed,
                 wide: 2.0 * self.passed,
                 products: 0.0,
             },
-            Moved {
+            KernelTraffic {
                 narrow: 3.0 * inner + state + self.passed,
                 wide: 3.0 * heads + self.scores,
                 products: through_scores + through_states,
             },
             from_states,
             from_states,
-            Moved {
+            KernelTraffic {
                 narrow: 2.0 * inner,
                 wide: 2.0 * heads + self.scores,
                 products: through_scores,
             },
-            Moved {
+            KernelTraffic {
                 narrow: 2.0 * from_scores.narrow,
                 wide: 2.0 * from_scores.wide,
                 products: 2.0 * from_scores.products,
             },
-            Moved {
+            KernelTraffic {
                 narrow: 2.0 * inner,
                 wide: 3.0 * heads + self.scores,
                 products: through_scores,
@@ -180,7 +180,7 @@ impl Lowering<'_> {
             self.exchange_heads(operator, &local, forward, !forward);
             return;
         }
-        let kernel = |moved: &Moved| local.kernel(*moved);
+        let kernel = |moved: &KernelTraffic| local.kernel(*moved);
         let mut kernels: Vec<Kernel> = local.states(forward).iter().map(kernel).collect();
         if forward {
             kernels.push(kernel(&local.output()));
@@ -197,7 +197,7 @@ impl Lowering<'_> {
 
     /// What one rank works on. Context ranks exchange positions for heads, which leaves the work of a rank as it
     /// is, unless they are more than the groups: then each takes one.
-    fn local_scan(&self, operator: &Operator, scan: &Scan) -> Local {
+    fn local_scan(&self, operator: &Operator, scan: &Scan) -> LocalScan {
         let cut = |dim, size| {
             self.sharding
                 .local(operator.region, &Extent::new(dim, size))
@@ -208,7 +208,7 @@ impl Lowering<'_> {
         let positions = operator.positions.unwrap_or(self.training.sequence);
         let chunk = scan.chunk.min(positions) as f64;
         let states = heads * width * state;
-        Local {
+        LocalScan {
             tokens: self.tokens_of(operator),
             inner: heads * width,
             state: groups * state,
@@ -223,7 +223,7 @@ impl Lowering<'_> {
 
     /// Puts what enters and leaves a scan in order of sequences, where there are several: projections have them
     /// side by side at each position (Megatron-Core, `MambaMixer`).
-    fn in_order(&mut self, operator: &Operator, local: &Local, forward: bool) {
+    fn in_order(&mut self, operator: &Operator, local: &LocalScan, forward: bool) {
         if self.batch < 2.0 {
             return;
         }
@@ -236,7 +236,13 @@ impl Lowering<'_> {
 
     /// Context ranks exchange positions for heads before the convolution and back behind the scan (Megatron-Core,
     /// `MambaContextParallel`); the backward pass mirrors it.
-    fn exchange_heads(&mut self, operator: &Operator, local: &Local, forward: bool, enters: bool) {
+    fn exchange_heads(
+        &mut self,
+        operator: &Operator,
+        local: &LocalScan,
+        forward: bool,
+        enters: bool,
+    ) {
         if self.mesh.context.size < 2 {
             return;
         }

@@ -98,12 +98,12 @@ impl Sharding {
     /// dim with fewer entries than ranks is replicated, one that does not divide is padded: both show
     /// as more than an even share.
     pub fn local(&self, region: Region, extent: &Extent) -> f64 {
-        held(extent, self.degree(region, extent.dim))
+        columns_on_fullest(extent, self.degree(region, extent.dim))
     }
 
     /// Columns of an extent of an operator on the fullest rank.
     pub fn local_of(&self, operator: &Operator, extent: &Extent) -> f64 {
-        held(extent, self.degree_of(operator, extent.dim))
+        columns_on_fullest(extent, self.degree_of(operator, extent.dim))
     }
 
     /// Columns of an extent over all ranks that split it, copies and padding included.
@@ -193,7 +193,7 @@ impl Sharding {
 }
 
 /// Columns of an extent that the fullest of `degree` ranks holds.
-fn held(extent: &Extent, degree: u32) -> f64 {
+fn columns_on_fullest(extent: &Extent, degree: u32) -> f64 {
     extent.size.div_ceil(u64::from(degree).max(1)) as f64 * extent.times
 }
 

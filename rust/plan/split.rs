@@ -1,7 +1,7 @@
 //! How are layers dealt to virtual stages?
 
+use super::broken_rule::BrokenRule;
 use super::choice::Plan;
-use super::rule::BrokenRule;
 
 /// How layers are dealt to virtual stages: all get `middle`, but the first and last may get others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -106,13 +106,13 @@ impl Serialize for TokenSlices {
 
 impl<'de> Deserialize<'de> for TokenSlices {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Reader)
+        from.deserialize_any(TokenSlicesVisitor)
     }
 }
 
-struct Reader;
+struct TokenSlicesVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for TokenSlicesVisitor {
     type Value = TokenSlices;
 
     fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {

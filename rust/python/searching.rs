@@ -6,7 +6,7 @@ use super::planning::{PyJob, encode};
 use crate::control::Control;
 use crate::error::{Result, from_json};
 use crate::estimate::COLUMNS;
-use crate::plan::{AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule};
+use crate::plan::{AxisOrder, ExpertRecompute, RecomputePolicy, ReplicaReduction, Schedule};
 use crate::search::{Limits, Search, SearchPart, SearchReport, Space};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -96,7 +96,7 @@ impl PySearch {
             ("recompute_rest", policies),
             ("recompute_experts", spelled(experts)),
             ("axis_order", spelled(AxisOrder::ALL)),
-            ("collectives", spelled(Collectives::named())),
+            ("collectives", spelled(ReplicaReduction::named())),
         ])
     }
 

@@ -4,8 +4,8 @@ use super::legal_values::LegalValues;
 use super::space::{Space, listed, retain_first};
 use crate::estimate::Job;
 use crate::plan::{
-    AxisOrder, BrokenRule, Collectives, ExpertRecompute, Mesh, Plan, Recomputation,
-    RecomputePolicy, Schedule, Split, TokenSlices,
+    AxisOrder, BrokenRule, ExpertRecompute, Mesh, Plan, Recomputation, RecomputePolicy,
+    ReplicaReduction, Schedule, Split, TokenSlices,
 };
 
 /// What may run under something else: gradient reduction, weight gathers.
@@ -37,7 +37,7 @@ pub(super) struct Lists {
     /// Layers of the first and the last virtual stage, and whether that one holds none.
     pub(super) ends: Vec<(u32, u32, bool)>,
     /// Algorithms of all-reduces between replicas.
-    pub(super) collectives: Vec<Collectives>,
+    pub(super) collectives: Vec<ReplicaReduction>,
     orders: Vec<AxisOrder>,
     /// True where some schedule runs passes in pairs.
     pub(super) pairs: bool,
@@ -96,7 +96,7 @@ impl Lists {
             most_on_host: legal.host_activations.iter().copied().max().unwrap_or(0),
             host_activations: legal.host_activations,
             ends: ends(space),
-            collectives: listed(space.collectives.as_ref(), &[Collectives::Auto]),
+            collectives: listed(space.collectives.as_ref(), &[ReplicaReduction::Auto]),
             orders: listed(space.axis_order.as_ref(), &[AxisOrder::default()]),
             pairs: schedules
                 .iter()

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::{
-    AxisOrder, Collectives, ExpertRecompute, RecomputePolicy, Schedule, TokenSlices,
+    AxisOrder, ExpertRecompute, RecomputePolicy, ReplicaReduction, Schedule, TokenSlices,
 };
 use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ pub struct Space {
     /// Last virtual stages without layers; absent: off.
     pub bare_last: Option<Vec<bool>>,
     /// Algorithms of the all-reduces between replicas; absent: the library's choice.
-    pub collectives: Option<Vec<Collectives>>,
+    pub collectives: Option<Vec<ReplicaReduction>>,
     /// Precision recipes of the job, of which each plan found names its own; absent: the job's. No
     /// field of a plan: what is learned in one is not what is learned in another.
     pub dtype: Option<Vec<Precision>>,

@@ -14,7 +14,7 @@ use crate::economics;
 use crate::estimate::{
     Composer, Factors, Job, Links, ModelStates, PlanCost, PlanInputs, Pricer, ScheduleFacts,
 };
-use crate::plan::{BrokenRule, Collectives, Plan, Schedule, Split, check};
+use crate::plan::{BrokenRule, Plan, ReplicaReduction, Schedule, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::{Corner, Entry};
 use crate::units::{Bytes, Dollars, Joules, Seconds};
@@ -75,7 +75,7 @@ pub(super) struct WalkOutcome {
 /// Links of a mesh under one ZeRO group and one algorithm.
 struct MeshLinks {
     zero_group: u32,
-    collectives: Collectives,
+    collectives: ReplicaReduction,
     /// Priced when first asked for: most meshes of large clusters are counted only.
     links: OnceCell<Links>,
 }
@@ -286,7 +286,7 @@ impl<'p, 'a> Walk<'p, 'a> {
     fn zeros(&mut self, plan: &Plan) -> Vec<u8> {
         let job = self.job;
         let mut zeros = self.context.lists.zeros(plan).to_vec();
-        if plan.collectives != Collectives::Auto {
+        if plan.collectives != ReplicaReduction::Auto {
             zeros.retain(|&zero| {
                 let plan = Plan {
                     zero,

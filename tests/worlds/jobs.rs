@@ -5,7 +5,7 @@ use scalewright::collective::Algorithm;
 use scalewright::estimate::{Estimate, Job, Verdict, estimate};
 use scalewright::hardware::{Cluster, Host};
 use scalewright::plan::{
-    AxisOrder, Collectives, ExpertRecompute, Plan, RecomputePolicy, Schedule, check,
+    AxisOrder, ExpertRecompute, Plan, RecomputePolicy, ReplicaReduction, Schedule, check,
 };
 use scalewright::units::{Bytes, BytesPerSecond};
 use scalewright::workload::{BlockRole, Training, Transformer};
@@ -276,17 +276,17 @@ fn drawn(exponent: u32) -> impl Strategy<Value = Plan> {
 }
 
 /// Where the ranks of a plan lie, how many layers its ends hold, and how replicas sum.
-fn placed() -> impl Strategy<Value = (AxisOrder, [u32; 2], Collectives)> {
+fn placed() -> impl Strategy<Value = (AxisOrder, [u32; 2], ReplicaReduction)> {
     let order = prop::sample::select(AxisOrder::ALL.to_vec());
     let ends = prop::array::uniform2(prop::sample::select(vec![0_u32, 0, 1, 2, 3, 5]));
     let collectives = prop::sample::select(vec![
-        Collectives::Auto,
-        Collectives::Forced(Algorithm::Ring),
-        Collectives::Forced(Algorithm::Tree),
-        Collectives::Forced(Algorithm::HalvingDoubling),
-        Collectives::Forced(Algorithm::Hierarchical),
-        Collectives::Forced(Algorithm::Torus),
-        Collectives::Forced(Algorithm::ParameterServer { servers: 2 }),
+        ReplicaReduction::Auto,
+        ReplicaReduction::Forced(Algorithm::Ring),
+        ReplicaReduction::Forced(Algorithm::Tree),
+        ReplicaReduction::Forced(Algorithm::HalvingDoubling),
+        ReplicaReduction::Forced(Algorithm::Hierarchical),
+        ReplicaReduction::Forced(Algorithm::Torus),
+        ReplicaReduction::Forced(Algorithm::ParameterServer { servers: 2 }),
     ]);
     (order, ends, collectives)
 }
@@ -295,7 +295,7 @@ fn placed() -> impl Strategy<Value = (AxisOrder, [u32; 2], Collectives)> {
 fn with_placed(
     job: &Job,
     plan: &Plan,
-    (axis_order, ends, collectives): (AxisOrder, [u32; 2], Collectives),
+    (axis_order, ends, collectives): (AxisOrder, [u32; 2], ReplicaReduction),
 ) -> Plan {
     let [first_layers, last_layers] = ends;
     let ordered = Plan {
@@ -311,7 +311,7 @@ fn with_placed(
             ..ordered
         },
     ] {
-        for collectives in [Collectives::Auto, collectives] {
+        for collectives in [ReplicaReduction::Auto, collectives] {
             let changed = Plan {
                 collectives,
                 ..wanted.clone()

@@ -5,7 +5,7 @@ mod read;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Topology, Way};
+use crate::hardware::{Cluster, RouteChoice, Topology};
 use crate::solve::{Flows, Simulation, Transfer};
 use crate::units::Bytes;
 use read::Step;
@@ -74,7 +74,7 @@ impl Msccl {
             let mut message = None;
             if let Some(to) = step.to {
                 route.clear();
-                let latency = topology.route(step.rank, to, Way::AllLinks, &mut route);
+                let latency = topology.route(step.rank, to, RouteChoice::AllLinks, &mut route);
                 message = Some(flows.push(&Transfer {
                     size: chunk * f64::from(step.count),
                     latency: latency.value(),

@@ -4,7 +4,7 @@ use super::plan::TransferPlan;
 use crate::collective::route::{Place, Route};
 use crate::collective::{Collective, Protocol, chain};
 use crate::error::Result;
-use crate::hardware::Way;
+use crate::hardware::RouteChoice;
 use crate::solve::Transfer;
 use crate::units::Bytes;
 
@@ -61,7 +61,7 @@ pub(super) fn add(
             let ends = (ends[0], ends[1]);
             got = Some(match pace {
                 Pace::Messages => plan.send_after_step(ends, message)?,
-                Pace::Stream => plan.send_by(Way::AllLinks, ends, message)?,
+                Pace::Stream => plan.send_by(RouteChoice::AllLinks, ends, message)?,
             });
             *sent = got;
         }

@@ -4,7 +4,7 @@ use super::plan::TransferPlan;
 use super::ring;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::{MAX_LEVELS, Way};
+use crate::hardware::{MAX_LEVELS, RouteChoice};
 use crate::solve::Transfer;
 
 /// Rings level by level: reduce-scatter from the innermost level outwards on what each device still
@@ -24,7 +24,13 @@ pub(super) fn add(
         let held = bytes / f64::from(plan.group.covered(level) * plan.group.members[level]);
         let place = (plan.group.covered(level), plan.group.members[level]);
         ready = each_ring(plan, group, place, &ready, |plan, devices, after| {
-            ring::around(plan, devices, (Way::OwnShare, place.1 - 1), held, after)
+            ring::around(
+                plan,
+                devices,
+                (RouteChoice::OwnShare, place.1 - 1),
+                held,
+                after,
+            )
         })?;
     }
     Ok(())
@@ -58,7 +64,11 @@ fn rounds(plan: &mut TransferPlan, devices: &[u32], part: f64, after: &[u32]) ->
                 after: got.get(place).map(std::slice::from_ref).unwrap_or_default(),
                 ..Transfer::default()
             };
-            now.push(plan.send_by(Way::OwnShare, (devices[place], devices[to]), message)?);
+            now.push(plan.send_by(
+                RouteChoice::OwnShare,
+                (devices[place], devices[to]),
+                message,
+            )?);
         }
         got = vec![plan.meet(&now)?; count];
     }

@@ -3,7 +3,7 @@
 use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::{MAX_LEVELS, Way};
+use crate::hardware::{MAX_LEVELS, RouteChoice};
 use crate::solve::Transfer;
 
 /// Pieces of a broadcast that travel one behind the other.
@@ -85,7 +85,7 @@ fn stream(
                 behind: *sent,
                 ..Transfer::default()
             };
-            got = Some(plan.send_by(Way::OwnShare, (ends[0], ends[1]), message)?);
+            got = Some(plan.send_by(RouteChoice::OwnShare, (ends[0], ends[1]), message)?);
             *sent = got;
         }
     }
@@ -111,7 +111,7 @@ fn one_by_one(
         } else {
             (devices[0], other)
         };
-        last = Some(plan.send_by(Way::OwnShare, ends, message)?);
+        last = Some(plan.send_by(RouteChoice::OwnShare, ends, message)?);
     }
     Ok(last)
 }

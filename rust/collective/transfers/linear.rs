@@ -4,7 +4,7 @@ use super::pairwise;
 use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::Way;
+use crate::hardware::RouteChoice;
 use crate::solve::Transfer;
 
 /// Messages of `n/p` bytes between rank 0 and all others, issued one after the other and then sent at once,
@@ -29,7 +29,7 @@ pub(super) fn add(
             start_up,
             ..Transfer::default()
         };
-        plan.send_by(Way::OwnShare, ends, message)?;
+        plan.send_by(RouteChoice::OwnShare, ends, message)?;
     }
     Ok(())
 }

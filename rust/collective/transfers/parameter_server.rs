@@ -3,7 +3,7 @@
 use super::pairwise;
 use super::plan::TransferPlan;
 use crate::error::Result;
-use crate::hardware::Way;
+use crate::hardware::RouteChoice;
 use crate::solve::Transfer;
 
 /// Every rank pushes `n/S` bytes to each of the first `S` ranks; when all parts are there, each sends its sum back
@@ -28,7 +28,7 @@ pub(super) fn add(plan: &mut TransferPlan, group: u32, servers: u32, bytes: f64)
                 } else {
                     (ends[0], ends[1])
                 };
-                got.push(plan.send_by(Way::OwnShare, ends, message)?);
+                got.push(plan.send_by(RouteChoice::OwnShare, ends, message)?);
             }
         }
         ready = Some(plan.meet(&got)?);

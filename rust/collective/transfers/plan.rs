@@ -3,7 +3,7 @@
 use super::mirrors::Mirrors;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, Group, Topology, Way};
+use crate::hardware::{Cluster, Group, RouteChoice, Topology};
 use crate::solve::{Flows, Link, Transfer};
 
 /// Ranks of a group: how many, and how far apart.
@@ -132,7 +132,7 @@ impl<'a> TransferPlan<'a> {
         self.route.clear();
         let step = self
             .topology
-            .route(from, to, Way::AllLinks, &mut self.route);
+            .route(from, to, RouteChoice::AllLinks, &mut self.route);
         if copies[0] == copies[1] {
             self.route.clear();
             self.route.push(copies[0]);
@@ -211,13 +211,13 @@ impl<'a> TransferPlan<'a> {
 
     /// Adds a message between two devices over all links of their units.
     pub(super) fn send(&mut self, ends: (u32, u32), message: Transfer) -> Result<u32> {
-        self.send_by(Way::AllLinks, ends, message)
+        self.send_by(RouteChoice::AllLinks, ends, message)
     }
 
     /// Adds a message between two devices.
     pub(super) fn send_by(
         &mut self,
-        way: Way,
+        way: RouteChoice,
         (from, to): (u32, u32),
         message: Transfer,
     ) -> Result<u32> {
@@ -238,7 +238,7 @@ impl<'a> TransferPlan<'a> {
         self.route.clear();
         let step = self
             .topology
-            .route(ends.0, ends.1, Way::OwnShare, &mut self.route);
+            .route(ends.0, ends.1, RouteChoice::OwnShare, &mut self.route);
         self.flows.push(&Transfer {
             start_up: message.start_up + step.value(),
             route: &self.route,
@@ -256,7 +256,7 @@ impl<'a> TransferPlan<'a> {
     ) -> Result<u32> {
         self.route.clear();
         self.topology
-            .up(from, levels, Way::OwnShare, &mut self.route);
+            .up(from, levels, RouteChoice::OwnShare, &mut self.route);
         self.flows.push(&Transfer {
             route: &self.route,
             ..message
@@ -272,7 +272,7 @@ impl<'a> TransferPlan<'a> {
     ) -> Result<u32> {
         self.route.clear();
         self.topology
-            .down(to, levels, Way::OwnShare, &mut self.route);
+            .down(to, levels, RouteChoice::OwnShare, &mut self.route);
         self.flows.push(&Transfer {
             route: &self.route,
             ..message
@@ -306,7 +306,7 @@ impl<'a> TransferPlan<'a> {
                     after: after.as_slice(),
                     ..Transfer::default()
                 };
-                sent.push(self.send_by(Way::OwnShare, ends, message)?);
+                sent.push(self.send_by(RouteChoice::OwnShare, ends, message)?);
             }
         }
         self.end_step(&sent)

@@ -5,7 +5,7 @@ use super::plan::TransferPlan;
 use super::ring;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::{MAX_LEVELS, Way};
+use crate::hardware::{MAX_LEVELS, RouteChoice};
 
 /// A ring for each prime factor of the members of each level, from the innermost outwards: reduce-scatter on
 /// what each device still holds, all-gather back. Cho et al. 2019 (`BlueConnect`).
@@ -35,7 +35,13 @@ pub(super) fn add(
             (below, members),
             &ready,
             |plan, devices, after| {
-                ring::around(plan, devices, (Way::OwnShare, members - 1), held, after)
+                ring::around(
+                    plan,
+                    devices,
+                    (RouteChoice::OwnShare, members - 1),
+                    held,
+                    after,
+                )
             },
         )?;
     }

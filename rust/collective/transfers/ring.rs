@@ -3,7 +3,7 @@
 use super::plan::TransferPlan;
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::{LevelKind, Way};
+use crate::hardware::{LevelKind, RouteChoice};
 use crate::solve::Transfer;
 
 /// `p-1` steps a pass, two passes for all-reduce: in each, every rank sends the part of `n/p` bytes
@@ -33,7 +33,7 @@ pub(super) fn add(
         let got = around(
             plan,
             &ring,
-            (Way::AllLinks, passes * (size - 1)),
+            (RouteChoice::AllLinks, passes * (size - 1)),
             part,
             &ready,
         )?;
@@ -78,7 +78,7 @@ fn by_rank(plan: &mut TransferPlan, last: &[(u32, u32)]) -> Result<Vec<u32>> {
 pub(super) fn around(
     plan: &mut TransferPlan,
     devices: &[u32],
-    (way, steps): (Way, u32),
+    (way, steps): (RouteChoice, u32),
     part: f64,
     after: &[u32],
 ) -> Result<Vec<u32>> {

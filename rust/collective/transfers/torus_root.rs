@@ -4,7 +4,7 @@ use super::plan::TransferPlan;
 use super::torus::{self, Axes};
 use crate::collective::Collective;
 use crate::error::Result;
-use crate::hardware::Way;
+use crate::hardware::RouteChoice;
 use crate::solve::Transfer;
 
 /// Pieces of a broadcast that travel one behind the other.
@@ -116,7 +116,7 @@ pub(super) fn collect(
             } else {
                 (ends[0], ends[1])
             };
-            for way in [Way::AllLinks, Way::Turned] {
+            for way in [RouteChoice::AllLinks, RouteChoice::Turned] {
                 let half = Transfer {
                     size: size / 2.0,
                     after: ready.as_slice(),

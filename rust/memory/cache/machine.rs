@@ -54,7 +54,7 @@ impl Machine {
         let memory = device.main_memory();
         let memories = Memories::new(cluster)?;
         let copied = host.map_or(0.0, |_| {
-            let [read, _] = memories.places[memories.own].pace();
+            let [read, _] = memories.places[memories.own].seconds_per_byte();
             devices / read
         });
         let flops = device.engine_peak(dtype).value() * device.matmul_efficiency(dtype);

@@ -2,7 +2,7 @@
 
 use crate::error::amounts::not_negative;
 use crate::error::{Error, Result};
-use crate::hardware::{Memories, Place, TierKind};
+use crate::hardware::{Memories, TierAccess, TierKind};
 use serde::{Deserialize, Serialize};
 
 /// Where bytes may live.
@@ -55,12 +55,13 @@ impl Rates {
             .iter()
             .find(|place| place.tier.kind == TierKind::Ssd)
             .or(beyond.first());
-        let [from_host, to_host] = host.pace();
+        let [from_host, to_host] = host.seconds_per_byte();
         let bus = host.crosses.last().map_or([0.0; 2], |c| [c.read, c.write]);
         let [from_drive, to_drive] = drive.map_or([0.0; 2], |place| drive_rates(place, host, bus));
         let own = &memories.places[memories.main()].tier.name;
-        let name = |place: Option<&Place>| place.map_or(String::new(), |p| p.tier.name.clone());
-        let size = |place: Option<&Place>| place.map_or(0.0, |p| p.capacity.value());
+        let name =
+            |place: Option<&TierAccess>| place.map_or(String::new(), |p| p.tier.name.clone());
+        let size = |place: Option<&TierAccess>| place.map_or(0.0, |p| p.capacity.value());
         Ok(Self {
             names: [own.clone(), name(Some(host)), name(drive)],
             capacity: [capacity, size(Some(host)), size(drive)],
@@ -100,7 +101,7 @@ fn no_host() -> Error {
 
 /// Seconds a byte from a drive to the host's memory and back: lanes that the host's own copies cross
 /// are left out, but for the host's memory, which is written (or read) once on this half of the way.
-fn drive_rates(drive: &Place, host: &Place, [read, write]: [f64; 2]) -> [f64; 2] {
+fn drive_rates(drive: &TierAccess, host: &TierAccess, [read, write]: [f64; 2]) -> [f64; 2] {
     let mut pace: [f64; 2] = [write, read];
     for crossing in &drive.crosses {
         if host.crosses.iter().all(|c| c.lane != crossing.lane) {

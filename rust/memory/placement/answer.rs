@@ -178,7 +178,7 @@ impl PlacementContext<'_> {
                 .sum()
         };
         let places = self.memories.places.iter().enumerate();
-        let of = |(index, place): (usize, &crate::hardware::Place)| {
+        let of = |(index, place): (usize, &crate::hardware::TierAccess)| {
             let peak = tally.peaks[index];
             let written = tally.written[index];
             let wear = built.rows.wear[index].map_or(0.0, |row| prices[row as usize]);

@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 use super::tensor::{Class, Tensor, Update, Use};
-use crate::hardware::{Memories, Place};
+use crate::hardware::{Memories, TierAccess};
 use std::ops::Range;
 
 /// A way to keep a tensor.
@@ -243,7 +243,7 @@ impl<'a> PlacementContext<'a> {
     }
 
     /// The lane of a tier's own bus and its seconds a byte.
-    fn bus(&self, place: &Place) -> Option<(usize, f64)> {
+    fn bus(&self, place: &TierAccess) -> Option<(usize, f64)> {
         let own = |lane: usize| self.memories.lanes[lane].name == place.tier.name;
         let crossing = place.crosses.iter().find(|c| own(c.lane))?;
         Some((crossing.lane, crossing.read))

@@ -124,7 +124,7 @@ impl<'a> PlacementTally<'a> {
     pub(super) fn objective(&self) -> f64 {
         let weights = &self.context.problem.objective;
         let places = self.context.memories.places.iter().zip(&self.peaks);
-        let price = |(place, peak): (&crate::hardware::Place, &f64)| {
+        let price = |(place, peak): (&crate::hardware::TierAccess, &f64)| {
             place.tier.price.map_or(0.0, |price| price.value() * peak)
         };
         let usd: f64 = places.map(price).sum();

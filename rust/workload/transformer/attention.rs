@@ -26,12 +26,16 @@ impl BlockBuilder<'_> {
             region: Region::Attention,
             input: Some(input),
             contract: self.hidden(),
-            parts: vec![(self.asked(), "query"), (keys, "key"), (keys, "value")],
+            parts: vec![
+                (self.query_columns(), "query"),
+                (keys, "key"),
+                (keys, "value"),
+            ],
             experts: None,
             bias: self.model.qkv_bias,
         });
         // the core's inputs are kept even where the core itself is recomputed
-        for part in [self.asked(), keys, keys] {
+        for part in [self.query_columns(), keys, keys] {
             self.save(qkv, part, Region::Attention, SavedAs::Activation);
         }
         let mut last = qkv;
@@ -49,7 +53,7 @@ impl BlockBuilder<'_> {
     }
 
     /// Columns that are projected for the queries: with their gates where they have some.
-    fn asked(&self) -> Extent {
+    fn query_columns(&self) -> Extent {
         let queries = self.queries();
         let times = queries.times * self.model.query_parts() as f64;
         Extent { times, ..queries }

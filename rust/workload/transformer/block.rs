@@ -110,7 +110,7 @@ impl<'a> BlockBuilder<'a> {
     }
 
     /// Operators so far.
-    pub(super) fn laid_down(&self) -> usize {
+    pub(super) fn operator_count(&self) -> usize {
         self.operators.len()
     }
 
@@ -168,7 +168,7 @@ impl<'a> BlockBuilder<'a> {
     }
 
     /// True where selective recomputation makes what operator `input` makes again.
-    fn made_again(&self, input: Option<usize>) -> bool {
+    fn recomputed_input(&self, input: Option<usize>) -> bool {
         let software = &self.training.software;
         software.recompute.keeps_products
             && input.is_some_and(|input| {
@@ -298,7 +298,7 @@ impl<'a> BlockBuilder<'a> {
         };
         let kept = Extent::wide(c.dim, c.size, c.times * copies);
         self.save(index, kept, region, SavedAs::Operand);
-        let repeated = self.made_again(projection.input);
+        let repeated = self.recomputed_input(projection.input);
         if let Some(saved) = self.operators[index].saved.last_mut() {
             saved.repeated = repeated;
         }

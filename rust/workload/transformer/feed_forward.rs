@@ -40,7 +40,7 @@ impl BlockBuilder<'_> {
     /// Input projection(s), activation, output projection.
     pub(super) fn feed_forward(&mut self, input: usize, part: FeedForward) -> usize {
         let copies = part.experts.as_ref().map_or(1.0, |r| r.top_k as f64);
-        let first = self.laid_down();
+        let first = self.operator_count();
         let up = self.matmul(&Projection {
             name: part.names[0],
             class: part.class,

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// How a plan's all-reduces between replicas run: gradients over all of them, or a shard over the
 /// groups of a hybrid ZeRO. Reduce-scatters, gathers and collectives inside a layer stay the library's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Collectives {
+pub enum ReplicaReduction {
     /// The fastest that the library of the fabric offers.
     #[default]
     Auto,
@@ -17,14 +17,16 @@ pub enum Collectives {
     Forced(Algorithm),
 }
 
-impl Collectives {
+impl ReplicaReduction {
     /// The text that asks for the library's own choice.
     pub const AUTO: &'static str = "auto";
 
     /// All that can be asked for by name: the library's choice, then each algorithm that sums, in the
     /// order of `Algorithm::NAMED`, with one server and a fan-out of two where a count is open.
     pub fn named() -> impl Iterator<Item = Self> {
-        let sums = Algorithm::NAMED.into_iter().filter(|a| sums(*a));
+        let sums = Algorithm::NAMED
+            .into_iter()
+            .filter(|a| carries_all_reduce(*a));
         std::iter::once(Self::Auto).chain(sums.map(Self::Forced))
     }
 
@@ -38,12 +40,12 @@ impl Collectives {
 }
 
 /// True where an algorithm carries out an all-reduce.
-fn sums(algorithm: Algorithm) -> bool {
+fn carries_all_reduce(algorithm: Algorithm) -> bool {
     algorithm.carries_out().contains(&Collective::AllReduce)
 }
 
 /// `auto`, or the algorithm with its count, as `parameter_server:4`.
-impl fmt::Display for Collectives {
+impl fmt::Display for ReplicaReduction {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Auto => out.write_str(Self::AUTO),
@@ -59,13 +61,13 @@ impl fmt::Display for Collectives {
     }
 }
 
-impl Serialize for Collectives {
+impl Serialize for ReplicaReduction {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Collectives {
+impl<'de> Deserialize<'de> for ReplicaReduction {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         if text == Self::AUTO {
@@ -82,6 +84,10 @@ impl<'de> Deserialize<'de> for Collectives {
 
 /// `auto` and the algorithms, without counts.
 static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let name = |choice: Collectives| choice.forced().map_or(Collectives::AUTO, Algorithm::name);
-    Collectives::named().map(name).collect()
+    let name = |choice: ReplicaReduction| {
+        choice
+            .forced()
+            .map_or(ReplicaReduction::AUTO, Algorithm::name)
+    };
+    ReplicaReduction::named().map(name).collect()
 });

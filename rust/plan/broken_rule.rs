@@ -1,7 +1,7 @@
 //! Which rules can a plan break, and what is said then?
 
 use super::axis_order::AxisOrder;
-use super::collectives::Collectives;
+use super::replica_reduction::ReplicaReduction;
 use crate::collective::Algorithm;
 use crate::schedule::PipelineShape;
 use crate::schedule::Schedule;
@@ -216,7 +216,7 @@ impl fmt::Display for BrokenRule {
                 stages,
                 ends,
                 bare,
-            } => ends_left(out, (*layers, *stages), *ends, *bare),
+            } => say_ends_left(out, (*layers, *stages), *ends, *bare),
             Self::Batch { global_batch, step } => {
                 let batch = ("global_batch", *global_batch);
                 undivided(out, "data x micro_batch", *step, batch)
@@ -273,7 +273,7 @@ impl BrokenRule {
                 stages,
                 chunks,
                 micro_batches,
-            } => no_turns(out, *stages, *chunks, *micro_batches),
+            } => say_no_turns(out, *stages, *chunks, *micro_batches),
             Self::Schedule {
                 schedule,
                 stages,
@@ -318,7 +318,12 @@ impl BrokenRule {
 const STAGE: &str = "tensor x context x data";
 
 /// Says what keeps chunks from taking turns.
-fn no_turns(out: &mut fmt::Formatter, stages: u32, chunks: u32, micro_batches: u64) -> fmt::Result {
+fn say_no_turns(
+    out: &mut fmt::Formatter,
+    stages: u32,
+    chunks: u32,
+    micro_batches: u64,
+) -> fmt::Result {
     let with = "with schedule = interleaved; allowed";
     if stages < 2 {
         return write!(out, "pipeline: got {stages} {with}: 2 or more");
@@ -382,7 +387,7 @@ fn no_host(out: &mut fmt::Formatter, field: &str) -> fmt::Result {
 }
 
 /// Says why layers given to the ends leave what the other virtual stages cannot share.
-fn ends_left(
+fn say_ends_left(
     out: &mut fmt::Formatter,
     (layers, stages): (u64, u64),
     ends: [u32; 2],
@@ -459,7 +464,7 @@ fn cannot_sum(
     ranks: u32,
     need: &str,
 ) -> fmt::Result {
-    let choice = Collectives::Forced(algorithm);
+    let choice = ReplicaReduction::Forced(algorithm);
     write!(
         out,
         "collectives = {choice} on {ranks} replicas needs {need}; allowed: auto, or an algorithm \

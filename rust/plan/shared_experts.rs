@@ -1,7 +1,7 @@
 //! Which kernels of shared experts run while the tokens of routed ones travel?
 //!
 //! Shared experts read what the dispatch sends and are added to what the combine brings back, so
-//! nothing between the two waits for them. Megatron-LM (`moe-shared-expert-overlap`) runs their input
+//! nothing between the two waits for them. Megatron-LM (`moe-shared_experts-expert-overlap`) runs their input
 //! projection and activation under the dispatch and their output projection under the combine; the
 //! backward pass mirrors it (Rajbhandari et al. 2022, DeepSpeed-MoE, section 4; DeepSeek-V3, arXiv
 //! 2412.19437, section 3.2.1). They share the tensor ranks' links with nothing else meanwhile: only
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// The operators of a block that take part.
 #[derive(Debug, Clone)]
-pub(super) struct Shared {
+pub(super) struct SharedExperts {
     dispatch: usize,
     combine: usize,
     /// Input projection and activation.
@@ -23,7 +23,7 @@ pub(super) struct Shared {
     back: Range<usize>,
 }
 
-impl Shared {
+impl SharedExperts {
     /// The shared experts of a block with routed ones: its dense feed-forward behind the combine.
     pub(super) fn find(block: &Block) -> Option<Self> {
         let route = |wanted: bool| {
@@ -68,13 +68,13 @@ impl Shared {
 impl Lowering<'_> {
     /// Lays down a route with the shared experts' kernels beside its all-to-all.
     pub(super) fn route_beside(&mut self, route: usize, shared: Range<usize>, forward: bool) {
-        let tasks = self.apart(route..route + 1, forward);
-        let mut rest = self.apart(shared, forward);
+        let tasks = self.tasks_apart(route..route + 1, forward);
+        let mut rest = self.tasks_apart(shared, forward);
         let compute = |task: &&Task| task.kernel().is_some();
         let ahead = rest.iter().take_while(|task| !compute(task)).count();
         let behind = rest.split_off(ahead);
         let cover = behind.iter().take_while(compute).count();
-        let lane = self.lane(forward);
+        let lane = self.tasks_of_pass(forward);
         lane.extend(rest);
         lane.extend(tasks);
         if let Some(Task::Communicate {
@@ -89,13 +89,13 @@ impl Lowering<'_> {
     }
 
     /// The tasks of some operators, in the order of a pass, not added to it yet.
-    fn apart(&mut self, operators: Range<usize>, forward: bool) -> Vec<Task> {
-        let before = std::mem::take(self.lane(forward));
+    fn tasks_apart(&mut self, operators: Range<usize>, forward: bool) -> Vec<Task> {
+        let before = std::mem::take(self.tasks_of_pass(forward));
         if forward {
             operators.for_each(|index| self.forward(index));
         } else {
             operators.rev().for_each(|index| self.backward(index));
         }
-        std::mem::replace(self.lane(forward), before)
+        std::mem::replace(self.tasks_of_pass(forward), before)
     }
 }

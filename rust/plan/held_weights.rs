@@ -56,7 +56,7 @@ impl Lowering<'_> {
 
     /// Elements of the tensors that stand in for gradients which products add up themselves: one for each shape
     /// of a weight, the router's left out, whose product adds nothing up.
-    pub(super) fn stand_ins(&self) -> f64 {
+    pub(super) fn gradient_placeholders(&self) -> f64 {
         let training = self.training;
         let software = &training.software;
         let fused = training.fuses_gradients() && !software.weights.plain_gradients;
