@@ -6,7 +6,7 @@
 mod worlds;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use scalewright::collective::{Algorithm, Collective, Forms, Points, Protocol, Rules, Sweep};
+use scalewright::collective::{Algorithm, Collective, Forms, Protocol, Rules, Sweep, SweepPoints};
 use scalewright::control::Control;
 use scalewright::units::Bytes;
 use std::hint::black_box;
@@ -58,7 +58,7 @@ fn arrays(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(ELEMENTS as u64));
     let mut run = |name: &str, rules: &Rules, ranks: &[u32], bandwidths: &[f64]| {
         let sweep = sweep(rules);
-        let points = Points {
+        let points = SweepPoints {
             bytes: &bytes,
             ranks,
             bandwidths,

@@ -5,7 +5,7 @@
 mod worlds;
 
 use proptest::prelude::*;
-use scalewright::collective::{Algorithm, Collective, Crossing, Forms, Points, Rules, Sweep};
+use scalewright::collective::{Algorithm, Collective, Crossing, Forms, Rules, Sweep, SweepPoints};
 use scalewright::control::Control;
 use scalewright::hardware::{Cluster, Group, Library};
 use scalewright::units::{Bytes, BytesPerSecond, Seconds};
@@ -249,7 +249,7 @@ fn an_array_has_the_times_of_its_elements_one_by_one() {
             level: Some(1),
         };
         let times = |bytes, ranks, bandwidths| {
-            let points = Points {
+            let points = SweepPoints {
                 bytes,
                 ranks,
                 bandwidths,

@@ -6,8 +6,9 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::collective::{
-    Algorithm, Collective, Counts, Exchange, Format, Forms, Local, OneBitAdam, Payload, Policy,
-    Ranks, Setting, Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce, transfers,
+    Algorithm, Collective, CompressionSetting, Counts, Exchange, Format, Forms, Local, OneBitAdam,
+    Payload, Policy, Ranks, Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce,
+    transfers,
 };
 use scalewright::hardware::Cluster;
 use scalewright::solve::Simulation;
@@ -35,8 +36,8 @@ const FORMATS: [Format; 8] = [
     Format::OneBit,
 ];
 
-fn setting(cluster: &Cluster, bytes: f64) -> Setting<'_> {
-    Setting {
+fn setting(cluster: &Cluster, bytes: f64) -> CompressionSetting<'_> {
+    CompressionSetting {
         cluster,
         stride: 1,
         ranks: cluster.devices,
@@ -323,7 +324,7 @@ fn signs_cost_two_phases_and_their_passes() {
 #[test]
 fn a_cast_costs_two_passes_and_a_smaller_all_reduce() {
     let cluster = nodes_of_eight(16);
-    let held = Setting {
+    let held = CompressionSetting {
         dtype: Dtype::Fp32,
         ..setting(&cluster, 1e9)
     };
@@ -371,7 +372,7 @@ fn nodes_first_codes_a_share_between_nodes_only() {
             .time(Bytes::new(bytes))
             .value()
     };
-    let between = Setting {
+    let between = CompressionSetting {
         stride: 8,
         ranks: 8,
         ..setting(&cluster, bytes / 8.0)
@@ -445,7 +446,7 @@ fn what_cannot_be_is_refused_by_its_field() {
     ] {
         assert!(wrong.to_string().starts_with(field), "{wrong}");
     }
-    let eight_bits = Setting {
+    let eight_bits = CompressionSetting {
         dtype: Dtype::Int8,
         ..here
     };

@@ -6,7 +6,8 @@ mod worlds;
 
 use proptest::prelude::*;
 use scalewright::collective::{
-    Collective, Exchange, Format, Forms, Gossip, Graph, Payload, Policy, Setting, averaging,
+    Collective, CompressionSetting, Exchange, Format, Forms, Gossip, Graph, Payload, Policy,
+    averaging,
 };
 use scalewright::hardware::Cluster;
 use scalewright::units::{Bytes, Dtype};
@@ -28,7 +29,7 @@ fn ask(
     sides: Option<[u32; 2]>,
     payload: Option<Payload>,
 ) -> Exchange {
-    let setting = Setting {
+    let setting = CompressionSetting {
         cluster,
         stride: 1,
         ranks: cluster.devices,
@@ -252,7 +253,7 @@ fn a_complete_graph_gathers_all_buffers() {
 #[test]
 fn sides_and_ranks_that_make_no_graph_are_refused() {
     let cluster = one_switch(12);
-    let setting = Setting {
+    let setting = CompressionSetting {
         cluster: &cluster,
         stride: 1,
         ranks: 12,

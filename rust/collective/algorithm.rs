@@ -1,7 +1,7 @@
 //! Which algorithms are there, what can each carry out, and what does it need?
 
 use super::form::{Collective, Protocol};
-use super::route::{Place, Route};
+use super::route::{GroupPlacement, Route};
 use super::select::is_free;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group, Host};
@@ -248,7 +248,7 @@ impl Algorithm {
         if !self.carries_out().contains(&collective) {
             return Some("an algorithm that carries out all-reduces");
         }
-        let place = Place::new(group, cluster);
+        let place = GroupPlacement::new(group, cluster);
         let route = Route::new(&place, cluster, Protocol::Simple);
         self.need(collective, &route, cluster.system.host.as_ref())
     }

@@ -34,7 +34,7 @@ pub(super) fn form(collective: Collective, route: &Route, host: Option<&Host>) -
                 None => (leaving(collective, route, i), unit_rate(route, i)),
             };
             match host {
-                Some(host) if i == 0 => host_path::beside(sent, rate, host),
+                Some(host) if i == 0 => host_path::combined_rate(sent, rate, host),
                 _ => sent / rate,
             }
         })
@@ -124,7 +124,7 @@ fn leaving(collective: Collective, route: &Route, i: usize) -> f64 {
         | Collective::ReduceScatter
         | Collective::Gather
         | Collective::Scatter => part,
-        Collective::AllToAll if route.apart(i) => {
+        Collective::AllToAll if route.has_own_links(i) => {
             let inside = f64::from(route.group.covered(i));
             inside * inside * (route.members(i) - 1.0) / route.ranks()
         }
@@ -160,7 +160,7 @@ fn unit_rate(route: &Route, i: usize) -> f64 {
 }
 
 fn device_rate(route: &Route, i: usize) -> f64 {
-    let beside = (i..route.outermost()).take_while(|&level| route.apart(level));
+    let beside = (i..route.outermost()).take_while(|&level| route.has_own_links(level));
     links(route, i) + beside.map(|level| links(route, level + 1)).sum::<f64>()
 }
 
@@ -170,6 +170,6 @@ fn links(route: &Route, i: usize) -> f64 {
     if route.level(i).kind.has_dims() && neighbours {
         torus::injection(route, i)
     } else {
-        route.most(i) * route.at_best(i)
+        route.most(i) * route.best_rate_ratio(i)
     }
 }

@@ -1,7 +1,7 @@
 //! Why is this algorithm chosen for a message, what comes second, and what limits the winner?
 
 use super::form::{Collective, Form, Forms};
-use super::route::Place;
+use super::route::GroupPlacement;
 use super::rules::Rules;
 use crate::error::Result;
 use crate::hardware::{Cluster, Group, LevelKind};
@@ -87,8 +87,8 @@ impl Choices {
         group: &Group,
         cluster: &Cluster,
     ) -> Result<Self> {
-        let forms = Forms::under(rules, collective, group, cluster)?;
-        let all = listed(rules, collective, group, cluster);
+        let forms = Forms::by_rules(rules, collective, group, cluster)?;
+        let all = distinct_forms(rules, collective, group, cluster);
         let limits = limits(&all, (rules, collective, group), cluster);
         let outermost = group.outermost();
         Ok(Self {
@@ -168,12 +168,17 @@ impl Choices {
 }
 
 /// Every form, but of equal lines of one algorithm only the first.
-fn listed(rules: &Rules, collective: Collective, group: &Group, cluster: &Cluster) -> Vec<Form> {
+fn distinct_forms(
+    rules: &Rules,
+    collective: Collective,
+    group: &Group,
+    cluster: &Cluster,
+) -> Vec<Form> {
     let mut all: Vec<Form> = Vec::new();
     if super::select::is_free(group, cluster) {
         return all;
     }
-    let place = Place::new(group, cluster);
+    let place = GroupPlacement::new(group, cluster);
     rules.each(collective, &place, cluster, &mut |form| {
         let equal = |other: &Form| {
             other.algorithm == form.algorithm
@@ -193,7 +198,7 @@ fn limits(
     cluster: &Cluster,
 ) -> Vec<(Binding, usize)> {
     let (rules, collective, group) = asked;
-    let place = Place::new(group, cluster);
+    let place = GroupPlacement::new(group, cluster);
     let mut best = vec![(0.0, Binding::Injection, group.outermost()); all.len()];
     let mut weigh = |faster: &Cluster, rules: &Rules, binding: Binding, level: usize| {
         let mut slopes = Vec::new();

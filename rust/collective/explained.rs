@@ -2,14 +2,14 @@
 
 use super::choice::{Choice, Choices};
 use super::form::Form;
-use super::sweep::{Points, Sweep};
+use super::sweep::{Sweep, SweepPoints};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::units::Bytes;
 
 /// A column for each question, a row for each point.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Explained {
+pub struct ExplainedChoices {
     /// Seconds.
     pub times: Vec<f64>,
     /// Seconds that no algorithm on the fabric can beat.
@@ -25,12 +25,12 @@ pub struct Explained {
 
 impl Sweep<'_> {
     /// Answers every question about every point; see `times` for what is refused.
-    pub fn explained(&self, points: Points, control: &Control) -> Result<Explained> {
+    pub fn explained(&self, points: SweepPoints, control: &Control) -> Result<ExplainedChoices> {
         self.check(points)?;
         control.set_total(points.bytes.len() as u64);
-        let mut answer = Explained {
+        let mut answer = ExplainedChoices {
             names: vec![""],
-            ..Explained::default()
+            ..ExplainedChoices::default()
         };
         let mut held: Option<(u32, Option<f64>, Choices)> = None;
         for (at, &bytes) in points.bytes.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Sweep<'_> {
     }
 }
 
-impl Explained {
+impl ExplainedChoices {
     fn add(&mut self, chosen: Option<&Choice>) {
         let second = chosen.and_then(|c| c.runner_up);
         self.times.push(chosen.map_or(0.0, |c| c.time.value()));

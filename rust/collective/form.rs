@@ -1,8 +1,8 @@
 //! Hoisted closed forms: once group and algorithm are fixed, a collective's time is a line in its bytes.
 
-use super::crossing::Crossing;
-use super::route::{Place, Route};
+use super::route::{GroupPlacement, Route};
 use super::rules::Rules;
+use super::token_crossing::Crossing;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group};
 use crate::units::{Bytes, Seconds};
@@ -92,7 +92,7 @@ impl Forms {
         if super::select::is_free(group, cluster) {
             return Self::FREE;
         }
-        let place = Place::new(group, cluster);
+        let place = GroupPlacement::new(group, cluster);
         let rules = Rules::default();
         let mut forms = Self::empty(&rules, collective, &place, cluster);
         let mut room = true;
@@ -103,7 +103,7 @@ impl Forms {
         forms
     }
 
-    /// An all-to-all of tokens that cross as `crossing` says (`pairwise::copied`); where the library does not
+    /// An all-to-all of tokens that cross as `token_crossing` says (`pairwise::copied`); where the library does not
     /// send pairwise, every copy crosses.
     ///
     /// What goes beside a token takes the bytes for one rank times the ranks of the innermost unit, and no start.
@@ -119,7 +119,7 @@ impl Forms {
         if all.count == 0 {
             return all;
         }
-        let place = Place::new(group, cluster);
+        let place = GroupPlacement::new(group, cluster);
         let mut forms = Self::FREE;
         for form in all.all() {
             let route = Route::new(&place, cluster, form.protocol);
@@ -141,7 +141,7 @@ impl Forms {
     }
 
     /// So many of these one after another, which share the bytes evenly: each starts anew.
-    pub fn in_turn(mut self, times: u32) -> Self {
+    pub fn repeated(mut self, times: u32) -> Self {
         for form in &mut self.held[..self.count] {
             form.fixed = form.fixed * f64::from(times);
         }
@@ -153,7 +153,7 @@ impl Forms {
     ///
     /// Refuses an algorithm that cannot do the collective, rank count or fabric and says what it needs;
     /// and rules that leave nothing, or more lines than are held that are each the least at some size.
-    pub fn under(
+    pub fn by_rules(
         rules: &Rules,
         collective: Collective,
         group: &Group,
@@ -162,7 +162,7 @@ impl Forms {
         if super::select::is_free(group, cluster) {
             return Ok(Self::FREE);
         }
-        let place = Place::new(group, cluster);
+        let place = GroupPlacement::new(group, cluster);
         let mut forms = Self::empty(rules, collective, &place, cluster);
         rules.check(collective, &place, cluster)?;
         let mut room = true;
@@ -188,21 +188,21 @@ impl Forms {
             forbidden: forbidden.to_vec(),
             ..Rules::default()
         };
-        Self::under(&rules, collective, group, cluster)
+        Self::by_rules(&rules, collective, group, cluster)
     }
 
-    /// The given algorithm alone, whether or not the level's library has it; see `under`.
+    /// The given algorithm alone, whether or not the level's library has it; see `by_rules`.
     pub fn forced(
         algorithm: Algorithm,
         collective: Collective,
         group: &Group,
         cluster: &Cluster,
     ) -> Result<Self> {
-        Self::among(&[algorithm], collective, group, cluster)
+        Self::least_of(&[algorithm], collective, group, cluster)
     }
 
     /// The least of the given algorithms, each of which must be able to run here.
-    pub fn among(
+    pub fn least_of(
         allowed: &[Algorithm],
         collective: Collective,
         group: &Group,
@@ -215,11 +215,16 @@ impl Forms {
             allowed: allowed.to_vec(),
             ..Rules::default()
         };
-        Self::under(&rules, collective, group, cluster)
+        Self::by_rules(&rules, collective, group, cluster)
     }
 
     /// No form yet, with what none can beat; where host memory is a way, its links count too.
-    fn empty(rules: &Rules, collective: Collective, place: &Place, cluster: &Cluster) -> Self {
+    fn empty(
+        rules: &Rules,
+        collective: Collective,
+        place: &GroupPlacement,
+        cluster: &Cluster,
+    ) -> Self {
         let mut forms = Self::FREE;
         let route = Route::new(place, cluster, Protocol::Simple);
         let by_host = rules.allowed.iter().any(|a| a.passes_host()) || route.through_host();
@@ -270,7 +275,7 @@ impl Forms {
         self.count = kept;
     }
 
-    fn is_nothing(&self, bytes: Bytes) -> bool {
+    fn is_free(&self, bytes: Bytes) -> bool {
         bytes.value() <= 0.0 && !self.without_bytes
     }
 
@@ -282,7 +287,7 @@ impl Forms {
     /// Time of the best form. Zero for a group of one or for no bytes.
     #[inline]
     pub fn time(&self, bytes: Bytes) -> Seconds {
-        if self.count == 0 || self.is_nothing(bytes) {
+        if self.count == 0 || self.is_free(bytes) {
             return Seconds::ZERO;
         }
         let mut least = f64::INFINITY;
@@ -310,7 +315,7 @@ impl Forms {
 
     /// The best form for `bytes` and its time; `None` where the collective is free.
     pub fn best(&self, bytes: Bytes) -> Option<(Form, Seconds)> {
-        if self.is_nothing(bytes) {
+        if self.is_free(bytes) {
             return None;
         }
         self.all()
@@ -321,7 +326,7 @@ impl Forms {
 
     /// What no algorithm on this fabric can beat (see `bound`).
     pub fn lower_bound(&self, bytes: Bytes) -> Seconds {
-        if self.is_nothing(bytes) {
+        if self.is_free(bytes) {
             return Seconds::ZERO;
         }
         let bound = &self.bound;

@@ -44,7 +44,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
             };
             let mut start = route.step(i) * (ways * (members - 1.0));
             if collective == Collective::AllToAll {
-                start += route.retarget(i, members - 1.0); // a partner a step
+                start += route.switch_reconfiguration(i, members - 1.0); // a partner a step
             }
             let sent = match collective {
                 Collective::Broadcast | Collective::Reduce => 1.0,

@@ -112,7 +112,7 @@ fn exchange(route: &Route, host: &Host, devices: f64) -> Form {
 ///
 /// The rates of both ways add up, `1 / (r/s + B_link/min(s, 1))`: `s` of the buffer leaves a device at the fabric's
 /// rate `r`, or by its link, which it crosses no more than once where hosts add.
-pub(super) fn beside(sent: f64, rate: f64, host: &Host) -> f64 {
+pub(super) fn combined_rate(sent: f64, rate: f64, host: &Host) -> f64 {
     if sent <= 0.0 {
         return 0.0;
     }

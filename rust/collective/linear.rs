@@ -17,7 +17,8 @@ pub(super) fn form(route: &Route) -> Form {
     for i in 0..=route.outermost() {
         let inside = f64::from(route.group.covered(i));
         let within = inside * route.members(i);
-        fixed += route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0);
+        fixed += route.issue(i) * (within - inside)
+            + route.switch_reconfiguration(i, route.members(i) - 1.0);
         let crossing = if i == 0 {
             route.inner_peers()
         } else {

@@ -7,10 +7,9 @@ mod bruck;
 mod chain;
 mod choice;
 mod compressed;
-mod crossing;
 mod direct;
 mod explained;
-mod force;
+mod forced_algorithms;
 mod form;
 mod halving_doubling;
 mod hierarchical;
@@ -18,7 +17,6 @@ mod host_path;
 mod in_network;
 mod linear;
 mod msccl;
-mod numbers;
 mod operation;
 mod pairs;
 mod pairwise;
@@ -26,6 +24,7 @@ mod parameter_server;
 mod point_to_point;
 mod product;
 mod ramp;
+mod rank_counts;
 mod rates;
 mod recursive_doubling;
 mod ring;
@@ -38,6 +37,7 @@ mod shots;
 mod simulated;
 mod spread;
 mod sweep;
+mod token_crossing;
 mod torus;
 mod transfers;
 mod tree;
@@ -47,16 +47,16 @@ mod weight_streaming;
 
 pub use choice::{Binding, Choice, Choices, Crossover};
 pub use compressed::{
-    Counts, Exchange, Format, Gossip, Graph, Local, Mixing, OneBitAdam, Payload, Policy, Setting,
-    Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce,
+    CompressionSetting, Counts, Exchange, Format, Gossip, Graph, Local, Mixing, OneBitAdam,
+    Payload, Policy, Stage, Stages, ZeroOneAdam, averaging, compressed_all_reduce,
 };
-pub use crossing::Crossing;
-pub use explained::Explained;
+pub use explained::ExplainedChoices;
 pub use form::{Algorithm, Collective, Form, Forms, Protocol};
 pub use msccl::{Msccl, MscclRun};
-pub use pairs::{Matrices, OnPairs, Pairs, PairsCost, collective_on_pairs};
+pub use pairs::{Matrices, Pairs, PairsCost, PairsRequest, collective_on_pairs};
 pub use rules::Rules;
 pub use simulated::{Simulated, simulate};
-pub use sweep::{Points, Sweep};
+pub use sweep::{Sweep, SweepPoints};
+pub use token_crossing::Crossing;
 pub use transfers::{Ranks, transfers};
 pub use uneven::{Uneven, uneven_all_to_all};

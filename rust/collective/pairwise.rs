@@ -69,7 +69,7 @@ pub(super) fn copied(route: &Route, copies: u16, direct: bool) -> Form {
 pub(super) fn issues(route: &Route, i: usize) -> Seconds {
     let inside = f64::from(route.group.covered(i));
     let within = inside * route.members(i);
-    route.issue(i) * (within - inside) + route.retarget(i, route.members(i) - 1.0)
+    route.issue(i) * (within - inside) + route.switch_reconfiguration(i, route.members(i) - 1.0)
 }
 
 /// Peers with which a device exchanges parts over its share of level `i`'s links: on level 0 those inside
@@ -81,7 +81,7 @@ pub(super) fn peers(route: &Route, i: usize) -> f64 {
         .map_or(route.ranks() - inside, |spread| spread.pairs);
     match i {
         0 => route.inner_peers(),
-        _ if i < route.outermost() && route.apart(i) => {
+        _ if i < route.outermost() && route.has_own_links(i) => {
             beyond.min(inside * (route.members(i) - 1.0))
         }
         _ => beyond,

@@ -18,7 +18,8 @@ pub(super) fn form(route: &Route, servers: u32) -> Form {
     for i in 0..=route.outermost() {
         let inside = f64::from(route.group.covered(i));
         let peers = inside * (route.members(i) - 1.0);
-        fixed += route.issue(i) * (2.0 * peers) + route.retarget(i, route.members(i) - 1.0);
+        fixed += route.issue(i) * (2.0 * peers)
+            + route.switch_reconfiguration(i, route.members(i) - 1.0);
         let crossing = if i == 0 {
             route.inner_peers()
         } else {

@@ -34,7 +34,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
             _ => 1.0,
         };
         let factors = prime_factors(route.group.members[i]);
-        fixed += route.retarget(i, factors.len() as f64) * passes;
+        fixed += route.switch_reconfiguration(i, factors.len() as f64) * passes;
         for factor in factors {
             let factor = f64::from(factor);
             fixed += route.step(i) * (passes * (factor - 1.0));

@@ -34,7 +34,8 @@ pub(super) fn form(collective: Collective, route: &Route, network: &SingleHop, i
         let held = if collective == AllToAll { 1.0 } else { part };
         part = held / f64::from(members);
         fixed += route.step(i) * passes;
-        per_byte += passes * part / (f64::from(layout.lent(network, members)) * link);
+        per_byte +=
+            passes * part / (f64::from(layout.transceivers_per_pair(network, members)) * link);
         per_byte += adds * f64::from(members - 1) * part / network.addition.value();
     }
     if collective == Barrier {
@@ -76,7 +77,7 @@ impl Layout {
     }
 
     /// Transceivers between two partners of a stage with `members` members.
-    pub(super) fn lent(&self, network: &SingleHop, members: u32) -> u32 {
+    pub(super) fn transceivers_per_pair(&self, network: &SingleHop, members: u32) -> u32 {
         let of_racks = network.transceivers / self.racks;
         let of_partners = network.transceivers / (members - 1).max(1);
         of_racks.min(of_partners).max(1)

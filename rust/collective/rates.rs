@@ -31,12 +31,12 @@ pub(super) struct Scale<'a> {
     pub(super) one_partner: f64,
     /// Devices of the group inside one unit of the level below.
     pub(super) covered: f64,
-    pub(super) ring: Turn,
+    pub(super) ring: LevelCrossing,
 }
 
 /// How a ring crosses a level.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Turn {
+pub(super) enum LevelCrossing {
     /// Groups and units line up.
     InLine,
     /// So many rings cross the busiest unit's links, per device of the unit.
@@ -59,9 +59,9 @@ impl Scale<'_> {
         let busy_share = self.library.busy_share;
         let unit = device * self.covered * busy_share;
         let ring = match self.ring {
-            Turn::InLine => unit,
-            Turn::Shared(rings) => device * busy_share / rings,
-            Turn::Never => f64::INFINITY,
+            LevelCrossing::InLine => unit,
+            LevelCrossing::Shared(rings) => device * busy_share / rings,
+            LevelCrossing::Never => f64::INFINITY,
         };
         Rates {
             sustained,

@@ -71,7 +71,7 @@ pub(super) fn both_ways(collective: Collective, route: &Route) -> Form {
     let in_pairs = route.outermost() > 0 && route.group.members[0] == 2;
     let pairs = in_pairs && route.spread(1).is_none();
     let inner = if pairs { 2.0 } else { 1.0 };
-    let turns = (0..=route.outermost()).map(|i| route.retarget(i, 2.0));
+    let turns = (0..=route.outermost()).map(|i| route.switch_reconfiguration(i, 2.0));
     Form {
         algorithm: Algorithm::BidirectionalRing,
         fixed: route.base() + steps * collective.passes() + turns.sum(),

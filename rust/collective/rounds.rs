@@ -81,7 +81,8 @@ impl<'a> Rounds<'a> {
 
     pub(super) fn form(&self, algorithm: Algorithm) -> Form {
         let levels = 0..=self.route.outermost();
-        let turns = levels.map(|i| self.route.retarget(i, self.partners[i]) * self.ways);
+        let turns =
+            levels.map(|i| self.route.switch_reconfiguration(i, self.partners[i]) * self.ways);
         Form {
             algorithm,
             protocol: self.route.protocol,

@@ -1,7 +1,7 @@
 //! At which rate, and with which start-up and step times, does a group move bytes at each level?
 
 use super::form::Protocol;
-use super::rates::{Rates, Scale, Turn};
+use super::rates::{LevelCrossing, Rates, Scale};
 use super::spread::Spread;
 use crate::hardware::{
     Cluster, Group, Level, LevelKind, Library, Line, MAX_LEVELS, Routing, SingleHop,
@@ -10,7 +10,7 @@ use crate::units::{BytesPerSecond, Seconds};
 
 /// A group, and how it and those like it lie among the units of a fabric; found once for all protocols.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct GroupPlacement {
     pub(super) group: Group,
     /// Where groups and units do not line up, by level.
     spreads: [Option<Spread>; MAX_LEVELS],
@@ -28,7 +28,7 @@ pub(super) struct Place {
     through_host: bool,
 }
 
-impl Place {
+impl GroupPlacement {
     pub(super) fn new(group: &Group, cluster: &Cluster) -> Self {
         let levels = &cluster.system.levels;
         let outermost = group.outermost().min(levels.len().saturating_sub(1));
@@ -78,7 +78,7 @@ fn units_of(levels: &[Level], i: usize) -> u32 {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Route<'a> {
     pub(super) group: &'a Group,
-    place: &'a Place,
+    place: &'a GroupPlacement,
     levels: &'a [Level],
     pub(super) protocol: Protocol,
     in_place: bool,
@@ -88,15 +88,15 @@ pub(super) struct Route<'a> {
 }
 
 impl<'a> Route<'a> {
-    pub(super) fn new(place: &'a Place, cluster: &'a Cluster, protocol: Protocol) -> Self {
-        let mut route = Self::bare(place, cluster);
+    pub(super) fn new(place: &'a GroupPlacement, cluster: &'a Cluster, protocol: Protocol) -> Self {
+        let mut route = Self::without_protocol(place, cluster);
         let scales = route.scales();
         route.set_protocol(protocol, &scales);
         route
     }
 
     /// The route before a protocol is chosen, to which `set_protocol` gives one.
-    pub(super) fn bare(place: &'a Place, cluster: &'a Cluster) -> Self {
+    pub(super) fn without_protocol(place: &'a GroupPlacement, cluster: &'a Cluster) -> Self {
         let count = cluster.system.levels.len().min(MAX_LEVELS);
         Self {
             group: &place.group,
@@ -181,7 +181,7 @@ impl<'a> Route<'a> {
 
     /// True where level `i` joins partners by links of their own, which traffic of levels further out does not pass:
     /// devices of a node, whose adapters lie beside them, and units that a mesh or a torus joins.
-    pub(super) fn apart(&self, i: usize) -> bool {
+    pub(super) fn has_own_links(&self, i: usize) -> bool {
         let kind = self.level(i).kind;
         i == 0 || kind == LevelKind::Mesh || kind.has_dims()
     }
@@ -204,7 +204,7 @@ impl<'a> Route<'a> {
         self.place.spreads[i].as_ref()
     }
 
-    /// See `Place::hops`.
+    /// See `GroupPlacement::hops`.
     pub(super) fn hops(&self) -> [f64; MAX_LEVELS] {
         self.place.hops
     }
@@ -254,7 +254,7 @@ impl<'a> Route<'a> {
     /// Turning an optical switch at level `i` so that each unit can send to all of `partners`.
     ///
     /// `(ceil(partners / circuits) - 1) * reconfiguration`; the circuits of the first are set before.
-    pub(super) fn retarget(&self, i: usize, partners: f64) -> Seconds {
+    pub(super) fn switch_reconfiguration(&self, i: usize, partners: f64) -> Seconds {
         self.level(i).optical.map_or(Seconds::ZERO, |optical| {
             let settings = (partners / f64::from(optical.circuits)).ceil();
             optical.reconfiguration * (settings - 1.0).max(0.0)
@@ -403,7 +403,7 @@ impl<'a> Route<'a> {
 
     /// How many times as fast as `most` a device may send into level `i` at another place than the group's worst: in
     /// a mesh all its ranks may be partners there.
-    pub(super) fn at_best(&self, i: usize) -> f64 {
+    pub(super) fn best_rate_ratio(&self, i: usize) -> f64 {
         if self.outermost() > i || self.spread(i).is_some() {
             self.reached_by(self.ranks(), i) / self.reached(i)
         } else {
@@ -468,12 +468,12 @@ impl<'a> Route<'a> {
         self.rates[i].ring
     }
 
-    fn turn(&self, i: usize) -> Turn {
+    fn turn(&self, i: usize) -> LevelCrossing {
         let next_to_others = i > 0 || self.group.members[0] > 1;
         match self.spread(i) {
-            Some(spread) if spread.crossing > 0.0 => Turn::Shared(spread.crossing),
-            None if next_to_others || self.inside_a_node() => Turn::InLine,
-            _ => Turn::Never,
+            Some(spread) if spread.crossing > 0.0 => LevelCrossing::Shared(spread.crossing),
+            None if next_to_others || self.inside_a_node() => LevelCrossing::InLine,
+            _ => LevelCrossing::Never,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which algorithms and protocols may carry a collective, and does it read and write one buffer?
 
 use super::form::{Algorithm, Collective, Form, Protocol};
-use super::route::{Place, Route};
-use super::{force, select};
+use super::route::{GroupPlacement, Route};
+use super::{forced_algorithms, select};
 use crate::error::{Error, Result};
 use crate::hardware::Cluster;
 use std::mem::discriminant;
@@ -32,7 +32,7 @@ impl Rules {
     pub(super) fn check(
         &self,
         collective: Collective,
-        place: &Place,
+        place: &GroupPlacement,
         cluster: &Cluster,
     ) -> Result<()> {
         let route = Route::new(place, cluster, Protocol::Simple);
@@ -70,7 +70,7 @@ impl Rules {
     }
 
     /// True where some form may run.
-    fn leave_any(&self, collective: Collective, place: &Place, cluster: &Cluster) -> bool {
+    fn leave_any(&self, collective: Collective, place: &GroupPlacement, cluster: &Cluster) -> bool {
         let mut left = false;
         self.each(collective, place, cluster, &mut |_| left = true);
         left
@@ -87,11 +87,11 @@ impl Rules {
     pub(super) fn each(
         &self,
         collective: Collective,
-        place: &Place,
+        place: &GroupPlacement,
         cluster: &Cluster,
         take: &mut impl FnMut(Form),
     ) {
-        let mut route = Route::bare(place, cluster).in_place(self.in_place);
+        let mut route = Route::without_protocol(place, cluster).in_place(self.in_place);
         let scales = route.scales();
         for protocol in self.protocols() {
             route.set_protocol(protocol, &scales);
@@ -100,8 +100,12 @@ impl Rules {
     }
 
     /// The routes of the protocols that may run.
-    pub(super) fn routes<'a>(&self, place: &'a Place, cluster: &'a Cluster) -> Vec<Route<'a>> {
-        let bare = Route::bare(place, cluster).in_place(self.in_place);
+    pub(super) fn routes<'a>(
+        &self,
+        place: &'a GroupPlacement,
+        cluster: &'a Cluster,
+    ) -> Vec<Route<'a>> {
+        let bare = Route::without_protocol(place, cluster).in_place(self.in_place);
         let scales = bare.scales();
         let mut routes = vec![bare; self.protocols().count()];
         for (route, protocol) in routes.iter_mut().zip(self.protocols()) {
@@ -133,7 +137,7 @@ impl Rules {
             select::offered(&mut offer, collective, route, cluster);
         }
         for &algorithm in &self.allowed {
-            force::forms(&mut offer, algorithm, collective, route, cluster);
+            forced_algorithms::forms(&mut offer, algorithm, collective, route, cluster);
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::form::{Algorithm, Collective, Form, Protocol};
 use super::route::Route;
 use super::{
-    bruck, direct, force, hierarchical, host_path, in_network, linear, pairwise, point_to_point,
-    ramp, ring, torus, tree,
+    bruck, direct, forced_algorithms, hierarchical, host_path, in_network, linear, pairwise,
+    point_to_point, ramp, ring, torus, tree,
 };
 use crate::hardware::{Cluster, Group};
 
@@ -33,7 +33,7 @@ pub(super) fn offered(
         .filter(|_| route.through_host())
         && Algorithm::HostStaged.carries_out().contains(&collective)
     {
-        let devices = force::in_a_node(cluster);
+        let devices = forced_algorithms::active_devices_of_node(cluster);
         offer(host_path::staged(collective, route, host, devices));
     } else {
         on_switches(offer, collective, route);
@@ -62,7 +62,7 @@ fn on_switches(offer: &mut impl FnMut(Form), collective: Collective, route: &Rou
     if collective == Collective::AllReduce {
         offer(tree::form(route));
     }
-    if route.protocol == Protocol::Simple && helped(collective, route) {
+    if route.protocol == Protocol::Simple && switches_help(collective, route) {
         offer(in_network::form(collective, route));
     }
     let (innermost, outermost) = (route.innermost(), route.outermost());
@@ -75,7 +75,7 @@ fn on_switches(offer: &mut impl FnMut(Form), collective: Collective, route: &Rou
 }
 
 /// True where switches on the way do a part of the work.
-fn helped(collective: Collective, route: &Route) -> bool {
+fn switches_help(collective: Collective, route: &Route) -> bool {
     match collective {
         Collective::AllReduce => route.reduces(),
         Collective::ReduceScatter | Collective::AllGather => route.reduces_parts(),

@@ -1,7 +1,7 @@
 //! How long does an algorithm take when its transfers run on the actual links, beside its closed form?
 
 use super::form::{Algorithm, Collective, Forms};
-use super::transfers::{Ranks, lay_out};
+use super::transfers::{Ranks, cancellable_transfers};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Library};
@@ -50,7 +50,7 @@ pub fn simulate(
     }
     let group = plain.group(ranks.stride, ranks.size);
     let forms = Forms::forced(algorithm, collective, &group, &plain)?;
-    let flows = lay_out(algorithm, collective, &plain, (ranks, bytes), control)?;
+    let flows = cancellable_transfers(algorithm, collective, &plain, (ranks, bytes), control)?;
     let goes_on = || !control.is_cancelled();
     let stopped = || stopped(flows.len());
     let mut simulation = Simulation::new_while(&flows, goes_on).ok_or_else(stopped)?;

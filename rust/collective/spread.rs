@@ -29,7 +29,7 @@ pub(super) struct Spread {
 
 /// Sums over the groups that reach into one unit and out of it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Unit {
+struct UnitTraffic {
     crossing: u64,
     roots: u64,
     pairs: u64,
@@ -41,7 +41,7 @@ struct Unit {
 
 /// Groups of `size` ranks, `stride` apart, in blocks of as many devices, over units of `below`.
 #[derive(Debug, Clone, Copy)]
-struct Lay {
+struct GroupBlocks {
     size: u64,
     stride: u64,
     block: u64,
@@ -68,7 +68,7 @@ impl Spread {
             return None;
         }
         let tail = blocks / period * period;
-        let lay = Lay {
+        let lay = GroupBlocks {
             size: group.size.into(),
             stride: group.stride.into(),
             block: block.into(),
@@ -83,7 +83,7 @@ impl Spread {
 
     /// Takes the most of the units that the groups of so many blocks reach, of which the first starts a
     /// unit, as do the `devices` devices from there on.
-    fn walk(&mut self, lay: &Lay, blocks: u32, devices: u32) {
+    fn walk(&mut self, lay: &GroupBlocks, blocks: u32, devices: u32) {
         let (block, below) = (lay.block, lay.below);
         let (filled, devices) = (u64::from(blocks) * block, u64::from(devices));
         let mut joins = 0;
@@ -94,7 +94,9 @@ impl Spread {
         }
         let reached = if block < 2 * below {
             (0..filled.div_ceil(below))
-                .map(|at| self.take(&lay.unit(at, filled), held(at, below, devices)))
+                .map(|at| {
+                    self.take_unit(&lay.unit(at, filled), devices_in_unit(at, below, devices))
+                })
                 .sum()
         } else {
             self.walk_ends(lay, (filled, devices))
@@ -109,12 +111,12 @@ impl Spread {
     /// Every group then crosses, and units inside a block hold the same numbers of ranks. Only the number of first
     /// ranks falls from one to the next, and with it `gathered`, while `rooted` is most at one end or the
     /// other. So the first and the last unit of a block stand for all, beside those that hold an end of one.
-    fn walk_ends(&mut self, lay: &Lay, (filled, devices): (u64, u64)) -> u64 {
+    fn walk_ends(&mut self, lay: &GroupBlocks, (filled, devices): (u64, u64)) -> u64 {
         let (block, below) = (lay.block, lay.below);
         let units = filled.div_ceil(below);
         let mut take = |at: u64| {
             if at < units {
-                self.take(&lay.unit(at, filled), held(at, below, devices));
+                self.take_unit(&lay.unit(at, filled), devices_in_unit(at, below, devices));
             }
         };
         for number in 0..filled / block {
@@ -130,7 +132,7 @@ impl Spread {
         take(whole + 1);
         let beyond = units.saturating_sub(whole + 1);
         let cut = if units > whole {
-            held(whole, below, devices)
+            devices_in_unit(whole, below, devices)
         } else {
             0
         };
@@ -138,7 +140,7 @@ impl Spread {
     }
 
     /// Takes the most of a unit that holds so many devices; returns these where a group crosses.
-    fn take(&mut self, unit: &Unit, held: u64) -> u64 {
+    fn take_unit(&mut self, unit: &UnitTraffic, held: u64) -> u64 {
         self.inside = self.inside.max(narrow(unit.inside));
         if unit.crossing == 0 {
             return 0;
@@ -154,7 +156,7 @@ impl Spread {
     }
 }
 
-impl Lay {
+impl GroupBlocks {
     /// The groups of the block that starts at device `first`: most units of one, and `sum_g (N_g - 1)`.
     ///
     /// Ranks a unit or more apart lie in as many units; else a group reaches all from its first rank's to its
@@ -182,8 +184,8 @@ impl Lay {
     }
 
     /// Sums over unit `at` of those that hold the `filled` devices of whole blocks.
-    fn unit(&self, at: u64, filled: u64) -> Unit {
-        let mut unit = Unit::default();
+    fn unit(&self, at: u64, filled: u64) -> UnitTraffic {
+        let mut unit = UnitTraffic::default();
         let (start, end) = (at * self.below, ((at + 1) * self.below).min(filled));
         let (first, last) = (start / self.block, (end - 1) / self.block);
         if last > first + 1 {
@@ -204,7 +206,7 @@ impl Lay {
     ///
     /// Of `n` devices in a row each group holds `n / stride`, and as many groups as are left over hold one
     /// more: those of the first devices.
-    fn add(&self, unit: &mut Unit, (from, to): (u64, u64)) {
+    fn add(&self, unit: &mut UnitTraffic, (from, to): (u64, u64)) {
         let (each, more) = ((to - from) / self.stride, (to - from) % self.stride);
         let rest = if each > 0 { self.stride - more } else { 0 };
         let roots = to.min(self.stride).saturating_sub(from);
@@ -230,7 +232,7 @@ impl Lay {
 }
 
 /// Devices of a unit, of which the cluster's last one may have fewer.
-fn held(at: u64, below: u64, devices: u64) -> u64 {
+fn devices_in_unit(at: u64, below: u64, devices: u64) -> u64 {
     devices.saturating_sub(at * below).clamp(1, below)
 }
 
@@ -255,7 +257,7 @@ mod tests {
         let block = group.stride * group.size;
         let start = blocks.start * block;
         let most = ((blocks.end - blocks.start) * block).div_ceil(below);
-        let mut units = vec![Unit::default(); usize::try_from(most).unwrap_or(0)];
+        let mut units = vec![UnitTraffic::default(); usize::try_from(most).unwrap_or(0)];
         let mut joins = 0;
         let firsts = |number: u32| (0..group.stride).map(move |o| number * block - start + o);
         for first in blocks.flat_map(firsts) {

@@ -1,8 +1,8 @@
 //! How long does a collective take at many sizes, numbers of ranks and link rates?
 
 use super::form::{Collective, Form, Forms};
-use super::numbers::Numbers;
-use super::route::{Place, Route};
+use super::rank_counts::RankCounts;
+use super::route::{GroupPlacement, Route};
 use super::rules::Rules;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ const MOST_RATE: f64 = 1e18;
 
 /// What differs from element to element: a single value stands for all.
 #[derive(Debug, Clone, Copy)]
-pub struct Points<'a> {
+pub struct SweepPoints<'a> {
     /// Full buffers in bytes, as nccl-tests counts them.
     pub bytes: &'a [f64],
     /// Numbers of ranks: one, or one for each buffer.
@@ -42,13 +42,13 @@ pub struct Sweep<'a> {
     pub rules: Rules,
     /// Distance between neighbours of a group.
     pub stride: u32,
-    /// The level whose rate `Points::bandwidths` replaces; none: the outermost that the group crosses.
+    /// The level whose rate `SweepPoints::bandwidths` replaces; none: the outermost that the group crosses.
     pub level: Option<usize>,
 }
 
 impl Sweep<'_> {
     /// Seconds for every point, in order. Refuses what cannot be, naming the first such element.
-    pub fn times(&self, points: Points, control: &Control) -> Result<Vec<f64>> {
+    pub fn times(&self, points: SweepPoints, control: &Control) -> Result<Vec<f64>> {
         self.check(points)?;
         control.set_total(points.bytes.len() as u64);
         let places = self.places(points)?;
@@ -67,15 +67,15 @@ impl Sweep<'_> {
     }
 
     /// Each number of ranks once, with its forms where the rate of the swept level is one.
-    fn places(&self, points: Points) -> Result<Places> {
-        let mut places = Places {
-            numbers: Numbers::new(points.ranks),
+    fn places(&self, points: SweepPoints) -> Result<PlacementsByCount> {
+        let mut places = PlacementsByCount {
+            numbers: RankCounts::new(points.ranks),
             at: Vec::new(),
             forms: Vec::new(),
         };
         if points.bandwidths.len() > 1 {
             for &ranks in &places.numbers.ranks {
-                let place = Place::new(&self.group(ranks), self.cluster);
+                let place = GroupPlacement::new(&self.group(ranks), self.cluster);
                 if !super::select::is_free(&place.group, self.cluster) {
                     self.rules.check(self.collective, &place, self.cluster)?;
                 }
@@ -83,17 +83,17 @@ impl Sweep<'_> {
             }
             return Ok(places);
         }
-        let mut site = Site::new(self);
+        let mut site = SweepWorker::new(self);
         for &ranks in &places.numbers.ranks {
             let group = self.group(ranks);
             site.set(&group, points.bandwidths.first());
-            let forms = Forms::under(&self.rules, self.collective, &group, &site.cluster)?;
+            let forms = Forms::by_rules(&self.rules, self.collective, &group, &site.cluster)?;
             places.forms.push(forms);
         }
         Ok(places)
     }
 
-    fn fill(&self, times: &mut [f64], points: Points, places: &Places) {
+    fn fill(&self, times: &mut [f64], points: SweepPoints, places: &PlacementsByCount) {
         if let [forms] = places.forms.as_slice() {
             forms.times(points.bytes, times);
             return;
@@ -116,14 +116,20 @@ impl Sweep<'_> {
     }
 
     /// The elements `run`, whose number of ranks is one; those that are free stay as they are, zero.
-    fn fill_run(&self, times: &mut [f64], points: Points, place: &Place, run: &[u32]) {
+    fn fill_run(
+        &self,
+        times: &mut [f64],
+        points: SweepPoints,
+        place: &GroupPlacement,
+        run: &[u32],
+    ) {
         if super::select::is_free(&place.group, self.cluster) {
             return;
         }
         let level = self.level.unwrap_or_else(|| place.group.outermost());
         let (rules, collective) = (&self.rules, self.collective);
         let mut routes = rules.routes(place, self.cluster);
-        let scale = Route::bare(place, self.cluster).scale(level);
+        let scale = Route::without_protocol(place, self.cluster).scale(level);
         for &at in run {
             let at = at as usize;
             let bytes = points.bytes[at];
@@ -149,12 +155,12 @@ impl Sweep<'_> {
 
     /// The cluster with the swept level at `bandwidth`.
     pub(super) fn with_bandwidth(&self, group: &Group, bandwidth: Option<f64>) -> Cluster {
-        let mut site = Site::new(self);
+        let mut site = SweepWorker::new(self);
         site.set(group, bandwidth.as_ref());
         site.cluster
     }
 
-    pub(super) fn check(&self, points: Points) -> Result<()> {
+    pub(super) fn check(&self, points: SweepPoints) -> Result<()> {
         let elements = points.bytes.len();
         for (name, len) in [
             ("ranks", points.ranks.len()),
@@ -194,7 +200,7 @@ impl Sweep<'_> {
     /// Refuses a group that leaves the cluster, and a rate that no link has.
     pub fn check_group(&self, ranks: u32, bandwidth: Option<f64>) -> Result<()> {
         let rate = bandwidth.as_slice();
-        self.check(Points {
+        self.check(SweepPoints {
             bytes: &[0.0],
             ranks: &[ranks],
             bandwidths: rate,
@@ -202,7 +208,7 @@ impl Sweep<'_> {
     }
 }
 
-impl<'a> Points<'a> {
+impl<'a> SweepPoints<'a> {
     /// Ranks and rate of one point.
     pub(super) fn at(&self, at: usize) -> (u32, Option<f64>) {
         let rates = self.bandwidths;
@@ -236,22 +242,22 @@ fn pick<T: Copy>(all: &[T], at: usize) -> T {
 }
 
 /// What is found once for each number of ranks.
-struct Places {
-    numbers: Numbers,
+struct PlacementsByCount {
+    numbers: RankCounts,
     /// Where each number of ranks lies; empty where `forms` says all.
-    at: Vec<Place>,
+    at: Vec<GroupPlacement>,
     forms: Vec<Forms>,
 }
 
 /// A thread's own copy of the fabric, whose rates it may change.
-struct Site<'a> {
+struct SweepWorker<'a> {
     sweep: &'a Sweep<'a>,
     cluster: Cluster,
     /// The level whose rate is not the catalog's.
     changed: usize,
 }
 
-impl<'a> Site<'a> {
+impl<'a> SweepWorker<'a> {
     fn new(sweep: &'a Sweep<'a>) -> Self {
         Self {
             sweep,

@@ -22,7 +22,7 @@ pub(super) fn form(route: &Route) -> Form {
     let mut way = Seconds::ZERO;
     let mut slowest = 0.0_f64;
     for i in route.path() {
-        way += route.step(i) * levels(i, route) + route.retarget(i, NEIGHBOURS) * 0.5;
+        way += route.step(i) * levels(i, route) + route.switch_reconfiguration(i, NEIGHBOURS) * 0.5;
         let share = if i == 0 { 1.0 } else { tree::SHARE };
         slowest = slowest.max(leaving(i, route) / (route.unit_rate(i) * share));
     }

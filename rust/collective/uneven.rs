@@ -1,8 +1,8 @@
 //! What does an all-to-all cost whose ranks send unequal parts, as to experts that differ in load?
 
 use super::form::{Collective, Protocol};
-use super::route::{Place, Route};
-use super::{force, host_path, pairwise, torus};
+use super::route::{GroupPlacement, Route};
+use super::{forced_algorithms, host_path, pairwise, torus};
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group, Host, MAX_LEVELS};
 use crate::units::{Bytes, Seconds};
@@ -41,7 +41,7 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
     if super::select::is_free(group, cluster) || bytes.iter().all(|part| part.value() <= 0.0) {
         return Ok(free);
     }
-    let place = Place::new(group, cluster);
+    let place = GroupPlacement::new(group, cluster);
     let simple = Route::new(&place, cluster, Protocol::Simple);
     let host = cluster
         .system
@@ -62,7 +62,12 @@ pub fn uneven_all_to_all(group: &Group, cluster: &Cluster, bytes: &[Bytes]) -> R
     for protocol in Protocol::ALL {
         let route = Route::new(&place, cluster, protocol);
         let one = match host {
-            Some(host) => staged(&route, bytes, host, force::in_a_node(cluster)),
+            Some(host) => staged(
+                &route,
+                bytes,
+                host,
+                forced_algorithms::active_devices_of_node(cluster),
+            ),
             None => time(&route, bytes),
         };
         best.time = best.time.min(one);

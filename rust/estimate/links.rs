@@ -36,7 +36,7 @@ impl Replicas {
         let all_gather = pricer.forms(Collective::AllGather, shard);
         let delivery = if dealt > 0 {
             let one = pricer.forms(Collective::Broadcast, shard);
-            one.in_turn(shard.size.min(dealt))
+            one.repeated(shard.size.min(dealt))
         } else {
             all_gather
         };

@@ -4,7 +4,7 @@ use super::enter;
 use super::input::{Cluster, text};
 use super::planning::encode;
 use crate::collective::{
-    Algorithm, Collective, Form, Points, Protocol, Rules, Sweep, uneven_all_to_all,
+    Algorithm, Collective, Form, Protocol, Rules, Sweep, SweepPoints, uneven_all_to_all,
 };
 use crate::control::Control;
 use crate::error::{self, Error, Result};
@@ -101,8 +101,8 @@ impl Arrays {
         self.ranks.len() == 1 && self.bandwidths.len() <= 1 && self.bytes.len() <= BRIEF
     }
 
-    fn points(&self) -> Points<'_> {
-        Points {
+    fn points(&self) -> SweepPoints<'_> {
+        SweepPoints {
             bytes: &self.bytes,
             ranks: &self.ranks,
             bandwidths: &self.bandwidths,
@@ -116,7 +116,7 @@ fn swept<'a, T: Send>(
     request: &Bound<'_, PyString>,
     arrays: &Arrays,
     progress: Option<&Bound<'_, PyAny>>,
-    run: impl FnOnce(&Sweep<'a>, Points, &Control) -> Result<T> + Send,
+    run: impl FnOnce(&Sweep<'a>, SweepPoints, &Control) -> Result<T> + Send,
 ) -> PyResult<T> {
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;

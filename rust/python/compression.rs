@@ -3,7 +3,7 @@
 use super::enter;
 use super::input::{Cluster, text};
 use super::planning::encode;
-use crate::collective::{Payload, Policy, Setting, averaging, compressed_all_reduce};
+use crate::collective::{CompressionSetting, Payload, Policy, averaging, compressed_all_reduce};
 use crate::error::{Error, from_json};
 use crate::units::{Bytes, Dtype};
 use pyo3::prelude::*;
@@ -46,7 +46,7 @@ pub(super) fn exchange(
                 allowed,
             ));
         }
-        let setting = Setting {
+        let setting = CompressionSetting {
             cluster,
             stride: request.stride,
             ranks: request.ranks,

@@ -3,7 +3,9 @@
 use super::enter;
 use super::input::text;
 use super::planning::encode;
-use crate::collective::{Algorithm, Collective, Matrices, OnPairs, Pairs, collective_on_pairs};
+use crate::collective::{
+    Algorithm, Collective, Matrices, Pairs, PairsRequest, collective_on_pairs,
+};
 use crate::error::from_json;
 use crate::units::Bytes;
 use numpy::{PyArray1, PyArrayMethods};
@@ -52,7 +54,7 @@ pub(super) fn pairs(
             out: Some(&out[..]).filter(|ports| !ports.is_empty()),
             into: Some(&into[..]).filter(|ports| !ports.is_empty()),
         })?;
-        let asked = OnPairs {
+        let asked = PairsRequest {
             collective: Collective::named(&request.collective)?,
             bytes: Bytes::new(request.buffer_bytes),
             algorithm: request

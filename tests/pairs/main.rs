@@ -6,7 +6,7 @@ mod witness;
 mod world;
 
 use proptest::prelude::*;
-use scalewright::collective::{Algorithm, Collective, OnPairs, Pairs, collective_on_pairs};
+use scalewright::collective::{Algorithm, Collective, Pairs, PairsRequest, collective_on_pairs};
 use scalewright::control::Control;
 use scalewright::units::Bytes;
 use world::{World, any_worlds, asked, close, cost, log_uniform, sizes, time, worlds};
@@ -305,21 +305,21 @@ fn wrong_input_is_refused_by_place() {
     assert!(one.to_string().contains("ranks: got 1; allowed: 2 to 512"));
     let many = Pairs::new(&World::even(513, 1e9, 0.0).matrices()).unwrap_err();
     assert!(many.to_string().contains("ranks: got 513"));
-    let refused = |question: &OnPairs| {
+    let refused = |question: &PairsRequest| {
         let answer = collective_on_pairs(&world.pairs(), question, &Control::new());
         answer.unwrap_err().to_string()
     };
     let plain = asked(Collective::Broadcast, 1.0, None);
-    assert!(refused(&OnPairs { root: 3, ..plain }).starts_with("root: got 3"));
+    assert!(refused(&PairsRequest { root: 3, ..plain }).starts_with("root: got 3"));
     assert!(
-        refused(&OnPairs {
+        refused(&PairsRequest {
             chain: &[0, 1, 0],
             ..plain
         })
         .starts_with("chain[2]: got 0")
     );
     assert!(
-        refused(&OnPairs {
+        refused(&PairsRequest {
             chain: &[2],
             ..plain
         })

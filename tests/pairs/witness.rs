@@ -2,7 +2,7 @@
 
 use crate::world::{World, any_worlds, asked, close, cost, sizes, time};
 use proptest::prelude::*;
-use scalewright::collective::{Algorithm, Collective, OnPairs, PairsCost};
+use scalewright::collective::{Algorithm, Collective, PairsCost, PairsRequest};
 use scalewright::solve::{Flows, Link, Simulation, Transfer};
 
 /// Segments in which a simulated tree moves: filling it costs less than 1 % then.
@@ -129,7 +129,7 @@ fn simulated_direct(world: &World, shots: usize, part: f64, is_paced: bool) -> f
 }
 
 /// A sum inwards where the first half of the edges says so, then a broadcast outwards.
-fn simulated_trees(world: &World, found: &PairsCost, asked: &OnPairs, is_paced: bool) -> f64 {
+fn simulated_trees(world: &World, found: &PairsCost, asked: &PairsRequest, is_paced: bool) -> f64 {
     let count = world.ranks - 1;
     let (up, down) = match asked.collective {
         Collective::Broadcast => found.edges.split_at(0),

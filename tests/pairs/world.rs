@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::collective::{
-    Algorithm, Collective, Matrices, OnPairs, Pairs, PairsCost, collective_on_pairs,
+    Algorithm, Collective, Matrices, Pairs, PairsCost, PairsRequest, collective_on_pairs,
 };
 use scalewright::control::Control;
 use scalewright::units::Bytes;
@@ -108,8 +108,8 @@ pub(crate) fn asked(
     collective: Collective,
     bytes: f64,
     algorithm: Option<Algorithm>,
-) -> OnPairs<'static> {
-    OnPairs {
+) -> PairsRequest<'static> {
+    PairsRequest {
         collective,
         bytes: Bytes::new(bytes),
         algorithm,
@@ -118,7 +118,7 @@ pub(crate) fn asked(
     }
 }
 
-pub(crate) fn cost(world: &World, asked: &OnPairs) -> PairsCost {
+pub(crate) fn cost(world: &World, asked: &PairsRequest) -> PairsCost {
     collective_on_pairs(&world.pairs(), asked, &Control::new()).unwrap()
 }
 

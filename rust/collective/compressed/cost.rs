@@ -9,7 +9,7 @@ const ROUNDING: f64 = 1e-12;
 
 /// A collective whose bytes are a line in those of the buffer, run `weight` times.
 #[derive(Debug, Clone)]
-struct Term {
+struct CostTerm {
     forms: Forms,
     weight: f64,
     /// Bytes of the collective for each byte of the buffer.
@@ -18,7 +18,7 @@ struct Term {
     extra: f64,
 }
 
-impl Term {
+impl CostTerm {
     fn bytes(&self, buffer: f64) -> f64 {
         self.per_byte * buffer + self.extra
     }
@@ -48,16 +48,16 @@ impl Term {
 /// `T(n) = passes + sum_t w_t * min_f (fixed_f + (a_t n + c_t) * per_byte_f)`: straight pieces in `n`,
 /// the bytes of the buffer. Nothing is paid for an empty buffer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cost {
-    terms: Vec<Term>,
+pub(super) struct ExchangeCost {
+    terms: Vec<CostTerm>,
     fixed: f64,
     per_byte: f64,
 }
 
-impl Cost {
+impl ExchangeCost {
     /// Adds a collective of `per_byte` bytes for each byte of the buffer and `extra` more.
     pub(super) fn collective(mut self, forms: &Forms, per_byte: f64, extra: Bytes) -> Self {
-        self.terms.push(Term {
+        self.terms.push(CostTerm {
             forms: *forms,
             weight: 1.0,
             per_byte,
@@ -97,7 +97,7 @@ impl Cost {
         if buffer.value() <= 0.0 {
             return Seconds::ZERO;
         }
-        let bytes = |term: &Term| Bytes::new(term.bytes(buffer.value()));
+        let bytes = |term: &CostTerm| Bytes::new(term.bytes(buffer.value()));
         let collectives = self.terms.iter();
         let collectives = collectives.map(|term| term.forms.time(bytes(term)) * term.weight);
         self.local(buffer) + collectives.sum()
@@ -107,7 +107,7 @@ impl Cost {
     pub(super) fn add(&mut self, weight: f64, other: &Self) {
         self.fixed += weight * other.fixed;
         self.per_byte += weight * other.per_byte;
-        self.terms.extend(other.terms.iter().map(|term| Term {
+        self.terms.extend(other.terms.iter().map(|term| CostTerm {
             weight: weight * term.weight,
             ..term.clone()
         }));
@@ -174,7 +174,7 @@ mod tests {
     use crate::collective::{Algorithm, Form, Protocol};
 
     /// `min(n + 1/2, 1)` seconds.
-    fn bent() -> Cost {
+    fn bent() -> ExchangeCost {
         let mut forms = Forms::FREE;
         for (fixed, per_byte) in [(0.0, 1.0), (1.0, 0.0)] {
             assert!(forms.push(Form {
@@ -184,11 +184,11 @@ mod tests {
                 per_byte,
             }));
         }
-        Cost::default().collective(&forms, 1.0, Bytes::new(0.5))
+        ExchangeCost::default().collective(&forms, 1.0, Bytes::new(0.5))
     }
 
-    fn straight(fixed: f64, per_byte: f64) -> Cost {
-        Cost {
+    fn straight(fixed: f64, per_byte: f64) -> ExchangeCost {
+        ExchangeCost {
             terms: Vec::new(),
             fixed,
             per_byte,

@@ -1,14 +1,14 @@
 //! What does a round cost in which ranks average with neighbours only, and how fast do they agree?
 
-use super::Setting;
-use super::cost::Cost;
+use super::CompressionSetting;
+use super::cost::ExchangeCost;
 use super::payload::Payload;
 use super::policy::check;
 use super::round::Round;
 use crate::collective::form::Protocol;
 use crate::collective::form::{Algorithm, Collective, Forms};
 use crate::collective::rounds::{Pattern, Rounds};
-use crate::collective::route::{Place, Route};
+use crate::collective::route::{GroupPlacement, Route};
 use crate::error::{Error, Result};
 use crate::hardware::Group;
 use crate::units::Bytes;
@@ -79,7 +79,7 @@ pub(super) struct Gossiping {
 /// reads `d` messages and the own buffer and writes it. In a complete graph the messages are an
 /// all-gather. Mirrors of optical switches are turned once a round, as for other collectives.
 pub(super) fn gossip(
-    setting: &Setting,
+    setting: &CompressionSetting,
     gossip: &Gossip,
     payload: Option<&Payload>,
 ) -> Result<Gossiping> {
@@ -116,13 +116,13 @@ pub(super) fn gossip(
 
 /// Encoding before the messages, decoding and averaging after them.
 fn with_passes(
-    setting: &Setting,
+    setting: &CompressionSetting,
     payload: Option<&Payload>,
     share: f64,
     neighbours: u32,
-    messages: impl FnOnce(Cost) -> Cost,
-) -> Cost {
-    let mut cost = Cost::default();
+    messages: impl FnOnce(ExchangeCost) -> ExchangeCost,
+) -> ExchangeCost {
+    let mut cost = ExchangeCost::default();
     if setting.ranks <= 1 {
         return cost;
     }
@@ -136,7 +136,7 @@ fn with_passes(
 }
 
 /// The forms of each round in turn, and how many messages long they are.
-fn messages(setting: &Setting, graph: Graph, sides: [u32; 2]) -> Vec<(Forms, f64)> {
+fn messages(setting: &CompressionSetting, graph: Graph, sides: [u32; 2]) -> Vec<(Forms, f64)> {
     let (group, ranks) = (setting.group(), setting.ranks);
     if ranks <= 1 {
         return vec![(Forms::FREE, 1.0)];
@@ -179,14 +179,15 @@ fn both_ways(ranks: u32) -> Vec<u32> {
 
 /// One message of the whole buffer at each distance within a group and then, by shifts, within another.
 fn forms(
-    setting: &Setting,
+    setting: &CompressionSetting,
     (group, distances): (&Group, &[u32]),
     pattern: Pattern,
     then: Option<(&Group, &[u32])>,
 ) -> Forms {
     let mut forms = Forms::FREE;
-    let place = Place::new(group, setting.cluster);
-    let after = then.map(|(group, distances)| (Place::new(group, setting.cluster), distances));
+    let place = GroupPlacement::new(group, setting.cluster);
+    let after =
+        then.map(|(group, distances)| (GroupPlacement::new(group, setting.cluster), distances));
     for protocol in Protocol::ALL {
         let route = Route::new(&place, setting.cluster, protocol);
         let mut rounds = Rounds::new(&route);

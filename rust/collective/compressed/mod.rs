@@ -9,7 +9,7 @@ mod round;
 use crate::error::{Error, Result};
 use crate::hardware::{Cluster, Group};
 use crate::units::{Bytes, Dtype};
-use cost::Cost;
+use cost::ExchangeCost;
 use round::Round;
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub use policy::{Counts, Local, OneBitAdam, Policy, Stage, Stages, ZeroOneAdam};
 
 /// Whose buffer is brought to the mean of all ranks.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting<'a> {
+pub struct CompressionSetting<'a> {
     /// The machines.
     pub cluster: &'a Cluster,
     /// Distance between neighbours of the group.
@@ -65,7 +65,7 @@ pub struct Exchange {
     pub mixing: Option<Mixing>,
 }
 
-impl Setting<'_> {
+impl CompressionSetting<'_> {
     fn group(&self) -> Group {
         self.cluster.group(self.stride, self.ranks)
     }
@@ -80,7 +80,7 @@ impl Setting<'_> {
 }
 
 /// One all-reduce whose buffer travels as `payload`.
-pub fn compressed_all_reduce(setting: &Setting, payload: &Payload) -> Result<Exchange> {
+pub fn compressed_all_reduce(setting: &CompressionSetting, payload: &Payload) -> Result<Exchange> {
     setting.check()?;
     payload.check()?;
     let counts = Counts {
@@ -97,7 +97,7 @@ pub fn compressed_all_reduce(setting: &Setting, payload: &Payload) -> Result<Exc
 /// Compressed rounds travel as `payload`; where there is none, as signs in the policies of Adam and of
 /// stages, and as held in local averaging and gossip.
 pub fn averaging(
-    setting: &Setting,
+    setting: &CompressionSetting,
     policy: &Policy,
     payload: Option<&Payload>,
 ) -> Result<Exchange> {
@@ -122,7 +122,11 @@ pub fn averaging(
     Ok(exchange(setting, counts, &kinds))
 }
 
-fn gossiping(setting: &Setting, gossip: &Gossip, payload: Option<&Payload>) -> Result<Exchange> {
+fn gossiping(
+    setting: &CompressionSetting,
+    gossip: &Gossip,
+    payload: Option<&Payload>,
+) -> Result<Exchange> {
     let made = gossip::gossip(setting, gossip, payload)?;
     let rounds = made.rounds.len() as u64;
     let mut counts = Counts {
@@ -140,7 +144,7 @@ fn gossiping(setting: &Setting, gossip: &Gossip, payload: Option<&Payload>) -> R
 }
 
 /// Averages the kinds of rounds, each with its number, over the steps.
-fn exchange(setting: &Setting, counts: Counts, kinds: &[(u64, Round)]) -> Exchange {
+fn exchange(setting: &CompressionSetting, counts: Counts, kinds: &[(u64, Round)]) -> Exchange {
     let (buffer, plain) = (setting.buffer, round::plain(setting));
     let bytes = |line: (f64, f64)| {
         if buffer.value() > 0.0 {
@@ -150,7 +154,7 @@ fn exchange(setting: &Setting, counts: Counts, kinds: &[(u64, Round)]) -> Exchan
         }
     };
     let elements = buffer.value() / setting.dtype.bytes();
-    let (mut mean, mut sent, mut coded, mut worst) = (Cost::default(), 0.0, 0.0, 0.0_f64);
+    let (mut mean, mut sent, mut coded, mut worst) = (ExchangeCost::default(), 0.0, 0.0, 0.0_f64);
     for (number, round) in kinds.iter().filter(|kind| kind.0 > 0) {
         let weight = *number as f64 / counts.steps as f64;
         mean.add(weight, &round.cost);

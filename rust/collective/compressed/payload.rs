@@ -70,7 +70,7 @@ impl From<Format> for Payload {
 
 /// How ranks add what they cannot add in its coded form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SumMethod {
     /// The buffer as it is.
     AsHeld,
     /// Cast, then an all-reduce in that format.
@@ -83,7 +83,7 @@ pub(super) enum Way {
 
 /// Main-memory traffic of encoding and decoding, in bytes for each element of the buffer.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Passes {
+pub(super) struct MemoryPasses {
     /// Before the first message.
     pub(super) encode: f64,
     /// Kernels of it.
@@ -142,12 +142,12 @@ impl Payload {
     }
 
     /// How sums come about for a buffer held in `held`.
-    pub(super) fn way(self, held: Dtype) -> Way {
+    pub(super) fn way(self, held: Dtype) -> SumMethod {
         match self.format {
-            _ if self.dense() == Some(held) => Way::AsHeld,
-            Format::Fp32 | Format::Fp16 | Format::Bf16 => Way::Cast,
-            Format::TopK => Way::Gather,
-            _ => Way::TwoPhases,
+            _ if self.dense() == Some(held) => SumMethod::AsHeld,
+            Format::Fp32 | Format::Fp16 | Format::Bf16 => SumMethod::Cast,
+            Format::TopK => SumMethod::Gather,
+            _ => SumMethod::TwoPhases,
         }
     }
 
@@ -189,16 +189,16 @@ impl Payload {
     ///
     /// Errors are kept in the buffer's format. The two-kernel shape and the two errors of signs follow
     /// `DeepSpeed`'s `compressed_allreduce`, with its element-wise steps fused.
-    pub(super) fn passes(self, held: Dtype) -> Passes {
+    pub(super) fn passes(self, held: Dtype) -> MemoryPasses {
         let (b, w) = (held.bytes(), self.bytes(held));
         let (encode, encode_launches, chunk) = match (self.way(held), self.format) {
-            (Way::AsHeld, _) => (0.0, 0.0, 0.0),
-            (Way::Cast, _) => (b + w, 1.0, 0.0),
-            (Way::Gather, _) => (5.0 * b + w, 2.0, 0.0),
-            (Way::TwoPhases, Format::OneBit) => (5.0 * b + w, 2.0, 4.0 * b),
-            (Way::TwoPhases, _) => (2.0 * b + w, 2.0, 2.0 * b),
+            (SumMethod::AsHeld, _) => (0.0, 0.0, 0.0),
+            (SumMethod::Cast, _) => (b + w, 1.0, 0.0),
+            (SumMethod::Gather, _) => (5.0 * b + w, 2.0, 0.0),
+            (SumMethod::TwoPhases, Format::OneBit) => (5.0 * b + w, 2.0, 4.0 * b),
+            (SumMethod::TwoPhases, _) => (2.0 * b + w, 2.0, 2.0 * b),
         };
-        Passes {
+        MemoryPasses {
             encode,
             encode_launches,
             chunk,

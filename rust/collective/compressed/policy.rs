@@ -109,9 +109,9 @@ impl Counts {
     pub fn of(stages: &[Stage]) -> Self {
         let (mut counts, mut since_round, mut since_full) = (Self::default(), 0, 0);
         for stage in stages {
-            let rounds = ticks(&mut since_round, stage.steps, stage.interval);
+            let rounds = events_within(&mut since_round, stage.steps, stage.interval);
             let full = if let Some(every) = stage.full_every {
-                ticks(&mut since_full, rounds, every)
+                events_within(&mut since_full, rounds, every)
             } else {
                 since_full += rounds;
                 0
@@ -125,7 +125,7 @@ impl Counts {
 }
 
 /// Events in `count` ticks that follow one another at `interval`, `since` ticks after the last one.
-fn ticks(since: &mut u64, count: u64, interval: u64) -> u64 {
+fn events_within(since: &mut u64, count: u64, interval: u64) -> u64 {
     let interval = interval.max(1);
     let first = interval.saturating_sub(*since).max(1);
     if count < first {

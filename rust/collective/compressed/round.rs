@@ -1,8 +1,8 @@
 //! What does one round cost and send in which all ranks bring their buffers to the same mean?
 
-use super::Setting;
-use super::cost::Cost;
-use super::payload::{Payload, Way};
+use super::CompressionSetting;
+use super::cost::ExchangeCost;
+use super::payload::{Payload, SumMethod};
 use crate::collective::{Collective, Forms};
 use crate::error::{Error, Result};
 use crate::units::Bytes;
@@ -10,7 +10,7 @@ use crate::units::Bytes;
 /// One kind of round. Amounts are lines in the bytes of the buffer.
 #[derive(Debug, Clone)]
 pub(super) struct Round {
-    pub(super) cost: Cost,
+    pub(super) cost: ExchangeCost,
     /// Bytes that a rank sends for each byte of the buffer, and beside them.
     pub(super) sent: (f64, f64),
     /// Coded bytes of a rank's buffer for each of its bytes, and beside them.
@@ -21,17 +21,17 @@ pub(super) struct Round {
 ///
 /// `sent = 2 (p-1)/p n`: what a bandwidth-optimal all-reduce sends (Patarasuk and Yuan 2009), whichever
 /// algorithm has the least time.
-pub(super) fn plain(setting: &Setting) -> Round {
+pub(super) fn plain(setting: &CompressionSetting) -> Round {
     let forms = Forms::new(Collective::AllReduce, &setting.group(), setting.cluster);
     Round {
-        cost: Cost::default().collective(&forms, 1.0, Bytes::ZERO),
+        cost: ExchangeCost::default().collective(&forms, 1.0, Bytes::ZERO),
         sent: (Collective::AllReduce.bus_factor(setting.ranks), 0.0),
         coded: (1.0, 0.0),
     }
 }
 
 /// One all-reduce of a coded buffer, over all ranks at once or inside nodes first.
-pub(super) fn compressed(setting: &Setting, payload: &Payload) -> Result<Round> {
+pub(super) fn compressed(setting: &CompressionSetting, payload: &Payload) -> Result<Round> {
     if payload.nodes_first {
         nodes_first(setting, payload)
     } else {
@@ -45,7 +45,7 @@ pub(super) fn compressed(setting: &Setting, payload: &Payload) -> Result<Round> 
 ///
 /// A rank then sends `1/g` of the coded bytes over its share of the network, where a flat all-to-all
 /// sends them all: Wang et al. 2023 (ZeRO++), whose ranks code inside nodes as well.
-fn nodes_first(setting: &Setting, payload: &Payload) -> Result<Round> {
+fn nodes_first(setting: &CompressionSetting, payload: &Payload) -> Result<Round> {
     let inside = setting.group().members[0];
     if inside == setting.ranks && inside > 1 {
         let got = format!("true on {inside} ranks of one node");
@@ -55,7 +55,7 @@ fn nodes_first(setting: &Setting, payload: &Payload) -> Result<Round> {
     let node = setting.cluster.group(setting.stride, inside);
     let forms = |collective| Forms::new(collective, &node, setting.cluster);
     let between = coded(
-        &Setting {
+        &CompressionSetting {
             stride: setting.stride.saturating_mul(inside),
             ranks: setting.ranks / inside,
             ..*setting
@@ -64,7 +64,7 @@ fn nodes_first(setting: &Setting, payload: &Payload) -> Result<Round> {
     );
     let each = f64::from(inside);
     let phases = 2.0 * Collective::AllGather.bus_factor(inside);
-    let mut cost = Cost::default()
+    let mut cost = ExchangeCost::default()
         .collective(&forms(Collective::ReduceScatter), 1.0, Bytes::ZERO)
         .collective(&forms(Collective::AllGather), 1.0, Bytes::ZERO);
     cost.add(1.0, &between.cost.on_share(1.0 / each));
@@ -87,9 +87,9 @@ fn nodes_first(setting: &Setting, payload: &Payload) -> Result<Round> {
 /// `2 (p-1)/p c`, for `top_k` `(p-1) c`: entries of ranks lie at different places, so nothing is
 /// added on the way. Two phases: Tang et al. 2021 (1-bit Adam), also ZeRO++ for 8-bit integers; `top_k`:
 /// Lin et al. 2018. A lone rank codes nothing.
-fn coded(setting: &Setting, payload: &Payload) -> Round {
+fn coded(setting: &CompressionSetting, payload: &Payload) -> Round {
     let way = payload.way(setting.dtype);
-    if way == Way::AsHeld || setting.ranks <= 1 {
+    if way == SumMethod::AsHeld || setting.ranks <= 1 {
         return plain(setting);
     }
     let (device, ranks) = (&setting.cluster.device, f64::from(setting.ranks));
@@ -99,16 +99,16 @@ fn coded(setting: &Setting, payload: &Payload) -> Round {
     let share = coded / held;
     let passes = payload.passes(setting.dtype);
     let encode = passes.encode / held;
-    let cost = Cost::default().passes(encode, passes.encode_launches, device);
+    let cost = ExchangeCost::default().passes(encode, passes.encode_launches, device);
     match way {
-        Way::AsHeld | Way::Cast => Round {
+        SumMethod::AsHeld | SumMethod::Cast => Round {
             cost: cost
                 .collective(&forms(Collective::AllReduce), share, Bytes::ZERO)
                 .passes(share + 1.0, 1.0, device),
             sent: (share * Collective::AllReduce.bus_factor(setting.ranks), 0.0),
             coded: (share, 0.0),
         },
-        Way::TwoPhases => {
+        SumMethod::TwoPhases => {
             let scales = Bytes::new(payload.scale() * ranks);
             let own = share + (passes.chunk + coded) / (held * ranks);
             let phases = 2.0 * Collective::AllGather.bus_factor(setting.ranks);
@@ -122,11 +122,15 @@ fn coded(setting: &Setting, payload: &Payload) -> Round {
                 coded: (share, scales.value()),
             }
         }
-        Way::Gather => Round {
+        SumMethod::Gather => Round {
             // each entry is read, and the element that it adds to is read and written
             cost: cost
                 .collective(&forms(Collective::AllGather), ranks * share, Bytes::ZERO)
-                .passes(1.0 + ranks * (share + 2.0 * kept(payload)), 2.0, device),
+                .passes(
+                    1.0 + ranks * (share + 2.0 * sent_share(payload)),
+                    2.0,
+                    device,
+                ),
             sent: ((ranks - 1.0) * share, 0.0),
             coded: (share, 0.0),
         },
@@ -134,6 +138,6 @@ fn coded(setting: &Setting, payload: &Payload) -> Round {
 }
 
 /// Share of the elements that are sent.
-fn kept(payload: &Payload) -> f64 {
+fn sent_share(payload: &Payload) -> f64 {
     payload.share.unwrap_or(1.0)
 }

@@ -39,7 +39,7 @@ type Channel = (u32, u32, u32);
 
 /// Steps and what still has to be joined up.
 #[derive(Default)]
-struct Found {
+struct ParsedSteps {
     steps: Vec<Step>,
     /// Index of each step by rank, thread block and number.
     places: BTreeMap<(u32, u32, u32), usize>,
@@ -68,7 +68,7 @@ pub(super) fn algorithm(text: &str) -> Result<Msccl> {
         number(root, "ngpus", 1)?,
         number(root, "nchunksperloop", 1)?,
     );
-    let mut found = Found::default();
+    let mut found = ParsedSteps::default();
     let mut seen = vec![false; usize::try_from(ranks.min(MOST_RANKS)).unwrap_or(0)];
     for gpu in elements(root, "gpu")? {
         let rank: u32 = number(gpu, "id", 0)?;
@@ -114,7 +114,7 @@ struct Block<'a> {
 /// More ranks than any file lists; keeps a wrong count from taking all memory.
 const MOST_RANKS: u32 = 1 << 20;
 
-impl Found {
+impl ParsedSteps {
     /// Takes up the steps of one thread block, each after the one before.
     fn block(&mut self, node: Node, (rank, ranks): (u32, u32)) -> Result<()> {
         let block = Block {

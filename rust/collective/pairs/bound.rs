@@ -115,7 +115,7 @@ fn nearest(pairs: &Pairs, rank: usize) -> (f64, f64) {
 fn distance(pairs: &Pairs, collective: Collective, root: usize, chain: &[usize]) -> f64 {
     match collective {
         Collective::Broadcast => farthest(&shortest(pairs, root)),
-        Collective::Reduce => farthest(&shortest(&pairs.turned(), root)),
+        Collective::Reduce => farthest(&shortest(&pairs.reversed(), root)),
         Collective::SendReceive => {
             let hops = chain.windows(2).map(|hop| shortest(pairs, hop[0])[hop[1]]);
             hops.fold(0.0, f64::max)

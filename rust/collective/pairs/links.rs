@@ -73,7 +73,7 @@ impl Pairs {
     }
 
     /// The same links with every direction turned round: what a reduction to a root sees.
-    pub(super) fn turned(&self) -> Self {
+    pub(super) fn reversed(&self) -> Self {
         let turn = |matrix: &[f64]| -> Vec<f64> {
             let places = 0..self.ranks * self.ranks;
             places

@@ -1,14 +1,14 @@
 //! What does a collective cost between ranks whose links all differ, and in which order or tree?
 
 mod bound;
+mod broadcast_tree;
 mod direct;
-mod grow;
-mod improve;
 mod links;
+mod local_search;
+mod random_moves;
 mod ring;
 mod threshold;
 mod tree;
-mod walk;
 
 use crate::collective::{Algorithm, Collective};
 use crate::control::Control;
@@ -25,7 +25,7 @@ const SAME: f64 = 1e-12;
 
 /// What is asked about a collective between ranks whose links all differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OnPairs<'a> {
+pub struct PairsRequest<'a> {
     /// Which collective; not gather or scatter.
     pub collective: Collective,
     /// The buffer as nccl-tests counts it.
@@ -69,7 +69,7 @@ impl PairsCost {
 }
 
 /// One algorithm at its best.
-struct Run {
+struct AlgorithmCost {
     algorithm: Algorithm,
     time: f64,
     /// What no other order or tree of this algorithm goes below.
@@ -93,14 +93,18 @@ struct Run {
 /// first has ended everywhere. Rates are the least of the link and of a share of the ports at its
 /// ends: a ring uses each port for one message at a time, a tree shares the sender's (of a sum the
 /// receiver's) among children, direct shares both among all `p-1` messages.
-pub fn collective_on_pairs(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<PairsCost> {
+pub fn collective_on_pairs(
+    pairs: &Pairs,
+    asked: &PairsRequest,
+    control: &Control,
+) -> Result<PairsCost> {
     let every: Vec<usize> = (0..pairs.ranks()).collect();
     let chain = if asked.chain.is_empty() {
         &every
     } else {
         asked.chain
     };
-    let asked = OnPairs { chain, ..*asked };
+    let asked = PairsRequest { chain, ..*asked };
     check(pairs, &asked)?;
     let allowed = algorithms(asked.collective);
     if let Some(algorithm) = asked.algorithm.filter(|named| !allowed.contains(named)) {
@@ -108,7 +112,7 @@ pub fn collective_on_pairs(pairs: &Pairs, asked: &OnPairs, control: &Control) ->
         let value = format!("{} for {}", algorithm.name(), asked.collective.name());
         return Err(Error::invalid("algorithm", value, names.join(", ")));
     }
-    let mut runs: Vec<Run> = Vec::with_capacity(allowed.len());
+    let mut runs: Vec<AlgorithmCost> = Vec::with_capacity(allowed.len());
     for &algorithm in allowed {
         if asked.algorithm.is_none_or(|named| named == algorithm) {
             runs.extend(run(pairs, &asked, algorithm, control)?);
@@ -146,7 +150,7 @@ fn algorithms(collective: Collective) -> &'static [Algorithm] {
     }
 }
 
-fn check(pairs: &Pairs, asked: &OnPairs) -> Result<()> {
+fn check(pairs: &Pairs, asked: &PairsRequest) -> Result<()> {
     let (ranks, bytes) = (pairs.ranks(), asked.bytes.value());
     if algorithms(asked.collective).is_empty() {
         let known = Collective::ALL.into_iter();
@@ -173,11 +177,11 @@ fn check(pairs: &Pairs, asked: &OnPairs) -> Result<()> {
         let value = format!("{} ranks", asked.chain.len());
         return Err(Error::invalid("chain", value, "2 ranks or more"));
     }
-    connected(pairs, asked)
+    check_connected(pairs, asked)
 }
 
 /// Refuses ranks between which no path of links leads as the collective needs it.
-fn connected(pairs: &Pairs, asked: &OnPairs) -> Result<()> {
+fn check_connected(pairs: &Pairs, asked: &PairsRequest) -> Result<()> {
     let collective = asked.collective;
     let refuse = |from: usize, to: usize, cut: usize| {
         let value = format!("no path of links from rank {from} to rank {to}");
@@ -201,7 +205,7 @@ fn connected(pairs: &Pairs, asked: &OnPairs) -> Result<()> {
         return refuse(root, rank, rank);
     }
     if collective != Collective::Broadcast
-        && let Some(rank) = pairs.turned().cut_off(root)
+        && let Some(rank) = pairs.reversed().cut_off(root)
     {
         return refuse(rank, root, rank);
     }
@@ -209,7 +213,7 @@ fn connected(pairs: &Pairs, asked: &OnPairs) -> Result<()> {
 }
 
 /// Why no algorithm runs over links that do join all ranks.
-fn not_carried(pairs: &Pairs, asked: &OnPairs) -> Error {
+fn not_carried(pairs: &Pairs, asked: &PairsRequest) -> Error {
     let ranks = pairs.ranks();
     let mut all = (0..ranks * ranks).map(|at| (at / ranks, at % ranks));
     let missing = all.find(|&(from, to)| from != to && pairs.rate(from, to) <= 0.0);
@@ -230,10 +234,10 @@ fn not_carried(pairs: &Pairs, asked: &OnPairs) -> Error {
 /// One algorithm at its best; none where the links do not carry it.
 fn run(
     pairs: &Pairs,
-    asked: &OnPairs,
+    asked: &PairsRequest,
     algorithm: Algorithm,
     control: &Control,
-) -> Result<Option<Run>> {
+) -> Result<Option<AlgorithmCost>> {
     match algorithm {
         Algorithm::Ring => ring(pairs, asked, control),
         Algorithm::Direct => Ok(direct(pairs, asked)),
@@ -242,7 +246,7 @@ fn run(
     }
 }
 
-fn ring(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<Option<Run>> {
+fn ring(pairs: &Pairs, asked: &PairsRequest, control: &Control) -> Result<Option<AlgorithmCost>> {
     let part = asked.bytes.value() / pairs.ranks() as f64;
     let Some(best) = ring::best(pairs, part, control)? else {
         return Ok(None);
@@ -250,7 +254,7 @@ fn ring(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<Option<Run>
     let steps = asked.collective.passes() * (pairs.ranks() - 1) as f64;
     let (place, _) = ring::Hops::new(pairs, part).slowest(&best.order);
     let next = best.order[(place + 1) % best.order.len()];
-    Ok(Some(Run {
+    Ok(Some(AlgorithmCost {
         algorithm: Algorithm::Ring,
         time: steps * best.hop,
         least: steps * best.least,
@@ -260,7 +264,7 @@ fn ring(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<Option<Run>
     }))
 }
 
-fn direct(pairs: &Pairs, asked: &OnPairs) -> Option<Run> {
+fn direct(pairs: &Pairs, asked: &PairsRequest) -> Option<AlgorithmCost> {
     let part = if asked.collective == Collective::Barrier {
         0.0
     } else {
@@ -268,7 +272,7 @@ fn direct(pairs: &Pairs, asked: &OnPairs) -> Option<Run> {
     };
     let exchange = direct::exchange(pairs, part)?;
     let time = asked.collective.passes() * exchange.time;
-    Some(Run {
+    Some(AlgorithmCost {
         algorithm: Algorithm::Direct,
         time,
         least: time,
@@ -278,7 +282,7 @@ fn direct(pairs: &Pairs, asked: &OnPairs) -> Option<Run> {
     })
 }
 
-fn chain(pairs: &Pairs, asked: &OnPairs) -> Run {
+fn chain(pairs: &Pairs, asked: &PairsRequest) -> AlgorithmCost {
     let bytes = asked.bytes.value();
     let mut slowest = ((asked.chain[0], asked.chain[1]), -1.0);
     for hop in asked.chain.windows(2) {
@@ -287,7 +291,7 @@ fn chain(pairs: &Pairs, asked: &OnPairs) -> Run {
             slowest = ((hop[0], hop[1]), time);
         }
     }
-    Run {
+    AlgorithmCost {
         algorithm: Algorithm::PointToPoint,
         time: slowest.1,
         least: slowest.1,
@@ -297,12 +301,12 @@ fn chain(pairs: &Pairs, asked: &OnPairs) -> Run {
     }
 }
 
-fn trees(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<Option<Run>> {
+fn trees(pairs: &Pairs, asked: &PairsRequest, control: &Control) -> Result<Option<AlgorithmCost>> {
     let bytes = match asked.collective {
         Collective::Barrier => 0.0,
         _ => asked.bytes.value(),
     };
-    let turned = pairs.turned();
+    let turned = pairs.reversed();
     let (up, down, least) = match asked.collective {
         Collective::Broadcast => {
             let down = Trees::new(pairs, bytes).best_from(asked.root);
@@ -322,7 +326,7 @@ fn trees(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<Option<Run
     let Some(least) = least else {
         return Ok(None);
     };
-    let mut run = Run {
+    let mut run = AlgorithmCost {
         algorithm: Algorithm::Tree,
         time: 0.0,
         least,
@@ -342,7 +346,7 @@ fn trees(pairs: &Pairs, asked: &OnPairs, control: &Control) -> Result<Option<Run
 
 /// Adds the links of a tree to a run; returns the time of the slowest so far.
 fn add_edges(
-    run: &mut Run,
+    run: &mut AlgorithmCost,
     (tree, links, inwards): (&Tree, &Pairs, bool),
     bytes: f64,
     mut slowest: f64,

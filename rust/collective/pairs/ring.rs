@@ -1,7 +1,7 @@
 //! In which order should ranks form a ring, so that its slowest hop is as fast as can be?
 
-use super::improve::improved;
 use super::links::Pairs;
+use super::local_search::improved;
 use super::threshold::least_hop;
 use crate::control::Control;
 use crate::error::Result;

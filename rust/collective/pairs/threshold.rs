@@ -15,7 +15,7 @@ pub(super) fn least_hop(hops: &Hops) -> Option<f64> {
     let may_carry = |most: f64| {
         joined(hops, |from, to| hops.cost(from, to) <= most)
             && joined(hops, |from, to| hops.cost(to, from) <= most)
-            && Visits::new(hops, most).need_no_single_rank()
+            && DepthFirstSearch::new(hops, most).need_no_single_rank()
             && covered(hops, most)
     };
     let fails = costs.partition_point(|&most| !may_carry(most));
@@ -39,7 +39,7 @@ fn joined(hops: &Hops, linked: impl Fn(usize, usize) -> bool) -> bool {
 }
 
 /// A walk in depth over hops of at most a cost, whichever their direction.
-struct Visits<'a> {
+struct DepthFirstSearch<'a> {
     hops: &'a Hops,
     most: f64,
     /// When each rank was first seen, from 1; 0 before.
@@ -47,7 +47,7 @@ struct Visits<'a> {
     count: usize,
 }
 
-impl<'a> Visits<'a> {
+impl<'a> DepthFirstSearch<'a> {
     fn new(hops: &'a Hops, most: f64) -> Self {
         Self {
             hops,

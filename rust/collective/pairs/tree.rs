@@ -1,7 +1,7 @@
 //! Over which tree does a buffer reach all ranks soonest, and which root suits a sum best?
 
 use super::bound::shortest;
-use super::grow::{Grown, grow};
+use super::broadcast_tree::{BroadcastTree, grow_tree};
 use super::links::Pairs;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ const CROWDED: usize = 16;
 
 /// The best tree found from one root.
 pub(super) struct Tree {
-    pub(super) grown: Grown,
+    pub(super) grown: BroadcastTree,
     pub(super) root: usize,
     pub(super) time: f64,
     /// What no tree from this root goes below.
@@ -113,12 +113,12 @@ impl<'a> Trees<'a> {
         Some(best)
     }
 
-    fn grown(&mut self, root: usize, pace: usize) -> Option<Grown> {
+    fn grown(&mut self, root: usize, pace: usize) -> Option<BroadcastTree> {
         self.left = self.left.saturating_sub(1);
-        grow(self.pairs, root, self.paces[pace])
+        grow_tree(self.pairs, root, self.paces[pace])
     }
 
-    fn priced(&self, root: usize, grown: Grown) -> Tree {
+    fn priced(&self, root: usize, grown: BroadcastTree) -> Tree {
         Tree {
             time: grown.depth + self.bytes / grown.pace,
             grown,
@@ -149,7 +149,7 @@ impl<'a> Trees<'a> {
 }
 
 /// A sum over one tree to a root, and its broadcast over another; they need not be the same.
-pub(super) struct Both {
+pub(super) struct ReduceAndBroadcast {
     pub(super) up: Tree,
     pub(super) down: Tree,
     /// What no root and no two trees go below.
@@ -164,17 +164,17 @@ pub(super) fn best_root(
     (pairs, turned): (&Pairs, &Pairs),
     bytes: f64,
     control: &Control,
-) -> Result<Option<Both>> {
+) -> Result<Option<ReduceAndBroadcast>> {
     let (mut out, mut into) = (Trees::new(pairs, bytes), Trees::new(turned, bytes));
     let mut roots: Vec<(f64, usize)> = Vec::with_capacity(pairs.ranks());
     for root in 0..pairs.ranks() {
-        look(control, root)?;
+        check_cancelled(control, root)?;
         roots.push((out.bound(root) + into.bound(root), root));
     }
     roots.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut best, mut least): (Option<Both>, f64) = (None, f64::INFINITY);
+    let (mut best, mut least): (Option<ReduceAndBroadcast>, f64) = (None, f64::INFINITY);
     for (done, &(bound, root)) in roots.iter().enumerate() {
-        look(control, done)?;
+        check_cancelled(control, done)?;
         let time = best.as_ref().map(|best| best.up.time + best.down.time);
         let is_spent = out.left == 0 || into.left == 0;
         if time.is_some_and(|time| bound >= time || is_spent) {
@@ -186,16 +186,16 @@ pub(super) fn best_root(
         };
         least = least.min(up.least + down.least);
         if time.is_none_or(|time| up.time + down.time < time) {
-            best = Some(Both { up, down, least });
+            best = Some(ReduceAndBroadcast { up, down, least });
         }
     }
-    Ok(best.map(|best| Both {
+    Ok(best.map(|best| ReduceAndBroadcast {
         least: least.min(best.up.time + best.down.time),
         ..best
     }))
 }
 
-fn look(control: &Control, roots: usize) -> Result<()> {
+fn check_cancelled(control: &Control, roots: usize) -> Result<()> {
     if control.is_cancelled() {
         let what = format!("trees from {roots} roots");
         return Err(Error::Cancelled { what });

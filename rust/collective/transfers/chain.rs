@@ -1,7 +1,7 @@
 //! Which transfers pass segments along a chain of all ranks?
 
 use super::plan::TransferPlan;
-use crate::collective::route::{Place, Route};
+use crate::collective::route::{GroupPlacement, Route};
 use crate::collective::{Collective, Protocol, chain};
 use crate::error::Result;
 use crate::hardware::RouteChoice;
@@ -19,7 +19,7 @@ pub(super) enum Pace {
 
 /// The number of segments that suits `bytes` best, by the closed form.
 pub(super) fn segments(plan: &TransferPlan, bytes: f64) -> u32 {
-    let place = Place::new(&plan.group, plan.cluster);
+    let place = GroupPlacement::new(&plan.group, plan.cluster);
     let route = Route::new(&place, plan.cluster, Protocol::Simple);
     let time = |segments: u32| {
         chain::form(&route, segments)

@@ -80,7 +80,7 @@ fn longest_run(numbers: impl Iterator<Item = u32>) -> u32 {
 }
 
 /// Passes over all partners: two where an all-reduce meets them in order and once more on its way back.
-pub(super) fn ways(algorithm: Algorithm, collective: Collective) -> f64 {
+pub(super) fn pass_count(algorithm: Algorithm, collective: Collective) -> f64 {
     let returns = matches!(algorithm, Algorithm::HalvingDoubling | Algorithm::Product);
     if returns && collective == Collective::AllReduce {
         2.0

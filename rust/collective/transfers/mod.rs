@@ -28,7 +28,7 @@ mod two_dimensional;
 mod weight_streaming;
 
 use super::form::Protocol;
-use super::route::{Place, Route};
+use super::route::{GroupPlacement, Route};
 use crate::collective::{Algorithm, Collective};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -59,11 +59,11 @@ pub fn transfers(
     bytes: Bytes,
 ) -> Result<Flows> {
     let control = Control::new();
-    lay_out(algorithm, collective, cluster, (ranks, bytes), &control)
+    cancellable_transfers(algorithm, collective, cluster, (ranks, bytes), &control)
 }
 
 /// As `transfers`, until `control` is cancelled.
-pub(super) fn lay_out(
+pub(super) fn cancellable_transfers(
     algorithm: Algorithm,
     collective: Collective,
     cluster: &Cluster,
@@ -77,14 +77,14 @@ pub(super) fn lay_out(
     if plan.size() == 1 {
         return plan.flows.after(0.0);
     }
-    let place = Place::new(&plan.group, cluster);
+    let place = GroupPlacement::new(&plan.group, cluster);
     let route = Route::new(&place, cluster, Protocol::Simple);
     algorithm.check(collective, &route, cluster.system.host.as_ref())?;
     if matches!(algorithm, Algorithm::HostStaged | Algorithm::HostReduce) {
         plan = plan.with_hosts()?;
     }
     if let (Algorithm::Ramp, Some(network)) = (algorithm, route.single_hop()) {
-        plan.flows = plan.flows.over(ramp::links(&plan, network)?)?;
+        plan.flows = plan.flows.with_links(ramp::links(&plan, network)?)?;
     }
     let bytes = bytes.value();
     match algorithm {
@@ -95,16 +95,18 @@ pub(super) fn lay_out(
         Algorithm::ScatterAllGather => scatter_all_gather::add(&mut plan, collective, bytes)?,
         _ => {
             for group in 0..plan.groups() {
-                of_one(&mut plan, group, algorithm, collective, bytes)?;
+                transfers_of_group(&mut plan, group, algorithm, collective, bytes)?;
             }
         }
     }
-    let turns = plan.mirrors.turns(mirrors::ways(algorithm, collective));
+    let turns = plan
+        .mirrors
+        .turns(mirrors::pass_count(algorithm, collective));
     plan.flows.after(turns)
 }
 
 /// The transfers of one group, for algorithms whose groups do not keep step.
-fn of_one(
+fn transfers_of_group(
     plan: &mut TransferPlan,
     group: u32,
     algorithm: Algorithm,

@@ -19,19 +19,19 @@ pub struct Ranks {
 const MANY: usize = 4096;
 
 /// Transfers to which more are added until the caller stops the work.
-pub(super) struct Growing<'a> {
+pub(super) struct CancellableFlows<'a> {
     held: Flows,
     control: &'a Control,
 }
 
-impl<'a> Growing<'a> {
+impl<'a> CancellableFlows<'a> {
     fn new(links: Vec<Link>, control: &'a Control) -> Result<Self> {
         let held = Flows::new(links)?;
         Ok(Self { held, control })
     }
 
     /// The same with other links, as long as there are no transfers.
-    pub(super) fn over(&self, links: Vec<Link>) -> Result<Self> {
+    pub(super) fn with_links(&self, links: Vec<Link>) -> Result<Self> {
         Self::new(links, self.control)
     }
 
@@ -59,7 +59,7 @@ pub(super) struct TransferPlan<'a> {
     pub(super) cluster: &'a Cluster,
     /// Where the groups lie, by the closed forms' reckoning.
     pub(super) group: Group,
-    pub(super) flows: Growing<'a>,
+    pub(super) flows: CancellableFlows<'a>,
     pub(super) mirrors: Mirrors,
     ranks: Ranks,
     topology: Topology,
@@ -86,7 +86,7 @@ impl<'a> TransferPlan<'a> {
         Ok(Self {
             cluster,
             group: cluster.group(stride, size),
-            flows: Growing::new(topology.links().to_vec(), control)?,
+            flows: CancellableFlows::new(topology.links().to_vec(), control)?,
             mirrors: Mirrors::new(cluster),
             ranks,
             topology,
@@ -117,7 +117,7 @@ impl<'a> TransferPlan<'a> {
         ));
         let memory = link(host.memory_bandwidth.value() / 2.0);
         links.extend(std::iter::repeat_n(memory, nodes as usize));
-        self.flows = self.flows.over(links)?;
+        self.flows = self.flows.with_links(links)?;
         Ok(self)
     }
 

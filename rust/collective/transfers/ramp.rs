@@ -27,13 +27,13 @@ pub(super) fn add(
     let mut stages = Stages::new(plan, network, group)?;
     let adds = matches!(collective, AllReduce | Reduce | ReduceScatter);
     let first = match collective {
-        Collective::Scatter | Broadcast => Some(Who::FromRoot),
-        AllReduce | Reduce | ReduceScatter | AllToAll | Barrier => Some(Who::All),
+        Collective::Scatter | Broadcast => Some(Senders::FromRoot),
+        AllReduce | Reduce | ReduceScatter | AllToAll | Barrier => Some(Senders::All),
         _ => None,
     };
     let second = match collective {
-        AllReduce | Broadcast | Barrier | Collective::AllGather => Some(Who::All),
-        Gather | Reduce => Some(Who::ToRoot),
+        AllReduce | Broadcast | Barrier | Collective::AllGather => Some(Senders::All),
+        Gather | Reduce => Some(Senders::ToRoot),
         _ => None,
     };
     let mut parts = vec![bytes];
@@ -144,7 +144,7 @@ fn between_racks(rack: u32, ahead: u32, racks: u32, transceivers: u32) -> u32 {
 
 /// Who sends in a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum Senders {
     /// All to all partners.
     All,
     /// Those whom the stages before have reached from the root, to the others.
@@ -239,7 +239,7 @@ impl Stages {
     fn run(
         &mut self,
         plan: &mut TransferPlan,
-        (stage, who): (usize, Who),
+        (stage, who): (usize, Senders),
         part: f64,
         adds: bool,
     ) -> Result<()> {
@@ -253,9 +253,9 @@ impl Stages {
             for ahead in 1..members {
                 let to = self.partner(rank, stage, ahead);
                 let talks = match who {
-                    Who::All => true,
-                    Who::FromRoot => holds[rank as usize],
-                    Who::ToRoot => holds[to as usize],
+                    Senders::All => true,
+                    Senders::FromRoot => holds[rank as usize],
+                    Senders::ToRoot => holds[to as usize],
                 };
                 if talks {
                     self.send(plan, (rank, to), (stage, ahead), part, &mut got)?;
@@ -289,7 +289,7 @@ impl Stages {
     ) -> Result<()> {
         let members = self.members[stage];
         let ends = [from, to].map(|rank| plan.device(self.group, rank));
-        let lent = self.layout.lent(&self.network, members);
+        let lent = self.layout.transceivers_per_pair(&self.network, members);
         let blocks = self.network.transceivers / lent;
         let inside = self.network.transceivers.saturating_mul(self.network.nodes);
         let rack = ends[0] / inside;

@@ -138,7 +138,7 @@ pub(super) fn phase(
         let before: Vec<u32> = before.flatten().copied().collect();
         let mut got = vec![Vec::new(); ranks.len()];
         for upward in [true, false] {
-            let way = Way {
+            let way = PhaseDirection {
                 closed,
                 upward,
                 scatter: pass.scatter,
@@ -155,7 +155,7 @@ pub(super) fn phase(
 
 /// One direction of a phase.
 #[derive(Clone, Copy)]
-struct Way {
+struct PhaseDirection {
     closed: bool,
     upward: bool,
     scatter: bool,
@@ -168,7 +168,7 @@ struct Way {
 fn sweep(
     plan: &mut TransferPlan,
     devices: &[u32],
-    way: Way,
+    way: PhaseDirection,
     (held, before): (f64, &[u32]),
     got: &mut [Vec<u32>],
 ) -> Result<()> {
@@ -208,7 +208,7 @@ fn sweep(
 }
 
 /// Who sends to whom when a gather has come to `step`: on a line, the places that parts can have reached.
-fn hops(count: usize, step: usize, way: Way) -> impl Iterator<Item = (usize, usize)> {
+fn hops(count: usize, step: usize, way: PhaseDirection) -> impl Iterator<Item = (usize, usize)> {
     let last = if way.closed { count } else { count - step };
     (0..last).map(move |origin| {
         let (from, to) = ((origin + step - 1) % count, (origin + step) % count);

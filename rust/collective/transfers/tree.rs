@@ -69,7 +69,7 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new(parents: &[Option<u32>]) -> Self {
         Self {
-            order: from_the_leaves(parents),
+            order: leaves_first(parents),
             ups: vec![None; parents.len()],
             downs: vec![None; parents.len()],
         }
@@ -112,7 +112,7 @@ impl Tree {
 }
 
 /// Each rank with its parent, children before parents.
-fn from_the_leaves(parents: &[Option<u32>]) -> Vec<(u32, u32)> {
+fn leaves_first(parents: &[Option<u32>]) -> Vec<(u32, u32)> {
     let depth = |rank: u32| std::iter::successors(Some(rank), |&at| parents[at as usize]).count();
     let mut edges: Vec<(u32, u32)> = (0_u32..)
         .zip(parents)

@@ -9,7 +9,7 @@ const MOVES_PER_RANK: usize = 12;
 
 /// A change of a ring that is cut open before its first rank.
 #[derive(Clone, Copy)]
-enum Move {
+enum RingMove {
     /// Turns the ranks up to this place round.
     Turn(usize),
     /// Swaps the ranks before the first place with those from there to before the second.
@@ -17,9 +17,9 @@ enum Move {
 }
 
 /// Numbers that look random and are the same each time (Knuth's MMIX generator).
-struct Dice(u64);
+struct RandomNumbers(u64);
 
-impl Dice {
+impl RandomNumbers {
     fn below(&mut self, count: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
         self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
@@ -31,7 +31,7 @@ impl Dice {
 ///
 /// For each cost in the middle, hops above it are replaced as long as moves are left. A move that
 /// only puts another bad hop in place of one is taken too: rotations of a path, after Posa 1976.
-pub(super) fn walked(
+pub(super) fn improved_by_moves(
     hops: &Hops,
     order: &mut Vec<usize>,
     least: f64,
@@ -42,7 +42,7 @@ pub(super) fn walked(
     costs.retain(|&cost| cost >= least && cost < slowest);
     costs.sort_by(f64::total_cmp);
     costs.dedup();
-    let mut dice = Dice(1);
+    let mut dice = RandomNumbers(1);
     let (mut low, mut high) = (0, costs.len());
     while low < high {
         if control.is_cancelled() {
@@ -51,7 +51,7 @@ pub(super) fn walked(
         }
         let middle = low.midpoint(high);
         let mut other = order.clone();
-        if is_led(hops, &mut other, costs[middle], &mut dice) {
+        if reaches_limit(hops, &mut other, costs[middle], &mut dice) {
             *order = other;
             let slowest = hops.slowest(order).1;
             high = costs.partition_point(|&cost| cost < slowest);
@@ -63,7 +63,7 @@ pub(super) fn walked(
 }
 
 /// Moves the ring until no hop costs more than `most`; false where moves ran out.
-fn is_led(hops: &Hops, order: &mut [usize], most: f64, dice: &mut Dice) -> bool {
+fn reaches_limit(hops: &Hops, order: &mut [usize], most: f64, dice: &mut RandomNumbers) -> bool {
     for _ in 0..MOVES_PER_RANK * hops.ranks {
         let (place, slowest) = hops.slowest(order);
         if slowest <= most {
@@ -71,9 +71,9 @@ fn is_led(hops: &Hops, order: &mut [usize], most: f64, dice: &mut Dice) -> bool 
         }
         // now the slowest hop leads from the last rank to the first
         order.rotate_left((place + 1) % hops.ranks);
-        match chosen(hops, order, most, dice) {
-            Some(Move::Turn(end)) => order[..=end].reverse(),
-            Some(Move::Swap(middle, cut)) => order[..cut].rotate_left(middle),
+        match choose_move(hops, order, most, dice) {
+            Some(RingMove::Turn(end)) => order[..=end].reverse(),
+            Some(RingMove::Swap(middle, cut)) => order[..cut].rotate_left(middle),
             None => return false,
         }
     }
@@ -81,11 +81,16 @@ fn is_led(hops: &Hops, order: &mut [usize], most: f64, dice: &mut Dice) -> bool 
 }
 
 /// A move after which no hop that it makes is bad, or else one of those that make one bad hop.
-fn chosen(hops: &Hops, order: &[usize], most: f64, dice: &mut Dice) -> Option<Move> {
+fn choose_move(
+    hops: &Hops,
+    order: &[usize],
+    most: f64,
+    dice: &mut RandomNumbers,
+) -> Option<RingMove> {
     let (first, last) = (order[0], order[order.len() - 1]);
     let is_good = |from: usize, to: usize| hops.cost(from, to) <= most;
     let (mut found, mut count) = (None, 0);
-    let mut keep = |other: Move, count: &mut u64| {
+    let mut keep = |other: RingMove, count: &mut u64| {
         *count += 1;
         if dice.below(*count) == 0 {
             found = Some(other);
@@ -97,18 +102,18 @@ fn chosen(hops: &Hops, order: &[usize], most: f64, dice: &mut Dice) -> Option<Mo
         }
         if is_good(last, order[end]) {
             if is_good(first, order[end + 1]) {
-                return Some(Move::Turn(end));
+                return Some(RingMove::Turn(end));
             }
-            keep(Move::Turn(end), &mut count);
+            keep(RingMove::Turn(end), &mut count);
         }
     }
     for middle in (1..order.len() - 1).filter(|&middle| is_good(last, order[middle])) {
         let end = order[middle - 1];
         for cut in middle + 1..order.len() {
             match (is_good(order[cut - 1], first), is_good(end, order[cut])) {
-                (true, true) => return Some(Move::Swap(middle, cut)),
+                (true, true) => return Some(RingMove::Swap(middle, cut)),
                 (false, false) => {}
-                _ => keep(Move::Swap(middle, cut), &mut count),
+                _ => keep(RingMove::Swap(middle, cut), &mut count),
             }
         }
     }

@@ -79,14 +79,18 @@ fn simple(
             }
         }
         (Algorithm::HostReduce, Some(host)) => {
-            offer(host_path::in_processors(route, host, in_a_node(cluster)));
+            offer(host_path::in_processors(
+                route,
+                host,
+                active_devices_of_node(cluster),
+            ));
         }
         (Algorithm::HostStaged, Some(host)) => {
             offer(host_path::staged(
                 collective,
                 route,
                 host,
-                in_a_node(cluster),
+                active_devices_of_node(cluster),
             ));
         }
         _ => {}
@@ -94,6 +98,6 @@ fn simple(
 }
 
 /// Devices of one node that are at work and share its host.
-pub(super) fn in_a_node(cluster: &Cluster) -> f64 {
+pub(super) fn active_devices_of_node(cluster: &Cluster) -> f64 {
     f64::from(cluster.system.devices_per_node.min(cluster.devices).max(1))
 }

@@ -6,7 +6,7 @@ use super::links::Pairs;
 const SAME: f64 = 1e-12;
 
 /// A tree over all ranks whose data flow from the root outwards.
-pub(super) struct Grown {
+pub(super) struct BroadcastTree {
     /// The rank from which each rank gets its data; the root's own at the root.
     pub(super) parents: Vec<usize>,
     /// How many ranks get their data from each rank.
@@ -17,7 +17,7 @@ pub(super) struct Grown {
     pub(super) pace: f64,
 }
 
-impl Grown {
+impl BroadcastTree {
     /// Bytes/s that the link to `rank` from its parent can carry beside the parent's other links.
     pub(super) fn share(&self, pairs: &Pairs, rank: usize) -> f64 {
         let parent = self.parents[rank];
@@ -27,7 +27,7 @@ impl Grown {
 }
 
 /// A tree in the making.
-struct Growth<'a> {
+struct TreeBuilder<'a> {
     pairs: &'a Pairs,
     pace: f64,
     inside: Vec<bool>,
@@ -42,9 +42,9 @@ struct Growth<'a> {
 /// reach all ranks.
 ///
 /// Without port limits no tree of this pace has a shorter deepest path. With them it is a heuristic.
-pub(super) fn grow(pairs: &Pairs, root: usize, pace: f64) -> Option<Grown> {
+pub(super) fn grow_tree(pairs: &Pairs, root: usize, pace: f64) -> Option<BroadcastTree> {
     let ranks = pairs.ranks();
-    let mut growth = Growth {
+    let mut growth = TreeBuilder {
         pairs,
         pace,
         inside: vec![false; ranks],
@@ -58,13 +58,13 @@ pub(super) fn grow(pairs: &Pairs, root: usize, pace: f64) -> Option<Grown> {
     for _ in 1..ranks {
         growth.take()?;
     }
-    let Growth {
+    let TreeBuilder {
         children,
         distances,
         parents,
         ..
     } = growth;
-    let mut grown = Grown {
+    let mut grown = BroadcastTree {
         parents,
         children,
         depth: distances.into_iter().fold(0.0, f64::max),
@@ -76,7 +76,7 @@ pub(super) fn grow(pairs: &Pairs, root: usize, pace: f64) -> Option<Grown> {
     Some(grown)
 }
 
-impl Growth<'_> {
+impl TreeBuilder<'_> {
     /// Can the port of a rank in the tree feed another child?
     fn has_room(&self, rank: usize) -> bool {
         let needed = (self.children[rank] + 1) as f64 * self.pace;

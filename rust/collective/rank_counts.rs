@@ -7,14 +7,14 @@ const MOST_INDEXED: usize = 1 << 22;
 const MOST_MARKED: usize = 16;
 
 /// The different numbers of ranks of an array, in order.
-pub(super) struct Numbers {
+pub(super) struct RankCounts {
     /// Different numbers of ranks, from the least.
     pub(super) ranks: Vec<u32>,
     /// The place in `ranks` by number; empty where numbers are too large, which are then searched for.
     index: Vec<u32>,
 }
 
-impl Numbers {
+impl RankCounts {
     pub(super) fn new(all: &[u32]) -> Self {
         let most = all.iter().max().map_or(0, |&most| most as usize);
         let mut index = Vec::new();

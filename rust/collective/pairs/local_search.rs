@@ -1,7 +1,7 @@
 //! How is the slowest hop of a ring over many ranks made faster, step by step?
 
+use super::random_moves::improved_by_moves;
 use super::ring::Hops;
-use super::walk::walked;
 use crate::control::Control;
 use crate::error::{Error, Result};
 
@@ -30,7 +30,7 @@ pub(super) fn improved(hops: &Hops, least: f64, control: &Control) -> Result<Vec
                 let what = format!("a ring whose slowest hop takes {} s", best.0);
                 return Err(Error::Cancelled { what });
             }
-            if hops.slowest(&order).1 <= least || !replaced(hops, &mut order) {
+            if hops.slowest(&order).1 <= least || !try_move(hops, &mut order) {
                 break;
             }
         }
@@ -42,7 +42,7 @@ pub(super) fn improved(hops: &Hops, least: f64, control: &Control) -> Result<Vec
             break;
         }
     }
-    walked(hops, &mut best.1, least, control)?;
+    improved_by_moves(hops, &mut best.1, least, control)?;
     Ok(best.1)
 }
 
@@ -63,15 +63,15 @@ fn nearest(hops: &Hops, start: usize) -> Vec<usize> {
 
 /// Takes the slowest hop out so that all hops that come in are faster; false where none of these can:
 /// turning a stretch of the ring round (2-opt, Croes 1958), or swapping two stretches (or-opt, Or 1976).
-fn replaced(hops: &Hops, order: &mut [usize]) -> bool {
+fn try_move(hops: &Hops, order: &mut [usize]) -> bool {
     let (place, slowest) = hops.slowest(order);
     // now the slowest hop leads from the last rank to the first
     order.rotate_left((place + 1) % hops.ranks);
-    turned(hops, order, slowest) || swapped(hops, order, slowest)
+    try_reversal(hops, order, slowest) || try_swap(hops, order, slowest)
 }
 
 /// Turns the first ranks up to some place round.
-fn turned(hops: &Hops, order: &mut [usize], slowest: f64) -> bool {
+fn try_reversal(hops: &Hops, order: &mut [usize], slowest: f64) -> bool {
     let last = order[order.len() - 1];
     for end in 1..order.len() - 1 {
         if hops.cost(order[end], order[end - 1]) >= slowest {
@@ -89,7 +89,7 @@ fn turned(hops: &Hops, order: &mut [usize], slowest: f64) -> bool {
 }
 
 /// Swaps the first ranks up to some place with those from there to another: `A B C` to `B A C`.
-fn swapped(hops: &Hops, order: &mut [usize], slowest: f64) -> bool {
+fn try_swap(hops: &Hops, order: &mut [usize], slowest: f64) -> bool {
     let (first, last) = (order[0], order[order.len() - 1]);
     for middle in 1..order.len() - 1 {
         if hops.cost(last, order[middle]) >= slowest {
