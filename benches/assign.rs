@@ -5,7 +5,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use scalewright::control::Control;
 use scalewright::solve::Random;
-use scalewright::solve::assign::{Answer, Limits, Model, Workspace};
+use scalewright::solve::assign::{AssignOutcome, Limits, Model, Workspace};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -206,7 +206,7 @@ const LIMITS: Limits = Limits {
 fn tell(name: &str, model: &Model, workspace: &mut Workspace) {
     let start = Instant::now();
     match workspace.assign(model, &LIMITS, &Control::new()) {
-        Ok(Answer::Solved(solution)) => println!(
+        Ok(AssignOutcome::Solved(solution)) => println!(
             "{name}: {:.6} s, gap {:.3}%, objective {:.4e}, {} programs",
             start.elapsed().as_secs_f64(),
             100.0 * solution.gap(),

@@ -9,7 +9,7 @@ use scalewright::control::Control;
 use scalewright::estimate::timeline;
 use scalewright::plan::Plan;
 use scalewright::schedule::{self, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch};
-use scalewright::solve::{After, Slow, Tasks, Turn, simulate};
+use scalewright::solve::{Dependency, QueueDiscipline, Slowdown, Tasks, simulate};
 use scalewright::units::Seconds;
 use std::hint::black_box;
 
@@ -17,10 +17,12 @@ use std::hint::black_box;
 fn pipeline_tasks(slowed: bool) -> Tasks {
     let (stages, micro_batches) = (16, 4_096);
     let mut tasks = Tasks::new();
-    let engines: Vec<u32> = (0..stages).map(|_| tasks.engine(Turn::Added)).collect();
+    let engines: Vec<u32> = (0..stages)
+        .map(|_| tasks.engine(QueueDiscipline::Added))
+        .collect();
     if slowed {
         for pair in engines.windows(2) {
-            tasks.slow(Slow {
+            tasks.slow(Slowdown {
                 engine: pair[0],
                 by: pair[1],
                 factor: 1.1,
@@ -39,7 +41,7 @@ fn pipeline_tasks(slowed: bool) -> Tasks {
                     (0, true) => Some((stages - 1) * micro_batches + micro_batch),
                     _ => Some(task(place - 1)),
                 };
-                let after = after.map(|task| After { task, delay: 0.01 });
+                let after = after.map(|task| Dependency { task, delay: 0.01 });
                 let seconds = if back { 2.0 } else { 1.0 };
                 tasks.add(engines[stage as usize], seconds, after.as_slice());
             }

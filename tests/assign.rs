@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::error::Error;
 use scalewright::solve::Random;
-use scalewright::solve::assign::{Answer, Limits, Model, Shortage, Solution, Workspace, assign};
+use scalewright::solve::assign::{
+    AssignOutcome, Limits, Model, Shortage, Solution, Workspace, assign,
+};
 
 /// A model that a test can read and change.
 #[derive(Debug, Clone)]
@@ -177,15 +179,15 @@ const EXACT: Limits = Limits {
     below: f64::INFINITY,
 };
 
-fn answer(world: &World) -> Answer {
+fn answer(world: &World) -> AssignOutcome {
     assign(&world.model(), &EXACT, &Control::new()).unwrap()
 }
 
 fn solved(world: &World) -> Result<Solution, Shortage> {
     match answer(world) {
-        Answer::Solved(solution) => Ok(solution),
-        Answer::Infeasible(shortage) => Err(shortage),
-        Answer::NoneBelow(bound) => panic!("{bound}: all objectives are of interest"),
+        AssignOutcome::Solved(solution) => Ok(solution),
+        AssignOutcome::Infeasible(shortage) => Err(shortage),
+        AssignOutcome::NoneBelow(bound) => panic!("{bound}: all objectives are of interest"),
     }
 }
 
@@ -338,7 +340,7 @@ proptest! {
             let other = world.in_units(&units);
             let there = assign(&other.model(), &limits, &Control::new());
             match (solved(&world), there) {
-                (Ok(here), Ok(Answer::Solved(there))) => {
+                (Ok(here), Ok(AssignOutcome::Solved(there))) => {
                     let (a, b) = (here.objective, there.objective / money);
                     let size = 1.0 + a.abs();
                     prop_assert!((a - b).abs() <= 1e-6 * size, "{b} for {a}");
@@ -347,7 +349,7 @@ proptest! {
                     let (objective, _) = world.weigh(&there.shares);
                     prop_assert!((a - objective).abs() <= 1e-6 * size, "{objective} for {a}");
                 }
-                (Err(_), Ok(Answer::Infeasible(_))) => {}
+                (Err(_), Ok(AssignOutcome::Infeasible(_))) => {}
                 (here, there) => prop_assert!(false, "{there:?} for {here:?}"),
             }
         }
@@ -365,7 +367,7 @@ fn a_capacity_is_worth_what_it_saves() {
         model.uses(tier..tier + 1, size);
         model.option(saved);
     }
-    let Answer::Solved(solution) = assign(&model, &EXACT, &Control::new()).unwrap() else {
+    let AssignOutcome::Solved(solution) = assign(&model, &EXACT, &Control::new()).unwrap() else {
         panic!("it fits");
     };
     assert!(near_all(&solution.shares, &[1.0, 0.0, 0.5, 0.5]));
@@ -399,7 +401,7 @@ fn layers(count: u32, kinds: u32) -> Model {
 fn many_like_layers_are_solved_to_the_gap() {
     for (count, kinds) in [(96, 1), (960, 10), (3000, 31)] {
         let answer = assign(&layers(count, kinds), &Limits::default(), &Control::new()).unwrap();
-        let Answer::Solved(solution) = answer else {
+        let AssignOutcome::Solved(solution) = answer else {
             panic!("it fits");
         };
         assert!(solution.gap() <= 0.01, "{count} {}", solution.gap());
@@ -449,7 +451,7 @@ fn many_instants_are_balanced_to_the_gap() {
         &Control::new(),
     )
     .unwrap();
-    let Answer::Solved(parts) = answer else {
+    let AssignOutcome::Solved(parts) = answer else {
         panic!("it fits");
     };
     assert!(parts.gap() <= 0.01, "{}", parts.gap());
@@ -459,7 +461,7 @@ fn many_instants_are_balanced_to_the_gap() {
         &Control::new(),
     )
     .unwrap();
-    let Answer::Solved(whole) = answer else {
+    let AssignOutcome::Solved(whole) = answer else {
         panic!("it fits");
     };
     assert!(whole.shares.iter().all(|x| near(*x, x.round())));
@@ -476,7 +478,7 @@ fn many_instants_without_room_are_proven_so() {
         &Control::new(),
     )
     .unwrap();
-    let Answer::Infeasible(shortage) = answer else {
+    let AssignOutcome::Infeasible(shortage) = answer else {
         panic!("it does not fit");
     };
     assert!(shortage.total > 0.0 && !shortage.rows.is_empty());
@@ -491,7 +493,7 @@ fn many_rows_that_do_not_bind_are_worth_nothing() {
         &Control::new(),
     )
     .unwrap();
-    let Answer::Solved(free) = answer else {
+    let AssignOutcome::Solved(free) = answer else {
         panic!("it fits");
     };
     assert!(free.gap() <= 0.01 && !free.prices.is_empty());

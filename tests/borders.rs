@@ -31,7 +31,7 @@ impl Units {
         let mut every = 1;
         let mut borders = Borders::new(held, apart);
         for &(members, seconds) in &self.0 {
-            borders = borders.and(every, seconds);
+            borders = borders.with_hop(every, seconds);
             every *= members;
         }
         borders
@@ -269,7 +269,9 @@ fn a_pipeline_fills_over_all_hops_and_runs_at_the_slowest() {
         last: pass,
         hop: Seconds::ZERO,
     };
-    let borders = Borders::new([1.0; 2], 0.0).and(1, 0.1).and(2, 0.5);
+    let borders = Borders::new([1.0; 2], 0.0)
+        .with_hop(1, 0.1)
+        .with_hop(2, 0.5);
     let time = |count| {
         let closed = schedule::closed_forms_over(Schedule::GPipe, &plain(&stages), &borders, count);
         closed.time

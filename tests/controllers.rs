@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use scalewright::schedule::Schedule;
 use scalewright::schedule::controller::{
-    Chain, Costs, Dispatch, Program, Resource, Setting, Stages, Transfers, dispatched, ends,
-    simulate,
+    Chain, Costs, Dispatch, DispatchSetting, Program, Resource, Stages, Transfers, dispatched,
+    ends, simulate,
 };
 use scalewright::units::Seconds;
 
@@ -92,8 +92,8 @@ prop_compose! {
         ],
         prefetch in 0..4_u32,
         machines in Just(machines),
-    ) -> Setting {
-        Setting {
+    ) -> DispatchSetting {
+        DispatchSetting {
             program,
             hosts: machines.0,
             devices_per_host: machines.1,
@@ -111,13 +111,13 @@ prop_compose! {
 }
 
 /// The same with a chain of computations.
-fn chained() -> impl Strategy<Value = Setting> {
+fn chained() -> impl Strategy<Value = DispatchSetting> {
     setting().prop_flat_map(|setting| {
         let groups = match &setting.program {
             Program::Chain(chain) => chain.groups,
             Program::Pipeline(stages) => stages.stages,
         };
-        chain_of(groups).prop_map(move |program| Setting {
+        chain_of(groups).prop_map(move |program| DispatchSetting {
             program,
             ..setting.clone()
         })
@@ -211,8 +211,8 @@ fn chain(count: usize, each: f64) -> Program {
     })
 }
 
-fn plain(program: Program, hosts: u32) -> Setting {
-    Setting {
+fn plain(program: Program, hosts: u32) -> DispatchSetting {
+    DispatchSetting {
         program,
         hosts,
         devices_per_host: 8,
@@ -328,11 +328,11 @@ fn a_pipeline_takes_what_its_schedule_takes() {
     }
 }
 
-type Change<'a> = &'a dyn Fn(&mut Setting);
+type Change<'a> = &'a dyn Fn(&mut DispatchSetting);
 
 #[test]
 fn wrong_settings_are_refused_by_field() {
-    let refused = |change: &dyn Fn(&mut Setting)| {
+    let refused = |change: &dyn Fn(&mut DispatchSetting)| {
         let mut setting = plain(chain(4, 1.0), 4);
         change(&mut setting);
         dispatched(Dispatch::Parallel, &setting)
@@ -349,33 +349,33 @@ fn wrong_settings_are_refused_by_field() {
         })
     };
     let wrong: [(Change, &str); 8] = [
-        (&|s: &mut Setting| s.hosts = 0, "hosts: got 0"),
+        (&|s: &mut DispatchSetting| s.hosts = 0, "hosts: got 0"),
         (
-            &|s: &mut Setting| s.islands = 3,
+            &|s: &mut DispatchSetting| s.islands = 3,
             "islands: got 3; allowed: a divisor",
         ),
         (
-            &|s: &mut Setting| s.program = chain(0, 1.0),
+            &|s: &mut DispatchSetting| s.program = chain(0, 1.0),
             "chain.seconds: got 0 comp",
         ),
         (
-            &|s: &mut Setting| s.program = chain(1, -1.0),
+            &|s: &mut DispatchSetting| s.program = chain(1, -1.0),
             "chain.seconds: got -1",
         ),
         (
-            &|s: &mut Setting| s.costs.latency = Seconds::new(f64::NAN),
+            &|s: &mut DispatchSetting| s.costs.latency = Seconds::new(f64::NAN),
             "costs.latency: got NaN",
         ),
         (
-            &|s: &mut Setting| s.input = vec![Seconds::ZERO; 3],
+            &|s: &mut DispatchSetting| s.input = vec![Seconds::ZERO; 3],
             "input: got 3 numbers",
         ),
         (
-            &|s: &mut Setting| s.program = pipeline(Schedule::ZeroBubbleV, 4),
+            &|s: &mut DispatchSetting| s.program = pipeline(Schedule::ZeroBubbleV, 4),
             "schedule: got zb-v",
         ),
         (
-            &|s: &mut Setting| s.program = pipeline(Schedule::GPipe, 3),
+            &|s: &mut DispatchSetting| s.program = pipeline(Schedule::GPipe, 3),
             "stages: got 3",
         ),
     ];

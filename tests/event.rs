@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use scalewright::solve::{After, Slow, Tasks, Timeline, Turn, simulate};
+use scalewright::solve::{Dependency, QueueDiscipline, Slowdown, Tasks, Timeline, simulate};
 
 const ENGINES: u32 = 4;
 
@@ -31,19 +31,19 @@ fn number(task: usize) -> u32 {
     u32::try_from(task).expect("few tasks")
 }
 
-fn inputs(count: usize, links: &[(usize, usize, f64)], task: usize) -> Vec<After> {
+fn inputs(count: usize, links: &[(usize, usize, f64)], task: usize) -> Vec<Dependency> {
     links
         .iter()
         .map(|&(a, b, delay)| ((a.min(b) % count, a.max(b) % count), delay))
         .filter(|((from, to), _)| from < to && *to == task)
-        .map(|((from, _), delay)| After {
+        .map(|((from, _), delay)| Dependency {
             task: number(from),
             delay,
         })
         .collect()
 }
 
-fn laid_out(world: &World, turn: Turn) -> Tasks {
+fn laid_out(world: &World, turn: QueueDiscipline) -> Tasks {
     let mut tasks = Tasks::new();
     for _ in 0..ENGINES {
         tasks.engine(turn);
@@ -78,7 +78,7 @@ fn keeps_inputs_and_engines(tasks: &Tasks, line: &Timeline) {
 proptest! {
     #[test]
     fn tasks_start_as_early_as_they_may(world in any_tasks()) {
-        let tasks = laid_out(&world, Turn::Added);
+        let tasks = laid_out(&world, QueueDiscipline::Added);
         let line = simulate(&tasks).unwrap();
         // index order is a topological order here, so one pass is brute force
         for task in 0..tasks.len() {
@@ -93,11 +93,11 @@ proptest! {
 
     #[test]
     fn stepping_from_event_to_event_gives_the_same_times(world in any_tasks()) {
-        let mut tasks = laid_out(&world, Turn::Added);
+        let mut tasks = laid_out(&world, QueueDiscipline::Added);
         let straight = simulate(&tasks).unwrap();
         // a pace that is the same beside an engine without tasks leaves all as it was
-        let idle = tasks.engine(Turn::Added);
-        tasks.slow(Slow { engine: 0, by: idle, factor: 2.0 });
+        let idle = tasks.engine(QueueDiscipline::Added);
+        tasks.slow(Slowdown { engine: 0, by: idle, factor: 2.0 });
         let stepped = simulate(&tasks).unwrap();
         for task in 0..tasks.len() {
             prop_assert!((straight.start[task] - stepped.start[task]).abs() < 1e-9);
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn no_engine_idles_while_a_task_is_ready(world in any_tasks()) {
-        let tasks = laid_out(&world, Turn::Ready);
+        let tasks = laid_out(&world, QueueDiscipline::Ready);
         let line = simulate(&tasks).unwrap();
         keeps_inputs_and_engines(&tasks, &line);
         for task in 0..tasks.len() {
@@ -126,10 +126,10 @@ proptest! {
 
     #[test]
     fn a_slowed_engine_does_the_same_work_in_more_time(
-        world in any_tasks(), factor in 1.0..3.0_f64, turn in prop_oneof![Just(Turn::Added), Just(Turn::Ready)],
+        world in any_tasks(), factor in 1.0..3.0_f64, turn in prop_oneof![Just(QueueDiscipline::Added), Just(QueueDiscipline::Ready)],
     ) {
         let mut tasks = laid_out(&world, turn);
-        tasks.slow(Slow { engine: 0, by: 1, factor });
+        tasks.slow(Slowdown { engine: 0, by: 1, factor });
         let line = simulate(&tasks).unwrap();
         keeps_inputs_and_engines(&tasks, &line);
         let beside = spans(&tasks, &line, 1);
@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn the_end_is_no_sooner_than_any_engine_s_work_or_any_chain(world in any_tasks()) {
-        for turn in [Turn::Added, Turn::Ready] {
+        for turn in [QueueDiscipline::Added, QueueDiscipline::Ready] {
             let tasks = laid_out(&world, turn);
             let line = simulate(&tasks).unwrap();
             for engine in 0..ENGINES {
@@ -168,8 +168,8 @@ proptest! {
 
 #[test]
 fn a_circle_and_a_wrong_index_are_refused() {
-    let wait = |task| [After { task, delay: 0.0 }];
-    let build = |turn: Turn, tasks: &[(u32, &[After])]| {
+    let wait = |task| [Dependency { task, delay: 0.0 }];
+    let build = |turn: QueueDiscipline, tasks: &[(u32, &[Dependency])]| {
         let mut laid = Tasks::new();
         for _ in 0..2 {
             laid.engine(turn);
@@ -179,7 +179,7 @@ fn a_circle_and_a_wrong_index_are_refused() {
         }
         simulate(&laid)
     };
-    for turn in [Turn::Added, Turn::Ready] {
+    for turn in [QueueDiscipline::Added, QueueDiscipline::Ready] {
         let circle = build(turn, &[(0, &wait(1)), (1, &wait(0))]).unwrap_err();
         assert!(circle.to_string().contains("circle"), "{circle}");
         assert!(build(turn, &[(0, &wait(7))]).is_err());
@@ -187,11 +187,11 @@ fn a_circle_and_a_wrong_index_are_refused() {
     }
     // each waits for the other's engine although no input is circular
     let crossed = [(0, &wait(3)[..]), (0, &[]), (1, &wait(1)[..]), (1, &[])];
-    assert!(build(Turn::Added, &crossed).is_err());
-    let free = build(Turn::Ready, &crossed).unwrap().makespan();
+    assert!(build(QueueDiscipline::Added, &crossed).is_err());
+    let free = build(QueueDiscipline::Ready, &crossed).unwrap().makespan();
     assert!((free - 2.0).abs() < 1e-12);
     let mut tasks = Tasks::new();
-    let engine = tasks.engine(Turn::Added);
+    let engine = tasks.engine(QueueDiscipline::Added);
     tasks.add(engine, f64::NAN, &[]);
     assert!(simulate(&tasks).is_err());
 }

@@ -2,15 +2,15 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use scalewright::schedule::layer_relay::{Layer, Relay, Request, layer_relay};
-use scalewright::solve::{After, Tasks, Turn, simulate};
+use scalewright::schedule::layer_relay::{Layer, LayerRelayStep, Request, layer_relay};
+use scalewright::solve::{Dependency, QueueDiscipline, Tasks, simulate};
 
-fn relay(request: &Request) -> Relay {
+fn relay(request: &Request) -> LayerRelayStep {
     layer_relay(request).expect("a request that can run")
 }
 
-fn after(task: u32) -> After {
-    After { task, delay: 0.0 }
+fn after(task: u32) -> Dependency {
+    Dependency { task, delay: 0.0 }
 }
 
 /// The step's events: a task per micro-batch and pass, load, store and update.
@@ -31,7 +31,8 @@ struct Events<'a> {
 impl<'a> Events<'a> {
     fn new(request: &'a Request) -> Self {
         let mut tasks = Tasks::new();
-        let [device, from_host, to_host, host] = [0; 4].map(|_| tasks.engine(Turn::Added));
+        let [device, from_host, to_host, host] =
+            [0; 4].map(|_| tasks.engine(QueueDiscipline::Added));
         Self {
             request,
             tasks,
@@ -47,7 +48,7 @@ impl<'a> Events<'a> {
     }
 
     /// All micro-batches of a pass; only the first waits.
-    fn passes(&mut self, seconds: f64, waits: &[After]) -> u32 {
+    fn passes(&mut self, seconds: f64, waits: &[Dependency]) -> u32 {
         let mut last = self.tasks.add(self.device, seconds, waits);
         for _ in 1..self.request.micro_batches {
             last = self.tasks.add(self.device, seconds, &[]);
@@ -55,7 +56,7 @@ impl<'a> Events<'a> {
         last
     }
 
-    fn moves(&mut self, engine: u32, seconds: f64, waits: &[After]) -> u32 {
+    fn moves(&mut self, engine: u32, seconds: f64, waits: &[Dependency]) -> u32 {
         let mut last = self.tasks.add(engine, seconds, waits);
         for _ in 1..self.request.micro_batches {
             last = self.tasks.add(engine, seconds, &[]);
@@ -74,7 +75,8 @@ impl<'a> Events<'a> {
         let gone = count.saturating_sub(*buffers);
         for (index, layer) in layers.iter().enumerate() {
             let back = index.checked_sub(*buffers);
-            let room: Vec<After> = back.map(|at| after(self.forward[at])).into_iter().collect();
+            let room: Vec<Dependency> =
+                back.map(|at| after(self.forward[at])).into_iter().collect();
             let loaded = self.tasks.add(self.from_host, layer.load_s, &room);
             let mut waits = vec![after(loaded)];
             waits.extend(back.and_then(|at| self.inputs[at]).map(after));
@@ -87,10 +89,10 @@ impl<'a> Events<'a> {
         for (turn, layer) in layers.iter().rev().enumerate() {
             let index = count - 1 - turn;
             let back = turn.checked_sub(*buffers);
-            let mut waits: Vec<After> = Vec::new();
+            let mut waits: Vec<Dependency> = Vec::new();
             waits.extend(back.map(|at| after(self.gradients[at])));
             if index < gone {
-                let mut room: Vec<After> = Vec::new();
+                let mut room: Vec<Dependency> = Vec::new();
                 room.extend(back.map(|at| after(self.backward[at])));
                 room.extend(self.inputs[index].map(after));
                 let mut loaded = self.tasks.add(self.from_host, layer.load_s, &room);

@@ -6,24 +6,24 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::schedule::partition::{
-    Device, Infeasible, Layer, Link, Partition, Request, Verdict, partition,
+    Device, Infeasible, Layer, Link, Partition, PartitionOutcome, Request, partition,
 };
 
-fn solve(request: &Request) -> Verdict {
+fn solve(request: &Request) -> PartitionOutcome {
     partition(request, &Control::new()).expect("a request that can be weighed")
 }
 
 fn found(request: &Request) -> Partition {
     match solve(request) {
-        Verdict::Partition(found) => found,
-        Verdict::Infeasible(why) => panic!("{why:?}"),
+        PartitionOutcome::Partition(found) => found,
+        PartitionOutcome::Infeasible(why) => panic!("{why:?}"),
     }
 }
 
 fn refused(request: &Request) -> Infeasible {
     match solve(request) {
-        Verdict::Infeasible(why) => why,
-        Verdict::Partition(found) => panic!("{found:?}"),
+        PartitionOutcome::Infeasible(why) => why,
+        PartitionOutcome::Partition(found) => panic!("{found:?}"),
     }
 }
 
@@ -175,7 +175,7 @@ proptest! {
     #[test]
     fn no_other_partition_is_better(request in any_request(4)) {
         match (solve(&request), tried(&request)) {
-            (Verdict::Partition(found), Some((objective, bound))) => {
+            (PartitionOutcome::Partition(found), Some((objective, bound))) => {
                 prop_assert!(found.is_exact);
                 prop_assert!(close(found.objective_s, objective), "{found:?} against {objective}");
                 prop_assert!(found.lower_bound_s <= bound * (1.0 + 1e-9));
@@ -183,14 +183,14 @@ proptest! {
                 let again = weigh(&request, &order, &found.cuts).expect("what was found fits");
                 prop_assert!(close(again.0, objective), "{found:?} against {objective}");
             }
-            (Verdict::Infeasible(_), None) => {}
+            (PartitionOutcome::Infeasible(_), None) => {}
             (verdict, tried) => prop_assert!(false, "{verdict:?} against {tried:?}"),
         }
     }
 
     #[test]
     fn the_bound_is_the_least_of_all_and_no_step_beats_it(request in any_request(4)) {
-        let Verdict::Partition(found) = solve(&request) else { return Ok(()) };
+        let PartitionOutcome::Partition(found) = solve(&request) else { return Ok(()) };
         let (_, bound) = tried(&request).expect("some fit");
         prop_assert!(found.step_s >= bound * (1.0 - 1e-9));
         prop_assert!(close(found.lower_bound_s, bound), "{found:?} against {bound}");
@@ -205,7 +205,7 @@ proptest! {
             layer.backward_s = layer.forward_s.iter().map(|f| f * multiple).collect();
             layer.weight_s.clear();
         }
-        let Verdict::Partition(found) = solve(&request) else { return Ok(()) };
+        let PartitionOutcome::Partition(found) = solve(&request) else { return Ok(()) };
         prop_assert!(found.step_s <= found.objective_s * (1.0 + 1e-9), "{found:?}");
         if found.stages.last().unwrap().work_s >= found.slowest_s * (1.0 - 1e-12) {
             prop_assert!(close(found.step_s, found.objective_s), "{found:?}");
@@ -215,8 +215,8 @@ proptest! {
     #[test]
     fn any_order_is_no_worse_than_the_one_given(request in any_request(5)) {
         let of = |permute| solve(&Request { permute, ..request.clone() });
-        if let Verdict::Partition(given) = of(false) {
-            let Verdict::Partition(any) = of(true) else { panic!("the given order fits") };
+        if let PartitionOutcome::Partition(given) = of(false) {
+            let PartitionOutcome::Partition(any) = of(true) else { panic!("the given order fits") };
             prop_assert!(any.objective_s <= given.objective_s * (1.0 + 1e-9));
         }
     }

@@ -36,7 +36,7 @@ fn interval(kind: Schedule, stages: &Stages, micro_batches: u32) -> f64 {
 }
 
 fn steady(kind: Schedule, stages: &Stages) -> f64 {
-    schedule::steady(kind, &stages.pipeline(), &mut Scratch::new()).value()
+    schedule::steady_period(kind, &stages.pipeline(), &mut Scratch::new()).value()
 }
 
 fn bubble(kind: Schedule, stages: &Stages, micro_batches: u32, time: f64) -> f64 {

@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use scalewright::error::from_json;
 use scalewright::schedule::{
-    Answer, Gradient, Operation, PipelineShape, Request, Schedule, Work, order, read_order, spell,
+    Gradient, Operation, PipelineShape, Request, Schedule, ScheduleReport, Work, order, read_order,
+    spell,
 };
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ fn runnable() -> impl Strategy<Value = (Schedule, PipelineShape, u32)> {
     )
 }
 
-fn ask(request: &Value) -> Result<Answer, String> {
+fn ask(request: &Value) -> Result<ScheduleReport, String> {
     let request: Request =
         from_json("schedule", &request.to_string()).map_err(|e| e.to_string())?;
     request.answer().map_err(|e| e.to_string())

@@ -13,7 +13,7 @@ use scalewright::plan::{BrokenRule, Plan, Recomputation, RecomputePolicy, Schedu
 use scalewright::schedule::{self, Borders, Pass, Passes, Pipeline, PipelineShape, Scratch, Size};
 use scalewright::schedule::{SlicePasses, sliced_step};
 use scalewright::search::{Limits, Method, OffloadWhen, Space, search};
-use scalewright::solve::{self, After, Tasks, Turn};
+use scalewright::solve::{self, Dependency, QueueDiscipline, Tasks};
 use scalewright::units::Seconds;
 use worlds::jobs;
 
@@ -79,7 +79,9 @@ fn any_slice() -> impl Strategy<Value = SlicePasses> {
         ([0.1, 0.2], 1.0),
     ]);
     (seconds(), seconds(), hops, shares).prop_map(|(forward, backward, hops, (held, apart))| {
-        let borders = Borders::new(held, apart).and(1, hops[0]).and(2, hops[1]);
+        let borders = Borders::new(held, apart)
+            .with_hop(1, hops[0])
+            .with_hop(2, hops[1]);
         SlicePasses {
             forward,
             backward,
@@ -91,7 +93,9 @@ fn any_slice() -> impl Strategy<Value = SlicePasses> {
 /// The step as tasks on the stages' engines: nothing of the recurrence.
 fn by_events(slices: &[SlicePasses], held: [f64; 2], apart: f64, stages: u32, count: u32) -> f64 {
     let mut tasks = Tasks::new();
-    let engines: Vec<u32> = (0..stages).map(|_| tasks.engine(Turn::Added)).collect();
+    let engines: Vec<u32> = (0..stages)
+        .map(|_| tasks.engine(QueueDiscipline::Added))
+        .collect();
     let kind = |stage: u32| match stage {
         0 => 0,
         s if s + 1 == stages => 2,
@@ -104,9 +108,9 @@ fn by_events(slices: &[SlicePasses], held: [f64; 2], apart: f64, stages: u32, co
             for stage in 0..stages {
                 let sends = stage + 1 < stages;
                 let hop = if sends { slice.borders.at(stage) } else { 0.0 };
-                let inputs: Vec<After> = before
+                let inputs: Vec<Dependency> = before
                     .iter()
-                    .map(|&(task, delay)| After { task, delay })
+                    .map(|&(task, delay)| Dependency { task, delay })
                     .collect();
                 let long = slice.forward[kind(stage)] + held[0] * hop;
                 let task = tasks.add(engines[stage as usize], long, &inputs);
@@ -124,9 +128,9 @@ fn by_events(slices: &[SlicePasses], held: [f64; 2], apart: f64, stages: u32, co
                 } else {
                     0.0
                 };
-                let inputs: Vec<After> = before
+                let inputs: Vec<Dependency> = before
                     .iter()
-                    .map(|&(task, delay)| After { task, delay })
+                    .map(|&(task, delay)| Dependency { task, delay })
                     .collect();
                 let long = slice.backward[kind(stage)] + held[1] * hop;
                 let task = tasks.add(engines[stage as usize], long, &inputs);
@@ -154,7 +158,7 @@ proptest! {
         let (held, apart) = ([1.0, 0.5], 0.25);
         for slice in &mut slices {
             let hops: Vec<(u32, f64)> = slice.borders.distances().collect();
-            slice.borders = hops.iter().fold(Borders::new(held, apart), |b, &(every, s)| b.and(every, s));
+            slice.borders = hops.iter().fold(Borders::new(held, apart), |b, &(every, s)| b.with_hop(every, s));
         }
         let exact = sliced_step(&slices, stages, count);
         let events = by_events(&slices, held, apart, stages, count);

@@ -161,7 +161,7 @@ proptest! {
         let of = |kind, slices, micro_batches| {
             let shape = PipelineShape { slices, ..PipelineShape::new(stages, 1) };
             let pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::new(hop));
-            schedule::settled(kind, &pipeline, micro_batches, &mut Scratch::new()).value()
+            schedule::step_time_extrapolated(kind, &pipeline, micro_batches, &mut Scratch::new()).value()
         };
         let sliced = of(Schedule::TeraPipe, slices, micro_batches);
         let whole = of(Schedule::GPipe, 1, slices * micro_batches);

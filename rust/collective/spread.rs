@@ -287,7 +287,7 @@ mod tests {
         let mut left = devices.saturating_sub(start);
         let mut reached = 0;
         for unit in &units {
-            reached += spread.take(unit, left.clamp(1, below).into());
+            reached += spread.take_unit(unit, left.clamp(1, below).into());
             left = left.saturating_sub(below);
         }
         if reached > 0 {

@@ -447,11 +447,11 @@ impl PlanInputs<'_> {
         }
         let nearer = links.nearer.iter().flatten();
         let borders = nearer.fold(none, |borders, near| {
-            borders.and(near.every, self.hop_over(&near.stage, &near.staggered))
+            borders.with_hop(near.every, self.hop_over(&near.stage, &near.staggered))
         });
-        let borders = borders.and(links.farthest, self.hop());
+        let borders = borders.with_hop(links.farthest, self.hop());
         if facts.zigzags && borders.unlike() {
-            return none.and(1, borders.slowest());
+            return none.with_hop(1, borders.slowest());
         }
         borders
     }

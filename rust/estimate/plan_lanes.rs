@@ -5,7 +5,7 @@ use super::model_states::ModelStates;
 use super::recomputation_costs::{RecomputationCosts, StageRecomputation};
 use super::sums::VirtualStageWork;
 use crate::schedule::{self, Pass, Stages};
-use crate::solve::{Lane, Work};
+use crate::solve::{Lane, LaneWork};
 use crate::units::Seconds;
 use std::ops::Deref;
 
@@ -35,7 +35,7 @@ impl<'a, L> Deref for PlanLanes<'a, L> {
 #[derive(Debug, Clone, Copy)]
 pub struct FullestRankWork<'s, 'a, L>(pub &'s PlanLanes<'a, L>);
 
-impl<L: Lane> Work for FullestRankWork<'_, '_, L> {
+impl<L: Lane> LaneWork for FullestRankWork<'_, '_, L> {
     type Output = (L, L);
 
     #[inline(always)]
@@ -48,7 +48,7 @@ impl<L: Lane> Work for FullestRankWork<'_, '_, L> {
 #[derive(Debug, Clone, Copy)]
 pub struct PlanBoundWork<'s, 'a, L>(pub &'s PlanLanes<'a, L>);
 
-impl<L: Lane> Work for PlanBoundWork<'_, '_, L> {
+impl<L: Lane> LaneWork for PlanBoundWork<'_, '_, L> {
     type Output = PlanBound<L>;
 
     #[inline(always)]

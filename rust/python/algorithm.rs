@@ -1,7 +1,7 @@
 //! Algorithms run on the links from Python: a name or MSCCL XML in, what the run gives out.
 
-use super::calls::Request;
-use super::enter;
+use super::collectives::CollectiveRequest;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::encode;
 use crate::collective::{Msccl, Ranks, simulate};
@@ -19,7 +19,7 @@ pub(super) fn simulate_msccl(
 ) -> PyResult<String> {
     let (py, xml) = (cluster.py(), text(xml)?);
     let cluster = &cluster.get().cluster;
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         check(buffer_bytes)?;
         let algorithm = Msccl::from_xml(xml)?;
         encode(&algorithm.simulate(cluster, Bytes::new(buffer_bytes), control)?)
@@ -36,9 +36,9 @@ pub(super) fn simulate_collective(
 ) -> PyResult<String> {
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         check(buffer_bytes)?;
-        let request: Request = error::from_json("collective", request)?;
+        let request: CollectiveRequest = error::from_json("collective", request)?;
         let sweep = request.sweep(cluster)?;
         let &[algorithm] = sweep.rules.allowed.as_slice() else {
             let allowed = "one name";

@@ -1,9 +1,9 @@
 //! The bare solver from Python: items choose among options that use shared rows, as arrays.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use crate::error::{Error, Result, from_json};
-use crate::solve::assign::{Answer, Limits, Model, Shortage, Solution, assign as solved};
+use crate::solve::assign::{AssignOutcome, Limits, Model, Shortage, Solution, assign as solved};
 use numpy::{Element, IntoPyArray, PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// When a search may stop.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct SearchLimits {
     gap: f64,
     nodes: u64,
 }
@@ -137,8 +137,8 @@ pub(super) fn assign<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (py, limits) = (limits.py(), text(limits)?);
     let columns = Columns::read(columns)?;
-    let answer = enter::long(py, progress, |control| {
-        let asked: Asked = from_json("limits", limits)?;
+    let answer = engine_call::long(py, progress, |control| {
+        let asked: SearchLimits = from_json("limits", limits)?;
         let limits = Limits {
             gap: asked.gap,
             nodes: asked.nodes,
@@ -148,9 +148,9 @@ pub(super) fn assign<'py>(
     })?;
     let told = PyDict::new(py);
     match answer {
-        Answer::Solved(solution) => tell(&told, solution)?,
-        Answer::Infeasible(shortage) => tell_short(&told, &shortage)?,
-        Answer::NoneBelow(bound) => told.set_item("bound", bound)?,
+        AssignOutcome::Solved(solution) => tell(&told, solution)?,
+        AssignOutcome::Infeasible(shortage) => tell_short(&told, &shortage)?,
+        AssignOutcome::NoneBelow(bound) => told.set_item("bound", bound)?,
     }
     Ok(told)
 }

@@ -1,6 +1,6 @@
 //! Caches over memory tiers from Python: traces and capacities as arrays, uses as JSON.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::encode;
 use crate::control::Control;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// A policy, and a law of popularity where no array has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct CacheRequest {
     policy: String,
     #[serde(default)]
     popularity: Option<Popularity>,
@@ -39,8 +39,8 @@ pub(super) fn cache_hits<'py>(
     let capacities = capacities.try_readonly()?.as_array().to_vec();
     let weights = weights.try_readonly()?.as_array().to_vec();
     let sizes = sizes.try_readonly()?.as_array().to_vec();
-    let found = enter::long(py, progress, |control| {
-        let asked: Asked = from_json("cache", request)?;
+    let found = engine_call::long(py, progress, |control| {
+        let asked: CacheRequest = from_json("cache", request)?;
         let policy = Policy::named(&asked.policy)?;
         let popularity = asked.popularity.unwrap_or(Popularity::Measured(weights));
         Demand::new(&popularity, &sizes)?.many(policy, &capacities, control)
@@ -62,7 +62,7 @@ pub(super) fn cache_hits<'py>(
 /// What is asked of a run, but for the trace.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Run {
+struct ReplayRequest {
     policy: String,
     capacity: u64,
     #[serde(default)]
@@ -81,8 +81,8 @@ pub(super) fn simulate_cache(
     let (py, request) = (request.py(), text(request)?);
     let ids = trace.try_readonly()?.as_array().to_vec();
     let sizes = sizes.try_readonly()?.as_array().to_vec();
-    enter::long(py, progress, |control| {
-        let asked: Run = from_json("cache", request)?;
+    engine_call::long(py, progress, |control| {
+        let asked: ReplayRequest = from_json("cache", request)?;
         let policy = Policy::named(&asked.policy)?;
         let trace = Trace::new(&ids, &sizes)?;
         encode(&replay(
@@ -104,7 +104,7 @@ pub(super) fn lru_curve<'py>(
 ) -> PyResult<Bound<'py, PyArray1<u64>>> {
     let py = trace.py();
     let ids = trace.try_readonly()?.as_array().to_vec();
-    let hits = enter::long(py, progress, |control| {
+    let hits = engine_call::long(py, progress, |control| {
         curve(&Trace::new(&ids, &[])?, control)
     })?;
     Ok(hits.into_pyarray(py))
@@ -118,7 +118,7 @@ fn answered<Q: DeserializeOwned, A: Serialize>(
 ) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     let cluster = &cluster.get().cluster;
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let asked: Q = from_json("request", request)?;
         encode(&answer(cluster, &asked, control)?)
     })
@@ -166,7 +166,7 @@ pub(super) fn neuron_cache(
 #[pyfunction]
 pub(super) fn cache_time(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let asked: tiers::TieredAccessRequest = from_json("tiers", request)?;
         encode(&tiers::cache_time(&asked, control)?)
     })

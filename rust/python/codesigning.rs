@@ -1,6 +1,6 @@
 //! Searching grids of hardware from Python: JSON in, JSON and arrays out.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::{PyJob, encode};
 use crate::error::from_json;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 /// The answer, what became of each variant, and what each measures.
-type Told<'py> = (String, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray2<f64>>);
+type CodesignAnswer<'py> = (String, Bound<'py, PyArray1<u8>>, Bound<'py, PyArray2<f64>>);
 
 /// Searches the best plan on every variant of a grid.
 ///
@@ -28,12 +28,12 @@ pub(super) fn codesign<'py>(
     space: &Bound<'py, PyString>,
     asked: &Bound<'py, PyString>,
     progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Told<'py>> {
+) -> PyResult<CodesignAnswer<'py>> {
     let (py, space, asked) = (job.py(), text(space)?, text(asked)?);
     let job = &job.get().job;
     let clusters = clusters.into_iter().map(|one| one.get().cluster.clone());
     let clusters: Vec<hardware::Cluster> = clusters.collect();
-    let (answer, rows) = enter::long(py, progress, |control| {
+    let (answer, rows) = engine_call::long(py, progress, |control| {
         let space = Space::from_json(space)?;
         let asked: designs::CodesignRequest = from_json("codesign", asked)?;
         let found = designs::codesign(job, &clusters, &space, &asked, control)?;

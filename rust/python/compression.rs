@@ -1,6 +1,6 @@
 //! Compressed and rarer exchanges from Python: what is asked as JSON in, what it costs as JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::encode;
 use crate::collective::{CompressionSetting, Payload, Policy, averaging, compressed_all_reduce};
@@ -16,7 +16,7 @@ const MOST_BYTES: f64 = 1e30;
 /// A buffer, and how ranks bring it to their mean.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+struct CompressionRequest {
     stride: u32,
     ranks: u32,
     dtype: Dtype,
@@ -35,8 +35,8 @@ pub(super) fn exchange(
 ) -> PyResult<String> {
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
-    enter::brief(py, || {
-        let request: Request = from_json("exchange", request)?;
+    engine_call::brief(py, || {
+        let request: CompressionRequest = from_json("exchange", request)?;
         cluster.check_group(request.stride, request.ranks)?;
         if !(0.0..=MOST_BYTES).contains(&request.buffer_bytes) {
             let allowed = "0 to 1e30 bytes";

@@ -1,7 +1,7 @@
 //! What Python hands to the engine: opaque handles, read once from JSON text and checked.
 
 use super::planning::encode;
-use super::{enter, error};
+use super::{engine_call, error};
 use crate::error::Error;
 use crate::hardware::{self, Level};
 use crate::workload::Transformer;
@@ -20,7 +20,7 @@ impl Workload {
     #[new]
     fn new(json: &Bound<'_, PyString>) -> PyResult<Self> {
         let (py, json) = (json.py(), text(json)?);
-        let model = enter::brief(py, || Transformer::from_json(json))?;
+        let model = engine_call::brief(py, || Transformer::from_json(json))?;
         Ok(Self { model })
     }
 
@@ -45,13 +45,13 @@ impl Cluster {
     #[new]
     fn new(json: &Bound<'_, PyString>) -> PyResult<Self> {
         let (py, json) = (json.py(), text(json)?);
-        let cluster = enter::brief(py, || hardware::Cluster::from_json(json))?;
+        let cluster = engine_call::brief(py, || hardware::Cluster::from_json(json))?;
         Ok(Self { cluster })
     }
 
     /// The fabric levels in full, innermost first, as JSON text: SI units, defaults filled in.
     fn levels(&self, py: Python<'_>) -> PyResult<String> {
-        enter::brief(py, || {
+        engine_call::brief(py, || {
             let levels: Vec<Level> = self.cluster.system.levels.iter().map(Level::full).collect();
             encode(&levels)
         })

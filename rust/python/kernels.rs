@@ -1,6 +1,6 @@
 //! Many kernels on one device from Python: columns of shapes in, an array of seconds out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use crate::error::{self, Error, Result};
 use crate::hardware::Device;
@@ -31,9 +31,9 @@ pub(super) fn kernel_times<'py>(
     let work = || times(device, request, &given);
     // a thread takes longer to start than some thousands of shapes take
     let times = if given.iter().all(|(_, values)| values.len() <= BRIEF) {
-        enter::brief(py, work)?
+        engine_call::brief(py, work)?
     } else {
-        enter::long(py, None, |_| work())?
+        engine_call::long(py, None, |_| work())?
     };
     Ok(times.into_pyarray(py))
 }

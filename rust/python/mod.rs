@@ -1,13 +1,13 @@
-//! The binding: how Python reaches the engine. One doorway, opaque handles, no arithmetic.
+//! The binding: how Python reaches the engine. One way in (`engine_call`), opaque handles, no arithmetic.
 
 mod algorithm;
 mod assign;
 mod caches;
-mod calls;
 mod codesigning;
+mod collectives;
 mod compression;
 mod controllers;
-mod enter;
+mod engine_call;
 mod error;
 mod input;
 mod kernels;
@@ -40,11 +40,11 @@ mod _engine {
         neuron_cache, simulate_cache,
     };
     #[pymodule_export]
-    use super::calls::{
+    use super::codesigning::codesign;
+    #[pymodule_export]
+    use super::collectives::{
         bus_factors, collective_choices, collective_lines, collective_times, uneven, version,
     };
-    #[pymodule_export]
-    use super::codesigning::codesign;
     #[pymodule_export]
     use super::compression::exchange;
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! Offloading schemes from Python: a job, a plan and a scheme in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::error::{Error, from_json};
@@ -22,7 +22,7 @@ pub(super) fn offload(
 ) -> PyResult<String> {
     let (py, plan, scheme) = (job.py(), text(plan)?, text(scheme)?);
     let job = &job.get().job;
-    enter::long(py, None, |_| {
+    engine_call::long(py, None, |_| {
         let plan: Plan = from_json("plan", plan)?;
         let mut found = run(job, &plan, &Scheme::read(scheme)?)?;
         if !tasks {
@@ -42,7 +42,7 @@ pub(super) fn largest_model(
 ) -> PyResult<String> {
     let (py, plan, scheme, growth) = (job.py(), text(plan)?, text(scheme)?, text(growth)?);
     let job = &job.get().job;
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let plan: Plan = from_json("plan", plan)?;
         let scheme = Scheme::read(scheme)?;
         let growth: Growth = from_json("growth", growth)?;
@@ -63,7 +63,7 @@ struct Traffic {
 #[pyfunction]
 pub(super) fn offload_efficiency(request: &Bound<'_, PyString>) -> PyResult<f64> {
     let (py, request) = (request.py(), text(request)?);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let asked: Traffic = from_json("traffic", request)?;
         let of = [
             ("intensity_flops_per_byte", asked.intensity_flops_per_byte),

@@ -1,6 +1,6 @@
 //! Collectives between ranks whose links all differ, from Python: matrices in, what it costs as JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::encode;
 use crate::collective::{
@@ -45,7 +45,7 @@ pub(super) fn pairs(
         arrays.map(|array| -> PyResult<Vec<f64>> { Ok(array.try_readonly()?.as_array().to_vec()) });
     let [rates, latencies, out, into] = arrays;
     let (rates, latencies, out, into) = (rates?, latencies?, out?, into?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let request: Request = from_json("collective", request)?;
         let pairs = Pairs::new(&Matrices {
             ranks: request.ranks,

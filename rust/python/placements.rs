@@ -1,6 +1,6 @@
 //! Placement of tensors over memory tiers from Python: JSON in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::{PyJob, encode};
 use crate::error::{Error, from_json};
@@ -16,14 +16,14 @@ use pyo3::types::PyString;
 #[pyfunction]
 pub(super) fn memories(cluster: &Bound<'_, Cluster>) -> PyResult<String> {
     let (py, cluster) = (cluster.py(), &cluster.get().cluster);
-    enter::brief(py, || encode(&Memories::new(cluster)?))
+    engine_call::brief(py, || encode(&Memories::new(cluster)?))
 }
 
 /// What a write costs and how often it is repeated in cells of a chosen retention.
 #[pyfunction]
 pub(super) fn retained(cell: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, cell) = (cell.py(), text(cell)?);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let cell: Cell = from_json("cell", cell)?;
         encode(&cell.retained()?)
     })
@@ -40,7 +40,7 @@ pub(super) fn place_plan(
 ) -> PyResult<String> {
     let (py, plan, wish) = (job.py(), text(plan)?, text(wish)?);
     let job = &job.get().job;
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let plan: Plan = from_json("plan", plan)?;
         let wish: PlanPlacementRequest = from_json("wish", wish)?;
         let placed = place(job, &plan, &wish, control)?;
@@ -58,7 +58,7 @@ pub(super) fn place_tensors(
 ) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     let cluster = cluster.map(|cluster| &cluster.get().cluster);
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let request: Request = from_json("request", request)?;
         let memories = match cluster {
             Some(cluster) => Memories::new(cluster)?,

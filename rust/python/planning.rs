@@ -1,6 +1,6 @@
 //! Pricing and searching plans from Python: JSON in, JSON out, arrays for many plans.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, Workload, text};
 use crate::error::{Error, Result, from_json};
 use crate::estimate::{Job, PriceRow, Verdict};
@@ -32,7 +32,7 @@ impl PyJob {
     ) -> PyResult<Self> {
         let (py, training) = (training.py(), text(training)?);
         let (model, cluster) = (&workload.get().model, &cluster.get().cluster);
-        let job = enter::brief(py, || {
+        let job = engine_call::brief(py, || {
             let training: Training = from_json("training", training)?;
             Job::new(model, cluster, &training, memory_margin)
         })?;
@@ -44,7 +44,7 @@ impl PyJob {
 #[pyfunction]
 pub(super) fn estimate(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, plan, job) = (plan.py(), text(plan)?, &job.get().job);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let plan: Plan = from_json("plan", plan)?;
         let value = match crate::estimate::estimate(job, &plan) {
             Verdict::Priced(estimate) => json!({ "estimate": *estimate }),
@@ -58,7 +58,7 @@ pub(super) fn estimate(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> Py
 #[pyfunction]
 pub(super) fn explain(job: &Bound<'_, PyJob>, plan: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, plan, job) = (plan.py(), text(plan)?, &job.get().job);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let plan: Plan = from_json("plan", plan)?;
         match crate::estimate::explained(job, &plan) {
             Ok(terms) => encode(&terms),
@@ -87,7 +87,7 @@ pub(super) fn estimate_many<'py>(
         let rows = rows.as_array();
         (rows.ncols(), rows.iter().copied().collect::<Vec<i64>>())
     };
-    let priced = enter::long(py, progress, |control| {
+    let priced = engine_call::long(py, progress, |control| {
         if width != columns.len() {
             let allowed = format!("{} columns, as named", columns.len());
             return Err(Error::invalid("rows", format!("{width} columns"), allowed));

@@ -1,6 +1,6 @@
 //! Published figures from Python: a priced plan and a paper's conventions in, one number out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::PyJob;
 use crate::calibration::{Priced, Request, published};
@@ -17,7 +17,7 @@ pub(super) fn metric(
 ) -> PyResult<f64> {
     let (py, estimate, request) = (job.py(), text(estimate)?, text(request)?);
     let job = &job.get().job;
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let priced = Priced::from_json(estimate)?;
         let request: Request = from_json("request", request)?;
         published(job, &priced, &request)

@@ -1,6 +1,6 @@
 //! What a chain of blocks should keep, compute again or move, from Python: JSON in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::error::from_json;
@@ -14,7 +14,7 @@ use pyo3::types::PyString;
 #[pyfunction]
 pub(super) fn rematerialise(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let request: Request = from_json("rematerialise", request)?;
         encode(&chains::rematerialise(&request, control)?)
     })
@@ -28,7 +28,7 @@ pub(super) fn rematerialise_stage(
     asked: &Bound<'_, PyString>,
 ) -> PyResult<String> {
     let (py, plan, asked, job) = (plan.py(), text(plan)?, text(asked)?, &job.get().job);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let plan: Plan = from_json("plan", plan)?;
         let asked: StageRequest = from_json("rematerialise", asked)?;
         encode(&stage_chain(job, &plan, &asked, control)?)

@@ -1,6 +1,6 @@
 //! What constants do to plans, from Python: JSON in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::{PyJob, encode};
 use crate::error::from_json;
@@ -13,7 +13,7 @@ use pyo3::types::PyString;
 #[pyfunction]
 pub(super) fn constants(cluster: &Bound<'_, Cluster>) -> PyResult<String> {
     let (py, cluster) = (cluster.py(), &cluster.get().cluster);
-    enter::brief(py, || encode(&cluster.constants()))
+    engine_call::brief(py, || encode(&cluster.constants()))
 }
 
 /// Prices a plan with each constant made larger and smaller.
@@ -28,7 +28,7 @@ pub(super) fn sensitivity(
 ) -> PyResult<String> {
     let (py, plan, space, asked) = (job.py(), text(plan)?, text(space)?, text(asked)?);
     let job = &job.get().job;
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let plan: Plan = from_json("plan", plan)?;
         let space = Space::from_json(space)?;
         let asked: sensitivities::SensitivityRequest = from_json("sensitivity", asked)?;
@@ -49,7 +49,7 @@ pub(super) fn robust(
 ) -> PyResult<String> {
     let (py, space, asked) = (job.py(), text(space)?, text(asked)?);
     let job = &job.get().job;
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let space = Space::from_json(space)?;
         let asked: robustness::RobustRequest = from_json("robust", asked)?;
         encode(&robustness::robust(job, &space, &asked, control)?)

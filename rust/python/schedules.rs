@@ -1,11 +1,13 @@
 //! Pipeline schedules from Python: a JSON request in, a step as numbers and arrays out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::encode;
 use crate::error::{Result, from_json};
 use crate::schedule::mitigation_copies as copies_of;
-use crate::schedule::{Answer, Device, Mitigation, Operation, Request, Run, Schedule, Work, spell};
+use crate::schedule::{
+    Device, Mitigation, Operation, Request, Run, Schedule, ScheduleReport, Work, spell,
+};
 use crate::units::Seconds;
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
@@ -17,7 +19,7 @@ const WORKS: [&str; 5] = ["forward", "backward", "input", "weight", "local"];
 
 /// One schedule for Python.
 #[derive(Serialize)]
-struct Line {
+struct ScheduleLine {
     name: &'static str,
     source: &'static str,
     chunks: u32,
@@ -31,9 +33,9 @@ struct Line {
 /// Every schedule as JSON text: what its rule says of itself, chunks where none are given.
 #[pyfunction]
 pub(super) fn schedule_rules(py: Python<'_>) -> PyResult<String> {
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let rules = Schedule::ALL.iter().map(|kind| (kind, kind.rule()));
-        let lines = rules.map(|(kind, rule)| Line {
+        let lines = rules.map(|(kind, rule)| ScheduleLine {
             name: rule.name(),
             source: rule.source(),
             chunks: rule.chunks(),
@@ -56,7 +58,7 @@ pub(super) fn mitigation_copies(
     delays: Vec<u32>,
 ) -> PyResult<Vec<u32>> {
     let (py, name) = (mitigation.py(), text(mitigation)?);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let way = Mitigation::named(name)?;
         let copies = delays.iter().map(|&delay| copies_of(way, delay));
         Ok(copies.collect())
@@ -127,7 +129,7 @@ impl Operations {
 #[pyfunction]
 pub(super) fn schedule_run<'py>(request: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     let (py, request) = (request.py(), text(request)?);
-    let (found, operations, order) = enter::long(py, None, |_| -> Result<_> {
+    let (found, operations, order) = engine_call::long(py, None, |_| -> Result<_> {
         let request: Request = from_json("schedule", request)?;
         let found = request.answer()?;
         let operations = Operations::of(&found.run);
@@ -156,7 +158,7 @@ pub(super) fn schedule_run<'py>(request: &Bound<'py, PyString>) -> PyResult<Boun
     Ok(answer)
 }
 
-fn devices<'py>(py: Python<'py>, found: &Answer) -> PyResult<Bound<'py, PyDict>> {
+fn devices<'py>(py: Python<'py>, found: &ScheduleReport) -> PyResult<Bound<'py, PyDict>> {
     let times = |of: fn(&Device) -> f64| found.devices.iter().map(of).collect::<Vec<f64>>();
     let counts = |of: fn(&Device) -> u32| found.devices.iter().map(of).collect::<Vec<u32>>();
     let activations = found.devices.iter().map(|device| found.activations(device));

@@ -1,6 +1,6 @@
 //! Partitions and schedules of one kind of hardware or training, from Python: JSON in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::error::from_json;
@@ -21,7 +21,7 @@ type Times<'py> = Bound<'py, PyArray1<f64>>;
 #[pyfunction]
 pub(super) fn partition_layers(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let request: partition::Request = from_json("partition", request)?;
         encode(&partition::partition(&request, control)?)
     })
@@ -31,7 +31,7 @@ pub(super) fn partition_layers(request: &Bound<'_, PyString>) -> PyResult<String
 #[pyfunction]
 pub(super) fn token_slices(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let request: slices::Request = from_json("slices", request)?;
         encode(&slices::token_slices(&request, control)?)
     })
@@ -47,7 +47,7 @@ pub(super) fn slice_times<'py>(
     slices: Vec<[u64; 2]>,
 ) -> PyResult<(Times<'py>, Times<'py>)> {
     let (py, plan, job) = (job.py(), text(plan)?, &job.get().job);
-    let times = enter::long(py, None, |control| {
+    let times = engine_call::long(py, None, |control| {
         let plan: Plan = from_json("plan", plan)?;
         priced(job, &plan, &slices, control)
     })?;
@@ -61,7 +61,7 @@ pub(super) fn slice_times<'py>(
 #[pyfunction]
 pub(super) fn layer_relay(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |_| {
+    engine_call::long(py, None, |_| {
         let request: relay::Request = from_json("relay", request)?;
         encode(&relay::layer_relay(&request)?)
     })
@@ -81,7 +81,7 @@ struct Freezing {
 #[pyfunction]
 pub(super) fn frozen_layers(request: &Bound<'_, PyString>) -> PyResult<Vec<usize>> {
     let (py, request) = (request.py(), text(request)?);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let asked: Freezing = from_json("freezing", request)?;
         freezing::frozen_by(asked.freezable, asked.alpha, asked.epochs, asked.every)
     })
@@ -91,7 +91,7 @@ pub(super) fn frozen_layers(request: &Bound<'_, PyString>) -> PyResult<Vec<usize
 #[pyfunction]
 pub(super) fn progressive_freezing(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let request: freezing::Request = from_json("freezing", request)?;
         encode(&freezing::progressive_freezing(&request, control)?)
     })
@@ -105,7 +105,7 @@ pub(super) fn swarm(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let request: swarms::Request = from_json("swarm", request)?;
         encode(&swarms::swarm(&request, control)?)
     })
@@ -115,7 +115,7 @@ pub(super) fn swarm(
 #[pyfunction]
 pub(super) fn swarm_utilization(request: &Bound<'_, PyString>) -> PyResult<f64> {
     let (py, request) = (request.py(), text(request)?);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         swarms::utilization(&from_json::<swarms::Transfer>("transfer", request)?)
     })
 }

@@ -1,6 +1,6 @@
 //! Searching plan spaces from Python, whole or in parts: JSON in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::control::Control;
@@ -58,7 +58,7 @@ impl PySearch {
     ) -> PyResult<Self> {
         let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
         let job = job.get();
-        let search = enter::long(py, None, |control| prepared(job, space, limits, control))?;
+        let search = engine_call::long(py, None, |control| prepared(job, space, limits, control))?;
         Ok(Self { search })
     }
 
@@ -116,7 +116,7 @@ impl PySearch {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let incumbent = incumbent.map(text).transpose()?;
-        enter::long(py, progress, |control| {
+        engine_call::long(py, progress, |control| {
             let before = incumbent.map(part_of).transpose()?;
             control.set_total(u64::from(last.saturating_sub(first)));
             encode(&self.search.run([first, last], before.as_ref(), control)?)
@@ -126,7 +126,7 @@ impl PySearch {
     /// Puts parts of other units together.
     #[allow(clippy::needless_pass_by_value)] // a Python list comes over as an owned one
     fn merge(&self, py: Python<'_>, parts: Vec<String>) -> PyResult<String> {
-        enter::brief(py, || {
+        engine_call::brief(py, || {
             let parts: Result<Vec<SearchPart>> = parts.iter().map(|part| part_of(part)).collect();
             encode(&self.search.merge(&parts?)?)
         })
@@ -140,7 +140,7 @@ impl PySearch {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let (py, part) = (part.py(), text(part)?);
-        enter::long(py, progress, |control| {
+        engine_call::long(py, progress, |control| {
             answer(&self.search, &part_of(part)?, control)
         })
     }
@@ -151,7 +151,7 @@ impl PySearch {
         py: Python<'py>,
         unit: u32,
     ) -> PyResult<(Table<'py, u32>, Column<'py, f64>, Column<'py, f64>)> {
-        let rows = enter::long(py, None, |control| self.search.rows(unit, control))?;
+        let rows = engine_call::long(py, None, |control| self.search.rows(unit, control))?;
         let shape = [rows.times.len(), COLUMNS.len()];
         Ok((
             rows.fields.into_pyarray(py).reshape(shape)?,
@@ -172,7 +172,7 @@ pub(super) fn search(
 ) -> PyResult<String> {
     let (py, space, limits) = (job.py(), text(space)?, text(limits)?);
     let job = job.get();
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let search = prepared(job, space, limits, control)?;
         answer(&search, &search.whole(control)?, control)
     })

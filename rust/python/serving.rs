@@ -1,6 +1,6 @@
 //! Blocks of generated text from Python: problems, searches and given policies as JSON.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, Workload, text};
 use super::planning::encode;
 use crate::error::from_json;
@@ -17,7 +17,7 @@ pub(super) fn serving_problem(
 ) -> PyResult<String> {
     let (py, asked) = (asked.py(), text(asked)?);
     let (model, cluster) = (&workload.get().model, &cluster.get().cluster);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let asked: blocks::ServingOptions = from_json("", asked)?;
         encode(&blocks::problem_of(model, cluster, &asked)?)
     })
@@ -27,7 +27,7 @@ pub(super) fn serving_problem(
 #[pyfunction]
 pub(super) fn serving_blocks(problem: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, problem) = (problem.py(), text(problem)?);
-    enter::long(py, None, |control| {
+    engine_call::long(py, None, |control| {
         let problem = blocks::Problem::from_json(problem)?;
         encode(&blocks::serving_blocks(&problem, control)?)
     })
@@ -40,7 +40,7 @@ pub(super) fn serving_policy(
     policy: &Bound<'_, PyString>,
 ) -> PyResult<String> {
     let (py, problem, policy) = (problem.py(), text(problem)?, text(policy)?);
-    enter::brief(py, || {
+    engine_call::brief(py, || {
         let problem = blocks::Problem::from_json(problem)?;
         let policy: blocks::Policy = from_json("policy", policy)?;
         encode(&blocks::serving_policy(&problem, &policy)?)

@@ -1,6 +1,6 @@
 //! Simulated steps from Python: a job and a plan in, tasks as arrays out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::PyJob;
 use crate::error::{Error, from_json};
@@ -24,7 +24,7 @@ pub(super) fn simulate_step<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = job.py();
     let (plan, job) = (text(plan)?, &job.get().job);
-    let line = enter::long(py, progress, |control| {
+    let line = engine_call::long(py, progress, |control| {
         let plan: Plan = from_json("plan", plan)?;
         let simulated = simulate(job, &plan, control)?;
         simulated.map_err(|rule| Error::inconsistent(format!("plan: {rule}")))

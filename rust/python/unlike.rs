@@ -1,6 +1,6 @@
 //! Plans on groups of unlike devices from Python: jobs in, JSON out.
 
-use super::enter;
+use super::engine_call;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::error::from_json;
@@ -24,7 +24,7 @@ pub(super) fn search_unlike(
     let between = between.map(text).transpose()?;
     let jobs: Vec<_> = jobs.into_iter().map(Bound::unbind).collect();
     let jobs: Vec<_> = jobs.iter().map(|job| &*job.get().job).collect();
-    enter::long(py, progress, |control| {
+    engine_call::long(py, progress, |control| {
         let between: Option<Level> = between.map(|text| from_json("between", text)).transpose()?;
         let groups = Groups::new(&jobs, between.as_ref())?;
         let space = Space::from_json(space)?;

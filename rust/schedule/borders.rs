@@ -39,7 +39,7 @@ impl Borders {
 
     /// The same with hops of `seconds` over every `every`-th border, in place of what was said of those.
     #[must_use]
-    pub fn and(mut self, every: u32, seconds: f64) -> Self {
+    pub fn with_hop(mut self, every: u32, seconds: f64) -> Self {
         if self.len < MOST {
             (self.every[self.len], self.seconds[self.len]) = (every.max(1), seconds);
             self.len += 1;
@@ -130,7 +130,7 @@ impl Borders {
     }
 
     /// Adds to each pass what its send holds the device, and writes out the waits of receivers.
-    pub(super) fn lay(&self, passes: &mut [Pass], hops: &mut Vec<Seconds>) {
+    pub(super) fn apply(&self, passes: &mut [Pass], hops: &mut Vec<Seconds>) {
         let (count, held) = (passes.len(), self.held);
         hops.clear();
         for border in (0..).take(count.saturating_sub(1)) {

@@ -4,7 +4,7 @@ use super::pipeline::{Pipeline, Sends, Size};
 use super::stages::Pass;
 
 /// Stages along the model with sends taken into account.
-pub(super) struct Line<'p, 'a> {
+pub(super) struct StageTimes<'p, 'a> {
     pipeline: &'p Pipeline<'a>,
     count: u32,
     total: Size,
@@ -13,7 +13,7 @@ pub(super) struct Line<'p, 'a> {
     fold: Option<u32>,
 }
 
-impl<'p, 'a> Line<'p, 'a> {
+impl<'p, 'a> StageTimes<'p, 'a> {
     /// `count` virtual stages, device by device, chunk after chunk.
     pub(super) fn new(count: u32, pipeline: &'p Pipeline<'a>, micro_batches: u32) -> Self {
         let (total, least) = pipeline.lengths(micro_batches);
@@ -27,7 +27,7 @@ impl<'p, 'a> Line<'p, 'a> {
     }
 
     /// Two chunks per device that go down the devices and come back.
-    pub(super) fn folded(pipeline: &'p Pipeline<'a>, micro_batches: u32) -> Self {
+    pub(super) fn down_and_back(pipeline: &'p Pipeline<'a>, micro_batches: u32) -> Self {
         let stages = pipeline.shape.stages;
         Self {
             fold: stages.checked_sub(1),
@@ -50,7 +50,7 @@ impl<'p, 'a> Line<'p, 'a> {
     }
 
     /// What the senders of a stage's outputs wait for each micro-batch: forward and backward.
-    fn held(&self, stage: u32) -> f64 {
+    fn sender_wait(&self, stage: u32) -> f64 {
         self.sent(stage) + self.sent_back(stage)
     }
 
@@ -84,7 +84,7 @@ impl<'p, 'a> Line<'p, 'a> {
         let pass = self.pass(stage);
         pass.forward.value() * share.total.forward
             + pass.whole() * share.total.backward
-            + self.held(stage) * f64::from(share.count)
+            + self.sender_wait(stage) * f64::from(share.count)
     }
 
     /// A forward pass of the shortest micro-batch and the hop behind it.
@@ -171,11 +171,11 @@ impl Share {
 /// Seconds; w: forward and backward pass, u: the same with the hops behind and before them, m:
 /// micro-batches. A device starts when the first micro-batch has come down to it, runs all passes of
 /// its stages, and after its last one that micro-batch goes up from it.
-pub(super) fn of_unsplit(count: u32, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
+pub(super) fn whole_backward_bound(count: u32, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
     if micro_batches == 0 {
         return 0.0;
     }
-    let line = Line::new(count, pipeline, micro_batches);
+    let line = StageTimes::new(count, pipeline, micro_batches);
     let stages = pipeline.shape.stages.max(1);
     let (mut outside, mut longest) = (0.0, 0.0_f64);
     for stage in 0..count {

@@ -1,6 +1,6 @@
 //! When does a breadth-first step end: every chunk runs all micro-batches before the next (Lamy-Poirier 2022)?
 
-use super::bound::{self, Line};
+use super::bound::{self, StageTimes};
 use super::gpipe::GPipe;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
@@ -35,7 +35,7 @@ pub(super) fn recurrence(
     scratch: &mut Scratch,
 ) -> f64 {
     scratch.reset(pipeline.shape.stages as usize);
-    swept(pipeline, micro_batches, &mut scratch.clock)
+    sweep_end(pipeline, micro_batches, &mut scratch.clock)
 }
 
 /// Exact for any stages and borders where micro-batches are alike and only receivers wait; `clocks`
@@ -51,9 +51,9 @@ pub(super) fn recurrence(
 /// t: seconds of a pass; p: devices; m: micro-batches. All micro-batches being alike, a longest
 /// path through one chunk's sweep waits at one stage only (Pinedo 2016, section 6.1). Backwards
 /// the same from the last stage down, each device free once its last forward has ended.
-fn swept(pipeline: &Pipeline<'_>, micro_batches: u32, clocks: &mut [f64]) -> f64 {
+fn sweep_end(pipeline: &Pipeline<'_>, micro_batches: u32, clocks: &mut [f64]) -> f64 {
     let count = pipeline.shape.parts();
-    let line = Line::new(count, pipeline, micro_batches);
+    let line = StageTimes::new(count, pipeline, micro_batches);
     let again = f64::from(micro_batches.saturating_sub(1));
     let mut sweep = |stage: u32, time: f64, [first, last]: [f64; 2]| {
         let device = (stage % pipeline.shape.stages) as usize;
@@ -126,9 +126,9 @@ impl ScheduleRule for BreadthFirst {
         let mut clocks = [0.0; AT_ONCE];
         match clocks.get_mut(..shape.stages as usize) {
             Some(clocks) if pipeline.alike() => {
-                Makespan::exactly(swept(pipeline, micro_batches, clocks))
+                Makespan::exactly(sweep_end(pipeline, micro_batches, clocks))
             }
-            _ => Makespan::at_least(bound::of_unsplit(count, pipeline, micro_batches)),
+            _ => Makespan::at_least(bound::whole_backward_bound(count, pipeline, micro_batches)),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::borders::Borders;
 use super::rule::Schedule;
 use super::stages::{Makespan, Stages};
-use super::{gpipe, interleaved, interleaved_over, makespan, one_forward_one_backward};
+use super::{gpipe, interleaved, interleaved_unlike_hops, makespan, one_forward_one_backward};
 use crate::solve::Lane;
 use crate::units::Seconds;
 
@@ -70,7 +70,7 @@ pub fn closed_forms_over<L: Lane>(
         }
         Schedule::Interleaved if stages.chunks > 1 => {
             let whole = stages.whole(stages.chunks);
-            interleaved_over::closed_form_over(&whole, borders, micro_batches)
+            interleaved_unlike_hops::closed_form_over(&whole, borders, micro_batches)
         }
         _ => Closed {
             exact: L::splat(0.0),

@@ -1,6 +1,6 @@
 //! When does a step end whose stages all learn from the last one's error at once (Nøkland 2016)?
 
-use super::bound::Line;
+use super::bound::StageTimes;
 use super::one_forward_one_backward::{OneForwardOneBackward, with_warm_up};
 use super::operation::{Gradient, Operation};
 use super::pipeline::Pipeline;
@@ -54,7 +54,7 @@ impl ScheduleRule for DirectFeedback {
             return Makespan::NOTHING;
         }
         let count = pipeline.shape.stages;
-        let line = Line::new(count, pipeline, micro_batches);
+        let line = StageTimes::new(count, pipeline, micro_batches);
         let (total, least) = pipeline.lengths(micro_batches);
         let most = pipeline.longest(micro_batches);
         let down: f64 = (0..count).map(|stage| line.down(stage)).sum();

@@ -4,7 +4,7 @@
 //! nearer to its front is called near here, at `i = min(d, p - 1 - d)`, the other one far. Even
 //! micro-batches run down, odd ones up.
 
-use super::bound::{Line, Shares};
+use super::bound::{Shares, StageTimes};
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::rule::ScheduleRule;
@@ -69,7 +69,7 @@ impl ScheduleRule for DualPipe {
         order: &mut Vec<Operation>,
     ) {
         let (half, each) = (shape.stages / 2, micro_batches / 2);
-        let mut turns = Turns::new(shape, device, order);
+        let mut turns = DeviceOrder::new(shape, device, order);
         let from_front = turns.stages[NEAR];
         let from_middle = half.saturating_sub(from_front + 1);
         for _ in 0..2 * from_middle {
@@ -187,7 +187,7 @@ fn of_alike(stages: u32, micro_batches: u32, pass: Pass) -> f64 {
 /// saves on a stage, p: devices.
 fn busiest(pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
     let count = pipeline.shape.stages;
-    let line = Line::new(count, pipeline, micro_batches);
+    let line = StageTimes::new(count, pipeline, micro_batches);
     let shares = Shares::new(pipeline, micro_batches, 2, 1);
     let (mut before, mut longest) = (0.0, 0.0_f64);
     for near in 0..count / 2 {
@@ -208,7 +208,7 @@ const NEAR: usize = 0;
 const FAR: usize = 1;
 
 /// A device's order while it is laid out.
-struct Turns<'a> {
+struct DeviceOrder<'a> {
     order: &'a mut Vec<Operation>,
     /// Stages on the device, near and far.
     stages: [u32; 2],
@@ -220,7 +220,7 @@ struct Turns<'a> {
     left: VecDeque<Operation>,
 }
 
-impl<'a> Turns<'a> {
+impl<'a> DeviceOrder<'a> {
     fn new(shape: PipelineShape, device: u32, order: &'a mut Vec<Operation>) -> Self {
         let across = shape.stages.saturating_sub(device + 1);
         let down_is_near = device < across;

@@ -114,7 +114,7 @@ impl ScheduleRule for GPipe {
             Makespan::exactly(over_any(pipeline, micro_batches))
         } else {
             let count = pipeline.shape.stages;
-            Makespan::at_least(bound::of_unsplit(count, pipeline, micro_batches))
+            Makespan::at_least(bound::whole_backward_bound(count, pipeline, micro_batches))
         }
     }
 

@@ -93,7 +93,7 @@ pub(super) fn recurrence(
     let virtual_count = passes.len();
     let total = whole_rounds(shape, micro_batches) as usize * shape.chunks as usize;
     scratch.reset(count);
-    let ways = [Way::Forward, Way::Backward].map(|way| Sweep {
+    let ways = [Direction::Forward, Direction::Backward].map(|way| Sweep {
         passes,
         count,
         total,
@@ -110,7 +110,7 @@ pub(super) fn recurrence(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Forward,
     Backward,
 }
@@ -121,7 +121,7 @@ struct Sweep<'a> {
     count: usize,
     total: usize,
     pipeline: &'a Pipeline<'a>,
-    way: Way,
+    way: Direction,
 }
 
 impl Sweep<'_> {
@@ -131,8 +131,8 @@ impl Sweep<'_> {
             return 0.0;
         }
         let border = match self.way {
-            Way::Forward => position - 1,
-            Way::Backward => self.passes.len() - 1 - position,
+            Direction::Forward => position - 1,
+            Direction::Backward => self.passes.len() - 1 - position,
         };
         self.pipeline.hop(u32::try_from(border).unwrap_or(u32::MAX))
     }
@@ -151,8 +151,8 @@ impl Sweep<'_> {
                 _ => done[place - 1] + self.hop(position),
             };
             let (stage, time) = match self.way {
-                Way::Forward => (place, self.passes[position].forward.value()),
-                Way::Backward => (
+                Direction::Forward => (place, self.passes[position].forward.value()),
+                Direction::Backward => (
                     self.count - 1 - place,
                     self.passes[self.passes.len() - 1 - position].whole(),
                 ),
@@ -250,7 +250,7 @@ impl ScheduleRule for Interleaved {
         let count = pipeline.shape.parts();
         let executed = self.executed(pipeline.shape, micro_batches);
         Makespan {
-            time: Seconds::new(bound::of_unsplit(count, pipeline, executed)),
+            time: Seconds::new(bound::whole_backward_bound(count, pipeline, executed)),
             exact: pipeline.uniform(count) && pipeline.alike(),
         }
     }

@@ -1,6 +1,6 @@
 //! When does a step end whose losses stand on every stage and reach back over a window (Gomez et al. 2022)?
 
-use super::bound::Line;
+use super::bound::StageTimes;
 use super::operation::{Gradient, Operation, Work};
 use super::pipeline::{Pipeline, Sends, Size};
 use super::rule::ScheduleRule;
@@ -23,7 +23,7 @@ fn losses(shape: PipelineShape, stage: u32) -> u32 {
 
 /// What bounds the passes of one step.
 struct Paths<'p, 'a> {
-    line: Line<'p, 'a>,
+    line: StageTimes<'p, 'a>,
     pipeline: &'p Pipeline<'a>,
     micro_batches: u32,
     total: Size,
@@ -145,7 +145,7 @@ impl ScheduleRule for Interlocking {
         let count = pipeline.shape.stages;
         let (total, least) = pipeline.lengths(micro_batches);
         let paths = Paths {
-            line: Line::new(count, pipeline, micro_batches),
+            line: StageTimes::new(count, pipeline, micro_batches),
             pipeline,
             micro_batches,
             total,

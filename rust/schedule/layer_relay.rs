@@ -60,7 +60,7 @@ pub struct Layer {
 
 /// A step of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Relay {
+pub struct LayerRelayStep {
     /// Until the host has updated the last layer.
     pub step_s: f64,
     /// Until the device has run the last backward pass.
@@ -103,9 +103,9 @@ fn two() -> usize {
 ///
 /// The last `k` layers are still there when the way back begins. The next step cannot begin before
 /// the last update: it is that of the layer that goes first.
-pub fn layer_relay(request: &Request) -> Result<Relay> {
+pub fn layer_relay(request: &Request) -> Result<LayerRelayStep> {
     check(request)?;
-    let ends = Ends::run(request);
+    let ends = EngineEnds::run(request);
     let many = f64::from(request.micro_batches);
     let sum = |of: fn(&Layer) -> f64| request.layers.iter().map(of).sum::<f64>();
     let gone = request.layers.len() - kept(request);
@@ -123,7 +123,7 @@ pub fn layer_relay(request: &Request) -> Result<Relay> {
     let store = sum(|l| l.store_s) + inputs;
     let optimizer = sum(|l| l.optimizer_s);
     let (device_bytes, input_bytes) = held(request);
-    Ok(Relay {
+    Ok(LayerRelayStep {
         step_s: ends.update,
         device_s: ends.pass,
         compute_s: compute,
@@ -143,7 +143,7 @@ fn kept(request: &Request) -> usize {
 
 /// When each of the four is free, and the ends that later operations look back at.
 #[derive(Default)]
-struct Ends {
+struct EngineEnds {
     load: f64,
     pass: f64,
     store: f64,
@@ -156,21 +156,21 @@ struct Ends {
     gradients: Vec<f64>,
 }
 
-impl Ends {
+impl EngineEnds {
     fn run(request: &Request) -> Self {
         let mut ends = Self::default();
         let gone = request.layers.len() - kept(request);
         for (index, layer) in request.layers.iter().enumerate() {
             let leaves = request.offload_inputs && index < gone;
-            ends.go_forward(request, layer, leaves);
+            ends.forward_layer(request, layer, leaves);
         }
         for index in (0..request.layers.len()).rev() {
-            ends.come_back(request, index, index < gone);
+            ends.backward_layer(request, index, index < gone);
         }
         ends
     }
 
-    fn go_forward(&mut self, request: &Request, layer: &Layer, leaves: bool) {
+    fn forward_layer(&mut self, request: &Request, layer: &Layer, leaves: bool) {
         let many = f64::from(request.micro_batches);
         let before = |ends: &[f64]| {
             let at = self.forward.len().checked_sub(request.buffers);
@@ -187,7 +187,7 @@ impl Ends {
         self.inputs.push(if leaves { self.store } else { 0.0 });
     }
 
-    fn come_back(&mut self, request: &Request, index: usize, was_gone: bool) {
+    fn backward_layer(&mut self, request: &Request, index: usize, was_gone: bool) {
         let many = f64::from(request.micro_batches);
         let layer = &request.layers[index];
         let before = |ends: &[f64]| {

@@ -1,18 +1,17 @@
 //! Stage times in; makespan, bubble and activations in flight out: one file per schedule.
 
-mod answer;
 mod borders;
 mod bound;
 mod breadth_first;
-mod brought;
 mod chimera;
 mod closed;
 pub mod controller;
+mod custom_order;
 mod direct_feedback;
 mod dual_pipe;
 mod gpipe;
 mod interleaved;
-mod interleaved_over;
+mod interleaved_unlike_hops;
 mod interlocking;
 pub mod layer_relay;
 mod measures;
@@ -26,6 +25,7 @@ mod pipelined_backpropagation;
 pub mod progressive_freezing;
 mod repeated;
 mod replay;
+mod report;
 mod request;
 mod rule;
 mod run;
@@ -41,13 +41,13 @@ mod zero_bubble_h1;
 mod zero_bubble_h2;
 mod zero_bubble_v;
 
-pub use answer::Answer;
 pub use borders::Borders;
 pub use closed::{Closed, closed_forms, closed_forms_over};
 pub use measures::{Bubble, Device, held};
 pub use operation::{Gradient, Operation, Work};
 pub use pipeline::{Hops, Passes, Pipeline, Sends, Size};
 pub use pipelined_backpropagation::{Mitigation, mitigation_copies};
+pub use report::ScheduleReport;
 pub use request::Request;
 pub use rule::{Schedule, ScheduleRule};
 pub use run::{Run, interval, order, replay, run, run_order};
@@ -70,7 +70,7 @@ pub fn makespan(kind: Schedule, stages: &Stages, micro_batches: u32) -> Makespan
     if micro_batches == 0 {
         return Makespan::NOTHING;
     }
-    let stages = kind.reads(stages);
+    let stages = kind.effective_stages(stages);
     // those that a search tries first need not be asked
     let plain = matches!(
         kind,
@@ -148,10 +148,10 @@ pub fn step_time(
         return closed.time;
     }
     let mut passes = std::mem::take(&mut scratch.passes);
-    let read = kind.reads(stages);
+    let read = kind.effective_stages(stages);
     let count = kind.rule().count(read.shape());
     let pipeline = read.expand_to(count, &mut passes);
-    let time = timed(kind, &pipeline, micro_batches, scratch);
+    let time = recurrence_time(kind, &pipeline, micro_batches, scratch);
     scratch.passes = passes;
     time.max(closed.time)
 }
@@ -169,30 +169,30 @@ pub fn step_time_over(
     }
     let mut passes = std::mem::take(&mut scratch.passes);
     let mut hops = std::mem::take(&mut scratch.hops);
-    let read = kind.reads(stages);
+    let read = kind.effective_stages(stages);
     let count = kind.rule().count(read.shape());
     let shape = read.expand_to(count, &mut passes).shape;
-    borders.lay(&mut passes, &mut hops);
+    borders.apply(&mut passes, &mut hops);
     let mut pipeline = Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO);
     if borders.apart() > 0.0 {
         pipeline.hops = Hops::Each(&hops);
     }
-    let time = timed(kind, &pipeline, micro_batches, scratch);
+    let time = recurrence_time(kind, &pipeline, micro_batches, scratch);
     (scratch.passes, scratch.hops) = (passes, hops);
     time
 }
 
 /// Time of one step by its recurrence; where steps run into one another, the time that one adds.
-fn timed(
+fn recurrence_time(
     kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     scratch: &mut Scratch,
 ) -> Seconds {
     if kind.rule().flushes() {
-        settled(kind, pipeline, micro_batches, scratch)
+        step_time_extrapolated(kind, pipeline, micro_batches, scratch)
     } else {
-        steady(kind, pipeline, scratch) * f64::from(micro_batches)
+        steady_period(kind, pipeline, scratch) * f64::from(micro_batches)
     }
 }
 
@@ -205,7 +205,7 @@ fn timed(
 /// n: micro-batches; p: stages, the period of the order; h: half of a, a multiple of p. T is the
 /// longest of many paths, each linear in n but for the period; once the busiest stage is always
 /// busy its slope stays.
-pub fn settled(
+pub fn step_time_extrapolated(
     kind: Schedule,
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
@@ -235,7 +235,7 @@ pub fn settled(
 }
 
 /// Seconds that a micro-batch adds once the pipeline is full: the slope of the recurrence.
-pub fn steady(kind: Schedule, pipeline: &Pipeline<'_>, scratch: &mut Scratch) -> Seconds {
+pub fn steady_period(kind: Schedule, pipeline: &Pipeline<'_>, scratch: &mut Scratch) -> Seconds {
     let round = kind.rule().period(pipeline.shape).max(1);
     let parts = pipeline.shape.parts().max(1);
     let far = (4 * parts).next_multiple_of(round);
@@ -255,7 +255,7 @@ pub fn lower_bound(kind: Schedule, stages: &Stages, micro_batches: u32) -> Secon
 
 /// Idle time of the busiest stage within a step that takes `makespan`.
 pub fn bubble(kind: Schedule, stages: &Stages, micro_batches: u32, makespan: Seconds) -> Seconds {
-    let (rule, read) = (kind.rule(), kind.reads(stages));
+    let (rule, read) = (kind.rule(), kind.effective_stages(stages));
     let shape = read.shape();
     let rounds = f64::from(rule.executed(shape, micro_batches));
     let work = match rule.copies(shape) {
@@ -276,7 +276,7 @@ pub fn in_flight(kind: Schedule, stage: u32, shape: PipelineShape, micro_batches
 impl Schedule {
     /// Work of the busiest device on one micro-batch.
     fn busiest(self, stages: &Stages) -> Seconds {
-        let read = self.reads(stages);
+        let read = self.effective_stages(stages);
         let (rule, shape) = (self.rule(), read.shape());
         let last = rule.count(shape).saturating_sub(1);
         if last > 0 && rule.device(shape, 0, 0) == rule.device(shape, last, 0) {
@@ -288,7 +288,7 @@ impl Schedule {
 
     /// The stages as this schedule runs them: one chunk each unless it deals several, the backward
     /// pass whole unless it splits it.
-    fn reads(self, stages: &Stages) -> Stages {
+    fn effective_stages(self, stages: &Stages) -> Stages {
         if matches!(self, Self::GPipe | Self::OneForwardOneBackward) {
             return Stages {
                 chunks: 1,

@@ -382,7 +382,7 @@ impl ScheduleRule for OneForwardOneBackward {
     fn bound(&self, pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
         let count = pipeline.shape.stages;
         Makespan {
-            time: Seconds::new(bound::of_unsplit(count, pipeline, micro_batches)),
+            time: Seconds::new(bound::whole_backward_bound(count, pipeline, micro_batches)),
             exact: pipeline.uniform(count) && pipeline.alike(),
         }
     }

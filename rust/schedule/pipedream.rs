@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::pipeline::Pipeline;
 use super::rule::ScheduleRule;
 use super::stages::{Makespan, PipelineShape};
-use super::turns::{self, Turns};
+use super::turns::{self, PassOffsets};
 use crate::units::Seconds;
 
 /// An update after every micro-batch; a micro-batch goes back through the weights that it went
@@ -18,7 +18,7 @@ pub(super) struct PipeDream;
 /// The bound of 1F1B, which stays the same whether or not the weights do.
 pub(super) fn bound(pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
     let count = pipeline.shape.stages;
-    let turns = |stage| Turns {
+    let turns = |stage| PassOffsets {
         warm_up: count - 1 - stage,
         lag: 0,
     };

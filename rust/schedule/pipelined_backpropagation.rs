@@ -5,7 +5,7 @@ use super::operation::Operation;
 use super::pipeline::Pipeline;
 use super::rule::ScheduleRule;
 use super::stages::{Makespan, PipelineShape};
-use super::turns::{self, Turns};
+use super::turns::{self, PassOffsets};
 use crate::error::{Error, Result};
 use crate::units::Seconds;
 
@@ -96,7 +96,7 @@ impl ScheduleRule for PipelinedBackpropagation {
 
     fn bound(&self, pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
         let shape = pipeline.shape;
-        let turns = |stage| Turns {
+        let turns = |stage| PassOffsets {
             warm_up: delay(shape, stage),
             lag: 0,
         };

@@ -1,7 +1,9 @@
 //! How much sooner does training end whose layers freeze from the front while pipelines shrink?
 
 use super::partition::Link;
-use super::{Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, settled};
+use super::{
+    Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, step_time_extrapolated,
+};
 use crate::control::Control;
 use crate::error::amounts::{count, not_negative, positive, share};
 use crate::error::{Error, Result};
@@ -200,7 +202,7 @@ pub fn progressive_freezing(request: &Request, control: &Control) -> Result<Trai
         .rule()
         .check(PipelineShape::new(request.pipeline, 1), 1)?;
     let first = run.cut(0, request.pipeline);
-    let limit = run.fullest(0, &first);
+    let limit = run.fullest_stage_bytes(0, &first);
     let mut scratch = Scratch::new();
     let plain = run.epoch((0, 0), &first, &mut scratch);
     let mut epochs: Vec<Epoch> = Vec::new();
@@ -214,7 +216,7 @@ pub fn progressive_freezing(request: &Request, control: &Control) -> Result<Trai
         let mut cuts = first.clone();
         if request.parts.repack {
             // more must be frozen than before, or nothing has changed
-            while pipeline > 1 && frozen > before && run.shrinks(frozen, pipeline, limit) {
+            while pipeline > 1 && frozen > before && run.can_halve(frozen, pipeline, limit) {
                 pipeline /= 2;
             }
             cuts = run.cut(frozen, pipeline);
@@ -244,11 +246,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// True where half the devices hold what is active.
-    fn shrinks(&self, frozen: usize, pipeline: u32, limit: f64) -> bool {
+    fn can_halve(&self, frozen: usize, pipeline: u32, limit: f64) -> bool {
         let active = self.request.layers.len() - frozen;
         // a device without a layer holds nothing
         pipeline as usize > active
-            || self.fullest(frozen, &self.cut(frozen, pipeline / 2)) <= limit * (1.0 + 1e-12)
+            || self.fullest_stage_bytes(frozen, &self.cut(frozen, pipeline / 2))
+                <= limit * (1.0 + 1e-12)
     }
 
     /// Parameters of frozen layers as far as they count.
@@ -258,7 +261,7 @@ impl Run<'_> {
     }
 
     /// Bytes of the fullest stage; the frozen layers stand on the first.
-    fn fullest(&self, frozen: usize, cuts: &[usize]) -> f64 {
+    fn fullest_stage_bytes(&self, frozen: usize, cuts: &[usize]) -> f64 {
         let stages = self.stages(frozen, cuts).into_iter().enumerate();
         let held = stages.map(|(stage, range)| {
             let layers = &self.request.layers[range];
@@ -410,7 +413,7 @@ impl Run<'_> {
             hops: Hops::Each(&hops),
             ..Pipeline::new(shape, Passes::Each(&passes), Seconds::ZERO)
         };
-        settled(self.kind, &pipeline, chunks, scratch).value()
+        step_time_extrapolated(self.kind, &pipeline, chunks, scratch).value()
     }
 
     /// A ring all-reduce of the active layers' gradients among all pipelines.

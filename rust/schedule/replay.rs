@@ -74,7 +74,7 @@ impl Replay {
         }
         let devices = self.begins.len() - 1;
         match (0..devices).find(|&d| self.next[d] < self.begins[d + 1]) {
-            Some(device) => Err(self.stuck(device, extent)),
+            Some(device) => Err(self.deadlock(device, extent)),
             None => Ok(self.clock.iter().fold(0.0, |last, end| end.max(last))),
         }
     }
@@ -101,7 +101,7 @@ impl Replay {
                 let end = operation.micro_batch.saturating_add(operation.span);
                 let inside = operation.stage < extent.stages && end <= extent.micro_batches;
                 if !inside || operation.work.lane() >= extent.gradient.lanes() {
-                    return Err(outside(device, operation, extent));
+                    return Err(out_of_range(device, operation, extent));
                 }
                 if operation.work == Work::Forward {
                     for micro_batch in operation.micro_batch..end {
@@ -256,7 +256,7 @@ impl Replay {
                 let before = stage.checked_sub(1);
                 (
                     (input + learns) * size.backward,
-                    before.filter(|_| extent.carries(offset)),
+                    before.filter(|_| extent.carries_loss(offset)),
                 )
             }
         };
@@ -317,11 +317,11 @@ impl Replay {
     }
 
     /// What the first stuck device waits for.
-    fn stuck(&self, device: usize, extent: Extent) -> Error {
+    fn deadlock(&self, device: usize, extent: Extent) -> Error {
         let place = self.next[device] - self.begins[device];
         let operation = self.operations[self.next[device] as usize];
-        let wanted = extent.wanted(operation);
-        let held = wanted.filter(|w| self.operations.iter().any(|o| o.gives(*w)));
+        let wanted = extent.most_needed(operation);
+        let held = wanted.filter(|w| self.operations.iter().any(|o| o.yields_result_of(*w)));
         let why = match (wanted, held) {
             (Some(wanted), None) => format!("for {wanted}, which no device runs"),
             (Some(wanted), Some(_)) => {
@@ -345,12 +345,12 @@ impl Extent {
     }
 
     /// True where a local loss is carried on to the stage before.
-    fn carries(self, offset: u32) -> bool {
+    fn carries_loss(self, offset: u32) -> bool {
         matches!(self.gradient, Gradient::Window(window) if offset + 1 < window)
     }
 
     /// The operation on another place that an operation needs most.
-    fn wanted(self, operation: Operation) -> Option<Operation> {
+    fn most_needed(self, operation: Operation) -> Option<Operation> {
         let Operation {
             work,
             stage,
@@ -371,8 +371,8 @@ impl Extent {
 }
 
 impl Operation {
-    /// True where this yields the result of `wanted`.
-    fn gives(self, wanted: Self) -> bool {
+    /// True where this yields the result of `most_needed`.
+    fn yields_result_of(self, wanted: Self) -> bool {
         let end = self.micro_batch.saturating_add(self.span);
         let same = self.work.lane() == wanted.work.lane();
         let run = self.micro_batch..end;
@@ -380,7 +380,7 @@ impl Operation {
     }
 }
 
-fn outside(device: usize, operation: Operation, extent: Extent) -> Error {
+fn out_of_range(device: usize, operation: Operation, extent: Extent) -> Error {
     Error::invalid(
         format!("order of device {device}"),
         operation,

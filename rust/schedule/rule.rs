@@ -95,7 +95,7 @@ pub trait ScheduleRule: Sync {
 
     /// A time that no step can beat, in `O(virtual stages)`; `exact` where it is the step's time.
     fn bound(&self, pipeline: &Pipeline<'_>, micro_batches: u32) -> Makespan {
-        let time = bound::of_unsplit(self.count(pipeline.shape), pipeline, micro_batches);
+        let time = bound::whole_backward_bound(self.count(pipeline.shape), pipeline, micro_batches);
         Makespan {
             time: Seconds::new(time),
             exact: false,

@@ -1,12 +1,12 @@
 //! What happens in a step, operation by operation?
 
-use super::brought;
+use super::custom_order;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::replay::{Extent, Replay};
 use super::rule::Schedule;
 use super::stages::{PipelineShape, Scratch};
-use super::steady;
+use super::steady_period;
 use crate::error::{Error, Result};
 use crate::units::Seconds;
 
@@ -77,7 +77,7 @@ pub fn interval(
 ) -> Result<Seconds> {
     kind.rule().check(pipeline.shape, micro_batches)?;
     if !kind.rule().flushes() {
-        return Ok(steady(kind, pipeline, scratch) * f64::from(micro_batches));
+        return Ok(steady_period(kind, pipeline, scratch) * f64::from(micro_batches));
     }
     if !kind.rule().bypasses() {
         return replay(kind, pipeline, micro_batches, scratch);
@@ -122,7 +122,7 @@ pub fn run_order(
     };
     replay.complete(extent)?;
     let makespan = replay.run(extent, pipeline)?;
-    brought::check_backwards(orders, extent)?;
+    custom_order::check_backwards(orders, extent)?;
     Ok(replay.unpack(Seconds::new(makespan)))
 }
 

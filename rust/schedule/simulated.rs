@@ -5,7 +5,7 @@ use super::pipeline::{Pipeline, Sends};
 use super::rule::Schedule;
 use super::run::order;
 use crate::error::Result;
-use crate::solve::{After, Tasks, Timeline, Turn, simulate as run_events};
+use crate::solve::{Dependency, QueueDiscipline, Tasks, Timeline, simulate as run_events};
 use std::collections::BTreeMap;
 
 /// The witness of a schedule's recurrence: the event simulation of its order.
@@ -34,11 +34,11 @@ pub fn simulate_order(
         pipeline,
         count,
         gradient,
-        made: made(orders),
+        made: task_of_result(orders),
     };
     let mut tasks = Tasks::new();
     for order in orders {
-        let engine = tasks.engine(Turn::Added);
+        let engine = tasks.engine(QueueDiscipline::Added);
         layout.lay(engine, order, &mut tasks);
     }
     run_events(&tasks)
@@ -48,7 +48,7 @@ pub fn simulate_order(
 type Key = (Work, u32, u32);
 
 /// Which task makes each result and on which device.
-fn made(orders: &[Vec<Operation>]) -> BTreeMap<Key, (u32, usize)> {
+fn task_of_result(orders: &[Vec<Operation>]) -> BTreeMap<Key, (u32, usize)> {
     let mut made = BTreeMap::new();
     let mut task = 0;
     for (device, order) in orders.iter().enumerate() {
@@ -97,13 +97,13 @@ impl Layout<'_> {
         self.pipeline.pass(stage, self.count)
     }
 
-    fn inputs(&self, operation: Operation) -> Vec<After> {
+    fn inputs(&self, operation: Operation) -> Vec<Dependency> {
         let run = operation.micro_batch..operation.micro_batch + operation.span;
         run.flat_map(|m| self.needs(operation, m)).collect()
     }
 
     /// What one micro-batch of an operation waits for.
-    fn needs(&self, operation: Operation, micro_batch: u32) -> Vec<After> {
+    fn needs(&self, operation: Operation, micro_batch: u32) -> Vec<Dependency> {
         let (stage, last) = (operation.stage, self.count - 1);
         let own = (Work::Forward, stage);
         let mut keys = match operation.work {
@@ -131,7 +131,7 @@ impl Layout<'_> {
             if error {
                 delay += self.pipeline.feedback.value();
             }
-            Some(After { task, delay })
+            Some(Dependency { task, delay })
         };
         keys.into_iter().filter_map(after).collect()
     }

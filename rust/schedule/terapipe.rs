@@ -77,7 +77,7 @@ impl ScheduleRule for TeraPipe {
         if pipeline.sends == Sends::Asynchronous && alike.uniform(count) {
             return Makespan::exactly(of_alike_stages(pipeline, units));
         }
-        Makespan::at_least(bound::of_unsplit(count, pipeline, units))
+        Makespan::at_least(bound::whole_backward_bound(count, pipeline, units))
     }
 
     /// Every slice of every micro-batch, counted in slices.

@@ -87,13 +87,13 @@ pub fn token_slices(request: &Request, control: &Control) -> Result<Option<Slice
     check(request)?;
     let tables = Tables::new(request);
     let again = f64::from(request.stages - 1);
-    let Some(least) = tables.batch(f64::INFINITY, Worth::Slowest) else {
+    let Some(least) = tables.batch(f64::INFINITY, SliceObjective::Slowest) else {
         return Ok(None);
     };
     let least_slowest = least.slowest;
     let mut best = least;
     let mut limit = f64::INFINITY;
-    while let Some(found) = tables.batch(limit, Worth::Sum) {
+    while let Some(found) = tables.batch(limit, SliceObjective::Sum) {
         if control.is_cancelled() {
             let what = "the slices were not all weighed".to_owned();
             return Err(Error::Cancelled { what });
@@ -120,7 +120,7 @@ pub fn token_slices(request: &Request, control: &Control) -> Result<Option<Slice
 
 /// What is made least under a limit of the slowest slice.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Worth {
+enum SliceObjective {
     Sum,
     Slowest,
 }
@@ -135,13 +135,13 @@ struct Prefix {
 
 /// A batch shared out: slices of each part, by table.
 #[derive(Clone)]
-struct Shared {
+struct BatchShares {
     parts: Vec<(usize, Vec<usize>)>,
     sum: f64,
     slowest: f64,
 }
 
-impl Shared {
+impl BatchShares {
     fn time(&self, again: f64) -> f64 {
         self.sum + again * self.slowest
     }
@@ -179,7 +179,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Best slices of one table with all times below `limit`.
-    fn sequence(&self, table: usize, limit: f64, worth: Worth) -> Option<Vec<usize>> {
+    fn sequence(&self, table: usize, limit: f64, worth: SliceObjective) -> Option<Vec<usize>> {
         let mut best = vec![Prefix {
             worth: 0.0,
             last: 0,
@@ -194,8 +194,8 @@ impl<'a> Tables<'a> {
                 if time < limit {
                     let before = best[end - units].worth;
                     let with = match worth {
-                        Worth::Sum => before + time,
-                        Worth::Slowest => before.max(time),
+                        SliceObjective::Sum => before + time,
+                        SliceObjective::Slowest => before.max(time),
                     };
                     if with < least.worth {
                         least = Prefix {
@@ -211,8 +211,8 @@ impl<'a> Tables<'a> {
     }
 
     /// Best sharing of the batch with all times below `limit`: a knapsack over parts.
-    fn batch(&self, limit: f64, worth: Worth) -> Option<Shared> {
-        let options: Vec<Option<Shared>> = (0..self.times.len())
+    fn batch(&self, limit: f64, worth: SliceObjective) -> Option<BatchShares> {
+        let options: Vec<Option<BatchShares>> = (0..self.times.len())
             .map(|table| {
                 let lengths = self.sequence(table, limit, worth)?;
                 Some(self.totals(vec![(table, lengths)]))
@@ -234,8 +234,8 @@ impl<'a> Tables<'a> {
                 };
                 let before = best[sequences - own].worth;
                 let with = match worth {
-                    Worth::Sum => before + option.sum,
-                    Worth::Slowest => before.max(option.slowest),
+                    SliceObjective::Sum => before + option.sum,
+                    SliceObjective::Slowest => before.max(option.slowest),
                 };
                 if with < least.worth {
                     least = Prefix {
@@ -257,14 +257,14 @@ impl<'a> Tables<'a> {
     }
 
     /// Sum and slowest of what goes through.
-    fn totals(&self, parts: Vec<(usize, Vec<usize>)>) -> Shared {
+    fn totals(&self, parts: Vec<(usize, Vec<usize>)>) -> BatchShares {
         let times = parts
             .iter()
             .flat_map(|(table, lengths)| self.each(*table, lengths));
         let (sum, slowest) = times.fold((0.0, 0.0_f64), |(sum, slowest), time| {
             (sum + time, slowest.max(time))
         });
-        Shared {
+        BatchShares {
             parts,
             sum,
             slowest,
@@ -299,7 +299,7 @@ impl<'a> Tables<'a> {
         (left == 0).then(|| self.totals(parts).time(again))
     }
 
-    fn named(&self, shared: &Shared) -> Vec<Part> {
+    fn named(&self, shared: &BatchShares) -> Vec<Part> {
         let named = shared.parts.iter().map(|(table, lengths)| Part {
             sequences: self.request.tables[*table].sequences,
             lengths: lengths

@@ -1,19 +1,19 @@
 //! How do devices with one chunk each take turns: forwards ahead of backwards, weight gradients behind?
 
-use super::bound::Line;
+use super::bound::StageTimes;
 use super::operation::{Operation, Work};
 use super::pipeline::{Pipeline, Sends};
 
 /// How far the three passes of one micro-batch lie apart on a device, in turns.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turns {
+pub(super) struct PassOffsets {
     /// Forwards before the first turn of one forward and one backward.
     pub(super) warm_up: u32,
     /// Turns by which gradients of weights come after those of inputs.
     pub(super) lag: u32,
 }
 
-impl Turns {
+impl PassOffsets {
     /// Warm-up; turns of a forward, gradients of inputs and, `lag` turns later, those of weights;
     /// then what is left.
     pub(super) fn order(self, device: u32, micro_batches: u32, order: &mut Vec<Operation>) {
@@ -57,13 +57,13 @@ pub(super) fn bound(
     pipeline: &Pipeline<'_>,
     micro_batches: u32,
     split: bool,
-    turns: impl Fn(u32) -> Turns,
+    turns: impl Fn(u32) -> PassOffsets,
 ) -> f64 {
     if micro_batches == 0 {
         return 0.0;
     }
     let count = pipeline.shape.stages;
-    let line = Line::new(count, pipeline, micro_batches);
+    let line = StageTimes::new(count, pipeline, micro_batches);
     let (total, least) = pipeline.lengths(micro_batches);
     let most = pipeline.longest(micro_batches);
     let all = f64::from(micro_batches);
@@ -77,7 +77,7 @@ pub(super) fn bound(
             pass.backward.value(),
             pass.weight.value(),
         );
-        let Turns { warm_up, lag } = turns(stage);
+        let PassOffsets { warm_up, lag } = turns(stage);
         let ahead = f64::from(warm_up.saturating_add(1).min(micro_batches));
         let behind = f64::from(lag.saturating_add(1).min(micro_batches));
         if !split {

@@ -4,7 +4,7 @@ use super::operation::Operation;
 use super::pipeline::Pipeline;
 use super::rule::ScheduleRule;
 use super::stages::{Makespan, PipelineShape};
-use super::turns::{self, Turns};
+use super::turns::{self, PassOffsets};
 use crate::units::Seconds;
 
 /// 1F1B whose weight gradients come later the farther back a device stands.
@@ -13,8 +13,8 @@ use crate::units::Seconds;
 /// `(p - 1) (F + B - W)` at most between its first and last operation (Qi et al. 2023, table 2).
 pub(super) struct ZeroBubbleH1;
 
-fn turns(shape: PipelineShape, device: u32) -> Turns {
-    Turns {
+fn turns(shape: PipelineShape, device: u32) -> PassOffsets {
+    PassOffsets {
         warm_up: shape.stages.saturating_sub(device + 1),
         lag: device,
     }

@@ -4,7 +4,7 @@ use super::operation::Operation;
 use super::pipeline::Pipeline;
 use super::rule::ScheduleRule;
 use super::stages::{Makespan, PipelineShape};
-use super::turns::{self, Turns};
+use super::turns::{self, PassOffsets};
 use crate::units::Seconds;
 
 /// A device's operations without a gap, at almost twice the activations of 1F1B.
@@ -14,8 +14,8 @@ use crate::units::Seconds;
 /// are alike (Qi et al. 2023, table 2). Devices still start one after another.
 pub(super) struct ZeroBubbleH2;
 
-fn turns(shape: PipelineShape, device: u32) -> Turns {
-    Turns {
+fn turns(shape: PipelineShape, device: u32) -> PassOffsets {
+    PassOffsets {
         warm_up: shape.stages.saturating_sub(device + 1).saturating_mul(2),
         lag: device.saturating_mul(2),
     }

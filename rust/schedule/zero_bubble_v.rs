@@ -1,6 +1,6 @@
 //! When does a ZB-V step end: two chunks per device, laid out as a V (Qi et al. 2023)?
 
-use super::bound::Line;
+use super::bound::StageTimes;
 use super::operation::{Operation, Work};
 use super::pipeline::Pipeline;
 use super::rule::ScheduleRule;
@@ -167,7 +167,7 @@ impl ScheduleRule for ZeroBubbleV {
             let waits = (5.0 * m + 3.0 * p - 3.0).max(3.0 * m + 4.0 * p - 1.0);
             return Makespan::exactly(busy.max(waits) * pass.forward.value());
         }
-        let line = Line::folded(pipeline, micro_batches);
+        let line = StageTimes::down_and_back(pipeline, micro_batches);
         let (_, least) = pipeline.lengths(micro_batches);
         let (mut before, mut longest) = (0.0, 0.0_f64);
         for device in 0..shape.stages {

@@ -10,7 +10,7 @@ use crate::estimate::{
     RecomputationCosts,
 };
 use crate::plan::{Plan, Recomputation};
-use crate::solve::{Entry, Wide, widest};
+use crate::solve::{Entry, Wide, run_widest};
 use crate::units::Bytes;
 use std::array::from_fn;
 
@@ -125,7 +125,7 @@ impl Walk<'_, '_> {
         let again = waiting.recomputations();
         let percent = |place: usize| f64::from(waiting.leaves[place].share);
         let lanes = PlanLanes::<Wide<SIDE>>::new((&inputs, state), &again, percent);
-        let (memory, fullest) = widest(FullestRankWork(&lanes));
+        let (memory, fullest) = run_widest(FullestRankWork(&lanes));
         let memory: [f64; SIDE] = memory.into();
         let fullest: [f64; SIDE] = fullest.into();
         for (leaf, (memory, fullest)) in waiting
@@ -199,7 +199,7 @@ impl Walk<'_, '_> {
             let side = PlanInputs { plan, ..inputs };
             let percent = |place: usize| f64::from(fitting.leaves[place].share);
             let lanes = PlanLanes::<Wide<SIDE>>::new((&side, state), &again, percent);
-            let least = widest(PlanBoundWork(&lanes));
+            let least = run_widest(PlanBoundWork(&lanes));
             let time: [f64; SIDE] = least.time.into();
             let exact: [f64; SIDE] = least.exact.into();
             let host: [f64; SIDE] = least.host.into();

@@ -104,7 +104,7 @@ impl Lane for f64 {
 /// Work over lanes that may run with wider registers than those that every machine has.
 ///
 /// `run` and all that it calls must be `inline(always)`: what is not stays with the narrow ones.
-pub trait Work {
+pub trait LaneWork {
     /// What it gives.
     type Output;
 
@@ -115,7 +115,7 @@ pub trait Work {
 /// Work in the form in which it is compiled once for each kind of registers.
 struct Compiled<T>(T);
 
-impl<T: Work> NullaryFnOnce for Compiled<T> {
+impl<T: LaneWork> NullaryFnOnce for Compiled<T> {
     type Output = T::Output;
 
     #[inline(always)]
@@ -125,7 +125,7 @@ impl<T: Work> NullaryFnOnce for Compiled<T> {
 }
 
 /// Runs work with the widest registers that the machine has.
-pub fn widest<T: Work>(work: T) -> T::Output {
+pub fn run_widest<T: LaneWork>(work: T) -> T::Output {
     Arch::new().dispatch(Compiled(work))
 }
 

@@ -11,10 +11,10 @@ mod pareto;
 mod random;
 
 pub use best::{Best, Entry};
-pub use event::{After, Slow, Tasks, Timeline, Turn, simulate};
+pub use event::{Dependency, QueueDiscipline, Slowdown, Tasks, Timeline, simulate};
 pub use flow::{Flows, Link, Load, Outcome, Simulation, Transfer};
 pub use frontier::{Coordinates, Corner, Frontier, MOST_COORDINATES};
-pub use lane::{Lane, Wide, Work, widest};
+pub use lane::{Lane, LaneWork, Wide, run_widest};
 pub use normal::expected_largest;
 pub use pareto::{Front, Point};
 pub use random::Random;

@@ -1,4 +1,4 @@
-"""Does the doorway map errors, release the interpreter, report progress and stop when asked?"""
+"""Does the binding map errors, release the interpreter, report progress and stop when asked?"""
 
 import json
 import os

@@ -4,7 +4,7 @@ use super::pieces::{Chunked, Labels, Piece, Resource};
 use super::{Category, Engine, StepTimeline};
 use crate::hardware::Cluster;
 use crate::plan::Order;
-use crate::solve::{After, Slow, Tasks, Turn};
+use crate::solve::{Dependency, QueueDiscipline, Slowdown, Tasks};
 
 /// Largest part of a kernel's pace that traffic beside it takes: with all of it the kernel would never end.
 const MOST_TAKEN: f64 = 0.99;
@@ -56,14 +56,14 @@ pub(super) struct TimelineBuilder {
 /// What the next piece of an operation waits for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OperationChain {
-    pub(super) after: Vec<After>,
+    pub(super) after: Vec<Dependency>,
     /// Collectives that run beside the next kernel.
-    beside: Vec<After>,
+    beside: Vec<Dependency>,
 }
 
 impl OperationChain {
     /// An operation that waits for `after`.
-    pub(super) fn new(after: Vec<After>) -> Self {
+    pub(super) fn new(after: Vec<Dependency>) -> Self {
         Self {
             after,
             beside: Vec::new(),
@@ -95,30 +95,35 @@ impl TimelineBuilder {
                 state.engines.push(Engine { stage, name });
                 state.tasks.engine(turn)
             };
-            let compute = engine("compute", Turn::Added);
+            let compute = engine("compute", QueueDiscipline::Added);
             let levels = &cluster.system.levels;
             let links: Vec<u32> = levels
                 .iter()
-                .map(|l| engine(&l.name, Turn::Ready))
+                .map(|l| engine(&l.name, QueueDiscipline::Ready))
                 .collect();
             let copies: Vec<u32> = levels
                 .iter()
-                .map(|l| engine(&format!("{} (copy engines)", l.name), Turn::Ready))
+                .map(|l| {
+                    engine(
+                        &format!("{} (copy engines)", l.name),
+                        QueueDiscipline::Ready,
+                    )
+                })
                 .collect();
             let rings: Vec<u32> = levels
                 .iter()
-                .map(|l| engine(&format!("{} (ring)", l.name), Turn::Ready))
+                .map(|l| engine(&format!("{} (ring)", l.name), QueueDiscipline::Ready))
                 .collect();
-            let sends =
-                ["to the next stage", "to the stage before"].map(|n| engine(n, Turn::Ready));
-            let host = ["to host", "from host", "host"].map(|n| engine(n, Turn::Ready));
+            let sends = ["to the next stage", "to the stage before"]
+                .map(|n| engine(n, QueueDiscipline::Ready));
+            let host = ["to host", "from host", "host"].map(|n| engine(n, QueueDiscipline::Ready));
             // beside a collective, kernels lose the compute units that it takes
             let by_units = links.iter().chain(&sends).map(|by| (by, share));
             let by_copies = copies.iter().map(|by| (by, chunks));
             let hops = rings.iter().enumerate();
             let by_rings = hops.map(|(level, by)| (by, if level > 0 { peers } else { share }));
             for (by, share) in by_units.chain(by_copies).chain(by_rings) {
-                state.tasks.slow(Slow {
+                state.tasks.slow(Slowdown {
                     engine: compute,
                     by: *by,
                     factor: 1.0 / (1.0 - share),
@@ -151,12 +156,12 @@ impl TimelineBuilder {
         engine: u32,
         (seconds, label): (f64, u16),
         owner: Owner,
-        inputs: &[After],
-    ) -> After {
+        inputs: &[Dependency],
+    ) -> Dependency {
         let task = self.tasks.add(engine, seconds, inputs);
         self.label.push(label);
         self.owner.push(owner);
-        After { task, delay: 0.0 }
+        Dependency { task, delay: 0.0 }
     }
 
     /// Adds a piece of an operation on a rank.
@@ -218,8 +223,8 @@ impl TimelineBuilder {
         rank: usize,
         level: usize,
         (seconds, name): (f64, &str),
-        inputs: &[After],
-    ) -> After {
+        inputs: &[Dependency],
+    ) -> Dependency {
         let label = self.labels.of(name);
         let engine = self.engine(rank, Resource::Link(level));
         let owner = Owner::of(Category::Replicas);
@@ -232,8 +237,8 @@ impl TimelineBuilder {
         rank: usize,
         (seconds, name): (f64, &str),
         owner: Owner,
-        inputs: &[After],
-    ) -> After {
+        inputs: &[Dependency],
+    ) -> Dependency {
         let label = self.labels.of(name);
         self.add(self.ranks[rank].compute, (seconds, label), owner, inputs)
     }

@@ -12,7 +12,7 @@ use crate::estimate::price::Pricer;
 use crate::estimate::slices::programs;
 use crate::plan::{BlockProgram, Mesh, Plan, RecomputePolicy, Split};
 use crate::schedule::{Operation, PipelineShape, Schedule, Work, order};
-use crate::solve::After;
+use crate::solve::Dependency;
 
 /// A step while it is laid out.
 pub(super) struct StepLayout<'a, 'b> {
@@ -29,7 +29,7 @@ pub(super) struct StepLayout<'a, 'b> {
     pub(super) devices: Vec<DeviceProgress>,
     next: Vec<usize>,
     /// End of each forward and backward pass by stage and micro-batch.
-    ended: [Vec<Option<After>>; 2],
+    ended: [Vec<Option<Dependency>>; 2],
     /// Slices of all micro-batches.
     units: u32,
 }
@@ -38,9 +38,9 @@ pub(super) struct StepLayout<'a, 'b> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct DeviceProgress {
     /// Ends of the last block and of the one before.
-    pub(super) recent: [Vec<After>; 2],
+    pub(super) recent: [Vec<Dependency>; 2],
     /// Reductions that the optimizer waits for.
-    pub(super) reductions: Vec<After>,
+    pub(super) reductions: Vec<Dependency>,
     /// True once updated weights have been gathered, where no pass hides it.
     pub(super) gathered: bool,
     /// Micro-batches whose gradients each virtual stage has still to add here.
@@ -48,7 +48,7 @@ pub(super) struct DeviceProgress {
     /// Micro-batches that each virtual stage has run forward here.
     forwards: Vec<u32>,
     /// Ends of its last operation.
-    pub(super) last: Vec<After>,
+    pub(super) last: Vec<Dependency>,
 }
 
 /// One operation while it is laid out.
@@ -61,9 +61,9 @@ struct OpenOperation {
     piece: usize,
     chain: OperationChain,
     /// What the pass waits for: nothing comes from the host before.
-    begin: Vec<After>,
+    begin: Vec<Dependency>,
     /// Copies to the host with which the pass ends.
-    copies: Vec<After>,
+    copies: Vec<Dependency>,
 }
 
 impl<'a, 'b> StepLayout<'a, 'b> {
@@ -176,7 +176,7 @@ impl<'a, 'b> StepLayout<'a, 'b> {
     }
 
     /// What an operation waits for on other ranks, or nothing while that is not laid out.
-    fn inputs(&self, operation: Operation, unit: u32) -> Option<Vec<After>> {
+    fn inputs(&self, operation: Operation, unit: u32) -> Option<Vec<Dependency>> {
         let last = self.sequences.len() - 1;
         let stage = operation.stage as usize;
         let ended = |lane: usize, stage: usize| {
@@ -191,7 +191,7 @@ impl<'a, 'b> StepLayout<'a, 'b> {
         }
     }
 
-    fn open(&self, operation: Operation, unit: u32, after: Vec<After>) -> OpenOperation {
+    fn open(&self, operation: Operation, unit: u32, after: Vec<Dependency>) -> OpenOperation {
         let mut blocks = self.sequences[operation.stage as usize].clone();
         if operation.work != Work::Forward {
             blocks.reverse();

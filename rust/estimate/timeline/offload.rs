@@ -5,7 +5,7 @@ use super::builder::{OperationChain, Owner};
 use super::layout::StepLayout;
 use crate::estimate::chunk::StageBlock;
 use crate::estimate::recomputation_costs::kept_and_transient;
-use crate::solve::After;
+use crate::solve::Dependency;
 use crate::workload::BlockRole;
 
 /// Engines of a rank towards its host.
@@ -19,8 +19,8 @@ impl StepLayout<'_, '_> {
         &mut self,
         device: usize,
         (block, slice): (StageBlock, usize),
-        after: &[After],
-    ) -> Option<After> {
+        after: &[Dependency],
+    ) -> Option<Dependency> {
         let copy = self.kept_copy(block, slice);
         let task = (TO_HOST, copy, "activations to host");
         (copy > 0.0).then(|| self.host_task(device, task, after))
@@ -31,7 +31,7 @@ impl StepLayout<'_, '_> {
         &mut self,
         device: usize,
         (block, slice): (StageBlock, usize),
-        ahead: &[After],
+        ahead: &[Dependency],
         chain: &mut OperationChain,
     ) {
         let copy = self.kept_copy(block, slice);
@@ -59,7 +59,7 @@ impl StepLayout<'_, '_> {
         &mut self,
         device: usize,
         blocks: &[usize],
-        after: &[After],
+        after: &[Dependency],
     ) {
         if !self.composer.plan.offload_optimizer {
             return;
@@ -71,7 +71,7 @@ impl StepLayout<'_, '_> {
 
     /// Updates the blocks of a device in its host, one after another, and brings each one's weights
     /// back.
-    pub(super) fn update_on_host(&mut self, device: usize, held: &[usize], after: &[After]) {
+    pub(super) fn update_on_host(&mut self, device: usize, held: &[usize], after: &[Dependency]) {
         for &block in held {
             let elements = self.updated(&[block]);
             let update = self.composer.host_update(elements);
@@ -91,8 +91,8 @@ impl StepLayout<'_, '_> {
         &mut self,
         device: usize,
         (engine, seconds, name): (usize, f64, &str),
-        after: &[After],
-    ) -> After {
+        after: &[Dependency],
+    ) -> Dependency {
         let label = self.state.labels.of(name);
         let engine = self.state.ranks[device].host[engine];
         let owner = Owner::of(Category::Host);

@@ -4,7 +4,7 @@ use super::Category;
 use super::builder::{OperationChain, Owner};
 use super::layout::StepLayout;
 use crate::estimate::newton_schulz::NewtonSchulz;
-use crate::solve::After;
+use crate::solve::Dependency;
 use crate::workload::BlockRole;
 
 impl StepLayout<'_, '_> {
@@ -38,7 +38,7 @@ impl StepLayout<'_, '_> {
         if seconds <= 0.0 {
             return;
         }
-        let after: Vec<After> = match (plan.stage(), plan.overlap_param_gather) {
+        let after: Vec<Dependency> = match (plan.stage(), plan.overlap_param_gather) {
             (3, true) => self.devices[device].recent[0].clone(),
             (3, false) => chain.after.clone(),
             _ => Vec::new(),
@@ -114,7 +114,12 @@ impl StepLayout<'_, '_> {
     }
 
     /// Reduction of the gradients of some blocks.
-    fn reduction(&mut self, device: usize, blocks: &[usize], after: &[After]) -> Option<After> {
+    fn reduction(
+        &mut self,
+        device: usize,
+        blocks: &[usize],
+        after: &[Dependency],
+    ) -> Option<Dependency> {
         let seconds = self
             .composer
             .reduce_time(self.elements(blocks)[0], self.elements(blocks)[1]);
@@ -186,7 +191,7 @@ impl StepLayout<'_, '_> {
         if copies < 2.0 {
             return;
         }
-        let ready: Vec<After> = self
+        let ready: Vec<Dependency> = self
             .devices
             .iter()
             .flat_map(|d| d.reductions.clone())

@@ -1,7 +1,7 @@
 //! When does each pass, copy and update of an offloaded step start and end?
 
 use crate::error::Result;
-use crate::solve::{After, Tasks, Turn, simulate};
+use crate::solve::{Dependency, QueueDiscipline, Tasks, simulate};
 use serde::Serialize;
 
 /// What works on one thing at a time.
@@ -192,7 +192,7 @@ struct StepLayout<'a> {
     loaded: Vec<Option<u32>>,
     stored: Vec<Option<u32>>,
     /// What the passes of a round must wait for, by round.
-    fresh: Vec<Vec<After>>,
+    fresh: Vec<Vec<Dependency>>,
     last_pass: Option<u32>,
     /// The last store of this round by the engine that ends it: engines keep their order.
     last_stores: [Option<u32>; 7],
@@ -200,15 +200,15 @@ struct StepLayout<'a> {
     most_ahead: usize,
 }
 
-fn after(task: u32) -> After {
-    After { task, delay: 0.0 }
+fn after(task: u32) -> Dependency {
+    Dependency { task, delay: 0.0 }
 }
 
 impl<'a> StepLayout<'a> {
     fn new(step: &'a Step) -> Self {
         let mut tasks = Tasks::new();
         for _ in Engine::ALL {
-            tasks.engine(Turn::Added);
+            tasks.engine(QueueDiscipline::Added);
         }
         let moves = step.passes.iter().flat_map(|pass| pass.before);
         Self {
@@ -231,7 +231,7 @@ impl<'a> StepLayout<'a> {
         doing: TaskKind,
         layer: usize,
         of: f64,
-        waits: &[After],
+        waits: &[Dependency],
     ) -> u32 {
         self.what.push((engine, doing, layer));
         self.tasks.add(engine as u32, of, waits)
@@ -273,7 +273,7 @@ impl<'a> StepLayout<'a> {
 
     fn load(&mut self, turn: usize, number: usize, found: Move) {
         let pass = &self.step.passes[number];
-        let mut waits: Vec<After> = Vec::new();
+        let mut waits: Vec<Dependency> = Vec::new();
         match self.loaded[number] {
             Some(nearer) => waits.push(after(nearer)),
             None => waits.extend(self.gate()),
@@ -295,14 +295,14 @@ impl<'a> StepLayout<'a> {
     }
 
     /// The updates that the weights of this round must hold.
-    fn gate(&self) -> Vec<After> {
+    fn gate(&self) -> Vec<Dependency> {
         let round = self.fresh.len().checked_sub(1 + self.step.delay);
         round.map_or(Vec::new(), |round| self.fresh[round].clone())
     }
 
     fn pass(&mut self, turn: usize) {
         let pass = self.step.passes[turn];
-        let mut waits: Vec<After> = self.loaded[turn].map(after).into_iter().collect();
+        let mut waits: Vec<Dependency> = self.loaded[turn].map(after).into_iter().collect();
         if turn == 0 {
             waits.extend(self.gate());
         }
@@ -332,7 +332,7 @@ impl<'a> StepLayout<'a> {
 
     fn updates(&mut self) {
         let step = self.step;
-        let mut all: Vec<After> = self
+        let mut all: Vec<Dependency> = self
             .last_stores
             .iter()
             .flatten()

@@ -13,7 +13,7 @@ use super::problem::Objective;
 use super::tally::PlacementTally;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::solve::assign::{Answer, Limits, Solution, assign};
+use crate::solve::assign::{AssignOutcome, Limits, Solution, assign};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -364,14 +364,14 @@ impl<'a> Search<'a> {
             Ok(built) => built,
             Err(over) => return Ok(ModelOutcome::Empty(overfull(context, &over))),
         };
-        let constant = ground.problem.objective.per_s * ground.problem.rest_s;
+        let constant = context.problem.objective.per_s * context.problem.rest_s;
         let limits = Limits {
             below: below - constant,
             ..*self.limits
         };
         match assign(&built.model, &limits, self.control)? {
-            Answer::NoneBelow(_) => Ok(ModelOutcome::NoneBelow),
-            Answer::Solved(solution) => {
+            AssignOutcome::NoneBelow(_) => Ok(ModelOutcome::NoneBelow),
+            AssignOutcome::Solved(solution) => {
                 self.nodes += solution.nodes;
                 let bound = solution.bound + constant;
                 let Solution { shares, prices, .. } = solution;
@@ -384,7 +384,7 @@ impl<'a> Search<'a> {
                 });
                 Ok(ModelOutcome::Solved { bound, best })
             }
-            Answer::Infeasible(shortage) => Ok(ModelOutcome::Empty(shortages(
+            AssignOutcome::Infeasible(shortage) => Ok(ModelOutcome::Empty(shortages(
                 context,
                 &built,
                 &shortage.rows,
@@ -424,10 +424,12 @@ impl<'a> BestPlacement<'a> {
             return Ok(());
         };
         let solution = match assign(&built.model, &NEAR, control) {
-            Ok(Answer::Solved(solution)) => solution,
+            Ok(AssignOutcome::Solved(solution)) => solution,
             Err(error @ Error::Cancelled { .. }) => return Err(error),
             // within rounding there is no other
-            Ok(Answer::Infeasible(_) | Answer::NoneBelow(_)) | Err(_) => return Ok(()),
+            Ok(AssignOutcome::Infeasible(_) | AssignOutcome::NoneBelow(_)) | Err(_) => {
+                return Ok(());
+            }
         };
         let tally = PlacementTally::new(context, &built, &solution.shares);
         let least = self.tally.objective();

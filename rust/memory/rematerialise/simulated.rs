@@ -4,7 +4,7 @@ use super::chain::Chain;
 use super::retention::RetentionChoice;
 use super::transfers::Lanes;
 use crate::error::Result;
-use crate::solve::{After, Tasks, Timeline, Turn, simulate};
+use crate::solve::{Dependency, QueueDiscipline, Tasks, Timeline, simulate};
 use serde::Serialize;
 
 /// A pass or a copy: start and end, seconds.
@@ -174,8 +174,8 @@ fn tasks(chain: &Chain, lanes: &Lanes, layout: &Layout, pieces: &[Vec<Piece>; 2]
     let count = layout.choices.len();
     let [writes, reads] = pieces;
     let mut tasks = Tasks::new();
-    let [passes, out, back] = [0; 3].map(|_| tasks.engine(Turn::Added));
-    let task = |index: usize| After {
+    let [passes, out, back] = [0; 3].map(|_| tasks.engine(QueueDiscipline::Added));
+    let task = |index: usize| Dependency {
         task: u32::try_from(index).unwrap_or(u32::MAX),
         delay: 0.0,
     };
@@ -186,7 +186,7 @@ fn tasks(chain: &Chain, lanes: &Lanes, layout: &Layout, pieces: &[Vec<Piece>; 2]
         tasks.add(passes, block.forward_s, room.as_slice());
     }
     for l in (0..count).rev() {
-        let mut waits: Vec<After> = written(layout.must_have_left(l)[1]).into_iter().collect();
+        let mut waits: Vec<Dependency> = written(layout.must_have_left(l)[1]).into_iter().collect();
         if layout.choices[l].moved > 0.0 {
             let there = piece_at(reads, layout.all() - layout.moved[l]);
             waits.extend(there.map(|piece| task(first_read + piece)));

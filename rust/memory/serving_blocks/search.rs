@@ -3,7 +3,7 @@
 use super::family::{Bounds, Cut, Family, Span, Terms, dot};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::solve::assign::{Answer as Assigned, Limits, Model, Solution, Workspace};
+use crate::solve::assign::{AssignOutcome as Assigned, Limits, Model, Solution, Workspace};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 

@@ -15,7 +15,7 @@ pub(super) struct Layout {
 
 /// Which pipelines' forward passes a device's slots begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum SlotOrder {
     Down,
     Up,
 }
@@ -69,16 +69,16 @@ impl Layout {
 
     /// How many operations the half of a device's slots that begins later lies behind the other.
     pub(super) fn lag(self, device: u32) -> u32 {
-        let [down, up] = [Way::Down, Way::Up].map(|way| self.offset(device, way));
+        let [down, up] = [SlotOrder::Down, SlotOrder::Up].map(|way| self.offset(device, way));
         down.abs_diff(up).saturating_sub(1) / 2
     }
 
     /// First slot of a way on a device. Those of the two ways are never both odd or both even.
-    fn offset(self, device: u32, way: Way) -> u32 {
+    fn offset(self, device: u32, way: SlotOrder) -> u32 {
         let place = device % self.reach();
         match way {
-            Way::Down => place,
-            Way::Up => self.reach() - 1 - place,
+            SlotOrder::Down => place,
+            SlotOrder::Up => self.reach() - 1 - place,
         }
     }
 
@@ -91,11 +91,11 @@ impl Layout {
         let units = micro_batches.div_ceil(self.unit());
         let total = units * self.in_unit();
         let lag = self.lag(device);
-        let down_first = self.offset(device, Way::Down) < self.offset(device, Way::Up);
+        let down_first = self.offset(device, SlotOrder::Down) < self.offset(device, SlotOrder::Up);
         let (first, second) = if down_first {
-            (Way::Down, Way::Up)
+            (SlotOrder::Down, SlotOrder::Up)
         } else {
-            (Way::Up, Way::Down)
+            (SlotOrder::Up, SlotOrder::Down)
         };
         let both = move |turn: u32| {
             let late = turn.checked_sub(lag);
@@ -113,7 +113,7 @@ impl Layout {
 
     /// Operation of a way's slot: in each unit the forward passes of its pipelines, that with the
     /// earliest stage first, then the backward passes of the pipelines the other way.
-    fn operation(self, device: u32, way: Way, slot: u32) -> Operation {
+    fn operation(self, device: u32, way: SlotOrder, slot: u32) -> Operation {
         let in_unit = self.in_unit().max(1);
         let (unit, place) = (slot / in_unit, slot % in_unit);
         let back = place.checked_sub(self.stages / 2);
@@ -127,8 +127,8 @@ impl Layout {
         };
         let group = device / self.reach();
         let copy = match way {
-            Way::Down => (group + self.groups - nth) % self.groups.max(1) * 2,
-            Way::Up => (group + nth + 1) % self.groups.max(1) * 2 + 1,
+            SlotOrder::Down => (group + self.groups - nth) % self.groups.max(1) * 2,
+            SlotOrder::Up => (group + nth + 1) % self.groups.max(1) * 2 + 1,
         };
         let run = |copy| unit * self.stages + turn * self.copies() + copy;
         let stage = self.offset(device, way) + nth * self.reach();

@@ -1,15 +1,15 @@
 //! Which times can bidirectional pipelines with unlike stages not beat?
 
 use super::layout::Layout;
-use crate::schedule::bound::{Line, Shares};
+use crate::schedule::bound::{Shares, StageTimes};
 use crate::schedule::pipeline::Pipeline;
 
 /// Seconds; the longer of what a device runs and of the way of the backward passes.
 pub(super) fn bound(layout: Layout, pipeline: &Pipeline<'_>, micro_batches: u32) -> f64 {
-    let line = Line::new(layout.stages, pipeline, micro_batches);
+    let line = StageTimes::new(layout.stages, pipeline, micro_batches);
     let busiest = busiest(layout, &line, pipeline, micro_batches);
     if pipeline.alike() {
-        let way = Way {
+        let way = BidirectionalPaths {
             layout,
             line: &line,
         };
@@ -27,7 +27,7 @@ pub(super) fn bound(layout: Layout, pipeline: &Pipeline<'_>, micro_batches: u32)
 ///
 /// Seconds; s: earliest stage on the device, u: forward and backward pass of the shortest
 /// micro-batch with their hops, w: passes of a pipeline's stage on it, m: its micro-batches.
-fn busiest(layout: Layout, line: &Line<'_, '_>, pipeline: &Pipeline<'_>, count: u32) -> f64 {
+fn busiest(layout: Layout, line: &StageTimes<'_, '_>, pipeline: &Pipeline<'_>, count: u32) -> f64 {
     let shares = Shares::new(pipeline, count, layout.copies(), layout.span);
     let reach = layout.reach();
     let work = |device: u32| {
@@ -62,12 +62,12 @@ fn busiest(layout: Layout, line: &Line<'_, '_>, pipeline: &Pipeline<'_>, count: 
 /// f(D - 1 - s)`, `B` alike; D: devices, r: from one pipeline's front to the next one's, `t = r / 2`,
 /// i: below the pipelines each way, h: micro-batches of a forward pass, u: units. A unit begun adds
 /// what its pipelines have at least. On alike stages with `b >= f` it is the step's time.
-struct Way<'p, 'a> {
+struct BidirectionalPaths<'p, 'a> {
     layout: Layout,
-    line: &'p Line<'p, 'a>,
+    line: &'p StageTimes<'p, 'a>,
 }
 
-impl Way<'_, '_> {
+impl BidirectionalPaths<'_, '_> {
     fn through(&self, micro_batches: u32) -> f64 {
         let units = micro_batches / self.layout.unit();
         if units == 0 {

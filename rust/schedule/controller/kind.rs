@@ -1,9 +1,9 @@
 //! What must a controller say about itself?
 
+use super::dispatch_pace::DispatchPace;
 use super::multi_controller::MultiController;
-use super::paced::Paced;
 use super::parallel::Parallel;
-use super::placed::Placed;
+use super::program_placement::ProgramPlacement;
 use super::sequential::Sequential;
 use super::synchronous::Synchronous;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ pub(super) trait Controller: Sync {
     fn source(&self) -> &'static str;
 
     /// When it lets each computation start.
-    fn paced(&self, placed: &Placed<'_>) -> Paced;
+    fn paced(&self, placed: &ProgramPlacement<'_>) -> DispatchPace;
 }
 
 /// A way to tell devices what to run; written by name.

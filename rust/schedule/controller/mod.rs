@@ -2,34 +2,34 @@
 //!
 //! A host's launch, a controller's messages, an island's scheduler and the input pipelines run
 //! beside the devices; a step takes the longest of them once all queues are full, and the way
-//! through all of them before the first one ends (`paced`). One file per controller.
+//! through all of them before the first one ends (`dispatch_pace`). One file per controller.
 
+mod dispatch_pace;
 mod graph;
 mod kind;
 mod multi_controller;
-mod paced;
 mod parallel;
-mod placed;
+mod program_placement;
 mod programs;
 mod sequential;
 mod setting;
 mod simulated;
 mod synchronous;
 
+pub use dispatch_pace::Resource;
 pub use kind::Dispatch;
-pub use paced::Resource;
-pub use setting::{Chain, Costs, Program, Setting, Stages, Transfers};
+pub use setting::{Chain, Costs, DispatchSetting, Program, Stages, Transfers};
 pub use simulated::simulate;
 
 use crate::error::Result;
 use crate::units::Seconds;
-use paced::{Paced, Steps};
-use placed::Placed;
+use dispatch_pace::{DispatchPace, Steps};
+use program_placement::ProgramPlacement;
 use serde::Serialize;
 
 /// What a program costs under a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Dispatched {
+pub struct DispatchCost {
     /// Who dispatches.
     pub controller: Dispatch,
     /// Where that is described.
@@ -72,12 +72,12 @@ pub struct Dispatched {
 }
 
 /// Steps of a program under a controller, in closed form: `O(computations x islands)`.
-pub fn dispatched(kind: Dispatch, setting: &Setting) -> Result<Dispatched> {
-    let placed = Placed::new(setting)?;
+pub fn dispatched(kind: Dispatch, setting: &DispatchSetting) -> Result<DispatchCost> {
+    let placed = ProgramPlacement::new(setting)?;
     let paced = kind.controller().paced(&placed);
-    let hidden_from = hidden_from(kind, &placed, &paced);
+    let hidden_from = hidden_from_duration(kind, &placed, &paced);
     let (resource, dispatch) = paced.heaviest();
-    let ideal = Paced::ahead(&placed.graph);
+    let ideal = DispatchPace::running_ahead(&placed.graph);
     let program = ideal.paths.whole;
     let computation = placed.graph.without_transfers().paths().whole;
     let with_input = Steps::new(ideal, &placed);
@@ -106,7 +106,7 @@ pub fn dispatched(kind: Dispatch, setting: &Setting) -> Result<Dispatched> {
     };
     let busy: f64 = placed.launched().map(|(_, node)| node.seconds).sum();
     let groups = f64::from(placed.graph.groups);
-    Ok(Dispatched {
+    Ok(DispatchCost {
         controller: kind,
         source: kind.source(),
         step: Seconds::new(step),
@@ -129,8 +129,8 @@ pub fn dispatched(kind: Dispatch, setting: &Setting) -> Result<Dispatched> {
 }
 
 /// Ends of the first `steps` steps, in closed form.
-pub fn ends(kind: Dispatch, setting: &Setting, steps: u32) -> Result<Vec<Seconds>> {
-    let placed = Placed::new(setting)?;
+pub fn step_ends(kind: Dispatch, setting: &DispatchSetting, steps: u32) -> Result<Vec<Seconds>> {
+    let placed = ProgramPlacement::new(setting)?;
     let steps_of = Steps::new(kind.controller().paced(&placed), &placed);
     let end = |step| Seconds::new(steps_of.end(step));
     Ok((1..=steps).map(end).collect())
@@ -141,7 +141,11 @@ pub fn ends(kind: Dispatch, setting: &Setting, steps: u32) -> Result<Vec<Seconds
 /// `P(x) = D`; P: the program's longest way with computations x times as long, convex in x and
 /// made of straight lines; D: the dispatch, which does not depend on them. Newton's steps from
 /// above come down to the least such x and end there.
-fn hidden_from(kind: Dispatch, placed: &Placed<'_>, paced: &Paced) -> Option<Seconds> {
+fn hidden_from_duration(
+    kind: Dispatch,
+    placed: &ProgramPlacement<'_>,
+    paced: &DispatchPace,
+) -> Option<Seconds> {
     let (_, dispatch) = paced.heaviest();
     let (count, total) = placed
         .launched()

@@ -1,8 +1,8 @@
 //! How fast are computations dispatched if every host launches its own (JAX, SPMD)?
 
+use super::dispatch_pace::{DispatchPace, Release, Resource};
 use super::kind::Controller;
-use super::paced::{Paced, Release, Resource};
-use super::placed::Placed;
+use super::program_placement::ProgramPlacement;
 
 /// Every host runs the same program and launches its own devices' computations over PCIe.
 ///
@@ -19,8 +19,8 @@ impl Controller for MultiController {
         "Barham et al. 2022 (Pathways), section 2, figure 1a"
     }
 
-    fn paced(&self, placed: &Placed<'_>) -> Paced {
-        let mut paced = Paced::ahead(&placed.graph);
+    fn paced(&self, placed: &ProgramPlacement<'_>) -> DispatchPace {
+        let mut paced = DispatchPace::running_ahead(&placed.graph);
         let costs = &placed.setting.costs;
         let (prepare, enqueue) = (costs.prepare.value(), costs.enqueue.value());
         let launches = launches(placed);
@@ -41,7 +41,7 @@ impl Controller for MultiController {
 }
 
 /// Computations of a step that each group's last host launches.
-pub(super) fn launches(placed: &Placed<'_>) -> Vec<f64> {
+pub(super) fn launches(placed: &ProgramPlacement<'_>) -> Vec<f64> {
     let mut launches = vec![0.0; placed.setting.hosts as usize];
     for (_, computation) in placed.launched() {
         launches[placed.hosts(computation.engine).end as usize - 1] += 1.0;

@@ -1,9 +1,9 @@
 //! How fast are computations dispatched if a controller tells all hosts of a step's program at once?
 
+use super::dispatch_pace::{DispatchPace, Release, Resource};
 use super::kind::Controller;
 use super::multi_controller::launches;
-use super::paced::{Paced, Release, Resource};
-use super::placed::Placed;
+use super::program_placement::ProgramPlacement;
 
 /// One controller sends a step's whole program; hosts prepare all its computations side by side,
 /// since their shapes are known, and each island's scheduler puts the gangs in order.
@@ -26,8 +26,8 @@ impl Controller for Parallel {
         "Barham et al. 2022 (Pathways), sections 4.4 and 4.5, figure 4b"
     }
 
-    fn paced(&self, placed: &Placed<'_>) -> Paced {
-        let mut paced = Paced::ahead(&placed.graph);
+    fn paced(&self, placed: &ProgramPlacement<'_>) -> DispatchPace {
+        let mut paced = DispatchPace::running_ahead(&placed.graph);
         let setting = placed.setting;
         let costs = &setting.costs;
         let [latency, message, prepare, scheduler, enqueue] = [
@@ -75,7 +75,7 @@ impl Controller for Parallel {
 }
 
 /// Gangs of a step that each island's scheduler puts in order.
-fn gangs(placed: &Placed<'_>) -> Vec<f64> {
+fn gangs(placed: &ProgramPlacement<'_>) -> Vec<f64> {
     let mut gangs = vec![0.0; placed.setting.islands as usize];
     for (_, computation) in placed.launched() {
         for island in placed.islands(computation.engine) {

@@ -1,8 +1,8 @@
 //! Which nodes does a program have?
 
 use super::graph::{Graph, Node, number};
-use super::placed::hop;
-use super::setting::{Chain, Setting, Stages};
+use super::program_placement::hop;
+use super::setting::{Chain, DispatchSetting, Stages};
 use crate::error::{Error, Result};
 use crate::schedule::{Operation, Work, order};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn sent(nodes: &mut Vec<Node>, from: u32, seconds: f64, blocking: bool) -> (u32,
 }
 
 /// Computations one after another, each behind the data of the one before.
-pub(super) fn of_chain(setting: &Setting, chain: &Chain) -> Graph {
+pub(super) fn of_chain(setting: &DispatchSetting, chain: &Chain) -> Graph {
     let groups = chain.groups;
     let blocking = setting.transfers.blocking;
     let mut nodes: Vec<Node> = Vec::with_capacity(2 * chain.seconds.len());
@@ -60,7 +60,7 @@ pub(super) fn of_chain(setting: &Setting, chain: &Chain) -> Graph {
 type Key = (Work, u32, u32);
 
 /// Passes of a pipeline in an order in which they can be dispatched.
-pub(super) fn of_stages(setting: &Setting, stages: &Stages) -> Result<Graph> {
+pub(super) fn of_stages(setting: &DispatchSetting, stages: &Stages) -> Result<Graph> {
     let (shape, groups) = (stages.shape(), stages.stages);
     let rule = stages.schedule.rule();
     let count = rule.count(shape);

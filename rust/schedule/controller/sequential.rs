@@ -1,8 +1,8 @@
 //! How fast are computations dispatched if a controller waits for each one to be enqueued?
 
+use super::dispatch_pace::{DispatchPace, Release, Resource};
 use super::kind::Controller;
-use super::paced::{Paced, Release, Resource};
-use super::placed::Placed;
+use super::program_placement::ProgramPlacement;
 
 /// One controller enqueues a computation everywhere, gets its handle and goes on to the next.
 ///
@@ -20,15 +20,15 @@ impl Controller for Sequential {
         "Barham et al. 2022 (Pathways), section 4.5, figure 4a, and section 5.1 (OpByOp)"
     }
 
-    fn paced(&self, placed: &Placed<'_>) -> Paced {
-        let mut paced = Paced::ahead(&placed.graph);
+    fn paced(&self, placed: &ProgramPlacement<'_>) -> DispatchPace {
+        let mut paced = DispatchPace::running_ahead(&placed.graph);
         let costs = &placed.setting.costs;
         let [latency, message, scheduler] =
             [costs.latency, costs.message, costs.scheduler].map(crate::units::Seconds::value);
         let mut clock = 0.0;
         for (node, computation) in placed.launched() {
             let islands = placed.islands(computation.engine).len() as f64;
-            let told = placed.told(computation.engine, islands);
+            let told = placed.notify_group_time(computation.engine, islands);
             let prepared = told + latency + costs.prepare.value();
             let ordered = islands * message + scheduler + 2.0 * latency;
             let enqueued = clock + prepared.max(ordered);

@@ -16,7 +16,7 @@ const LONGEST: f64 = 1e12;
 /// A program, the machines that run it and what dispatching it costs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Setting {
+pub struct DispatchSetting {
     /// What a step computes.
     pub program: Program,
     /// Machines that enqueue work on their own devices.
@@ -130,7 +130,7 @@ fn one() -> u32 {
     1
 }
 
-impl Setting {
+impl DispatchSetting {
     /// Fails on a value that is not allowed, naming it.
     pub fn check(&self) -> Result<()> {
         let count = |field: &str, value: u32, most: u32| {

@@ -1,10 +1,10 @@
 //! Do the events of all hosts bear out a controller's closed form?
 
 use super::kind::Dispatch;
-use super::placed::Placed;
-use super::setting::Setting;
+use super::program_placement::ProgramPlacement;
+use super::setting::DispatchSetting;
 use crate::error::{Error, Result};
-use crate::solve::{After, Tasks, Turn, simulate as run_events};
+use crate::solve::{Dependency, QueueDiscipline, Tasks, simulate as run_events};
 use crate::units::Seconds;
 
 /// Tasks that a simulation may have.
@@ -15,8 +15,8 @@ const MOST_TASKS: u64 = 1 << 22;
 /// Every message, launch, gang, input and computation of every host and island is a task, the
 /// controller, hosts, schedulers, input pipelines, groups of devices and the network between islands
 /// are engines. It shares nothing with the closed form but the step's graph.
-pub fn simulate(kind: Dispatch, setting: &Setting, steps: u32) -> Result<Vec<Seconds>> {
-    let placed = Placed::new(setting)?;
+pub fn simulate(kind: Dispatch, setting: &DispatchSetting, steps: u32) -> Result<Vec<Seconds>> {
+    let placed = ProgramPlacement::new(setting)?;
     let nodes = placed.graph.nodes.len() as u64;
     let each = nodes * (2 + u64::from(setting.hosts / placed.graph.groups.min(setting.hosts)));
     let tasks = (each * 2 + 2 * u64::from(setting.hosts)) * u64::from(steps);
@@ -38,7 +38,7 @@ pub fn simulate(kind: Dispatch, setting: &Setting, steps: u32) -> Result<Vec<Sec
 
 struct World<'a> {
     kind: Dispatch,
-    placed: &'a Placed<'a>,
+    placed: &'a ProgramPlacement<'a>,
     tasks: Tasks,
     controller: u32,
     schedulers: Vec<u32>,
@@ -50,21 +50,24 @@ struct World<'a> {
     /// The marks of steps' starts, which free places for input.
     starts: Vec<u32>,
     /// Launches and gangs of the computation before.
-    enqueued: Vec<After>,
+    enqueued: Vec<Dependency>,
     /// The computation dispatched before, in this step.
     before: Option<u32>,
 }
 
-fn after(task: u32, delay: f64) -> After {
-    After { task, delay }
+fn after(task: u32, delay: f64) -> Dependency {
+    Dependency { task, delay }
 }
 
 impl<'a> World<'a> {
-    fn new(kind: Dispatch, placed: &'a Placed<'a>) -> Self {
+    fn new(kind: Dispatch, placed: &'a ProgramPlacement<'a>) -> Self {
         let mut tasks = Tasks::new();
         let setting = placed.setting;
-        let mut engines =
-            |count: u32| -> Vec<u32> { (0..count).map(|_| tasks.engine(Turn::Added)).collect() };
+        let mut engines = |count: u32| -> Vec<u32> {
+            (0..count)
+                .map(|_| tasks.engine(QueueDiscipline::Added))
+                .collect()
+        };
         let controller = engines(1)[0];
         let schedulers = engines(setting.islands);
         let hosts = engines(setting.hosts);
@@ -90,14 +93,14 @@ impl<'a> World<'a> {
     fn step(&mut self, step: u32) -> Vec<u32> {
         let placed = self.placed;
         let told = match self.kind {
-            Dispatch::Parallel => self.tell_all(),
+            Dispatch::Parallel => self.notify_all(),
             _ => (Vec::new(), Vec::new()),
         };
         let read = self.read(step);
         self.before = None;
         let mut done: Vec<u32> = Vec::new();
         for (place, node) in placed.graph.nodes.iter().enumerate() {
-            let mut inputs: Vec<After> = node
+            let mut inputs: Vec<Dependency> = node
                 .inputs
                 .iter()
                 .map(|(input, delay)| after(done[*input as usize], *delay))
@@ -127,7 +130,7 @@ impl<'a> World<'a> {
     /// The input pipelines of the hosts that read a step's input.
     fn read(&mut self, step: u32) -> Vec<u32> {
         let places = self.placed.setting.prefetch;
-        let inputs: Vec<After> = match (places, step.checked_sub(places)) {
+        let inputs: Vec<Dependency> = match (places, step.checked_sub(places)) {
             (0, _) => self.sinks.iter().map(|task| after(*task, 0.0)).collect(),
             (_, Some(free)) => vec![after(self.starts[free as usize], 0.0)],
             _ => Vec::new(),
@@ -142,7 +145,7 @@ impl<'a> World<'a> {
     }
 
     /// What a computation's start waits for on the side of dispatch.
-    fn dispatch(&mut self, group: u32, told: &(Vec<u32>, Vec<u32>)) -> Vec<After> {
+    fn dispatch(&mut self, group: u32, told: &(Vec<u32>, Vec<u32>)) -> Vec<Dependency> {
         let costs = self.placed.setting.costs;
         let (latency, enqueue) = (costs.latency.value(), costs.enqueue.value());
         let (hosts, islands) = (self.placed.hosts(group), self.placed.islands(group));
@@ -154,15 +157,15 @@ impl<'a> World<'a> {
             }
             Dispatch::Parallel => told.clone(),
             Dispatch::Synchronous => {
-                let waits: Vec<After> = match self.before {
+                let waits: Vec<Dependency> = match self.before {
                     Some(before) => vec![after(before, latency)],
                     None => self.sinks.iter().map(|t| after(*t, latency)).collect(),
                 };
-                self.tell(0, group, &waits)
+                self.notify_group(0, group, &waits)
             }
             Dispatch::Sequential => {
                 let waits = std::mem::take(&mut self.enqueued);
-                self.tell(islands.len(), group, &waits)
+                self.notify_group(islands.len(), group, &waits)
             }
         };
         let parallel = self.kind == Dispatch::Parallel;
@@ -186,7 +189,7 @@ impl<'a> World<'a> {
                 ordered.push(after(task, latency + enqueue));
             }
         }
-        let later = |all: &[After], delay: f64| -> Vec<After> {
+        let later = |all: &[Dependency], delay: f64| -> Vec<Dependency> {
             all.iter().map(|a| after(a.task, delay)).collect()
         };
         self.enqueued = later(&launched, latency);
@@ -195,15 +198,20 @@ impl<'a> World<'a> {
         launched
     }
 
-    fn launch(&mut self, host: u32, inputs: &[After]) -> u32 {
+    fn launch(&mut self, host: u32, inputs: &[Dependency]) -> u32 {
         let prepare = self.placed.setting.costs.prepare.value();
         self.tasks.add(self.hosts[host as usize], prepare, inputs)
     }
 
     /// The controller's messages to some islands and all hosts of a group.
-    fn tell(&mut self, islands: usize, group: u32, waits: &[After]) -> (Vec<u32>, Vec<u32>) {
+    fn notify_group(
+        &mut self,
+        islands: usize,
+        group: u32,
+        waits: &[Dependency],
+    ) -> (Vec<u32>, Vec<u32>) {
         let message = self.placed.setting.costs.message.value();
-        let each = self.placed.told_each();
+        let each = self.placed.notify_host_time();
         let hosts = self.placed.hosts(group).len();
         let told = (0..islands).map(|_| message);
         let told: Vec<f64> = told.chain((0..hosts).map(|_| each)).collect();
@@ -216,7 +224,7 @@ impl<'a> World<'a> {
     }
 
     /// The controller's messages to all islands and hosts.
-    fn tell_all(&mut self) -> (Vec<u32>, Vec<u32>) {
+    fn notify_all(&mut self) -> (Vec<u32>, Vec<u32>) {
         let setting = self.placed.setting;
         let costs = setting.costs;
         let each =

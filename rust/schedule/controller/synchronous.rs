@@ -1,8 +1,8 @@
 //! How fast are computations dispatched if a controller waits for each one to end (TensorFlow 1)?
 
+use super::dispatch_pace::{DispatchPace, Release, Resource};
 use super::kind::Controller;
-use super::paced::{Paced, Release, Resource};
-use super::placed::Placed;
+use super::program_placement::ProgramPlacement;
 
 /// One controller tells each host what to run and waits until it has run.
 ///
@@ -20,13 +20,13 @@ impl Controller for Synchronous {
         "Barham et al. 2022 (Pathways), section 2, figure 1b (TensorFlow 1)"
     }
 
-    fn paced(&self, placed: &Placed<'_>) -> Paced {
+    fn paced(&self, placed: &ProgramPlacement<'_>) -> DispatchPace {
         let costs = &placed.setting.costs;
         let launch = costs.prepare.value() + costs.enqueue.value() + costs.latency.value();
         let mut graph = placed.graph.clone();
         let (mut before, mut all, mut first) = (None, 0.0, 0.0);
         for (node, computation) in placed.launched() {
-            let hosts = placed.told(computation.engine, 0.0) + launch;
+            let hosts = placed.notify_group_time(computation.engine, 0.0) + launch;
             let round_trip = hosts + costs.latency.value();
             all += round_trip;
             match before.replace(node) {
@@ -37,7 +37,7 @@ impl Controller for Synchronous {
                 None => first = hosts,
             }
         }
-        let mut paced = Paced::ahead(&graph);
+        let mut paced = DispatchPace::running_ahead(&graph);
         paced.gap = first + costs.latency.value();
         paced.releases.push(Release {
             node: 0,

@@ -1,19 +1,19 @@
 //! Which layers should each stage of a pipeline hold, also on unlike devices, and is that proven?
 
 mod costs;
-mod cutting;
-mod places;
-mod verdict;
+mod cuts;
+mod outcome;
+mod pipeline_states;
 
 use crate::control::Control;
 use crate::error::amounts::{count, not_negative, positive};
 use crate::error::{Error, Result};
 use costs::Costs;
-use cutting::Tables;
-use places::Places;
+use cuts::Tables;
+use pipeline_states::PipelineStates;
 use serde::Deserialize;
 
-pub use verdict::{Infeasible, Partition, Stage, Verdict};
+pub use outcome::{Infeasible, Partition, PartitionOutcome, Stage};
 
 /// Most layers and devices, so that tables stay small.
 const MOST: usize = 4096;
@@ -109,51 +109,51 @@ fn one() -> f64 {
 /// Exact: all ranges of layers are weighed in `O(p L^2)`, and of each prefix every pair of sum and
 /// slowest stage is kept that no other beats in both. Where devices may be permuted, prefixes are
 /// told apart by the devices that they use; beyond `4e9` ranges the order is found by swaps.
-pub fn partition(request: &Request, control: &Control) -> Result<Verdict> {
+pub fn partition(request: &Request, control: &Control) -> Result<PartitionOutcome> {
     check(request)?;
     let costs = Costs::new(request);
-    if let Some(verdict) = verdict::too_few_layers(request) {
+    if let Some(verdict) = outcome::too_few_layers(request) {
         return Ok(verdict);
     }
     let places = places(request, &costs);
-    if !request.permute || places.weighed(costs.layers) <= MOST_WEIGHED {
+    if !request.permute || places.ranges_to_weigh(costs.layers) <= MOST_WEIGHED {
         let tables = Tables::new(&costs, &places, control)?;
         let Some(cut) = tables.best(control)? else {
-            return Ok(verdict::no_room(&costs, &places, &tables));
+            return Ok(outcome::no_room(&costs, &places, &tables));
         };
         let bound = tables.bound();
-        return Ok(verdict::found(&costs, &cut, (bound, true)));
+        return Ok(outcome::partition_found(&costs, &cut, (bound, true)));
     }
     swaps(request, &costs, control)
 }
 
 /// The states of a pipeline that is filled from the front.
-fn places(request: &Request, costs: &Costs) -> Places {
+fn places(request: &Request, costs: &Costs) -> PipelineStates {
     let order: Vec<usize> = (0..request.devices.len()).collect();
     if request.permute {
-        Places::any_order(costs)
+        PipelineStates::any_order(costs)
     } else {
-        Places::in_order(&order)
+        PipelineStates::in_order(&order)
     }
 }
 
 /// The best order that no swap of two devices betters, from three beginnings.
-fn swaps(request: &Request, costs: &Costs, control: &Control) -> Result<Verdict> {
+fn swaps(request: &Request, costs: &Costs, control: &Control) -> Result<PartitionOutcome> {
     let given: Vec<usize> = (0..request.devices.len()).collect();
     let mut rising = given.clone();
     rising.sort_by(|a, b| costs.pace(*a).total_cmp(&costs.pace(*b)));
     let falling: Vec<usize> = rising.iter().rev().copied().collect();
-    let mut best: Option<cutting::Cut> = None;
+    let mut best: Option<cuts::Cut> = None;
     for mut order in [given.clone(), rising, falling] {
-        let mut held = cut_in(&order, costs, control)?;
+        let mut held = best_cut_in_order(&order, costs, control)?;
         let mut bettered = true;
         while bettered {
             bettered = false;
             for first in 0..order.len() {
                 for second in first + 1..order.len() {
                     order.swap(first, second);
-                    let tried = cut_in(&order, costs, control)?;
-                    if cutting::beats(tried.as_ref(), held.as_ref()) {
+                    let tried = best_cut_in_order(&order, costs, control)?;
+                    if cuts::beats(tried.as_ref(), held.as_ref()) {
                         (held, bettered) = (tried, true);
                     } else {
                         order.swap(first, second);
@@ -161,24 +161,28 @@ fn swaps(request: &Request, costs: &Costs, control: &Control) -> Result<Verdict>
                 }
             }
         }
-        if cutting::beats(held.as_ref(), best.as_ref()) {
+        if cuts::beats(held.as_ref(), best.as_ref()) {
             best = held;
         }
     }
     let Some(cut) = best else {
-        let places = Places::in_order(&given);
+        let places = PipelineStates::in_order(&given);
         let tables = Tables::new(costs, &places, control)?;
-        return Ok(verdict::no_room(costs, &places, &tables).unproven());
+        return Ok(outcome::no_room(costs, &places, &tables).unproven());
     };
-    Ok(verdict::found(
+    Ok(outcome::partition_found(
         costs,
         &cut,
         (costs.bound_in_any_order(), false),
     ))
 }
 
-fn cut_in(order: &[usize], costs: &Costs, control: &Control) -> Result<Option<cutting::Cut>> {
-    Tables::new(costs, &Places::in_order(order), control)?.best(control)
+fn best_cut_in_order(
+    order: &[usize],
+    costs: &Costs,
+    control: &Control,
+) -> Result<Option<cuts::Cut>> {
+    Tables::new(costs, &PipelineStates::in_order(order), control)?.best(control)
 }
 
 /// Refuses what cannot be weighed.

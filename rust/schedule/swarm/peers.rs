@@ -206,7 +206,7 @@ impl Peers {
     }
 
     /// Queue of each stage since the last look.
-    fn looked(&mut self, now: f64) -> Vec<f64> {
+    fn queues_since_last(&mut self, now: f64) -> Vec<f64> {
         let stages = 0..self.accounts.len();
         let queue = |stage| {
             self.settle(now, stage);
@@ -229,8 +229,8 @@ impl Peers {
 
     /// The peer that should move and the stage that it should move to, by the queues since the last
     /// look.
-    pub(super) fn mover(&mut self, now: f64) -> Option<(usize, usize)> {
-        let queues = self.looked(now);
+    pub(super) fn peer_to_move(&mut self, now: f64) -> Option<(usize, usize)> {
+        let queues = self.queues_since_last(now);
         let shorter = |a: &usize, b: &usize| queues[*a].total_cmp(&queues[*b]);
         let from = (0..queues.len()).min_by(shorter)?;
         let to = (0..queues.len()).max_by(shorter)?;

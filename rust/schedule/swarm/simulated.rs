@@ -28,11 +28,11 @@ struct Event {
     time: f64,
     /// Order of events at the same time: as they were planned.
     number: u64,
-    what: What,
+    what: EventKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
+enum EventKind {
     /// A pass reaches the peer that it was sent to.
     Arrive { peer: usize, job: Job },
     /// A peer ends its pass.
@@ -82,7 +82,7 @@ pub(super) fn run(request: &Request, random: Random, control: &Control) -> Resul
             }
         }
         run.now = event.time;
-        run.happen(event.what);
+        run.process(event.what);
     }
     Ok(run.outcome())
 }
@@ -131,18 +131,18 @@ impl<'a> Run<'a> {
             }
         }
         for micro_batch in 0..self.request.trainers * self.request.in_flight {
-            self.plan(0.0, What::Start { micro_batch });
+            self.plan(0.0, EventKind::Start { micro_batch });
         }
         if self.request.joins_per_s > 0.0 {
             let wait = self.random.exponential(1.0 / self.request.joins_per_s);
-            self.plan(wait, What::Join);
+            self.plan(wait, EventKind::Join);
         }
         if let Some(every) = self.request.rebalance_s {
-            self.plan(every, What::Rebalance);
+            self.plan(every, EventKind::Rebalance);
         }
     }
 
-    fn plan(&mut self, after: f64, what: What) {
+    fn plan(&mut self, after: f64, what: EventKind) {
         self.planned += 1;
         self.events.push(Reverse(Event {
             time: self.now + after,
@@ -151,23 +151,23 @@ impl<'a> Run<'a> {
         }));
     }
 
-    fn happen(&mut self, what: What) {
+    fn process(&mut self, what: EventKind) {
         match what {
-            What::Start { micro_batch } => {
+            EventKind::Start { micro_batch } => {
                 let pass = Pass::Forward;
                 self.send(0, Job { micro_batch, pass });
             }
-            What::Arrive { peer, job } => self.arrive(peer, job),
-            What::End { peer } => self.end(peer),
-            What::Fail { peer } => {
+            EventKind::Arrive { peer, job } => self.arrive(peer, job),
+            EventKind::End { peer } => self.end(peer),
+            EventKind::Fail { peer } => {
                 if self.peers.all[peer].alive {
                     self.failures += 1;
                     self.leave(peer);
                 }
             }
-            What::Join => self.join(),
-            What::Ready { stage, speed } => self.add(stage, speed),
-            What::Rebalance => self.rebalance(),
+            EventKind::Join => self.join(),
+            EventKind::Ready { stage, speed } => self.add(stage, speed),
+            EventKind::Rebalance => self.rebalance(),
         }
     }
 
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         let peer = self.peers.add(self.now, stage, speed, &mut self.random);
         if self.request.failures_per_s > 0.0 {
             let wait = self.random.exponential(1.0 / self.request.failures_per_s);
-            self.plan(wait, What::Fail { peer });
+            self.plan(wait, EventKind::Fail { peer });
         }
         for job in std::mem::take(&mut self.stranded[stage]) {
             self.peers.strand(self.now, stage, -1.0);
@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
             .peers
             .route((trainer, stage), routing, &mut self.random);
         if let Some(peer) = chosen {
-            self.plan(self.request.delay_s, What::Arrive { peer, job });
+            self.plan(self.request.delay_s, EventKind::Arrive { peer, job });
         } else {
             self.peers.strand(self.now, stage, 1.0);
             self.stranded[stage].push(job);
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
                 Service::Constant => mean,
                 Service::Exponential => self.random.exponential(mean),
             };
-            self.plan(seconds, What::End { peer });
+            self.plan(seconds, EventKind::End { peer });
         }
     }
 
@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
         } else if stage > 0 {
             let before = self.path[first + stage - 1];
             if self.peers.all[before].alive {
-                let what = What::Arrive {
+                let what = EventKind::Arrive {
                     peer: before,
                     job: back,
                 };
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
         } else {
             self.done += 1;
             let micro_batch = job.micro_batch;
-            self.plan(self.request.delay_s, What::Start { micro_batch });
+            self.plan(self.request.delay_s, EventKind::Start { micro_batch });
         }
         self.begin(peer);
     }
@@ -294,20 +294,20 @@ impl<'a> Run<'a> {
             Some(_) => self.peers.longest(),
             None => self.random.below(self.request.stages.len()),
         };
-        self.plan(self.request.move_s, What::Ready { stage, speed });
+        self.plan(self.request.move_s, EventKind::Ready { stage, speed });
         let wait = self.random.exponential(1.0 / self.request.joins_per_s);
-        self.plan(wait, What::Join);
+        self.plan(wait, EventKind::Join);
     }
 
     fn rebalance(&mut self) {
-        if let Some((peer, stage)) = self.peers.mover(self.now) {
+        if let Some((peer, stage)) = self.peers.peer_to_move(self.now) {
             self.moves += 1;
             let speed = self.peers.all[peer].speed;
             self.leave(peer);
-            self.plan(self.request.move_s, What::Ready { stage, speed });
+            self.plan(self.request.move_s, EventKind::Ready { stage, speed });
         }
         if let Some(every) = self.request.rebalance_s {
-            self.plan(every, What::Rebalance);
+            self.plan(every, EventKind::Rebalance);
         }
     }
 

@@ -7,7 +7,7 @@ use super::positions::{EvenRun, StagePosition};
 use super::walk::{GroupSequence, SLACK, Walk};
 use crate::collective::Forms;
 use crate::estimate::{Pricer, StageSeconds};
-use crate::schedule::{Pass, Passes, Pipeline, PipelineShape, Scratch, settled};
+use crate::schedule::{Pass, Passes, Pipeline, PipelineShape, Scratch, step_time_extrapolated};
 use crate::units::Seconds;
 
 /// The stages of a combination before they have layers.
@@ -255,7 +255,7 @@ impl LayerDealer {
         let shape = PipelineShape::new(seating.count(), 1);
         let pipeline = Pipeline::new(shape, Passes::Each(&self.passes), Seconds::ZERO);
         let (kind, count) = (walk.unit.schedule, walk.unit.micro_batches);
-        let time = settled(kind, &pipeline, count, &mut self.scratch).value();
+        let time = step_time_extrapolated(kind, &pipeline, count, &mut self.scratch).value();
         let step = time + after.sum();
         if step < self.limit {
             self.limit = step;

@@ -1,9 +1,9 @@
 //! What is found, and what is proven, where rows are too many for the simplex method?
 
-use super::branch::{Asked, Found, Tree};
+use super::branch::{SearchEnd, SearchInputs, Tree};
 use super::first_order::largest;
-use super::form::Form;
 use super::rounding::NEAREST;
+use super::scaled_model::ScaledModel;
 
 /// Steps between two looks at what they have come to.
 const STEPS: usize = 100;
@@ -21,7 +21,7 @@ impl Tree {
     ///
     /// Prices on the way give bounds above `bound`; shares, mixtures with a point that fits, and whole choices near
     /// them give points.
-    pub(super) fn balance(&mut self, asked: &Asked, mut bound: f64) -> Found {
+    pub(super) fn balance(&mut self, asked: &SearchInputs, mut bound: f64) -> SearchEnd {
         let spare = (0.25 * asked.limits.gap).clamp(1e-4, 0.005);
         bound = bound.max(self.lowest);
         self.simplex.start(&self.form);
@@ -43,20 +43,20 @@ impl Tree {
             }
         }
         if whole && !self.dive(asked, looks) {
-            return Found::Cancelled;
+            return SearchEnd::Cancelled;
         }
         self.outcome(bound)
     }
 
     /// Looks for a proof that nothing is below what is asked for: of most models that have nothing there
     /// a few steps prove it, long before they come near to a balance.
-    pub(super) fn probe(&mut self, asked: &Asked) -> Option<Found> {
+    pub(super) fn probe(&mut self, asked: &SearchInputs) -> Option<SearchEnd> {
         if asked.limits.below == f64::INFINITY {
             return None;
         }
         let mut bound = self.lowest;
         if bound >= asked.limits.below {
-            return Some(Found::NoneBelow(bound));
+            return Some(SearchEnd::NoneBelow(bound));
         }
         self.simplex.start(&self.form);
         self.first_order.start(&self.form, 0.0);
@@ -66,9 +66,14 @@ impl Tree {
     }
 
     /// Takes steps and raises `bound` by what they prove; tells where that ends the search.
-    fn advance(&mut self, asked: &Asked, steps: usize, bound: &mut f64) -> Option<Found> {
+    fn advance(
+        &mut self,
+        asked: &SearchInputs,
+        steps: usize,
+        bound: &mut f64,
+    ) -> Option<SearchEnd> {
         if !(self.first_order).advance(&self.form, steps, asked.control) {
-            return Some(Found::Cancelled);
+            return Some(SearchEnd::Cancelled);
         }
         let prices = &self.first_order.prices_ahead;
         let banned = &self.simplex.banned;
@@ -79,14 +84,14 @@ impl Tree {
             self.prices.clone_from(&self.bound.prices);
         }
         if *bound >= asked.limits.below {
-            return Some(Found::NoneBelow(*bound));
+            return Some(SearchEnd::NoneBelow(*bound));
         }
         let empty = !self.found && self.bound.proves_empty(&self.form, prices, banned);
-        empty.then_some(Found::Nothing)
+        empty.then_some(SearchEnd::Nothing)
     }
 
     /// Offers the shares as they are, or mixed with the best point by as little as will fit.
-    fn offer_parts(&mut self, asked: &Asked) {
+    fn offer_parts(&mut self, asked: &SearchInputs) {
         let options = self.form.costs.len();
         for blend in 0..=BLENDS {
             // none of the best point at first, then 1/512 of it, twice as much each time
@@ -112,7 +117,7 @@ impl Tree {
     }
 
     /// Offers a whole choice: the largest share of each item, then changes of one item.
-    fn offer_rounded(&mut self, asked: &Asked) {
+    fn offer_rounded(&mut self, asked: &SearchInputs) {
         self.simplex
             .prices
             .clone_from(&self.first_order.prices_ahead);
@@ -120,7 +125,7 @@ impl Tree {
     }
 
     /// As that, at the simplex method's prices and with `near` changes; false where it does not fit.
-    pub(super) fn offer_shares(&mut self, asked: &Asked, near: usize) -> bool {
+    pub(super) fn offer_shares(&mut self, asked: &SearchInputs, near: usize) -> bool {
         for item in 0..self.form.whole.len() {
             let own = self.form.options_of(item);
             self.simplex.keys[item] = largest(&self.first_order.ahead, own);
@@ -130,7 +135,7 @@ impl Tree {
 }
 
 /// How often to look, by what a step costs.
-fn looks(form: &Form) -> usize {
+fn looks(form: &ScaledModel) -> usize {
     let step = (4 * form.runs.len() + 10 * form.costs.len() + 10 * form.right.len()) as f64;
     let looks = WORK / (step * STEPS as f64);
     (1..200)
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
     use crate::control::Control;
     use crate::solve::Random;
-    use crate::solve::assign::{Answer, Limits, Model, assign};
+    use crate::solve::assign::{AssignOutcome, Limits, Model, assign};
 
     /// Items that live for a while in one of two tiers; the far one takes time when they begin.
     fn living(whole: bool) -> Model {
@@ -174,18 +179,18 @@ mod tests {
         let (limits, control) = (Limits::default(), Control::new());
         for whole in [false, true] {
             let model = living(whole);
-            let asked = Asked {
+            let asked = SearchInputs {
                 model: &model,
                 limits: &limits,
                 control: &control,
             };
             let mut tree = Tree::default();
-            let Found::Best(exact) = tree.run(&asked) else {
+            let SearchEnd::Best(exact) = tree.run(&asked) else {
                 panic!("it fits");
             };
             let best = tree.best.objective;
             tree.found = false;
-            let Found::Best(bound) = tree.balance(&asked, f64::NEG_INFINITY) else {
+            let SearchEnd::Best(bound) = tree.balance(&asked, f64::NEG_INFINITY) else {
                 panic!("it fits");
             };
             assert!(bound <= best && exact <= tree.best.objective);
@@ -206,23 +211,23 @@ mod tests {
                 gap: 1e-7,
                 ..Limits::default()
             };
-            let Answer::Solved(best) = answer(&limits) else {
+            let AssignOutcome::Solved(best) = answer(&limits) else {
                 panic!("it fits");
             };
             for part in [0.01, 0.5, 0.9, 1.0 - 1e-6, 1.0 + 1e-5, 1.1, 10.0] {
                 let below = best.objective * part;
                 match answer(&Limits { below, ..limits }) {
-                    Answer::NoneBelow(bound) => {
+                    AssignOutcome::NoneBelow(bound) => {
                         assert!(part < 1.0, "{whole}, {part}");
                         assert!(bound >= below && bound <= best.objective * (1.0 + 1e-12));
                     }
-                    Answer::Solved(found) => {
+                    AssignOutcome::Solved(found) => {
                         // a relaxed program of whole choices may lie below what they cost
                         assert!(part > 1.0 || whole && found.objective >= below);
                         let apart = (found.objective - best.objective).abs();
                         assert!(apart <= 2e-7 * best.objective, "{whole}, {part}");
                     }
-                    Answer::Infeasible(_) => panic!("it fits"),
+                    AssignOutcome::Infeasible(_) => panic!("it fits"),
                 }
             }
         }
@@ -232,7 +237,7 @@ mod tests {
     fn balancing_can_be_cancelled() {
         let (limits, control) = (Limits::default(), Control::new());
         let model = living(false);
-        let asked = Asked {
+        let asked = SearchInputs {
             model: &model,
             limits: &limits,
             control: &control,
@@ -240,6 +245,6 @@ mod tests {
         let mut tree = Tree::default();
         tree.run(&asked);
         control.cancel();
-        assert_eq!(tree.balance(&asked, 0.0), Found::Cancelled);
+        assert_eq!(tree.balance(&asked, 0.0), SearchEnd::Cancelled);
     }
 }

@@ -1,7 +1,7 @@
 //! How low can the objective be at most, whatever the arithmetic of the search did?
 
-use super::form::Form;
 use super::model::{Model, NONE, index};
+use super::scaled_model::ScaledModel;
 
 /// A Lagrangian bound in the model's units.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ impl Bound {
     pub(super) fn at(
         &mut self,
         model: &Model,
-        form: &Form,
+        form: &ScaledModel,
         prices: &[f64],
         banned: &[bool],
     ) -> f64 {
@@ -68,7 +68,7 @@ impl Bound {
         (value, size)
     }
 
-    fn set_prices(&mut self, model: &Model, form: &Form, prices: &[f64]) {
+    fn set_prices(&mut self, model: &Model, form: &ScaledModel, prices: &[f64]) {
         self.prices.clear();
         let known = prices.iter().enumerate();
         let known = known.map(|(row, &price)| form.true_price(row, price.max(0.0)));
@@ -89,7 +89,7 @@ impl Bound {
     /// Hands what is left of a window's weight to the row whose base is its least length.
     ///
     /// Where that row has no uses, its base alone sets the window, and its price is the rest.
-    pub(super) fn price_bases(&mut self, model: &Model, form: &Form) {
+    pub(super) fn price_bases(&mut self, model: &Model, form: &ScaledModel) {
         for (window, at) in model.windows.iter().enumerate() {
             let rows = form.rows_of(window);
             let sum: f64 = rows.iter().map(|&row| self.prices[row as usize]).sum();
@@ -138,7 +138,12 @@ pub(super) fn amount_of(terms: impl Iterator<Item = f64>) -> f64 {
 impl Bound {
     /// True where `step` proves that no shares keep all limits (Farkas): priced by it, even the options
     /// that use least take more than there is.
-    pub(super) fn proves_empty(&mut self, form: &Form, step: &[f64], banned: &[bool]) -> bool {
+    pub(super) fn proves_empty(
+        &mut self,
+        form: &ScaledModel,
+        step: &[f64],
+        banned: &[bool],
+    ) -> bool {
         self.prices.clear();
         self.prices
             .extend(step.iter().map(|change| change.max(0.0)));
@@ -171,7 +176,7 @@ impl Bound {
         sum.total() > 1e-12 * sum.size
     }
 
-    fn sum_along_rows(&mut self, form: &Form) {
+    fn sum_along_rows(&mut self, form: &ScaledModel) {
         self.without.clear();
         self.with.clear();
         let mut sum = 0.0;

@@ -3,12 +3,12 @@
 use super::Limits;
 use super::bound::{Bound, Sum};
 use super::first_order::FirstOrder;
-use super::form::Form;
 use super::model::{Model, NONE, index};
 use super::point::Point;
-use super::rounding::{NEAREST, Rounding, Start};
-use super::saved::Saved;
-use super::simplex::{End, Simplex};
+use super::rounding::{NEAREST, Rounding, RoundingStart};
+use super::saved_basis::SavedBasis;
+use super::scaled_model::ScaledModel;
+use super::simplex::{Simplex, SimplexEnd};
 use crate::control::Control;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -27,12 +27,12 @@ const FEW: usize = 100;
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    pub(super) form: Form,
+    pub(super) form: ScaledModel,
     pub(super) simplex: Simplex,
     pub(super) bound: Bound,
     pub(super) rounding: Rounding,
     pub(super) first_order: FirstOrder,
-    root: Saved,
+    root: SavedBasis,
     pub(super) point: Point,
     pub(super) best: Point,
     pub(super) found: bool,
@@ -47,7 +47,7 @@ pub(super) struct Tree {
     /// That, less what rounding may have added.
     pub(super) lowest: f64,
     /// How the last root ended.
-    ended: End,
+    ended: SimplexEnd,
     /// Whole items, the largest first.
     pub(super) order: Vec<u32>,
     pub(super) looked: u64,
@@ -85,7 +85,7 @@ impl Ord for Open {
 
 /// What a search is asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct SearchInputs<'a> {
     pub(super) model: &'a Model,
     pub(super) limits: &'a Limits,
     pub(super) control: &'a Control,
@@ -93,7 +93,7 @@ pub(super) struct Asked<'a> {
 
 /// How the search ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Found {
+pub(super) enum SearchEnd {
     /// `best` is set; nothing is below the bound.
     Best(f64),
     /// Proven: nothing fits.
@@ -107,21 +107,21 @@ pub(super) enum Found {
 
 impl Tree {
     /// Solves the relaxed program, and branches where whole items are left in parts.
-    pub(super) fn run(&mut self, asked: &Asked) -> Found {
+    pub(super) fn run(&mut self, asked: &SearchInputs) -> SearchEnd {
         let found = self.run_apart(asked, asked.limits.gap);
-        let Found::Best(bound) = found else {
+        let SearchEnd::Best(bound) = found else {
             return found;
         };
         // costs are told apart by more than an objective may be worth that is next to nothing
         let parts = !self.form.whole.contains(&true) && bound < self.cut(asked);
-        if parts && self.ended == End::Optimal && asked.limits.gap > 0.0 {
+        if parts && self.ended == SimplexEnd::Optimal && asked.limits.gap > 0.0 {
             return self.run_apart(asked, 0.0);
         }
         found
     }
 
     /// With costs told apart as a `gap` asks.
-    fn run_apart(&mut self, asked: &Asked, gap: f64) -> Found {
+    fn run_apart(&mut self, asked: &SearchInputs, gap: f64) -> SearchEnd {
         let model = asked.model;
         self.form.build(model, gap);
         self.set_base(model);
@@ -138,29 +138,29 @@ impl Tree {
         }
         self.simplex.start(&self.form);
         let mut least = f64::NEG_INFINITY;
-        let outlook = self.outlook(asked);
+        let outlook = self.expected_operations(asked);
         let (far, near) = (outlook > FAR, outlook < TOO_FAR);
         if far {
-            self.ended = End::Stalled;
+            self.ended = SimplexEnd::Stalled;
             match self.balance(asked, least) {
-                Found::Best(bound) if bound < self.cut(asked) && near => least = bound,
-                Found::Unknown(bound) => least = bound,
+                SearchEnd::Best(bound) if bound < self.cut(asked) && near => least = bound,
+                SearchEnd::Unknown(bound) => least = bound,
                 ended => return ended,
             }
             self.simplex.start(&self.form);
         }
         let cut = self.scaled(asked.limits.below);
         self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
-        if self.ended == End::Cancelled {
-            return Found::Cancelled;
+        if self.ended == SimplexEnd::Cancelled {
+            return SearchEnd::Cancelled;
         }
-        if self.ended == End::Infeasible && self.is_empty() {
-            return Found::Nothing;
+        if self.ended == SimplexEnd::Infeasible && self.is_empty() {
+            return SearchEnd::Nothing;
         }
         let mut bound = self.bound_here(model);
-        if self.ended == End::CutOff {
+        if self.ended == SimplexEnd::CutOff {
             if bound >= asked.limits.below {
-                return Found::NoneBelow(bound);
+                return SearchEnd::NoneBelow(bound);
             }
             // within rounding of it
             self.ended = self.simplex.run(&self.form, f64::INFINITY, asked.control);
@@ -174,24 +174,24 @@ impl Tree {
     }
 
     /// Operations that the simplex method will take, nearly; 0 where it is to come first in any case.
-    fn outlook(&mut self, asked: &Asked) -> f64 {
+    fn expected_operations(&mut self, asked: &SearchInputs) -> f64 {
         if asked.limits.gap > 0.0 && self.form.right.len() > FEW {
-            self.simplex.outlook(&self.form)
+            self.simplex.expected_operations(&self.form)
         } else {
             0.0
         }
     }
 
     /// Goes on from the root; `far` where first-order steps have been tried.
-    fn finish(&mut self, asked: &Asked, bound: f64, far: bool) -> Found {
-        if self.ended == End::Optimal && self.offer_basis(asked.model) {
+    fn finish(&mut self, asked: &SearchInputs, bound: f64, far: bool) -> SearchEnd {
+        if self.ended == SimplexEnd::Optimal && self.offer_basis(asked.model) {
             return self.outcome(bound);
         }
         self.round(asked.model, NEAREST);
-        if self.found && bound >= self.cut(asked) || far && self.ended != End::Optimal {
+        if self.found && bound >= self.cut(asked) || far && self.ended != SimplexEnd::Optimal {
             return self.outcome(bound);
         }
-        if self.ended != End::Optimal {
+        if self.ended != SimplexEnd::Optimal {
             return self.balance(asked, bound);
         }
         if self.fractional().is_none() {
@@ -200,14 +200,14 @@ impl Tree {
         self.simplex.allowed *= BRANCHING;
         self.root.keep(&self.simplex);
         let found = self.branch(asked, bound);
-        let Found::Best(bound) = found else {
+        let SearchEnd::Best(bound) = found else {
             return found;
         };
         if bound < self.cut(asked) {
             self.better(asked);
         }
         if asked.control.is_cancelled() {
-            return Found::Cancelled;
+            return SearchEnd::Cancelled;
         }
         self.outcome(bound)
     }
@@ -228,11 +228,11 @@ impl Tree {
         self.lowest = self.base - 16.0 * f64::EPSILON * sum.size;
     }
 
-    pub(super) fn outcome(&self, bound: f64) -> Found {
+    pub(super) fn outcome(&self, bound: f64) -> SearchEnd {
         if self.found {
-            Found::Best(bound.min(self.best.objective))
+            SearchEnd::Best(bound.min(self.best.objective))
         } else {
-            Found::Unknown(bound)
+            SearchEnd::Unknown(bound)
         }
     }
 
@@ -255,7 +255,7 @@ impl Tree {
     }
 
     /// What a bound must reach for nothing better than asked to lie above it.
-    pub(super) fn cut(&self, asked: &Asked) -> f64 {
+    pub(super) fn cut(&self, asked: &SearchInputs) -> f64 {
         if !self.found {
             return f64::INFINITY;
         }
@@ -284,7 +284,7 @@ impl Tree {
     /// Rounds the keys to a whole choice, by `near` changes at first; false where none fits.
     pub(super) fn round(&mut self, model: &Model, near: usize) -> bool {
         self.simplex.scan_values(&self.form);
-        let start = Start {
+        let start = RoundingStart {
             keys: &self.simplex.keys,
             values: &self.simplex.ratio.values,
             banned: &self.simplex.banned,
@@ -323,7 +323,7 @@ impl Tree {
     }
 
     /// Branch and bound: deep at first, then from the least bound (Land and Doig 1960).
-    fn branch(&mut self, asked: &Asked, bound: f64) -> Found {
+    fn branch(&mut self, asked: &SearchInputs, bound: f64) -> SearchEnd {
         let mut here = Open { bound, node: NONE };
         loop {
             let split = if here.bound < self.cut(asked) {
@@ -347,15 +347,15 @@ impl Tree {
                 return self.exhausted();
             };
             here = next;
-            if !self.look(asked, &mut here) {
-                return Found::Cancelled;
+            if !self.solve_relaxed(asked, &mut here) {
+                return SearchEnd::Cancelled;
             }
         }
     }
 
-    fn exhausted(&self) -> Found {
+    fn exhausted(&self) -> SearchEnd {
         if !self.found && self.closed == f64::INFINITY {
-            return Found::Nothing;
+            return SearchEnd::Nothing;
         }
         self.outcome(self.closed)
     }
@@ -375,7 +375,7 @@ impl Tree {
             node: node - 1,
         });
         self.restrict(node);
-        self.simplex.settle(&self.form);
+        self.simplex.take_cheapest(&self.form);
         Open {
             bound: here.bound,
             node,
@@ -383,7 +383,7 @@ impl Tree {
     }
 
     /// The open part with the least bound, its bans set.
-    fn next(&mut self, asked: &Asked) -> Option<Open> {
+    fn next(&mut self, asked: &SearchInputs) -> Option<Open> {
         let next = self.open.pop()?;
         if next.bound >= self.cut(asked) {
             self.closed = self.closed.min(next.bound);
@@ -396,7 +396,7 @@ impl Tree {
             self.restrict(node);
             node = self.nodes[node as usize].parent;
         }
-        self.simplex.settle(&self.form);
+        self.simplex.take_cheapest(&self.form);
         Some(next)
     }
 
@@ -413,19 +413,19 @@ impl Tree {
     }
 
     /// Solves the relaxed program of a part; false where cancelled.
-    fn look(&mut self, asked: &Asked, here: &mut Open) -> bool {
+    fn solve_relaxed(&mut self, asked: &SearchInputs, here: &mut Open) -> bool {
         self.looked += 1;
         let cut = self.scaled(self.cut(asked));
         let end = self.simplex.run(&self.form, cut, asked.control);
-        if end == End::Cancelled {
+        if end == SimplexEnd::Cancelled {
             return false;
         }
-        if end == End::Infeasible && self.is_empty() {
+        if end == SimplexEnd::Infeasible && self.is_empty() {
             here.bound = f64::INFINITY;
             return true;
         }
         here.bound = here.bound.max(self.bound_here(asked.model));
-        if end != End::Optimal {
+        if end != SimplexEnd::Optimal {
             self.closed = self.closed.min(here.bound);
             here.bound = f64::INFINITY;
             return true;

@@ -1,6 +1,6 @@
 //! Which whole choice comes of making items whole a few at a time, the largest first?
 
-use super::branch::{Asked, Tree};
+use super::branch::{SearchInputs, Tree};
 use super::first_order::largest;
 use super::model::index;
 
@@ -14,7 +14,7 @@ impl Tree {
     /// false where cancelled. `looks` says how many steps there may be.
     ///
     /// What is large does most harm where it is made whole last, when nothing can make room for it any more.
-    pub(super) fn dive(&mut self, asked: &Asked, looks: usize) -> bool {
+    pub(super) fn dive(&mut self, asked: &SearchInputs, looks: usize) -> bool {
         let steps = STEPS.min(2 * looks);
         self.simplex
             .prices
@@ -45,7 +45,7 @@ impl Tree {
     }
 
     /// Changes the rounded choice at random.
-    fn anneal(&mut self, asked: &Asked) {
+    fn anneal(&mut self, asked: &SearchInputs) {
         let model = asked.model;
         self.rounding.anneal(model, &self.form, asked.control);
         let choice = &self.rounding.choice;
@@ -54,7 +54,7 @@ impl Tree {
     }
 
     /// Changes the best choice at random; what is proven stays.
-    pub(super) fn better(&mut self, asked: &Asked) {
+    pub(super) fn better(&mut self, asked: &SearchInputs) {
         if !self.found || !self.form.whole.iter().all(|whole| *whole) {
             return;
         }

@@ -1,14 +1,19 @@
 //! How does the basis change when one variable leaves it and another enters?
 
-use super::form::Form;
 use super::inverse::dot;
 use super::model::{NONE, index};
-use super::ratio::Break;
-use super::simplex::{Leaving, STILL, Simplex, mark_runs};
+use super::ratio_test::Breakpoint;
+use super::scaled_model::ScaledModel;
+use super::simplex::{LeavingVariable, STILL, Simplex, mark_runs};
 
 impl Simplex {
     /// Changes the basis; false where the pivot is not what the step promised.
-    pub(super) fn exchange(&mut self, form: &Form, leaving: Leaving, entering: &Break) -> bool {
+    pub(super) fn exchange(
+        &mut self,
+        form: &ScaledModel,
+        leaving: LeavingVariable,
+        entering: &Breakpoint,
+    ) -> bool {
         let variables = form.costs.len() + form.weights.len();
         let entered = entering.what as usize;
         if let Some(row) = entered.checked_sub(variables) {
@@ -22,8 +27,8 @@ impl Simplex {
         self.gathered.extend(column);
         self.inverse.times(&self.gathered, &mut self.solved);
         let pivot = match leaving {
-            Leaving::Row(row) => self.column[row] - dot(&self.line, &self.gathered),
-            Leaving::Basic { place, sign } => sign * self.solved[place],
+            LeavingVariable::Row(row) => self.column[row] - dot(&self.line, &self.gathered),
+            LeavingVariable::Basic { place, sign } => sign * self.solved[place],
         };
         if (pivot + entering.rate).abs() > 1e-6 * entering.rate.max(1e-3) && self.since_fresh > 0 {
             return false;
@@ -33,7 +38,7 @@ impl Simplex {
         }
         self.lengthen(form, leaving, pivot);
         match leaving {
-            Leaving::Row(row) => {
+            LeavingVariable::Row(row) => {
                 self.inverse.grow(&self.solved, &self.line, pivot);
                 self.row_place[row] = index(self.tight.len());
                 self.tight.push(index(row));
@@ -41,7 +46,7 @@ impl Simplex {
                 self.basic.push(entering.what);
                 self.weights.push(self.entered);
             }
-            Leaving::Basic { place, .. } => {
+            LeavingVariable::Basic { place, .. } => {
                 self.inverse.replace_column(place, &self.solved);
                 self.leave(form, self.basic[place] as usize);
                 self.place_of[entered] = index(place);
@@ -57,7 +62,7 @@ impl Simplex {
     }
 
     /// Marks a basic variable as no longer so.
-    fn leave(&mut self, form: &Form, left: usize) {
+    fn leave(&mut self, form: &ScaledModel, left: usize) {
         self.place_of[left] = NONE;
         if let Some(&item) = form.item_of.get(left) {
             self.members[item as usize] -= 1;
@@ -67,10 +72,10 @@ impl Simplex {
 
     /// Makes the weights of all that remain basic no shorter than the edge that was taken shows
     /// (Devex: Forrest and Goldfarb 1992). `solved` is what the entering column makes with the inverse.
-    fn lengthen(&mut self, form: &Form, leaving: Leaving, pivot: f64) {
+    fn lengthen(&mut self, form: &ScaledModel, leaving: LeavingVariable, pivot: f64) {
         let taken = match leaving {
-            Leaving::Row(row) => self.row_weights[row],
-            Leaving::Basic { place, .. } => self.weights[place],
+            LeavingVariable::Row(row) => self.row_weights[row],
+            LeavingVariable::Basic { place, .. } => self.weights[place],
         };
         let factor = taken / (pivot * pivot);
         for (weight, entry) in self.weights.iter_mut().zip(&self.solved) {
@@ -104,17 +109,17 @@ impl Simplex {
         self.entered = factor.max(1.0);
     }
 
-    fn exchange_slack(&mut self, form: &Form, leaving: Leaving, row: usize) {
+    fn exchange_slack(&mut self, form: &ScaledModel, leaving: LeavingVariable, row: usize) {
         let place = self.row_place[row] as usize;
         match leaving {
-            Leaving::Row(tight) => {
+            LeavingVariable::Row(tight) => {
                 self.row_place[row] = NONE;
                 self.prices[row] = 0.0;
                 self.inverse.replace_row(place, &self.line);
                 self.tight[place] = index(tight);
                 self.row_place[tight] = index(place);
             }
-            Leaving::Basic { place: basic, .. } => {
+            LeavingVariable::Basic { place: basic, .. } => {
                 self.inverse.shrink(basic, place);
                 self.drop_tight(place);
                 self.drop_basic(form, basic);
@@ -133,7 +138,7 @@ impl Simplex {
     }
 
     /// Without a basic variable; the last one takes its place.
-    pub(super) fn drop_basic(&mut self, form: &Form, place: usize) {
+    pub(super) fn drop_basic(&mut self, form: &ScaledModel, place: usize) {
         let left = self.basic.swap_remove(place) as usize;
         self.weights.swap_remove(place);
         self.leave(form, left);

@@ -1,7 +1,7 @@
 //! Which shares and prices nearly balance, where too many rows bind to invert anything?
 
-use super::form::Form;
 use super::model::{NONE, index};
+use super::scaled_model::ScaledModel;
 use crate::control::Control;
 
 /// Steps of the power method that measures the matrix.
@@ -47,7 +47,7 @@ pub(super) struct FirstOrder {
 impl FirstOrder {
     /// Begins with equal shares, and each window's weight in equal parts on its rows. Limited rows are made smaller by the part `spare`, so that
     /// what is nearly within them is within the true ones.
-    pub(super) fn start(&mut self, form: &Form, spare: f64) {
+    pub(super) fn start(&mut self, form: &ScaledModel, spare: f64) {
         let (options, rows) = (form.costs.len(), form.right.len());
         self.point.clear();
         self.point.resize(options, 0.0);
@@ -84,7 +84,7 @@ impl FirstOrder {
     }
 
     /// Steps in balance: one over the sum of what an item may use, and of what a row may carry.
-    fn set_steps(&mut self, form: &Form) {
+    fn set_steps(&mut self, form: &ScaledModel) {
         self.share_steps.clear();
         self.share_steps.resize(self.point.len(), 1.0);
         self.used.clear();
@@ -112,7 +112,7 @@ impl FirstOrder {
     }
 
     /// Sets the length of steps by the largest singular value of the matrix in their units.
-    fn measure(&mut self, form: &Form) {
+    fn measure(&mut self, form: &ScaledModel) {
         let mut norm = 1.0_f64;
         for (place, (share, step)) in self.ahead.iter_mut().zip(&self.share_steps).enumerate() {
             // any direction will do that no symmetry hides
@@ -152,7 +152,7 @@ impl FirstOrder {
     }
 
     /// `slope` = cost + price * use at the prices (`ahead`: those ahead, without costs).
-    fn set_slopes(&mut self, form: &Form, ahead: bool) {
+    fn set_slopes(&mut self, form: &ScaledModel, ahead: bool) {
         let prices = if ahead {
             &self.prices_ahead
         } else {
@@ -183,7 +183,7 @@ impl FirstOrder {
     }
 
     /// Takes `steps` steps; false where cancelled.
-    pub(super) fn advance(&mut self, form: &Form, steps: usize, control: &Control) -> bool {
+    pub(super) fn advance(&mut self, form: &ScaledModel, steps: usize, control: &Control) -> bool {
         for _ in 0..steps {
             if control.is_cancelled() {
                 return false;
@@ -195,17 +195,17 @@ impl FirstOrder {
     }
 
     /// The item takes the option of which it has most from now on.
-    pub(super) fn fix(&mut self, form: &Form, item: usize) {
+    pub(super) fn fix(&mut self, form: &ScaledModel, item: usize) {
         self.fixed[item] = largest(&self.ahead, form.options_of(item));
     }
 
     /// What the item may use at most of all rows.
-    pub(super) fn size(&self, form: &Form, item: usize) -> f64 {
+    pub(super) fn size(&self, form: &ScaledModel, item: usize) -> f64 {
         1.0 / self.share_steps[form.items[item] as usize]
     }
 
     /// Sets the points ahead.
-    fn step(&mut self, form: &Form) {
+    fn step(&mut self, form: &ScaledModel) {
         self.set_slopes(form, false);
         let along = self.length / self.weight;
         let moves = self.slope.iter().zip(&self.share_steps);
@@ -235,11 +235,11 @@ impl FirstOrder {
         {
             *ahead = (now + along * step * (used - right)).max(0.0);
         }
-        self.share_out(form);
+        self.project_prices(form);
     }
 
     /// Nearest prices of each window's rows that add to at most its weight (Michelot 1986, with steps as weights).
-    fn share_out(&mut self, form: &Form) {
+    fn project_prices(&mut self, form: &ScaledModel) {
         for (window, &weight) in form.weights.iter().enumerate() {
             let rows = form.rows_of(window);
             let mut level = 0.0;
@@ -354,7 +354,7 @@ fn project(shares: &mut [f64]) {
 }
 
 /// What shares use of each row.
-fn sum_uses(form: &Form, shares: &[f64], used: &mut Vec<f64>) {
+fn sum_uses(form: &ScaledModel, shares: &[f64], used: &mut Vec<f64>) {
     used.clear();
     used.resize(form.right.len(), 0.0);
     for (option, &share) in shares[..form.costs.len()].iter().enumerate() {

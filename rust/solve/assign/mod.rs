@@ -7,13 +7,13 @@ mod dive;
 mod evaluate;
 mod exchange;
 mod first_order;
-mod form;
 mod inverse;
 mod model;
 mod point;
-mod ratio;
+mod ratio_test;
 mod rounding;
-mod saved;
+mod saved_basis;
+mod scaled_model;
 mod shortage;
 mod simplex;
 
@@ -23,7 +23,7 @@ pub use shortage::Shortage;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
-use branch::{Asked, Found, Tree};
+use branch::{SearchEnd, SearchInputs, Tree};
 
 /// When a search may stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,7 +78,7 @@ impl Solution {
 
 /// What came of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum AssignOutcome {
     /// Shares that keep all limits.
     Solved(Solution),
     /// Proven: no shares keep all limits.
@@ -93,7 +93,7 @@ pub enum Answer {
 #[derive(Debug, Default)]
 pub struct Workspace {
     tree: Tree,
-    answer: Option<Answer>,
+    answer: Option<AssignOutcome>,
 }
 
 /// Finds the shares with the least objective to within `limits`.
@@ -101,10 +101,10 @@ pub struct Workspace {
 /// # Errors
 /// A model that makes no sense, a cancelled search, and a search that ended at `limits.nodes`
 /// with nothing that fits and no proof that nothing does.
-pub fn assign(model: &Model, limits: &Limits, control: &Control) -> Result<Answer> {
+pub fn assign(model: &Model, limits: &Limits, control: &Control) -> Result<AssignOutcome> {
     let mut workspace = Workspace::new();
     workspace.assign(model, limits, control)?;
-    let none = || Answer::Solved(Solution::default());
+    let none = || AssignOutcome::Solved(Solution::default());
     Ok(workspace.answer.unwrap_or_else(none))
 }
 
@@ -115,7 +115,12 @@ impl Workspace {
     }
 
     /// As [`assign`], in this memory.
-    pub fn assign(&mut self, model: &Model, limits: &Limits, control: &Control) -> Result<&Answer> {
+    pub fn assign(
+        &mut self,
+        model: &Model,
+        limits: &Limits,
+        control: &Control,
+    ) -> Result<&AssignOutcome> {
         model.check()?;
         if limits.below.is_nan() {
             return Err(Error::invalid("limits.below", limits.below, "a number"));
@@ -127,20 +132,20 @@ impl Workspace {
                 "a finite number, 0 or more",
             ));
         }
-        let asked = Asked {
+        let asked = SearchInputs {
             model,
             limits,
             control,
         };
         match self.tree.run(&asked) {
-            Found::Best(bound) => Ok(self.solved(bound)),
-            Found::Nothing => {
-                let shortage = Self::missed(&asked)?;
-                Ok(self.answer.insert(Answer::Infeasible(shortage)))
+            SearchEnd::Best(bound) => Ok(self.solved(bound)),
+            SearchEnd::Nothing => {
+                let shortage = Self::least_excess(&asked)?;
+                Ok(self.answer.insert(AssignOutcome::Infeasible(shortage)))
             }
-            Found::NoneBelow(bound) => Ok(self.answer.insert(Answer::NoneBelow(bound))),
-            Found::Cancelled => Err(cancelled(&self.tree)),
-            Found::Unknown(bound) => {
+            SearchEnd::NoneBelow(bound) => Ok(self.answer.insert(AssignOutcome::NoneBelow(bound))),
+            SearchEnd::Cancelled => Err(cancelled(&self.tree)),
+            SearchEnd::Unknown(bound) => {
                 let nodes = self.tree.looked;
                 Err(Error::inconsistent(format!(
                     "limits.nodes: after {nodes} relaxed programs nothing fits yet, and nothing proves that nothing does; the objective is at least {bound}"
@@ -149,13 +154,13 @@ impl Workspace {
         }
     }
 
-    fn solved(&mut self, bound: f64) -> &Answer {
-        let empty = || Answer::Solved(Solution::default());
+    fn solved(&mut self, bound: f64) -> &AssignOutcome {
+        let empty = || AssignOutcome::Solved(Solution::default());
         let answer = self.answer.get_or_insert_with(empty);
-        if !matches!(answer, Answer::Solved(_)) {
+        if !matches!(answer, AssignOutcome::Solved(_)) {
             *answer = empty();
         }
-        if let Answer::Solved(solution) = answer {
+        if let AssignOutcome::Solved(solution) = answer {
             let tree = &self.tree;
             solution.shares.clone_from(&tree.best.shares);
             solution.windows.clone_from(&tree.best.windows);
@@ -168,20 +173,20 @@ impl Workspace {
     }
 
     /// The least excess over limits, from a search of its own.
-    fn missed(asked: &Asked) -> Result<Shortage> {
+    fn least_excess(asked: &SearchInputs) -> Result<Shortage> {
         let relaxed = shortage::relaxed(asked.model);
         let mut tree = Tree::default();
         let limits = Limits {
             below: f64::INFINITY,
             ..*asked.limits
         };
-        let found = tree.run(&Asked {
+        let found = tree.run(&SearchInputs {
             model: &relaxed,
             limits: &limits,
             ..*asked
         });
         match found {
-            Found::Best(_) => Ok(shortage::shortage(asked.model, &tree.best.windows)),
+            SearchEnd::Best(_) => Ok(shortage::shortage(asked.model, &tree.best.windows)),
             _ => Err(cancelled(&tree)),
         }
     }

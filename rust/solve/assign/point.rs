@@ -1,8 +1,8 @@
 //! What do shares come to, and do they keep all limits?
 
-use super::form::Form;
 use super::model::{Model, NONE};
 use super::rounding::tolerance;
+use super::scaled_model::ScaledModel;
 use super::simplex::{NEAR, Simplex};
 
 /// Shares of all options and what follows from them.
@@ -26,7 +26,7 @@ impl Point {
     }
 
     /// The shares of the simplex method's basis.
-    pub(super) fn set_basis(&mut self, form: &Form, simplex: &Simplex) {
+    pub(super) fn set_basis(&mut self, form: &ScaledModel, simplex: &Simplex) {
         self.shares.clear();
         self.shares.resize(form.costs.len(), 0.0);
         for &key in &simplex.keys {
@@ -57,7 +57,7 @@ impl Point {
     }
 
     /// Sets windows and objective; false where a limit is not kept.
-    pub(super) fn fits(&mut self, model: &Model, form: &Form) -> bool {
+    pub(super) fn fits(&mut self, model: &Model, form: &ScaledModel) -> bool {
         self.used.clear();
         self.used.resize(model.rows.len(), 0.0);
         for (option, &share) in self.shares.iter().enumerate().filter(|(_, x)| **x > 0.0) {

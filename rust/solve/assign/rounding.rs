@@ -1,7 +1,7 @@
 //! Which whole choice near given prices fits, and can one item's change better it?
 
-use super::form::Form;
 use super::model::{Model, NONE, Use, index};
+use super::scaled_model::ScaledModel;
 use crate::control::Control;
 use crate::solve::Random;
 
@@ -40,13 +40,13 @@ pub(super) struct Rounding {
 
 /// What a change of one item adds to the objective and to what is over limits (scaled).
 #[derive(Debug, Clone, Copy)]
-struct Change {
+struct OptionChange {
     objective: f64,
     over: f64,
 }
 
 /// How far a limited row may seem to be over its limit by rounding, in the model's units.
-pub(super) fn tolerance(model: &Model, form: &Form, row: usize) -> f64 {
+pub(super) fn tolerance(model: &Model, form: &ScaledModel, row: usize) -> f64 {
     1e-9 * model.rows[row].value + 1e-11 / form.row_scale[row]
 }
 
@@ -54,7 +54,7 @@ impl Rounding {
     /// Starts from the options in `keys`; `values` are costs at the prices, by option.
     ///
     /// True where a choice within all limits was found; it is then as good as single changes make it.
-    pub(super) fn run(&mut self, model: &Model, form: &Form, from: &Start) -> bool {
+    pub(super) fn run(&mut self, model: &Model, form: &ScaledModel, from: &RoundingStart) -> bool {
         self.reset(model, form, from.keys);
         self.collect(form, from);
         if self.candidates.len() > from.near {
@@ -78,7 +78,7 @@ impl Rounding {
         true
     }
 
-    fn reset(&mut self, model: &Model, form: &Form, keys: &[u32]) {
+    fn reset(&mut self, model: &Model, form: &ScaledModel, keys: &[u32]) {
         self.choice.clear();
         self.choice.extend_from_slice(keys);
         self.used.clear();
@@ -107,7 +107,7 @@ impl Rounding {
         self.stamp = 0;
     }
 
-    fn collect(&mut self, form: &Form, from: &Start) {
+    fn collect(&mut self, form: &ScaledModel, from: &RoundingStart) {
         self.candidates.clear();
         for (item, &key) in from.keys.iter().enumerate() {
             for option in form.options_of(item) {
@@ -119,14 +119,14 @@ impl Rounding {
         }
     }
 
-    fn time(&self, form: &Form, window: usize) -> f64 {
+    fn time(&self, form: &ScaledModel, window: usize) -> f64 {
         let rows = form.rows_of(window).iter();
         let times = rows.map(|&row| self.used[row as usize]);
         times.fold(form.floors[window], f64::max)
     }
 
     /// Moves items off rows over their limit, least objective for what is won first.
-    fn repair(&mut self, model: &Model, form: &Form, near: usize) -> bool {
+    fn repair(&mut self, model: &Model, form: &ScaledModel, near: usize) -> bool {
         for _ in 0..4 * self.choice.len() + 16 {
             let Some(row) = self.worst(model, form) else {
                 return true;
@@ -155,7 +155,7 @@ impl Rounding {
     }
 
     /// The limited row that is most over its limit.
-    fn worst(&self, model: &Model, form: &Form) -> Option<u32> {
+    fn worst(&self, model: &Model, form: &ScaledModel) -> Option<u32> {
         let mut worst = None;
         let mut most = 0.0;
         for (row, at) in model.rows.iter().enumerate() {
@@ -171,7 +171,7 @@ impl Rounding {
     }
 
     /// Takes every change that lowers the objective and keeps all limits; false where none did.
-    fn improve(&mut self, model: &Model, form: &Form, near: usize) -> bool {
+    fn improve(&mut self, model: &Model, form: &ScaledModel, near: usize) -> bool {
         let before = self.objective;
         for place in 0..near {
             let option = self.candidates[place].1;
@@ -189,7 +189,7 @@ impl Rounding {
 
     /// Changes items at random, and takes what costs little more the less readily the later
     /// (Kirkpatrick, Gelatt and Vecchi 1983); ends at the best choice on the way.
-    pub(super) fn anneal(&mut self, model: &Model, form: &Form, control: &Control) {
+    pub(super) fn anneal(&mut self, model: &Model, form: &ScaledModel, control: &Control) {
         let mut random = Random::new(0, 2);
         let mut best = self.objective;
         self.kept.clone_from(&self.choice);
@@ -221,7 +221,7 @@ impl Rounding {
     }
 
     /// Changes an item's option.
-    fn shift(&mut self, model: &Model, form: &Form, item: u32, option: u32) -> Change {
+    fn shift(&mut self, model: &Model, form: &ScaledModel, item: u32, option: u32) -> OptionChange {
         let old = std::mem::replace(&mut self.choice[item as usize], option);
         self.last = (item, old, self.objective);
         self.stamp += 1;
@@ -250,7 +250,7 @@ impl Rounding {
             }
         }
         self.objective += gain;
-        Change {
+        OptionChange {
             objective: gain,
             over,
         }
@@ -284,7 +284,7 @@ impl Rounding {
 }
 
 /// Where a rounding starts.
-pub(super) struct Start<'a> {
+pub(super) struct RoundingStart<'a> {
     pub(super) keys: &'a [u32],
     pub(super) values: &'a [[f64; 2]],
     pub(super) banned: &'a [bool],

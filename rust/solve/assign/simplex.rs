@@ -1,9 +1,9 @@
 //! At which prices of the rows do the items' cheapest options just fit?
 
-use super::form::{Form, Run};
 use super::inverse::Inverse;
 use super::model::{NONE, index};
-use super::ratio::Ratio;
+use super::ratio_test::RatioTest;
+use super::scaled_model::{Run, ScaledModel};
 use crate::control::Control;
 use crate::solve::Random;
 
@@ -20,7 +20,7 @@ const MANY: usize = 700;
 
 /// How a run of the method ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum SimplexEnd {
     #[default]
     Optimal,
     /// No shares keep all rows within their limits: proven by the last step.
@@ -63,7 +63,7 @@ pub(super) struct Simplex {
     pub(super) prices: Vec<f64>,
     pub(super) step: Vec<f64>,
     pub(super) key_share: Vec<f64>,
-    pub(super) ratio: Ratio,
+    pub(super) ratio: RatioTest,
     pub(super) column: Vec<f64>,
     /// Squared lengths of the edges on which rows and basic variables would leave, by reference.
     pub(super) row_weights: Vec<f64>,
@@ -87,14 +87,14 @@ pub(super) struct Simplex {
 
 /// What leaves the basis: the slack of a row, or a basic variable (`sign` -1: it is too large).
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Leaving {
+pub(super) enum LeavingVariable {
     Row(usize),
     Basic { place: usize, sign: f64 },
 }
 
 impl Simplex {
     /// Zero prices and nobody banned.
-    pub(super) fn start(&mut self, form: &Form) {
+    pub(super) fn start(&mut self, form: &ScaledModel) {
         let options = form.costs.len();
         self.banned.clear();
         self.banned.resize(options, false);
@@ -125,7 +125,7 @@ impl Simplex {
     }
 
     /// All items take part.
-    fn all(&mut self, form: &Form) {
+    fn all(&mut self, form: &ScaledModel) {
         self.active.clear();
         self.active.extend(0..index(form.whole.len()));
         self.right.clone_from(&form.right);
@@ -134,8 +134,8 @@ impl Simplex {
 
     /// Operations that a run will take, nearly: twenty exchanges for each row that is over its limit where all
     /// items take their cheapest option (as measured), each with a kernel of as many rows.
-    pub(super) fn outlook(&mut self, form: &Form) -> f64 {
-        self.settle(form);
+    pub(super) fn expected_operations(&mut self, form: &ScaledModel) -> f64 {
+        self.take_cheapest(form);
         let over = self.left.iter().filter(|left| **left < 0.0).count() as f64;
         20.0 * over * (3.0 * over * over + 2.0 * form.runs.len() as f64 + 1000.0)
     }
@@ -143,7 +143,12 @@ impl Simplex {
     /// Solves for few of many items with as large a part of each row, then for all from there: the
     /// few tell nearly the prices, and what is cheapest at those for the others is dual feasible. Ends
     /// where the Lagrangian of all reaches `cut` (scaled).
-    pub(super) fn run_few_then_all(&mut self, form: &Form, cut: f64, control: &Control) -> End {
+    pub(super) fn run_few_then_all(
+        &mut self,
+        form: &ScaledModel,
+        cut: f64,
+        control: &Control,
+    ) -> SimplexEnd {
         let items = form.whole.len();
         let few = if items < 2 * MANY { 1 } else { items / MANY };
         for among in [few, 1] {
@@ -156,7 +161,7 @@ impl Simplex {
             self.right
                 .extend(form.right.iter().map(|right| right * part));
             self.reset_left(form);
-            self.settle(form);
+            self.take_cheapest(form);
             if among > 1 {
                 self.run(form, f64::INFINITY, control);
             }
@@ -165,35 +170,35 @@ impl Simplex {
     }
 
     /// Steps until nothing is out of bounds, or the Lagrangian reaches `cut` (scaled).
-    pub(super) fn run(&mut self, form: &Form, cut: f64, control: &Control) -> End {
+    pub(super) fn run(&mut self, form: &ScaledModel, cut: f64, control: &Control) -> SimplexEnd {
         let mut troubles = 0;
         loop {
             if control.is_cancelled() {
-                return End::Cancelled;
+                return SimplexEnd::Cancelled;
             }
             self.set_shares(form);
             self.exchange_keys(form);
             self.set_prices(form);
-            if self.settle_loose(form) {
+            if self.rekey_loose_item(form) {
                 continue;
             }
             let Some(leaving) = self.worst() else {
-                return End::Optimal;
+                return SimplexEnd::Optimal;
             };
             let kernel = self.basic.len() * self.basic.len();
             self.work += (3 * kernel + 2 * form.runs.len() + 1000) as f64;
             if self.work > self.allowed || troubles > 5 {
-                return End::Stalled;
+                return SimplexEnd::Stalled;
             }
             self.set_step(form, leaving);
             let item = self.item_of(form, leaving);
             self.scan(form, item);
             if self.ratio.sum > cut {
-                return End::CutOff;
+                return SimplexEnd::CutOff;
             }
             let violation = self.violation(leaving);
             let Some(entering) = self.long_step(form, violation) else {
-                return End::Infeasible;
+                return SimplexEnd::Infeasible;
             };
             if self.exchange(form, leaving, &entering) {
                 continue;
@@ -201,19 +206,19 @@ impl Simplex {
             troubles += 1;
             self.refresh(form);
             self.set_prices(form);
-            self.settle(form);
+            self.take_cheapest(form);
         }
     }
 
     /// Every item without other basic options takes its cheapest at the present prices.
-    pub(super) fn settle(&mut self, form: &Form) {
+    pub(super) fn take_cheapest(&mut self, form: &ScaledModel) {
         self.scan_values(form);
         for place in 0..self.active.len() {
             self.settle_item(form, self.active[place] as usize);
         }
     }
 
-    fn settle_item(&mut self, form: &Form, item: usize) {
+    fn settle_item(&mut self, form: &ScaledModel, item: usize) {
         if self.members[item] > 0 {
             return;
         }
@@ -226,7 +231,7 @@ impl Simplex {
     }
 
     /// Gives the item another key and the rows what is then left of them.
-    pub(super) fn set_key(&mut self, form: &Form, item: usize, key: u32) {
+    pub(super) fn set_key(&mut self, form: &ScaledModel, item: usize, key: u32) {
         let old = std::mem::replace(&mut self.keys[item], key);
         if old != key {
             add_runs(form.runs_of(old as usize), 1.0, &mut self.left);
@@ -234,7 +239,7 @@ impl Simplex {
         }
     }
 
-    pub(super) fn reset_left(&mut self, form: &Form) {
+    pub(super) fn reset_left(&mut self, form: &ScaledModel) {
         self.left.clone_from(&self.right);
         for &item in &self.active {
             let key = self.keys[item as usize] as usize;
@@ -243,7 +248,7 @@ impl Simplex {
     }
 
     /// Values of the basic variables, and the slack that they leave on each row.
-    fn set_shares(&mut self, form: &Form) {
+    fn set_shares(&mut self, form: &ScaledModel) {
         if self.since_fresh > FRESH.max(self.basic.len()) {
             self.refresh(form);
         }
@@ -260,7 +265,7 @@ impl Simplex {
         }
     }
 
-    fn compute_shares(&mut self, form: &Form) {
+    fn compute_shares(&mut self, form: &ScaledModel) {
         self.gathered.clear();
         let left = self.tight.iter().map(|&row| self.left[row as usize]);
         self.gathered.extend(left);
@@ -293,7 +298,7 @@ impl Simplex {
     }
 
     /// Makes a member the key where the key has less than nothing, or may not be taken.
-    fn exchange_keys(&mut self, form: &Form) {
+    fn exchange_keys(&mut self, form: &ScaledModel) {
         let items = |variable: &u32| form.item_of.get(*variable as usize).copied();
         for item in self.basic.iter().filter_map(items) {
             self.key_share[item as usize] = 1.0;
@@ -315,7 +320,7 @@ impl Simplex {
         }
     }
 
-    fn exchange_key(&mut self, form: &Form, item: usize, banned: bool) {
+    fn exchange_key(&mut self, form: &ScaledModel, item: usize, banned: bool) {
         self.others.clear();
         let own = form.options_of(item);
         let others = self
@@ -349,7 +354,7 @@ impl Simplex {
         self.set_key(form, item, new);
     }
 
-    fn set_prices(&mut self, form: &Form) {
+    fn set_prices(&mut self, form: &ScaledModel) {
         self.gathered.clear();
         for &variable in &self.basic {
             let variable = variable as usize;
@@ -365,12 +370,12 @@ impl Simplex {
         }
     }
 
-    fn key_of(&self, form: &Form, option: usize) -> usize {
+    fn key_of(&self, form: &ScaledModel, option: usize) -> usize {
         self.keys[form.item_of[option] as usize] as usize
     }
 
     /// What is furthest out of its bounds.
-    fn worst(&self) -> Option<Leaving> {
+    fn worst(&self) -> Option<LeavingVariable> {
         let (mut worst, mut most) = (None, 0.0);
         for (row, &slack) in self.slack.iter().enumerate() {
             let over = -slack - 0.5 * NEAR - 1e-10 * self.right[row];
@@ -378,7 +383,7 @@ impl Simplex {
                 && over * over > most * self.row_weights[row]
                 && self.row_place[row] == NONE
             {
-                worst = Some(Leaving::Row(row));
+                worst = Some(LeavingVariable::Row(row));
                 most = over * over / self.row_weights[row];
             }
         }
@@ -388,23 +393,23 @@ impl Simplex {
             let counts = over > 0.0 && (share < 0.0 || banned);
             if counts && over * over > most * self.weights[place] {
                 let sign = if share < 0.0 { 1.0 } else { -1.0 };
-                worst = Some(Leaving::Basic { place, sign });
+                worst = Some(LeavingVariable::Basic { place, sign });
                 most = over * over / self.weights[place];
             }
         }
         worst
     }
 
-    fn violation(&self, leaving: Leaving) -> f64 {
+    fn violation(&self, leaving: LeavingVariable) -> f64 {
         match leaving {
-            Leaving::Row(row) => -self.slack[row],
-            Leaving::Basic { place, .. } => self.shares[place].abs(),
+            LeavingVariable::Row(row) => -self.slack[row],
+            LeavingVariable::Basic { place, .. } => self.shares[place].abs(),
         }
     }
 
     /// The item of a leaving option.
-    fn item_of(&self, form: &Form, leaving: Leaving) -> u32 {
-        let Leaving::Basic { place, .. } = leaving else {
+    fn item_of(&self, form: &ScaledModel, leaving: LeavingVariable) -> u32 {
+        let LeavingVariable::Basic { place, .. } = leaving else {
             return NONE;
         };
         let variable = self.basic[place] as usize;
@@ -412,10 +417,10 @@ impl Simplex {
     }
 
     /// How the prices move for each unit of the leaving variable's reduced cost.
-    fn set_step(&mut self, form: &Form, leaving: Leaving) {
+    fn set_step(&mut self, form: &ScaledModel, leaving: LeavingVariable) {
         self.step.fill(0.0);
         match leaving {
-            Leaving::Row(row) => {
+            LeavingVariable::Row(row) => {
                 self.gathered.clear();
                 for &variable in &self.basic {
                     self.gathered.push(self.entry(form, variable as usize, row));
@@ -426,7 +431,7 @@ impl Simplex {
                 }
                 self.step[row] = 1.0;
             }
-            Leaving::Basic { place, sign } => {
+            LeavingVariable::Basic { place, sign } => {
                 for (&tight, &change) in self.tight.iter().zip(self.inverse.row(place)) {
                     self.step[tight as usize] = sign * change;
                 }
@@ -435,7 +440,7 @@ impl Simplex {
     }
 
     /// What a basic variable uses of a row beyond what the item's key does.
-    fn entry(&self, form: &Form, variable: usize, row: usize) -> f64 {
+    fn entry(&self, form: &ScaledModel, variable: usize, row: usize) -> f64 {
         let Some(window) = variable.checked_sub(form.costs.len()) else {
             let key = self.key_of(form, variable);
             return use_of(form.runs_of(variable), row) - use_of(form.runs_of(key), row);
@@ -448,7 +453,7 @@ impl Simplex {
     }
 
     /// The column of a variable, on all rows.
-    pub(super) fn set_column(&mut self, form: &Form, variable: usize) {
+    pub(super) fn set_column(&mut self, form: &ScaledModel, variable: usize) {
         self.column.clear();
         self.column.resize(form.right.len(), 0.0);
         if let Some(window) = variable.checked_sub(form.costs.len()) {
@@ -463,7 +468,7 @@ impl Simplex {
     }
 
     /// An item that lost its last member and whose key is banned takes another: true where one did.
-    fn settle_loose(&mut self, form: &Form) -> bool {
+    fn rekey_loose_item(&mut self, form: &ScaledModel) -> bool {
         let item = std::mem::replace(&mut self.loose, NONE) as usize;
         if item >= self.keys.len() || self.members[item] > 0 {
             return false;
@@ -498,7 +503,7 @@ fn add_runs(runs: &[Run], factor: f64, rows: &mut [f64]) {
 }
 
 /// As `add_runs`, where the rows are summed along each stretch afterwards.
-pub(super) fn mark_runs(form: &Form, option: usize, factor: f64, rows: &mut [f64]) {
+pub(super) fn mark_runs(form: &ScaledModel, option: usize, factor: f64, rows: &mut [f64]) {
     for run in form.runs_of(option) {
         rows[run.first as usize] += factor * run.amount;
         let end = run.last as usize + 1;

@@ -1,6 +1,6 @@
 //! Times where engines take what is ready first, or work slower while others run.
 
-use super::tasks::{Tasks, Timeline, Turn};
+use super::tasks::{QueueDiscipline, Tasks, Timeline};
 use crate::error::Result;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,8 +14,8 @@ pub(super) fn run(tasks: &Tasks) -> Result<Timeline> {
     while let Some(Reverse(event)) = state.events.pop() {
         state.now = event.time;
         match event.what {
-            What::Ready(task) => state.arrive(task),
-            What::Finished { engine, stamp } => {
+            EventKind::Ready(task) => state.arrive(task),
+            EventKind::Finished { engine, stamp } => {
                 if state.engines[engine as usize].stamp == stamp {
                     state.finish(engine as usize);
                 }
@@ -37,12 +37,12 @@ const DONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Event {
     time: f64,
-    what: What,
+    what: EventKind,
 }
 
 /// Finishes come before arrivals at the same time, lower numbers first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventKind {
     Finished { engine: u32, stamp: u32 },
     Ready(u32),
 }
@@ -141,7 +141,7 @@ impl<'a> State<'a> {
         };
         for (task, &missing) in (0_u32..).zip(&state.missing) {
             if missing == 0 {
-                let what = What::Ready(task);
+                let what = EventKind::Ready(task);
                 state.events.push(Reverse(Event { time: 0.0, what }));
             }
         }
@@ -152,18 +152,18 @@ impl<'a> State<'a> {
     fn arrive(&mut self, task: u32) {
         let engine = self.tasks.engines[task as usize] as usize;
         match self.tasks.turns[engine] {
-            Turn::Ready => {
+            QueueDiscipline::Ready => {
                 self.arrivals += 1;
                 self.ready[engine].push(Reverse((self.arrivals, task)));
             }
-            Turn::Added => self.set[task as usize] = true,
+            QueueDiscipline::Added => self.set[task as usize] = true,
         }
         self.begin(engine);
     }
 
     /// The task that an idle engine starts now, if one may start.
-    fn take(&mut self, engine: usize) -> Option<u32> {
-        if self.tasks.turns[engine] == Turn::Ready {
+    fn next_task(&mut self, engine: usize) -> Option<u32> {
+        if self.tasks.turns[engine] == QueueDiscipline::Ready {
             return self.ready[engine].pop().map(|Reverse((_, task))| task);
         }
         let next = self.next[engine];
@@ -179,7 +179,7 @@ impl<'a> State<'a> {
         if self.engines[engine].task != NONE {
             return;
         }
-        let Some(task) = self.take(engine) else {
+        let Some(task) = self.next_task(engine) else {
             return;
         };
         self.line.start[task as usize] = self.now;
@@ -189,8 +189,8 @@ impl<'a> State<'a> {
         state.left = self.tasks.durations[task as usize];
         state.since = self.now;
         state.slowness = slowness;
-        self.promise(engine);
-        self.pace_others(engine);
+        self.schedule_end(engine);
+        self.update_slowed(engine);
     }
 
     /// Ends the engine's task and hands its result on.
@@ -209,15 +209,15 @@ impl<'a> State<'a> {
                 continue;
             }
             let at = self.tasks.engines[next_index] as usize;
-            if time <= self.now && self.tasks.turns[at] == Turn::Added {
+            if time <= self.now && self.tasks.turns[at] == QueueDiscipline::Added {
                 // its place in the order is known: no need to wait for others of this moment
                 self.arrive(next);
             } else {
-                let what = What::Ready(next);
+                let what = EventKind::Ready(next);
                 self.events.push(Reverse(Event { time, what }));
             }
         }
-        self.pace_others(engine);
+        self.update_slowed(engine);
         self.begin(engine);
     }
 
@@ -229,7 +229,7 @@ impl<'a> State<'a> {
     }
 
     /// Sets the pace of all engines that `engine` slows anew.
-    fn pace_others(&mut self, engine: usize) {
+    fn update_slowed(&mut self, engine: usize) {
         for index in 0..self.slows[engine].len() {
             let other = self.slows[engine][index] as usize;
             if self.engines[other].task == NONE {
@@ -244,17 +244,17 @@ impl<'a> State<'a> {
             state.left = (state.left - worked).max(0.0);
             state.since = self.now;
             state.slowness = slowness;
-            self.promise(other);
+            self.schedule_end(other);
         }
     }
 
     /// Says when the engine's task will end if nothing changes.
-    fn promise(&mut self, engine: usize) {
+    fn schedule_end(&mut self, engine: usize) {
         let state = &mut self.engines[engine];
         state.stamp += 1;
         let time = state.since + state.left * state.slowness;
         let (engine, stamp) = (u32::try_from(engine).unwrap_or(NONE), state.stamp);
-        let what = What::Finished { engine, stamp };
+        let what = EventKind::Finished { engine, stamp };
         self.events.push(Reverse(Event { time, what }));
     }
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 /// A task that must have ended some time before another starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct After {
+pub struct Dependency {
     /// Index of the task waited for.
     pub task: u32,
     /// How long after its end, 0 or more.
@@ -13,7 +13,7 @@ pub struct After {
 
 /// Which of its tasks an engine runs next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Turn {
+pub enum QueueDiscipline {
     /// The one that was added first.
     #[default]
     Added,
@@ -23,7 +23,7 @@ pub enum Turn {
 
 /// An engine that works slower while another one runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Slow {
+pub struct Slowdown {
     /// The engine that is slowed.
     pub engine: u32,
     /// The engine that slows it.
@@ -37,11 +37,11 @@ pub struct Slow {
 pub struct Tasks {
     pub(super) durations: Vec<f64>,
     pub(super) engines: Vec<u32>,
-    pub(super) inputs: Vec<After>,
+    pub(super) inputs: Vec<Dependency>,
     /// Where each task's inputs begin; one more than tasks.
     pub(super) begins: Vec<u32>,
-    pub(super) turns: Vec<Turn>,
-    pub(super) slows: Vec<Slow>,
+    pub(super) turns: Vec<QueueDiscipline>,
+    pub(super) slows: Vec<Slowdown>,
 }
 
 /// Start and end of every task, in the order in which they were added.
@@ -80,13 +80,13 @@ impl Tasks {
     }
 
     /// Adds an engine and gives its index.
-    pub fn engine(&mut self, turn: Turn) -> u32 {
+    pub fn engine(&mut self, turn: QueueDiscipline) -> u32 {
         self.turns.push(turn);
         count(self.turns.len() - 1)
     }
 
     /// Adds a task of `duration` on `engine` and gives its index.
-    pub fn add(&mut self, engine: u32, duration: f64, inputs: &[After]) -> u32 {
+    pub fn add(&mut self, engine: u32, duration: f64, inputs: &[Dependency]) -> u32 {
         self.durations.push(duration);
         self.engines.push(engine);
         self.inputs.extend_from_slice(inputs);
@@ -95,7 +95,7 @@ impl Tasks {
     }
 
     /// Makes an engine work slower while another one runs.
-    pub fn slow(&mut self, slow: Slow) {
+    pub fn slow(&mut self, slow: Slowdown) {
         self.slows.push(slow);
     }
 
@@ -115,14 +115,17 @@ impl Tasks {
     }
 
     /// What a task waits for.
-    pub fn inputs_of(&self, task: usize) -> &[After] {
+    pub fn inputs_of(&self, task: usize) -> &[Dependency] {
         &self.inputs[self.begins[task] as usize..self.begins[task + 1] as usize]
     }
 
     /// True where every engine runs its tasks as they were added and none slows another.
     pub(super) fn in_order(&self) -> bool {
         self.slows.iter().all(|slow| slow.factor <= 1.0)
-            && self.turns.iter().all(|turn| *turn == Turn::Added)
+            && self
+                .turns
+                .iter()
+                .all(|turn| *turn == QueueDiscipline::Added)
     }
 
     /// Tasks of each engine side by side, and where each engine's begin.

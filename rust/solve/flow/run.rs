@@ -10,7 +10,7 @@ const EVENTS: usize = 4096;
 
 /// Looks whether to go on, every few thousand calls with `i` one more each.
 #[inline]
-fn beat(i: usize, goes_on: &impl Fn() -> bool) -> Option<()> {
+fn check_going_on(i: usize, goes_on: &impl Fn() -> bool) -> Option<()> {
     (!(i + 1).is_multiple_of(EVENTS) || goes_on()).then_some(())
 }
 
@@ -88,14 +88,14 @@ impl<'a> Simulation<'a> {
             for &hop in &flows.hops[flows.route(transfer)] {
                 loads[hop as usize].carried += size;
             }
-            now_and_then(transfer, look)?;
+            check_now_and_then(transfer, look)?;
         }
         let count = flows.len();
         let states = vec![State::default(); count];
         look()?;
         let queue = Queue::new(count);
         look()?;
-        let sharing = Sharing::new(flows, &|transfer| now_and_then(transfer, look))?;
+        let sharing = Sharing::new(flows, &|transfer| check_now_and_then(transfer, look))?;
         Ok(Self {
             flows,
             dependents,
@@ -153,7 +153,7 @@ impl<'a> Simulation<'a> {
         let mut before = 0;
         for (transfer, state) in (0..).zip(&mut self.states) {
             let index = transfer as usize;
-            beat(index, goes_on)?;
+            check_going_on(index, goes_on)?;
             let end = self.flows.wait_ends[index];
             *state = State {
                 missing: end - before,
@@ -174,7 +174,7 @@ impl<'a> Simulation<'a> {
         self.starting.clear();
         let mut felt = 0; // head of `due` that holds those whose leaving others feel
         for i in 0..self.due.len() {
-            beat(i, goes_on)?;
+            check_going_on(i, goes_on)?;
             let transfer = self.due[i];
             if self.states[transfer as usize].sending {
                 if self.sharing.leave(self.flows, transfer) {
@@ -189,17 +189,17 @@ impl<'a> Simulation<'a> {
         let mut begun = 0;
         while let Some(&transfer) = self.starting.get(begun) {
             begun += 1;
-            beat(begun, goes_on)?;
+            check_going_on(begun, goes_on)?;
             self.begin(transfer, now);
         }
         for i in 0..felt {
-            beat(i, goes_on)?;
+            check_going_on(i, goes_on)?;
             self.sharing.share(self.flows, self.due[i], goes_on)?;
         }
         self.due.clear();
         self.start_sending(now, goes_on)?;
         for i in 0..self.sharing.changed.len() {
-            beat(i, goes_on)?;
+            check_going_on(i, goes_on)?;
             let transfer = self.sharing.changed[i];
             self.set_rate(transfer, self.sharing.rate(transfer), now);
         }
@@ -209,7 +209,7 @@ impl<'a> Simulation<'a> {
     /// Gives rates to those that start, and to those with which they share links.
     fn start_sending(&mut self, now: f64, goes_on: &impl Fn() -> bool) -> Option<()> {
         for i in 0..self.starting.len() {
-            beat(i, goes_on)?;
+            check_going_on(i, goes_on)?;
             let transfer = self.starting[i];
             if !self.states[transfer as usize].sending {
                 continue; // there was nothing to send
@@ -286,7 +286,7 @@ fn dependents<E>(
     let mut ends = vec![0_u32; flows.len() + 1];
     for (place, &wait) in (0..).zip(&flows.waits) {
         ends[(wait & !SENT) as usize + 1] += 1;
-        now_and_then(place, look)?;
+        check_now_and_then(place, look)?;
     }
     for i in 1..ends.len() {
         ends[i] += ends[i - 1];
@@ -301,7 +301,7 @@ fn dependents<E>(
             *place += 1;
         }
         before = end as usize;
-        now_and_then(transfer, look)?;
+        check_now_and_then(transfer, look)?;
     }
     ends.pop();
     Ok((all, ends))
@@ -309,7 +309,7 @@ fn dependents<E>(
 
 /// Looks every few thousand calls with `i` one more each.
 #[inline]
-fn now_and_then<E>(i: u32, look: &impl Fn() -> Result<(), E>) -> Result<(), E> {
+fn check_now_and_then<E>(i: u32, look: &impl Fn() -> Result<(), E>) -> Result<(), E> {
     if (i as usize + 1).is_multiple_of(EVENTS) {
         look()?;
     }

@@ -167,7 +167,7 @@ impl Sharing {
         goes_on: &impl Fn() -> bool,
     ) -> Option<()> {
         let first = self.changed.len();
-        self.reach(flows, transfer, goes_on)?;
+        self.find_joined(flows, transfer, goes_on)?;
         let mut open = self.changed.len() - first;
         while open > 0 {
             if open > MANY {
@@ -180,7 +180,7 @@ impl Sharing {
                     if link.count > MANY_ON_ONE {
                         goes_on().then_some(())?;
                     }
-                    open -= self.fix(flows, link.first, least);
+                    open -= self.fix_rate(flows, link.first, least);
                 }
             }
         }
@@ -198,7 +198,12 @@ impl Sharing {
     }
 
     /// Finds the busy links and the transfers that are joined to the route of `transfer`.
-    fn reach(&mut self, flows: &Flows, transfer: u32, goes_on: &impl Fn() -> bool) -> Option<()> {
+    fn find_joined(
+        &mut self,
+        flows: &Flows,
+        transfer: u32,
+        goes_on: &impl Fn() -> bool,
+    ) -> Option<()> {
         self.reached.clear();
         for &hop in &flows.hops[flows.route(transfer)] {
             self.add(hop, flows.links[hop as usize]);
@@ -245,7 +250,7 @@ impl Sharing {
     }
 
     /// Gives `rate` to all on one link's list that have none; returns how many.
-    fn fix(&mut self, flows: &Flows, mut slot: u32, rate: f64) -> usize {
+    fn fix_rate(&mut self, flows: &Flows, mut slot: u32, rate: f64) -> usize {
         let mut fixed = 0;
         while slot != NONE {
             let owner = self.owners[slot as usize];

@@ -1,7 +1,7 @@
 //! How far may the prices move along an edge, and whose cheapest option changes on the way?
 
-use super::form::Form;
 use super::model::{NONE, index};
+use super::scaled_model::ScaledModel;
 use super::simplex::{NEAR, STILL, Simplex};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,13 +16,13 @@ const WEAK: f64 = 1e-2;
 
 /// What the last walk over all options found.
 #[derive(Debug, Default)]
-pub(super) struct Ratio {
+pub(super) struct RatioTest {
     /// Cost and uses at the prices, and their change along the step, by option.
     pub(super) values: Vec<[f64; 2]>,
     /// Sums of prices and steps up to each row, without and with it.
     without: Vec<[f64; 2]>,
     with: Vec<[f64; 2]>,
-    breaks: Vec<Break>,
+    breaks: Vec<Breakpoint>,
     /// Rates below this are rounding.
     still: f64,
     /// The Lagrangian (scaled) before the step.
@@ -31,7 +31,7 @@ pub(super) struct Ratio {
 
 /// A reduced cost that reaches zero at `at`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Break {
+pub(super) struct Breakpoint {
     pub(super) at: f64,
     /// Fall of the reduced cost along the step.
     pub(super) rate: f64,
@@ -41,16 +41,16 @@ pub(super) struct Break {
     pub(super) wall: bool,
 }
 
-impl Eq for Break {}
+impl Eq for Breakpoint {}
 
-impl PartialOrd for Break {
+impl PartialOrd for Breakpoint {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
 /// The first break is the greatest; of two at one place the one with the larger rate.
-impl Ord for Break {
+impl Ord for Breakpoint {
     fn cmp(&self, other: &Self) -> Ordering {
         let first = other.at.total_cmp(&self.at);
         first
@@ -59,7 +59,7 @@ impl Ord for Break {
     }
 }
 
-impl Ratio {
+impl RatioTest {
     pub(super) fn start(&mut self, options: usize) {
         self.values.clear();
         self.values.resize(options, [0.0; 2]);
@@ -68,9 +68,9 @@ impl Ratio {
 
 impl Simplex {
     /// Values of all options at the prices.
-    pub(super) fn scan_values(&mut self, form: &Form) {
+    pub(super) fn scan_values(&mut self, form: &ScaledModel) {
         self.sum_along_rows(form);
-        let Ratio {
+        let RatioTest {
             with,
             without,
             values,
@@ -102,7 +102,7 @@ impl Simplex {
         }
     }
 
-    fn sum_along_rows(&mut self, form: &Form) {
+    fn sum_along_rows(&mut self, form: &ScaledModel) {
         self.ratio.without.clear();
         self.ratio.with.clear();
         let mut sum = [0.0; 2];
@@ -119,7 +119,7 @@ impl Simplex {
     /// Walks over all options and collects where their reduced costs reach zero along the step.
     ///
     /// `leaving` is the item of an option that leaves the basis.
-    pub(super) fn scan(&mut self, form: &Form, leaving: u32) {
+    pub(super) fn scan(&mut self, form: &ScaledModel, leaving: u32) {
         self.scan_values(form);
         self.ratio.breaks.clear();
         let size = self
@@ -144,7 +144,7 @@ impl Simplex {
     }
 
     /// Tight rows whose price falls to zero and windows that begin to stretch.
-    fn row_walls(&mut self, form: &Form) -> f64 {
+    fn row_walls(&mut self, form: &ScaledModel) -> f64 {
         let mut nearest = f64::INFINITY;
         let windows = form.costs.len();
         let rows = windows + form.weights.len();
@@ -178,7 +178,7 @@ impl Simplex {
     }
 
     /// Options of an item that has other basic ones beside its key.
-    fn item_walls(&mut self, form: &Form, item: usize, mut nearest: f64) -> f64 {
+    fn item_walls(&mut self, form: &ScaledModel, item: usize, mut nearest: f64) -> f64 {
         let key = self.keys[item] as usize;
         let [cost, change] = self.ratio.values[key];
         for option in form.options_of(item) {
@@ -197,12 +197,18 @@ impl Simplex {
     }
 
     /// Where another option of the item becomes cheaper than its key, at `from` or later, but not after `to`.
-    fn next_break(&self, form: &Form, item: usize, from: f64, to: f64) -> Option<Break> {
+    fn next_break(
+        &self,
+        form: &ScaledModel,
+        item: usize,
+        from: f64,
+        to: f64,
+    ) -> Option<Breakpoint> {
         let key = self.keys[item] as usize;
         let [cost, change] = self.ratio.values[key];
         let own = form.options_of(item);
         let values = self.ratio.values[own.clone()].iter();
-        let mut next = Break {
+        let mut next = Breakpoint {
             at: to,
             rate: 0.0,
             what: NONE,
@@ -223,7 +229,7 @@ impl Simplex {
 
     /// Goes along the step while the Lagrangian grows, and says what enters the basis; `slope` is
     /// its growth at first. None where it grows for ever.
-    pub(super) fn long_step(&mut self, form: &Form, mut slope: f64) -> Option<Break> {
+    pub(super) fn long_step(&mut self, form: &ScaledModel, mut slope: f64) -> Option<Breakpoint> {
         let breaks = std::mem::take(&mut self.ratio.breaks);
         let mut heap = BinaryHeap::from(breaks);
         let mut entering = None;
@@ -245,7 +251,7 @@ impl Simplex {
 }
 
 /// Of the breaks that tie with `first`, one with a larger pivot where its own is small.
-fn strongest(first: Break, slope: f64, heap: &mut BinaryHeap<Break>) -> Break {
+fn strongest(first: Breakpoint, slope: f64, heap: &mut BinaryHeap<Breakpoint>) -> Breakpoint {
     let mut best = first;
     while best.rate < WEAK {
         let tie = if best.rate < TINY { LOOSE_TIE } else { TIE };
@@ -258,8 +264,8 @@ fn strongest(first: Break, slope: f64, heap: &mut BinaryHeap<Break>) -> Break {
     best
 }
 
-fn wall(at: f64, rate: f64, what: u32) -> Break {
-    Break {
+fn wall(at: f64, rate: f64, what: u32) -> Breakpoint {
+    Breakpoint {
         at,
         rate,
         what,
@@ -269,7 +275,7 @@ fn wall(at: f64, rate: f64, what: u32) -> Break {
 
 impl Simplex {
     /// Inverts the kernel from scratch, without what makes it singular.
-    pub(super) fn refresh(&mut self, form: &Form) {
+    pub(super) fn refresh(&mut self, form: &ScaledModel) {
         let mut matrix = std::mem::take(&mut self.matrix);
         loop {
             let size = self.basic.len();

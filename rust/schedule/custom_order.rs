@@ -20,8 +20,8 @@ use std::collections::BTreeSet;
 /// nothing waits for. A way counts passes and, between stages on unlike devices, hops. `work`: seconds that
 /// each device computes.
 pub(super) fn bound(run: &Run, extent: Extent, work: &[f64], pipeline: &Pipeline<'_>) -> f64 {
-    let way = Way::new(run, extent, pipeline);
-    let mut nearest = Nearest::new(run.orders.len());
+    let way = MicroBatchPaths::new(run, extent, pipeline);
+    let mut nearest = NearestDevices::new(run.orders.len());
     let mut longest = 0.0_f64;
     for micro_batch in 0..extent.micro_batches {
         let down = way.down(micro_batch, &mut nearest.down);
@@ -31,7 +31,7 @@ pub(super) fn bound(run: &Run, extent: Extent, work: &[f64], pipeline: &Pipeline
         let (down, up) = (nearest.down[device], nearest.up[device]);
         if down.is_finite() {
             let up = if up.is_finite() { up } else { 0.0 };
-            let weight = way.weight(order);
+            let weight = way.weight_gradient_time(order);
             longest = longest.max(down + work[device] + (up - weight).max(0.0));
         }
     }
@@ -39,12 +39,12 @@ pub(super) fn bound(run: &Run, extent: Extent, work: &[f64], pipeline: &Pipeline
 }
 
 /// Shortest ways down to and up from each device, endless where no micro-batch comes.
-struct Nearest {
+struct NearestDevices {
     down: Vec<f64>,
     up: Vec<f64>,
 }
 
-impl Nearest {
+impl NearestDevices {
     fn new(devices: usize) -> Self {
         let endless = vec![f64::INFINITY; devices];
         Self {
@@ -100,7 +100,7 @@ fn check_places(orders: &[Vec<Operation>]) -> Result<()> {
 }
 
 /// How micro-batches go down and up through the devices of an order.
-struct Way<'a> {
+struct MicroBatchPaths<'a> {
     pipeline: &'a Pipeline<'a>,
     extent: Extent,
     /// Device of each forward pass by stage, micro-batch.
@@ -110,7 +110,7 @@ struct Way<'a> {
     backward: bool,
 }
 
-impl<'a> Way<'a> {
+impl<'a> MicroBatchPaths<'a> {
     fn new(run: &Run, extent: Extent, pipeline: &'a Pipeline<'a>) -> Self {
         let mut owner = vec![usize::MAX; extent.stages as usize * extent.micro_batches as usize];
         for (device, order) in run.orders.iter().enumerate() {
@@ -144,7 +144,7 @@ impl<'a> Way<'a> {
                 *head = head.min(time);
             }
             let pass = self.pipeline.pass(stage, self.extent.stages);
-            time += self.shown(pass.forward.value() * size, stage);
+            time += self.exposed_seconds(pass.forward.value() * size, stage);
         }
         time
     }
@@ -165,13 +165,13 @@ impl<'a> Way<'a> {
                 *tail = tail.min(time);
             }
             let pass = self.pipeline.pass(stage, self.extent.stages);
-            time += self.shown(pass.backward.value() * size, stage);
+            time += self.exposed_seconds(pass.backward.value() * size, stage);
         }
         time
     }
 
     /// Seconds of a device's gradients of weights that stand apart.
-    fn weight(&self, order: &[Operation]) -> f64 {
+    fn weight_gradient_time(&self, order: &[Operation]) -> f64 {
         let apart = order.iter().filter(|o| o.work == Work::Weight);
         let each = apart.map(|operation| {
             let pass = self.pipeline.pass(operation.stage, self.extent.stages);
@@ -193,7 +193,7 @@ impl<'a> Way<'a> {
     }
 
     /// A pass without what another one that runs with it may hide.
-    fn shown(&self, seconds: f64, stage: u32) -> f64 {
+    fn exposed_seconds(&self, seconds: f64, stage: u32) -> f64 {
         if !self.together {
             return seconds;
         }

@@ -61,7 +61,7 @@ struct Rounds<'a, L> {
 }
 
 /// One direction: passes of the first, a middle and the last virtual stage without hops.
-struct Way<L> {
+struct DirectionTimes<L> {
     first: L,
     middle: L,
     last: L,
@@ -78,13 +78,13 @@ struct Way<L> {
 
 impl<L: Lane> Rounds<'_, L> {
     #[inline(always)]
-    fn ways(&self) -> [Way<L>; 2] {
+    fn ways(&self) -> [DirectionTimes<L>; 2] {
         let (stages, borders) = (self.stages, self.borders);
         let [down, up] = borders.held();
         let before_last = borders.at(self.count.saturating_sub(2));
         let at_first = borders.at(0);
         [
-            Way {
+            DirectionTimes {
                 first: stages.first.forward,
                 middle: stages.middle.forward,
                 last: stages.last.forward,
@@ -94,7 +94,7 @@ impl<L: Lane> Rounds<'_, L> {
                 at_last: 0.0,
                 slowest: borders.slowest_of(1, self.count),
             },
-            Way {
+            DirectionTimes {
                 first: stages.first.backward,
                 middle: stages.middle.backward,
                 last: stages.last.backward,
@@ -109,7 +109,7 @@ impl<L: Lane> Rounds<'_, L> {
 
     /// The longest of some ways from the first virtual stage to the last, both included.
     #[inline(always)]
-    fn way(&self, way: &Way<L>) -> L {
+    fn way(&self, way: &DirectionTimes<L>) -> L {
         let (devices, chunks) = (self.devices, self.chunks);
         let apart = self.borders.apart();
         let first = way.first + way.held * way.at_first;

@@ -1,10 +1,12 @@
 //! What is said of a partition: its stages, its step and what is proven, or why there is none?
 
 use super::costs::Costs;
-use super::cutting::{Cut, Tables};
-use super::places::Places;
+use super::cuts::{Cut, Tables};
+use super::pipeline_states::PipelineStates;
 use super::{Layer, Request};
-use crate::schedule::{Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, settled};
+use crate::schedule::{
+    Hops, Pass, Passes, Pipeline, PipelineShape, Schedule, Scratch, step_time_extrapolated,
+};
 use crate::units::Seconds;
 use serde::Serialize;
 use std::ops::Range;
@@ -12,7 +14,7 @@ use std::ops::Range;
 /// A partition, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum PartitionOutcome {
     /// The best one.
     Partition(Partition),
     /// There is none.
@@ -74,7 +76,7 @@ pub struct Infeasible {
     pub message: String,
 }
 
-impl Verdict {
+impl PartitionOutcome {
     /// The same where not every order was tried.
     pub(super) fn unproven(mut self) -> Self {
         if let Self::Infeasible(infeasible) = &mut self {
@@ -85,10 +87,10 @@ impl Verdict {
 }
 
 /// The verdict where devices outnumber layers.
-pub(super) fn too_few_layers(request: &Request) -> Option<Verdict> {
+pub(super) fn too_few_layers(request: &Request) -> Option<PartitionOutcome> {
     let (layers, devices) = (request.layers.len(), request.devices.len());
     (layers < devices).then(|| {
-        Verdict::Infeasible(Infeasible {
+        PartitionOutcome::Infeasible(Infeasible {
             reason: "layers",
             layer: None,
             stage: None,
@@ -100,7 +102,11 @@ pub(super) fn too_few_layers(request: &Request) -> Option<Verdict> {
 }
 
 /// The verdict where memory does not hold the model.
-pub(super) fn no_room(costs: &Costs<'_>, places: &Places, tables: &Tables<'_>) -> Verdict {
+pub(super) fn no_room(
+    costs: &Costs<'_>,
+    places: &PipelineStates,
+    tables: &Tables<'_>,
+) -> PartitionOutcome {
     let fits_some = |layer: usize| {
         let range = layer..layer + 1;
         let devices = 0..costs.devices;
@@ -111,7 +117,7 @@ pub(super) fn no_room(costs: &Costs<'_>, places: &Places, tables: &Tables<'_>) -
     };
     if let Some(layer) = (0..costs.layers).find(|layer| !fits_some(*layer)) {
         let needs = costs.held(costs.devices - 1, &(layer..layer + 1));
-        return Verdict::Infeasible(Infeasible {
+        return PartitionOutcome::Infeasible(Infeasible {
             reason: "layer",
             layer: Some(layer),
             stage: None,
@@ -136,7 +142,7 @@ pub(super) fn no_room(costs: &Costs<'_>, places: &Places, tables: &Tables<'_>) -
             layer - 1
         ),
     };
-    Verdict::Infeasible(Infeasible {
+    PartitionOutcome::Infeasible(Infeasible {
         reason: "memory",
         layer: Some(layer),
         stage: Some(last),
@@ -147,7 +153,11 @@ pub(super) fn no_room(costs: &Costs<'_>, places: &Places, tables: &Tables<'_>) -
 }
 
 /// What is said of a partition; `bound` is what no step can beat, and whether the cut is proven.
-pub(super) fn found(costs: &Costs<'_>, cut: &Cut, (bound, is_exact): (f64, bool)) -> Verdict {
+pub(super) fn partition_found(
+    costs: &Costs<'_>,
+    cut: &Cut,
+    (bound, is_exact): (f64, bool),
+) -> PartitionOutcome {
     let mut before = None;
     let mut stages = Vec::new();
     for (place, (device, range)) in cut.stages.iter().enumerate() {
@@ -162,7 +172,7 @@ pub(super) fn found(costs: &Costs<'_>, cut: &Cut, (bound, is_exact): (f64, bool)
         before = Some(*device);
     }
     let step = step(costs, &stages);
-    Verdict::Partition(Partition {
+    PartitionOutcome::Partition(Partition {
         cuts: stages.iter().skip(1).map(|s| s.layers.start).collect(),
         objective_s: cut.objective,
         slowest_s: cut.slowest,
@@ -191,7 +201,7 @@ fn step(costs: &Costs<'_>, stages: &[Stage]) -> f64 {
     };
     let micro_batches = costs.request.micro_batches;
     let kind = Schedule::OneForwardOneBackward;
-    settled(kind, &pipeline, micro_batches, &mut Scratch::new()).value()
+    step_time_extrapolated(kind, &pipeline, micro_batches, &mut Scratch::new()).value()
 }
 
 fn pass(costs: &Costs<'_>, stage: &Stage) -> Pass {

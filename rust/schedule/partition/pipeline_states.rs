@@ -4,7 +4,7 @@ use super::costs::Costs;
 use std::collections::BTreeMap;
 
 /// States of a pipeline of which some stages are filled, those with fewer stages first.
-pub(super) struct Places {
+pub(super) struct PipelineStates {
     pub(super) states: Vec<State>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct State {
 /// How many devices of each class are used, and the last where links tell devices apart.
 type Key = (Vec<u16>, Option<usize>);
 
-impl Places {
+impl PipelineStates {
     /// The one order that is given.
     pub(super) fn in_order(order: &[usize]) -> Self {
         let state = |filled: usize| State {
@@ -75,7 +75,7 @@ impl Places {
     }
 
     /// Ranges of layers that must be weighed; endless where there are too many states.
-    pub(super) fn weighed(&self, layers: usize) -> f64 {
+    pub(super) fn ranges_to_weigh(&self, layers: usize) -> f64 {
         if self.states.is_empty() {
             return f64::INFINITY;
         }

@@ -1,4 +1,4 @@
-//! The one doorway: how a call leaves the interpreter, stays interruptible and comes back.
+//! The one way in: how a call leaves the interpreter, stays interruptible and comes back.
 
 use super::error::{bug, exception};
 use crate::control::Control;

@@ -1,6 +1,6 @@
-//! What Python can ask of the engine about itself and about collectives: few fat calls, each through the doorway.
+//! The engine's version and collectives from Python: few fat calls, each through `engine_call`.
 
-use super::enter;
+use super::engine_call;
 use super::input::{Cluster, text};
 use super::planning::encode;
 use crate::collective::{
@@ -27,7 +27,7 @@ const BRIEF: usize = 1 << 14;
 /// What is asked about a collective, but for its arrays.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct CollectiveRequest {
     collective: String,
     #[serde(default = "one")]
     stride: u32,
@@ -48,7 +48,7 @@ fn one() -> u32 {
     1
 }
 
-impl Request {
+impl CollectiveRequest {
     pub(super) fn sweep<'a>(&self, cluster: &'a hardware::Cluster) -> Result<Sweep<'a>> {
         let algorithms = |field, names: &[String]| -> Result<Vec<Algorithm>> {
             let read = |name: &String| Algorithm::in_field(field, name);
@@ -121,14 +121,14 @@ fn swept<'a, T: Send>(
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     let work = move |control: &Control| {
-        let request: Request = error::from_json("collective", request)?;
+        let request: CollectiveRequest = error::from_json("collective", request)?;
         run(&request.sweep(cluster)?, arrays.points(), control)
     };
     // a thread takes longer to start than one group's few sizes take
     if progress.is_none() && arrays.is_brief() {
-        enter::brief(py, || work(&Control::new()))
+        engine_call::brief(py, || work(&Control::new()))
     } else {
-        enter::long(py, progress, work)
+        engine_call::long(py, progress, work)
     }
 }
 
@@ -189,14 +189,14 @@ pub(super) fn collective_choices<'py>(
 
 /// One form for Python.
 #[derive(Serialize)]
-struct Line {
+struct FormLine {
     algorithm: &'static str,
     protocol: &'static str,
     fixed_s: f64,
     seconds_per_byte: f64,
 }
 
-impl From<Form> for Line {
+impl From<Form> for FormLine {
     fn from(form: Form) -> Self {
         Self {
             algorithm: form.algorithm.name(),
@@ -218,8 +218,8 @@ pub(super) fn collective_lines(
 ) -> PyResult<String> {
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
-    enter::brief(py, || {
-        let request: Request = error::from_json("collective", request)?;
+    engine_call::brief(py, || {
+        let request: CollectiveRequest = error::from_json("collective", request)?;
         let sweep = request.sweep(cluster)?;
         sweep.check_group(ranks, bandwidth)?;
         let choices = sweep.choices(ranks, bandwidth)?;
@@ -229,12 +229,12 @@ pub(super) fn collective_lines(
             .map(|crossover| {
                 serde_json::json!({
                     "bytes": crossover.bytes.value(),
-                    "before": Line::from(crossover.before),
-                    "after": Line::from(crossover.after),
+                    "before": FormLine::from(crossover.before),
+                    "after": FormLine::from(crossover.after),
                 })
             })
             .collect();
-        let lines: Vec<Line> = choices.all().iter().copied().map(Line::from).collect();
+        let lines: Vec<FormLine> = choices.all().iter().copied().map(FormLine::from).collect();
         encode(&serde_json::json!({"lines": lines, "crossovers": crossovers}))
     })
 }
@@ -247,7 +247,7 @@ pub(super) fn bus_factors<'py>(
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let (py, name) = (collective.py(), text(collective)?);
     let ranks: Vec<u32> = ranks.try_readonly()?.as_array().to_vec();
-    let factors = enter::brief(py, || {
+    let factors = engine_call::brief(py, || {
         let collective = Collective::named(name)?;
         let factors = ranks.into_iter().map(|ranks| collective.bus_factor(ranks));
         Ok(factors.collect::<Vec<f64>>())
@@ -266,7 +266,7 @@ pub(super) fn uneven(
     let py = cluster.py();
     let cluster = &cluster.get().cluster;
     let parts: Vec<f64> = parts.try_readonly()?.as_array().to_vec();
-    enter::long(py, None, |_| {
+    engine_call::long(py, None, |_| {
         let sweep = Sweep {
             cluster,
             collective: Collective::AllToAll,

@@ -1,6 +1,6 @@
 //! What is there to say about a step that a caller asks for?
 
-use super::brought;
+use super::custom_order;
 use super::measures::{Bubble, Device, bubble, held};
 use super::operation::{Gradient, Operation, Work};
 use super::pipeline::{Pipeline, Sends};
@@ -11,7 +11,7 @@ use super::run::{Run, interval, run, run_order};
 use super::simulated::{simulate, simulate_order};
 use super::spelling::read_order;
 use super::stages::{Makespan, PipelineShape, Scratch};
-use super::{bound, steady};
+use super::{bound, steady_period};
 use crate::error::{Error, Result};
 use crate::solve::Timeline;
 use crate::units::Seconds;
@@ -21,7 +21,7 @@ const MOST_FOR_PERIOD: u32 = 512;
 
 /// A step and what there is to say about it.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ScheduleReport {
     /// Devices and chunks.
     pub shape: PipelineShape,
     /// Virtual stages along the model.
@@ -52,7 +52,7 @@ pub struct Answer {
     pub devices: Vec<Device>,
 }
 
-impl Answer {
+impl ScheduleReport {
     /// Most activations that a device holds, counted in micro-batches of a whole stage: so that
     /// schedules with unlike chunks and slices compare.
     pub fn activations(&self, device: &Device) -> f64 {
@@ -66,15 +66,15 @@ impl Request {
     ///
     /// Fails naming the field where a count or a length is wrong, the schedule cannot run, or the
     /// order is incomplete or waits in a circle.
-    pub fn answer(&self) -> Result<Answer> {
+    pub fn answer(&self) -> Result<ScheduleReport> {
         self.check_counts()?;
         match &self.order {
-            Some(lines) => self.of_order(lines),
-            None => self.of_kind(),
+            Some(lines) => self.by_order(lines),
+            None => self.by_schedule(),
         }
     }
 
-    fn of_kind(&self) -> Result<Answer> {
+    fn by_schedule(&self) -> Result<ScheduleReport> {
         let kind = Schedule::named(self.name.as_deref().unwrap_or_default())?;
         let rule = kind.rule();
         let shape = self.shape(self.chunks.unwrap_or(rule.chunks()));
@@ -96,9 +96,10 @@ impl Request {
         let times = self.times(extent.stages, slices)?;
         let pipeline = times.pipeline(self, shape);
         let run = run(kind, &pipeline, self.micro_batches)?;
-        let simulated = self.witness(|| simulate(kind, &pipeline, self.micro_batches))?;
+        let simulated =
+            self.simulated_makespan(|| simulate(kind, &pipeline, self.micro_batches))?;
         let period = (extent.stages <= MOST_FOR_PERIOD)
-            .then(|| steady(kind, &pipeline, &mut Scratch::new()));
+            .then(|| steady_period(kind, &pipeline, &mut Scratch::new()));
         let interval = if !rule.flushes() {
             let alike = period.filter(|_| self.sizes.is_empty());
             alike.map(|period| period * f64::from(self.micro_batches))
@@ -112,13 +113,13 @@ impl Request {
         } else {
             Some(run.makespan)
         };
-        let device = |number| Known {
+        let device = |number| DeviceFacts {
             in_flight: rule.in_flight(shape, self.micro_batches, number),
             versions: rule.versions(shape, self.micro_batches, number),
             staleness: rule.staleness(shape, self.micro_batches, number),
         };
         let work = self.work(&run, extent, &pipeline)?;
-        Ok(Answer {
+        Ok(ScheduleReport {
             shape,
             count: extent.stages,
             executed,
@@ -135,7 +136,7 @@ impl Request {
         })
     }
 
-    fn of_order(&self, lines: &[String]) -> Result<Answer> {
+    fn by_order(&self, lines: &[String]) -> Result<ScheduleReport> {
         let orders = self.orders(lines)?;
         let kind = self.name.as_deref().map(Schedule::named).transpose()?;
         let shape = self.shape(self.chunks.unwrap_or_else(|| self.chunks_of(&orders)));
@@ -154,25 +155,25 @@ impl Request {
         let pair = (extent.stages, extent.micro_batches);
         let run = run_order(&orders, pair, gradient, &pipeline)?;
         let witness = || simulate_order(&orders, extent.stages, gradient, &pipeline);
-        let simulated = self.witness(witness)?;
+        let simulated = self.simulated_makespan(witness)?;
         let work = self.work(&run, extent, &pipeline)?;
         let holds = |number: u32| {
             let order = run.orders.get(number as usize);
             order.map_or(0, |order| held(order, gradient, extent.stages))
         };
-        let device = |number| Known {
+        let device = |number| DeviceFacts {
             in_flight: holds(number),
             versions: 1,
             staleness: 0,
         };
-        Ok(Answer {
+        Ok(ScheduleReport {
             shape,
             count: extent.stages,
             executed: extent.micro_batches,
             slices: 1,
             copies: copies(&run, extent),
             gradient,
-            bound: Makespan::at_least(brought::bound(&run, extent, &work, &pipeline)),
+            bound: Makespan::at_least(custom_order::bound(&run, extent, &work, &pipeline)),
             interval: Some(run.makespan),
             period: None,
             simulated,
@@ -204,7 +205,10 @@ impl Request {
         Ok(run.busy())
     }
 
-    fn witness(&self, simulation: impl FnOnce() -> Result<Timeline>) -> Result<Option<Seconds>> {
+    fn simulated_makespan(
+        &self,
+        simulation: impl FnOnce() -> Result<Timeline>,
+    ) -> Result<Option<Seconds>> {
         if !self.simulate {
             return Ok(None);
         }
@@ -242,13 +246,13 @@ impl Request {
 }
 
 /// What a schedule or a walk through an order says of a device.
-struct Known {
+struct DeviceFacts {
     in_flight: u32,
     versions: u32,
     staleness: u32,
 }
 
-fn devices(run: &Run, work: &[f64], known: impl Fn(u32) -> Known) -> Vec<Device> {
+fn devices(run: &Run, work: &[f64], known: impl Fn(u32) -> DeviceFacts) -> Vec<Device> {
     let taken = run.busy();
     let each = (0_u32..).zip(work.iter().zip(&taken));
     each.map(|(number, (&work, &busy))| {

@@ -2,20 +2,20 @@
 
 use super::graph::{Graph, Node};
 use super::programs;
-use super::setting::{Program, Setting};
+use super::setting::{DispatchSetting, Program};
 use crate::error::Result;
 use std::ops::Range;
 
 /// Where a step's nodes run.
 #[derive(Debug, Clone)]
-pub(super) struct Placed<'a> {
-    pub(super) setting: &'a Setting,
+pub(super) struct ProgramPlacement<'a> {
+    pub(super) setting: &'a DispatchSetting,
     pub(super) graph: Graph,
 }
 
-impl<'a> Placed<'a> {
+impl<'a> ProgramPlacement<'a> {
     /// Lays the setting's program out.
-    pub(super) fn new(setting: &'a Setting) -> Result<Self> {
+    pub(super) fn new(setting: &'a DispatchSetting) -> Result<Self> {
         setting.check()?;
         let graph = match &setting.program {
             Program::Chain(chain) => programs::of_chain(setting, chain),
@@ -43,13 +43,13 @@ impl<'a> Placed<'a> {
     }
 
     /// Seconds of the controller's CPU to tell some islands and all hosts of a group.
-    pub(super) fn told(&self, group: u32, islands: f64) -> f64 {
+    pub(super) fn notify_group_time(&self, group: u32, islands: f64) -> f64 {
         let hosts = self.hosts(group).len() as f64;
-        islands * self.setting.costs.message.value() + hosts * self.told_each()
+        islands * self.setting.costs.message.value() + hosts * self.notify_host_time()
     }
 
     /// Seconds of the controller's CPU to tell one host of a group.
-    pub(super) fn told_each(&self) -> f64 {
+    pub(super) fn notify_host_time(&self) -> f64 {
         let costs = &self.setting.costs;
         costs.message.value() + self.devices_per_host() * costs.handle.value()
     }
@@ -75,7 +75,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-fn hosts(setting: &Setting, groups: u32, group: u32) -> Range<u32> {
+fn hosts(setting: &DispatchSetting, groups: u32, group: u32) -> Range<u32> {
     if groups <= setting.hosts {
         let each = setting.hosts / groups;
         group * each..(group + 1) * each
@@ -86,7 +86,7 @@ fn hosts(setting: &Setting, groups: u32, group: u32) -> Range<u32> {
 }
 
 /// Seconds from one group to the next one that gets its output.
-pub(super) fn hop(setting: &Setting, groups: u32, from: u32, to: u32) -> f64 {
+pub(super) fn hop(setting: &DispatchSetting, groups: u32, from: u32, to: u32) -> f64 {
     if from == to {
         return 0.0;
     }

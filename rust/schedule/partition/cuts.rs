@@ -1,7 +1,7 @@
 //! Where are the cuts that make sum and slowest stage together least?
 
 use super::costs::Costs;
-use super::places::Places;
+use super::pipeline_states::PipelineStates;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::solve::{Front, Point};
@@ -13,7 +13,7 @@ const SLACK: f64 = 1e-12;
 /// What the layers and devices that are left cost at least, by state and first layer left.
 pub(super) struct Tables<'a> {
     costs: &'a Costs<'a>,
-    places: &'a Places,
+    places: &'a PipelineStates,
     /// Least sum of the stages that are left, sends into them included.
     sums: Vec<f64>,
     /// Least slowest stage of those that are left.
@@ -82,7 +82,11 @@ pub(super) fn beats(first: Option<&Cut>, second: Option<&Cut>) -> bool {
 
 impl<'a> Tables<'a> {
     /// Fills the tables from the back: `O(states x devices x layers^2)`.
-    pub(super) fn new(costs: &'a Costs<'a>, places: &'a Places, control: &Control) -> Result<Self> {
+    pub(super) fn new(
+        costs: &'a Costs<'a>,
+        places: &'a PipelineStates,
+        control: &Control,
+    ) -> Result<Self> {
         let cells = places.states.len() * (costs.layers + 1);
         let mut tables = Self {
             costs,
@@ -162,8 +166,8 @@ impl<'a> Tables<'a> {
         if self.sums[0].is_infinite() {
             return Ok(None);
         }
-        let by_sum = self.along(|stage, rest| stage.hops + stage.seconds + self.sums[rest]);
-        let by_slowest = self.along(|stage, rest| stage.seconds.max(self.slowest[rest]));
+        let by_sum = self.best_by(|stage, rest| stage.hops + stage.seconds + self.sums[rest]);
+        let by_slowest = self.best_by(|stage, rest| stage.seconds.max(self.slowest[rest]));
         let mut best = by_sum;
         if beats(Some(&by_slowest), Some(&best)) {
             best = by_slowest;
@@ -172,7 +176,7 @@ impl<'a> Tables<'a> {
         for state in 0..self.places.states.len() {
             for point in fronts[self.at(state, self.costs.layers)].points() {
                 if self.objective(point.x, point.y) < best.objective {
-                    best = self.unwound(&fronts, point);
+                    best = self.partition_of(&fronts, point);
                 }
             }
         }
@@ -184,7 +188,7 @@ impl<'a> Tables<'a> {
     }
 
     /// The partition whose every stage is best by a table.
-    fn along(&self, worth: impl Fn(&Stage, usize) -> f64) -> Cut {
+    fn best_by(&self, worth: impl Fn(&Stage, usize) -> f64) -> Cut {
         let (mut state, mut layer) = (0, 0);
         let (mut sum, mut slowest) = (0.0, 0.0_f64);
         let mut stages = Vec::new();
@@ -252,7 +256,7 @@ impl<'a> Tables<'a> {
     }
 
     /// The partition that a last prefix belongs to.
-    fn unwound(&self, fronts: &[Front<Prefix>], last: &Point<Prefix>) -> Cut {
+    fn partition_of(&self, fronts: &[Front<Prefix>], last: &Point<Prefix>) -> Cut {
         let mut stages = Vec::new();
         let (mut prefix, mut end) = (last.item, self.costs.layers);
         loop {

@@ -1,7 +1,7 @@
 //! When does each step end, if dispatch hands out computations at an even pace?
 
 use super::graph::{Graph, Paths};
-use super::placed::Placed;
+use super::program_placement::ProgramPlacement;
 use serde::Serialize;
 
 /// What a step may have to wait for.
@@ -34,7 +34,7 @@ pub(super) struct Release {
 
 /// A program under a controller.
 #[derive(Debug, Clone)]
-pub(super) struct Paced {
+pub(super) struct DispatchPace {
     /// Earliest starts of a step's nodes.
     pub(super) releases: Vec<Release>,
     /// Seconds of a step on each resource of the dispatch.
@@ -45,9 +45,9 @@ pub(super) struct Paced {
     pub(super) gap: f64,
 }
 
-impl Paced {
+impl DispatchPace {
     /// A controller that runs ahead of the devices.
-    pub(super) fn ahead(graph: &Graph) -> Self {
+    pub(super) fn running_ahead(graph: &Graph) -> Self {
         Self {
             releases: Vec::new(),
             loads: Vec::new(),
@@ -77,14 +77,14 @@ impl Paced {
 /// step that uses one has started. Without places (q = 0) input is read after each step's end.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
-    paced: Paced,
+    paced: DispatchPace,
     input: f64,
     places: u32,
     gap: f64,
 }
 
 impl Steps {
-    pub(super) fn new(paced: Paced, placed: &Placed<'_>) -> Self {
+    pub(super) fn new(paced: DispatchPace, placed: &ProgramPlacement<'_>) -> Self {
         let (input, places) = (placed.input(), placed.setting.prefetch);
         let gap = if places == 0 {
             paced.gap.max(input)

@@ -1,13 +1,13 @@
 //! Where was the simplex method when it had solved the root?
 
-use super::form::Form;
 use super::inverse::Inverse;
 use super::model::{NONE, index};
+use super::scaled_model::ScaledModel;
 use super::simplex::Simplex;
 
 /// A basis, to come back to.
 #[derive(Debug, Default)]
-pub(super) struct Saved {
+pub(super) struct SavedBasis {
     keys: Vec<u32>,
     members: Vec<u32>,
     banned: Vec<bool>,
@@ -18,7 +18,7 @@ pub(super) struct Saved {
     since_fresh: usize,
 }
 
-impl Saved {
+impl SavedBasis {
     pub(super) fn keep(&mut self, simplex: &Simplex) {
         self.keys.clone_from(&simplex.keys);
         self.members.clone_from(&simplex.members);
@@ -30,7 +30,7 @@ impl Saved {
         self.since_fresh = simplex.since_fresh;
     }
 
-    pub(super) fn restore(&self, simplex: &mut Simplex, form: &Form) {
+    pub(super) fn restore(&self, simplex: &mut Simplex, form: &ScaledModel) {
         simplex.keys.clone_from(&self.keys);
         simplex.members.clone_from(&self.members);
         simplex.banned.clone_from(&self.banned);

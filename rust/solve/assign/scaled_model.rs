@@ -11,7 +11,7 @@ const MOST_APART: f64 = 1e-6;
 
 /// A model in units of its own largest figures, as the simplex method walks through it.
 #[derive(Debug, Default)]
-pub(super) struct Form {
+pub(super) struct ScaledModel {
     /// First option of each item, and one past the last.
     pub(super) items: Vec<u32>,
     pub(super) whole: Vec<bool>,
@@ -49,7 +49,7 @@ pub(super) struct Run {
     pub(super) amount: f64,
 }
 
-impl Form {
+impl ScaledModel {
     pub(super) fn options_of(&self, item: usize) -> std::ops::Range<usize> {
         self.items[item] as usize..self.items[item + 1] as usize
     }
