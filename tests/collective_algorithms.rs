@@ -369,7 +369,7 @@ fn rank_counts_that_an_algorithm_cannot_do_are_refused_by_name() {
     assert!(error.to_string().contains("1 to 6 servers"), "{error}");
     let error = Algorithm::named("rign").unwrap_err().to_string();
     assert!(error.contains("rign") && error.contains("ring"), "{error}");
-    assert!(Forms::among(&[], Collective::AllReduce, &group, &cluster).is_err());
+    assert!(Forms::least_of(&[], Collective::AllReduce, &group, &cluster).is_err());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::sample::select;
 use scalewright::schedule::Schedule;
 use scalewright::schedule::controller::{
     Chain, Costs, Dispatch, DispatchSetting, Program, Resource, Stages, Transfers, dispatched,
-    ends, simulate,
+    simulate, step_ends,
 };
 use scalewright::units::Seconds;
 
@@ -135,7 +135,7 @@ proptest! {
     fn the_closed_form_is_the_event_simulation(
         setting in setting(), kind in select(Dispatch::ALL.to_vec()), steps in 1..9_u32,
     ) {
-        let found = ends(kind, &setting, steps).unwrap();
+        let found = step_ends(kind, &setting, steps).unwrap();
         let witness = simulate(kind, &setting, steps).unwrap();
         for (step, (ours, theirs)) in found.iter().zip(&witness).enumerate() {
             prop_assert!(
@@ -164,7 +164,7 @@ proptest! {
             let most = found.dispatch.value() + 1e-9;
             prop_assert!(found.exposed_dispatch.value() <= most, "{found:?}");
         }
-        let first = ends(kind, &setting, 1).unwrap()[0];
+        let first = step_ends(kind, &setting, 1).unwrap()[0];
         prop_assert!(close(first.value(), found.first_step.value()));
     }
 
@@ -174,7 +174,7 @@ proptest! {
     ) {
         // the first so many steps lag behind by a constant at most
         let found = dispatched(kind, &setting).unwrap().step.value();
-        let far = ends(kind, &setting, 2_000).unwrap();
+        let far = step_ends(kind, &setting, 2_000).unwrap();
         let slope = (far[1_999] - far[999]).value() / 1_000.0;
         prop_assert!(slope <= found + 1e-9 * (1.0 + found), "{slope} over {found}");
         prop_assert!(slope >= found * 0.9 - 0.2, "{slope} far below {found}");

@@ -172,7 +172,7 @@ impl Walk<'_, '_> {
             };
             match self.criteria {
                 Some(criteria) => {
-                    self.queue_spill(&Composer { inputs, state }, (leaf, index), criteria)
+                    self.queue_spill(&Composer { inputs, state }, (leaf, index), criteria);
                 }
                 None => self.note_nearest(over, plan, index),
             }

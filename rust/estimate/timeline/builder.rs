@@ -95,28 +95,20 @@ impl TimelineBuilder {
                 state.engines.push(Engine { stage, name });
                 state.tasks.engine(turn)
             };
+            let ready = QueueDiscipline::Ready;
             let compute = engine("compute", QueueDiscipline::Added);
             let levels = &cluster.system.levels;
-            let links: Vec<u32> = levels
-                .iter()
-                .map(|l| engine(&l.name, QueueDiscipline::Ready))
-                .collect();
+            let links: Vec<u32> = levels.iter().map(|l| engine(&l.name, ready)).collect();
             let copies: Vec<u32> = levels
                 .iter()
-                .map(|l| {
-                    engine(
-                        &format!("{} (copy engines)", l.name),
-                        QueueDiscipline::Ready,
-                    )
-                })
+                .map(|l| engine(&format!("{} (copy engines)", l.name), ready))
                 .collect();
             let rings: Vec<u32> = levels
                 .iter()
-                .map(|l| engine(&format!("{} (ring)", l.name), QueueDiscipline::Ready))
+                .map(|l| engine(&format!("{} (ring)", l.name), ready))
                 .collect();
-            let sends = ["to the next stage", "to the stage before"]
-                .map(|n| engine(n, QueueDiscipline::Ready));
-            let host = ["to host", "from host", "host"].map(|n| engine(n, QueueDiscipline::Ready));
+            let sends = ["to the next stage", "to the stage before"].map(|n| engine(n, ready));
+            let host = ["to host", "from host", "host"].map(|n| engine(n, ready));
             // beside a collective, kernels lose the compute units that it takes
             let by_units = links.iter().chain(&sends).map(|by| (by, share));
             let by_copies = copies.iter().map(|by| (by, chunks));
