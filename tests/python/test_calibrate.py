@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalewright as sw
-from scalewright.calibration import LeftOut, Measured, calibrate
+from scalewright.calibration import Measured, SkippedLine, calibrate
 from scalewright.calibration import read_files as lines_of
 from scalewright.calibration.constants import changed, constants
 from scalewright.calibration.logs import read_log
@@ -296,7 +296,7 @@ def test_a_malformed_line_is_named_and_the_others_are_read(line: str, wrong: str
     text = f"{EIGHT}{HEADINGS}\n{ROW}\n{line}\n"
     good, bad = read_log("all_reduce.log", text, None, None)
     assert isinstance(good, Measured)
-    assert isinstance(bad, LeftOut)
+    assert isinstance(bad, SkippedLine)
     assert re.match(rf"all_reduce\.log, line 4: .*{wrong}", str(bad))
 
 

@@ -14,7 +14,7 @@ from scalewright.cli import main
 from scalewright.errors import ScalewrightError
 from scalewright.planning.error_band import Residual, Traits, band_of, recorded
 from scalewright.reproductions.ablation import SWITCHES, ablation, without
-from scalewright.reproductions.comparing import Book, compared
+from scalewright.reproductions.comparing import RowComparer, compared
 from scalewright.reproductions.evidence import (
     ablation_of,
     evidence_page,
@@ -49,7 +49,7 @@ def test_residuals_are_those_of_the_engine(results):
     held = {(row["file"], row["line"]): row for row in results}
     priced = [row for row in rows if held[row.file, row.line]["status"] == "priced"]
     searched = [row for row in rows if held[row.file, row.line]["status"] == "searched"]
-    book = Book(rows)
+    book = RowComparer(rows)
     for row in [*priced[:: max(len(priced) // 80, 1)], *searched[:: max(len(searched) // 8, 1)]]:
         now, before = compared(row, book), held[row.file, row.line]
         assert now["predicted"] == pytest.approx(before["predicted"], rel=1e-4), (
@@ -161,7 +161,7 @@ def test_recorded_bands_hold_about_their_share_of_held_back_papers():
 def test_each_term_left_out_changes_the_job_or_is_not_there():
     rows = [row for row in shipped_rows() if "Table 5" in row.text("table")]
     row = next(row for row in rows if "Korthikanti" in row.text("paper"))
-    setting, priced = Book(rows).price(row)
+    setting, priced = RowComparer(rows).price(row)
     changed = [s.name for s in SWITCHES if without(setting, priced.batch, s) is not None]
     assert {"start of kernels", "edges of tiles", "dropout", "sustained share of links"} <= {
         *changed
@@ -173,7 +173,7 @@ def test_leaving_a_term_out_leaves_the_setting_as_it_was():
     rows = [row for row in shipped_rows() if row.file != "training.csv" or row.line % 90 == 2]
     for row in rows[::40]:
         try:
-            setting, priced = Book(rows).price(row)
+            setting, priced = RowComparer(rows).price(row)
         except ScalewrightError:
             continue
         parts = (setting.training, setting.system, setting.device)

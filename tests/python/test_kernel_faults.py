@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scalewright as sw
-from scalewright.calibration import LeftOut, Measured, calibrate, calibrate_products, read_files
+from scalewright.calibration import Measured, SkippedLine, calibrate, calibrate_products, read_files
 from scalewright.calibration.logs import read_log
 from scalewright.catalog import load_device
 from scalewright.cli import main
@@ -208,7 +208,7 @@ def test_a_collective_whose_rates_contradict_its_time_is_refused(
     else:
         assert (row["line"], row["error"]) == (2, None)
         assert re.search(said, row["reason"])
-        (wrong,) = (line for line in lines_used if isinstance(line, LeftOut))
+        (wrong,) = (line for line in lines_used if isinstance(line, SkippedLine))
         assert re.match(f"{re.escape(str(file))}, line 2: {said}", str(wrong))
 
 
@@ -228,7 +228,7 @@ def test_every_figure_of_the_packages_own_collectives_agrees() -> None:
 )
 def test_a_line_of_a_log_that_cannot_be_true_is_left_out_alone(line: str, said: str) -> None:
     found = read_log("all_reduce.log", f"{EIGHT}{HEADINGS}\n{GOOD}\n{line}\n{GOOD}", None, None)
-    assert [type(row) for row in found] == [Measured, LeftOut, Measured]
+    assert [type(row) for row in found] == [Measured, SkippedLine, Measured]
     assert str(found[1]).startswith(f"all_reduce.log, line 4: {said}")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewright import reproductions
-from scalewright.reproductions.layout_words import said_by
+from scalewright.reproductions.layout_words import parse_layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def priced(folder: Path, head: str, *lines: str) -> list[dict[str, Any]]:
 
 def cells(text: str) -> dict[str, str]:
     """Return the cells of a layout but for the degrees that it leaves out."""
-    told = said_by("layout", text).cells
+    told = parse_layout("layout", text).cells
     return {column: cell for column, cell in told.items() if cell != "1" or column == "zero"}
 
 
@@ -92,7 +92,7 @@ def test_words_of_a_layout_fill_the_columns_that_they_speak_of(
     found = cells(text)
     found.pop("zero", None) if "zero" not in wanted else None
     assert found == wanted
-    assert said_by("layout", text).left == ""
+    assert parse_layout("layout", text).left == ""
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_words_of_a_layout_fill_the_columns_that_they_speak_of(
     ],
 )
 def test_what_a_layout_says_and_nobody_understands_is_left(text: str, left: str) -> None:
-    assert said_by("layout", text).left == left
+    assert parse_layout("layout", text).left == left
 
 
 def test_a_batch_of_a_thousand_or_1024_is_none_of_one(tmp_path: Path) -> None:
@@ -164,6 +164,6 @@ def test_spellings_of_one_batch_and_length_agree(batch: int, micro: int, length:
         "sequence": str(length),
     }
     for text in spelt:
-        said = said_by("layout", text)
+        said = parse_layout("layout", text)
         assert {column: said.cells.get(column) for column in wanted} == wanted
         assert said.left == ""

@@ -19,7 +19,7 @@ import scalewright as sw
 from long_search import FIX, long_search, program, told
 from scalewright import _engine
 from scalewright.planning import Job
-from scalewright.searching import Means, Question, find
+from scalewright.searching import Question, SearchExecution, find
 
 MODEL = sw.model("gpt2")
 SYSTEM = sw.system("dgx-a100-80gb", devices=16)
@@ -55,7 +55,7 @@ def undisturbed() -> dict[str, Any]:
 def test_pieces_give_what_the_engine_finds_in_one_go() -> None:
     job = Job(MODEL, SYSTEM, TRAINING)
     whole = json.loads(_engine.search(job.handle, "{}", '{"top": 3, "offload": "never"}'))
-    pieces = find(question(), Means())
+    pieces = find(question(), SearchExecution())
     assert {name: pieces[name] for name in whole} == whole
     assert pieces["units_walked"] == pieces["units"] > 0
     assert not pieces["stopped"]
@@ -222,7 +222,7 @@ def test_the_command_line_names_the_file_when_ctrl_c_comes_before_anything_is_pr
 
 def test_ctrl_c_among_plans_with_offload_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question('{"top": 3, "offload": "always"}')
-    without = find(question(), Means())
+    without = find(question(), SearchExecution())
 
     def interrupted(self: object, part: str, *, progress: object = None) -> str:
         del self, part, progress
@@ -245,7 +245,7 @@ def test_ctrl_c_among_plans_with_offload_leaves_the_others(monkeypatch: pytest.M
         "search",
         lambda self: Interrupted(made(self)) if "always" in self.limits else made(self),
     )
-    found = find(asked, Means())
+    found = find(asked, SearchExecution())
     assert found["best"] == without["best"]
     assert found["stopped"]
     assert not found["proven"]
@@ -466,5 +466,5 @@ def test_a_job_is_its_text() -> None:
     """A search that another process makes from the text is the same one."""
     asked = question()
     again = Question(**{name: getattr(asked, name) for name in asked.__dataclass_fields__})
-    assert find(again, Means())["best"] == find(asked, Means())["best"]
+    assert find(again, SearchExecution())["best"] == find(asked, SearchExecution())["best"]
     assert replace(asked, memory_margin=0.5).to_dict()["memory_margin"] == 0.5

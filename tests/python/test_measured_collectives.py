@@ -13,7 +13,7 @@ from scalewright import ScalewrightError
 from scalewright.cli import main
 from scalewright.reproductions.collectives import holds_collectives, run
 from scalewright.reproductions.collectives.cells import columns_of
-from scalewright.reproductions.collectives.rows import CollectiveRow, Unread, read
+from scalewright.reproductions.collectives.rows import CollectiveRow, UnreadCollectiveRow, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +133,7 @@ def test_any_line_is_a_row_or_says_why_not(
         found = read(file)
     except ScalewrightError:
         return
-    assert all(isinstance(row, CollectiveRow | Unread) for row in found)
+    assert all(isinstance(row, CollectiveRow | UnreadCollectiveRow) for row in found)
 
 
 def test_a_row_of_one_rank_is_skipped(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import scalewright as sw
 from long_search import long_search, told
 from scalewright import _engine
-from scalewright.searching.ray_hands import RayHands
+from scalewright.searching.ray_workers import RayWorkers
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="nodes of Ray on one machine"),
@@ -100,17 +100,17 @@ def test_groups_whose_worker_dies_too_often_for_ray_go_out_again(
 ) -> None:
     import ray
 
-    brought = RayHands._brought
+    brought = RayWorkers._brought
     lost: list[Any] = []
 
-    def losing(self: RayHands, handle: Any, group: Any) -> Any:
+    def losing(self: RayWorkers, handle: Any, group: Any) -> Any:
         if len(lost) < 3 and group not in lost:
             lost.append(group)
             fails = ray.remote(max_retries=0)(lambda: os._exit(1)).remote()
             return brought(self, fails, group)
         return brought(self, handle, group)
 
-    monkeypatch.setattr(RayHands, "_brought", losing)
+    monkeypatch.setattr(RayWorkers, "_brought", losing)
     assert answer(long_search(ray_address=nodes.address)) == alone
     assert len(lost) == 3
 

@@ -11,7 +11,6 @@ import megatron_scripts
 import scalewright as sw
 from scalewright import InvalidError, ScalewrightError
 from scalewright.export import read_megatron
-from scalewright.export.megatron.given import Given
 from scalewright.export.megatron.known import KNOWN, ignored
 from scalewright.export.megatron.layer_pattern import (
     pattern_text,
@@ -19,6 +18,7 @@ from scalewright.export.megatron.layer_pattern import (
     read_sparse,
     sparse_layers,
 )
+from scalewright.export.megatron.parsed_arguments import ParsedArguments
 
 quick = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -229,7 +229,7 @@ def test_megatrons_other_arguments_are_not_taken_for_misspelt_ones() -> None:
         make-vocab-size-divisible-by vocab-file merge-file eval-interval save-interval use-sharp
         use-tp-pp-dp-mapping use-ring-exchange-p2p decoder-seq-length encoder-num-layers adam-eps
         sgd-momentum lr-decay-samples train-sync-interval kv-channels qk-l2-norm qk-clip""".split()  # noqa: SIM905
-    given = Given("job.sh", {name: ["1"] for name in others})
+    given = ParsedArguments("job.sh", {name: ["1"] for name in others})
     assert ignored(given) == [f"--{name}" for name in others if name not in KNOWN]
 
 

@@ -8,7 +8,7 @@ import pytest
 from scalewright import reproductions
 from scalewright.cli import main
 from scalewright.reproductions import setting
-from scalewright.reproductions.comparing import Book, compared
+from scalewright.reproductions.comparing import RowComparer, compared
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.pricing import Pricing
 from scalewright.reproductions.reading import Row, shipped_rows
@@ -175,13 +175,13 @@ def test_rows_that_differ_in_what_was_printed_alone_are_understood_and_priced_on
     cells |= {"global_batch": "64", "metric": "MFU", "unit": "%"}
     printed = [{"value": value, "label": value, "seen": "read"} for value in ("40", "41", "0.42")]
     rows = [Row("own.csv", line, {**cells, **told}) for line, told in enumerate(printed, 2)]
-    apart = [compared(row, Book([row]), detail=True) for row in rows]
+    apart = [compared(row, RowComparer([row]), detail=True) for row in rows]
     read: list[Row] = []
     understood = setting._understood
     monkeypatch.setattr(
         setting, "_understood", lambda row, of: read.append(row) or understood(row, of)
     )
-    book = Book(rows)
+    book = RowComparer(rows)
     joined = [compared(row, book, detail=True) for row in rows]
     # only the number of the run tells that others came before
     assert [{**row, "run": 1} for row in joined] == apart

@@ -4,7 +4,7 @@ from scalewright.calibration.calibrating import Calibration, calibrate
 from scalewright.calibration.files import read_files
 from scalewright.calibration.kernels import KernelCalibration
 from scalewright.calibration.left_out import grouped
-from scalewright.calibration.measured import LeftOut, Measured
+from scalewright.calibration.measured import Measured, SkippedLine
 from scalewright.calibration.products import calibrate_products
 from scalewright.calibration.serving import calibrate_serving
 from scalewright.calibration.step_rows import StepRun, timed_steps
@@ -14,8 +14,8 @@ from scalewright.calibration.timed_files import timed_kernels
 __all__ = [
     "Calibration",
     "KernelCalibration",
-    "LeftOut",
     "Measured",
+    "SkippedLine",
     "StepCalibration",
     "StepRun",
     "calibrate",

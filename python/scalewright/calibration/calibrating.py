@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from scalewright.calibration.constants import Constant, changed, constants
-from scalewright.calibration.measured import HELD_OUT, LeftOut, Measured, held_out
+from scalewright.calibration.measured import HELD_OUT, Measured, SkippedLine, held_out
 from scalewright.calibration.override import override_text
 from scalewright.calibration.pricing import Bench
 from scalewright.calibration.residuals import residuals
@@ -83,7 +83,7 @@ class Calibration:
 
 
 def calibrate(
-    rows: Sequence[Measured | LeftOut],
+    rows: Sequence[Measured | SkippedLine],
     system: System,
     level: str | None = None,
     *,
@@ -112,7 +112,7 @@ def calibrate(
     crossing = [row for row, at in zip(measured, crossed, strict=True) if at == place]
     bench = Bench(crossing, system, in_place=in_place)
     apart = np.array(held_out(bench.rows), dtype=np.bool_)
-    wrong = tuple(str(row) for row in rows if isinstance(row, LeftOut))
+    wrong = tuple(str(row) for row in rows if isinstance(row, SkippedLine))
     if len({row.buffer_bytes for row in bench.rows}) < _LEAST_SIZES:
         message = f"rows: got one size; allowed: {_LEAST_SIZES} or more, small ones and large ones"
         raise InvalidError("; left out: ".join([message, *wrong[:_LINES_NAMED]]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.calibration.left_out import none_left
 from scalewright.calibration.logs import read_log
-from scalewright.calibration.measured import LeftOut, Measured
+from scalewright.calibration.measured import Measured, SkippedLine
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.collectives.cells import (
     FIGURES,
@@ -51,7 +51,7 @@ def read_files(
     ranks: int | None = None,
     collective: str | None = None,
     only: str | None = None,
-) -> list[Measured | LeftOut]:
+) -> list[Measured | SkippedLine]:
     """Return the rows of logs and CSV files, and the lines that cannot be used.
 
     Args:
@@ -71,7 +71,7 @@ def read_files(
         if spoken is None:
             message = f"collective: got {collective!r:.60}; allowed: {', '.join(COLLECTIVES)}"
             raise InvalidError(message)
-    found: list[Measured | LeftOut] = []
+    found: list[Measured | SkippedLine] = []
     for path in paths:
         text = _text(path)
         if _is_table(path, text):
@@ -120,7 +120,9 @@ def _missing(columns: Sequence[str | None], usual: str | None) -> list[str]:
     return missing
 
 
-def _read_table(path: str, collective: str | None, only: str | None) -> list[Measured | LeftOut]:
+def _read_table(
+    path: str, collective: str | None, only: str | None
+) -> list[Measured | SkippedLine]:
     table = table_in(Path(path), known_in)
     listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
     headers = listed[0][1] if listed else []
@@ -131,7 +133,7 @@ def _read_table(path: str, collective: str | None, only: str | None) -> list[Mea
     if missing:
         message = f"{path}, line 1: got no column {missing[0]}; allowed: {_LAYOUTS}"
         raise InvalidError(message)
-    found: list[Measured | LeftOut] = []
+    found: list[Measured | SkippedLine] = []
     systems: set[str] = set()
     spelt: dict[str, None] = {}
     for line, cells in listed[1:]:
@@ -147,7 +149,7 @@ def _read_table(path: str, collective: str | None, only: str | None) -> list[Mea
                 raise InvalidError(fault)
             found.append(_measured(row, usual, place))
         except ScalewrightError as error:
-            found.append(LeftOut(place, str(error)))
+            found.append(SkippedLine(place, str(error)))
     if only is not None and not found and spelt:
         message = f"{path}: {none_left(only, spelt)}"
         raise InvalidError(message)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     Places = NDArray[int64]
     Path = tuple[str, ...]
     Values = dict[Path, float]
-    Fit = Callable[[Path, Sequence[KernelRow], dict[str, Any], set[tuple[str, int]]], "Found"]
+    Fit = Callable[
+        [Path, Sequence[KernelRow], dict[str, Any], set[tuple[str, int]]], "FittedFamily"
+    ]
 
 FOLDS = 4
 _ROWS_A_CONSTANT = 2
@@ -88,7 +90,7 @@ class KernelCalibration:
 
 
 @dataclass(frozen=True)
-class Found:
+class FittedFamily:
     """What a fit gave a family."""
 
     line: dict[str, Any]

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from scalewright.calibration.measured import LeftOut, Measured
+from scalewright.calibration.measured import Measured, SkippedLine
 from scalewright.errors import InvalidError
 from scalewright.reproductions.collectives.cells import refuse_unlike_rates
 from scalewright.reproductions.collectives.names import (
@@ -72,7 +72,7 @@ class _Run:
 
 def read_log(
     name: str, text: str, ranks: int | None, collective: str | None
-) -> list[Measured | LeftOut]:
+) -> list[Measured | SkippedLine]:
     """Return the rows of a log in their order, and the lines that cannot be used.
 
     Args:
@@ -85,7 +85,7 @@ def read_log(
         InvalidError: Nothing says the collective of a row or its ranks.
     """
     run = _Run()
-    found: list[Measured | LeftOut] = []
+    found: list[Measured | SkippedLine] = []
     spare = collective_in(PurePath(name).name) or collective
     for number, raw in enumerate(text.splitlines(), 1):
         line = _COLOUR.sub("", raw)
@@ -95,7 +95,7 @@ def read_log(
         try:
             sides = _sides(cells[3].split(), run) if cells else _torn(line, run)
         except InvalidError as error:
-            found.append(LeftOut(place, str(error)))
+            found.append(SkippedLine(place, str(error)))
             continue
         if cells is not None and sides and int(cells[1]):
             group = (_known(run.collective or spare, place), *_members(run, ranks, place))
@@ -105,19 +105,19 @@ def read_log(
 
 def _rows(
     group: tuple[str, int, int | None], size: int, sides: list[_Side], place: str
-) -> list[Measured | LeftOut]:
+) -> list[Measured | SkippedLine]:
     """Return the row of a line whose times can be used, and what is wrong with either of them.
 
     A time in place that cannot be used leaves the one out of place as it is.
     """
     collective, ranks, nodes = group
-    found: list[Measured | LeftOut] = []
+    found: list[Measured | SkippedLine] = []
     times: list[float | None] = []
     for side, words in zip(sides, ("", ", in place"), strict=False):
         try:
             times.append(_time(side, collective, ranks, size))
         except InvalidError as error:
-            found.append(LeftOut(f"{place}{words}", str(error)))
+            found.append(SkippedLine(f"{place}{words}", str(error)))
             times.append(None)
     if times[0] is not None:
         inside = times[1] if len(times) > 1 else None

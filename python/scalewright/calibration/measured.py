@@ -10,7 +10,7 @@ from scalewright.reproductions.collectives.names import collective_named
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HELD_OUT", "LeftOut", "Measured", "collective_named", "held_out"]
+__all__ = ["HELD_OUT", "Measured", "SkippedLine", "collective_named", "held_out"]
 
 HELD_OUT = "every third size of each collective and group, in order of size, is held out"
 """The split in words, as answers and files quote it."""
@@ -36,7 +36,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class SkippedLine:
     """A line whose figures cannot be used, and why."""
 
     place: str

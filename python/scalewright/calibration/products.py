@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scalewright.calibration.families import FINE_TILES, Family, family, table, with_values
 from scalewright.calibration.kernels import (
     Bench,
-    Found,
+    FittedFamily,
     KernelCalibration,
     calibrated,
     felt,
@@ -153,7 +153,7 @@ def _fitted(
     apart: set[tuple[str, int]],
     *,
     afresh: bool,
-) -> Found:
+) -> FittedFamily:
     """Return what is told of a family, and the new values of its constants."""
     import numpy as np
 
@@ -176,7 +176,7 @@ def _fitted(
         "cross_validation": (crossed, measured[~held]),
     }
     every = [*best.fixed, *task.paths]
-    return Found(told(kind.name, rows, device, (every, after), parts), after)
+    return FittedFamily(told(kind.name, rows, device, (every, after), parts), after)
 
 
 def _after(task: _Task, best: _Trial) -> Values:

@@ -39,7 +39,7 @@ _MORE = 2
 
 
 @dataclass(frozen=True)
-class Pull:
+class Regularisation:
     """What pulls constants back to where they were."""
 
     start: Vector
@@ -55,7 +55,7 @@ class Search:
         errors: Callable[[Vector], Vector],
         least: Vector,
         most: Vector,
-        pull: Pull | None = None,
+        pull: Regularisation | None = None,
     ) -> None:
         """Take the errors by row as a function of the constants, the bounds, and what pulls."""
         self._errors = errors
@@ -94,7 +94,7 @@ class Search:
         start = start.clip(self._least, self._most)
         first = self.best([start, *others], _MORE)
         a_row = max(self.loss(first), _LEAST_LOSS) / shapes
-        pull = Pull(start, np.where(known, a_row / (2.0 * KNOWN**2), 0.0))
+        pull = Regularisation(start, np.where(known, a_row / (2.0 * KNOWN**2), 0.0))
         held = Search(self._errors, self._least, self._most, pull)
         values = held.best([start, first], _MORE)
         moved = np.abs(values - start) > 1e-9

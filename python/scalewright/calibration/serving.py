@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.calibration.kernels import (
     Bench,
-    Found,
+    FittedFamily,
     KernelCalibration,
     calibrated,
     felt,
@@ -107,7 +107,7 @@ def _fitted(
     apart: set[tuple[str, int]],
     *,
     afresh: bool,
-) -> Found:
+) -> FittedFamily:
     """Return what is told of a family, and the new values of its constants."""
     import numpy as np
 
@@ -131,7 +131,7 @@ def _fitted(
         "fitted": (ratios[~held], measured[~held]),
         "cross_validation": (_crossed(task, ~held, values), measured[~held]),
     }
-    return Found(told(name, rows, device, (list(bounds), after), parts), after)
+    return FittedFamily(told(name, rows, device, (list(bounds), after), parts), after)
 
 
 def _crossed(task: _Task, chosen: Flags, values: Vector) -> Vector:

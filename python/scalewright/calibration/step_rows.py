@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scalewright.calibration import own_system
 from scalewright.calibration.left_out import grouped, none_left
 from scalewright.errors import InvalidError
-from scalewright.reproductions.comparing import Book, compared
+from scalewright.reproductions.comparing import RowComparer, compared
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.reading import Row, read_rows
 
@@ -51,7 +51,7 @@ class StepRun:
         return self.places[0]
 
 
-class _Said(NamedTuple):
+class _PredictedRun(NamedTuple):
     """A figure of a run, predicted over measured, and what `reproduce` notes beside it."""
 
     row: Row
@@ -89,7 +89,7 @@ def timed_steps(
         if only is not None:
             rows = [row for row in rows if only.casefold() in row.text("hardware").casefold()]
         rows = [_said(row, system, software) for row in rows]
-        _read(path, Book(rows, Machines(overrides)), runs, wrong)
+        _read(path, RowComparer(rows, Machines(overrides)), runs, wrong)
     if only is not None and not runs and not wrong:
         raise InvalidError(none_left(only, spelt))
     if not runs:
@@ -113,9 +113,9 @@ def _said(row: Row, system: str | None, software: str | None) -> Row:
     return replace(row, cells=cells)
 
 
-def _read(path: str, book: Book, runs: list[StepRun], wrong: list[str]) -> None:
+def _read(path: str, book: RowComparer, runs: list[StepRun], wrong: list[str]) -> None:
     """Add the runs of a file, and the lines that speak of none."""
-    figures: dict[int, list[_Said]] = {}
+    figures: dict[int, list[_PredictedRun]] = {}
     for row in book.rows:
         result = compared(row, book)
         reason = result["reason"]
@@ -125,11 +125,11 @@ def _read(path: str, book: Book, runs: list[StepRun], wrong: list[str]) -> None:
             wrong.append(f"{path}, line {row.line}: {reason}")
             continue
         note = result["note"] or ""
-        figures.setdefault(result["run"], []).append(_Said(row, result["time_ratio"], note))
+        figures.setdefault(result["run"], []).append(_PredictedRun(row, result["time_ratio"], note))
     runs += [_run(path, book, said) for said in figures.values()]
 
 
-def _run(path: str, book: Book, said: list[_Said]) -> StepRun:
+def _run(path: str, book: RowComparer, said: list[_PredictedRun]) -> StepRun:
     """Join the figures of one run."""
     first = said[0].row
     setting, priced = book.price(first)

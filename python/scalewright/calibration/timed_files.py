@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from scalewright.reproductions.kernels.devices import Meant
+    from scalewright.reproductions.kernels.devices import ResolvedDevice
 
 _LINES_NAMED = 5
 _COLUMNS = {"moe": "moe_dtype", "attention_prefill": "attn_dtype", "attention_decode": "attn_dtype"}
@@ -91,7 +91,7 @@ def _no_row(paths: Sequence[str], wrong: Sequence[str]) -> str:
 
 
 def _that_run(
-    found: Sequence[tuple[str, KernelRow]], meant: Meant, wrong: list[str]
+    found: Sequence[tuple[str, KernelRow]], meant: ResolvedDevice, wrong: list[str]
 ) -> list[KernelRow]:
     """Return the rows as the device runs them, and add to `wrong` those that it cannot have run."""
     kept: list[KernelRow] = []
@@ -111,7 +111,7 @@ def _that_run(
     return kept
 
 
-def _no_format(row: KernelRow, ran: Mapping[str, Any], meant: Meant) -> str:
+def _no_format(row: KernelRow, ran: Mapping[str, Any], meant: ResolvedDevice) -> str:
     """Return why no constants can be fitted to the format of a row; empty where they can be.
 
     Products that a device multiplies in 16 bits, their weights unpacked, have constants by the

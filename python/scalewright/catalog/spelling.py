@@ -47,7 +47,7 @@ class Spelling:
     """What to mind: cores or chips, limits of the match, or why there is no system."""
 
 
-class _Usual(NamedTuple):
+class _UsualSystem(NamedTuple):
     words: tuple[str, ...]
     system: str
     told: bool
@@ -88,7 +88,7 @@ def is_usual_server(text: str) -> bool:
     return found is not None and found.told
 
 
-def _meant(text: str) -> _Usual | None:
+def _meant(text: str) -> _UsualSystem | None:
     folded = text.casefold()
     parts = re.split(r"[^a-z0-9.-]+", folded)
     pieces = [piece for part in parts for piece in (part.replace("-", ""), *part.split("-"))]
@@ -123,10 +123,12 @@ def _pattern(word: str) -> re.Pattern[str]:
 
 
 @cache
-def _usual() -> tuple[_Usual, ...]:
+def _usual() -> tuple[_UsualSystem, ...]:
     text = (built_in_root() / _USUAL).read_text(encoding="utf-8")
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    return tuple(_Usual(tuple(r["words"].split()), r["system"], r["told"] == "yes") for r in rows)
+    return tuple(
+        _UsualSystem(tuple(r["words"].split()), r["system"], r["told"] == "yes") for r in rows
+    )
 
 
 def _spelling(row: dict[str, str]) -> Spelling:

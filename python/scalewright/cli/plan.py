@@ -122,14 +122,14 @@ def run(options: argparse.Namespace) -> int:
     from scalewright.cli.output import progress_bar, show_estimate_extras, show_json
     from scalewright.config import pinned_fields
     from scalewright.planning import allowed_values, search_job
-    from scalewright.searching import Means
+    from scalewright.searching import SearchExecution
 
     _need_robust(options)
     recipes = [] if options.dtypes is None else [f"dtype={options.dtypes}"]
     fix = allowed_values(pinned_fields([*options.fix, *recipes]), options.space)
     job = job_of(options)
     limits = _limits(options)
-    means = Means(options.checkpoint, options.all_plans, ray_address=options.ray)
+    means = SearchExecution(options.checkpoint, options.all_plans, ray_address=options.ray)
     with progress_bar("searching plans") as progress, _file_named(options.checkpoint):
         found = search_job(job, fix, limits, progress, means)
     winner = found[0] if found.best else None

@@ -22,7 +22,7 @@ from scalewright.errors import InvalidError
 from scalewright.planning.answers import Comparison, Estimate, Search
 from scalewright.planning.job import Job
 from scalewright.planning.remedies import why_nothing_runs
-from scalewright.searching import Means, find
+from scalewright.searching import SearchExecution, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ def search(
         "offload": offload,
     }
     job = Job(model, system, training, memory_margin)
-    means = Means(checkpoint, rows, cluster, ray_address)
+    means = SearchExecution(checkpoint, rows, cluster, ray_address)
     return search_job(job, allowed_values(fix, space), limits, progress, means)
 
 
@@ -147,13 +147,13 @@ def search_job(
     fix: Mapping[str, object],
     limits: Mapping[str, object],
     progress: Callable[[int, int], object] | None = None,
-    means: Means | None = None,
+    means: SearchExecution | None = None,
 ) -> Search:
     """Find the best plans for a job; see `search`."""
     need_progress(progress)
     allowed = plan_space(fix)
     question = job.question(json_text("space", allowed), json_text("limits", dict(limits)))
-    found = find(question, Means() if means is None else means, progress)
+    found = find(question, SearchExecution() if means is None else means, progress)
     if not found["best"] and not found["stopped"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)
     return Search(job, {**found, "front": limits.get("front", FRONT)})

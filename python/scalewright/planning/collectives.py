@@ -11,7 +11,7 @@ from scalewright import _engine
 from scalewright.config import json_text, need, need_count, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import counts, floats, machines_of, names
-from scalewright.planning.sent import Sent
+from scalewright.planning.pickling import PickledByFields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +76,7 @@ class Collective:
     buffer_bytes: Floats
     ranks: NDArray[np.uint32]
     time_s: Floats
-    _asked: _Asked
+    _asked: _EngineArguments
 
     def __array__(
         self, dtype: DTypeLike | None = None, *, copy: bool | None = None
@@ -190,7 +190,7 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class _Asked(Sent):
+class _EngineArguments(PickledByFields):
     """The arguments as the engine takes them."""
 
     machines: System
@@ -310,7 +310,7 @@ def collective(
         "protocol": protocol,
         "in_place": in_place,
     }
-    asked = _Asked(
+    asked = _EngineArguments(
         machines,
         name,
         json_text("collective", request),

@@ -13,7 +13,7 @@ from scalewright import _engine
 from scalewright.catalog import Entry, load_entry, names, with_costs
 from scalewright.config import json_text, need, need_places
 from scalewright.errors import ScalewrightError, UnknownNameError
-from scalewright.planning.sent import Sent
+from scalewright.planning.pickling import PickledByFields
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -24,7 +24,7 @@ _PLAIN = "dgx-h100"
 
 
 @dataclass(frozen=True)
-class Model(Sent):
+class Model(PickledByFields):
     """A model, as the engine reads it.
 
     Attributes:
@@ -57,7 +57,7 @@ class Model(Sent):
 
 
 @dataclass(frozen=True)
-class System(Sent):
+class System(PickledByFields):
     """A number of devices of a system, as the engine reads them.
 
     Attributes:

@@ -11,7 +11,7 @@ from scalewright.catalog import with_software
 from scalewright.config import Training, json_text, need, need_number, need_places
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import Model, System
-from scalewright.planning.sent import Sent
+from scalewright.planning.pickling import PickledByFields
 from scalewright.planning.stamp import stamp
 from scalewright.searching import Question
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job(Sent):
+class Job(PickledByFields):
     """What stays the same while plans vary.
 
     Attributes:

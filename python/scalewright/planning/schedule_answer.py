@@ -235,9 +235,9 @@ class Schedule:
         Args:
             flows: Also tell which operation's result goes to which one on another device.
         """
-        from scalewright.planning.schedule_timeline import Drawn
+        from scalewright.planning.schedule_timeline import OperationLists
 
-        return Drawn(self).timeline(flows=flows)
+        return OperationLists(self).timeline(flows=flows)
 
 
 def _seconds(time: float | None) -> str:

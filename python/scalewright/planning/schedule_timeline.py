@@ -18,7 +18,7 @@ _NAMES = {
 }
 
 
-class Drawn:
+class OperationLists:
     """The operations of an answer as plain lists, from which spans and flows are made."""
 
     def __init__(self, answer: Schedule) -> None:

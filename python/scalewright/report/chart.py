@@ -24,7 +24,7 @@ _LABEL_WIDTH = 11
 
 
 @dataclass(frozen=True)
-class _Letters:
+class _ChartSymbols:
     """What is drawn with."""
 
     blocks: str
@@ -37,8 +37,8 @@ class _Letters:
     """Where the winner changes."""
 
 
-_FINE = _Letters(" ▁▂▃▄▅▆▇█", "·", "│", "─", "┬", "▲")
-_COARSE = _Letters("    #####", ".", "|", "-", "+", "^")
+_FINE = _ChartSymbols(" ▁▂▃▄▅▆▇█", "·", "│", "─", "┬", "▲")
+_COARSE = _ChartSymbols("    #####", ".", "|", "-", "+", "^")
 
 
 def chart_columns(width: int) -> int:
@@ -67,7 +67,7 @@ def show_chart(curve: Collective, screen: Console) -> None:
         screen.print((" " * _MARGIN + line).rstrip(), overflow="crop", no_wrap=True)
 
 
-def _axis(curve: Collective, letters: _Letters) -> tuple[str, str]:
+def _axis(curve: Collective, letters: _ChartSymbols) -> tuple[str, str]:
     """Return the line below the drawing with its ticks, and the sizes below that."""
     first, last = float(curve.buffer_bytes[0]), float(curve.buffer_bytes[-1])
     columns = len(curve.buffer_bytes)
@@ -87,7 +87,7 @@ def _axis(curve: Collective, letters: _Letters) -> tuple[str, str]:
     return "".join(line), "".join(labels)
 
 
-def _cell(height: float, bound: float, letters: _Letters) -> str:
+def _cell(height: float, bound: float, letters: _ChartSymbols) -> str:
     """Return the letter of a cell that the bar fills up to `height`, the cell being one high."""
     if height >= 1:
         return letters.blocks[-1]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.report import quantities as q
 from scalewright.report.screen import heading, table
-from scalewright.report.timeline_letters import show_timelines
+from scalewright.report.timeline_text import show_timelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -113,7 +113,7 @@ def draw_timelines(
         figure = figures.Figure(figsize=(width_in, page.height_in), dpi=200)
         for number, timeline in enumerate(timelines):
             axes = figure.add_axes(page.place(number))
-            _draw(axes, timeline, _Frame(number, unit_s, page.points(), until))
+            _draw(axes, timeline, _TimeScale(number, unit_s, page.points(), until))
             _label(axes, timeline, number, page)
             if number < len(timelines) - 1:
                 axes.tick_params(axis="x", bottom=False, labelbottom=False)
@@ -124,7 +124,7 @@ def draw_timelines(
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _TimeScale:
     """The scale of a timeline."""
 
     number: int
@@ -139,7 +139,7 @@ class _Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
+class _DrawnSpan:
     """A span as it is drawn: times in units, rows counted from the top."""
 
     span: Span
@@ -149,13 +149,13 @@ class _Box:
     bottom: float
 
 
-def _draw(axes: _Axes, timeline: Timeline, frame: _Frame) -> None:
+def _draw(axes: _Axes, timeline: Timeline, frame: _TimeScale) -> None:
     rows, end = timeline.rows, timeline.end_s / frame.unit_s
     inset = 0.06 if frame.points[1] > 7 else 0.03
     idle = [(0.0, end, row + inset, row + 1 - inset) for row in range(len(rows))]
     axes.add_artist(_rectangles(idle, facecolor=_IDLE, linewidth=0, zorder=1))
     boxes = [box for at, row in enumerate(rows) for box in _boxes(at, row, frame.unit_s, inset)]
-    shown: dict[tuple[str, int], list[_Box]] = defaultdict(list)
+    shown: dict[tuple[str, int], list[_DrawnSpan]] = defaultdict(list)
     for box in boxes:
         shown[box.span.category, box.span.shade].append(box)
     edge = _edge(boxes, frame)
@@ -184,7 +184,7 @@ def _rectangles(edges: Sequence[tuple[float, float, float, float]], **style: obj
     return patches.PathPatch(paths.Path.make_compound_path_from_polys(corners), **style)
 
 
-def _edge(boxes: Sequence[_Box], frame: _Frame) -> dict[str, object]:
+def _edge(boxes: Sequence[_DrawnSpan], frame: _TimeScale) -> dict[str, object]:
     """Return how boxes are set apart: by white lines where they are wide enough."""
     widths = sorted(frame.wide(box.right - box.left) for box in boxes if box.right > box.left)
     # the narrowest tenth rules, not a single short one
@@ -195,7 +195,7 @@ def _edge(boxes: Sequence[_Box], frame: _Frame) -> dict[str, object]:
     return {"edgecolor": "white", "linewidth": 0.5 if usual > 5 else 0.25}
 
 
-def _boxes(at: int, row: Row, unit_s: float, inset: float) -> Iterator[_Box]:
+def _boxes(at: int, row: Row, unit_s: float, inset: float) -> Iterator[_DrawnSpan]:
     """Give each span its box; those that run together share the height of the row."""
     for group in row.groups():
         left, right = group[0].start_s / unit_s, group[0].end_s / unit_s
@@ -204,10 +204,10 @@ def _boxes(at: int, row: Row, unit_s: float, inset: float) -> Iterator[_Box]:
         height = (1 - 2 * inset) / lanes
         for lane, span in enumerate(group):
             top = at + inset + (lane % lanes) * height
-            yield _Box(span, left, right, top, top + height)
+            yield _DrawnSpan(span, left, right, top, top + height)
 
 
-def _numbers(axes: _Axes, boxes: Sequence[_Box], frame: _Frame, shades: int) -> None:
+def _numbers(axes: _Axes, boxes: Sequence[_DrawnSpan], frame: _TimeScale, shades: int) -> None:
     """Write labels where all of a category fit, in one size for all."""
     fitting: dict[float, set[str]] = {}
     for size in _NUMBER_SIZES:
@@ -231,7 +231,7 @@ def _numbers(axes: _Axes, boxes: Sequence[_Box], frame: _Frame, shades: int) -> 
             )
 
 
-def _fits(box: _Box, size: float, frame: _Frame) -> bool:
+def _fits(box: _DrawnSpan, size: float, frame: _TimeScale) -> bool:
     wide, high = frame.wide(box.right - box.left), (box.bottom - box.top) * frame.points[1]
     return wide >= len(box.span.label) * _LETTER * size + 0.7 and high >= 0.95 * size
 

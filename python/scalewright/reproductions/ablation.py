@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import Cluster, Job, Workload, estimate, metric
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.reproductions.comparing import Book, checked, compared, matching, request_of
+from scalewright.reproductions.comparing import RowComparer, checked, compared, matching, request_of
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.reading import Row, read_rows, shipped_rows
 
@@ -207,7 +207,7 @@ def ablation(
         ScalewrightError: The file cannot be read, the pattern matches no row, or no run is priced.
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
-    cases = _cases(matching(found, pattern), Book(found, Machines(checked(overrides))))
+    cases = _cases(matching(found, pattern), RowComparer(found, Machines(checked(overrides))))
     if not cases:
         message = "ablation: got no priced row on the speed of a step; allowed: one at least"
         raise InvalidError(message)
@@ -255,7 +255,7 @@ def without(setting: Setting, batch: int, switch: Switch) -> Job | None:
     return Job(Workload(setting.model), Cluster(json.dumps(cluster)), json.dumps(training))
 
 
-def _cases(rows: list[Row], book: Book) -> list[_Case]:
+def _cases(rows: list[Row], book: RowComparer) -> list[_Case]:
     """Return the runs that are taken, each with its first row."""
     papers: dict[str, dict[int, Row]] = {}
     for row in rows:
@@ -282,7 +282,7 @@ def _evenly(rows: list[Row]) -> Iterable[Row]:
         yield from rows[start::step]
 
 
-def _case(row: Row, book: Book) -> _Case | None:
+def _case(row: Row, book: RowComparer) -> _Case | None:
     result = compared(row, book)
     if result["error"] is None or result["use"] != "validate":
         return None

@@ -50,7 +50,7 @@ _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
 
 @dataclass
-class Book:
+class RowComparer:
     """Prices rows that may speak of one another."""
 
     rows: list[Row]
@@ -147,7 +147,7 @@ def run(
     """
     found = shipped_rows() if rows_path is None else read_rows(rows_path)
     rows = matching(found, pattern)
-    book = Book(found, Machines(checked(overrides)))
+    book = RowComparer(found, Machines(checked(overrides)))
     results: list[Result] = []
     for done, row in enumerate(rows):
         if progress is not None:
@@ -250,7 +250,7 @@ def _meant(row: Row, pattern: str | None) -> bool:
     return any(wanted in text or fnmatchcase(text, wanted) for text in texts)
 
 
-def compared(row: Row, book: Book, *, detail: bool = False) -> Result:
+def compared(row: Row, book: RowComparer, *, detail: bool = False) -> Result:
     """Predict a row's figure; one that cannot be predicted keeps its place and says why."""
     result = _said(row)
     try:

@@ -52,7 +52,7 @@ _WORD = re.compile(r"[^\s,;|+]+")
 
 
 @dataclass(frozen=True)
-class Said:
+class ParsedLayout:
     """What a layout says."""
 
     cells: dict[str, str]
@@ -61,7 +61,7 @@ class Said:
     """Words that were not understood."""
 
 
-def said_by(heading: str, text: str) -> Said:
+def parse_layout(heading: str, text: str) -> ParsedLayout:
     """Read a layout under a heading, which may name its degrees.
 
     Args:
@@ -69,14 +69,14 @@ def said_by(heading: str, text: str) -> Said:
         text: The cell.
     """
     if not text:
-        return Said({}, "")
+        return ParsedLayout({}, "")
     bare = re.search("[a-z]{2}", text.casefold()) is None
     if heads_degrees(heading) and bare:
         told = degrees_under(heading, text)
-        return Said(told, "" if told else text)
+        return ParsedLayout(told, "" if told else text)
     told, rest = _words(" ".join(text.casefold()[:LONGEST].split()))
     degrees = degrees_in(rest)
-    return Said({**degrees, **told}, _left(rest))
+    return ParsedLayout({**degrees, **told}, _left(rest))
 
 
 def _words(folded: str) -> tuple[dict[str, str], str]:
@@ -216,7 +216,7 @@ def layout_notes(row: Row) -> tuple[str, ...]:
     layout = row.text("layout")
     if not layout:
         return ()
-    said = said_by(plain(row.named("layout")), layout)
+    said = parse_layout(plain(row.named("layout")), layout)
     unlike = _unlike_columns(said.cells, layout, row.cells)
     if not said.cells and not any(row.text(axis) for axis in _DEGREES):
         return (*unlike, f"layout '{layout:.40}' says no degree that is known: passed over")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings, plain, time_column
-from scalewright.reproductions.layout_words import said_by
+from scalewright.reproductions.layout_words import parse_layout
 from scalewright.reproductions.marks import is_unsure
 from scalewright.reproductions.metrics import ungrouped
 from scalewright.reproductions.records import (
@@ -325,7 +325,7 @@ def not_understood(headers: Sequence[str]) -> str:
 
 def _laid_out(kept: dict[str, str], named: dict[str, str]) -> dict[str, str]:
     """Return the cells that a row's layout says, whose heading may name its degrees."""
-    return said_by(plain(named.get("layout", "")), kept.get("layout", "")).cells
+    return parse_layout(plain(named.get("layout", "")), kept.get("layout", "")).cells
 
 
 def _lengthened(kept: dict[str, str]) -> dict[str, str]:

@@ -97,7 +97,7 @@ def coverage(residuals: Sequence[Residual]) -> Result:
 
 
 @dataclass(frozen=True)
-class _Miss:
+class _OutsideBand:
     """By how much a run lies outside the band of the runs of other papers."""
 
     run: Residual
@@ -106,8 +106,8 @@ class _Miss:
     """Of the band."""
 
 
-def _misses(residuals: Sequence[Residual]) -> list[_Miss]:
-    found: list[_Miss] = []
+def _misses(residuals: Sequence[Residual]) -> list[_OutsideBand]:
+    found: list[_OutsideBand] = []
     for paper in dict.fromkeys(run.paper for run in residuals):
         others = [run for run in residuals if run.paper != paper]
         bands: dict[Traits, Band] = {}
@@ -117,16 +117,16 @@ def _misses(residuals: Sequence[Residual]) -> list[_Miss]:
             if run.traits not in bands:
                 bands[run.traits] = band_of(run.traits, others)
             band = bands[run.traits]
-            found.append(_Miss(run, band.misses(run), band.high - band.low))
+            found.append(_OutsideBand(run, band.misses(run), band.high - band.low))
     return found
 
 
-def _widening(misses: Sequence[_Miss]) -> Widening:
+def _widening(misses: Sequence[_OutsideBand]) -> Widening:
     apart = [[miss for miss in misses if miss.run.traits.named is named] for named in (True, False)]
     return Widening(*(_quantile(own) if own else 0.0 for own in apart))
 
 
-def _quantile(misses: Sequence[_Miss]) -> float:
+def _quantile(misses: Sequence[_OutsideBand]) -> float:
     """Return the share's quantile; half of the weight is the runs', half the papers'."""
     rows = Counter(miss.run.paper for miss in misses)
     weights = {paper: 0.5 / len(misses) + 0.5 / (len(rows) * n) for paper, n in rows.items()}

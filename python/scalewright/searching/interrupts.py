@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class HeldBack:
+class DeferredInterrupt:
     """Whether Ctrl-C came, and waits to be heeded."""
 
     pressed: bool = False
 
 
 @contextmanager
-def first_held_back() -> Generator[HeldBack]:
+def defer_first_interrupt() -> Generator[DeferredInterrupt]:
     """Let the work inside end although Ctrl-C comes; a second one is raised as ever.
 
     Only Python's own handler is replaced: what a program does on Ctrl-C of its own accord, it goes
     on doing. Threads beside the main one hear of none.
     """
-    held = HeldBack()
+    held = DeferredInterrupt()
     ours = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler

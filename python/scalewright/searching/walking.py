@@ -24,7 +24,7 @@ _EACH = 4
 _GROWTH = 4
 
 
-class Hands(Protocol):
+class WorkerPool(Protocol):
     """Who walks units."""
 
     in_waves: bool
@@ -41,7 +41,7 @@ class Hands(Protocol):
         ...
 
 
-class LocalHands:
+class LocalWorkers:
     """The cores of this process."""
 
     in_waves = True
@@ -88,29 +88,29 @@ class Walk:
         self._keep = keep
         self._progress = progress
 
-    def go(self, hands: Hands) -> bool:
+    def go(self, workers: WorkerPool) -> bool:
         """Walk what is left; false where Ctrl-C came before all was."""
         units = self._search.units
-        bounds = self._search.waves if hands.in_waves else [0, units]
+        bounds = self._search.waves if workers.in_waves else [0, units]
         try:
             self._tell(0, 0)
             for first, last in pairwise(bounds):
                 left = list(self.state.left(first, last))
                 if left:
-                    self._wave(hands, first, left)
+                    self._wave(workers, first, left)
         except KeyboardInterrupt:
             return self.state.walked() == units
         return True
 
-    def _wave(self, hands: Hands, first: int, left: list[tuple[int, int]]) -> None:
-        if self.state.start != first or not hands.in_waves:
+    def _wave(self, workers: WorkerPool, first: int, left: list[tuple[int, int]]) -> None:
+        if self.state.start != first or not workers.in_waves:
             self.state = self.state.turned(self._search, first)
         tell = None if self._progress is None else self._tell
-        pieces = hands.walk(left, lambda: self.state.before, tell)
+        pieces = workers.walk(left, lambda: self.state.before, tell)
         with closing(pieces):
             for piece in pieces:
                 state = self.state.joined(self._search, piece)
-                self.state = state if hands.in_waves else state.turned(self._search, first)
+                self.state = state if workers.in_waves else state.turned(self._search, first)
                 self._keep(self.state)
                 self._tell(0, 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
-    from scalewright.export.megatron.given import Given
+    from scalewright.export.megatron.parsed_arguments import ParsedArguments
 
 _WORD = re.compile(r"\S+")
 
@@ -93,7 +93,7 @@ _OF_HYBRIDS = (
 """How arguments begin that change what mixes positions."""
 
 
-def ignored(given: Given) -> list[str]:
+def ignored(given: ParsedArguments) -> list[str]:
     """Return the arguments that do not matter.
 
     Raises:

@@ -11,7 +11,7 @@ from scalewright.export.megatron.known import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scalewright.export.megatron.given import Given
+    from scalewright.export.megatron.parsed_arguments import ParsedArguments
 
 _MOST = 2**40
 _MOST_DIGITS = 13
@@ -22,7 +22,7 @@ _Meaning = TypeVar("_Meaning")
 class Options:
     """Arguments of one file with their types; whole numbers are checked at once."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ParsedArguments) -> None:
         """Take what the file gives.
 
         Raises:

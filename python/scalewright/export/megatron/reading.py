@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from scalewright.errors import InvalidError
-from scalewright.export.megatron.given import given_arguments
 from scalewright.export.megatron.known import ignored
 from scalewright.export.megatron.options import Options
+from scalewright.export.megatron.parsed_arguments import given_arguments
 from scalewright.export.megatron.reading_model import read_model
 from scalewright.export.megatron.reading_plan import read_plan
 from scalewright.export.megatron.reading_training import read_training

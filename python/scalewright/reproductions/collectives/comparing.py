@@ -9,7 +9,12 @@ from scalewright.errors import ScalewrightError
 from scalewright.planning import collective
 from scalewright.reproductions.collectives.claims import claims
 from scalewright.reproductions.collectives.machines import Machines, Run
-from scalewright.reproductions.collectives.rows import CollectiveRow, Unread, read, shipped
+from scalewright.reproductions.collectives.rows import (
+    CollectiveRow,
+    UnreadCollectiveRow,
+    read,
+    shipped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -186,7 +191,7 @@ def _timed(row: CollectiveRow) -> tuple[object, ...]:
 
 
 def _compared(
-    row: CollectiveRow | Unread, machines: Machines, held_out: set[tuple[str, int]]
+    row: CollectiveRow | UnreadCollectiveRow, machines: Machines, held_out: set[tuple[str, int]]
 ) -> Result:
     result: Result = {
         "file": row.file,
@@ -206,7 +211,7 @@ def _compared(
         "reason": None,
         "note": None,
     }
-    if isinstance(row, Unread):
+    if isinstance(row, UnreadCollectiveRow):
         return result | {"reason": row.reason}
     result |= {
         "collective": row.collective,

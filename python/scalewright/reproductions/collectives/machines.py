@@ -47,7 +47,7 @@ _ALGORITHMS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 @dataclass(frozen=True)
-class _Known:
+class _SystemSpelling:
     """What the table of systems says of one spelling."""
 
     system: str
@@ -92,7 +92,11 @@ class Machines:
         Raises:
             ScalewrightError: The system is not known, or has no group like this one.
         """
-        found = _found(row) if self._only is None else _Known(self._only, calibrated=False, note="")
+        found = (
+            _found(row)
+            if self._only is None
+            else _SystemSpelling(self._only, calibrated=False, note="")
+        )
         table = self._table(found.system)
         stride = _stride(row, table)
         devices = (row.ranks - 1) * stride + 1
@@ -187,7 +191,7 @@ def _algorithms(said: str) -> tuple[str, ...]:
     return ()
 
 
-def _found(row: CollectiveRow) -> _Known:
+def _found(row: CollectiveRow) -> _SystemSpelling:
     text, known = row.system, _table()
     if not text:
         message = (
@@ -203,16 +207,16 @@ def _found(row: CollectiveRow) -> _Known:
         return entry
     for name in names("system"):
         if normalised(name) == wanted:
-            return _Known(name, calibrated=False, note="")
+            return _SystemSpelling(name, calibrated=False, note="")
     try:
-        return _Known(load_system(text)["name"], calibrated=False, note="")
+        return _SystemSpelling(load_system(text)["name"], calibrated=False, note="")
     except UnknownNameError:
         pass
     refuse_misspelt_hardware(text, field="system")
     # inside a node the device says how it is joined; between nodes no text of a device does
     if row.nodes in (None, 1) and (usual := usual_system(text)) is not None:
         taken = f"system '{text:.60}' taken as {usual}"
-        return _Known(usual, calibrated=False, note="", taken=taken)
+        return _SystemSpelling(usual, calibrated=False, note="", taken=taken)
     message = (
         f"system: unknown name '{text}'; allowed: a name of the catalog or of "
         "published/collectives/systems.csv, or --system NAME for all rows"
@@ -221,12 +225,14 @@ def _found(row: CollectiveRow) -> _Known:
 
 
 @cache
-def _table() -> dict[str, _Known]:
+def _table() -> dict[str, _SystemSpelling]:
     place = built_in_root()
     for part in _FILE:
         place = place / part
     rows = csv.DictReader(io.StringIO(place.read_text(encoding="utf-8"), newline=""))
     return {
-        normalised(row["spelling"]): _Known(row["system"], row["rows"] == "calibrated", row["note"])
+        normalised(row["spelling"]): _SystemSpelling(
+            row["system"], row["rows"] == "calibrated", row["note"]
+        )
         for row in rows
     }

@@ -57,7 +57,7 @@ class CollectiveRow:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadCollectiveRow:
     """A line that holds no usable figure, and why."""
 
     file: str
@@ -75,7 +75,7 @@ def holds_collectives(path: str | Path) -> bool:
     return _is_header(cells) or _lacks_time(cells)
 
 
-def shipped() -> list[CollectiveRow | Unread]:
+def shipped() -> list[CollectiveRow | UnreadCollectiveRow]:
     """Return the rows that come with the package, file by file."""
     folder = built_in_root()
     for part in _FOLDER:
@@ -85,7 +85,7 @@ def shipped() -> list[CollectiveRow | Unread]:
     return [row for file in sorted(files, key=lambda f: f.name) for row in _rows(file)]
 
 
-def read(path: str | Path) -> list[CollectiveRow | Unread]:
+def read(path: str | Path) -> list[CollectiveRow | UnreadCollectiveRow]:
     """Return the rows of a user's file.
 
     Raises:
@@ -110,7 +110,7 @@ def _lacks_time(cells: Sequence[str]) -> bool:
     return sized and not trained and names.isdisjoint(FIGURES)
 
 
-def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
+def _rows(file: Traversable) -> Iterator[CollectiveRow | UnreadCollectiveRow]:
     table = table_in(file, known_in)
     listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
     headers = listed[0][1] if listed else []
@@ -134,7 +134,7 @@ def _rows(file: Traversable) -> Iterator[CollectiveRow | Unread]:
                 raise InvalidError(fault)
             yield _row(file.name, line, found)
         except ScalewrightError as error:
-            yield Unread(file.name, line, found.get("system", ""), str(error))
+            yield UnreadCollectiveRow(file.name, line, found.get("system", ""), str(error))
 
 
 def _row(file: str, line: int, cells: dict[str, str]) -> CollectiveRow:

@@ -13,7 +13,7 @@ from scalewright.reproductions.kernels.comparing import LONG_S, prepared, price
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scalewright.reproductions.kernels.devices import Meant
+    from scalewright.reproductions.kernels.devices import ResolvedDevice
 
 Result = dict[str, Any]
 _CHANGED = 1e-3
@@ -201,10 +201,10 @@ def _cells(own: Result, base: Result, changed: int) -> str:
 
 def _priced(rows: list[Result], switch: KernelSwitch | None = None) -> list[Result]:
     """Return rows with their predictions, by devices without a term."""
-    devices: dict[str, Meant] = {}
+    devices: dict[str, ResolvedDevice] = {}
     priced: list[Result] = []
     for row in rows:
-        meant: Meant = row["meant"]
+        meant: ResolvedDevice = row["meant"]
         if meant.name not in devices:
             devices[meant.name] = meant if switch is None else _without(meant, switch)
         own = {"meant": devices[meant.name], "predicted_s": None, "error": None, "reason": None}
@@ -213,7 +213,7 @@ def _priced(rows: list[Result], switch: KernelSwitch | None = None) -> list[Resu
     return [row for row in priced if row["error"] is not None]
 
 
-def _without(meant: Meant, switch: KernelSwitch) -> Meant:
+def _without(meant: ResolvedDevice, switch: KernelSwitch) -> ResolvedDevice:
     table = copy.deepcopy(dict(meant.table))
     for path, value in switch.values:
         set_field(table, path.split("."), value)

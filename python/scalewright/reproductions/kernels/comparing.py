@@ -16,7 +16,7 @@ from scalewright.reproductions.kernels.limits import too_quick
 from scalewright.reproductions.kernels.rows import (
     SPLIT,
     KernelRow,
-    Unread,
+    UnreadKernelRow,
     held_out,
     read,
     shipped,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from scalewright.reproductions.kernels.devices import Meant
+    from scalewright.reproductions.kernels.devices import ResolvedDevice
 
 Result = dict[str, Any]
 Timed = tuple[object, ...]
@@ -153,7 +153,7 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
 
 
 def _result(
-    row: KernelRow | Unread,
+    row: KernelRow | UnreadKernelRow,
     devices: Devices,
     fitted: set[tuple[str, Timed]],
     families: set[tuple[str, str, str]],
@@ -175,7 +175,7 @@ def _result(
         "shape": None,
         "meant": None,
     }
-    if isinstance(row, Unread):
+    if isinstance(row, UnreadKernelRow):
         return result | {"reason": row.reason}
     result |= {
         "dtype": row.shape.dtype,
@@ -203,7 +203,7 @@ def _result(
 
 def _part(
     row: KernelRow,
-    meant: Meant,
+    meant: ResolvedDevice,
     fitted: set[tuple[str, Timed]],
     families: set[tuple[str, str, str]],
 ) -> str:
@@ -240,7 +240,7 @@ def price(results: list[Result], progress: Callable[[int, int], object] | None =
             progress(done, total)
 
 
-def _times(meant: Meant, members: list[Result]) -> list[float]:
+def _times(meant: ResolvedDevice, members: list[Result]) -> list[float]:
     first = members[0]["shape"]
     shapes = {name: [m["shape"].numbers[name] for m in members] for name in first.numbers}
     return kernel_times(meant.runs(first.request), meant.table, shapes).tolist()

@@ -56,7 +56,7 @@ _APART = {
 
 
 @dataclass(frozen=True)
-class Meant:
+class ResolvedDevice:
     """The device that a spelling means."""
 
     name: str
@@ -100,9 +100,9 @@ class Devices:
         """Take every row for a run on `only`, a device or a system, where one is given."""
         self._only = only
         self._overrides = overrides
-        self._known: dict[str, Meant] = {}
+        self._known: dict[str, ResolvedDevice] = {}
 
-    def meant(self, spelling: str) -> Meant:
+    def meant(self, spelling: str) -> ResolvedDevice:
         """Return the device of a row.
 
         Raises:
@@ -116,7 +116,7 @@ class Devices:
             self._known[wanted] = self._found(wanted)
         return self._known[wanted]
 
-    def _found(self, wanted: str) -> Meant:
+    def _found(self, wanted: str) -> ResolvedDevice:
         name, calibrated = _table().get(normalised(wanted), (wanted, frozenset[str]()))
         note = ""
         try:
@@ -132,7 +132,7 @@ class Devices:
             note = f"system '{wanted:.60}' taken as {name}" if by_words else ""
             table = load_device(name, self._overrides)
         changed = changed_fields("device", name, self._overrides)
-        return Meant(str(table["name"]), with_costs(table), calibrated, changed, note)
+        return ResolvedDevice(str(table["name"]), with_costs(table), calibrated, changed, note)
 
     def _system(self, name: str) -> tuple[Table, bool]:
         """Return a system, and whether only words of the name tell which."""

@@ -86,7 +86,7 @@ class KernelRow:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadKernelRow:
     """A line that holds no usable figure, and why."""
 
     file: str
@@ -105,7 +105,7 @@ def holds_kernels(path: str | Path) -> bool:
     return any(_has_columns(kind, cells) for kind in KINDS) or _of_products(cells)
 
 
-def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | Unread]:
+def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | UnreadKernelRow]:
     """Return the rows that come with the package, kind by kind."""
     folder = built_in_root()
     for part in FOLDER:
@@ -118,7 +118,7 @@ def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | Unread]:
     ]
 
 
-def read(path: str | Path) -> list[KernelRow | Unread]:
+def read(path: str | Path) -> list[KernelRow | UnreadKernelRow]:
     """Return the rows of a user's file.
 
     Raises:
@@ -186,7 +186,7 @@ def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
     return found
 
 
-def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
+def _rows(file: Traversable) -> Iterator[KernelRow | UnreadKernelRow]:
     table = table_in(file, _known)
     listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
     headers = listed[0][1] if listed else []
@@ -210,7 +210,7 @@ def _rows(file: Traversable) -> Iterator[KernelRow | Unread]:
                 raise InvalidError(fault)
             yield _row(file.name, line, kind, found)
         except ScalewrightError as error:
-            yield Unread(file.name, line, kind.name, found.get("system", ""), str(error))
+            yield UnreadKernelRow(file.name, line, kind.name, found.get("system", ""), str(error))
 
 
 def _refuse_untimed(file: Traversable, headers: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ class _Group:
     tries: int = 1
 
 
-class RayHands:
+class RayWorkers:
     """The cores of a Ray cluster, one group of units for each at a time."""
 
     in_waves = False

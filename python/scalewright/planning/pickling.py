@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-class Sent:
+class PickledByFields:
     """A data class that is pickled and copied by its fields; what follows is made again."""
 
     def __getstate__(self: DataclassInstance) -> dict[str, Any]:

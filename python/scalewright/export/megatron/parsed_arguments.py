@@ -19,7 +19,7 @@ _MOST_BYTES = 2**20
 
 
 @dataclass
-class Given:
+class ParsedArguments:
     """Arguments of a file."""
 
     where: str
@@ -30,7 +30,7 @@ class Given:
     """Devices, where the launcher or `WORLD_SIZE` says them."""
 
 
-def given_arguments(path: str | Path) -> Given:
+def given_arguments(path: str | Path) -> ParsedArguments:
     """Read a shell script, or a file of `key: value` lines.
 
     Raises:
@@ -38,7 +38,7 @@ def given_arguments(path: str | Path) -> Given:
     """
     where = str(path)
     text = _text(Path(path), where)
-    given = Given(where)
+    given = ParsedArguments(where)
     if Path(path).suffix.lower() in (".yaml", ".yml") or _LISTED.search(text):
         _read_pairs(text, given)
     else:
@@ -66,7 +66,7 @@ def _text(path: Path, where: str) -> str:
         raise InvalidError(message) from error
 
 
-def _read_pairs(text: str, given: Given) -> None:
+def _read_pairs(text: str, given: ParsedArguments) -> None:
     world: str | None = None
     for line in text.splitlines():
         found = _PAIR.match(re.sub(r"(^|\s)#.*$", "", line))
@@ -85,7 +85,7 @@ def _read_pairs(text: str, given: Given) -> None:
     _find_devices(given, int(world) if world and _is_count(world) else None)
 
 
-def _read_script(text: str, given: Given) -> None:
+def _read_script(text: str, given: ParsedArguments) -> None:
     script = Script(text)
     if script.too_long:
         message = f"{given.where}: its variables repeat one another without end"
@@ -123,7 +123,7 @@ def _paired(words: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _find_devices(given: Given, world: int | None) -> None:
+def _find_devices(given: ParsedArguments, world: int | None) -> None:
     """Take nodes x processes off the launcher's arguments, or the world size."""
     counts = [given.values.pop(name, []) for name in ("nnodes", "nproc-per-node")]
     if all(words and _is_count(words[0]) for words in counts):

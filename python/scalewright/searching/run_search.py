@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from scalewright.config import DTYPE
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.searching.checkpoint import Checkpoint
-from scalewright.searching.interrupts import first_held_back
+from scalewright.searching.interrupts import defer_first_interrupt
 from scalewright.searching.ray_address import connected, ray_address
-from scalewright.searching.ray_hands import RayHands
+from scalewright.searching.ray_workers import RayWorkers
 from scalewright.searching.state import State
 from scalewright.searching.table import Table
-from scalewright.searching.walking import LocalHands, Walk
+from scalewright.searching.walking import LocalWorkers, Walk
 
 if TYPE_CHECKING:
     from scalewright import _engine
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Means:
+class SearchExecution:
     """How a search is carried out; the plans that it finds do not depend on it."""
 
     checkpoint: object = None
@@ -51,7 +51,9 @@ class Means:
         return address
 
 
-def find(question: Question, means: Means, progress: Progress | None = None) -> dict[str, Any]:
+def find(
+    question: Question, execution: SearchExecution, progress: Progress | None = None
+) -> dict[str, Any]:
     """Return the answer to a search, or what is known of it when Ctrl-C comes.
 
     Beside what the engine tells, `units` and `units_walked` count the parts of the space, `stopped`
@@ -61,13 +63,13 @@ def find(question: Question, means: Means, progress: Progress | None = None) -> 
     Raises:
         ScalewrightError: A file or a cluster cannot be used, or the options contradict each other.
     """
-    address = means.check()
-    table = None if means.rows is None else Table(means.rows)
+    address = execution.check()
+    table = None if execution.rows is None else Table(execution.rows)
     if table is not None and DTYPE in json.loads(question.space):
         message = "rows: got it with dtype; allowed: one precision, that of the training"
         raise InvalidError(message)
     start = perf_counter()
-    kept = None if means.checkpoint is None else Checkpoint(means.checkpoint, question)
+    kept = None if execution.checkpoint is None else Checkpoint(execution.checkpoint, question)
     if kept is not None and kept.report is not None:
         return {**json.loads(kept.report), "elapsed_s": kept.before_s}
     search, stopped = _listed(question, kept)
@@ -89,7 +91,7 @@ def _listed(question: Question, kept: Checkpoint | None) -> tuple[_engine.Search
     bound, as it has at any later moment.
     """
     try:
-        with first_held_back() as held:
+        with defer_first_interrupt() as held:
             search = question.search()
     except ScalewrightError:
         if kept is not None:
@@ -101,7 +103,7 @@ def _listed(question: Question, kept: Checkpoint | None) -> tuple[_engine.Search
 def _walked(walk: Walk, search: _engine.Search, question: Question, address: str | None) -> None:
     """Walk by the cores of this process, or of the cluster at an address."""
     if address is None:
-        walk.go(LocalHands(search))
+        walk.go(LocalWorkers(search))
     else:
         _spread(walk, address, question)
 
@@ -115,7 +117,7 @@ def _spread(walk: Walk, address: str, question: Question) -> None:
     """Walk on the cores of a cluster."""
     with connected(address) as ray:
         try:
-            walk.go(RayHands(ray, question))
+            walk.go(RayWorkers(ray, question))
         except (ray.exceptions.RayError, ConnectionError) as error:
             message = f"cluster: the connection to {address!r:.100} was lost: {error!s:.300}"
             raise ScalewrightError(message) from error

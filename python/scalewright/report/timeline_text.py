@@ -51,7 +51,7 @@ _NARROWEST = 0.7
 
 
 @dataclass(frozen=True)
-class _Pen:
+class _TextStyle:
     """What lines are drawn with."""
 
     scale: float
@@ -76,7 +76,7 @@ def show_timelines(timelines: Sequence[Timeline], screen: Console) -> None:
         screen.print("too fine to be drawn in letters: --picture FILE.svg draws it", style="dim")
         return
     coloured = screen.color_system is not None
-    pen = _Pen(scale, letters, idle, coloured, _numbered(rows, scale, coloured=coloured))
+    pen = _TextStyle(scale, letters, idle, coloured, _numbered(rows, scale, coloured=coloured))
     for timeline in timelines:
         heading(screen, f"{timeline.title}, {note(timeline)}")
         last = round(timeline.end_s * scale)
@@ -144,7 +144,7 @@ def _numbered(rows: Sequence[Row], scale: float, *, coloured: bool) -> frozenset
     return frozenset(labelled - narrow)
 
 
-def _pieces(row: Row, last: int, pen: _Pen) -> Iterator[tuple[str, Span | None]]:
+def _pieces(row: Row, last: int, pen: _TextStyle) -> Iterator[tuple[str, Span | None]]:
     """Return the texts of a line with the spans that they stand for; none for idle time."""
     at = 0
     for left, right, span in _places(row, pen.scale):
