@@ -7,15 +7,11 @@ mod worlds;
 use proptest::prelude::*;
 use scalewright::control::Control;
 use scalewright::estimate::{
-    COLUMNS, Job, PlanCost, PriceRow, SpillLimits, SpillResult, column, estimate_many, price,
-    spilled,
+    COLUMNS, Job, PlanCost, PriceRow, SpillLimits, column, estimate_many, price, spilled,
 };
-use scalewright::plan::{
-    AxisOrder, Mesh, Plan, RecomputePolicy, ReplicaReduction, Schedule, Split,
-};
+use scalewright::plan::{AxisOrder, Mesh, Plan, ReplicaReduction, Schedule, Split};
 use scalewright::search::{
-    Limits, Method, Objective, OffloadWhen, Search, SearchOutcome, SearchPart, SearchReport, Space,
-    search,
+    Limits, Method, Objective, OffloadWhen, Search, SearchOutcome, SearchReport, Space, search,
 };
 use scalewright::units::{Bytes, Dollars};
 use worlds::jobs::{self, priced};
@@ -138,8 +134,8 @@ fn listed_orders(space: &Space) -> Vec<AxisOrder> {
 
 /// A plan under every schedule, recomputation and overlap.
 fn scheduled(plan: &Plan, space: &Space) -> Vec<Plan> {
-    use RecomputePolicy::{Full, None, Selective};
     use Schedule::{GPipe, Interleaved, OneForwardOneBackward};
+    use scalewright::plan::RecomputePolicy::{Full, None, Selective};
     let schedules = space.schedule.clone();
     let policies = space
         .recompute
@@ -186,7 +182,7 @@ fn stands_alone(job: &Job, plan: &Plan, space: &Space) -> bool {
     let width = plan.tensor > 1 || plan.expert_tensor == 0;
     let plain = plan.schedule == Schedule::OneForwardOneBackward;
     let layers = u64::from(plan.recompute_layers);
-    let none = plan.recompute == RecomputePolicy::None;
+    let none = plan.recompute == scalewright::plan::RecomputePolicy::None;
     let listed = space.recompute_layers.as_ref();
     // as many layers as the longest stage has, and none that compute again, are all layers
     let all = |few: &u32| none || *few == 0 || u64::from(*few) >= longest(job, plan);
@@ -437,7 +433,7 @@ proptest! {
         let mut cuts: Vec<u32> = cuts.iter().map(|cut| cut * search.units() / 1000).collect();
         cuts.extend([0, search.units()]);
         cuts.sort_unstable();
-        let mut parts: Vec<SearchPart> = Vec::new();
+        let mut parts: Vec<_> = Vec::new();
         for pair in cuts.windows(2).rev() {
             let helper = parts.last().filter(|_| helped);
             let part = search.run([pair[0], pair[1]], helper, &Control::new()).unwrap();
@@ -547,7 +543,7 @@ fn search_with_offload_is_brute_force() {
             };
             if composed.fits(&job) {
                 times.push(composed.time);
-            } else if let SpillResult::Fits(placed) =
+            } else if let scalewright::estimate::SpillResult::Fits(placed) =
                 spilled(&job, &plan, SpillLimits::default(), &Control::new()).unwrap()
             {
                 assert!(placed.step_time_s >= composed.time);
