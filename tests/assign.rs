@@ -1,6 +1,6 @@
 //! Are shares of options as good as brute force finds them, and are their bounds and prices true?
 
-#![allow(clippy::unwrap_used)] // the lint's own exemption ends at test functions
+#![allow(clippy::unwrap_used, clippy::panic)] // the lints' own exemption ends at test functions
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -589,7 +589,6 @@ fn what_makes_no_sense_is_refused_by_name() {
     }
     let limits = Limits {
         gap: f64::NAN,
-        nodes: 1,
         ..Limits::default()
     };
     let refused = assign(&layers(2, 1), &limits, &Control::new()).unwrap_err();
