@@ -22,7 +22,7 @@ fn search(bench: &mut Criterion) {
             "{name}: {} programs, {} boxes, gap {:.1e}",
             found.programs,
             found.boxes,
-            found.gap.unwrap()
+            found.relative_gap.unwrap()
         );
         bench.bench_function(&format!("serving_blocks/{name}"), |timer| {
             timer.iter(|| serving_blocks(black_box(&problem), &Control::new()).unwrap());

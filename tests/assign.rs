@@ -592,5 +592,5 @@ fn what_makes_no_sense_is_refused_by_name() {
         ..Limits::default()
     };
     let refused = assign(&layers(2, 1), &limits, &Control::new()).unwrap_err();
-    assert!(refused.to_string().starts_with("limits.gap: got NaN"));
+    assert!(refused.to_string().starts_with("relative_gap: got NaN"));
 }

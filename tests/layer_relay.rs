@@ -158,24 +158,24 @@ proptest! {
     fn the_recurrence_is_the_event_simulation(request in any_request()) {
         let found = relay(&request);
         let witness = Events::new(&request).run();
-        prop_assert!(close(found.step_s, witness), "{found:?} is not {witness}");
+        prop_assert!(close(found.step_time_s, witness), "{found:?} is not {witness}");
     }
 
     #[test]
     fn a_step_lies_between_its_bounds(request in any_request()) {
         let found = relay(&request);
         let serial = found.compute_s + found.load_s + found.store_s + found.optimizer_s;
-        prop_assert!(found.lower_bound_s <= found.step_s * (1.0 + 1e-9));
-        prop_assert!(found.step_s <= serial * (1.0 + 1e-9));
+        prop_assert!(found.lower_bound_s <= found.step_time_s * (1.0 + 1e-9));
+        prop_assert!(found.step_time_s <= serial * (1.0 + 1e-9));
         prop_assert!(found.compute_s <= found.device_s * (1.0 + 1e-9));
-        prop_assert!(found.device_s <= found.step_s);
+        prop_assert!(found.device_s <= found.step_time_s);
     }
 
     #[test]
     fn another_buffer_costs_memory_and_no_time(request in any_request()) {
         let one = relay(&request);
         let more = relay(&Request { buffers: request.buffers + 1, ..request });
-        prop_assert!(more.step_s <= one.step_s * (1.0 + 1e-9), "{more:?} against {one:?}");
+        prop_assert!(more.step_time_s <= one.step_time_s * (1.0 + 1e-9), "{more:?} against {one:?}");
         prop_assert!(more.device_bytes >= one.device_bytes);
     }
 
@@ -185,7 +185,7 @@ proptest! {
         let off = relay(&request);
         request.offload_inputs = false;
         let on = relay(&request);
-        prop_assert!(off.step_s >= on.step_s * (1.0 - 1e-9));
+        prop_assert!(off.step_time_s >= on.step_time_s * (1.0 - 1e-9));
         prop_assert!(off.device_bytes <= on.device_bytes * (1.0 + 1e-9));
     }
 
@@ -193,12 +193,12 @@ proptest! {
     fn slower_parts_never_end_the_step_sooner(
         request in any_request(), at in 0..12_usize, by in seconds(),
     ) {
-        let before = relay(&request).step_s;
+        let before = relay(&request).step_time_s;
         let slower = |change: fn(&mut Layer, f64)| {
             let mut request = request.clone();
             let at = at % request.layers.len();
             change(&mut request.layers[at], by);
-            relay(&request).step_s
+            relay(&request).step_time_s
         };
         let all: [fn(&mut Layer, f64); 4] = [
             |l, by| l.forward_s += by,
@@ -239,7 +239,7 @@ fn enough_micro_batches_hide_the_host() {
     // and update, stand alone
     let found = relay(&alike(24, 4));
     assert!(
-        close(found.step_s, 24.0 * 4.0 * 4.0 + 4.0 + 2.0 + 3.0),
+        close(found.step_time_s, 24.0 * 4.0 * 4.0 + 4.0 + 2.0 + 3.0),
         "{found:?}"
     );
     // with one, the link rules both ways: 24 loads, a pass down and up, 22 loads, the last pass

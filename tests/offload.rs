@@ -151,11 +151,11 @@ proptest! {
             let found = ran(&scheme, &work, &rates);
             let parts = found.exposed;
             let all = found.compute_s + parts.loads_s + parts.stores_s + parts.updates_s;
-            prop_assert!(close(found.step_s, all), "{scheme:?}: {} {all}", found.step_s);
-            prop_assert!(found.step_s >= found.lower_bound_s * (1.0 - 1e-9), "{scheme:?}");
+            prop_assert!(close(found.step_time_s, all), "{scheme:?}: {} {all}", found.step_time_s);
+            prop_assert!(found.step_time_s >= found.lower_bound_s * (1.0 - 1e-9), "{scheme:?}");
             prop_assert!(parts.loads_s >= 0.0 && parts.stores_s >= 0.0);
             let sum: f64 = found.busy.iter().map(|busy| busy.busy_s).sum();
-            prop_assert!(found.step_s <= sum * (1.0 + 1e-9), "{scheme:?}: longer than one by one");
+            prop_assert!(found.step_time_s <= sum * (1.0 + 1e-9), "{scheme:?}: longer than one by one");
         }
     }
 
@@ -194,7 +194,7 @@ proptest! {
         *paces.into_iter().nth(lane).unwrap() /= 2.0;
         for scheme in schemes() {
             let (slow, fast) = (ran(&scheme, &work, &rates), ran(&scheme, &work, &faster));
-            prop_assert!(fast.step_s <= slow.step_s * (1.0 + 1e-9), "{scheme:?}");
+            prop_assert!(fast.step_time_s <= slow.step_time_s * (1.0 + 1e-9), "{scheme:?}");
         }
     }
 
@@ -239,14 +239,14 @@ proptest! {
         let weights = elements * 2.0 * rates.from_host;
         let closed = zero_offload::closed_form(
             count as f64, [forward_s, backward_s, gradients, update, weights]);
-        prop_assert!(close(ran(&scheme, &work, &rates).step_s, closed));
+        prop_assert!(close(ran(&scheme, &work, &rates).step_time_s, closed));
     }
 
     #[test]
     fn a_delayed_update_repeats_at_its_interval(work in work(), rates in rates()) {
         let found = ran(&Scheme::ZeroOffload(ZeroOffload { delayed: true }), &work, &rates);
         let plain = ran(&Scheme::ZeroOffload(ZeroOffload { delayed: false }), &work, &rates);
-        prop_assert!(found.step_s <= plain.step_s * (1.0 + 1e-9));
+        prop_assert!(found.step_time_s <= plain.step_time_s * (1.0 + 1e-9));
         // tasks of three steps, in order: the second does not wait for the first update, the third does
         let third = found.spans.len() / 3;
         let of = |round: usize| &found.spans[round * third..(round + 1) * third];
@@ -258,8 +258,8 @@ proptest! {
         prop_assert!(close(start(2), passed(1).max(updated)), "{} {updated}", start(2));
         let end = found.spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
         let slack = 1e-9 * (1.0 + end);
-        prop_assert!(end + slack >= 3.0 * found.step_s, "{end} {}", found.step_s);
-        prop_assert!(end <= 2.0 * (found.step_s + plain.step_s) + slack, "{end} {}", found.step_s);
+        prop_assert!(end + slack >= 3.0 * found.step_time_s, "{end} {}", found.step_time_s);
+        prop_assert!(end <= 2.0 * (found.step_time_s + plain.step_time_s) + slack, "{end} {}", found.step_time_s);
     }
 
     #[test]
@@ -276,9 +276,9 @@ proptest! {
         let found = ran(&Scheme::WeightStreaming(WeightStreaming::default()), &work, &rates);
         let closed = weight_streaming::closed_form(count as f64, [load, pass, pass, store]);
         if paced || covered {
-            prop_assert!(close(found.step_s, closed), "{} {closed}", found.step_s);
+            prop_assert!(close(found.step_time_s, closed), "{} {closed}", found.step_time_s);
         } else {
-            prop_assert!(found.step_s >= closed * (1.0 - 1e-9), "{} {closed}", found.step_s);
+            prop_assert!(found.step_time_s >= closed * (1.0 - 1e-9), "{} {closed}", found.step_time_s);
         }
     }
 
@@ -299,17 +299,17 @@ proptest! {
         let bytes = elements * 2.0 * (3.0 * count as f64 - 1.0);
         let intensity = found.compute_s / bytes;
         let share = efficiency(intensity, 1.0 / even.from_host, 1.0);
-        prop_assert!(close(found.compute_s / found.step_s, share));
+        prop_assert!(close(found.compute_s / found.step_time_s, share));
     }
 
     #[test]
     fn overlap_and_every_link_at_once_never_harm(work in work(), rates in rates()) {
         let base = ZeroInfinity { weights: Some(Tier::Drive), optimizer: Some(Tier::Drive),
             activations: Some(Tier::Host), ..ZeroInfinity::default() };
-        let best = ran(&Scheme::ZeroInfinity(base), &work, &rates).step_s;
+        let best = ran(&Scheme::ZeroInfinity(base), &work, &rates).step_time_s;
         for worse in [ZeroInfinity { overlap: false, ..base },
             ZeroInfinity { bandwidth_centric: false, ..base }] {
-            let found = ran(&Scheme::ZeroInfinity(worse), &work, &rates).step_s;
+            let found = ran(&Scheme::ZeroInfinity(worse), &work, &rates).step_time_s;
             prop_assert!(best <= found * (1.0 + 1e-9));
         }
     }

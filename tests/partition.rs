@@ -192,7 +192,7 @@ proptest! {
     fn the_bound_is_the_least_of_all_and_no_step_beats_it(request in any_request(4)) {
         let PartitionOutcome::Partition(found) = solve(&request) else { return Ok(()) };
         let (_, bound) = tried(&request).expect("some fit");
-        prop_assert!(found.step_s >= bound * (1.0 - 1e-9));
+        prop_assert!(found.step_time_s >= bound * (1.0 - 1e-9));
         prop_assert!(close(found.lower_bound_s, bound), "{found:?} against {bound}");
     }
 
@@ -206,9 +206,9 @@ proptest! {
             layer.weight_s.clear();
         }
         let PartitionOutcome::Partition(found) = solve(&request) else { return Ok(()) };
-        prop_assert!(found.step_s <= found.objective_s * (1.0 + 1e-9), "{found:?}");
+        prop_assert!(found.step_time_s <= found.objective_s * (1.0 + 1e-9), "{found:?}");
         if found.stages.last().unwrap().work_s >= found.slowest_s * (1.0 - 1e-12) {
-            prop_assert!(close(found.step_s, found.objective_s), "{found:?}");
+            prop_assert!(close(found.step_time_s, found.objective_s), "{found:?}");
         }
     }
 
@@ -247,7 +247,7 @@ fn mixed(layers: usize, devices: usize) -> Request {
 fn a_faster_device_holds_more_layers() {
     let found = found(&mixed(24, 2));
     assert_eq!(found.cuts, [16]);
-    assert!(found.step_s / found.lower_bound_s < 1.02, "{found:?}");
+    assert!(found.step_time_s / found.lower_bound_s < 1.02, "{found:?}");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn many_unlike_devices_are_ordered_by_swaps_and_it_is_said() {
         ..request
     });
     assert!(any.objective_s <= given.objective_s);
-    assert!(any.lower_bound_s <= any.step_s);
+    assert!(any.lower_bound_s <= any.step_time_s);
 }
 
 #[test]

@@ -176,10 +176,10 @@ proptest! {
             let exchange = active.sum::<f64>() / replicas / 20.0 + 0.02;
             let exchange = 2.0 * (replicas - 1.0) * exchange;
             prop_assert!(close(epoch.all_reduce_s, exchange));
-            prop_assert!(close(epoch.step_s, best + exchange), "{epoch:?} against {best}");
+            prop_assert!(close(epoch.step_time_s, best + exchange), "{epoch:?} against {best}");
             let steps = (request.samples as f64 / (replicas * f64::from(request.batch))).ceil();
             let changed = if frozen == before { 0.0 } else { request.transition_s };
-            prop_assert!(close(epoch.time_s, steps * epoch.step_s + changed));
+            prop_assert!(close(epoch.time_s, steps * epoch.step_time_s + changed));
             before = frozen;
         }
         let time: f64 = training.epochs.iter().map(|e| e.time_s).sum();

@@ -303,7 +303,7 @@ proptest! {
         let best = brute(&request, 0, request.blocks.len() - 1, room);
         prop_assert!(found.bound_s <= best * (1.0 + 1e-12), "bound {} and {best}", found.bound_s);
         prop_assert!(found.time_s >= best * (1.0 - 1e-12), "answer {} and {best}", found.time_s);
-        prop_assert!(close(found.time_s, found.bound_s * (1.0 + found.gap)));
+        prop_assert!(close(found.time_s, found.bound_s * (1.0 + found.relative_gap)));
     }
 
     #[test]
@@ -407,7 +407,7 @@ proptest! {
         let found = answer(&request);
         let (stretches, blocks) = (found.recompute.unwrap(), found.choice.unwrap());
         prop_assert!(close(stretches.time_s, found.compute_s) && close(blocks.time_s, found.compute_s));
-        prop_assert!(stretches.gap == 0.0 && blocks.gap == 0.0);
+        prop_assert!(stretches.relative_gap == 0.0 && blocks.relative_gap == 0.0);
         prop_assert_eq!(stretches.operations.len(), 2 * request.blocks.len());
     }
 

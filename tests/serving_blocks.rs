@@ -33,7 +33,7 @@ impl World {
 }
 
 fn hop(lane: &str, rate: f64) -> Value {
-    json!({ "lane": lane, "rate": rate })
+    json!({ "lane": lane, "rate_bytes_per_s": rate })
 }
 
 prop_compose! {
@@ -54,7 +54,7 @@ prop_compose! {
         let model = layers as f64 * weights;
         let mut list = vec![json!({
             "name": "device",
-            "capacity": 2.0 * model * room[0] + 4.0 * weights,
+            "capacity_bytes": 2.0 * model * room[0] + 4.0 * weights,
             "reads": [hop("own bus", 40.0 * speed[0])],
             "writes": [],
         })];
@@ -68,7 +68,7 @@ prop_compose! {
             }
             list.push(json!({
                 "name": format!("home {index}"),
-                "capacity": 3.0 * model * room[index],
+                "capacity_bytes": 3.0 * model * room[index],
                 "reads": reads,
                 "writes": writes,
                 "behind_host": index - 1,
@@ -85,20 +85,24 @@ prop_compose! {
             "generated": generated,
             "layers": layers,
             "layer": {
-                "hidden": 64, "weights": weights, "cache": 4.0 * width, "recurrent": recurrent, "state": 2.0 * width,
-                "inner": 8.0 * width, "scores": 8, "query": 2.0 * width,
-                "matmul": weights, "attention": 4.0 * width, "head": 500.0,
+                "hidden": 64, "weights_bytes": weights, "cache_bytes_per_token": 4.0 * width,
+                "recurrent_bytes_per_sequence": recurrent, "state_bytes_per_token": 2.0 * width,
+                "inner_bytes_per_token": 8.0 * width, "score_bytes_per_query_and_key": 8,
+                "query_bytes_per_token": 2.0 * width, "matmul_flops_per_token": weights,
+                "attention_flops_per_query_and_key": 4.0 * width, "head_flops_per_sequence": 500.0,
             },
-            "resident": 1000.0,
+            "resident_bytes": 1000.0,
             "homes": list,
             "host": "home 1",
             "attention": attention,
             "flash_attention": flash_attention,
             "serial": serial,
             "compute": {
-                "prefill_matmul": 30.0 * speed[5], "prefill_attention": 10.0 * speed[6],
-                "decode_matmul": 10.0 * speed[5], "device_attention": 20.0 * speed[6],
-                "host_attention": 2.0 * speed[7],
+                "prefill_matmul_flops_per_s": 30.0 * speed[5],
+                "prefill_attention_flops_per_s": 10.0 * speed[6],
+                "decode_matmul_flops_per_s": 10.0 * speed[5],
+                "device_attention_bytes_per_s": 20.0 * speed[6],
+                "host_attention_bytes_per_s": 2.0 * speed[7],
                 "small_batch": if small { json!([0.02, 0.03, 0.06]) } else { Value::Null },
             },
             "batch": [1, most[0]],
@@ -200,13 +204,13 @@ proptest! {
             for way in ["reads", "writes"] {
                 let Some(hops) = home[way].as_array_mut() else { continue };
                 for hop in hops {
-                    let rate = hop["rate"].as_f64().unwrap();
-                    hop["rate"] = json!(rate * by);
+                    let rate = hop["rate_bytes_per_s"].as_f64().unwrap();
+                    hop["rate_bytes_per_s"] = json!(rate * by);
                 }
             }
         } else {
-            let capacity = home["capacity"].as_f64().unwrap();
-            home["capacity"] = json!(capacity * by);
+            let capacity = home["capacity_bytes"].as_f64().unwrap();
+            home["capacity_bytes"] = json!(capacity * by);
         }
         let after = best(&more.read());
         prop_assert!(!before.fits || after.fits);
@@ -218,8 +222,8 @@ proptest! {
     #[test]
     fn smaller_states_of_scans_or_no_scores_never_hurt(world in world(), part in 0.0..1.0_f64) {
         let mut less = world.clone();
-        let recurrent = less.problem["layer"]["recurrent"].as_f64().unwrap();
-        less.problem["layer"]["recurrent"] = json!(recurrent * part);
+        let recurrent = less.problem["layer"]["recurrent_bytes_per_sequence"].as_f64().unwrap();
+        less.problem["layer"]["recurrent_bytes_per_sequence"] = json!(recurrent * part);
         less.problem["flash_attention"] = json!(true);
         let [usual, less] = [world, less].map(|world| best(&world.read()));
         prop_assert!(less.fits || !usual.fits);
@@ -232,14 +236,14 @@ proptest! {
     #[test]
     fn of_equal_shares_the_nearest_are_taken(world in world()) {
         let mut world = world;
-        world.problem["homes"][0]["capacity"] = json!(1e12);
+        world.problem["homes"][0]["capacity_bytes"] = json!(1e12);
         world.problem["attention"] = json!("device");
         let block = best(&world.read());
         prop_assert!(block.fits);
         for shares in [&block.weights, &block.cache, &block.states] {
             prop_assert!(shares["device"] >= 1.0 - 1e-6, "{shares:?}");
         }
-        prop_assert!(block.gap.unwrap() <= 1e-6);
+        prop_assert!(block.relative_gap.unwrap() <= 1e-6);
     }
 
     #[test]
@@ -353,7 +357,7 @@ fn states_of_scans_are_held_and_moved() {
     let price = |posed: &Value| serving_policy(&read(posed), &policy).unwrap();
     let without = price(&posed);
     let state = 50e6;
-    posed["layer"]["recurrent"] = json!(state);
+    posed["layer"]["recurrent_bytes_per_sequence"] = json!(state);
     let with = price(&posed);
     let held = |block: &Block, home: &str, phase: &str| {
         let mut of = block.memory.iter();
@@ -372,7 +376,10 @@ fn states_of_scans_are_held_and_moved() {
 fn the_gap_of_published_models_is_closed() {
     for (layers, hidden, heads) in [(32, 4096, 32), (48, 7168, 56), (96, 12288, 96)] {
         let block = best(&flexgen::problem(layers, hidden, heads));
-        assert!(block.fits && block.gap.unwrap() <= 1e-7, "{block:?}");
+        assert!(
+            block.fits && block.relative_gap.unwrap() <= 1e-7,
+            "{block:?}"
+        );
         assert!(block.programs < 400, "{} programs", block.programs);
     }
 }
@@ -430,16 +437,24 @@ fn wrong_problems_are_refused_by_name() {
         ("/batch", json!([3, 2]), "batch"),
         ("/host", json!("cp"), "cpu"),
         ("/host", json!("gpu"), "host"),
-        ("/gap", json!(0.0), "gap"),
-        ("/homes/1/reads/0/rate", json!(0.0), "homes.cpu.reads"),
+        ("/relative_gap", json!(0.0), "relative_gap"),
+        (
+            "/homes/1/reads/0/rate_bytes_per_s",
+            json!(0.0),
+            "homes.cpu.reads",
+        ),
         ("/homes/2/behind_host", json!(3), "homes.disk.behind_host"),
         ("/homes/1/name", json!("gpu"), "homes.name"),
         (
-            "/compute/decode_matmul",
+            "/compute/decode_matmul_flops_per_s",
             json!(0.0),
-            "compute.decode_matmul",
+            "compute.decode_matmul_flops_per_s",
         ),
-        ("/layer/matmul", json!(-1.0), "layer.matmul"),
+        (
+            "/layer/matmul_flops_per_token",
+            json!(-1.0),
+            "layer.matmul_flops_per_token",
+        ),
     ] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(path).unwrap() = value;

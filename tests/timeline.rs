@@ -71,7 +71,7 @@ proptest! {
         prop_assert!(off > -1e-9 || !exact, "{end} is below {pipeline}: {plan:?}");
         // activations that come back late and layers that are unlike stretch some blocks of the pass
         // that hides gradients, and other passes come between those of several chunks
-        let gap = line.simulated_s / line.estimated_s - 1.0;
+        let gap = line.simulated_step_time_s / line.estimated_step_time_s - 1.0;
         let uniform = like && plan.recomputation().uniform();
         let alike = plan.interleave == 1 && uniform;
         let uneven = plan.offload_activations > 0 || !alike;
@@ -94,7 +94,7 @@ proptest! {
             }
         }
         let last = line.end.iter().fold(0.0_f64, |last, end| last.max(*end));
-        prop_assert!((last - line.simulated_s).abs() < 1e-15);
+        prop_assert!((last - line.simulated_step_time_s).abs() < 1e-15);
         prop_assert_eq!(u64::from(line.stands_for) * u64::from(plan.pipeline), plan.devices());
         prop_assert!(line.engine.iter().all(|e| (*e as usize) < line.engines.len()));
     }
@@ -122,7 +122,7 @@ proptest! {
         };
         prop_assume!(price(&job, &plan).is_ok());
         let line = simulated(&job, &plan);
-        let gap = line.simulated_s / line.estimated_s - 1.0;
+        let gap = line.simulated_step_time_s / line.estimated_step_time_s - 1.0;
         prop_assert!(gap.abs() < 1e-9, "{gap}: {plan:?}");
     }
 }
@@ -319,7 +319,7 @@ fn the_simulation_bears_out_what_overlap_hides() {
         .map(|_| {
             let (job, plan) = jobs::planned().new_tree(&mut runner).unwrap().current();
             let line = simulated(&job, &plan);
-            (line.simulated_s / line.estimated_s - 1.0).abs()
+            (line.simulated_step_time_s / line.estimated_step_time_s - 1.0).abs()
         })
         .collect();
     gaps.sort_by(f64::total_cmp);
@@ -344,7 +344,7 @@ fn a_large_job_runs_on_representative_ranks() {
     let line = simulated(&job, &plan);
     assert_eq!(line.stands_for, 1024);
     assert_eq!(line.engines.iter().map(|e| e.stage).max(), Some(15));
-    let ratio = line.simulated_s / line.estimated_s;
+    let ratio = line.simulated_step_time_s / line.estimated_step_time_s;
     assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
 }
 
@@ -400,7 +400,7 @@ fn chunks_that_take_turns_hide_sums_and_gathers_as_simulated() {
             ..Plan::default()
         };
         let line = simulated(&job, &plan);
-        let ratio = line.estimated_s / line.simulated_s;
+        let ratio = line.estimated_step_time_s / line.simulated_step_time_s;
         assert!(
             (ratio - 1.0).abs() < 0.03,
             "{schedule:?} {interleave} {sequence}: {ratio}"
@@ -428,7 +428,7 @@ fn gathers_after_an_update_take_as_long_as_simulated() {
             ..Plan::default()
         };
         let line = simulated(&job, &plan);
-        let ratio = line.estimated_s / line.simulated_s;
+        let ratio = line.estimated_step_time_s / line.simulated_step_time_s;
         assert!(
             (ratio - 1.0).abs() < 0.01,
             "{software} {tensor} {pipeline}: {ratio}"

@@ -10,13 +10,13 @@ pub(crate) fn problem(layers: u64, hidden: u64, heads: u64) -> Problem {
     let (wide, inner) = (hidden as f64, 4.0 * hidden as f64);
     let layer = serde_json::json!({
         "hidden": hidden,
-        "weights": 8.0 * wide * wide + 4.0 * wide * inner,
-        "cache": 4.0 * wide,
-        "state": 2.0 * wide,
-        "inner": 2.0 * inner,
-        "scores": 2 * heads,
-        "matmul": 8.0 * wide * wide + 4.0 * wide * inner,
-        "attention": 4.0 * wide,
+        "weights_bytes": 8.0 * wide * wide + 4.0 * wide * inner,
+        "cache_bytes_per_token": 4.0 * wide,
+        "state_bytes_per_token": 2.0 * wide,
+        "inner_bytes_per_token": 2.0 * inner,
+        "score_bytes_per_query_and_key": 2 * heads,
+        "matmul_flops_per_token": 8.0 * wide * wide + 4.0 * wide * inner,
+        "attention_flops_per_query_and_key": 4.0 * wide,
     });
     for (field, value) in [
         ("prompt", 512.into()),

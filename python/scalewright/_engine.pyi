@@ -328,7 +328,7 @@ def pairs(
     The matrices have a row for each sender, joined; ports are empty where unlimited. The request's
     JSON text holds `collective`, `ranks`, `buffer_bytes`, `algorithm`, `root` and `chain`; the
     answer's `time_s`, `algorithm`, `order`, `edges`, `is_exact`, `slowest_link`, `lower_bound_s`
-    and `gap`.
+    and `relative_gap`.
     """
 
 def schedule_rules() -> str:
@@ -398,7 +398,7 @@ def place_plan(
     """Place the tensors of a plan's rank over memory tiers; the answer is JSON.
 
     The wish's JSON text may hold `objective`, `stage`, `whole`, `years`, `instants`,
-    `gap`, `nodes` and `tiers`.
+    `relative_gap`, `nodes` and `tiers`.
     """
 
 def place_tensors(
@@ -410,7 +410,7 @@ def place_tensors(
     """Place given tensors over given tiers, or over those of a cluster's device.
 
     The request's JSON text holds `problem`, and without a cluster `tiers`, `paths`, `main`, `host`
-    and `node_devices`; `gap` and `nodes` say when the proof may stop.
+    and `node_devices`; `relative_gap` and `nodes` say when the proof may stop.
     """
 
 def rematerialise(request: str) -> str:
@@ -524,7 +524,8 @@ def assign(
 
     The columns are `options` and `whole` by item, `cost` by option, `use_option`, `use_first`,
     `use_end` and `use_amount` by use in the order of options, `limit`, `timed_window` and
-    `timed_base` by row, `window_floor` and `window_weight`. The JSON limits hold `gap` and `nodes`.
+    `timed_base` by row, `window_floor` and `window_weight`. The JSON limits hold `relative_gap`
+    and `nodes`.
     """
 
 def expert_buffering(cluster: Cluster, request: str) -> str:

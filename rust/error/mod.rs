@@ -2,6 +2,9 @@
 
 pub mod amounts;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::Segment;
 use thiserror::Error;
 
 /// Result of every fallible call of the engine.
@@ -96,38 +99,87 @@ fn nearest(name: &str, known: &[String]) -> String {
     }
 }
 
-/// Reads `T` from JSON text. The error names the path of the offending field under `root`.
-pub fn from_json<'a, T: serde::Deserialize<'a>>(root: &str, text: &'a str) -> Result<T> {
+/// Reads `T` from JSON text. The error names the path of the offending field under `root`, or alone
+/// where there is no root.
+pub fn from_json<T: DeserializeOwned>(root: &str, text: &str) -> Result<T> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = read_from(root, &mut reader)?;
+    let value = read_from(&mut reader);
+    let value = value.map_err(|wrong| {
+        let whole = || serde_json::from_str(text).unwrap_or_default();
+        named(root, &choices::<T>(&wrong, whole).unwrap_or(wrong))
+    })?;
     let rest = reader.end();
     rest.map_err(|e| Error::inconsistent(format!("{root}: {}", plain(&e.to_string()))))?;
     Ok(value)
 }
 
 /// As `from_json`, of what has been read already.
-pub fn from_value<T: serde::de::DeserializeOwned>(
-    root: &str,
-    value: serde_json::Value,
-) -> Result<T> {
-    read_from(root, value)
+pub fn from_value<T: DeserializeOwned>(root: &str, value: Value) -> Result<T> {
+    let read = read_from(value.clone());
+    read.map_err(|wrong| named(root, &choices::<T>(&wrong, || value).unwrap_or(wrong)))
 }
 
-/// Reads a value, or says which field below `root` is wrong; no root: the field alone.
-fn read_from<'a, T, D>(root: &str, reader: D) -> Result<T>
+/// What serde says of a field.
+struct Misread {
+    path: serde_path_to_error::Path,
+    message: String,
+}
+
+fn read_from<'a, T, D>(reader: D) -> std::result::Result<T, Misread>
 where
     T: serde::Deserialize<'a>,
     D: serde::Deserializer<'a, Error = serde_json::Error>,
 {
-    serde_path_to_error::deserialize(reader).map_err(|e| {
-        let path = e.path().to_string();
-        let field = match (root, path.as_str()) {
-            (root, ".") => root.to_owned(),
-            ("", path) => path.to_owned(),
-            (root, path) => format!("{root}.{path}"),
-        };
-        misread(&field, plain(&e.inner().to_string()))
+    serde_path_to_error::deserialize(reader).map_err(|e| Misread {
+        path: e.path().clone(),
+        message: plain(&e.inner().to_string()).to_owned(),
     })
+}
+
+/// Of a number or the like where a name is due, serde tells neither what it got nor what it allows:
+/// another name in its place brings out the names that there are.
+fn choices<T: DeserializeOwned>(wrong: &Misread, whole: impl FnOnce() -> Value) -> Option<Misread> {
+    if wrong.message != "expected value" {
+        return None;
+    }
+    let mut whole = whole();
+    let place = at(&mut whole, &wrong.path)?;
+    let got = std::mem::replace(place, Value::String("?".to_owned()));
+    let told = read_from::<T, _>(whole).err()?;
+    let known: Vec<&str> = told.message.split('`').skip(3).step_by(2).collect();
+    let is_choice = told.message.starts_with("unknown variant") && !known.is_empty();
+    is_choice.then(|| Misread {
+        path: told.path,
+        message: format!("got {got}; allowed: {}", known.join(", ")),
+    })
+}
+
+/// The value at a path.
+fn at<'a>(mut value: &'a mut Value, path: &serde_path_to_error::Path) -> Option<&'a mut Value> {
+    for step in path {
+        value = match step {
+            Segment::Seq { index } => value.get_mut(*index)?,
+            Segment::Map { key } => value.get_mut(key)?,
+            Segment::Enum { .. } | Segment::Unknown => return None,
+        };
+    }
+    Some(value)
+}
+
+/// The error that names a field below `root`.
+fn named(root: &str, wrong: &Misread) -> Error {
+    let path = wrong.path.to_string();
+    // a key that is none of a table's is the last of its path, and in the message
+    let path = path
+        .strip_suffix('?')
+        .unwrap_or(&path)
+        .trim_end_matches('.');
+    let field = match (root, path) {
+        (root, "") => root.to_owned(),
+        ("", path) => path.to_owned(),
+        (root, path) => format!("{root}.{path}"),
+    };
+    misread(&field, &wrong.message)
 }
 
 /// Turns serde's message into ours: unknown names get their nearest, Rust's types get words.
@@ -144,20 +196,35 @@ fn misread(field: &str, message: &str) -> Error {
     }
     let told = message.strip_prefix("got ");
     match told.and_then(|told| told.split_once("; allowed: ")) {
-        Some((got, allowed)) => Error::invalid(field, got, allowed),
-        None => Error::inconsistent(format!("{field}: {message}")),
+        Some((got, allowed)) => return Error::invalid(field, got, allowed),
+        None if message.starts_with("missing field") => {}
+        None => return Error::inconsistent(format!("{field}: {message}")),
     }
+    let dot = if field.is_empty() { "" } else { "." };
+    let missing = quoted.first().copied().unwrap_or_default();
+    let allowed = "a value: it has no default";
+    Error::invalid(format!("{field}{dot}{missing}"), "nothing", allowed)
 }
 
 /// What was found, of serde's ``invalid value: integer `-1` ``.
 fn given(text: &str) -> &str {
     let text = text.split_once(": ").map_or(text, |(_, found)| found);
-    text.split('`').nth(1).unwrap_or(text)
+    match text {
+        "sequence" => "a list",
+        "map" => "an object with fields",
+        _ => match text.strip_prefix("string ") {
+            Some(quoted) => quoted,
+            None => text.split('`').nth(1).unwrap_or(text),
+        },
+    }
 }
 
 /// What may stand there, of what serde expects.
 fn in_words(expected: &str) -> &str {
     match expected {
+        "a sequence" => "a list",
+        "a string" | "string" | "a borrowed string" => "text",
+        "a map" => "an object with fields",
         "u32" => "a whole number from 0 to 2^32 - 1",
         "u64" => "a whole number from 0 to 2^64 - 1",
         "u8" => "a whole number from 0 to 255",
@@ -205,6 +272,31 @@ mod tests {
         );
         let error = from_json::<Inner>("plan", "{\"tensor\": -1}").unwrap_err();
         assert!(error.to_string().contains("a whole number"), "{error}");
+    }
+
+    #[test]
+    fn a_number_in_the_place_of_a_name_tells_the_names() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Kind {
+            Ring,
+            Tree,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Asked {
+            #[allow(dead_code)]
+            kinds: Vec<Kind>,
+        }
+        let error = from_json::<Asked>("", "{\"kinds\": [\"ring\", 5]}").unwrap_err();
+        assert_eq!(error.to_string(), "kinds[1]: got 5; allowed: ring, tree");
+        let error = from_json::<Asked>("asked", "{}").unwrap_err();
+        let said = "asked.kinds: got nothing; allowed: a value: it has no default";
+        assert_eq!(error.to_string(), said);
+        let error = from_json::<Asked>("asked", "{\"kinds\": \"ring\"}").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "asked.kinds: got \"ring\"; allowed: a list"
+        );
     }
 
     #[test]

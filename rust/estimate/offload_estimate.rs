@@ -74,10 +74,10 @@ pub fn offload(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<OffloadEstimat
     })
     .map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?;
     let step = scheme.run(&work, &rates)?;
-    let each = step.step_s * f64::from(job.cluster.devices);
+    let each = step.step_time_s * f64::from(job.cluster.devices);
     Ok(OffloadEstimate {
         parameters: job.model.parameters().total,
-        tokens_per_s: job.tokens() / step.step_s,
+        tokens_per_s: job.tokens() / step.step_time_s,
         model_flops_per_s_per_device: model / each,
         hardware_flops_per_s_per_device: hardware / each,
         step,

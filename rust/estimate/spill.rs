@@ -24,10 +24,10 @@ pub struct SpilledPlan {
     pub transfers_s: f64,
     /// That stage.
     pub stage: u32,
-    /// Bytes that stay on a device of that stage at the fullest instant.
+    /// The most that lies in a device of that stage at one instant.
     pub device_bytes: f64,
     /// Proven gap of its placement.
-    pub gap: f64,
+    pub relative_gap: f64,
     /// Tensors of its ranks outside the main tier at the fullest instant, bytes by tier and class.
     pub away: Vec<SpilledBytes>,
 }
@@ -132,17 +132,15 @@ fn slowest_stage(
             Some(PlacementOutcome::Impossible(_)) => return Ok(SpillResult::NoPlacement),
             None => return Ok(SpillResult::Slow),
         };
-        let transfers_s = (placement.step_s - placement.transfer_free_s).max(0.0);
+        let transfers_s = (placement.step_time_s - placement.transfer_free_s).max(0.0);
         if worst.as_ref().is_none_or(|w| transfers_s > w.transfers_s) {
-            let away = spilled_bytes(composer.job, &placement);
-            let moved: f64 = away.iter().map(|away| away.bytes).sum();
             worst = Some(SpilledPlan {
                 step_time_s: composed.time + transfers_s,
                 transfers_s,
                 stage,
-                device_bytes: composer.footprint(stage).total().value() - moved,
-                gap: placement.gap,
-                away,
+                device_bytes: placement.tiers[memories.main()].peak_bytes,
+                relative_gap: placement.relative_gap,
+                away: spilled_bytes(composer.job, &placement),
             });
         }
     }
@@ -155,11 +153,12 @@ fn spilled_bytes(job: &Job, placement: &Placement) -> Vec<SpilledBytes> {
     let behind = job.memories.own..job.memories.places.len();
     let fullest = placement.live.at as usize;
     let of = |(place, class): (usize, Class)| {
+        let tier = &job.memories.places[place].tier.name;
         let lines = placement.memory.iter();
-        let lying = lines.filter(|(at, of, _)| (*at, *of) == (place, class));
-        let bytes = lying.map(|(_, _, bytes)| bytes[fullest]).sum();
+        let lying = lines.filter(|held| held.tier == *tier && held.class == class);
+        let bytes = lying.map(|held| held.bytes[fullest]).sum();
         SpilledBytes {
-            tier: job.memories.places[place].tier.name.clone(),
+            tier: tier.clone(),
             class,
             bytes,
         }

@@ -22,7 +22,7 @@ pub struct Cluster {
 impl Cluster {
     /// Reads a cluster from its JSON text and checks it.
     pub fn from_json(text: &str) -> Result<Self> {
-        let cluster: Self = crate::error::from_json("cluster", text)?;
+        let cluster: Self = crate::error::from_json("", text)?;
         cluster.check()?;
         Ok(cluster)
     }
@@ -42,7 +42,7 @@ impl Cluster {
             let allowed = most.map_or("1 or more".to_owned(), |m| {
                 format!("1 to {m} (all levels of {})", self.system.name)
             });
-            return Err(Error::invalid("cluster.devices", self.devices, allowed));
+            return Err(Error::invalid("devices", self.devices, allowed));
         }
         Memories::new(self).map(|_| ())
     }

@@ -38,7 +38,7 @@ pub(super) fn simulate_collective(
     let cluster = &cluster.get().cluster;
     engine_call::long(py, None, |control| {
         check(buffer_bytes)?;
-        let request: CollectiveRequest = error::from_json("collective", request)?;
+        let request: CollectiveRequest = error::from_json("", request)?;
         let sweep = request.sweep(cluster)?;
         let &[algorithm] = sweep.rules.allowed.as_slice() else {
             let allowed = "one name";

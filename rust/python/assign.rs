@@ -13,7 +13,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SearchLimits {
-    gap: f64,
+    relative_gap: f64,
     nodes: u64,
 }
 
@@ -138,9 +138,9 @@ pub(super) fn assign<'py>(
     let (py, limits) = (limits.py(), text(limits)?);
     let columns = Columns::read(columns)?;
     let answer = engine_call::long(py, progress, |control| {
-        let asked: SearchLimits = from_json("limits", limits)?;
+        let asked: SearchLimits = from_json("", limits)?;
         let limits = Limits {
-            gap: asked.gap,
+            gap: asked.relative_gap,
             nodes: asked.nodes,
             below: f64::INFINITY,
         };
@@ -159,7 +159,7 @@ fn tell(told: &Bound<'_, PyDict>, solution: Solution) -> PyResult<()> {
     let py = told.py();
     told.set_item("objective", solution.objective)?;
     told.set_item("bound", solution.bound)?;
-    told.set_item("gap", solution.gap())?;
+    told.set_item("relative_gap", solution.gap())?;
     told.set_item("nodes", solution.nodes)?;
     told.set_item("shares", solution.shares.into_pyarray(py))?;
     told.set_item("windows", solution.windows.into_pyarray(py))?;

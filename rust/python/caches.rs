@@ -40,7 +40,7 @@ pub(super) fn cache_hits<'py>(
     let weights = weights.try_readonly()?.as_array().to_vec();
     let sizes = sizes.try_readonly()?.as_array().to_vec();
     let found = engine_call::long(py, progress, |control| {
-        let asked: CacheRequest = from_json("cache", request)?;
+        let asked: CacheRequest = from_json("", request)?;
         let policy = Policy::named(&asked.policy)?;
         let popularity = asked.popularity.unwrap_or(Popularity::Measured(weights));
         Demand::new(&popularity, &sizes)?.many(policy, &capacities, control)
@@ -82,7 +82,7 @@ pub(super) fn simulate_cache(
     let ids = trace.try_readonly()?.as_array().to_vec();
     let sizes = sizes.try_readonly()?.as_array().to_vec();
     engine_call::long(py, progress, |control| {
-        let asked: ReplayRequest = from_json("cache", request)?;
+        let asked: ReplayRequest = from_json("", request)?;
         let policy = Policy::named(&asked.policy)?;
         let trace = Trace::new(&ids, &sizes)?;
         encode(&replay(
@@ -119,7 +119,7 @@ fn answered<Q: DeserializeOwned, A: Serialize>(
     let (py, request) = (request.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     engine_call::long(py, None, |control| {
-        let asked: Q = from_json("request", request)?;
+        let asked: Q = from_json("", request)?;
         encode(&answer(cluster, &asked, control)?)
     })
 }
@@ -167,7 +167,7 @@ pub(super) fn neuron_cache(
 pub(super) fn cache_time(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |control| {
-        let asked: tiers::TieredAccessRequest = from_json("tiers", request)?;
+        let asked: tiers::TieredAccessRequest = from_json("", request)?;
         encode(&tiers::cache_time(&asked, control)?)
     })
 }

@@ -35,7 +35,7 @@ pub(super) fn codesign<'py>(
     let clusters: Vec<hardware::Cluster> = clusters.collect();
     let (answer, rows) = engine_call::long(py, progress, |control| {
         let space = Space::from_json(space)?;
-        let asked: designs::CodesignRequest = from_json("codesign", asked)?;
+        let asked: designs::CodesignRequest = from_json("", asked)?;
         let found = designs::codesign(job, &clusters, &space, &asked, control)?;
         Ok((encode(&found)?, found.rows))
     })?;

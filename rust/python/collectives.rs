@@ -121,7 +121,7 @@ fn swept<'a, T: Send>(
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     let work = move |control: &Control| {
-        let request: CollectiveRequest = error::from_json("collective", request)?;
+        let request: CollectiveRequest = error::from_json("", request)?;
         run(&request.sweep(cluster)?, arrays.points(), control)
     };
     // a thread takes longer to start than one group's few sizes take
@@ -219,7 +219,7 @@ pub(super) fn collective_lines(
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     engine_call::brief(py, || {
-        let request: CollectiveRequest = error::from_json("collective", request)?;
+        let request: CollectiveRequest = error::from_json("", request)?;
         let sweep = request.sweep(cluster)?;
         sweep.check_group(ranks, bandwidth)?;
         let choices = sweep.choices(ranks, bandwidth)?;

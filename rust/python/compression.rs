@@ -36,7 +36,7 @@ pub(super) fn exchange(
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     engine_call::brief(py, || {
-        let request: CompressionRequest = from_json("exchange", request)?;
+        let request: CompressionRequest = from_json("", request)?;
         cluster.check_group(request.stride, request.ranks)?;
         if !(0.0..=MOST_BYTES).contains(&request.buffer_bytes) {
             let allowed = "0 to 1e30 bytes";

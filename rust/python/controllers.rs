@@ -23,7 +23,7 @@ struct ControllersRequest {
 pub(super) fn controllers(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |_| {
-        let request: ControllersRequest = from_json("controllers", request)?;
+        let request: ControllersRequest = from_json("", request)?;
         let kinds: Vec<Dispatch> = if request.controllers.is_empty() {
             Dispatch::ALL.to_vec()
         } else {

@@ -4,12 +4,20 @@ use super::engine_call;
 use super::input::text;
 use super::planning::{PyJob, encode};
 use crate::error::{Error, from_json};
-use crate::estimate::{Growth, largest, offload as run};
+use crate::estimate::{Growth, OffloadEstimate, largest, offload as run};
 use crate::memory::offload::{Scheme, zero_infinity::efficiency};
 use crate::plan::Plan;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+
+/// A step with the number of its tasks.
+#[derive(Serialize)]
+struct CountedOffload {
+    task_count: usize,
+    #[serde(flatten)]
+    found: OffloadEstimate,
+}
 
 /// A step of a plan with an offloading scheme; its tasks are left out unless they are asked for.
 #[pyfunction]
@@ -25,10 +33,11 @@ pub(super) fn offload(
     engine_call::long(py, None, |_| {
         let plan: Plan = from_json("plan", plan)?;
         let mut found = run(job, &plan, &Scheme::read(scheme)?)?;
+        let task_count = found.step.spans.len();
         if !tasks {
             found.step.spans = Vec::new();
         }
-        encode(&found)
+        encode(&CountedOffload { task_count, found })
     })
 }
 
@@ -64,7 +73,7 @@ struct Traffic {
 pub(super) fn offload_efficiency(request: &Bound<'_, PyString>) -> PyResult<f64> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::brief(py, || {
-        let asked: Traffic = from_json("traffic", request)?;
+        let asked: Traffic = from_json("", request)?;
         let of = [
             ("intensity_flops_per_byte", asked.intensity_flops_per_byte),
             ("bandwidth_bytes_per_s", asked.bandwidth_bytes_per_s),

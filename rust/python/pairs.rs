@@ -46,7 +46,7 @@ pub(super) fn pairs(
     let [rates, latencies, out, into] = arrays;
     let (rates, latencies, out, into) = (rates?, latencies?, out?, into?);
     engine_call::long(py, None, |control| {
-        let request: Request = from_json("collective", request)?;
+        let request: Request = from_json("", request)?;
         let pairs = Pairs::new(&Matrices {
             ranks: request.ranks,
             rates: &rates,
@@ -74,7 +74,7 @@ pub(super) fn pairs(
             "is_exact": found.is_exact,
             "slowest_link": found.slowest,
             "lower_bound_s": found.lower_bound.value(),
-            "gap": found.gap(),
+            "relative_gap": found.gap(),
         }))
     })
 }

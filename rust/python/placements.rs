@@ -24,7 +24,7 @@ pub(super) fn memories(cluster: &Bound<'_, Cluster>) -> PyResult<String> {
 pub(super) fn retained(cell: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, cell) = (cell.py(), text(cell)?);
     engine_call::brief(py, || {
-        let cell: Cell = from_json("cell", cell)?;
+        let cell: Cell = from_json("", cell)?;
         encode(&cell.retained()?)
     })
 }
@@ -42,7 +42,7 @@ pub(super) fn place_plan(
     let job = &job.get().job;
     engine_call::long(py, progress, |control| {
         let plan: Plan = from_json("plan", plan)?;
-        let wish: PlanPlacementRequest = from_json("wish", wish)?;
+        let wish: PlanPlacementRequest = from_json("", wish)?;
         let placed = place(job, &plan, &wish, control)?;
         encode(&placed.map_err(|rule| Error::inconsistent(format!("plan: {rule}")))?)
     })
@@ -59,7 +59,7 @@ pub(super) fn place_tensors(
     let (py, request) = (request.py(), text(request)?);
     let cluster = cluster.map(|cluster| &cluster.get().cluster);
     engine_call::long(py, progress, |control| {
-        let request: Request = from_json("request", request)?;
+        let request: Request = from_json("", request)?;
         let memories = match cluster {
             Some(cluster) => Memories::new(cluster)?,
             None => request.memories()?,

@@ -19,7 +19,7 @@ pub(super) fn metric(
     let job = &job.get().job;
     engine_call::brief(py, || {
         let priced = Priced::from_json(estimate)?;
-        let request: Request = from_json("request", request)?;
+        let request: Request = from_json("", request)?;
         published(job, &priced, &request)
     })
 }

@@ -15,7 +15,7 @@ use pyo3::types::PyString;
 pub(super) fn rematerialise(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |control| {
-        let request: Request = from_json("rematerialise", request)?;
+        let request: Request = from_json("", request)?;
         encode(&chains::rematerialise(&request, control)?)
     })
 }
@@ -30,7 +30,7 @@ pub(super) fn rematerialise_stage(
     let (py, plan, asked, job) = (plan.py(), text(plan)?, text(asked)?, &job.get().job);
     engine_call::long(py, None, |control| {
         let plan: Plan = from_json("plan", plan)?;
-        let asked: StageRequest = from_json("rematerialise", asked)?;
+        let asked: StageRequest = from_json("", asked)?;
         encode(&stage_chain(job, &plan, &asked, control)?)
     })
 }

@@ -31,7 +31,7 @@ pub(super) fn sensitivity(
     engine_call::long(py, progress, |control| {
         let plan: Plan = from_json("plan", plan)?;
         let space = Space::from_json(space)?;
-        let asked: sensitivities::SensitivityRequest = from_json("sensitivity", asked)?;
+        let asked: sensitivities::SensitivityRequest = from_json("", asked)?;
         encode(&sensitivities::sensitivity(
             job, &plan, &space, asked, control,
         )?)
@@ -51,7 +51,7 @@ pub(super) fn robust(
     let job = &job.get().job;
     engine_call::long(py, progress, |control| {
         let space = Space::from_json(space)?;
-        let asked: robustness::RobustRequest = from_json("robust", asked)?;
+        let asked: robustness::RobustRequest = from_json("", asked)?;
         encode(&robustness::robust(job, &space, &asked, control)?)
     })
 }

@@ -130,7 +130,7 @@ impl Operations {
 pub(super) fn schedule_run<'py>(request: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyDict>> {
     let (py, request) = (request.py(), text(request)?);
     let (found, operations, order) = engine_call::long(py, None, |_| -> Result<_> {
-        let request: Request = from_json("schedule", request)?;
+        let request: Request = from_json("", request)?;
         let found = request.answer()?;
         let operations = Operations::of(&found.run);
         let order: Vec<String> = found.run.orders.iter().map(|order| spell(order)).collect();

@@ -22,7 +22,7 @@ type Times<'py> = Bound<'py, PyArray1<f64>>;
 pub(super) fn partition_layers(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |control| {
-        let request: partition::Request = from_json("partition", request)?;
+        let request: partition::Request = from_json("", request)?;
         encode(&partition::partition(&request, control)?)
     })
 }
@@ -32,7 +32,7 @@ pub(super) fn partition_layers(request: &Bound<'_, PyString>) -> PyResult<String
 pub(super) fn token_slices(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |control| {
-        let request: slices::Request = from_json("slices", request)?;
+        let request: slices::Request = from_json("", request)?;
         encode(&slices::token_slices(&request, control)?)
     })
 }
@@ -62,7 +62,7 @@ pub(super) fn slice_times<'py>(
 pub(super) fn layer_relay(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |_| {
-        let request: relay::Request = from_json("relay", request)?;
+        let request: relay::Request = from_json("", request)?;
         encode(&relay::layer_relay(&request)?)
     })
 }
@@ -82,7 +82,7 @@ struct Freezing {
 pub(super) fn frozen_layers(request: &Bound<'_, PyString>) -> PyResult<Vec<usize>> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::brief(py, || {
-        let asked: Freezing = from_json("freezing", request)?;
+        let asked: Freezing = from_json("", request)?;
         freezing::frozen_by(asked.freezable, asked.alpha, asked.epochs, asked.every)
     })
 }
@@ -92,7 +92,7 @@ pub(super) fn frozen_layers(request: &Bound<'_, PyString>) -> PyResult<Vec<usize
 pub(super) fn progressive_freezing(request: &Bound<'_, PyString>) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, None, |control| {
-        let request: freezing::Request = from_json("freezing", request)?;
+        let request: freezing::Request = from_json("", request)?;
         encode(&freezing::progressive_freezing(&request, control)?)
     })
 }
@@ -106,7 +106,7 @@ pub(super) fn swarm(
 ) -> PyResult<String> {
     let (py, request) = (request.py(), text(request)?);
     engine_call::long(py, progress, |control| {
-        let request: swarms::Request = from_json("swarm", request)?;
+        let request: swarms::Request = from_json("", request)?;
         encode(&swarms::swarm(&request, control)?)
     })
 }

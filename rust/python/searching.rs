@@ -39,7 +39,7 @@ fn spelled<T: Serialize>(all: impl IntoIterator<Item = T>) -> Vec<String> {
 /// Lists and bounds the units of a space.
 fn prepared(job: &PyJob, space: &str, limits: &str, control: &Control) -> Result<Search> {
     let space = Space::from_json(space)?;
-    let limits: Limits = from_json("limits", limits)?;
+    let limits: Limits = from_json("", limits)?;
     Search::new(job.job.clone(), space, limits, control)
 }
 

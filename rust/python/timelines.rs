@@ -14,7 +14,7 @@ use pyo3::types::{PyDict, PyString};
 ///
 /// Returns a dictionary: `engines` (stage and name of each), `labels` and `categories` (names by
 /// number), arrays over tasks (`engine`, `label`, `category`, `micro_batch`, `virtual_stage`,
-/// `start_s`, `end_s`), and `simulated_s`, `estimated_s`, `stands_for`.
+/// `start_s`, `end_s`), and `simulated_step_time_s`, `estimated_step_time_s`, `stands_for`.
 #[pyfunction]
 #[pyo3(signature = (job, plan, *, progress=None))]
 pub(super) fn simulate_step<'py>(
@@ -45,8 +45,8 @@ fn answer(py: Python<'_>, line: StepTimeline) -> PyResult<Bound<'_, PyDict>> {
     found.set_item("virtual_stage", line.virtual_stage.into_pyarray(py))?;
     found.set_item("start_s", line.start.into_pyarray(py))?;
     found.set_item("end_s", line.end.into_pyarray(py))?;
-    found.set_item("simulated_s", line.simulated_s)?;
-    found.set_item("estimated_s", line.estimated_s)?;
+    found.set_item("simulated_step_time_s", line.simulated_step_time_s)?;
+    found.set_item("estimated_step_time_s", line.estimated_step_time_s)?;
     found.set_item("stands_for", line.stands_for)?;
     Ok(found)
 }

@@ -28,7 +28,7 @@ pub(super) fn search_unlike(
         let between: Option<Level> = between.map(|text| from_json("between", text)).transpose()?;
         let groups = Groups::new(&jobs, between.as_ref())?;
         let space = Space::from_json(space)?;
-        let limits: Limits = from_json("limits", limits)?;
+        let limits: Limits = from_json("", limits)?;
         encode(&unlike::search_unlike(&groups, &space, &limits, control)?)
     })
 }

@@ -62,7 +62,7 @@ pub struct Layer {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LayerRelayStep {
     /// Until the host has updated the last layer.
-    pub step_s: f64,
+    pub step_time_s: f64,
     /// Until the device has run the last backward pass.
     pub device_s: f64,
     /// Passes alone.
@@ -124,7 +124,7 @@ pub fn layer_relay(request: &Request) -> Result<LayerRelayStep> {
     let optimizer = sum(|l| l.optimizer_s);
     let (device_bytes, input_bytes) = held(request);
     Ok(LayerRelayStep {
-        step_s: ends.update,
+        step_time_s: ends.update,
         device_s: ends.pass,
         compute_s: compute,
         load_s: load,

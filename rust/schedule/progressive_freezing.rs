@@ -130,7 +130,7 @@ pub struct Epoch {
     /// Steps.
     pub steps: u64,
     /// One step, exchange included.
-    pub step_s: f64,
+    pub step_time_s: f64,
     /// Of that, the exchange of gradients.
     pub all_reduce_s: f64,
     /// The epoch, with the change before it.
@@ -357,7 +357,7 @@ impl Run<'_> {
             chunks: best.1,
             cuts: cuts.to_vec(),
             steps,
-            step_s: step,
+            step_time_s: step,
             all_reduce_s: exchange,
             time_s: steps as f64 * step,
         }

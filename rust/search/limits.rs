@@ -83,34 +83,30 @@ impl Limits {
     pub fn check(&self, job: &Job) -> Result<()> {
         if !(1..=MOST_PLANS).contains(&self.top) {
             let allowed = format!("1 to {MOST_PLANS}");
-            return Err(Error::invalid("limits.top", self.top, allowed));
+            return Err(Error::invalid("top", self.top, allowed));
         }
         if let Some(field) = &self.distinct
             && !COLUMNS.contains(&field.as_str())
         {
-            return Err(Error::unknown("limits.distinct", field, COLUMNS));
+            return Err(Error::unknown("distinct", field, COLUMNS));
         }
         let twice = (1..self.front.len()).find(|&i| self.front[..i].contains(&self.front[i]));
         if let Some(twice) = twice {
             let got = format!("{:?} twice", self.front[twice]).to_lowercase();
-            return Err(Error::invalid("limits.front", got, "each measure once"));
+            return Err(Error::invalid("front", got, "each measure once"));
         }
         if self
             .ahead_of_s
             .is_some_and(|time| time.is_nan() || time <= 0.0)
         {
             let got = self.ahead_of_s.unwrap_or(f64::NAN);
-            return Err(Error::invalid("limits.ahead_of_s", got, "seconds above 0"));
+            return Err(Error::invalid("ahead_of_s", got, "seconds above 0"));
         }
         let dollars =
             self.objective == Objective::Dollars || self.front.contains(&Objective::Dollars);
         if dollars && !crate::economics::priced(&job.cluster) {
             let allowed = "time, memory, energy or devices: the system has no price";
-            return Err(Error::invalid(
-                "limits.objective or limits.front",
-                "dollars",
-                allowed,
-            ));
+            return Err(Error::invalid("objective, front", "dollars", allowed));
         }
         Ok(())
     }

@@ -50,11 +50,11 @@ impl RobustRequest {
     fn check(&self) -> Result<()> {
         if !(1..=MOST_SAMPLES).contains(&self.samples) {
             let allowed = format!("1 to {MOST_SAMPLES}");
-            return Err(Error::invalid("robust.samples", self.samples, allowed));
+            return Err(Error::invalid("samples", self.samples, allowed));
         }
         if !(0.0..=1.0).contains(&self.tolerance) {
             let allowed = "a share from 0 to 1";
-            return Err(Error::invalid("robust.tolerance", self.tolerance, allowed));
+            return Err(Error::invalid("tolerance", self.tolerance, allowed));
         }
         Ok(())
     }

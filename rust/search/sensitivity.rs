@@ -36,7 +36,7 @@ impl SensitivityRequest {
             return Ok(());
         }
         let allowed = "a share from 1e-6 to 0.9";
-        Err(Error::invalid("sensitivity.change", self.change, allowed))
+        Err(Error::invalid("change", self.change, allowed))
     }
 }
 

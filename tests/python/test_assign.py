@@ -58,8 +58,8 @@ def kept(model: dict[str, Any], found: sw.Assignment, slack: float = 1e-6) -> bo
 @given(model=models())
 @settings(max_examples=150, deadline=None)
 def test_the_engine_and_highs_find_the_same(whole: bool, model: dict[str, Any]):
-    own = sw.assign(**model, whole=whole, gap=0.0, nodes=1_000_000)
-    witness = sw.assign_with_highs(**model, whole=whole, gap=0.0)
+    own = sw.assign(**model, whole=whole, relative_gap=0.0, nodes=1_000_000)
+    witness = sw.assign_with_highs(**model, whole=whole, relative_gap=0.0)
     assert own.fits == witness.fits
     if not own.fits:
         assert own.short
@@ -97,8 +97,8 @@ def test_runs_of_rows_in_any_order_mean_what_the_array_means(model: dict[str, An
     order = np.random.default_rng(1).permutation(option.size)
     option, row = option[order], row[order]
     runs = (option, row, row + 1, uses[option, row])
-    dense = sw.assign(**model, whole=False, gap=1e-9)
-    sparse = sw.assign(**(model | {"uses": runs}), whole=False, gap=1e-9)
+    dense = sw.assign(**model, whole=False, relative_gap=1e-9)
+    sparse = sw.assign(**(model | {"uses": runs}), whole=False, relative_gap=1e-9)
     assert dense.fits == sparse.fits
     if dense.fits:
         assert sparse.objective == pytest.approx(dense.objective)
@@ -141,7 +141,7 @@ def test_a_wrong_list_is_named(solve: Any, wrong: dict[str, Any], said: str):
         ({"uses": ([9], [0], [1], [1.0])}, "uses"),
         ({"uses": ([0], [0], [9], [1.0])}, "uses"),
         ({"uses": ([0], [0], [1], [-1.0])}, "uses"),
-        ({"gap": -1.0}, "gap"),
+        ({"relative_gap": -1.0}, "relative_gap"),
         ({"limits": [float("nan")]}, "limit"),
         ({"timed": ([3], [0.0])}, "window"),
     ],
@@ -153,7 +153,7 @@ def test_the_engine_names_a_wrong_value(wrong: dict[str, Any], said: str):
 
 @pytest.mark.parametrize("method", ["simplex", "ipm"])
 def test_the_methods_of_highs_agree_with_the_engine(method: str):
-    own = sw.assign(**MODEL, whole=False, gap=1e-9)
+    own = sw.assign(**MODEL, whole=False, relative_gap=1e-9)
     witness = sw.assign_with_highs(**MODEL, whole=False, method=method)
     assert witness.objective == pytest.approx(own.objective, rel=1e-6)
     with pytest.raises(sw.UnknownNameError, match="method"):

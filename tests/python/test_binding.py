@@ -112,7 +112,7 @@ def test_an_unknown_name_reads_as_a_sentence(cluster: Cluster) -> None:
 
 def test_a_wrong_field_is_named_by_its_path(cluster_entry: dict[str, Any]) -> None:
     cluster_entry["system"]["levels"][1]["bandwidth"] = "25 apples"
-    with pytest.raises(ScalewrightError, match=r"^cluster\.system\.levels\[1\]\.bandwidth: "):
+    with pytest.raises(ScalewrightError, match=r"^system\.levels\[1\]\.bandwidth: "):
         Cluster(json.dumps(cluster_entry))
 
 

@@ -197,7 +197,7 @@ def test_neurons_that_repeat_are_not_copied() -> None:
         (lambda: switching(0), "experts: got 0"),
         (lambda: switching(3, popularity=[1.0, 2.0]), "popularity: got 2"),
         (lambda: switching(3, policy="belady"), "policy: got belady"),
-        (lambda: switching(3, machine={"near": 1.0}), "request.machine.near: unknown name 'near'"),
+        (lambda: switching(3, machine={"near": 1.0}), "machine.near: unknown name 'near'"),
         (lambda: switching(3, machine={"near_bytes": 0.0}), "machine.near_bytes: got 0"),
         (lambda: switching(3, router=1), "router: got 1"),
         (lambda: buffers(experts=500), "experts: got 500; allowed: a multiple of the 32 devices"),

@@ -114,7 +114,7 @@ def test_a_run_can_be_interrupted() -> None:
         ({"policy": "belady"}, "policy: got belady"),
         ({"capacity": -1.0}, "capacity: got -1"),
         ({"capacity": np.nan}, "capacity: got NaN"),
-        ({"popularity": -0.5}, "popularity.exponent: got -0.5"),
+        ({"popularity": -0.5}, "popularity: got -0.5"),
         ({"popularity": [1.0, -1.0]}, "popularity[1]: got -1"),
         ({"popularity": [0.0, 0.0]}, "the sum of popularity: got 0"),
         ({"popularity": [[1.0]]}, "popularity: got shape (1, 1)"),

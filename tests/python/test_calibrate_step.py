@@ -78,8 +78,8 @@ def test_the_constants_behind_synthetic_steps_are_found(tmp_path: Path) -> None:
     # one device alone does not wait for others
     assert told[SPREAD]["told_by"]["runs"] == len(LARGE) - 1
     errors = found.errors
-    assert errors["before"]["mean"] > 0.1
-    assert errors["held_out"]["mean"] < 0.01
+    assert errors["before"]["mean_abs_error"] > 0.1
+    assert errors["held_out"]["mean_abs_error"] < 0.01
     assert found.better
 
 
@@ -205,7 +205,9 @@ def test_constants_that_do_not_carry_over_are_not_written_unasked(
     assert main([*asked, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["constants"][0]["status"] == "fitted"
-    assert found["errors"]["held_out"]["mean"] > found["errors"]["before"]["mean"]
+    assert (
+        found["errors"]["held_out"]["mean_abs_error"] > found["errors"]["before"]["mean_abs_error"]
+    )
     assert not out.exists()
     assert main(asked) == 1
     assert "nothing is written; --force" in capsys.readouterr().out

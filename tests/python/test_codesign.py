@@ -136,7 +136,7 @@ def test_the_verb_prints_tables_and_json_and_draws(
     assert main([*JOB, *vary, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {"catalog_hash", "axes", "best", "front", "plans_priced"} <= set(answer)
-    assert answer["axes"][1] == {"name": "devices", "values": ["8", "16"]}
+    assert answer["axes"][1] == {"name": "devices", "values": [8, 16]}
     assert len(answer["best"]) == 5
     pytest.importorskip("matplotlib")
     for name, more in (("map.svg", vary[:4]), ("scatter.svg", vary)):

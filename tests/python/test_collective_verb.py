@@ -37,7 +37,14 @@ def test_json_says_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
     told = sw.collective("all_reduce", SIZES, "dgx-h100", 16)
     assert [row["bytes"] for row in answer["sizes"]] == SIZES
     assert times(answer) == told.time_s.tolist()
-    for field in ("algorithm", "runner_up", "lower_bound_s", "gap", "binding", "binding_level"):
+    for field in (
+        "algorithm",
+        "runner_up",
+        "lower_bound_s",
+        "relative_gap",
+        "binding",
+        "binding_level",
+    ):
         assert [row[field] for row in answer["sizes"]] == getattr(told, field).tolist()
     assert answer["crossovers"] == [vars(crossover) for crossover in told.crossovers()]
     assert answer["ranks"] == 16

@@ -24,11 +24,11 @@ def relay(layers: int, micro_batches: int, **of: Any) -> sw.LayerRelay:
 
 
 def test_micro_batches_hide_the_host() -> None:
-    exposed = [relay(24, m).exposed_s / relay(24, m).step_s for m in (1, 4, 16)]
+    exposed = [relay(24, m).exposed_s / relay(24, m).step_time_s for m in (1, 4, 16)]
     assert exposed[0] > exposed[1] > exposed[2] > 0
     assert exposed[2] < 0.02
     for m in (1, 4, 16):
-        assert relay(24, m).lower_bound_s <= relay(24, m).step_s
+        assert relay(24, m).lower_bound_s <= relay(24, m).step_time_s
 
 
 def test_depth_costs_kept_inputs_alone() -> None:
@@ -39,7 +39,7 @@ def test_depth_costs_kept_inputs_alone() -> None:
 
 
 def test_one_buffer_waits_for_every_load() -> None:
-    assert relay(24, 8, buffers=1).step_s > relay(24, 8).step_s
+    assert relay(24, 8, buffers=1).step_time_s > relay(24, 8).step_time_s
     assert relay(24, 8, buffers=1).device_bytes < relay(24, 8).device_bytes
 
 
@@ -48,7 +48,7 @@ def test_one_buffer_waits_for_every_load() -> None:
     [
         ({"forward_s": 1.0}, "forward_s: got shape ()"),
         ({"backward_s": [1.0]}, "backward_s: got shape (1,)"),
-        ({"load_s": -1.0}, "layers[0].load_s: got -1"),
+        ({"load_s": -1.0}, "load_s[0]: got -1"),
         ({"buffers": 0}, "buffers: got 0"),
         ({"offload_inputs": 1}, "offload_inputs: got 1"),
         ({"micro_batches": 0.5}, "micro_batches: got 0.5"),

@@ -148,7 +148,7 @@ def test_the_file_is_there_before_the_space_is_listed_and_a_search_goes_on_from_
             small(checkpoint=file)
     assert list(tmp_path.iterdir()) == [file]
     before = file.read_bytes()
-    with pytest.raises(sw.InvalidError, match=r"limits\.objective: the file has 'time'"):
+    with pytest.raises(sw.InvalidError, match=r"another search: objective: the file has 'time'"):
         small(checkpoint=file, objective="memory")
     assert file.read_bytes() == before
     assert told(small(checkpoint=file)) == told(small())
@@ -353,7 +353,9 @@ def test_a_checkpoint_of_another_search_is_refused_with_what_differs(tmp_path: P
     small(checkpoint=file)
     with pytest.raises(sw.InvalidError, match=r"space\.tensor: the file has 'nothing', asked is"):
         small(checkpoint=file, fix={"tensor": 2})
-    with pytest.raises(sw.InvalidError, match=r"limits\.objective: the file has 'time', asked is"):
+    with pytest.raises(
+        sw.InvalidError, match=r"another search: objective: the file has 'time', asked is"
+    ):
         small(checkpoint=file, objective="memory")
 
 

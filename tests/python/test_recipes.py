@@ -100,5 +100,5 @@ def test_what_is_about_one_recipe_refuses_several(
 def test_no_recipe_is_a_field_of_a_plan() -> None:
     with pytest.raises(ScalewrightError, match="unknown name 'dtype'"):
         sw.estimate(MODEL, SYSTEM, {"tensor": 2, "dtype": "fp8"}, TRAINING)
-    with pytest.raises(ScalewrightError, match=r"space\.dtype"):
+    with pytest.raises(ScalewrightError, match=r"fix\.dtype"):
         sw.sensitivity(MODEL, SYSTEM, TRAINING, "tensor=2", fix={"dtype": "fp8"}, search=True)

@@ -11,6 +11,9 @@ BATCH = ["--global-batch", "64", "--sequence", "1024"]
 MACHINES = ["--model", "gpt2", "--system", "dgx-a100-80gb"]
 JOB = [*MACHINES, "--devices", "16", *BATCH]
 UNLIKE = ["plan-unlike", "--model", "gpt2", *BATCH, "--group"]
+CONTROLLER = ["controller", "--hosts", "1", "--computation", "1ms"]
+OFFLOAD = ["offload", *JOB, "--scheme", "zero-infinity", "--set"]
+ROOM = "device.memory.capacity"
 PIPELINE = ["--stages", "4", "--micro-batches", "8"]
 
 
@@ -32,7 +35,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["plan", *JOB, "--dtypes", "bf16,fp7"], "--dtypes: unknown name 'fp7'; nearest: fp8"),
         (["plan", *JOB, "--dtypes", "fp8", "--precision", "bf16"], "--dtypes: got fp8; allowed:"),
         (["plan", *JOB, "--precision", "fp8"], "--precision: got fp8; allowed: fp32"),
-        (["plan", *JOB, "--fix", "dtype=fp7"], "space.dtype[0]: unknown name 'fp7'"),
+        (["plan", *JOB, "--fix", "dtype=fp7"], "--fix: dtype: unknown name 'fp7'"),
         (["plan", *JOB, "--front", "time,room"], "--front: unknown name 'room'; known: time"),
         (["plan", *JOB, "--run-tokens", "-5"], "--run-tokens: got -5; allowed: a finite"),
         (["plan", *MACHINES, "--devices", "0", *BATCH], "--devices: got 0; allowed: 1 or more"),
@@ -51,6 +54,20 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["schedule", "1f1b", *PIPELINE, "--send", "x"], '--send: got "x"; allowed: a duration'),
         (["schedule", "dualpipe", *PIPELINE, "--hidden", "9"], "--hidden of stage 0: got 9"),
         (["controller", "--hosts", "1", "--computation", "x"], '--computation: got "x"'),
+        ([*CONTROLLER, "--groups", "7"], "--groups: got 7; allowed: a divisor of 1"),
+        ([*CONTROLLER, "--input", "x"], '--input: got "x"; allowed: a duration'),
+        (["plan", *JOB, "--fix", "tensr=2"], "--fix: unknown name 'tensr'; nearest: tensor"),
+        (["plan", *JOB, "--fix", "tensor=x"], "--fix: tensor: got 'x'; allowed: a whole number"),
+        (["plan", *JOB, "--fix", "zero=9"], "--fix: zero: got 9; allowed: 0, 1, 2 or 3"),
+        (["plan", *JOB, "--checkpoint", "no/x"], "--checkpoint: '"),
+        (["codesign", *JOB, "--systems", "dgx-h10"], "--systems: unknown name 'dgx-h10'"),
+        (["codesign", *JOB, "--chips", "h10"], "--chips: unknown name 'h10'"),
+        (["codesign", *JOB, "--vary", f"{ROOM}=0"], f"--vary: {ROOM}: got 0; allowed: 0.000001"),
+        ([*UNLIKE, "dgx-h10:8"], "--group: unknown name 'dgx-h10'"),
+        (["place", *JOB, "--relative-gap", "2"], "--relative-gap: got 2; allowed: 0 up to"),
+        ([*OFFLOAD, "tiles=x"], '--set: tiles: got "x"; allowed: a whole number'),
+        ([*OFFLOAD, "tils=2"], "--set: unknown name 'tils'; nearest: tiles"),
+        (["schedule", "1f1c"], "schedule: unknown name '1f1c'; nearest: 1f1b"),
     ],
 )
 def test_a_refusal_names_the_option_that_was_typed(
@@ -63,12 +80,12 @@ def test_what_no_option_has_set_keeps_its_name() -> None:
     options = argparse.Namespace(devices=None, top=5, offload_optimizer=False, fix=[])
     for message in (
         "training.global_batch: got 0; allowed: 1 to 2^32",
-        "cluster.devices: got 0; allowed: 1 or more",
+        "devices: got 0; allowed: 1 or more",
         "plan.offload_optimizer: got true; allowed: false",
-        "limits.topmost: got 0; allowed: 1",
+        "topmost: got 0; allowed: 1",
         "plan: tensor = 8 does not divide heads = 12",
-        "mine.toml: limits.top: got 0",
-        "limits.top",
+        "mine.toml: top: got 0",
+        "top",
         "",
     ):
         assert in_options(message, options) == message
@@ -77,7 +94,7 @@ def test_what_no_option_has_set_keeps_its_name() -> None:
 def test_the_option_that_holds_what_was_refused_is_the_one_named() -> None:
     for top, pool, named in ((0, 200, "top"), (5, 0, "pool"), (0, None, "top"), (0, 0, "top")):
         options = argparse.Namespace(top=top, pool=pool)
-        told = in_options("limits.top: got 0; allowed: 1 to 1000", options)
+        told = in_options("top: got 0; allowed: 1 to 1000", options)
         assert told == f"--{named}: got 0; allowed: 1 to 1000"
 
 

@@ -45,7 +45,7 @@ def test_json_says_what_python_says(capsys: pytest.CaptureFixture[str]) -> None:
             cut_stages=True,
             whole_backward=True,
         )
-        assert found == json.loads(json.dumps(answer.to_dict()))
+        assert found == json.loads(json.dumps(answer.plain()))
     assert {"schema_version", "engine_version", "catalog_hash"} <= set(told)
 
 

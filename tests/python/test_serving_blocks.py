@@ -22,13 +22,13 @@ def problem(shape: Shape) -> dict[str, Any]:
     place = built_in_root() / "published" / "placement" / "flexgen.toml"
     layer = {
         "hidden": shape.hidden,
-        "weights": shape.weights,
-        "cache": 4.0 * shape.hidden,
-        "state": 2.0 * shape.hidden,
-        "inner": 2.0 * shape.inner,
-        "scores": 2.0 * shape.heads,
-        "matmul": shape.weights,
-        "attention": 4.0 * shape.hidden,
+        "weights_bytes": shape.weights,
+        "cache_bytes_per_token": 4.0 * shape.hidden,
+        "state_bytes_per_token": 2.0 * shape.hidden,
+        "inner_bytes_per_token": 2.0 * shape.inner,
+        "score_bytes_per_query_and_key": 2.0 * shape.heads,
+        "matmul_flops_per_token": shape.weights,
+        "attention_flops_per_query_and_key": 4.0 * shape.hidden,
     }
     return {
         **read_table(place),
@@ -59,8 +59,8 @@ def test_the_best_block_is_never_worse_than_flexgens_search(name: str):
     own, *_ = searched(OPT[name])
     block = sw.serving_blocks(problem=problem(OPT[name]))
     assert seconds(block) <= own * (1 + 1e-6)
-    assert block.gap is not None
-    assert block.gap <= 1e-7
+    assert block.relative_gap is not None
+    assert block.relative_gap <= 1e-7
 
 
 def test_a_model_on_a_machine_of_the_catalog_is_placed():
@@ -69,7 +69,7 @@ def test_a_model_on_a_machine_of_the_catalog_is_placed():
     for shares in (block.weights, block.cache, block.states):
         assert sum(shares.values()) == pytest.approx(1.0)
         assert list(shares) == sorted(["gddr", "ddr", "nvme"])
-    assert max(memory.bytes / memory.capacity_bytes for memory in block.memory) <= 1 + 1e-9
+    assert max(memory.total_bytes / memory.capacity_bytes for memory in block.memory) <= 1 + 1e-9
     again = sw.serving_blocks(problem=block.problem)
     assert again == block
 
@@ -210,13 +210,13 @@ def test_layers_without_attention_cache_nothing():
     asked = sw.serving_problem(sw.model("qwen3.5-27b"), "dgx-h100", **TEXT)
     every = sw.serving_problem(sw.model(of), "dgx-h100", **TEXT)
     # one layer of four attends
-    for part in ("cache", "attention"):
+    for part in ("cache_bytes_per_token", "attention_flops_per_query_and_key"):
         assert 4 * asked["layer"][part] == pytest.approx(every["layer"][part])
     # the others send what is convolved, and two numbers a head, to whoever scans
     scan = fields["state_space"]
     sent = scan["heads"] * (scan["head_dim"] + 2) + 2 * scan["groups"] * scan["state"]
-    queries = every["layer"]["query"] + 3 * 2 * sent
-    assert 4 * asked["layer"]["query"] == pytest.approx(queries)
+    queries = every["layer"]["query_bytes_per_token"] + 3 * 2 * sent
+    assert 4 * asked["layer"]["query_bytes_per_token"] == pytest.approx(queries)
     with pytest.raises(ScalewrightError, match=r"mamba2-2\.7b: got no layer that attends"):
         sw.serving_blocks("mamba2-2.7b", "dgx-h100", **TEXT)
 
@@ -226,21 +226,25 @@ def test_states_of_scans_are_held_for_each_sequence():
     # 24 of 52 layers: 128 heads of 64 with a state of 128, and three inputs of the convolution over
     # those and 2 x 8 x 128 more channels, in 16 bits
     state = 24 * (128 * 64 * 128 + 3 * (128 * 64 + 2 * 8 * 128)) * 2
-    assert posed["layers"] * posed["layer"]["recurrent"] == pytest.approx(state)
+    assert posed["layers"] * posed["layer"]["recurrent_bytes_per_sequence"] == pytest.approx(state)
     block = sw.serving_blocks(problem=posed)
-    room = sum(home["capacity"] for home in posed["homes"])
+    room = sum(home["capacity_bytes"] for home in posed["homes"])
     assert block.fits
-    held = sum(memory.bytes for memory in block.memory if memory.phase == "decode")
+    held = sum(memory.total_bytes for memory in block.memory if memory.phase == "decode")
     assert block.batch * block.batches * state <= held <= room
-    assert sw.serving_problem("opt-30b", "gcp-t4", **TEXT)["layer"]["recurrent"] == 0
+    assert (
+        sw.serving_problem("opt-30b", "gcp-t4", **TEXT)["layer"]["recurrent_bytes_per_sequence"]
+        == 0
+    )
 
 
 def test_latent_attention_expands_its_cache_in_a_prompt_only():
     posed = sw.serving_problem("deepseek-v2-lite", "dgx-a100-80gb", **TEXT)
     layer, compute = posed["layer"], posed["compute"]
     # 16 heads; keys of 128 + 64 and values of 128 in a prompt, a latent of 512 + 64 in generation
-    assert layer["attention"] == pytest.approx(2 * 16 * (192 + 128))
-    token = compute["prefill_attention"] * layer["cache"] / compute["device_attention"]
+    assert layer["attention_flops_per_query_and_key"] == pytest.approx(2 * 16 * (192 + 128))
+    token = compute["prefill_attention_flops_per_s"] * layer["cache_bytes_per_token"]
+    token /= compute["device_attention_bytes_per_s"]
     assert token == pytest.approx(2 * 16 * (2 * 512 + 64))
 
 
@@ -257,7 +261,7 @@ def test_what_has_room_on_the_device_stays_there():
     block = sw.serving_blocks(
         "deepseek-v2-lite", "dgx-a100-80gb", prompt=8192, generated=64, batch=1, batches=64
     )
-    assert block.gap == pytest.approx(0.0, abs=1e-7)
+    assert block.relative_gap == pytest.approx(0.0, abs=1e-7)
     for shares in (block.weights, block.cache, block.states):
         assert shares["nvme"] == pytest.approx(0.0, abs=1e-6)
     assert block.weights["hbm"] == pytest.approx(1.0, abs=1e-6)

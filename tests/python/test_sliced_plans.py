@@ -117,9 +117,9 @@ def test_no_framework_is_told_of_slices() -> None:
         write("megatron", priced(token_slices=8).values, {}, {})
 
 
-def test_a_simulated_step_runs_every_slice() -> None:
+def test_a_simulated_step_time_step_runs_every_slice() -> None:
     training = sw.Training(2, SEQUENCE, precision="fp16")
     on = sw.system("dgx-1-v100", 8)
     plan = sw.Plan(**PLAN, token_slices=4)
     step = sw.simulate_step(sw.model("gpt3-1.3b"), on, plan, training)
-    assert step.simulated_s == pytest.approx(priced(token_slices=4).step_time_s, rel=1e-2)
+    assert step.simulated_step_time_s == pytest.approx(priced(token_slices=4).step_time_s, rel=1e-2)

@@ -21,15 +21,15 @@ def step() -> sw.SimulatedStep:
 
 
 def test_the_simulation_bears_out_the_estimate(step: sw.SimulatedStep) -> None:
-    assert abs(step.gap) < 0.05
-    assert step.simulated_s == pytest.approx(float(step.end_s.max()))
+    assert abs(step.relative_gap) < 0.05
+    assert step.simulated_step_time_s == pytest.approx(float(step.end_s.max()))
     assert step.stands_for * 4 == 64
 
 
 def test_no_resource_is_busy_for_longer_than_the_step(step: sw.SimulatedStep) -> None:
     busy = step.busy_s()
     assert {name for _, name in busy} >= {"compute", "nvswitch"}
-    assert all(0.0 < seconds <= step.simulated_s for seconds in busy.values())
+    assert all(0.0 < seconds <= step.simulated_step_time_s for seconds in busy.values())
 
 
 def test_the_timeline_holds_every_task_once(step: sw.SimulatedStep) -> None:
@@ -62,7 +62,7 @@ def test_plans_run_any_schedule_that_backpropagates(schedule: str) -> None:
     assert 0.7 < priced.step_time_s / plain.step_time_s < 1.3
     step = sw.simulate_step(model, system, plan, training)
     # zero-bubble steps run into one another, the simulation shows one from start to end
-    assert abs(step.gap) < 0.15
+    assert abs(step.relative_gap) < 0.15
     terms = sum(term["time_s"] for term in priced.values["time"])
     assert terms == pytest.approx(priced.step_time_s, rel=0.02)
 
@@ -97,7 +97,9 @@ def test_the_command_writes_trace_and_picture(
     code = cli.main(["estimate", *job.split(), "--plan", PLAN, *outputs, "--json"])
     assert code == 0
     found = json.loads(capsys.readouterr().out)["simulated_step"]
-    assert np.isclose(found["estimated_s"] / found["simulated_s"] - 1.0, found["gap"])
+    assert np.isclose(
+        found["estimated_step_time_s"] / found["simulated_step_time_s"] - 1.0, found["relative_gap"]
+    )
     events = json.loads(trace_file.read_text())["traceEvents"]
-    assert sum(event["ph"] == "X" for event in events) == found["tasks"]
+    assert sum(event["ph"] == "X" for event in events) == found["task_count"]
     assert "<svg" in picture.read_text()

@@ -26,7 +26,7 @@ def test_stages_hold_all_layers_on_devices_that_they_fit() -> None:
     assert layers[0][0] == 0
     assert layers[-1][1] == MODEL.table["layers"]
     assert all(a[1] == b[0] for a, b in pairwise(layers))
-    assert all(s["memory_bytes"] <= s["capacity_bytes"] for s in best["stages"])
+    assert all(s["peak_memory_bytes"] <= s["memory_capacity_bytes"] for s in best["stages"])
     for use, devices in zip(best["groups"], (16, 8), strict=True):
         assert use["devices_used"] + use["devices_unused"] == devices
     assert best["tokens_per_s"] == pytest.approx(64 * 2048 / best["step_time_s"])
@@ -89,9 +89,9 @@ def test_pinned_fields_hold() -> None:
         (GROUPS, {"between": "dgx-h100:nvlink-9"}, UnknownNameError, "between"),
         (GROUPS, {"between": 7}, InvalidError, "between"),
         (GROUPS, {"between": {"bandwidth": "25 GB/s"}}, ScalewrightError, "latency"),
-        (GROUPS, {"between": LINK, "fix": {"context": 2}}, InvalidError, "space.context"),
+        (GROUPS, {"between": LINK, "fix": {"context": 2}}, InvalidError, "fix.context"),
         (GROUPS, {"between": LINK, "fix": {"tensr": 2}}, UnknownNameError, "tensor"),
-        (GROUPS, {"between": LINK, "top": 0}, InvalidError, "limits.top"),
+        (GROUPS, {"between": LINK, "top": 0}, InvalidError, "top: got 0"),
         (GROUPS, {"between": LINK, "memory_margin": 1.0}, InvalidError, "memory_margin"),
     ],
 )

@@ -312,7 +312,9 @@ H100 = 'devices = ["h100-*"]\n'
 def test_what_the_engine_refuses_in_an_override_names_its_file(tmp_path: Path) -> None:
     text = 'kind = "device"\nbase = "a100-sxm-80gb"\n[[tiers]]\nname = "hbm"\n'
     mine = written(tmp_path / "mine.toml", f'{text}bandwidth = "-5 GB/s"\n')
-    with pytest.raises(InvalidError, match=rf"bandwidth: got -5 GB/s.*{re.escape(str(mine))}"):
+    with pytest.raises(
+        InvalidError, match=rf"{re.escape(str(mine))}: tiers.hbm.bandwidth: got -5 GB/s"
+    ):
         sw.system("dgx-a100-80gb", 8, overrides=[mine])
 
 

@@ -207,7 +207,7 @@ proptest! {
             for stage in &plan.stages {
                 prop_assert_eq!(stage.layers[0], layer);
                 prop_assert!(stage.layers[1] > layer);
-                prop_assert!(stage.memory_bytes <= stage.capacity_bytes);
+                prop_assert!(stage.peak_memory_bytes <= stage.memory_capacity_bytes);
                 layer = stage.layers[1];
             }
             prop_assert_eq!(u64::from(layer), jobs[0].shape.layers);

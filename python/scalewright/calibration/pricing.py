@@ -104,7 +104,7 @@ class Bench:
 
     def _request(self, key: _Key) -> str:
         asked = {"collective": key.collective, "stride": key.stride, "in_place": self.in_place}
-        return json_text("collective", asked)
+        return json_text("", asked)
 
     def _cluster(self, devices: int, levels: Sequence[Mapping[str, Any]] | None) -> _engine.Cluster:
         table = self._table if levels is None else {**self._table, "levels": list(levels)}

@@ -55,8 +55,8 @@ class StepCalibration:
     runs, and those that tell most) and `status`: `fitted`; `confirmed`, as the runs give no reason
     to change it; `untold`, as they fix it too vaguely; `unfelt`, as none changes with it."""
     errors: dict[str, dict[str, float]]
-    """Sizes of relative errors `before`, `after` and `held_out`: `median`, `mean`, `worst`, and
-    `median_with_sign`."""
+    """Relative errors `before`, `after` and `held_out`: of their sizes `median_abs_error`,
+    `mean_abs_error` and `worst_abs_error`; `median_error` with its sign."""
     better: bool
     """Whether held-out runs are predicted better than before."""
     overrides: dict[str, str]
@@ -269,7 +269,8 @@ def _answer(
         runs=runs,
         constants=told,
         errors=errors,
-        better=bool(fit.values) and errors["held_out"]["mean"] < errors["before"]["mean"],
+        better=bool(fit.values)
+        and errors["held_out"]["mean_abs_error"] < errors["before"]["mean_abs_error"],
         overrides=override_texts(fit.values, _source(bench, errors), str(basis)),
         far=tuple(place for run, factor in factors if factor > _FAR for place in run.places),
         notes=tuple(note for run in bench.runs for note in run.notes),
@@ -309,10 +310,10 @@ def _errors(bench: StepBench, predicted: Sequence[float]) -> dict[str, float]:
     errors = [time / run.measured_s - 1.0 for time, run in pairs]
     sizes = [abs(error) for error in errors]
     return {
-        "median": statistics.median(sizes),
-        "mean": statistics.fmean(sizes),
-        "worst": max(sizes),
-        "median_with_sign": statistics.median(errors),
+        "median_abs_error": statistics.median(sizes),
+        "mean_abs_error": statistics.fmean(sizes),
+        "worst_abs_error": max(sizes),
+        "median_error": statistics.median(errors),
     }
 
 
@@ -325,8 +326,9 @@ def _source(bench: StepBench, errors: dict[str, dict[str, float]]) -> str:
     rows = "; ".join(f"lines {', '.join(found)} of {file}" for file, found in lines.items())
     return (
         f"Fitted by `scalewright calibrate step` to {rows}: mean error "
-        f"{errors['before']['mean']:.1%} before, {errors['after']['mean']:.1%} after, "
-        f"{errors['held_out']['mean']:.1%} on runs held out in {FOLDS} folds"
+        f"{errors['before']['mean_abs_error']:.1%} before, "
+        f"{errors['after']['mean_abs_error']:.1%} after, "
+        f"{errors['held_out']['mean_abs_error']:.1%} on runs held out in {FOLDS} folds"
     )
 
 

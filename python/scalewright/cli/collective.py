@@ -138,9 +138,8 @@ class _Question:
     def show_json(self) -> None:
         """Print everything for machines."""
         from scalewright.cli.output import show_json
-        from scalewright.planning import stamp
 
-        show_json({**stamp(self.options.catalog), **self._values()})
+        show_json(self.asked(self.sizes).to_dict())
 
     def show_like(self) -> None:
         """Print what nccl-tests would."""
@@ -208,41 +207,6 @@ class _Question:
             f"{self.name.replace('_', '-')} on {self.ranks:,} x {title} ({machines.name})",
             ", ".join(said),
         ]
-
-    def _values(self) -> dict[str, Any]:
-        answer = self.asked(self.sizes)
-        columns = {
-            "bytes": answer.buffer_bytes.astype(int),
-            "time_s": answer.time_s,
-            "algorithm_bandwidth_bytes_per_s": answer.algorithm_bandwidth_bytes_per_s,
-            "bus_bandwidth_bytes_per_s": answer.bus_bandwidth_bytes_per_s,
-            "algorithm": answer.algorithm,
-            "protocol": answer.protocol,
-            "runner_up": answer.runner_up,
-            "runner_up_protocol": answer.runner_up_protocol,
-            "runner_up_time_s": answer.runner_up_time_s,
-            "lower_bound_s": answer.lower_bound_s,
-            "gap": answer.gap,
-            "binding": answer.binding,
-            "binding_level": answer.binding_level,
-        }
-        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return {
-            "collective": self.name,
-            "system": self.machines.name,
-            "ranks": self.ranks,
-            "stride": self.options.stride,
-            "in_place": self.options.in_place,
-            "overridden_constants": list(self.machines.overridden),
-            "sizes": [dict(zip(columns, map(_finite, row), strict=True)) for row in rows],
-            "crossovers": [vars(found) for found in answer.crossovers()],
-            "lines": [vars(line) for line in answer.lines()],
-        }
-
-
-def _finite(value: object) -> object:
-    """Return none for what is endless: JSON has no word for it."""
-    return None if value == float("inf") else value
 
 
 def _engine_name(name: str) -> str:

@@ -49,8 +49,6 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Dispatch the computations under every controller and show what they cost."""
-    from dataclasses import asdict
-
     from scalewright.config import need_count
     from scalewright.planning import controllers, stamp
 
@@ -73,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**stamp(), "controllers": [asdict(answer) for answer in answers]})
+        show_json({**stamp(), "controllers": [answer.plain() for answer in answers]})
         return 0
     from scalewright.report import console, show_controllers
 

@@ -142,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         values = priced.to_dict()
         if step is not None:
-            values["simulated_step"] = step.to_dict()
+            values["simulated_step"] = step.plain()
         show_json(values, priced if options.explain else None)
     else:
         from scalewright.report import console, show_estimate

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**job.stamp(), "offload": found.to_dict()})
+        show_json(found.to_dict())
     else:
         from scalewright.report import console, show_offload
 
@@ -90,7 +90,7 @@ def _largest(
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**job.stamp(), "largest_model": vars(found)})
+        show_json(found.to_dict())
     else:
         from scalewright.report import console, show_largest
 

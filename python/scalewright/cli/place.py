@@ -36,7 +36,9 @@ def add(verbs: Verbs) -> None:
     wish.add_argument(
         "--years", type=float, metavar="Y", help="no tier may wear out within Y years"
     )
-    wish.add_argument("--gap", type=float, metavar="G", help="where the proof may stop (1e-6)")
+    wish.add_argument(
+        "--relative-gap", type=float, metavar="G", help="where the proof may stop (1e-6)"
+    )
     wish.add_argument(
         "--tier", action="append", default=[], metavar="NAME", help="only these tiers"
     )
@@ -66,14 +68,14 @@ def run(options: argparse.Namespace) -> int:
         stage=stage_of(options.stage, plan),
         whole=options.whole,
         years=options.years,
-        gap=options.gap,
+        relative_gap=options.relative_gap,
         tiers=options.tier,
         memory_margin=options.memory_margin,
     )
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**job.stamp(), **placement.to_dict()})
+        show_json(placement.to_dict())
     else:
         from scalewright.report import console, show_overridden, show_placement
 

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 if TYPE_CHECKING:
     import argparse
 
-_ROOTS = (
-    *("codesign", "controllers.setting.costs", "limits", "plan", "rematerialise"),
-    *("robust", "schedule", "sensitivity", "training", "wish"),
-)
-"""Where the engine reads fields; options of the same names set most of them."""
+_ROOTS = ("plan", "training")
+"""Arguments whose fields are options of the same names."""
 _FILES = {"software"}
 """Options that name an entry of the catalog, as those of model and system do."""
-_BUDGET = "codesign.budget."
-"""What an option holds by name; the name whose value is wrong follows it."""
+_HOLDING = {
+    "budget": "budget",
+    "constants": "vary",
+    "fix": "fix",
+    "objective": "objective",
+    "space": "fix",
+}
+"""Options that hold values by name, by the argument that they become."""
+_PLACED = {"collective", "name", "names", "pattern", "plan", "plans", "schedule", "within"}
+"""Arguments that are typed without a name, in some verb at least."""
+_SETTING = ("fix", "set")
+"""Options whose texts are `field=value`."""
+_UNKNOWN = {"field", "plan field"}
+"""What a name is called that is none of the fields."""
 _OPTIONS = {
-    "limits.objective or limits.front": ("objective", "front"),
-    "limits.top": ("top", "pool"),
+    "fix.dtype": ("dtypes",),
     "space.dtype": ("dtypes",),
+    "device": ("chips",),
+    "devices": ("devices", "counts"),
+    "system": ("system", "systems", "group", "between"),
+    "top": ("top", "pool"),
     "training.precision": ("precision", "dtypes"),
-    "cluster.devices": ("devices",),
-    "controllers.setting.input_s": ("input",),
-    "controllers.setting.program.chain.seconds": ("computation",),
-    "controllers.setting.transfers.between": ("transfer",),
+    "input_s": ("input",),
+    "program.groups": ("groups",),
+    "program.seconds": ("computation",),
+    "transfers.between": ("transfer",),
     "backward_s": ("backward",),
     "budget_bytes": ("budget",),
     "feedback_s": ("feedback",),
@@ -57,29 +69,54 @@ def refuse(option: str, given: object, allowed: str) -> NoReturn:
 def in_options(message: str, options: argparse.Namespace) -> str:
     """Return a refusal that names the option that was typed, where it names the engine's field."""
     path, colon, rest = message.partition(": ")
-    field, of, place = re.sub(r"\[\d+\]$", "", path).partition(" of ")
-    given = [name for name in _options_of(field) if _is_given(getattr(options, name, None))]
-    if not colon or not given:
+    found = _REFUSED.match(rest)
+    if not colon or (found is None and "; allowed: " not in rest):
         return message
-    refused = _REFUSED.match(rest)
-    holding = (name for name in given if refused and _holds(getattr(options, name), refused[1]))
-    option = next(holding, given[0]).replace("_", "-")
-    inner = field.removeprefix(_BUDGET) if field.startswith(_BUDGET) else ""
-    if inner and rest.startswith("got "):
-        rest = f"{inner}: {rest}"
-    return f"--{option}{of}{place}: {rest}"
+    refused = found[1] if found else ""
+    whole, of, place = path.partition(" of ")
+    for field in whole.split(", "):
+        names = _options_of(re.sub(r"\[\d+\]$", "", field))
+        given = [name for name in names if _is_given(getattr(options, name, None))]
+        if given:
+            holding = (name for name in given if _holds(getattr(options, name), refused))
+            option = next(holding, given[0])
+            inner = _inner(field, refused) if option in _HOLDING.values() else ""
+            return f"{_dashed(option)}{of}{place}: {inner}{rest}"
+    for option in _SETTING:
+        if _sets(getattr(options, option, None), path, refused):
+            inner = "" if " " in path or path == "field" else f"{path}: "
+            return f"{_dashed(option)}: {inner}{rest}"
+    return message
+
+
+def _dashed(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
+
+
+def _sets(texts: object, field: str, refused: str) -> bool:
+    """Say whether one of `field=value` texts sets a field, or has a name that was refused."""
+    if not isinstance(texts, list):
+        return False
+    names = [str(text).partition("=")[0].strip() for text in cast("list[object]", texts)]
+    return field in names or (field in _UNKNOWN and refused in names)
 
 
 def _options_of(field: str) -> tuple[str, ...]:
     """Return the options that may set a field of the engine."""
-    if field in _OPTIONS:
-        return _OPTIONS[field]
-    for root in _ROOTS:
-        if field.startswith(f"{root}."):
-            name, deeper, _ = field.removeprefix(f"{root}.").partition(".")
-            # what lies deeper in these is a field of a file, which no option sets
-            return () if deeper and name in _FILES else _OPTIONS.get(name, (name,))
-    return ()
+    first, _, deeper = field.partition(".")
+    if first in _ROOTS:
+        name, _, deeper = deeper.partition(".")
+        # what lies deeper in these is a field of a file, which no option sets
+        alone = () if deeper and name in _FILES else (name,)
+        return _OPTIONS.get(f"{first}.{name}", alone)
+    own = _OPTIONS.get(field, () if deeper or first in _PLACED else (field,))
+    return (*own, _HOLDING[first]) if first in _HOLDING else own
+
+
+def _inner(field: str, refused: str) -> str:
+    """Return the name whose value is wrong, of an option that holds several."""
+    name = re.sub(r"(\[\d+\])?(\.(factor|value))?$", "", field.partition(".")[2])
+    return f"{name}: " if name and name != refused else ""
 
 
 def _is_given(value: object) -> bool:
@@ -87,4 +124,4 @@ def _is_given(value: object) -> bool:
 
 
 def _holds(value: object, refused: str) -> bool:
-    return refused in str(value).split(",")
+    return refused in re.split(r"[^\w.+-]+", str(value))

@@ -41,8 +41,6 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Choose for every block of the stage and show it."""
-    from dataclasses import asdict
-
     from scalewright.cli.estimate import plan_of, stage_of
     from scalewright.planning import rematerialise_job
     from scalewright.planning.rematerialising import SLOTS, WIDTH
@@ -61,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         from scalewright.cli.output import show_json
 
-        show_json({**job.stamp(), "stage": stage, "rematerialise": asdict(found)})
+        show_json(found.to_dict())
         return 0
     from scalewright.report import console, show_rematerialisation
 

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         from scalewright.cli.output import show_json
         from scalewright.planning import stamp
 
-        found = [answer.to_dict(operations=options.operations) for answer in answers]
+        found = [answer.plain(operations=options.operations) for answer in answers]
         show_json({**stamp(), "schedules": found, "refused": refused})
     else:
         from scalewright.report import console, show_schedules
@@ -176,6 +176,7 @@ def _answers(options: argparse.Namespace) -> tuple[list[Schedule], dict[str, str
     """
     from scalewright.errors import InvalidError
     from scalewright.planning import schedule, schedules
+    from scalewright.planning.arguments import known_names
 
     asked = _asked(options)
     if options.order:
@@ -188,6 +189,7 @@ def _answers(options: argparse.Namespace) -> tuple[list[Schedule], dict[str, str
     rules = {rule.name: rule for rule in schedules()}
     answers: list[Schedule] = []
     refused: dict[str, str] = {}
+    known_names("schedule", options.names, rules)
     names = list(dict.fromkeys(options.names)) or list(rules)
     for name in names:
         # among several, chunks are for those that deal them

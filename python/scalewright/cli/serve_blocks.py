@@ -73,11 +73,8 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.json:
         from scalewright.cli.output import show_json
-        from scalewright.planning import stamp
 
-        files = tuple(dict.fromkeys([*machine.overrides, *served.overrides]))
-        changed = {"overridden_constants": [*served.overridden, *machine.overridden]}
-        show_json({**stamp(files), **changed, **block.to_dict()})
+        show_json(block.to_dict())
     else:
         from scalewright.report import console, show_overridden, show_serving
 

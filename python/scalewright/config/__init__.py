@@ -11,7 +11,8 @@ from scalewright.config.kinds import (
     need_table,
     need_tables,
 )
-from scalewright.config.plan import FIELDS, Plan, completed, plan_fields
+from scalewright.config.plan import FIELDS, Plan, completed, plan_fields, schedule_rules
+from scalewright.config.refusals import named_as, renamed
 from scalewright.config.sizes import buffer_sizes
 from scalewright.config.space import DTYPE, pinned_fields, space
 from scalewright.config.training import Training
@@ -24,6 +25,7 @@ __all__ = [
     "buffer_sizes",
     "completed",
     "json_text",
+    "named_as",
     "need",
     "need_count",
     "need_listed",
@@ -34,5 +36,7 @@ __all__ = [
     "need_tables",
     "pinned_fields",
     "plan_fields",
+    "renamed",
+    "schedule_rules",
     "space",
 ]

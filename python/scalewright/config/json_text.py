@@ -20,20 +20,26 @@ _SURROGATE = "\\ud"
 def json_text(what: str, value: object, indent: int | None = None) -> str:
     """Return `value` as JSON text.
 
+    Args:
+        what: What the value is called; nothing where its fields are what a caller wrote.
+        value: The value.
+        indent: Spaces by which nested lines are set in; one line where left out.
+
     Raises:
         InvalidError: It holds a number that is not finite, half of a surrogate pair, or something
             that JSON cannot hold.
     """
+    called = what or "arguments"
     try:
         text = json.dumps(value, allow_nan=False, indent=indent, default=_plain)
     except RecursionError as error:
-        message = f"{what}: got fields in one another without end; allowed: a few levels"
+        message = f"{called}: got fields in one another without end; allowed: a few levels"
         raise InvalidError(message) from error
     except (ValueError, TypeError) as error:
         for path, number in _endless(what, value):
             message = f"{path}: got {number}; allowed: a finite number"
             raise InvalidError(message) from error
-        message = f"{what}: cannot be written as JSON ({error}); allowed: text, finite numbers"
+        message = f"{called}: cannot be written as JSON ({error}); allowed: text, finite numbers"
         raise InvalidError(message) from error
     if _SURROGATE in text:
         for path, broken in _halves(what, value):
@@ -51,6 +57,10 @@ def _plain(value: object) -> object:
     return found
 
 
+def _below(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
 def _halves(path: str, value: object) -> Iterator[tuple[str, str]]:
     """List the texts that no encoding can hold, with the paths of their fields."""
     if isinstance(value, str):
@@ -59,7 +69,7 @@ def _halves(path: str, value: object) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict):
         for key, inner in cast("Mapping[object, object]", value).items():
             yield from _halves(f"{path}: a name", key)
-            yield from _halves(f"{path}.{key}", inner)
+            yield from _halves(_below(path, key), inner)
     elif isinstance(value, (list, tuple)):
         for place, inner in enumerate(cast("Sequence[object]", value)):
             yield from _halves(f"{path}[{place}]", inner)
@@ -73,7 +83,7 @@ def _endless(path: str, value: object) -> Iterator[tuple[str, float]]:
             yield path, number
     elif isinstance(value, dict):
         for key, inner in cast("Mapping[object, object]", value).items():
-            yield from _endless(f"{path}.{key}", inner)
+            yield from _endless(_below(path, key), inner)
     elif isinstance(value, (list, tuple)):
         for place, inner in enumerate(cast("Sequence[object]", value)):
             yield from _endless(f"{path}[{place}]", inner)

@@ -54,6 +54,7 @@ from scalewright.planning.links import CollectiveOnLinks, collective_on_links
 from scalewright.planning.many import Prices, estimate_many
 from scalewright.planning.offloading import (
     SCHEMES,
+    FilledTier,
     LargestModel,
     Offload,
     TierUse,
@@ -74,6 +75,7 @@ from scalewright.planning.placing import (
 from scalewright.planning.relaying import LayerRelay, layer_relay
 from scalewright.planning.rematerialising import (
     BlockChoices,
+    BlockPass,
     Decision,
     Policy,
     Recomputation,
@@ -127,6 +129,7 @@ __all__ = [
     "SCHEMES",
     "Assignment",
     "BlockChoices",
+    "BlockPass",
     "BusyLanes",
     "CacheHits",
     "CacheRun",
@@ -143,6 +146,7 @@ __all__ = [
     "Exchange",
     "ExpertBuffering",
     "FilledMemory",
+    "FilledTier",
     "Flow",
     "FreezingEpoch",
     "Gating",

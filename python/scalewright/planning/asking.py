@@ -12,6 +12,7 @@ from scalewright.config import (
     Plan,
     completed,
     json_text,
+    named_as,
     need,
     need_listed,
     need_progress,
@@ -139,7 +140,8 @@ def search(
     }
     job = Job(model, system, training, memory_margin)
     means = SearchExecution(checkpoint, rows, cluster, ray_address)
-    return search_job(job, allowed_values(fix, space), limits, progress, means)
+    with named_as({r"space\.": "fix."} if space is None else {}):
+        return search_job(job, allowed_values(fix, space), limits, progress, means)
 
 
 def search_job(
@@ -152,7 +154,7 @@ def search_job(
     """Find the best plans for a job; see `search`."""
     need_progress(progress)
     allowed = plan_space(fix)
-    question = job.question(json_text("space", allowed), json_text("limits", dict(limits)))
+    question = job.question(json_text("space", allowed), json_text("", dict(limits)))
     found = find(question, SearchExecution() if means is None else means, progress)
     if not found["best"] and not found["stopped"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)

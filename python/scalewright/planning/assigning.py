@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
-from scalewright.config import json_text, need_count, need_progress
+from scalewright.config import json_text, named_as, need_count, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,15 +23,19 @@ if TYPE_CHECKING:
 _MOST = 2**32 - 1
 
 
+_PATHS = {r"options(\[\d+\])\.cost": r"costs\1", r"rows(\[\d+\])\.limit": r"limits\1"}
+"""What a caller wrote, by the engine's path."""
+
+
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(Answer):
     """Shares of the options, and what is proven about them.
 
     Attributes:
         fits: False where no shares keep all limits; then there is nothing but `short`.
         objective: Sum of cost times share and of weight times window.
         bound: No shares have a lower objective.
-        gap: How far the objective may be above the lowest, as a part of it.
+        relative_gap: How far the objective may be above the lowest, as a part of it.
         shares: Share of each option; those of an item add to 1.
         windows: Length of each window.
         prices: Of each row: by how much the objective falls with a unit of its limit, or grows with
@@ -43,7 +48,7 @@ class Assignment:
     fits: bool
     objective: float | None
     bound: float | None
-    gap: float | None
+    relative_gap: float | None
     shares: Floats | None
     windows: Floats | None
     prices: Floats | None
@@ -60,7 +65,7 @@ def assign(
     timed: tuple[ArrayLike, ArrayLike] = ((), ()),
     windows: tuple[ArrayLike, ArrayLike] = ((), ()),
     whole: ArrayLike = True,
-    gap: float = 0.01,
+    relative_gap: float = 0.01,
     nodes: int = 10_000,
     progress: Callable[[int, int], object] | None = None,
 ) -> Assignment:
@@ -81,7 +86,7 @@ def assign(
         timed: Windows and bases of the timed rows, which are numbered next.
         windows: Floors and weights of the windows.
         whole: Items take one option alone; of all, or for each item.
-        gap: Relative gap at which the search ends.
+        relative_gap: Relative gap at which the search ends.
         nodes: Relaxed programs to solve at most.
         progress: Called with units done and units in all.
 
@@ -92,8 +97,9 @@ def assign(
     columns = model_columns(
         items, costs, uses, limits=limits, timed=timed, windows=windows, whole=whole
     )
-    asked = json_text("limits", {"gap": gap, "nodes": need_count("nodes", nodes)})
-    found = _engine.assign(columns, asked, progress=progress)
+    asked = json_text("", {"relative_gap": relative_gap, "nodes": need_count("nodes", nodes)})
+    with named_as(_PATHS):
+        found = _engine.assign(columns, asked, progress=progress)
     if "objective" not in found:
         rows, amounts = found["short_rows"].tolist(), found["short_amounts"].tolist()
         short = dict(zip(rows, amounts, strict=True))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count, need_table, need_tables
+from scalewright.config import json_text, named_as, need, need_count, need_table, need_tables
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
-from scalewright.planning.caching import popularity_field
+from scalewright.planning.caching import LAW_PATHS, popularity_field
 from scalewright.planning.inputs import System
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ _LEVELS = "a list of tables with name, capacity_bytes and bytes_per_s"
 
 
 @dataclass(frozen=True)
-class ModelSwitching:
+class ModelSwitching(Answer):
     """A batch of prompts served by a composition of models; no times where it does not fit.
 
     Attributes:
@@ -112,7 +113,7 @@ def model_switching(
     }
     if router is not None:
         asked["router"] = _table("router", router)
-    return ModelSwitching(**_ask(_engine.model_switching, system, asked, machine))
+    return ModelSwitching(**_ask(_engine.model_switching, system, asked, machine), _rests_on=system)
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Gating:
 
 
 @dataclass(frozen=True)
-class ExpertBuffering:
+class ExpertBuffering(Answer):
     """Gating and buffers of a mixture of experts; amounts of a device.
 
     Attributes:
@@ -234,7 +235,7 @@ def expert_buffering(
         raise InvalidError(message)
     found = _ask(_engine.expert_buffering, system, asked, machine)
     ways = {way: Gating(**found.pop(way)) for way in ("fixed", "dynamic")}
-    return ExpertBuffering(**ways, **found)
+    return ExpertBuffering(**ways, **found, _rests_on=system)
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ class MemoryLevel:
 
 
 @dataclass(frozen=True)
-class CacheTime:
+class CacheTime(Answer):
     """A batch of accesses over levels of memory; no times where the last level is too small.
 
     Attributes:
@@ -316,12 +317,13 @@ def cache_time(
         "written_share": written_share,
         "overlapped": overlapped,
     }
-    found = json.loads(_engine.cache_time(json_text("tiers", asked)))
+    with named_as(LAW_PATHS):
+        found = json.loads(_engine.cache_time(json_text("", asked)))
     return CacheTime(levels=_levels(found), **found)
 
 
 @dataclass(frozen=True)
-class EmbeddingCache:
+class EmbeddingCache(Answer):
     """Rows of embedding tables over memories; no rates where they do not fit.
 
     Attributes:
@@ -398,11 +400,11 @@ def embedding_cache(
     if storage is not None:
         asked["storage"] = _table("storage", storage)
     found = _ask(_engine.embedding_cache, system, asked, machine)
-    return EmbeddingCache(levels=_levels(found), **found)
+    return EmbeddingCache(levels=_levels(found), **found, _rests_on=system)
 
 
 @dataclass(frozen=True)
-class NeuronCache:
+class NeuronCache(Answer):
     """A token of a model on flash; no times where it does not fit.
 
     Attributes:
@@ -488,7 +490,7 @@ def neuron_cache(
         "dtype": dtype,
         "overlapped": overlapped,
     }
-    return NeuronCache(**_ask(_engine.neuron_cache, system, asked, machine))
+    return NeuronCache(**_ask(_engine.neuron_cache, system, asked, machine), _rests_on=system)
 
 
 def _products(products: object) -> int:
@@ -513,7 +515,8 @@ def _ask(
     need("system", system, System, "what scalewright.system(...) returns")
     if machine is not None:
         asked["machine"] = _table("machine", machine)
-    return json.loads(call(system.cluster, json_text("request", asked)))
+    with named_as(LAW_PATHS):
+        return json.loads(call(system.cluster, json_text("", asked)))
 
 
 def _table(field: str, value: object) -> dict[str, object]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_progress
+from scalewright.config import json_text, named_as, need, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +25,16 @@ _MOST = 2**62
 _MOST_OBJECTS = 2**53
 
 
+LAW_PATHS = {
+    r"popularity\.(?:zipf\.)?objects": "objects",
+    r"popularity\.(?:zipf\.)?exponent": "popularity",
+    r"popularity\.measured": "popularity",
+}
+"""What a caller wrote of a law of popularity, by the engine's path."""
+
+
 @dataclass(frozen=True, eq=False)
-class CacheHits:
+class CacheHits(Answer):
     """What caches serve in the long run; every array has the shape of the capacities.
 
     NumPy takes the answer itself for its array of hit rates.
@@ -56,7 +65,7 @@ class CacheHits:
 
 
 @dataclass(frozen=True)
-class CacheRun:
+class CacheRun(Answer):
     """What a run of a trace through an empty cache came to.
 
     Attributes:
@@ -140,14 +149,12 @@ def cache_hits(
         message = f"objects: got {objects!r:.60}; allowed: none, or one for each of the weights"
         raise InvalidError(message)
     asked = {"policy": policy, **({"popularity": law} if law else {})}
-    found = _engine.cache_hits(
-        json_text("cache", asked),
-        np.ascontiguousarray(rooms).ravel(),
-        weights,
-        np.ascontiguousarray(listed),
-        progress=progress,
-    )
-    return CacheHits(policy, rooms, **{name: of.reshape(rooms.shape) for name, of in found.items()})
+    sizes_of, places = np.ascontiguousarray(listed), np.ascontiguousarray(rooms).ravel()
+    with named_as(LAW_PATHS):
+        text = json_text("", asked)
+        found = _engine.cache_hits(text, places, weights, sizes_of, progress=progress)
+    columns: Any = {name: of.reshape(rooms.shape) for name, of in found.items()}
+    return CacheHits(policy, rooms, **columns)
 
 
 def simulate_cache(
@@ -184,7 +191,7 @@ def simulate_cache(
     if sizes is not None:
         bytes_of = _numbers("sizes", sizes, _MOST).astype(np.uint64, copy=False)
     asked = {"policy": policy, "capacity": room, "seed": chance}
-    text = json_text("cache", asked)
+    text = json_text("", asked)
     return CacheRun(**json.loads(_engine.simulate_cache(text, ids, bytes_of, progress=progress)))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.catalog import load_device
-from scalewright.config import json_text, need, need_count, need_progress, space
+from scalewright.config import json_text, named_as, need, need_count, need_progress, space
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import System
 from scalewright.planning.inputs import system as read_system
@@ -45,14 +45,15 @@ class Codesign:
     Attributes:
         job: The workload, systems and training that were searched for.
         values: Every field that the engine gives, as in `to_dict`.
-        axes: What varies: names and values as text, the slowest first.
+        axes: What varies: names and values, the slowest first: names of systems, counts of devices,
+            and of a constant a table with its `factor` or `value`, and what it costs.
         fates: What became of each variant, a place in `FATES`, in the order of the axes.
         measures: A row for each variant, a column for each of `MEASURES`; infinite where not known.
     """
 
     job: Job
     values: Mapping[str, Any]
-    axes: tuple[tuple[str, tuple[str, ...]], ...]
+    axes: tuple[tuple[str, tuple[str | int | Mapping[str, object], ...]], ...]
     fates: NDArray[np.uint8]
     measures: NDArray[np.float64]
 
@@ -71,6 +72,10 @@ class Codesign:
         """Say whether any variant within the budget has a plan that fits."""
         return bool(self.values["best"])
 
+    def labels(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the axes with their values as text."""
+        return [(name, tuple(_label(value) for value in values)) for name, values in self.axes]
+
     def column(self, measure: str) -> NDArray[np.float64]:
         """Return one of `MEASURES` for every variant, an axis for each of `axes`.
 
@@ -80,12 +85,12 @@ class Codesign:
         if measure not in MEASURES:
             message = f"measure: got {measure!r:.60}; allowed: {', '.join(MEASURES)}"
             raise InvalidError(message)
-        shape = tuple(len(labels) for _, labels in self.axes)
+        shape = tuple(len(values) for _, values in self.axes)
         return self.measures[:, MEASURES.index(measure)].reshape(shape)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""
-        axes = [{"name": name, "values": list(labels)} for name, labels in self.axes]
+        axes = [{"name": name, "values": list(values)} for name, values in self.axes]
         return {**self.job.stamp(), "axes": axes, **self.values}
 
 
@@ -183,13 +188,19 @@ def codesign_job(
             "axes": [{"constant": name, "steps": listed} for name, listed in steps.items()],
         },
     }
-    texts = json_text("space", space(fix)), json_text("codesign", wanted)
+    paths = {
+        rf"grid\.axes\[{place}\]\.steps(\[\d+\])": rf"constants.{name}\1"
+        for place, name in enumerate(steps)
+    }
+    paths[r"space\."] = "fix."
     clusters = [one.cluster for one in machines]
-    answer, fates, measures = _engine.codesign(job.handle, clusters, *texts, progress=progress)
+    with named_as(paths):
+        texts = json_text("fix", space(fix)), json_text("", wanted)
+        answer, fates, measures = _engine.codesign(job.handle, clusters, *texts, progress=progress)
     axes = [
         ("system", tuple(one.name for one in machines)),
-        ("devices", tuple(f"{count:,}" for count in counts or [job.system.devices])),
-        *((name, tuple(_label(step) for step in listed)) for name, listed in steps.items()),
+        ("devices", tuple(counts or [job.system.devices])),
+        *((name, tuple(listed)) for name, listed in steps.items()),
     ]
     return Codesign(job, json.loads(answer), tuple(axes), fates, measures)
 
@@ -275,7 +286,9 @@ def _step(name: str, value: object) -> dict[str, object]:
     return {"factor": float(cast("float", value))}
 
 
-def _label(step: Mapping[str, object]) -> str:
+def _label(step: str | int | Mapping[str, object]) -> str:
+    if not isinstance(step, Mapping):
+        return step if isinstance(step, str) else f"{step:,}"
     value = step.get("value")
     return f"x {step.get('factor'):g}" if value is None else str(value)
 

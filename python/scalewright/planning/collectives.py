@@ -12,6 +12,7 @@ from scalewright.config import json_text, need, need_count, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import counts, floats, machines_of, names
 from scalewright.planning.pickling import PickledByFields
+from scalewright.planning.stamp import Answer, plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Words = NDArray[np.str_]
     Progress = Callable[[int, int], Any]
+
+
+_COLUMNS = {
+    "bytes": "buffer_bytes",
+    "ranks": "ranks",
+    "time_s": "time_s",
+    "algorithm_bandwidth_bytes_per_s": "algorithm_bandwidth_bytes_per_s",
+    "bus_bandwidth_bytes_per_s": "bus_bandwidth_bytes_per_s",
+    "algorithm": "algorithm",
+    "protocol": "protocol",
+    "runner_up": "runner_up",
+    "runner_up_protocol": "runner_up_protocol",
+    "runner_up_time_s": "runner_up_time_s",
+    "lower_bound_s": "lower_bound_s",
+    "relative_gap": "relative_gap",
+    "binding": "binding",
+    "binding_level": "binding_level",
+}
+"""What a table of JSON says of a size, and where an answer has it."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +79,7 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Collective:
+class Collective(Answer):
     """Times of a collective and why they are so; every array has the shape of the arguments.
 
     Only the times are computed at once; the rest follows when it is first asked for. NumPy takes
@@ -117,7 +137,7 @@ class Collective:
         return self._shaped(self._choices["lower_bound_s"])
 
     @cached_property
-    def gap(self) -> Floats:
+    def relative_gap(self) -> Floats:
         """Return time over lower bound, less one; infinite where the bound is zero."""
         import numpy as np
 
@@ -152,6 +172,23 @@ class Collective:
         """Return nccl-tests' busbw: algbw times the factor that makes it comparable with a link."""
         factors = _engine.bus_factors(self._asked.collective, self.ranks.ravel())
         return self.algorithm_bandwidth_bytes_per_s * self._shaped(factors)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the answer alone, ready for JSON: a table for each size.
+
+        Of a single group also its lines; None stands for what has no end.
+        """
+        columns = {name: getattr(self, of).ravel().tolist() for name, of in _COLUMNS.items()}
+        rows = zip(*columns.values(), strict=True)
+        single = self._asked.is_one_group()
+        return {
+            "collective": self.name,
+            "ranks": int(self.ranks.flat[0]) if single else None,
+            **self._asked.rules(),
+            "sizes": [plain_values(dict(zip(columns, row, strict=True))) for row in rows],
+            "crossovers": plain_values(self.crossovers()) if single else None,
+            "lines": plain_values(self.lines()) if single else None,
+        }
 
     def crossovers(self) -> list[Crossover]:
         """Return the sizes at which the winner changes, from the smallest.
@@ -201,6 +238,15 @@ class _EngineArguments(PickledByFields):
     bandwidths: Floats | None
     progress: Progress | None
 
+    def is_one_group(self) -> bool:
+        """Say whether all sizes are of the same ranks at the same rates."""
+        return self.ranks.size == 1 and (self.bandwidths is None or self.bandwidths.size == 1)
+
+    def rules(self) -> dict[str, object]:
+        """Return the distance between ranks, and whether results take the place of inputs."""
+        asked = json.loads(self.request)
+        return {"stride": asked["stride"], "in_place": asked["in_place"]}
+
     def times(self) -> Floats:
         """Return the times."""
         return _engine.collective_times(
@@ -230,7 +276,7 @@ class _EngineArguments(PickledByFields):
             InvalidError: There are several.
         """
         rates = self.bandwidths
-        if self.ranks.size != 1 or (rates is not None and rates.size != 1):
+        if not self.is_one_group():
             message = "ranks, bandwidth_bytes_per_s: got arrays; allowed: one group, for its lines"
             raise InvalidError(message)
         rate = None if rates is None else float(rates[0])
@@ -313,7 +359,7 @@ def collective(
     asked = _EngineArguments(
         machines,
         name,
-        json_text("collective", request),
+        json_text("", request),
         np.ascontiguousarray(np.broadcast_to(buffers, shape)).ravel(),
         _flat(members, shape),
         None if rates is None else _flat(rates, shape),
@@ -325,6 +371,7 @@ def collective(
         ranks=np.broadcast_to(members, shape),
         time_s=asked.times().reshape(shape),
         _asked=asked,
+        _rests_on=machines,
     )
 
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
-from scalewright.errors import InvalidError
+from scalewright.config import json_text, named_as, need, need_count, need_number
 from scalewright.planning.inputs import System
-from scalewright.planning.stamp import stamp
 
 if TYPE_CHECKING:
     AnyPayload = str | Mapping[str, object]
@@ -79,9 +77,7 @@ class Exchange:
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""
         return {
-            **stamp(self.system.overrides),
-            "overridden_constants": list(self.system.overridden),
-            "system": self.system.name,
+            **self.system.stamp(),
             "question": dict(self.question),
             **self.values,
         }
@@ -168,11 +164,7 @@ def _asked(
     members = need_count("ranks", system.devices if ranks is None else ranks)
     stride = need_count("stride", stride)
     need("dtype", dtype, str, "a format, as bf16")
-    try:
-        size = float(buffer_bytes)
-    except (TypeError, ValueError, OverflowError) as error:
-        message = f"buffer_bytes: got {buffer_bytes!r:.60}; allowed: a number of bytes"
-        raise InvalidError(message) from error
+    size = need_number("buffer_bytes", buffer_bytes, "a number of bytes")
     return {
         "ranks": members,
         "stride": stride,
@@ -186,5 +178,6 @@ def _payload(payload: AnyPayload) -> dict[str, object]:
 
 
 def _exchange(system: System, asked: dict[str, object]) -> Exchange:
-    text = json_text("exchange", asked)
-    return Exchange(system, asked, json.loads(_engine.exchange(system.cluster, text)))
+    with named_as({r"policy\.\w+\.": ""}):
+        found = json.loads(_engine.exchange(system.cluster, json_text("", asked)))
+    return Exchange(system, asked, found)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict, Unpack, cast
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, named_as, need, need_count
+from scalewright.config.kinds import plain
 from scalewright.planning.arguments import known_names
-from scalewright.planning.stamp import stamp
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     Time = float | str
@@ -18,15 +19,24 @@ if TYPE_CHECKING:
     Program = Sequence[Time] | Mapping[str, object]
 
 
+_PATHS = {
+    r"setting\.": "",
+    r"program\.(?:chain|pipeline)\b": "program",
+    r"input(?=[\[:]|$)": "input_s",
+    r"controllers\b": "names",
+}
+"""What a caller wrote, by the engine's path."""
+
+
 @dataclass(frozen=True)
-class Controller:
+class Controller(Answer):
     """A program's steps under one controller.
 
     Attributes:
         controller: Who dispatches.
         source: Where that is described.
-        step_s: Time from one step to the next once all queues are full.
-        first_step_s: Time from the first message to the end of the first step.
+        step_time_s: Time from one step to the next once all queues are full.
+        first_step_time_s: Time from the first message to the end of the first step.
         computation_s: The step with data and dispatch for nothing and input ready.
         exposed_transfer_s: What data between groups of devices adds to it.
         exposed_input_s: What the input pipelines add.
@@ -44,8 +54,8 @@ class Controller:
 
     controller: str
     source: str
-    step_s: float
-    first_step_s: float
+    step_time_s: float
+    first_step_time_s: float
     computation_s: float
     exposed_transfer_s: float
     exposed_input_s: float
@@ -56,10 +66,6 @@ class Controller:
     utilization: float
     binds: str
     hidden_from_s: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the stamped answer, ready for JSON."""
-        return {**stamp(), **asdict(self)}
 
 
 class _Machines(TypedDict, total=False):
@@ -133,6 +139,7 @@ def controllers(
     for field, given in (("costs", costs), ("transfers", transfers)):
         need(field, given, (Mapping, type(None)), "times by name")
     need("names", names, (list, tuple), "a list of controllers")
+    input_s = cast("Time | Sequence[Time]", plain(input_s))
     need("input_s", input_s, (int, float, str, list, tuple), "a time, or a list of one each")
     alone = not isinstance(input_s, (list, tuple))
     setting = {
@@ -146,7 +153,9 @@ def controllers(
         "prefetch": need_count("prefetch", prefetch, 0),
     }
     asked = {"controllers": list(names), "setting": setting}
-    answers = json.loads(_engine.controllers(json_text("controllers", asked)))
+    paths = {**_PATHS, **({} if isinstance(program, Mapping) else {r"program\.seconds": "program"})}
+    with named_as(paths if not alone else {**paths, r"input_s\[0\]": "input_s"}):
+        answers = json.loads(_engine.controllers(json_text("", asked)))
     return tuple(Controller(**answer) for answer in answers)
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, named_as, need, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, names, spread
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _PARTS = ("repack", "replicate", "cache")
+
+
+_PATHS = {
+    r"layers(\[\d+\])\.(\w+)": r"\2\1",
+    r"link\.": "",
+    r"all_reduce\.bandwidth_bytes": "all_reduce_bytes",
+    r"all_reduce\.latency": "all_reduce_latency",
+}
+"""What a caller wrote, by the engine's path."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class FreezingEpoch:
         chunks: Micro-batches of a step.
         cuts: First layer of every stage but the first.
         steps: Steps.
-        step_s: One step, exchange included.
+        step_time_s: One step, exchange included.
         all_reduce_s: Of that, the exchange of gradients.
         time_s: The epoch, with the change before it.
     """
@@ -43,13 +53,13 @@ class FreezingEpoch:
     chunks: int
     cuts: tuple[int, ...]
     steps: int
-    step_s: float
+    step_time_s: float
     all_reduce_s: float
     time_s: float
 
 
 @dataclass(frozen=True)
-class ProgressiveFreezing:
+class ProgressiveFreezing(Answer):
     """Training with freezing against training without.
 
     Attributes:
@@ -84,7 +94,7 @@ def frozen_layers(
     need_count("every", every)
     share = spread("alpha", alpha, ()).item()
     asked = {"freezable": freezable, "alpha": share, "epochs": epochs, "every": every}
-    return tuple(_engine.frozen_layers(json_text("freezing", asked)))
+    return tuple(_engine.frozen_layers(json_text("", asked)))
 
 
 def progressive_freezing(
@@ -175,9 +185,8 @@ def progressive_freezing(
         "parts": _parts(parts),
         "schedule": schedule,
     }
-    found: dict[str, Any] = json.loads(
-        _engine.progressive_freezing(json_text("freezing", asked)),
-    )
+    with named_as(_PATHS):
+        found: dict[str, Any] = json.loads(_engine.progressive_freezing(json_text("", asked)))
     found["epochs"] = tuple(_epoch(epoch) for epoch in found["epochs"])
     return ProgressiveFreezing(**found)
 

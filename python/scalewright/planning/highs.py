@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from scalewright.config import need
+from scalewright.config import need_number
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning.assigning import Assignment, model_columns
 
@@ -26,7 +26,7 @@ def assign_with_highs(
     timed: tuple[ArrayLike, ArrayLike] = ((), ()),
     windows: tuple[ArrayLike, ArrayLike] = ((), ()),
     whole: ArrayLike = True,
-    gap: float = 0.01,
+    relative_gap: float = 0.01,
     most_s: float | None = None,
     method: str = "choose",
 ) -> Assignment:
@@ -42,7 +42,7 @@ def assign_with_highs(
         timed: As in `assign`.
         windows: As in `assign`.
         whole: As in `assign`.
-        gap: Relative gap at which the search ends.
+        relative_gap: Relative gap at which the search ends.
         most_s: Seconds after which it stops with what it has; no limit where left out.
         method: Its method for divided items: `simplex`, `ipm`, or `choose`.
 
@@ -52,7 +52,7 @@ def assign_with_highs(
     columns = model_columns(
         items, costs, uses, limits=limits, timed=timed, windows=windows, whole=whole
     )
-    need("gap", gap, (int, float), "a number, 0 or more")
+    gap = need_number("relative_gap", relative_gap, "a number, 0 or more")
     if method not in _METHODS:
         message = f"method: got {method!r:.60}; allowed: {', '.join(_METHODS)}"
         raise UnknownNameError(message)
@@ -68,7 +68,7 @@ def assign_with_highs(
     options: dict[str, Any] = {
         "output_flag": False,
         "threads": 1,
-        "mip_rel_gap": float(gap),
+        "mip_rel_gap": gap,
         "solver": method,
     }
     if most_s is not None:
@@ -159,7 +159,7 @@ def _told(highspy: Any, solver: Any, columns: Columns) -> Assignment:  # noqa: A
         fits=True,
         objective=objective,
         bound=bound,
-        gap=away / abs(objective) if away else 0.0,
+        relative_gap=away / abs(objective) if away else 0.0,
         shares=values[:options],
         windows=values[options:],
         prices=None,

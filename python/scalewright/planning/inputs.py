@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
 from scalewright.catalog import Entry, load_entry, names, with_costs
+from scalewright.catalog.toml_file import read_table
 from scalewright.config import json_text, need, need_places
 from scalewright.errors import ScalewrightError, UnknownNameError
 from scalewright.planning.pickling import PickledByFields
+from scalewright.planning.stamp import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from scalewright.catalog.layers import Kind
 
 _PLAIN = "dgx-h100"
+
+
+_ROOT = re.compile(r"^(?:(?:system|device|model)(?: [^.:]+)?\.)")
+"""How the engine's paths start, which stands in no file."""
+_MEMBER = re.compile(r"(?P<root>(?:system|device)\.)?(?P<list>[a-z_]+)\[(?P<place>\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,14 @@ class System(PickledByFields):
         """Return the engine's handle."""
         return _engine.Cluster(self.text)
 
+    def stamp(self) -> dict[str, object]:
+        """Return what an answer about the system rests on."""
+        return {
+            **stamp(self.overrides),
+            "overridden_constants": list(self.overridden),
+            "system": self.name,
+        }
+
 
 def model(
     source: str | Path | Mapping[str, object], *, overrides: Sequence[str | Path] = ()
@@ -115,7 +131,7 @@ def model(
         paths = tuple(f"model.{path}" for path in entry.overridden)
         files = _files(source, overrides)
         made = Model(str(entry.table["name"]), entry.table, paths, files, entry.left_out)
-    with _naming_files(made.overrides):
+    with _naming_files(made.overrides, made.table):
         _ = made.workload
     return made
 
@@ -149,7 +165,7 @@ def system(source: str | Path, devices: int, *, overrides: Sequence[str | Path] 
         overridden=tuple(changed),
         overrides=files,
     )
-    with _naming_files(files):
+    with _naming_files(files, made.table, made.device):
         _ = made.cluster
     return made
 
@@ -173,7 +189,7 @@ def check_entry(kind: Kind, name: str, overrides: Sequence[str | Path] = ()) -> 
         table = load_entry("device", name, overrides).table
         # any fabric does: it is the device that is looked at
         plain: dict[str, Any] = {**load_entry("system", _PLAIN).table, "device": table["name"]}
-        with _naming_files(_files(name, overrides)):
+        with _naming_files(_files(name, overrides), table):
             _ = System(_PLAIN, 1, plain, table).cluster
 
 
@@ -201,15 +217,50 @@ def _system_entry(name: str, overrides: Sequence[str | Path]) -> Entry:
 
 
 @contextmanager
-def _naming_files(files: Sequence[str]) -> Generator[None]:
-    """Add to an error the files of the user that were read: the engine sees one table of all."""
+def _naming_files(files: Sequence[str], *tables: Mapping[str, Any]) -> Generator[None]:
+    """Name in an error the file of the user that holds the field: the engine sees one of all.
+
+    Args:
+        files: What the user brought.
+        tables: The entries that were made of it, whose members the engine counts.
+    """
     try:
         yield
     except ScalewrightError as error:
         if not files or any(file in str(error) for file in files):
             raise
-        message = f"{error}; read with {', '.join(files)}"
+        field, colon, rest = str(error).partition(": ")
+        field = _ROOT.sub("", _with_names(field, tables)) if colon else field
+        held = _holding(files, field)
+        if colon and held:
+            message = f"{held}: {field}: {rest}"
+        else:
+            message = f"{field}{colon}{rest}; read with {', '.join(files)}"
         raise type(error)(message) from error
+
+
+def _with_names(field: str, tables: Iterable[Mapping[str, Any]]) -> str:
+    """Return a path in which members of a list have their names, as `levels.nvswitch`."""
+    found = _MEMBER.match(field)
+    if found is None:
+        return field
+    for table in tables:
+        members, place = table.get(found["list"]), int(found["place"])
+        if isinstance(members, list) and place < len(cast("list[Any]", members)):
+            name = cast("list[Mapping[str, Any]]", members)[place].get("name")
+            if isinstance(name, str):
+                return f"{found['root'] or ''}{found['list']}.{name}{field[found.end() :]}"
+    return field
+
+
+def _holding(files: Sequence[str], field: str) -> str | None:
+    """Return the one file that holds a field; None where several could."""
+    if len(files) == 1 and files[0].endswith(".toml"):
+        return files[0]
+    first = re.split(r"[.\[]", field, maxsplit=1)[0]
+    paths = [file for file in files if Path(file).is_file()]
+    having = [file for file in paths if first in read_table(Path(file))]
+    return having[0] if len(having) == 1 and len(paths) == len(files) else None
 
 
 def _files(source: str | Path, overrides: Sequence[str | Path]) -> tuple[str, ...]:

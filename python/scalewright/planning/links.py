@@ -10,6 +10,7 @@ from scalewright import _engine
 from scalewright.config import json_text, need, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, spread
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CollectiveOnLinks:
+class CollectiveOnLinks(Answer):
     """The fastest way found to run a collective over links that are each pair's own.
 
     Attributes:
@@ -35,8 +36,8 @@ class CollectiveOnLinks:
         is_exact: True where no order and no tree of the algorithms that may be used is faster.
         slowest_link: The link whose own messages take longest, from and to.
         lower_bound_s: What no algorithm whatever can beat.
-        gap: How much longer than the bound it takes, as a share of it; None where only the bound is
-            0.
+        relative_gap: How much longer than the bound it takes, as a share of it; None where only
+            the bound is 0.
     """
 
     name: str
@@ -49,7 +50,7 @@ class CollectiveOnLinks:
     is_exact: bool
     slowest_link: tuple[int, int]
     lower_bound_s: float
-    gap: float | None
+    relative_gap: float | None
 
 
 def collective_on_links(
@@ -116,7 +117,7 @@ def collective_on_links(
         "chain": ranks_of,
     }
     latencies = spread("latency_s", latency_s, (ranks, ranks)).ravel()
-    text = json_text("collective", asked)
+    text = json_text("", asked)
     found = json.loads(_engine.pairs(text, np.ascontiguousarray(rates).ravel(), latencies, *ports))
     for field in ("order", "slowest_link"):
         found[field] = tuple(found[field])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright import _engine
 from scalewright.config import Plan, completed, json_text, need, plan_fields
 from scalewright.planning.job import Job
+from scalewright.planning.stamp import Answer
 from scalewright.planning.timeline import Row, Span, Timeline
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _ROWS = {
     "to-drive": "to drive",
     "host": "host",
 }
+_TIERS = ("device", "host", "drive")
 _CATEGORIES = {"forward": "forward", "backward": "backward", "update": "other"}
 _NAMES = {
     "forward": "forward pass",
@@ -49,27 +51,48 @@ class TierUse:
     Attributes:
         tier: `device`, `host` or `drive`.
         name: Its name in the catalog; empty where there is none.
-        bytes: Bytes that lie in the tier.
+        weights_bytes: Weights in the compute format, at home.
+        gradients_bytes: Gradients, at home.
+        optimizer_bytes: Master weights and moments.
+        activations_bytes: Activations kept for the backward pass, at home.
+        buffers_bytes: What is on its way: gathered weights, gradients that leave, activations that
+            pass, state that is staged.
+        workspace_bytes: Working set of the running operators.
+        fragmentation_bytes: What the device's allocator loses.
+        reserve_bytes: Driver context and communicator buffers.
+        total_bytes: All that lies in the tier.
         capacity_bytes: Bytes that it holds.
         fits: True where they lie in it.
-        by_use: The same bytes by what they are for: weights, gradients, optimizer, activations, ...
     """
 
     tier: str
     name: str
-    bytes: float
+    weights_bytes: float
+    gradients_bytes: float
+    optimizer_bytes: float
+    activations_bytes: float
+    buffers_bytes: float
+    workspace_bytes: float
+    fragmentation_bytes: float
+    reserve_bytes: float
+    total_bytes: float
     capacity_bytes: float
     fits: bool
-    by_use: Mapping[str, float]
+
+    def by_class(self) -> dict[str, float]:
+        """Return the bytes by what they are for: weights, gradients, optimizer, activations, ..."""
+        parts = {name.removesuffix("_bytes"): value for name, value in vars(self).items()}
+        whole = ("tier", "name", "total", "capacity", "fits")
+        return {name: value for name, value in parts.items() if name not in whole}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offload:
+class Offload(Answer):
     """A step of a plan with an offloading scheme.
 
     Attributes:
         scheme: The scheme, as `zero-offload`.
-        step_s: Seconds of a step; of one of many where its update runs under the next.
+        step_time_s: Seconds of a step; of one of many where its update runs under the next.
         compute_s: Passes alone.
         exposed_s: The rest of the step by what is waited for: `loads_s`, `stores_s`, `updates_s`.
         busy_s: Seconds of a step for which each engine works.
@@ -81,12 +104,13 @@ class Offload:
         tokens_per_s: Tokens a second of all devices.
         model_flops_per_s_per_device: Model FLOP/s of a device, recomputation left out.
         hardware_flops_per_s_per_device: The same with what is recomputed.
+        task_count: Tasks that make up the step.
         tasks: Every task with its engine, what it does, layer, start and end; none unless asked
             for.
     """
 
     scheme: str
-    step_s: float
+    step_time_s: float
     compute_s: float
     exposed_s: Mapping[str, float]
     busy_s: Mapping[str, float]
@@ -98,7 +122,10 @@ class Offload:
     tokens_per_s: float
     model_flops_per_s_per_device: float
     hardware_flops_per_s_per_device: float
+    task_count: int
     tasks: tuple[Mapping[str, Any], ...] = ()
+
+    left_out = ("tasks",)
 
     def timeline(self) -> Timeline:
         """Return every task on its engine, for a trace or a picture."""
@@ -122,22 +149,31 @@ class Offload:
         )
         return Timeline(self.scheme, filled, note="a device stands for all")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the tasks."""
-        tiers = [{**vars(use), "by_use": dict(use.by_use)} for use in self.tiers]
-        return {**vars(self), "tiers": tiers, "tasks": len(self.tasks)}
+
+@dataclass(frozen=True)
+class FilledTier:
+    """What a tier holds: one device's part of it.
+
+    Attributes:
+        tier: `device`, `host` or `drive`.
+        total_bytes: All that lies in the tier.
+        capacity_bytes: Bytes that it holds.
+    """
+
+    tier: str
+    total_bytes: float
+    capacity_bytes: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargestModel:
+class LargestModel(Answer):
     """The largest model of a family that a scheme fits.
 
     Attributes:
         parameters: Parameters of the largest model that fits.
         layers: Its layers.
         hidden: Width of its residual stream.
-        bytes: In the device, the host and the drives: of one device, and its part of the rest.
-        capacity_bytes: Bytes that each tier holds.
+        tiers: Device, host and drives: bytes of one device, and its part of the rest.
         binding: Tiers that the next larger model overfills; none where 65,536 layers, or 16,384
             heads, still fit: no larger one is tried.
     """
@@ -145,8 +181,7 @@ class LargestModel:
     parameters: int
     layers: int
     hidden: int
-    bytes: tuple[float, float, float]
-    capacity_bytes: tuple[float, float, float]
+    tiers: tuple[FilledTier, ...]
     binding: tuple[str, ...]
 
 
@@ -199,7 +234,7 @@ def offload_job(
     busy: list[dict[str, Any]] = found.pop("busy")
     tiers: list[dict[str, Any]] = found.pop("tiers")
     chosen: list[tuple[str, str]] = found.pop("chosen")
-    uses = tuple(TierUse(by_use=dict(use.pop("by_use")), **use) for use in tiers)
+    uses = tuple(TierUse(**use) for use in tiers)
     return Offload(
         scheme=scheme,
         exposed_s=exposed,
@@ -208,6 +243,7 @@ def offload_job(
         chosen=dict(chosen),
         tasks=tuple(found.pop("spans")),
         **found,
+        _rests_on=job,
     )
 
 
@@ -253,9 +289,10 @@ def largest_job(
     need("grow", grow, str, "layers or hidden")
     asked, growth = _asked(scheme, fields), json_text("grow", grow)
     found = json.loads(_engine.largest_model(job.handle, _plan(job, plan), asked, growth))
-    for field in ("bytes", "capacity_bytes", "binding"):
-        found[field] = tuple(found[field])
-    return LargestModel(**found)
+    filled = zip(_TIERS, found.pop("bytes"), found.pop("capacity_bytes"), strict=True)
+    tiers = tuple(FilledTier(*of) for of in filled)
+    binding = tuple(found.pop("binding"))
+    return LargestModel(**found, tiers=tiers, binding=binding, _rests_on=job)
 
 
 def offload_efficiency(
@@ -280,7 +317,7 @@ def offload_efficiency(
         "bandwidth_bytes_per_s": bandwidth_bytes_per_s,
         "peak_flops_per_s": peak_flops_per_s,
     }
-    return _engine.offload_efficiency(json_text("traffic", given))
+    return _engine.offload_efficiency(json_text("", given))
 
 
 def _plan(job: Job, plan: AnyPlan | None) -> str:
@@ -292,4 +329,4 @@ def _plan(job: Job, plan: AnyPlan | None) -> str:
 
 def _asked(scheme: str, fields: Mapping[str, object] | None) -> str:
     need("scheme", scheme, str, f"one of {', '.join(SCHEMES)}")
-    return json_text("scheme", {**(fields or {}), "scheme": scheme})
+    return json_text("", {**(fields or {}), "scheme": scheme})

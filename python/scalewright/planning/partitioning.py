@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, named_as, need, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, spread
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+
+
+_PATHS = {
+    r"layers(\[\d+\])\.(\w+)(?:\[\d+\])?": r"\2\1",
+    r"links(\[\d+\])\.(\w+)": r"\2\1",
+    r"devices(\[\d+\])\.(speed|kind)\b": r"\2s\1",
+    r"devices(\[\d+\])\.(\w+)": r"\2\1",
+}
+"""What a caller wrote, by the engine's path."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,7 @@ class PartitionStage:
 
 
 @dataclass(frozen=True)
-class Partition:
+class Partition(Answer):
     """The best way found to cut layers into stages.
 
     Attributes:
@@ -51,7 +61,7 @@ class Partition:
         objective_s: What was made least: all stages and sends once, and the slowest stage again and
             again.
         slowest_s: Forward and backward pass of the slowest stage.
-        step_s: One 1F1B step of this partition, run through.
+        step_time_s: One 1F1B step of this partition, run through.
         lower_bound_s: What no partition's 1F1B step can beat.
         is_exact: True where no partition, in no allowed order of devices, has a smaller objective.
         proof: What that rests on.
@@ -61,19 +71,19 @@ class Partition:
     cuts: tuple[int, ...]
     objective_s: float
     slowest_s: float
-    step_s: float
+    step_time_s: float
     lower_bound_s: float
     is_exact: bool
     proof: str
 
     @property
-    def gap(self) -> float:
+    def relative_gap(self) -> float:
         """Return how much longer the step takes than the bound, as a share of the bound."""
-        return self.step_s / self.lower_bound_s - 1.0 if self.lower_bound_s > 0.0 else 0.0
+        return self.step_time_s / self.lower_bound_s - 1.0 if self.lower_bound_s > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
-class NoPartition:
+class NoPartition(Answer):
     """Why layers cannot be cut so that every stage fits.
 
     Attributes:
@@ -158,7 +168,8 @@ def partition(
         "micro_batches": micro_batches,
         "permute": permute,
     }
-    answer = json.loads(_engine.partition_layers(json_text("partition", asked)))
+    with named_as(_PATHS):
+        answer = json.loads(_engine.partition_layers(json_text("", asked)))
     if "infeasible" in answer:
         return NoPartition(**answer["infeasible"])
     found: dict[str, Any] = answer["partition"]

@@ -12,6 +12,7 @@ from scalewright.catalog.technologies import with_technologies
 from scalewright.config import (
     completed,
     json_text,
+    named_as,
     need,
     need_count,
     need_listed,
@@ -22,6 +23,7 @@ from scalewright.config import (
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning.inputs import System
 from scalewright.planning.job import Job
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +44,7 @@ OBJECTIVES: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(Answer):
     """Where the tensors of one rank best lie, with the proof; or what is missing.
 
     Attributes:
@@ -54,7 +56,7 @@ class Placement:
     @property
     def feasible(self) -> bool:
         """Say whether everything has a place."""
-        return "placed" in self.values["outcome"]
+        return self.values["status"] == "placed"
 
     @property
     def placed(self) -> Mapping[str, Any]:
@@ -65,32 +67,32 @@ class Placement:
         """
         if not self.feasible:
             raise InvalidError(self.lacks())
-        return self.values["outcome"]["placed"]
+        return self.values["placed"]
 
     @property
     def missing(self) -> Sequence[Mapping[str, Any]]:
-        """Return `what` is missing, `at` which instant, `missing_bytes`; empty where it fits."""
-        return [] if self.feasible else self.values["outcome"]["impossible"]
+        """Return `what` is missing, at which `instant`, `missing_bytes`; empty where it fits."""
+        return self.values["missing"]
 
     @property
-    def step_s(self) -> float:
+    def step_time_s(self) -> float:
         """Return the length of a step."""
-        return self.placed["step_s"]
+        return self.placed["step_time_s"]
 
     @property
     def objective(self) -> float:
         """Return what was minimised."""
-        return self.placed["objective"]
+        return self.placed["objective_value"]
 
     @property
     def bound(self) -> float:
         """Return what no placement of the kinds considered can beat."""
-        return self.placed["bound"]
+        return self.placed["objective_bound"]
 
     @property
-    def gap(self) -> float:
+    def relative_gap(self) -> float:
         """Return how far the objective may lie above the best, over the objective."""
-        return self.placed["gap"]
+        return self.placed["relative_gap"]
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -112,21 +114,22 @@ class Placement:
         import numpy as np
 
         found: dict[str, dict[str, NDArray[np.float64]]] = {}
-        lines: list[tuple[int, str, list[float]]] = self.placed["memory"]
-        for at, kind, line in lines:
-            found.setdefault(self.tiers[at], {})[kind] = np.asarray(line, dtype=float)
+        lines: list[dict[str, Any]] = self.placed["memory"]
+        for held in lines:
+            line = np.asarray(held["bytes_by_instant"], dtype=float)
+            found.setdefault(held["tier"], {})[held["class"]] = line
         return found
 
     def lacks(self) -> str:
         """Say what is missing at least; once it is there, other instants may lack more."""
         lines = [
-            f"{lack['what']}: {lack['missing_bytes'] / 1e9:,.3f} GB at instant {lack['at']}"
+            f"{lack['what']}: {lack['missing_bytes'] / 1e9:,.3f} GB at instant {lack['instant']}"
             for lack in self.missing
         ]
         return f"no placement fits; it lacks at least: {'; '.join(lines)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer, ready for JSON."""
+    def plain(self) -> dict[str, Any]:
+        """Return the answer alone, ready for JSON."""
         return dict(self.values)
 
 
@@ -141,7 +144,7 @@ def place(
     whole: bool = False,
     years: float | None = None,
     instants: int = 256,
-    gap: float | None = None,
+    relative_gap: float | None = None,
     nodes: int = 10_000,
     tiers: Sequence[str] = (),
     memory_margin: float = 0.0,
@@ -152,7 +155,7 @@ def place(
     Weights, gradients, optimizer state and kept activations may lie in any tier, whole or in part;
     in tiers behind the main one they stream in for each use, stay between uses that are near, or
     are updated there by the host. Transfers run beside the compute of the pass that needs them.
-    The answer is the optimum of that model up to `gap`, with the bound that proves it.
+    The answer is the optimum of that model up to `relative_gap`, with the bound that proves it.
 
     Args:
         model: Model.
@@ -165,8 +168,8 @@ def place(
         whole: Tensors may not be split over tiers.
         years: No tier may wear out within so many years of steps.
         instants: Instants that the step is cut into, if its operations leave the choice.
-        gap: Where the proof may stop, over the objective; 1e-6, and 0.01 with `whole`, where left
-            out.
+        relative_gap: Where the proof may stop, over the objective; 1e-6, and 0.01 with `whole`,
+            where left out.
         nodes: Relaxed programs after which the best placement found is returned with its bound.
         tiers: Tiers in which tensors may lie; where empty, the main one and all behind it (caches
             in front of it are part of the price of kernels already).
@@ -183,7 +186,7 @@ def place(
         "whole": whole,
         "years": years,
         "instants": instants,
-        "gap": _gap(gap, whole=whole),
+        "relative_gap": _relative_gap(relative_gap, whole=whole),
         "nodes": nodes,
         "tiers": _names(tiers),
     }
@@ -205,8 +208,10 @@ def place_job(
             message = f"tiers: unknown name '{name}'; known: {', '.join(names)}"
             raise UnknownNameError(message)
     chosen = json_text("plan", completed(plan_fields(plan), job.system.devices))
-    text = json_text("wish", dict(wish))
-    return Placement(json.loads(_engine.place_plan(job.handle, chosen, text, progress=progress)))
+    text = json_text("", dict(wish))
+    return Placement(
+        json.loads(_engine.place_plan(job.handle, chosen, text, progress=progress)), _rests_on=job
+    )
 
 
 def place_tensors(
@@ -224,11 +229,11 @@ def place_tensors(
     years: float | None = None,
     rest_s: float = 0.0,
     activation_factor: float = 1.0,
-    gap: float = 1e-6,
+    relative_gap: float = 1e-6,
     nodes: int = 100_000,
     progress: Callable[[int, int], object] | None = None,
 ) -> Placement:
-    """Place any tensors over any tiers, proven best up to `gap`.
+    """Place any tensors over any tiers, proven best up to `relative_gap`.
 
     Args:
         tensors: Tables with `name`, `class` (as "weights", "kv_cache", "other"), `bytes`, lifetime
@@ -247,7 +252,7 @@ def place_tensors(
         years: As in `place`.
         rest_s: Seconds of a step beside its windows.
         activation_factor: Bytes that an activation takes in the main tier over its size.
-        gap: Where the proof may stop.
+        relative_gap: Where the proof may stop.
         nodes: Relaxed programs after which the best placement found is returned with its bound.
         progress: Is called with units done and in all.
 
@@ -267,7 +272,7 @@ def place_tensors(
             "fixed": need_tables("fixed", fixed, "a list of tables with class and bytes"),
             "activation_factor": activation_factor,
             "rest_s": rest_s,
-            "objective": _weights(objective),
+            "objective_weights": _weights(objective),
             "years": years,
         },
         "tiers": with_technologies(tables),
@@ -275,12 +280,14 @@ def place_tensors(
         "main": main,
         "host": host,
         "node_devices": need_count("node_devices", node_devices),
-        "gap": gap,
+        "relative_gap": relative_gap,
         "nodes": nodes,
     }
-    text = json_text("request", request)
     cluster = None if system is None else system.cluster
-    return Placement(json.loads(_engine.place_tensors(text, cluster, progress=progress)))
+    with named_as({r"problem\.": "", "objective_weights": "objective"}):
+        text = json_text("", request)
+        found = json.loads(_engine.place_tensors(text, cluster, progress=progress))
+    return Placement(found, _rests_on=system)
 
 
 def memories(system: System) -> dict[str, Any]:
@@ -299,12 +306,12 @@ def memories(system: System) -> dict[str, Any]:
     return json.loads(_engine.memories(system.cluster))
 
 
-def _gap(gap: float | None, *, whole: bool) -> float:
-    return (0.01 if whole else 1e-6) if gap is None else gap
+def _relative_gap(relative_gap: float | None, *, whole: bool) -> float:
+    return (0.01 if whole else 1e-6) if relative_gap is None else relative_gap
 
 
 @dataclass(frozen=True)
-class Retained:
+class Retained(Answer):
     """What follows for cells that keep data for a chosen time.
 
     Attributes:
@@ -345,7 +352,7 @@ def retained(
         "stated_retention_s": stated_retention_s,
         "attempt_s": attempt_s,
     }
-    return Retained(**json.loads(_engine.retained(json_text("cell", cell))))
+    return Retained(**json.loads(_engine.retained(json_text("", cell))))
 
 
 def _names(value: object) -> list[str]:

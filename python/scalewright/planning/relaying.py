@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, named_as, need, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, spread
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
-class LayerRelay:
+class LayerRelay(Answer):
     """A step of layer-to-layer execution.
 
     Attributes:
-        step_s: Until the host has updated the last layer; the next step cannot begin before.
+        step_time_s: Until the host has updated the last layer; the next step cannot begin before.
         device_s: Until the device has run the last backward pass.
         compute_s: Passes alone.
         load_s: The link from the host is busy.
@@ -31,7 +32,7 @@ class LayerRelay:
         input_bytes: Of that, inputs of layers kept for the backward pass.
     """
 
-    step_s: float
+    step_time_s: float
     device_s: float
     compute_s: float
     load_s: float
@@ -44,7 +45,7 @@ class LayerRelay:
     @property
     def exposed_s(self) -> float:
         """Return the part of the step in which the device does not compute."""
-        return self.step_s - self.compute_s
+        return self.step_time_s - self.compute_s
 
 
 def layer_relay(
@@ -113,4 +114,5 @@ def layer_relay(
         "buffers": buffers,
         "offload_inputs": offload_inputs,
     }
-    return LayerRelay(**json.loads(_engine.layer_relay(json_text("relay", asked))))
+    with named_as({r"layers(\[\d+\])\.(\w+)": r"\2\1"}):
+        return LayerRelay(**json.loads(_engine.layer_relay(json_text("", asked))))

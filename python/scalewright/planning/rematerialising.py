@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalewright import _engine
-from scalewright.config import completed, json_text, need, need_count, plan_fields
+from scalewright.config import completed, json_text, named_as, need, need_count, plan_fields
 from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,19 @@ SLOTS, WIDTH = 500, 512
 """Slots of a budget, and choices followed side by side, where nothing is said."""
 
 
+class BlockPass(NamedTuple):
+    """A pass and its block.
+
+    Attributes:
+        name: `forward`, `forward_keep_input`, `forward_keep_all`, `forward_keep_part` or
+            `backward`.
+        block: The block, from 0.
+    """
+
+    name: str
+    block: int
+
+
 @dataclass(frozen=True)
 class Recomputation:
     """The best schedule of a chain that only computes again, whole stretches if need be.
@@ -30,19 +44,19 @@ class Recomputation:
     Attributes:
         time_s: Seconds of all passes with those that run again.
         bound_s: What no such schedule beats.
-        gap: How much longer it takes than the bound, as a share of it; 0 where it is proven best.
+        relative_gap: How much longer it takes than the bound, as a share of it; 0 where it is
+            proven best.
         peak_bytes: Most bytes held.
         least_bytes: The least budget in which any such schedule runs.
-        operations: Passes in order: `forward`, `forward_keep_input`, `forward_keep_all`,
-            `forward_keep_part` or `backward`, and the block, from 0.
+        operations: Passes in order, each with its block.
     """
 
     time_s: float
     bound_s: float
-    gap: float
+    relative_gap: float
     peak_bytes: float
     least_bytes: float
-    operations: tuple[tuple[str, int], ...]
+    operations: tuple[BlockPass, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +90,8 @@ class BlockChoices:
         time_s: Seconds of all passes with what is computed again and waited for.
         simulated_s: The same passes and copies as simulated tasks: the witness of `time_s`.
         bound_s: What no such choice beats.
-        gap: How much longer it takes than the bound, as a share of it; 0 where it is proven best.
+        relative_gap: How much longer it takes than the bound, as a share of it; 0 where it is
+            proven best.
         peak_bytes: Most bytes held.
         again_s: Passes run again.
         wait_s: Passes wait for the link.
@@ -87,7 +102,7 @@ class BlockChoices:
     time_s: float
     simulated_s: float
     bound_s: float
-    gap: float
+    relative_gap: float
     peak_bytes: float
     again_s: float
     wait_s: float
@@ -111,7 +126,7 @@ class Policy:
 
 
 @dataclass(frozen=True)
-class Rematerialisation:
+class Rematerialisation(Answer):
     """What a chain should keep, compute again or move within a budget.
 
     Attributes:
@@ -128,10 +143,11 @@ class Rematerialisation:
 
 
 @dataclass(frozen=True)
-class StageRematerialisation:
+class StageRematerialisation(Answer):
     """The chain of one stage of a plan, one micro-batch long, and what it should do.
 
     Attributes:
+        stage: The stage, from 0.
         names: Names of the blocks.
         blocks: Their times and sizes, as `rematerialise` takes them.
         budget_bytes: Bytes that a rank of the stage may keep.
@@ -141,6 +157,7 @@ class StageRematerialisation:
         answer: What its ranks keep, compute again and move.
     """
 
+    stage: int
     names: tuple[str, ...]
     blocks: tuple[dict[str, Any], ...]
     budget_bytes: float
@@ -190,7 +207,7 @@ def rematerialise(
         "slots": need_count("slots", slots),
         "width": need_count("width", width),
     }
-    return _answer(json.loads(_engine.rematerialise(json_text("rematerialise", asked))))
+    return _answer(json.loads(_engine.rematerialise(json_text("", asked))))
 
 
 def rematerialise_stage(
@@ -258,10 +275,13 @@ def rematerialise_job(
         "width": need_count("width", width),
     }
     chosen = json_text("plan", completed(plan_fields(plan), job.system.devices))
-    text = json_text("rematerialise", asked)
-    found = json.loads(_engine.rematerialise_stage(job.handle, chosen, text))
+    text = json_text("", asked)
+    left = "memory of the device that the plan leaves to a micro-batch"
+    with named_as({} if budget_bytes is not None else {"budget_bytes": left}):
+        found = json.loads(_engine.rematerialise_stage(job.handle, chosen, text))
     chain = found["chain"]
     return StageRematerialisation(
+        stage=stage,
         names=tuple(found["names"]),
         blocks=tuple(chain["blocks"]),
         budget_bytes=chain["budget_bytes"],
@@ -269,6 +289,7 @@ def rematerialise_job(
         link=chain["link"],
         in_flight=found["in_flight"],
         answer=_answer(found["answer"]),
+        _rests_on=job,
     )
 
 
@@ -287,7 +308,9 @@ def _fields(field: str, value: Mapping[str, object]) -> dict[str, object]:
 def _answer(found: dict[str, Any]) -> Rematerialisation:
     again, choice = found["recompute"], found["choice"]
     if again is not None:
-        passes = tuple((passed["pass"], passed["block"]) for passed in again.pop("operations"))
+        passes = tuple(
+            BlockPass(passed["pass"], passed["block"]) for passed in again.pop("operations")
+        )
         again = Recomputation(operations=passes, **again)
     if choice is not None:
         blocks = tuple(_decision(block) for block in choice.pop("blocks"))

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.catalog.toml_file import read_table
-from scalewright.config import completed, json_text, need, need_progress, plan_fields, space
+from scalewright.config import (
+    completed,
+    json_text,
+    named_as,
+    need,
+    need_progress,
+    plan_fields,
+    space,
+)
 from scalewright.errors import CancelledError, InvalidError
 from scalewright.planning.asking import search_job
 from scalewright.planning.inputs import System
@@ -87,21 +95,17 @@ class Robust:
     @property
     def least_worst_regret(self) -> dict[str, Any] | None:
         """Return the plan whose worst regret is least; none where each fails to fit once."""
-        return self._at("least_worst_regret")
+        return self.values["least_worst_regret"]
 
     @property
     def least_p95_regret(self) -> dict[str, Any] | None:
         """Return the plan whose regret in 95% of the draws is least."""
-        return self._at("least_p95_regret")
+        return self.values["least_p95_regret"]
 
     @property
     def always_near(self) -> list[dict[str, Any]]:
         """Return the plans that are within the tolerance of the best in every draw."""
-        return [self.plans[at] for at in self.values["always_near"]]
-
-    def _at(self, field: str) -> dict[str, Any] | None:
-        at: int | None = self.values[field]
-        return None if at is None else self.plans[at]
+        return [plan for plan in self.plans if plan["always_near"]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stamped answer, ready for JSON."""
@@ -179,10 +183,11 @@ def sensitivity_job(
         chosen = completed(plan_fields(plan), job.system.devices)
     texts = (
         json_text("plan", chosen),
-        json_text("space", space(fix)),
-        json_text("sensitivity", dict(asked)),
+        json_text("fix", space(fix)),
+        json_text("", dict(asked)),
     )
-    answer = json.loads(_engine.sensitivity(job.handle, *texts, progress=progress))
+    with named_as({r"space\.": "fix."}):
+        answer = json.loads(_engine.sensitivity(job.handle, *texts, progress=progress))
     return Sensitivity(job, answer)
 
 
@@ -244,8 +249,21 @@ def robust_job(
 ) -> Robust:
     """Price the best plans of a job under draws; see `robust`."""
     need_progress(progress)
-    texts = json_text("space", space(fix)), json_text("robust", dict(asked))
-    return Robust(job, json.loads(_engine.robust(job.handle, *texts, progress=progress)))
+    texts = json_text("fix", space(fix)), json_text("", dict(asked))
+    with named_as({r"top\b": "pool", r"space\.": "fix."}):
+        found = json.loads(_engine.robust(job.handle, *texts, progress=progress))
+    return Robust(job, _with_plans(found))
+
+
+def _with_plans(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer with plans where the engine gives their places in the pool."""
+    plans: list[dict[str, Any]] = found["plans"]
+    near = set(found.pop("always_near"))
+    found["plans"] = [{**plan, "always_near": at in near} for at, plan in enumerate(plans)]
+    for field in ("least_worst_regret", "least_p95_regret"):
+        if found[field] is not None:
+            found[field] = found["plans"][found[field]]
+    return found
 
 
 def uncertainty_of(source: Uncertainty | None) -> dict[str, object]:

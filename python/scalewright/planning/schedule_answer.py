@@ -9,6 +9,7 @@ import numpy as np
 
 from scalewright import _engine
 from scalewright.config import need
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,7 @@ class Operations:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(Answer):
     """A step of a pipeline schedule; arrays have an element for each device.
 
     Attributes:
@@ -169,7 +170,7 @@ class Schedule:
         return np.array(found, dtype=self.staleness.dtype)
 
     @property
-    def gap(self) -> float:
+    def relative_gap(self) -> float:
         """Return makespan over lower bound, less one; 0 where both are 0."""
         bound = self.lower_bound_s
         return max(self.makespan_s / bound - 1.0, 0.0) if bound > 0.0 else 0.0
@@ -182,7 +183,7 @@ class Schedule:
     def lines(self) -> list[str]:
         """Return a report as plain text, in seconds, a line each."""
         source = f" ({self.source})" if self.source else ""
-        exact = "exact" if self.bound_is_exact else f"makespan {self.gap:.2%} longer"
+        exact = "exact" if self.bound_is_exact else f"makespan {self.relative_gap:.2%} longer"
         period = f"; a micro-batch more: {_seconds(self.period_s)}"
         chunks = "1 chunk" if self.chunks == 1 else f"{self.chunks} chunks"
         rounds = self.executed_micro_batches
@@ -209,8 +210,13 @@ class Schedule:
         ]
 
     def to_dict(self, *, operations: bool = False) -> dict[str, Any]:
-        """Return the answer ready for JSON; on demand with a list for each field of operations."""
+        """Return the stamped answer, ready for JSON; see `plain`."""
+        return {**self.stamp(), **self.plain(operations=operations)}
+
+    def plain(self, *, operations: bool = False) -> dict[str, Any]:
+        """Return the answer alone; on demand with a list for each field of operations."""
         hidden = {"operations", "work_s", "busy_s", "in_flight", "activations", "versions"}
+        hidden.add("_rests_on")
         plain = {key: value for key, value in vars(self).items() if key not in hidden}
         devices = {
             "work_s": self.work_s,
@@ -222,7 +228,7 @@ class Schedule:
             "staleness": self.staleness,
         }
         columns = {key: values.tolist() for key, values in devices.items()}
-        answer = {**plain, "gap": self.gap, **columns, "order": list(self.order)}
+        answer = {**plain, "relative_gap": self.relative_gap, **columns, "order": list(self.order)}
         if operations:
             answer["operations"] = {
                 key: values.tolist() for key, values in vars(self.operations).items()

@@ -116,7 +116,7 @@ def schedule(
         "feedback_s": _one_time("feedback_s", feedback_s),
         "order": lines,
     }
-    found = _engine.schedule_run(json_text("schedule", request))
+    found = _engine.schedule_run(json_text("", request))
     if lines is not None:
         title = "own order" if name is None else f"own order as {name}"
         return read_answer({"name": title, **asked}, "", found)

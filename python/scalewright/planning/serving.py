@@ -15,6 +15,7 @@ from scalewright.planning.arguments import known_names
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.inputs import model as read_model
 from scalewright.planning.inputs import system as read_system
+from scalewright.planning.stamp import Answer, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,21 +24,44 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Served:
+    """A model that a device of a system generates text with.
+
+    Attributes:
+        model: The model.
+        system: The machines.
+    """
+
+    model: Model
+    system: System
+
+    def stamp(self) -> dict[str, object]:
+        """Return what an answer rests on."""
+        files = dict.fromkeys([*self.system.overrides, *self.model.overrides])
+        return {
+            **stamp(tuple(files)),
+            "overridden_constants": [*self.model.overridden, *self.system.overridden],
+            "model": self.model.name,
+            "system": self.system.name,
+        }
+
+
+@dataclass(frozen=True)
 class FilledMemory:
     """What a memory holds at most in a phase.
 
     Attributes:
-        home: Name of the memory.
+        tier: Name of the memory.
         phase: `prefill` or `decode`.
-        bytes: What it holds.
+        total_bytes: What it holds.
         capacity_bytes: What it may hold.
         worth: The part by which the block's seconds fall for each part by which this memory grows,
             at this batch and number of batches; 0 where it does not bind.
     """
 
-    home: str
+    tier: str
     phase: str
-    bytes: float
+    total_bytes: float
     capacity_bytes: float
     worth: float
 
@@ -61,7 +85,7 @@ class BusyLanes:
 
 
 @dataclass(frozen=True)
-class ServingBlock:
+class ServingBlock(Answer):
     """A block of sequences that generate together, and where its tensors lie.
 
     Attributes:
@@ -73,7 +97,7 @@ class ServingBlock:
         tokens_per_s: Generated tokens in a second.
         most_tokens_per_s: Proven: no block and no shares generate more; None for a policy that was
             given.
-        gap: How far `tokens_per_s` may be below that, as a part of it.
+        relative_gap: How far `tokens_per_s` may be below that, as a part of it.
         layer_s: Seconds of one layer while prompts are read, and of one layer for each token.
         weights: Share of the weights by memory.
         cache: Share of the keys and values, and of the states of scans, by memory.
@@ -92,7 +116,7 @@ class ServingBlock:
     time_s: float
     tokens_per_s: float
     most_tokens_per_s: float | None
-    gap: float | None
+    relative_gap: float | None
     layer_s: tuple[float, float]
     weights: Mapping[str, float]
     cache: Mapping[str, float]
@@ -103,12 +127,6 @@ class ServingBlock:
     programs: int
     boxes: int
     problem: Mapping[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
-        from dataclasses import asdict
-
-        return asdict(self)
 
 
 def serving_problem(
@@ -125,7 +143,7 @@ def serving_problem(
     host_attention: float | str | None = None,
     batch: Counts | None = None,
     batches: Counts | None = None,
-    gap: float = 1e-7,
+    relative_gap: float = 1e-7,
 ) -> dict[str, Any]:
     """Return the problem that generating text with a model on one device of a system poses.
 
@@ -144,15 +162,12 @@ def serving_problem(
             fast as its memory is read where left out.
         batch: Sequences of a batch, or the fewest and the most; any where left out.
         batches: Batches of a block, or the fewest and the most.
-        gap: Relative gap to the proven bound at which the search ends.
+        relative_gap: Relative gap to the proven bound at which the search ends.
 
     Raises:
         ScalewrightError: A value is wrong; says which.
     """
-    if not isinstance(model, Model):
-        model = read_model(model)
-    if not isinstance(system, System):
-        system = read_system(system, 1)
+    model, system = _read(model, system)
     asked: dict[str, object] = {
         "prompt": prompt,
         "generated": generated,
@@ -162,12 +177,12 @@ def serving_problem(
         "attention": attention,
         "flash_attention": flash_attention,
         "host_attention": host_attention,
-        "gap": gap,
+        "relative_gap": relative_gap,
     }
     for field, counts in (("batch", batch), ("batches", batches)):
         if counts is not None:
             asked[field] = _range(field, counts)
-    text = json_text("asked", asked)
+    text = json_text("", asked)
     return json.loads(_engine.serving_problem(model.workload, system.cluster, text))
 
 
@@ -196,12 +211,14 @@ def serving_blocks(
     Raises:
         ScalewrightError: A value is wrong; says which.
     """
+    rests_on = None
     if problem is None:
         if model is None or system is None:
             message = "model, system: got nothing; allowed: both, or a problem"
             raise InvalidError(message)
         _check_asked(asked)
-        problem = serving_problem(model, system, **asked)
+        rests_on = Served(*_read(model, system))
+        problem = serving_problem(rests_on.model, rests_on.system, **asked)
     elif model is not None or system is not None or asked:
         message = "problem: got more beside it; allowed: a problem, or a model and a system"
         raise InvalidError(message)
@@ -212,7 +229,14 @@ def serving_blocks(
     else:
         need("policy", policy, Mapping, "batch, batches, weights, cache and states")
         found = json.loads(_engine.serving_policy(text, json_text("policy", dict(policy))))
-    return _block(found, problem)
+    return _block(found, problem, rests_on)
+
+
+def _read(model: Model | str, system: System | str) -> tuple[Model, System]:
+    """Return a model, and a system of one device where it is named."""
+    if not isinstance(model, Model):
+        model = read_model(model)
+    return model, system if isinstance(system, System) else read_system(system, 1)
 
 
 def _check_asked(asked: Mapping[str, object]) -> None:
@@ -231,12 +255,16 @@ def _check_asked(asked: Mapping[str, object]) -> None:
             raise InvalidError(message)
 
 
-def _block(found: dict[str, Any], problem: Mapping[str, Any]) -> ServingBlock:
+def _block(
+    found: dict[str, Any], problem: Mapping[str, Any], rests_on: Served | None
+) -> ServingBlock:
     memory = tuple(FilledMemory(**of) for of in found.pop("memory"))
     busy: list[dict[str, Any]] = found.pop("lanes")
     lanes = tuple(BusyLanes(lanes=tuple(of.pop("lanes")), **of) for of in busy)
     layer_s = tuple(found.pop("layer_s"))
-    return ServingBlock(**found, memory=memory, lanes=lanes, layer_s=layer_s, problem=problem)
+    return ServingBlock(
+        **found, memory=memory, lanes=lanes, layer_s=layer_s, problem=problem, _rests_on=rests_on
+    )
 
 
 def _range(field: str, counts: object) -> list[int]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count
+from scalewright.config import json_text, need, need_count, need_number
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import System
+from scalewright.planning.stamp import Answer
 
 
 @dataclass(frozen=True)
-class SimulatedCollective:
+class SimulatedCollective(Answer):
     """A run of an algorithm on all groups of a system at once, by max-min fair flows.
 
     Attributes:
@@ -30,7 +31,7 @@ class SimulatedCollective:
 
 
 @dataclass(frozen=True)
-class SimulatedMsccl:
+class SimulatedMsccl(Answer):
     """A run of an algorithm that is written as MSCCL XML, rank `i` on device `i`.
 
     Attributes:
@@ -82,15 +83,15 @@ def simulate_collective(
     need("system", system, System, "what scalewright.system(...) returns")
     members = need_count("ranks", system.devices if ranks is None else ranks)
     stride = need_count("stride", stride)
-    size = _size(buffer_bytes)
+    size = need_number("buffer_bytes", buffer_bytes, "a number of bytes")
     asked = {
         "collective": name,
         "algorithms": [algorithm],
         "stride": stride,
     }
-    request = json_text("collective", asked)
+    request = json_text("", asked)
     answer = _engine.simulate_collective(system.cluster, request, members, size)
-    return SimulatedCollective(**json.loads(answer))
+    return SimulatedCollective(**json.loads(answer), _rests_on=system)
 
 
 def simulate_msccl(algorithm: str | Path, buffer_bytes: float, system: System) -> SimulatedMsccl:
@@ -107,24 +108,13 @@ def simulate_msccl(algorithm: str | Path, buffer_bytes: float, system: System) -
     """
     need("algorithm", algorithm, (str, Path), "the path of an XML file, or its text")
     need("system", system, System, "what scalewright.system(...) returns")
-    size = _size(buffer_bytes)
+    size = need_number("buffer_bytes", buffer_bytes, "a number of bytes")
     is_text = isinstance(algorithm, str) and algorithm.lstrip().startswith("<")
     text = str(algorithm) if is_text else _read(Path(algorithm))
     answer = _engine.simulate_msccl(
         system.cluster, text.encode("utf-8", "backslashreplace").decode(), size
     )
-    return SimulatedMsccl(**json.loads(answer))
-
-
-def _size(buffer_bytes: float) -> float:
-    need("buffer_bytes", buffer_bytes, (int, float), "a number of bytes")
-    try:
-        return float(buffer_bytes)
-    except OverflowError as error:
-        message = (
-            "buffer_bytes: got a whole number too large for any float; allowed: 0 to 1e30 bytes"
-        )
-        raise InvalidError(message) from error
+    return SimulatedMsccl(**json.loads(answer), _rests_on=system)
 
 
 def _read(path: Path) -> str:

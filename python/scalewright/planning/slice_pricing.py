@@ -9,6 +9,7 @@ from scalewright import _engine
 from scalewright.config import completed, json_text, need_count, need_listed, plan_fields
 from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SliceTimes:
+class SliceTimes(Answer):
     """Seconds of slices: a row for each, a column for the first, an inner, the last virtual stage.
 
     Sends between stages are left out.
@@ -59,10 +60,10 @@ def slice_times(
         ScalewrightError: A value is wrong, a slice leaves the sequence, or the plan breaks a rule.
     """
     cut = _pairs(slices)
-    handle = Job(model, system, training).handle
+    job = Job(model, system, training)
     text = json_text("plan", completed(plan_fields(plan), system.devices))
-    forward, backward = _engine.slice_times(handle, text, cut)
-    return SliceTimes(forward.reshape(-1, 3), backward.reshape(-1, 3))
+    forward, backward = _engine.slice_times(job.handle, text, cut)
+    return SliceTimes(forward.reshape(-1, 3), backward.reshape(-1, 3), _rests_on=job)
 
 
 def _pairs(slices: object) -> list[tuple[int, int]]:

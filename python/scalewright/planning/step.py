@@ -10,6 +10,7 @@ import numpy as np
 from scalewright import _engine
 from scalewright.config import completed, json_text, need_progress, plan_fields
 from scalewright.planning.job import Job
+from scalewright.planning.stamp import Answer
 from scalewright.planning.timeline import Row, Span, Timeline
 
 if TYPE_CHECKING:
@@ -33,15 +34,15 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class SimulatedStep:
+class SimulatedStep(Answer):
     """A step, task by task, on one representative rank of each pipeline stage.
 
     Tensor, context, expert and data ranks of a stage do the same at the same time, so one stands
     for all of them. Arrays have an element for each task.
 
     Attributes:
-        simulated_s: End of the last task.
-        estimated_s: The step time of `estimate`, whose witness this is.
+        simulated_step_time_s: End of the last task.
+        estimated_step_time_s: The step time of `estimate`, whose witness this is.
         stands_for: Devices for which each representative rank stands.
         engines: Pipeline stage and name of each resource: compute, fabric levels, directions of
             sends.
@@ -56,8 +57,8 @@ class SimulatedStep:
         end_s: Second at which each task ends.
     """
 
-    simulated_s: float
-    estimated_s: float
+    simulated_step_time_s: float
+    estimated_step_time_s: float
     stands_for: int
     engines: tuple[tuple[int, str], ...]
     labels: tuple[str, ...]
@@ -71,9 +72,9 @@ class SimulatedStep:
     end_s: NDArray[np.float64]
 
     @property
-    def gap(self) -> float:
+    def relative_gap(self) -> float:
         """Return how far the estimate lies from the simulation, over the simulation."""
-        return self.estimated_s / self.simulated_s - 1.0
+        return self.estimated_step_time_s / self.simulated_step_time_s - 1.0
 
     def busy_s(self) -> dict[tuple[int, str], float]:
         """Return the seconds for which each resource is busy."""
@@ -102,17 +103,17 @@ class SimulatedStep:
                 rows.append(Row(f"stage {stage}", "compute", self._passes(tasks)))
         return Timeline("simulated step", tuple(rows), note=self._note())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary without the tasks."""
+    def plain(self) -> dict[str, Any]:
+        """Return the summary without the tasks, ready for JSON."""
         busy = [
             {"stage": stage, "engine": name, "busy_s": seconds}
             for (stage, name), seconds in self.busy_s().items()
         ]
         return {
-            "simulated_s": self.simulated_s,
-            "estimated_s": self.estimated_s,
-            "gap": self.gap,
-            "tasks": int(self.start_s.size),
+            "simulated_step_time_s": self.simulated_step_time_s,
+            "estimated_step_time_s": self.estimated_step_time_s,
+            "relative_gap": self.relative_gap,
+            "task_count": int(self.start_s.size),
             "stands_for": self.stands_for,
             "busy": busy,
         }
@@ -203,4 +204,4 @@ def simulate_job(
     found: dict[str, Any] = _engine.simulate_step(job.handle, text, progress=progress)
     for name in ("engines", "labels", "categories"):
         found[name] = tuple(found[name])
-    return SimulatedStep(**found)
+    return SimulatedStep(**found, _rests_on=job)

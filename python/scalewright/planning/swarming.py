@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
-from scalewright.config import json_text, need, need_count, need_progress
+from scalewright.config import json_text, named_as, need, need_count, need_progress
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, spread
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ class SwarmStage:
 
 
 @dataclass(frozen=True)
-class Swarm:
+class Swarm(Answer):
     """What a swarm gets done; means over all runs.
 
     Attributes:
@@ -132,7 +133,7 @@ def swarm(
         **{field: spread(field, value, ()).item() for field, value in numbers.items()},
     }
     found: dict[str, Any] = json.loads(
-        _engine.swarm(json_text("swarm", asked), progress=progress),
+        _engine.swarm(json_text("", asked), progress=progress),
     )
     found["stages"] = tuple(SwarmStage(**stage) for stage in found["stages"])
     return Swarm(**found)
@@ -168,7 +169,8 @@ def swarm_utilization(
     if bandwidth_bytes_per_s is not None:
         rate = spread("bandwidth_bytes_per_s", bandwidth_bytes_per_s, ()).item()
         asked["bandwidth_bytes_per_s"] = rate
-    return _engine.swarm_utilization(json_text("transfer", asked))
+    with named_as({r"bytes\b": "transfer_bytes"}):
+        return _engine.swarm_utilization(json_text("", asked))
 
 
 def _speeds(field: str, values: ArrayLike) -> list[float]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import need_count
+from scalewright.config import named_as, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats, machines_of
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class UnevenAllToAll:
+class UnevenAllToAll(Answer):
     """Cost of an all-to-all of unequal parts.
 
     Attributes:
@@ -58,7 +59,7 @@ def uneven_all_to_all(
         message = f"byte_matrix: got shape {parts.shape}; allowed: ranks x ranks"
         raise InvalidError(message)
     machines = machines_of(system, np.array([parts.shape[0]], np.uint32), stride)
-    answer = _engine.uneven(
-        machines.cluster, stride, parts.shape[0], np.ascontiguousarray(parts).ravel()
-    )
-    return UnevenAllToAll(**json.loads(answer))
+    sent = np.ascontiguousarray(parts).ravel()
+    with named_as({r"bytes(?=\[)": "byte_matrix"}):
+        answer = _engine.uneven(machines.cluster, stride, parts.shape[0], sent)
+    return UnevenAllToAll(**json.loads(answer), _rests_on=machines)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.catalog import load_entry
-from scalewright.config import json_text, need, need_progress, space
+from scalewright.config import json_text, named_as, need, need_progress, space
 from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.planning.inputs import Model, System
 from scalewright.planning.inputs import system as read_system
@@ -137,12 +137,13 @@ def search_unlike(
     level, changed = (None, ()) if between is None else _level(between, overrides)
     joined = None if level is None else json_text("between", level)
     texts = (
-        json_text("space", space({} if fix is None else fix)),
-        json_text("limits", {"top": top}),
+        json_text("fix", space({} if fix is None else fix)),
+        json_text("", {"top": top}),
     )
     handles = [job.handle for job in jobs]
     start = perf_counter()
-    found = json.loads(_engine.search_unlike(handles, joined, *texts, progress=progress))
+    with named_as({r"space\.": "fix.", r"system between groups\.levels\.[^.]+": "between"}):
+        found = json.loads(_engine.search_unlike(handles, joined, *texts, progress=progress))
     found["elapsed_s"] = perf_counter() - start
     return UnlikeSearch(jobs, found, changed)
 

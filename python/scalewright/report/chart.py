@@ -52,7 +52,7 @@ def show_chart(curve: Collective, screen: Console) -> None:
     letters = _FINE if (sys.stdout.encoding or "").casefold().startswith("utf") else _COARSE
     busbw = [float(rate) / _GIGA for rate in curve.bus_bandwidth_bytes_per_s]
     # the bound's bandwidth: the same bytes in the least time that there can be
-    bounds = [rate * (1 + float(gap)) for rate, gap in zip(busbw, curve.gap, strict=True)]
+    bounds = [rate * (1 + float(gap)) for rate, gap in zip(busbw, curve.relative_gap, strict=True)]
     top = _round_up(max(max(busbw), min(max(bounds), _MOST_ABOVE * max(busbw))))
     legend = f"{letters.bound} what no algorithm can beat, {letters.change} the winner changes"
     heading(screen, f"Bus bandwidth by size, GB/s ({legend})")

@@ -46,7 +46,7 @@ def show_codesign(found: Codesign, screen: Console) -> None:
 
 def _show_grid(found: Codesign, screen: Console) -> None:
     values = found.values
-    for name, labels in found.axes:
+    for name, labels in found.labels():
         if len(labels) > 1 or "." in name:
             screen.print(f"{name}: {', '.join(labels)}")
     over = [f"{count:,} by {name}" for name, count in values["over_budget"].items() if count]
@@ -64,7 +64,7 @@ def _show_grid(found: Codesign, screen: Console) -> None:
 
 
 def _show_variants(found: Codesign, variants: Sequence[Mapping[str, Any]], screen: Console) -> None:
-    varied = [name for name, labels in found.axes if len(labels) > 1]
+    varied = [name for name, labels in found.labels() if len(labels) > 1]
     measures = ("step", "tokens/s", "GiB", "kWh", "USD", "capital, MUSD", "kW", "mm2")
     rows = table(*(_short(name) for name in varied), *measures, left=0)
     for variant in variants:
@@ -94,7 +94,7 @@ def _value(found: Codesign, variant: Mapping[str, Any], name: str) -> str:
     A share ends at 1, and a whole number stays one.
     """
     index: int = variant["index"]
-    for axis, labels in reversed(found.axes):
+    for axis, labels in reversed(found.labels()):
         if axis == name:
             label = labels[index % len(labels)]
             held = {constant["name"]: constant["factor"] for constant in variant["constants"]}

@@ -78,7 +78,7 @@ def _draw_map(
 ) -> None:
     import numpy as np
 
-    (down, rows), (across, columns) = (found.axes[place] for place in varied)
+    (down, rows), (across, columns) = (found.labels()[place] for place in varied)
     cells = found.column(measure).reshape(len(rows), len(columns))
     # what has no plan stays empty
     shown = np.ma.masked_invalid(cells)

@@ -92,7 +92,7 @@ def _cells(answer: Collective, at: int) -> tuple[str, ...]:
         spelt(answer.algorithm[at], answer.protocol[at]),
         spelt(answer.runner_up[at], answer.runner_up_protocol[at]),
         _multiple(float(answer.runner_up_time_s[at]) / time) if time else "",
-        _multiple(1 + float(answer.gap[at])),
+        _multiple(1 + float(answer.relative_gap[at])),
     )
 
 

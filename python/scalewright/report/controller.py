@@ -24,7 +24,7 @@ def show_controllers(answers: Sequence[Controller], screen: Console) -> None:
         hidden_from = answer.hidden_from_s
         rows.add_row(
             answer.controller.replace("_", " "),
-            q.time(answer.step_s),
+            q.time(answer.step_time_s),
             q.time(answer.exposed_dispatch_s),
             q.time(answer.hidden_dispatch_s),
             q.time(answer.first_exposed_dispatch_s),

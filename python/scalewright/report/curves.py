@@ -91,7 +91,7 @@ def _curves(axes: _Axes, drawing: Drawing) -> None:
             label=name.replace("_", " "),
         )
     # the bound's bandwidth: the same bytes in the least time that there can be
-    bound = busbw * (1 + winner.gap)
+    bound = busbw * (1 + winner.relative_gap)
     dashes = {"linestyle": (0, (5, 3)), "linewidth": 1.3}
     axes.plot(sizes, bound, color=_INK, label="what no algorithm can beat", **dashes)
     highest = float(busbw.max())

@@ -20,7 +20,6 @@ _WAITS = {
     "stores_s": "gradients on their way",
     "updates_s": "update and what comes back",
 }
-_TIERS = ("device", "host", "drive")
 _SCHEMES_OWN = ("zero",)
 """What the scheme says and not the plan."""
 
@@ -31,7 +30,7 @@ def show_offload(found: Offload, job: Job, plan: Mapping[str, object], screen: C
     heading(screen, f"{found.scheme}: {'fits' if found.fits else 'does not fit'}")
     rate = q.rate(found.model_flops_per_s_per_device)
     hard = q.rate(found.hardware_flops_per_s_per_device)
-    screen.print(f"step {q.time(found.step_s)}, {q.whole(found.tokens_per_s)} tokens/s")
+    screen.print(f"step {q.time(found.step_time_s)}, {q.whole(found.tokens_per_s)} tokens/s")
     screen.print(f"{rate} a device, {hard} with what is recomputed")
     if found.chosen:
         screen.print(", ".join(f"{name} {value}" for name, value in found.chosen.items()))
@@ -40,22 +39,24 @@ def show_offload(found: Offload, job: Job, plan: Mapping[str, object], screen: C
     parts = {"passes": found.compute_s}
     parts |= {name: found.exposed_s[key] for key, name in _WAITS.items()}
     for name, seconds in parts.items():
-        rows.add_row(name, q.time(seconds), q.share(seconds / found.step_s))
+        rows.add_row(name, q.time(seconds), q.share(seconds / found.step_time_s))
     screen.print(rows)
     heading(screen, "Who works how long")
     rows = table("engine", "busy", "share")
     for name, seconds in found.busy_s.items():
         if seconds > 0.0:
-            rows.add_row(name, q.time(seconds), q.share(seconds / found.step_s))
+            rows.add_row(name, q.time(seconds), q.share(seconds / found.step_time_s))
     screen.print(rows)
     heading(screen, "Memory of a device, and its part of the rest")
     rows = table("tier", "for", "bytes", "of", left=2)
     for use in found.tiers:
-        if not use.capacity_bytes and not use.bytes:
+        if not use.capacity_bytes and not use.total_bytes:
             continue
         capacity = q.size(use.capacity_bytes)
-        rows.add_row(use.name or use.tier, "" if use.fits else "FULL", q.size(use.bytes), capacity)
-        for name, size in use.by_use.items():
+        rows.add_row(
+            use.name or use.tier, "" if use.fits else "FULL", q.size(use.total_bytes), capacity
+        )
+        for name, size in use.by_class().items():
             if size > 0.0:
                 rows.add_row("", name, q.size(size), "")
     screen.print(rows)
@@ -70,8 +71,8 @@ def show_largest(
     size = q.count(found.parameters)
     heading(screen, f"{size} parameters: {found.layers} layers, {found.hidden} wide")
     rows = table("tier", "bytes", "of")
-    for name, used, most in zip(_TIERS, found.bytes, found.capacity_bytes, strict=True):
-        rows.add_row(name, q.size(used), q.size(most))
+    for of in found.tiers:
+        rows.add_row(of.tier, q.size(of.total_bytes), q.size(of.capacity_bytes))
     screen.print(rows)
     if found.binding:
         screen.print(f"a larger one overfills: {', '.join(found.binding)}")

@@ -39,26 +39,29 @@ def show_placement(placement: Placement, screen: Console, *, tensors: bool = Fal
     if tensors:
         _show_tensors(placement, screen)
     _show_tiers(placed, screen, placement)
-    _show_rules(placed["rules"], placed["objective"], screen, placement)
+    _show_rules(placed["rules"], placed["objective_value"], screen, placement)
 
 
 def _show_proof(values: Mapping[str, Any], placed: Mapping[str, Any], screen: Console) -> None:
     free = placed["transfer_free_s"]
     rows = table("", "", left=2)
-    step = f"{q.time(placed['step_s'])}; {q.time(free)} with no transfer in its way"
+    step = f"{q.time(placed['step_time_s'])}; {q.time(free)} with no transfer in its way"
     rows.add_row("step", step)
-    objective, bound = (_amount(placed[name], values) for name in ("objective", "bound"))
-    rows.add_row(
-        "objective", f"{objective}; proven to be at least {bound} (gap {placed['gap']:.2g})"
+    objective, bound = (
+        _amount(placed[name], values) for name in ("objective_value", "objective_bound")
     )
-    rows.add_row("energy of moving and keeping bytes", f"{placed['energy_j']:,.4g} J a step")
+    rows.add_row(
+        "objective",
+        f"{objective}; proven to be at least {bound} (gap {placed['relative_gap']:.2g})",
+    )
+    rows.add_row("energy of moving and keeping bytes", f"{placed['memory_energy_j']:,.4g} J a step")
     rows.add_row("price of the memory that is filled", q.dollars(placed["memory_usd"]))
     screen.print(rows)
 
 
 def _amount(value: float, values: Mapping[str, Any]) -> str:
     """Return an objective in its unit, where it has one."""
-    weights = values.get("problem", {}).get("objective", {})
+    weights = values.get("problem", {}).get("objective_weights", {})
     used = [name for name, weight in weights.items() if weight]
     if len(used) == 1 and weights[used[0]] == 1.0:
         unit, shown = _UNITS[used[0]]
@@ -69,7 +72,7 @@ def _amount(value: float, values: Mapping[str, Any]) -> str:
 def _show_live(live: Mapping[str, Any], screen: Console) -> None:
     peak, summed = live["peak_bytes"], live["sum_of_peaks_bytes"]
     screen.print(
-        f"Alive at the fullest instant ({live['at']}): {q.size(peak)}, wherever it lies; "
+        f"Alive at the fullest instant ({live['peak_instant']}): {q.size(peak)}, wherever it lies; "
         f"each class at its own peak would be {q.size(summed)}."
     )
 
@@ -96,7 +99,7 @@ def _show_tiers(placed: Mapping[str, Any], screen: Console, placement: Placement
             _worth(tier["value_per_byte"] * _GIGA, "GB", placement),
             "" if years is None else f"{years:,.3g} years",
         )
-    step = placed["step_s"]
+    step = placed["step_time_s"]
     for lane in placed["lanes"]:
         if lane["busy_s"] > 0.0:
             bus = lane["name"] in placement.tiers
@@ -126,13 +129,13 @@ def _show_rules(
     rows = table("rule", "objective", "over the best", "step", "fits")
     for rule in rules:
         missing = rule["missing"]
-        over = f"{rule['objective'] / best:.3g} x" if best > 0.0 and not missing else ""
+        over = f"{rule['objective_value'] / best:.3g} x" if best > 0.0 and not missing else ""
         lack = max((lack["missing_bytes"] for lack in missing), default=0.0)
         rows.add_row(
             rule["name"],
-            _amount(rule["objective"], placement.values),
+            _amount(rule["objective_value"], placement.values),
             over,
-            q.time(rule["step_s"]),
+            q.time(rule["step_time_s"]),
             f"no: {q.size(lack)} missing" if missing else "yes",
         )
     screen.print(rows)

@@ -50,12 +50,12 @@ def _show_answers(answer: Rematerialisation, screen: Console) -> None:
     over = _over(answer.compute_s)
     if answer.choice is not None:
         best = answer.choice
-        bound, gap = q.time(best.bound_s), f"{best.gap:.2%}"
+        bound, gap = q.time(best.bound_s), f"{best.relative_gap:.2%}"
         cells = (q.time(best.time_s), over(best.time_s), bound, gap, "", size(best.peak_bytes))
         rows.add_row("best block by block", *cells)
     if answer.recompute is not None:
         best = answer.recompute
-        bound, gap = q.time(best.bound_s), f"{best.gap:.2%}"
+        bound, gap = q.time(best.bound_s), f"{best.relative_gap:.2%}"
         sizes = size(best.least_bytes), size(best.peak_bytes)
         cells = (over(best.time_s), bound, gap, *sizes)
         rows.add_row("best recomputation of stretches", q.time(best.time_s), *cells)

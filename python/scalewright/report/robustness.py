@@ -184,9 +184,10 @@ def _chosen(found: Robust) -> list[tuple[str, int]]:
         ("least 95%", "least_p95_regret"),
     ):
         if values[field] is not None:
-            named.append((label, values[field]))
+            named.append((label, plans.index(values[field])))
     named += [("often best", at) for at in often[:_SHOWN] if plans[at]["best_probability"] > 0]
-    named += [("always near", at) for at in values["always_near"][:_SHOWN]]
+    near = [at for at, plan in enumerate(plans) if plan["always_near"]]
+    named += [("always near", at) for at in near[:_SHOWN]]
     labels: dict[int, str] = {}
     for label, at in named:
         before = labels.get(at)

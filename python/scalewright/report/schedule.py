@@ -125,7 +125,7 @@ _COLUMNS: dict[str, Callable[[Schedule], str]] = {
     "makespan": lambda answer: q.time(answer.makespan_s),
     "simulated": lambda answer: _maybe_time(answer.simulated_s),
     "bound": lambda answer: q.time(answer.lower_bound_s),
-    "gap": lambda answer: "exact" if answer.bound_is_exact else q.share(answer.gap),
+    "gap": lambda answer: "exact" if answer.bound_is_exact else q.share(answer.relative_gap),
     "period": lambda answer: _maybe_time(answer.period_s),
     "bubble": lambda answer: q.time(answer.bubble_s),
     "of ideal": lambda answer: q.share(answer.bubble_over_ideal),

@@ -23,10 +23,10 @@ def show_serving(block: ServingBlock, screen: Console) -> None:
     counts = f"{q.number(block.batches, 'batch')} of {q.number(block.batch, 'sequence')}"
     rate = f"{block.tokens_per_s:,.4g} tokens/s"
     screen.print(f"{counts}: {rate}, {q.time(block.time_s)} for all")
-    if block.most_tokens_per_s is not None and block.gap is not None:
+    if block.most_tokens_per_s is not None and block.relative_gap is not None:
         most = f"{block.most_tokens_per_s:,.4g} tokens/s"
         screen.print(
-            f"no block generates more than {most}: gap {block.gap:.1e}, "
+            f"no block generates more than {most}: gap {block.relative_gap:.1e}, "
             f"{q.number(block.programs, 'linear program')}"
         )
     screen.print(_shares(block))
@@ -40,13 +40,13 @@ def show_serving(block: ServingBlock, screen: Console) -> None:
 
 def _shares(block: ServingBlock):  # noqa: ANN202 - a table
     rows = table("memory", "weights", "cache", "by host", "states", "prefill", "decode", "worth")
-    for home in dict.fromkeys(memory.home for memory in block.memory):
-        phases = [memory for memory in block.memory if memory.home == home]
-        filled = (f"{q.size(of.bytes)} of {q.size(of.capacity_bytes)}" for of in phases)
+    for tier in dict.fromkeys(memory.tier for memory in block.memory):
+        phases = [memory for memory in block.memory if memory.tier == tier]
+        filled = (f"{q.size(of.total_bytes)} of {q.size(of.capacity_bytes)}" for of in phases)
         rows.add_row(
-            home,
+            tier,
             *(
-                q.share(shares.get(home, 0.0))
+                q.share(shares.get(tier, 0.0))
                 for shares in (block.weights, block.cache, block.cache_by_host, block.states)
             ),
             *filled,

@@ -50,8 +50,8 @@ def show_step_calibration(found: Mapping[str, Any], wrong: Sequence[str], screen
     errors = table("constants", "median", "mean", "worst", "median with sign")
     for part, title in _PARTS.items():
         line = found["errors"][part]
-        shown = [q.share(line[name]) for name in ("median", "mean", "worst")]
-        errors.add_row(title, *shown, f"{line['median_with_sign']:+.1%}")
+        shown = [q.share(line[f"{name}_abs_error"]) for name in ("median", "mean", "worst")]
+        errors.add_row(title, *shown, f"{line['median_error']:+.1%}")
     screen.print(errors)
 
 

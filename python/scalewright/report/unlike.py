@@ -108,8 +108,8 @@ def _stages(plan: Mapping[str, Any]):  # noqa: ANN202 - a table
             str(end - start),
             q.time(stage["forward_s"]),
             q.time(stage["backward_s"]),
-            q.gib(stage["memory_bytes"]),
-            q.gib(stage["capacity_bytes"]),
+            q.gib(stage["peak_memory_bytes"]),
+            q.gib(stage["memory_capacity_bytes"]),
         )
     return rows
 
@@ -120,7 +120,7 @@ def _alike(stages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, Mapp
     for place, stage in enumerate(stages):
         after = stages[place + 1] if place + 1 < len(stages) else None
         if after is None or _look(after) != _look(stage):
-            fullest = max(stages[begin : place + 1], key=lambda of: of["memory_bytes"])
+            fullest = max(stages[begin : place + 1], key=lambda of: of["peak_memory_bytes"])
             yield begin + 1, place + 1, fullest
             begin = place + 1
 

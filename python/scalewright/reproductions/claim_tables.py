@@ -66,7 +66,7 @@ def summary_table(lines: list[Result], first: str) -> Table:
         table.add_row(
             line["table"],
             str(line["rows"]),
-            str(line["skipped"]),
+            str(line["rows_skipped"]),
             median.lstrip("+"),
             signed,
             worst,

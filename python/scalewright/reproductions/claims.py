@@ -92,8 +92,8 @@ def summed(table: str, rows: Sequence[Result]) -> Result:
     return {
         "table": table,
         "rows": len(rows),
-        "predicted": len(errors),
-        "skipped": len(rows) - len(errors),
+        "rows_priced": len(errors),
+        "rows_skipped": len(rows) - len(errors),
         "median_abs_error": statistics.median(sizes) if sizes else None,
         "median_error": statistics.median(errors) if errors else None,
         "worst_error": max(errors, key=abs) if errors else None,

@@ -144,7 +144,7 @@ def _one_by_one(row: _Row, seconds: float, name: str = "single_sequential") -> C
 
 def _parity(row: _Row) -> tuple[float, Result]:
     found = _one_by_one(row, 1.0)
-    return (found.hidden_from_s or 0.0) * 1e3, found.to_dict()
+    return (found.hidden_from_s or 0.0) * 1e3, found.plain()
 
 
 def _parity_growth(row: _Row) -> tuple[float, Result]:
@@ -157,8 +157,8 @@ def _parity_growth(row: _Row) -> tuple[float, Result]:
 def _parity_of_steps(row: _Row) -> tuple[float, Result]:
     step = _T5_TOKENS / row.tokens_per_s
     ours, theirs = _one_by_one(row, step), _one_by_one(row, step, "multi_controller")
-    details = {"pathways_step_s": ours.step_s, "jax_step_s": theirs.step_s}
-    return theirs.step_s / ours.step_s, {**details, "hidden_from_s": ours.hidden_from_s}
+    details = {"pathways_step_time_s": ours.step_time_s, "jax_step_time_s": theirs.step_time_s}
+    return theirs.step_time_s / ours.step_time_s, {**details, "hidden_from_s": ours.hidden_from_s}
 
 
 def _pipelined(row: _Row) -> Controller:
@@ -195,14 +195,14 @@ def _pipelined(row: _Row) -> Controller:
 
 def _pipeline(row: _Row) -> tuple[float, Result]:
     found = _pipelined(row)
-    tokens_per_s = row.batch * _SEQUENCE / found.step_s
-    return tokens_per_s / _BASE["tokens_per_s"], found.to_dict()
+    tokens_per_s = row.batch * _SEQUENCE / found.step_time_s
+    return tokens_per_s / _BASE["tokens_per_s"], found.plain()
 
 
 def _islands(row: _Row) -> tuple[float, Result]:
     found = _pipelined(row)
     alone = _pipelined(replace(row, islands=1))
-    return alone.step_s / found.step_s, found.to_dict()
+    return alone.step_time_s / found.step_time_s, found.plain()
 
 
 def _gradient_bytes(row: _Row) -> tuple[float, Result]:
@@ -233,8 +233,8 @@ def _two_islands(row: _Row) -> tuple[float, Result]:
         islands=row.islands,
         costs={"message": 0.0, "handle": _MESSAGE_S},
     )
-    details = {"compute_s": compute, "exchange_s": exchange, **found.to_dict()}
-    return compute / found.step_s, details
+    details = {"compute_s": compute, "exchange_s": exchange, **found.plain()}
+    return compute / found.step_time_s, details
 
 
 def _host_bandwidth(name: str) -> float:

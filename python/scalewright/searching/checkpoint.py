@@ -201,4 +201,5 @@ def _differences(path: str, theirs: object, ours: object) -> Iterator[str]:
             inner = f"{path}.{name}" if path else name
             yield from _differences(inner, left.get(name, _ABSENT), right.get(name, _ABSENT))
     elif theirs != ours:
-        yield f"{path}: the file has {theirs!r:.60}, asked is {ours!r:.60}"
+        told = path.removeprefix("limits.")
+        yield f"{told}: the file has {theirs!r:.60}, asked is {ours!r:.60}"

@@ -17,6 +17,7 @@ use crate::plan::{BrokenRule, Plan, Split};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use steps::Steps;
 
 /// What is asked of the placement of a plan's tensors.
@@ -34,7 +35,7 @@ pub struct PlanPlacementRequest {
     /// Instants that a step is cut into, if its operations leave the choice.
     pub instants: usize,
     /// Gap between the best placement and the bound at which the proof may stop.
-    pub gap: f64,
+    pub relative_gap: f64,
     /// Relaxed programs after which the best placement found is returned with its bound.
     pub nodes: u64,
     /// Tiers in which tensors may lie; empty: the device's main one and all behind it. Caches in front
@@ -50,7 +51,7 @@ impl Default for PlanPlacementRequest {
             whole: false,
             years: None,
             instants: 256,
-            gap: 1e-6,
+            relative_gap: 1e-6,
             nodes: 10_000,
             tiers: Vec::new(),
         }
@@ -63,16 +64,18 @@ pub struct PlanPlacement {
     /// Pipeline stage of the rank.
     pub stage: u32,
     /// Step time of the plan as `estimate` gives it, all in the main tier, whether it fits or not.
-    pub estimated_s: f64,
+    pub estimated_step_time_s: f64,
     /// The rank's tensors, windows and what never moves.
     pub problem: Problem,
     /// Names of the tiers, nearest first.
     pub tiers: Vec<String>,
     /// Master weights and optimizer state of the rank by kind, bytes.
-    pub optimizer: Vec<(&'static str, f64)>,
+    #[serde(rename = "optimizer_bytes")]
+    pub optimizer: BTreeMap<&'static str, f64>,
     /// Bytes alive over the step, wherever they lie.
     pub live: LiveSet,
     /// Where they lie, or what is missing.
+    #[serde(flatten)]
     pub outcome: PlacementOutcome,
 }
 
@@ -99,7 +102,7 @@ pub fn place(
         let problem = problem(composer, split, (&composed, stage), wish)?;
         let memories = &job.memories;
         let limits = Limits {
-            gap: wish.gap,
+            gap: wish.relative_gap,
             nodes: wish.nodes,
             below: f64::INFINITY,
         };
@@ -107,7 +110,7 @@ pub fn place(
         let names = memories.places.iter().map(|p| p.tier.name.clone());
         Ok(PlanPlacement {
             stage,
-            estimated_s: composed.time,
+            estimated_step_time_s: composed.time,
             tiers: names.collect(),
             optimizer: optimizer(job, &problem),
             live: LiveSet::new(&problem),
@@ -122,7 +125,7 @@ pub fn place(
 }
 
 /// Bytes of master weights and optimizer state by kind.
-fn optimizer(job: &Job, problem: &Problem) -> Vec<(&'static str, f64)> {
+fn optimizer(job: &Job, problem: &Problem) -> BTreeMap<&'static str, f64> {
     let state = problem.tensors.iter();
     let state = state.filter(|t| t.class == Class::Optimizer);
     // what stays on the device to be updated is momentum of matrices, with no second moment
@@ -161,10 +164,10 @@ fn check(plan: &Plan, wish: &PlanPlacementRequest) -> Result<()> {
     if !(1..=4096).contains(&wish.instants) {
         return Err(Error::invalid("instants", wish.instants, "1 to 4096"));
     }
-    if !(0.0..1.0).contains(&wish.gap) {
+    if !(0.0..1.0).contains(&wish.relative_gap) {
         return Err(Error::invalid(
-            "gap",
-            wish.gap,
+            "relative_gap",
+            wish.relative_gap,
             "0 up to but not including 1",
         ));
     }

@@ -90,9 +90,9 @@ pub struct StepTimeline {
     /// End of each task, seconds.
     pub end: Vec<f64>,
     /// End of the last task, seconds.
-    pub simulated_s: f64,
+    pub simulated_step_time_s: f64,
     /// The step time that `estimate` gives, seconds.
-    pub estimated_s: f64,
+    pub estimated_step_time_s: f64,
     /// Devices for which each representative rank stands.
     pub stands_for: u32,
 }
@@ -125,8 +125,8 @@ fn finish(composer: &Composer, layout: StepLayout) -> Result<StepTimeline> {
     let composed = composer.compose(&mut Scratch::new());
     let devices = composer.job.cluster.devices;
     Ok(StepTimeline {
-        simulated_s: line.makespan(),
-        estimated_s: composed.time,
+        simulated_step_time_s: line.makespan(),
+        estimated_step_time_s: composed.time,
         stands_for: devices / composer.plan.pipeline,
         start: line.start,
         end: line.end,

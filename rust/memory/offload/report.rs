@@ -3,7 +3,7 @@
 use super::rates::{Rates, Tier};
 use super::step::{Engine, Span, StepRun};
 use super::work::StepWork;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What bytes are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -39,6 +39,20 @@ impl ByteUse {
         Self::Fragmentation,
         Self::Reserve,
     ];
+
+    /// The name of a field that holds its bytes.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Weights => "weights_bytes",
+            Self::Gradients => "gradients_bytes",
+            Self::Optimizer => "optimizer_bytes",
+            Self::Activations => "activations_bytes",
+            Self::Buffers => "buffers_bytes",
+            Self::Workspace => "workspace_bytes",
+            Self::Fragmentation => "fragmentation_bytes",
+            Self::Reserve => "reserve_bytes",
+        }
+    }
 }
 
 /// Bytes by what they are for and by tier, of one device and its part of the rest.
@@ -89,14 +103,22 @@ pub struct TierUse {
     pub tier: Tier,
     /// Its name in the catalog; empty where there is none.
     pub name: String,
-    /// Bytes of one device.
+    /// The bytes of one device by use, in the order of `ByteUse::ALL`.
+    #[serde(flatten, serialize_with = "by_use")]
+    pub by_use: Vec<(ByteUse, f64)>,
+    /// Their sum.
+    #[serde(rename = "total_bytes")]
     pub bytes: f64,
     /// One device's part of the tier.
     pub capacity_bytes: f64,
     /// True where it holds them.
     pub fits: bool,
-    /// The same bytes by use, in the order of `ByteUse::ALL`.
-    pub by_use: Vec<(ByteUse, f64)>,
+}
+
+/// A field for each use, as `weights_bytes`.
+fn by_use<S: Serializer>(uses: &[(ByteUse, f64)], to: S) -> Result<S::Ok, S::Error> {
+    let fields = uses.iter().map(|(what, bytes)| (what.field(), bytes));
+    to.collect_map(fields)
 }
 
 /// The part of a step in which no pass runs, seconds.
@@ -123,10 +145,10 @@ pub struct Busy {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OffloadReport {
     /// Seconds of a step; of one of many where its update runs under the next.
-    pub step_s: f64,
+    pub step_time_s: f64,
     /// Passes alone.
     pub compute_s: f64,
-    /// `step_s` less `compute_s`, by what is waited for.
+    /// `step_time_s` less `compute_s`, by what is waited for.
     pub exposed: Exposed,
     /// What every engine does in a step.
     pub busy: Vec<Busy>,
@@ -148,7 +170,7 @@ impl OffloadReport {
         let compute = work.passes_s();
         let busy = Engine::ALL.iter().zip(ran.busy);
         Self {
-            step_s: ran.end,
+            step_time_s: ran.end,
             compute_s: compute,
             exposed: Exposed {
                 loads_s: (ran.passes - compute).max(0.0),

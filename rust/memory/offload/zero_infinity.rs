@@ -127,7 +127,7 @@ impl ZeroInfinity {
                 .collect();
             let better = best
                 .as_ref()
-                .is_none_or(|best| !best.fits || answer.step_s < best.step_s);
+                .is_none_or(|best| !best.fits || answer.step_time_s < best.step_time_s);
             if better {
                 best = Some(answer);
             }

@@ -49,7 +49,7 @@ impl ZeroOffload {
                 stores_s: 0.0,
                 updates_s: (interval - answer.compute_s).max(0.0),
             };
-            answer.step_s = interval;
+            answer.step_time_s = interval;
             answer.spans = step.run(ROUNDS)?.spans;
         }
         Ok(answer)
@@ -61,7 +61,7 @@ impl ZeroOffload {
 /// `max(busiest engine, step / 2)`: every engine runs its own work once a step, and the passes of a
 /// step wait for the update of the step before last, so that one whole step spans two intervals.
 fn interval(step: &OffloadReport) -> f64 {
-    step.lower_bound_s.max(step.step_s / 2.0)
+    step.lower_bound_s.max(step.step_time_s / 2.0)
 }
 
 /// A step of `layers` like layers on one device and one micro-batch, in closed form.

@@ -9,7 +9,8 @@ use super::step_lengths::{BestPlacement, PlacementProof};
 use super::tensor::Class;
 use super::wear::{lifetime_years, writes_per_cell};
 use crate::hardware::Memories;
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 /// Where one tensor lies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,6 +53,18 @@ pub struct TierUse {
     pub price_usd: Option<f64>,
 }
 
+/// What one tier holds of a class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HeldBytes {
+    /// The tier.
+    pub tier: String,
+    /// The class.
+    pub class: Class,
+    /// Bytes of each instant.
+    #[serde(rename = "bytes_by_instant")]
+    pub bytes: Vec<f64>,
+}
+
 /// What one lane does.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LaneUse {
@@ -68,17 +81,20 @@ pub struct LaneUse {
 /// Where everything lies, with the proof.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Placement {
-    /// What was minimised.
+    /// What was minimised: the sum of weight times seconds, joules and dollars.
+    #[serde(rename = "objective_value")]
     pub objective: f64,
     /// What no placement of the kinds considered can beat.
+    #[serde(rename = "objective_bound")]
     pub bound: f64,
     /// `(objective - bound) / objective`.
-    pub gap: f64,
+    pub relative_gap: f64,
     /// Length of a step.
-    pub step_s: f64,
+    pub step_time_s: f64,
     /// Length of a step with no transfer in its way.
     pub transfer_free_s: f64,
     /// Energy of moving and keeping bytes in a step.
+    #[serde(rename = "memory_energy_j")]
     pub energy_j: f64,
     /// Dollars of the memory that is filled.
     pub memory_usd: f64,
@@ -90,9 +106,10 @@ pub struct Placement {
     pub lanes: Vec<LaneUse>,
     /// Length of each window.
     pub window_s: Vec<f64>,
-    /// Bytes by instant of each tier and class.
-    pub memory: Vec<(usize, Class, Vec<f64>)>,
+    /// Bytes over the instants of each tier and class.
+    pub memory: Vec<HeldBytes>,
     /// The live set, wherever it lies.
+    #[serde(skip)]
     pub live: LiveSet,
     /// Branch-and-bound nodes that the proof took.
     pub nodes: u64,
@@ -106,19 +123,34 @@ pub struct Shortage {
     /// The tier, or what else is short.
     pub what: String,
     /// The instant at which most is missing.
+    #[serde(rename = "instant")]
     pub at: u32,
     /// Bytes that more of it would make the placement possible.
     pub missing_bytes: f64,
 }
 
 /// A placement, or what is missing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PlacementOutcome {
     /// Everything has a place.
     Placed(Box<Placement>),
     /// Something has none.
     Impossible(Vec<Shortage>),
+}
+
+impl Serialize for PlacementOutcome {
+    /// `status`, and beside it `placed` and `missing`, of which one is empty.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (status, placed, missing) = match self {
+            Self::Placed(placement) => ("placed", Some(placement), &[][..]),
+            Self::Impossible(missing) => ("impossible", None, missing.as_slice()),
+        };
+        let mut told = to.serialize_struct("PlacementOutcome", 3)?;
+        told.serialize_field("status", status)?;
+        told.serialize_field("placed", &placed)?;
+        told.serialize_field("missing", missing)?;
+        told.end()
+    }
 }
 
 impl PlacementContext<'_> {
@@ -146,8 +178,8 @@ impl PlacementContext<'_> {
         Placement {
             objective,
             bound: proven.bound.min(objective),
-            gap: gap(objective, proven.bound),
-            step_s: tally.step_s,
+            relative_gap: gap(objective, proven.bound),
+            step_time_s: tally.step_s,
             transfer_free_s: problem.transfer_free_s(),
             energy_j: tally.joules,
             memory_usd: tiers.iter().filter_map(|t| t.price_usd).sum(),

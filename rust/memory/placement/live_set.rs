@@ -2,14 +2,16 @@
 
 use super::problem::Problem;
 use super::tensor::Class;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The live set of a step, wherever its tensors lie.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LiveSet {
-    /// Bytes by instant of each class that occurs.
+    /// Bytes of each instant, by the classes that occur.
+    #[serde(rename = "bytes_by_instant", serialize_with = "by_name")]
     pub classes: Vec<(Class, Vec<f64>)>,
     /// The fullest instant.
+    #[serde(rename = "peak_instant")]
     pub at: u32,
     /// Bytes at that instant.
     pub peak_bytes: f64,
@@ -72,4 +74,8 @@ impl LiveSet {
             classes,
         }
     }
+}
+
+fn by_name<S: Serializer>(classes: &[(Class, Vec<f64>)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(classes.iter().map(|(class, bytes)| (class, bytes)))
 }

@@ -16,7 +16,9 @@ mod tally;
 mod tensor;
 mod wear;
 
-pub use answer::{LaneUse, PlacedTensor, Placement, PlacementOutcome, Shortage, TierUse};
+pub use answer::{
+    HeldBytes, LaneUse, PlacedTensor, Placement, PlacementOutcome, Shortage, TierUse,
+};
 pub use live_set::LiveSet;
 pub use problem::{Fixed, MOST_INSTANTS, MOST_TENSORS, Objective, Problem, Window};
 pub use request::{Request, TensorPlacement};

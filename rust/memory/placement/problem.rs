@@ -77,7 +77,7 @@ pub struct Problem {
     #[serde(default)]
     pub rest_s: f64,
     /// What is minimised.
-    #[serde(default)]
+    #[serde(default, rename = "objective_weights")]
     pub objective: Objective,
     /// Years of steps, one after another, that no tier may wear out in; none: wear is not asked for.
     #[serde(default)]

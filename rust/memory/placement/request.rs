@@ -30,8 +30,8 @@ pub struct Request {
     #[serde(default = "single")]
     pub node_devices: u32,
     /// Gap at which the proof may stop.
-    #[serde(default = "gap")]
-    pub gap: f64,
+    #[serde(default = "relative_gap")]
+    pub relative_gap: f64,
     /// Relaxed programs after which the best placement found is returned with its bound.
     #[serde(default = "nodes")]
     pub nodes: u64,
@@ -45,6 +45,7 @@ pub struct TensorPlacement {
     /// Bytes alive over the step, wherever they lie.
     pub live: LiveSet,
     /// Where they lie, or what is missing.
+    #[serde(flatten)]
     pub outcome: PlacementOutcome,
 }
 
@@ -71,7 +72,7 @@ impl Request {
     /// When the solver may stop.
     pub fn limits(&self) -> Limits {
         Limits {
-            gap: self.gap,
+            gap: self.relative_gap,
             nodes: self.nodes,
             below: f64::INFINITY,
         }
@@ -95,7 +96,7 @@ fn single() -> u32 {
     1
 }
 
-fn gap() -> f64 {
+fn relative_gap() -> f64 {
     1e-6
 }
 

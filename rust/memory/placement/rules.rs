@@ -27,9 +27,10 @@ pub struct RuleCost {
     /// The rule.
     pub name: String,
     /// Objective, whether it fits or not.
+    #[serde(rename = "objective_value")]
     pub objective: f64,
     /// Length of a step.
-    pub step_s: f64,
+    pub step_time_s: f64,
     /// What it lacks; empty where it fits.
     pub missing: Vec<Shortage>,
 }
@@ -106,7 +107,7 @@ impl PlacementContext<'_> {
         RuleCost {
             name: rule.name.clone(),
             objective: tally.objective(),
-            step_s: tally.step_s,
+            step_time_s: tally.step_s,
             missing: shortages(self, built, &built.model.evaluate(&shares).excess),
         }
     }

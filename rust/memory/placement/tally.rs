@@ -1,5 +1,6 @@
 //! What do shares of options come to: bytes by instant, busy lanes, writes, joules, the step?
 
+use super::answer::HeldBytes;
 use super::build::BuiltModel;
 use super::option_costs::{LayoutSink, PlacementContext, PlacementOption};
 use super::problem::Window;
@@ -160,12 +161,13 @@ impl<'a> PlacementTally<'a> {
     }
 
     /// Bytes by instant of each tier and class that has any.
-    pub(super) fn bytes_by_instant(&self) -> Vec<(usize, Class, Vec<f64>)> {
-        let tiers = self.memory.iter().enumerate();
-        let of = |(place, classes): (usize, &Vec<Option<Vec<f64>>>)| {
+    pub(super) fn bytes_by_instant(&self) -> Vec<HeldBytes> {
+        let tiers = self.context.memories.places.iter().zip(&self.memory);
+        let of = |(place, classes): (&crate::hardware::TierAccess, &Vec<Option<Vec<f64>>>)| {
             let lines = classes.iter().zip(Class::ALL);
-            let held = move |(line, class): (&Option<Vec<f64>>, Class)| {
-                line.clone().map(|bytes| (place, class, bytes))
+            let held = |(line, class): (&Option<Vec<f64>>, Class)| {
+                let tier = place.tier.name.clone();
+                line.clone().map(|bytes| HeldBytes { tier, class, bytes })
             };
             lines.filter_map(held).collect::<Vec<_>>()
         };

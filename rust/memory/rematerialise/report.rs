@@ -34,7 +34,7 @@ pub struct RecomputedChain {
     /// What no such schedule beats, seconds.
     pub bound_s: f64,
     /// How much longer it takes than the bound, as a share of it.
-    pub gap: f64,
+    pub relative_gap: f64,
     /// Most bytes held.
     pub peak_bytes: f64,
     /// The least budget in which any such schedule runs, bytes.
@@ -53,7 +53,7 @@ pub struct Choices {
     /// What no such choice beats, seconds.
     pub bound_s: f64,
     /// How much longer it takes than the bound, as a share of it.
-    pub gap: f64,
+    pub relative_gap: f64,
     /// Most bytes held.
     pub peak_bytes: f64,
     /// Passes run again, seconds.
@@ -209,7 +209,7 @@ fn recomputed(
     Ok(RecomputedChain {
         time_s: time,
         bound_s: bound,
-        gap: gap(time, bound),
+        relative_gap: gap(time, bound),
         peak_bytes: peak,
         least_bytes,
         operations: order,
@@ -257,7 +257,7 @@ fn choices(chain: &Chain, lanes: &Lanes, chosen: &Chosen) -> Result<Choices> {
         time_s: chosen.time,
         simulated_s: laid.time,
         bound_s: bound,
-        gap: gap(chosen.time, bound),
+        relative_gap: gap(chosen.time, bound),
         peak_bytes: laid.peak,
         again_s: again,
         // differences of sums keep a last bit

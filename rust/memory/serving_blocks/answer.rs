@@ -26,7 +26,7 @@ pub struct Block {
     /// Proven: no block and no shares generate more; absent for shares that were given.
     pub most_tokens_per_s: Option<f64>,
     /// `1 - tokens_per_s / most_tokens_per_s`.
-    pub gap: Option<f64>,
+    pub relative_gap: Option<f64>,
     /// Seconds of one layer over all batches while prompts are read, and of a token's decoding.
     pub layer_s: [f64; 2],
     /// Share of the weights by home.
@@ -51,10 +51,12 @@ pub struct Block {
 #[derive(Debug, Clone, Serialize)]
 pub struct Memory {
     /// Its name.
+    #[serde(rename = "tier")]
     pub home: String,
     /// `prefill` or `decode`.
     pub phase: &'static str,
     /// What it holds.
+    #[serde(rename = "total_bytes")]
     pub bytes: f64,
     /// What it may hold.
     #[serde(rename = "capacity_bytes")]
@@ -103,7 +105,7 @@ pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
         least: [problem.batch[0], problem.batches[0]],
         most: [problem.batch[1], problem.batches[1]],
     };
-    let found = search(&tables.family, span, problem.gap, control)?;
+    let found = search(&tables.family, span, problem.relative_gap, control)?;
     let Some(best) = &found.best else {
         return Ok(smallest_block(problem, &tables, &found));
     };
@@ -121,7 +123,7 @@ pub fn serving_blocks(problem: &Problem, control: &Control) -> Result<Block> {
     let generated = problem.generated as f64;
     let most = generated / found.bound;
     block.most_tokens_per_s = Some(most.max(block.tokens_per_s));
-    block.gap = Some((1.0 - block.tokens_per_s / most).max(0.0));
+    block.relative_gap = Some((1.0 - block.tokens_per_s / most).max(0.0));
     block.programs = found.programs;
     block.boxes = found.boxes;
     Ok(block)
@@ -239,7 +241,7 @@ impl ShareReporter<'_> {
             seconds,
             tokens_per_s: sequences * self.problem.generated as f64 / seconds,
             most_tokens_per_s: None,
-            gap: None,
+            relative_gap: None,
             layer_s: [windows[0], windows[1]],
             weights: by(Class::Weights, false),
             cache,

@@ -42,7 +42,7 @@ pub struct ServingOptions {
     pub batches: [u64; 2],
     /// Relative gap to the proven bound at which the search ends.
     #[serde(default = "default_gap")]
-    pub gap: f64,
+    pub relative_gap: f64,
 }
 
 fn fp16() -> Dtype {
@@ -118,7 +118,7 @@ pub fn problem_of(
         serial: SerialLanes::default(),
         batch: asked.batch,
         batches: asked.batches,
-        gap: asked.gap,
+        relative_gap: asked.relative_gap,
     };
     problem.check()?;
     Ok(problem)

@@ -15,6 +15,9 @@ const MOST_HOMES: usize = 16;
 
 /// A model, the memories that it may lie in, and what is left to choose.
 ///
+/// Names of fields say the unit of a number; those of memories, hops and rates of computing may leave
+/// it out where a text says it (`capacity = "12 GiB"`).
+///
 /// A *block* is `batch x batches` sequences: the weights of a layer come once and serve all
 /// batches of the block before the next layer comes (Sheng et al. 2023, section 4.2).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -29,7 +32,7 @@ pub struct Problem {
     /// One layer.
     pub layer: Layer,
     /// What always lies in the device's memory: tables of the embedding and the head.
-    #[serde(default)]
+    #[serde(rename = "resident_bytes", default)]
     pub resident: Bytes,
     /// Where tensors may lie; the first is the device's own memory.
     pub homes: Vec<MemoryPlace>,
@@ -56,7 +59,7 @@ pub struct Problem {
     pub batches: [u64; 2],
     /// Relative gap to the proven bound at which the search ends.
     #[serde(default = "default_gap")]
-    pub gap: f64,
+    pub relative_gap: f64,
 }
 
 /// Bytes and operations of one layer.
@@ -66,28 +69,35 @@ pub struct Layer {
     /// Width of the residual stream.
     pub hidden: u64,
     /// All weights.
+    #[serde(rename = "weights_bytes")]
     pub weights: Bytes,
     /// Key and value of one token.
+    #[serde(rename = "cache_bytes_per_token")]
     pub cache: Bytes,
     /// States of scans of one sequence, which do not grow: each token reads them and writes them anew. They
     /// lie with the cache.
-    #[serde(default)]
+    #[serde(rename = "recurrent_bytes_per_sequence", default)]
     pub recurrent: Bytes,
     /// The residual stream of one token.
+    #[serde(rename = "state_bytes_per_token")]
     pub state: Bytes,
     /// The feed-forward's inner activations of one token.
+    #[serde(rename = "inner_bytes_per_token")]
     pub inner: Bytes,
     /// Scores of one query with one key, over all heads.
+    #[serde(rename = "score_bytes_per_query_and_key")]
     pub scores: Bytes,
     /// What goes to the host for one token that is attended to there, and what comes back.
-    #[serde(default)]
+    #[serde(rename = "query_bytes_per_token", default)]
     pub query: Bytes,
     /// Operations of the matrix products for one token.
+    #[serde(rename = "matmul_flops_per_token")]
     pub matmul: f64,
     /// Operations of attention for one query and one key of a prompt.
+    #[serde(rename = "attention_flops_per_query_and_key")]
     pub attention: f64,
     /// Operations of the head for one sequence, divided over the layers.
-    #[serde(default)]
+    #[serde(rename = "head_flops_per_sequence", default)]
     pub head: f64,
 }
 
@@ -98,6 +108,7 @@ pub struct MemoryPlace {
     /// Its name.
     pub name: String,
     /// What the plan may fill of it.
+    #[serde(rename = "capacity_bytes", alias = "capacity")]
     pub capacity: Bytes,
     /// What bytes cross on their way to the device, the far side first. Of the device's own memory:
     /// the bus through which it reads weights and cache.
@@ -121,15 +132,31 @@ pub struct Hop {
     /// The lane; hops of the same name wait for one another.
     pub lane: String,
     /// Rate of everything that has none of its own below.
+    #[serde(rename = "rate_bytes_per_s", alias = "rate")]
     pub rate: BytesPerSecond,
     /// Rates of weights in prefill and in decoding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "weights_bytes_per_s",
+        alias = "weights",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub weights: Option<[BytesPerSecond; 2]>,
     /// Rates of the cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "cache_bytes_per_s",
+        alias = "cache",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cache: Option<[BytesPerSecond; 2]>,
     /// Rates of hidden states and queries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "states_bytes_per_s",
+        alias = "states",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub states: Option<[BytesPerSecond; 2]>,
 }
 
@@ -138,15 +165,23 @@ pub struct Hop {
 #[serde(deny_unknown_fields)]
 pub struct Compute {
     /// Matrix products over prompts.
+    #[serde(rename = "prefill_matmul_flops_per_s", alias = "prefill_matmul")]
     pub prefill_matmul: FlopsPerSecond,
     /// Attention over prompts.
+    #[serde(rename = "prefill_attention_flops_per_s", alias = "prefill_attention")]
     pub prefill_attention: FlopsPerSecond,
     /// Matrix products of single tokens.
+    #[serde(rename = "decode_matmul_flops_per_s", alias = "decode_matmul")]
     pub decode_matmul: FlopsPerSecond,
     /// Cache that the device attends to in a second of decoding.
+    #[serde(rename = "device_attention_bytes_per_s", alias = "device_attention")]
     pub device_attention: BytesPerSecond,
     /// Cache that the host attends to in a second of decoding; absent: as fast as its memory is read.
-    #[serde(default)]
+    #[serde(
+        rename = "host_attention_bytes_per_s",
+        alias = "host_attention",
+        default
+    )]
     pub host_attention: Option<BytesPerSecond>,
     /// `c1, c2, c3` by which small batches and narrow models slow the host down, as in
     /// `experimental/cost_model.py` of `FMInference/FlexGen`:
@@ -239,8 +274,12 @@ impl Problem {
                 return Err(Error::invalid(field, format!("{least}, {most}"), allowed));
             }
         }
-        if !(1e-10..=1.0).contains(&self.gap) {
-            return Err(Error::invalid("gap", self.gap, "1e-10 to 1"));
+        if !(1e-10..=1.0).contains(&self.relative_gap) {
+            return Err(Error::invalid(
+                "relative_gap",
+                self.relative_gap,
+                "1e-10 to 1",
+            ));
         }
         self.layer.check()?;
         self.compute.check()?;
@@ -277,9 +316,9 @@ impl Problem {
 impl Layer {
     fn check(&self) -> Result<()> {
         for (field, value) in [
-            ("matmul", self.matmul),
-            ("attention", self.attention),
-            ("head", self.head),
+            ("matmul_flops_per_token", self.matmul),
+            ("attention_flops_per_query_and_key", self.attention),
+            ("head_flops_per_sequence", self.head),
         ] {
             if !(value == 0.0 || (1e-30..=1e30).contains(&value)) {
                 let allowed = "0 or from 1e-30 to 1e30";
@@ -316,15 +355,21 @@ impl MemoryPlace {
 impl Compute {
     fn check(&self) -> Result<()> {
         for (field, value) in [
-            ("prefill_matmul", self.prefill_matmul.value()),
-            ("prefill_attention", self.prefill_attention.value()),
-            ("decode_matmul", self.decode_matmul.value()),
-            ("device_attention", self.device_attention.value()),
+            ("prefill_matmul_flops_per_s", self.prefill_matmul.value()),
+            (
+                "prefill_attention_flops_per_s",
+                self.prefill_attention.value(),
+            ),
+            ("decode_matmul_flops_per_s", self.decode_matmul.value()),
+            (
+                "device_attention_bytes_per_s",
+                self.device_attention.value(),
+            ),
         ] {
             above_zero(&format!("compute.{field}"), value)?;
         }
         if let Some(rate) = self.host_attention {
-            above_zero("compute.host_attention", rate.value())?;
+            above_zero("compute.host_attention_bytes_per_s", rate.value())?;
         }
         for constant in self.small_batch.into_iter().flatten() {
             if !(0.0..=1.0).contains(&constant) {

@@ -35,10 +35,10 @@ pub struct DispatchCost {
     /// Where that is described.
     pub source: &'static str,
     /// Seconds from one step to the next once all queues are full.
-    #[serde(rename = "step_s")]
+    #[serde(rename = "step_time_s")]
     pub step: Seconds,
     /// From the first message to the end of the first step.
-    #[serde(rename = "first_step_s")]
+    #[serde(rename = "first_step_time_s")]
     pub first_step: Seconds,
     /// The step with data and dispatch for nothing and input ready.
     #[serde(rename = "computation_s")]

@@ -33,7 +33,7 @@ pub struct Partition {
     /// Forward and backward pass of the slowest stage.
     pub slowest_s: f64,
     /// One 1F1B step of this partition, run through.
-    pub step_s: f64,
+    pub step_time_s: f64,
     /// What no partition's 1F1B step can beat.
     pub lower_bound_s: f64,
     /// True where no partition (in no allowed order of devices) has a smaller objective.
@@ -176,7 +176,7 @@ pub(super) fn partition_found(
         cuts: stages.iter().skip(1).map(|s| s.layers.start).collect(),
         objective_s: cut.objective,
         slowest_s: cut.slowest,
-        step_s: step,
+        step_time_s: step,
         // the bound's sums round: a step cannot lie below it
         lower_bound_s: bound.min(step),
         is_exact,

@@ -16,9 +16,9 @@ pub struct UnlikeStage {
     /// Seconds of a micro-batch's backward pass, the send behind it included.
     pub backward_s: f64,
     /// Bytes on each of its ranks.
-    pub memory_bytes: f64,
+    pub peak_memory_bytes: f64,
     /// Bytes that a rank may hold.
-    pub capacity_bytes: f64,
+    pub memory_capacity_bytes: f64,
 }
 
 /// How a plan uses a group.

@@ -70,8 +70,8 @@ fn stages(walk: &Walk, seating: &StagePositions, sizes: &[usize]) -> Vec<UnlikeS
             layers: [number(start), number(start + size)],
             forward_s: seconds.forward,
             backward_s: seconds.backward,
-            memory_bytes: pricer.bytes(ranges, class, seat.behind),
-            capacity_bytes: pricer.capacity().value(),
+            peak_memory_bytes: pricer.bytes(ranges, class, seat.behind),
+            memory_capacity_bytes: pricer.capacity().value(),
         });
         start += size;
     }

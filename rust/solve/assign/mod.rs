@@ -127,7 +127,7 @@ impl Workspace {
         }
         if !(limits.gap >= 0.0 && limits.gap.is_finite()) {
             return Err(Error::invalid(
-                "limits.gap",
+                "relative_gap",
                 limits.gap,
                 "a finite number, 0 or more",
             ));
@@ -148,7 +148,7 @@ impl Workspace {
             SearchEnd::Unknown(bound) => {
                 let nodes = self.tree.looked;
                 Err(Error::inconsistent(format!(
-                    "limits.nodes: after {nodes} relaxed programs nothing fits yet, and nothing proves that nothing does; the objective is at least {bound}"
+                    "nodes: after {nodes} relaxed programs nothing fits yet, and nothing proves that nothing does; the objective is at least {bound}"
                 )))
             }
         }

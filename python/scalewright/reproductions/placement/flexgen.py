@@ -35,7 +35,7 @@ def _predicted(row: Mapping[str, str]) -> tuple[float, Result]:
         raise UnknownNameError(message)
     block = _KINDS[kind](row)
     return block.tokens_per_s, {
-        name: value for name, value in block.to_dict().items() if name != "problem"
+        name: value for name, value in block.plain().items() if name != "problem"
     }
 
 
@@ -49,8 +49,8 @@ def _catalog(row: Mapping[str, str]) -> ServingBlock:
 
 def _host(row: Mapping[str, str]) -> ServingBlock:
     posed = _posed(row["model"], int(row["prompt"]), int(row["generated"]))
-    fitted = read_table(_FITTED)["compute"]["host_attention"]
-    return _priced(row, {**posed, "compute": {**posed["compute"], "host_attention": fitted}})
+    fitted = {"host_attention_bytes_per_s": read_table(_FITTED)["compute"]["host_attention"]}
+    return _priced(row, {**posed, "compute": {**posed["compute"], **fitted}})
 
 
 def _best(row: Mapping[str, str]) -> ServingBlock:
@@ -102,5 +102,5 @@ def _posed(name: str, prompt: int, generated: int) -> dict[str, Any]:
 def _own(name: str, prompt: int, generated: int) -> dict[str, Any]:
     """Return the problem as FlexGen's cost model has it: its rates, and nothing but the layers."""
     problem = _posed(name, prompt, generated)
-    bare = {**problem["layer"], "query": 0.0, "head": 0.0}
-    return {**problem, **read_table(_FITTED), "layer": bare, "resident": 0.0}
+    bare = {**problem["layer"], "query_bytes_per_token": 0.0, "head_flops_per_sequence": 0.0}
+    return {**problem, **read_table(_FITTED), "layer": bare, "resident_bytes": 0.0}

@@ -42,7 +42,7 @@ def _run(name: str, **asked: Any) -> NeuronCache:  # noqa: ANN401
 def _bound() -> tuple[float, Result]:
     far = {"far_bytes": _DRAM_BYTES, "copy_bytes_per_s": _LINK_BYTES_PER_S}
     found = _run("llama-13b", machine=far)
-    return found.tokens_per_s or 0.0, vars(found)
+    return found.tokens_per_s or 0.0, found.plain()
 
 
 def _large() -> NeuronCache:
@@ -57,8 +57,8 @@ def _large() -> NeuronCache:
 _predicted = by_kind(
     {
         "bound": _bound,
-        "need": lambda: (_large().model_bytes / 2**30, vars(_large())),
-        "fits_far": lambda: (float(_large().fits_far), vars(_large())),
-        "fits": lambda: (float(_large().fits), vars(_large())),
+        "need": lambda: (_large().model_bytes / 2**30, _large().plain()),
+        "fits_far": lambda: (float(_large().fits_far), _large().plain()),
+        "fits": lambda: (float(_large().fits), _large().plain()),
     }
 )

@@ -72,7 +72,12 @@ def _predicted(row: Mapping[str, str]) -> tuple[float, Result]:
 def _throughput(row: Mapping[str, str], *, each: bool = False) -> tuple[float, Result]:
     found, sequences = _fastest(row)
     devices = 1 if each else int(row["devices"])
-    details = {"micro_batch": sequences, "step_s": found.step_s, **found.chosen, **found.exposed_s}
+    details = {
+        "micro_batch": sequences,
+        "step_time_s": found.step_time_s,
+        **found.chosen,
+        **found.exposed_s,
+    }
     if row["paper"].startswith("Fang"):
         each_token = _PATRICKSTAR_FLOPS * found.parameters
         rate = each_token * found.tokens_per_s / int(row["devices"])
@@ -100,7 +105,7 @@ def _largest(row: Mapping[str, str]) -> tuple[float, Result]:
 def _fits(row: Mapping[str, str]) -> tuple[float, Result]:
     each = int(_plan(row)["micro_batch"])
     found = _step(row, int(row["batch"]), each)
-    return float(found.fits), {use.tier: use.bytes for use in found.tiers}
+    return float(found.fits), {use.tier: use.total_bytes for use in found.tiers}
 
 
 def _plain(row: Mapping[str, str]) -> tuple[float, Result]:
@@ -119,7 +124,7 @@ def _stream(row: Mapping[str, str]) -> tuple[float, Result]:
     found = _step(row, int(row["batch"]), 1)
     # forward and backward pass; the last block's weights come once
     seconds = found.busy_s["from-host"] / 2.0
-    return seconds / 60.0, {"parameters": found.parameters, "step_s": found.step_s}
+    return seconds / 60.0, {"parameters": found.parameters, "step_time_s": found.step_time_s}
 
 
 def _duration(row: Mapping[str, str]) -> tuple[float, Result]:

@@ -59,7 +59,7 @@ def _overall(row: Mapping[str, str]) -> tuple[float, Result]:
     if there.total_s is None or here.total_s is None:
         message = f"experts: got {_EXPERTS}; allowed: up to {there.node_experts}"
         raise InvalidError(message)
-    return there.total_s / here.total_s, {"there": vars(there), "here": vars(here)}
+    return there.total_s / here.total_s, {"there": there.plain(), "here": here.plain()}
 
 
 def _expert(row: Mapping[str, str]) -> tuple[float, Result]:
@@ -69,17 +69,17 @@ def _expert(row: Mapping[str, str]) -> tuple[float, Result]:
 
 def _near(row: Mapping[str, str]) -> tuple[float, Result]:
     found = _served(row["against"])
-    return float(found.near_experts), vars(found)
+    return float(found.near_experts), found.plain()
 
 
 def _node(row: Mapping[str, str]) -> tuple[float, Result]:
     found = _served(row["against"])
-    return float(found.node_experts), vars(found)
+    return float(found.node_experts), found.plain()
 
 
 def _nodes(row: Mapping[str, str]) -> tuple[float, Result]:
     found = _served(row["against"], _MANY)
-    return float(found.nodes_all_near or 0), vars(found)
+    return float(found.nodes_all_near or 0), found.plain()
 
 
 def _fused_decode(_: Mapping[str, str]) -> tuple[float, Result]:
@@ -107,12 +107,12 @@ def _rate(row: Mapping[str, str]) -> tuple[float, Result]:
         message = "tokens: got several a pass, by speculation; allowed: one a pass"
         raise InvalidError(message)
     found = _serve(_NODE, row["against"], prompt=0, tokens=1, fused=True, machine=_SIXTEEN)
-    return 1.0 / _alone(found), vars(found)
+    return 1.0 / _alone(found), found.plain()
 
 
 def _switch_time(row: Mapping[str, str]) -> tuple[float, Result]:
     found = _serve(_NODE, row["against"], prompt=0, tokens=1, fused=True, machine=_SIXTEEN)
-    return 1e3 * found.switch_s, vars(found)
+    return 1e3 * found.switch_s, found.plain()
 
 
 _KINDS: dict[str, Callable[[Mapping[str, str]], tuple[float, Result]]] = {

@@ -81,7 +81,7 @@ def _rate(
     )
     found = estimate(model(_MODEL), machines(_SYSTEM, devices), plan, job)
     details = {
-        "step_s": found.step_time_s,
+        "step_time_s": found.step_time_s,
         "fits": found.fits,
         "memory_bytes": found.peak_memory_bytes,
     }

@@ -75,7 +75,7 @@ def _throughput() -> tuple[float, Result]:
     fitting = [size for size in (2**power for power in range(9)) if _baseline(size, size).fits]
     base = _baseline(fitting[-1], fitting[-1])
     found = _relayed(256)
-    gain = (256 / found.step_s) / (fitting[-1] / base.step_time_s)
+    gain = (256 / found.step_time_s) / (fitting[-1] / base.step_time_s)
     return gain, {"baseline_batch": fitting[-1], "exposed_s": found.exposed_s}
 
 

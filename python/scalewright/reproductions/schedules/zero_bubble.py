@@ -62,4 +62,4 @@ def _step(name: str, shape: tuple[int, ...]) -> tuple[float, Result]:
     job = Training(micro_batch * micro_batches, _SEQUENCE, precision="fp16", dropout=True)
     on = machines(_SYSTEM, stages)
     found = estimate(Model("gpt", table), on, plan, job)
-    return found.step_time_s, {"step_s": found.step_time_s, "fits": found.fits}
+    return found.step_time_s, {"step_time_s": found.step_time_s, "fits": found.fits}
