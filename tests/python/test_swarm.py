@@ -87,6 +87,8 @@ def test_wide_layers_need_less_of_a_network() -> None:
         ({"service": "exponental"}, "nearest: exponential"),
         ({"joins_per_s": 1.0}, "join_speeds: got none"),
         ({"duration_s": 0}, "duration_s: got 0"),
+        ({"duration_s": 1e12}, "duration_s: got 1000000000000; allowed: above 0, up to 2.500e7"),
+        ({"rebalance_s": 1e-12}, "duration_s: got 1; allowed: above 0, up to 5.000e-5"),
         ({"runs": 0}, "runs: got 0"),
         ({"seed": -1}, "seed: got -1"),
     ],

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
-from scalewright.config import json_text, need_count
+from scalewright.config import json_text, named_as, need_count
 from scalewright.errors import InvalidError
 from scalewright.planning.arguments import floats
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     Times = ArrayLike | Callable[[int, int], float]
+
+
+_PATHS = {
+    r"tables\[\d+\]\.sequences": "times: a number of sequences",
+    r"tables\[\d+\]\.times_s": "times",
+}
+"""What a caller wrote, by the engine's path."""
+_MOST_UNITS = 2048
+"""The engine weighs no more; every length and context is asked for before."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class SlicedPart:
 
 
 @dataclass(frozen=True)
-class TokenSlices:
+class TokenSlices(Answer):
     """Slices that end soonest.
 
     Attributes:
@@ -107,7 +117,8 @@ def token_slices(
         "stages": stages,
         "epsilon_s": epsilon_s,
     }
-    found: dict[str, Any] | None = json.loads(_engine.token_slices(json_text("slices", asked)))
+    with named_as(_PATHS):
+        found: dict[str, Any] | None = json.loads(_engine.token_slices(json_text("", asked)))
     if found is None:
         return None
     found["parts"] = tuple(
@@ -134,6 +145,10 @@ def _table(
             message = f"tokens: got {tokens}; allowed: a multiple of granularity, {granularity}"
             raise InvalidError(message)
         units = tokens // granularity
+        if units > _MOST_UNITS:
+            most = f"up to {_MOST_UNITS} times the granularity, {granularity}"
+            message = f"tokens: got {tokens}; allowed: {most}"
+            raise InvalidError(message)
         rows = [
             [times(length * granularity, c * granularity) for c in range(units - length + 1)]
             for length in range(1, units + 1)

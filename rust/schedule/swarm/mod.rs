@@ -15,6 +15,8 @@ pub use expected::{Transfer, expected_per_s, utilization};
 
 /// Most stages, peers of a stage, micro-batches in flight and runs.
 const MOST: usize = 1 << 16;
+/// Most passes, looks at the load, failures and joins of all runs: about a minute.
+const MOST_EVENTS: f64 = 4e8;
 
 /// Peers and how they work together.
 #[derive(Debug, Clone, Deserialize)]
@@ -223,5 +225,41 @@ fn check(request: &Request) -> Result<()> {
         let allowed = "one speed or more where peers join";
         return Err(Error::invalid("join_speeds", "none", allowed));
     }
+    check_work(request)
+}
+
+/// Refuses what would run for hours.
+fn check_work(request: &Request) -> Result<()> {
+    let each = per_s(request) * f64::from(request.runs);
+    if request.duration_s * each > MOST_EVENTS {
+        let most = MOST_EVENTS / each;
+        let allowed = format!(
+            "above 0, up to {most:.3e}: at most {MOST_EVENTS:.0e} passes and looks of {} runs are \
+             simulated",
+            request.runs
+        );
+        return Err(Error::invalid("duration_s", request.duration_s, allowed));
+    }
     Ok(())
+}
+
+/// What happens in a second of a run at most: passes, looks at the load, failures and joins.
+fn per_s(request: &Request) -> f64 {
+    let peers: usize = request.stages.iter().map(Vec::len).sum();
+    let speeds = request.stages.iter().map(|peers| peers.iter().sum::<f64>());
+    let at_once = f64::from(request.trainers) * f64::from(request.in_flight);
+    let passes = 2.0 * request.stages.len() as f64;
+    // those that join speed a swarm up while they live, but no more than there is under way
+    let held = at_once / (passes * request.delay_s);
+    let fastest = request.join_speeds.iter().copied().fold(0.0, f64::max);
+    let lives_s = request.duration_s.min(1.0 / request.failures_per_s);
+    let joined = request.joins_per_s * lives_s * fastest;
+    let slowest = speeds.fold(f64::INFINITY, f64::min) + joined;
+    let looks = request
+        .rebalance_s
+        .map_or(0.0, |every| peers as f64 / every);
+    passes * slowest.min(held)
+        + looks
+        + request.joins_per_s
+        + request.failures_per_s.min(1.0 / request.duration_s) * peers as f64
 }
