@@ -179,7 +179,41 @@ impl Resolver<'_> {
         for path in self.paths {
             path.check(&format!("paths.{}", path.name))?;
         }
+        let tiers = self.tiers.iter().map(|t| ("tiers", &t.name));
+        let paths = self.paths.iter().map(|p| ("paths", &p.name));
+        tiers
+            .chain(paths)
+            .try_for_each(|(list, name)| self.ends(&format!("{list}.{name}.behind"), name))
+    }
+
+    /// Refuses what lies behind itself, or behind nothing that there is.
+    fn ends(&self, field: &str, from: &str) -> Result<()> {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut next = Some(from);
+        while let Some(name) = next {
+            if seen.contains(&name) {
+                seen.push(name);
+                let got = format!("a circle ({})", seen.join(" behind "));
+                let allowed = "a chain that ends at the device";
+                return Err(Error::invalid(field, got, allowed));
+            }
+            seen.push(name);
+            next = self.behind(field, name)?;
+        }
         Ok(())
+    }
+
+    /// What a tier or a path lies behind.
+    fn behind(&self, field: &str, name: &str) -> Result<Option<&str>> {
+        if let Some(tier) = self.tiers.iter().find(|t| t.name == name) {
+            return Ok(tier.behind.as_deref());
+        }
+        if let Some(path) = self.paths.iter().find(|p| p.name == name) {
+            return Ok(path.behind.as_deref());
+        }
+        let known = self.paths.iter().map(|p| p.name.as_str());
+        let known = known.chain(self.tiers.iter().map(|t| t.name.as_str()));
+        Err(Error::unknown(field, name, known))
     }
 
     fn lane(&mut self, name: String, own: bool) -> usize {
@@ -195,19 +229,10 @@ impl Resolver<'_> {
     /// The lanes between a tier and the device, the device's side first.
     fn crossings(&mut self, tier: &str) -> Result<Vec<Crossing>> {
         let mut crosses: Vec<Crossing> = Vec::new();
-        let mut seen: Vec<String> = Vec::new();
         let mut next = Some(tier.to_owned());
         while let Some(name) = next {
-            if seen.contains(&name) {
-                seen.push(name);
-                return Err(Error::inconsistent(format!(
-                    "tiers.{tier}.behind: got a circle ({}); allowed: a chain that ends at the device",
-                    seen.join(" behind ")
-                )));
-            }
-            let passed = !seen.is_empty();
+            let passed = !crosses.is_empty();
             next = self.cross(&name, passed, &mut crosses)?;
-            seen.push(name);
         }
         crosses.reverse();
         Ok(crosses)

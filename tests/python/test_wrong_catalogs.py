@@ -21,18 +21,29 @@ DEVICE = 'kind = "device"\nbase = "h100-sxm"\nname = "mine"\n'
 SYSTEM = 'kind = "system"\nbase = "dgx-h100"\nname = "mine"\n'
 MODEL = 'kind = "model"\nbase = "llama2-7b"\nname = "mine"\n'
 PROFILE = 'kind = "software"\nbase = "torchtitan-compile"\nname = "mine"\n'
+CIRCLE = "".join(
+    f'[[paths]]\nname = "{name}"\nbandwidth = "1 GB/s"\nbehind = "{behind}"\n'
+    for name, behind in ("ab", "ba")
+)
 RATE = '[[levels]]\nname = "nvswitch"\nbandwidth = "450 GB"\n'
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (SYSTEM + RATE, 'cluster.system.levels[0].bandwidth: got "450 GB"'),
+        (SYSTEM + RATE, 'levels.nvswitch.bandwidth: got "450 GB"'),
         (SYSTEM + "devices_per_nod = 8", "nearest: devices_per_node"),
         (SYSTEM + 'device = "h100x"', "device: unknown name 'h100x'; nearest: H100"),
         (DEVICE + 'launch_overhead = "2 GB"', 'launch_overhead: got "2 GB"'),
         (DEVICE + '[[tiers]]\nname = "hbm"\ncapacty = "2 GB"', "nearest: capacity"),
-        (MODEL + "hiden = 64", "model.hiden: unknown name 'hiden'; nearest: hidden"),
+        (MODEL + "hiden = 64", "own.toml: hiden: unknown name 'hiden'; nearest: hidden"),
+        (MODEL + "family = 5", "own.toml: family: got 5; allowed: decoder, encoder"),
+        (MODEL + 'layers = "32"', 'own.toml: layers: got "32"; allowed: a whole number'),
+        (DEVICE + "[matrix]\nbf17 = '1 TFLOP/s'", "own.toml: matrix: unknown name 'bf17'"),
+        (DEVICE + "tiers = 5", "own.toml: tiers: got 5; allowed: a list"),
+        (DEVICE + "[[tiers]]\ncapacity = '1 GB'", "own.toml: tiers[0].name: got nothing; allowed"),
+        (SYSTEM + CIRCLE, "own.toml: paths.a.behind: got a circle (a behind b behind a); allowed:"),
+        (SYSTEM + CIRCLE.replace('"b"', '"c"', 1), "paths.a.behind: unknown name 'c'; known: "),
         (DEVICE.replace("sxm", "sxn"), "base: unknown name 'h100-sxn'; nearest: h100-sxm"),
         (DEVICE.replace('"h100-sxm"', "5"), "base: got 5; allowed: a name"),
         (SYSTEM + RATE + RATE, "levels: got the name 'nvswitch' twice; allowed: each once"),
@@ -66,15 +77,14 @@ def test_an_estimate_names_the_field_of_a_file_and_not_an_option(
     asked = ["estimate", "--model", "llama2-7b", "--system", "mine", "--catalog", str(file), *JOB]
     shown = refused(capsys, *asked)
     assert "--system" not in shown
-    assert "levels[0].bandwidth: got" in shown
-    assert str(file) in shown
+    assert f"{file}: levels.nvswitch.bandwidth: got" in shown
 
 
 def test_a_model_s_error_names_the_file(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(MODEL + "heads = 33", encoding="utf-8")
     for asked in ({"source": str(file)}, {"source": "mine", "overrides": [file]}):
-        with pytest.raises(sw.InvalidError, match=r"model\.heads: got 33.*; read with .*own\.toml"):
+        with pytest.raises(sw.InvalidError, match=r"own\.toml: heads: got 33"):
             sw.model(**asked)  # pyright: ignore[reportArgumentType]
 
 
