@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalewright import _engine
-from scalewright.config import FIELDS, need_progress, need_table
+from scalewright.config import FIELDS, need_progress, need_table, schedule_rules
 from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
+from scalewright.planning.stamp import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
+class Prices(Answer):
     """Prices of many plans, one element for each.
 
     Attributes:
@@ -55,7 +56,8 @@ def estimate_many(
             one, stands for all. Choices are counted in the order of their listing
             (`recompute` and `recompute_rest`: none 0, selective 1, full 2; `recompute_experts`:
             same 0, none 1, selective 2, full 3). Fields without a column have their default, but
-            `data` follows from the devices, as in `estimate`.
+            `data` follows from the devices, the schedule from the chunks or the chunks from it, and
+            `overlap_pipeline` from the schedule, as in `estimate`.
         training: Batch, sequence, formats, optimizer.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the plans done and the plans in all.
@@ -74,11 +76,12 @@ def estimate_many(
         got = ", ".join(f"{name} with {length}" for name, length in lengths.items()) or "none"
         message = f"columns: got {got:.200}; allowed: one or more columns of one length, or of one"
         raise InvalidError(message)
+    given |= _chunked(given)
     if "data" not in given:
         given["data"] = _replicas(given, job.system.devices)
     rows = np.stack(np.broadcast_arrays(*given.values()), axis=-1)
     time, memory, status = _engine.estimate_many(job.handle, list(given), rows, progress=progress)
-    return Prices(time, memory, status == 0, status < 2)
+    return Prices(time, memory, status == 0, status < 2, _rests_on=job)
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
@@ -105,6 +108,24 @@ def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
     ):
         raise InvalidError(message)
     return column.astype(np.int64)
+
+
+def _chunked(columns: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+    """Return the schedules that run so many chunks, or the chunks that schedules need."""
+    import numpy as np
+
+    rules = schedule_rules()
+    names = list(rules)
+    if "interleave" in columns and "schedule" not in columns:
+        plain, chunked = (names.index(name) for name in ("1f1b", "interleaved"))
+        return {"schedule": np.where(columns["interleave"] == 1, plain, chunked)}
+    if "schedule" in columns and "interleave" not in columns:
+        needed = [rule["chunks"] if rule["overlaps_sends"] else 1 for rule in rules.values()]
+        needed[names.index("interleaved")] = 1
+        # what is no schedule is refused by the engine
+        listed = np.clip(columns["schedule"], 0, len(needed) - 1)
+        return {"interleave": np.array(needed, np.int64)[listed]}
+    return {}
 
 
 def _replicas(columns: Mapping[str, NDArray[np.int64]], devices: int) -> NDArray[np.int64]:
