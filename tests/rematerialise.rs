@@ -164,6 +164,7 @@ fn run(request: &Request, order: &[Operation]) -> (f64, f64) {
     let bytes = Bytes(request);
     let mut inputs = vec![false; count + 1];
     let mut kept: Vec<Option<f64>> = vec![None; count];
+    let mut part = vec![false; count];
     inputs[0] = true;
     let (mut gradient, mut time, mut peak) = (count, 0.0, 0.0_f64);
     for operation in order {
@@ -175,8 +176,7 @@ fn run(request: &Request, order: &[Operation]) -> (f64, f64) {
         if operation.pass == Pass::Backward {
             assert_eq!(gradient, l + 1, "block {l} goes back without a gradient");
             let has = kept[l].take().expect("kept tensors");
-            let all = block.kept_bytes - block.input_bytes;
-            let again = has < all;
+            let again = part[l]; // also where the part is as large as all of it
             peak = peak.max(held - has + bytes.backward(l, again));
             time += block.backward_s
                 + if again {
@@ -199,6 +199,7 @@ fn run(request: &Request, order: &[Operation]) -> (f64, f64) {
         if matches!(operation.pass, Pass::ForwardKeepAll | Pass::ForwardKeepPart) {
             kept[l] = Some(stays - block.input_bytes);
         }
+        part[l] = operation.pass == Pass::ForwardKeepPart;
         inputs[l] = operation.pass != Pass::Forward;
         inputs[l + 1] |= l + 1 < gradient;
     }

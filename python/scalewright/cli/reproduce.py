@@ -288,6 +288,6 @@ def _shown(result: dict[str, Any], options: argparse.Namespace) -> int:
 
 
 def _status(result: dict[str, Any], options: argparse.Namespace) -> int:
-    """Return 1 where a file of one's own holds no row that could be priced."""
+    """Return 2, wrong input, where a file of one's own holds no row that could be priced."""
     skipped = all(row["reason"] is not None for row in result["rows"])
-    return 1 if options.rows is not None and skipped else 0
+    return 2 if options.rows is not None and skipped else 0
