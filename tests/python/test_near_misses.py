@@ -140,7 +140,7 @@ def test_a_system_known_by_its_device_is_noted(tmp_path: Path, capsys: CaptureFi
         (["system,gemm_dtype,k,m,n,latency_us", "h100-sxm,bf16,4096,4096,4096,250"], 0),
         (["system,gemm_dtype,k,m,n,latency_us", "h100_sxx,bf16,4096,4096,4096,250"], 2),
         (["system,collective,ranks,bytes,time_us", "dgx-h100,all_reduce,8,1048576,40"], 0),
-        (["system,collective,ranks,bytes,time_us", "dgx-h100,all_reduc,8,1048576,40"], 1),
+        (["system,collective,ranks,bytes,time_us", "dgx-h100,all_reduc,8,1048576,40"], 2),
     ],
 )
 def test_a_file_of_which_every_row_was_skipped_is_wrong_input(
