@@ -74,8 +74,8 @@ impl Default for SpillLimits {
     }
 }
 
-/// Places the tensors of every stage that does not fit, if none has more operations in flight than is
-/// sought, until one of them makes the step too long.
+/// Places the tensors of every stage that does not fit, if none has more operations in flight than the
+/// limits allow, until one of them makes the step too long.
 ///
 /// The step is longer by the transfers of the stage that is held up longest; stages wait for one
 /// another, so what a shorter delay elsewhere adds is hidden by it.

@@ -1,5 +1,6 @@
 """How do a user's files and objects become the JSON text that the engine reads?"""
 
+from scalewright.config.caller_names import named_as, renamed
 from scalewright.config.json_text import json_text
 from scalewright.config.kinds import (
     need,
@@ -12,7 +13,6 @@ from scalewright.config.kinds import (
     need_tables,
 )
 from scalewright.config.plan import FIELDS, Plan, completed, plan_fields, schedule_rules
-from scalewright.config.refusals import named_as, renamed
 from scalewright.config.sizes import buffer_sizes
 from scalewright.config.space import DTYPE, pinned_fields, space
 from scalewright.config.training import Training

@@ -151,21 +151,21 @@ impl Tree {
         }
         let cut = self.scaled(asked.limits.below);
         self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
+        if self.ended == SimplexEnd::CutOff {
+            let bound = self.bound_here(model);
+            if bound >= asked.limits.below {
+                return SearchEnd::NoneBelow(bound);
+            }
+            // within rounding of it
+            self.ended = self.simplex.run(&self.form, f64::INFINITY, asked.control);
+        }
         if self.ended == SimplexEnd::Cancelled {
             return SearchEnd::Cancelled;
         }
         if self.ended == SimplexEnd::Infeasible && self.is_empty() {
             return SearchEnd::Nothing;
         }
-        let mut bound = self.bound_here(model);
-        if self.ended == SimplexEnd::CutOff {
-            if bound >= asked.limits.below {
-                return SearchEnd::NoneBelow(bound);
-            }
-            // within rounding of it
-            self.ended = self.simplex.run(&self.form, f64::INFINITY, asked.control);
-            bound = bound.max(self.bound_here(model));
-        }
+        let bound = self.bound_here(model);
         if bound > least {
             self.bound.price_bases(model, &self.form);
             self.prices.clone_from(&self.bound.prices);
