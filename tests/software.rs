@@ -105,6 +105,7 @@ fn moved(software: &str, precision: &str, plan: &Plan) -> f64 {
     let graph = jobs::model(&model.to_string()).graph(&training);
     let bytes = |task: &Task| match task.kernel() {
         Some(Kernel::Memory { bytes, .. } | Kernel::Cast { bytes, .. }) => bytes.value(),
+        Some(Kernel::Strided { bytes, strided, .. }) => bytes.value() + strided.value(),
         _ => 0.0,
     };
     let block = graph.blocks.len() - 2;
@@ -149,6 +150,29 @@ fn rows_of_experts_are_read_and_written_as_often_as_a_program_does() {
     }
     let share = more(r#"{"experts": {"expert_passes": [4.0, 6.0]}}"#) / (rows * 2048.0 * 10.0);
     assert!((share - 1.0).abs() < 1e-9, "{share}");
+    // kernels that take rows one element at a time read and write them
+    for field in ["dispatch_strided", "combine_strided"] {
+        let software = format!(r#"{{"experts": {{"{field}": [1.0, 2.0]}}}}"#);
+        let share = more(&software) / (rows * 1024.0 * 3.0 * 2.0);
+        assert!((share - 1.0).abs() < 1e-9, "{field}: {share}");
+    }
+}
+
+#[test]
+fn a_loop_over_experts_moves_the_stream_for_each_expert_of_the_rank() {
+    let software = r#"{"experts": {"stream_passes": [1.0, 4.0]}}"#;
+    let more = |plan: &Plan| moved(software, "bf16", plan) - moved("{}", "bf16", plan);
+    // 4,096 tokens of 1,024 columns in two bytes, and eight experts, which two ranks share
+    let stream = 4096.0 * 1024.0 * 2.0;
+    let spread = Plan {
+        data: 2,
+        expert: 2,
+        ..plan()
+    };
+    for (plan, experts) in [(plan(), 8.0), (spread, 4.0)] {
+        let share = more(&plan) / (stream * experts * 5.0);
+        assert!((share - 1.0).abs() < 1e-9, "{experts}: {share}");
+    }
 }
 
 #[test]

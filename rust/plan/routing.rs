@@ -5,7 +5,7 @@ use super::lower::Lowering;
 use super::program::Purpose;
 use crate::collective::{Collective, Crossing};
 use crate::operator_cost::Kernel;
-use crate::units::{Dtype, Seconds};
+use crate::units::{Bytes, Dtype, Seconds};
 use crate::workload::{Extent, Operator, OperatorKind, Routed};
 
 impl Lowering<'_> {
@@ -54,15 +54,16 @@ impl Lowering<'_> {
             if self.sorts_received(operator, routed) {
                 self.compute(forward, operator, memory(2.0 * bytes, 1.0));
             }
-            let passes = if dispatch {
-                self.training.software.experts.dispatch_passes
+            let pass = usize::from(!forward);
+            let loops = if dispatch {
+                self.training.software.experts.stream_passes[pass]
             } else {
-                self.training.software.experts.combine_passes
+                0.0
             };
-            let passes = passes[usize::from(!forward)];
-            // a kernel reads and writes; one more makes the order
-            let kernels = 1.0 + passes / 2.0;
-            self.compute(forward, operator, memory(passes * bytes, kernels));
+            let stream = self.tokens_of(operator) * columns * self.activation.bytes();
+            let stream = stream * self.local_experts(operator, routed) * loops;
+            let kernel = self.reorder(dispatch, pass, (bytes, stream));
+            self.compute(forward, operator, kernel);
         }
         if dispatch {
             self.route_weights(operator, routed, copies, forward);
@@ -79,6 +80,28 @@ impl Lowering<'_> {
             };
         }
         self.communicate(forward, operator, wire);
+    }
+
+    /// Kernels that put rows of tokens, so many bytes, in the order of experts, or back in that of tokens, and bytes
+    /// that they move beside them.
+    fn reorder(&self, dispatch: bool, pass: usize, (bytes, beside): (f64, f64)) -> Kernel {
+        let experts = &self.training.software.experts;
+        let (passes, strided) = if dispatch {
+            (experts.dispatch_passes[pass], experts.dispatch_strided[pass])
+        } else {
+            (experts.combine_passes[pass], experts.combine_strided[pass])
+        };
+        // a kernel reads and writes; one more makes the order
+        let launches = 1.0 + passes / 2.0;
+        if strided <= 0.0 {
+            return memory(passes * bytes + beside, launches);
+        }
+        Kernel::Strided {
+            bytes: Bytes::new(passes * bytes + beside),
+            launches,
+            elements: bytes / self.activation.bytes() * strided,
+            strided: Bytes::new(bytes * strided * 2.0), // read and written
+        }
     }
 
     /// True where the library's kernels have a time of their own for each row, at the rate of links.

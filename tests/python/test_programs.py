@@ -497,3 +497,21 @@ def test_a_program_that_is_named_tells_the_length_that_a_row_leaves_out() -> Non
     ]
     lengths = [of_usual_length(row, LLAMA)[0].text("sequence") for row in rows]
     assert lengths == ["2048", "4096"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "profile"),
+    [
+        ("torchtitan (2025)", "deepseek-v3", "torchtitan-experts-eager+efficient-attention"),
+        ("torchtitan (2025)", "qwen3-30b-a3b", "torchtitan-experts-eager"),
+        ("torchtitan (2025), model compiled", "qwen3-30b-a3b", "torchtitan-experts-2025"),
+        ("torchtitan (2026)", "deepseek-v3", "torchtitan-experts"),
+        ("PyTorch 2.7 (2026)", "qwen3-30b-a3b", "eager-llama-fsdp"),
+        ("PyTorch 2.10 (2026)", "qwen3-30b-a3b", "eager-llama-fsdp-2026"),
+    ],
+)
+def test_programs_of_mixtures_go_by_their_year_and_their_compiler(
+    words: str, name: str, profile: str
+) -> None:
+    cells = {"paper": "A page", "source": words, "zero": "FSDP2"}
+    assert taken(cells, "h100-sxm", MIXTURE | {"name": name}) == profile

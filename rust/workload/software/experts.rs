@@ -17,6 +17,14 @@ pub struct Experts {
     pub dispatch_passes: [f64; 2],
     /// The same of rows that come back, are weighed and added up.
     pub combine_passes: [f64; 2],
+    /// Kernels beside the passes of a dispatch, forward and backward, that take elements one by one: rows that are
+    /// picked or added up by an index of every element (`torch.gather`, `scatter_add`).
+    pub dispatch_strided: [f64; 2],
+    /// The same of rows that come back.
+    pub combine_strided: [f64; 2],
+    /// Passes over all tokens of a micro-batch for each expert of the rank, forward and backward: a loop over experts
+    /// each of which picks rows out of the stream makes a gradient as long as the stream and adds it to the others.
+    pub stream_passes: [f64; 2],
     /// Passes over what the first product of routed experts makes, beside their activation's.
     pub expert_passes: [f64; 2],
     /// Passes over what routed experts return by which their biases are added, forward and backward, where
@@ -74,6 +82,9 @@ impl Default for Experts {
             dispatch_products: false,
             dispatch_passes: [2.0, 2.0],
             combine_passes: [2.0, 2.0],
+            dispatch_strided: [0.0, 0.0],
+            combine_strided: [0.0, 0.0],
+            stream_passes: [0.0, 0.0],
             expert_passes: [0.0, 0.0],
             expert_bias: [0.0, 0.0],
             expert_bias_strided: [0.0, 0.0],
@@ -100,6 +111,9 @@ impl Experts {
     pub(super) fn check(&self) -> Result<()> {
         limits::pair("experts.dispatch_passes", self.dispatch_passes)?;
         limits::pair("experts.combine_passes", self.combine_passes)?;
+        limits::pair("experts.dispatch_strided", self.dispatch_strided)?;
+        limits::pair("experts.combine_strided", self.combine_strided)?;
+        limits::pair("experts.stream_passes", self.stream_passes)?;
         limits::pair("experts.expert_passes", self.expert_passes)?;
         limits::pair("experts.expert_bias", self.expert_bias)?;
         limits::pair("experts.expert_bias_strided", self.expert_bias_strided)?;
