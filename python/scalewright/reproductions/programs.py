@@ -177,9 +177,14 @@ def year_of(row: Row) -> int | None:
 
 def _year(row: Row, device: str) -> int | None:
     """Return the last year that a row speaks of, or where it speaks of none its device's."""
-    return year_of(row) or next(
-        (entry["year"] for entry in _book()["undated"] if matches(device, entry["devices"])), None
+    said = " | ".join(row.text(column) for column in _NAMING).casefold()
+    undated = (
+        entry["year"]
+        for entry in _book()["undated"]
+        if matches(device, entry["devices"])
+        and ("named" not in entry or _spoken(entry["named"], said) is not None)
     )
+    return year_of(row) or next(undated, None)
 
 
 def _when(row: Row, device: str) -> str:
