@@ -33,7 +33,7 @@ COUNTS_AND_RATIOS = {
     *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations", "token_slices"),
     *("first_layers", "last_layers", "recompute_layers"),
     # of a band of error
-    *("low_factor", "high_factor", "share", "runs", "same_device"),
+    *("low_factor", "middle_factor", "high_factor", "share", "runs", "same_device"),
 }
 
 

@@ -106,6 +106,7 @@ def test_a_band_holds_its_share_of_runs_of_papers_that_it_never_saw():
     held = coverage([run for paper in papers for run in paper])
     assert 0.72 <= held["of_runs"] <= 0.88
     assert held["papers"] == 12
+    assert 0.3 <= held["longer_than_middle"] <= 0.7
     largest = held["largest"]
     shares = largest["runs"] * largest["of_runs"]
     shares += (held["runs"] - largest["runs"]) * largest["of_other_runs"]
@@ -135,7 +136,7 @@ def test_every_answer_carries_its_band():
     priced = sw.estimate(model, system, "tensor=8", training)
     found = sw.search(model, system, training, top=1, fix={"tensor": 8, "pipeline": 1})
     for band in (priced.to_dict()["error_band"], found.to_dict()["error_band"]):
-        assert 0.2 < band["low_factor"] < band["high_factor"] < 5.0
+        assert 0.2 < band["low_factor"] < band["middle_factor"] < band["high_factor"] < 5.0
         assert band["share"] == 0.8
         assert band["runs"] == 60
         assert len(band["papers"]) >= 3

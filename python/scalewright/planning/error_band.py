@@ -97,12 +97,14 @@ class Band:
     """Between which times runs like one lie, as logarithms of measured over predicted time."""
 
     low: float
+    middle: float
+    """As many runs take longer than take less."""
     high: float
     runs: tuple[Residual, ...]
 
     def widened(self, by: float) -> Band:
         """Return the band with both ends moved out."""
-        return Band(self.low - by, self.high + by, self.runs)
+        return Band(self.low - by, self.middle, self.high + by, self.runs)
 
     def misses(self, residual: Residual) -> float:
         """Return by how much a run lies outside; below zero where it lies inside."""
@@ -117,9 +119,10 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         searched: Whether the plan was searched, as against given.
 
     Returns:
-        `low_factor` and `high_factor` of the predicted time, the `share` of runs between them, on
-        which `runs` and `papers` they rest, how many of those are of the `same_device`, whether the
-        answer's program is named (`program_named`); none where the catalog holds no residuals.
+        `low_factor` and `high_factor` of the predicted time, the `share` of runs between them, the
+        `middle_factor` that half of them exceed, on which `runs` and `papers` they rest, how many
+        of those are of the `same_device`, whether the answer's program is named
+        (`program_named`); none where the catalog holds no residuals.
     """
     residuals, widened = recorded()
     if not residuals:
@@ -139,6 +142,7 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
     return {
         "share": SHARE,
         "low_factor": math.exp(band.low),
+        "middle_factor": math.exp(band.middle),
         "high_factor": math.exp(band.high),
         "runs": len(band.runs),
         "papers": sorted({run.paper for run in band.runs}),
@@ -160,7 +164,8 @@ def band_of(traits: Traits, residuals: Iterable[Residual]) -> Band:
             chosen.append(run)
     ratios = sorted(run.log_ratio for run in chosen)
     left = (1.0 - SHARE) / 2.0
-    return Band(_quantile(ratios, left), _quantile(ratios, 1.0 - left), tuple(chosen))
+    low, middle, high = (_quantile(ratios, share) for share in (left, 0.5, 1.0 - left))
+    return Band(low, middle, high, tuple(chosen))
 
 
 def recorded() -> tuple[tuple[Residual, ...], Widening]:

@@ -182,8 +182,8 @@ def show_band(band: Mapping[str, Any] | None, screen: Console) -> None:
         return
     ends = f"x{band['low_factor']:.2f} and x{band['high_factor']:.2f}"
     screen.print(
-        f"measured runs like this one lie between {ends} of the predicted step "
-        f"({band['share']:.0%} of them; from {band['runs']} runs of "
+        f"measured runs like this one lie between {ends} of the predicted step, the middle one at "
+        f"x{band['middle_factor']:.2f} ({band['share']:.0%} of them; from {band['runs']} runs of "
         f"{len(band['papers'])} papers, {band['same_device']} of them on this device)"
         + (
             ""

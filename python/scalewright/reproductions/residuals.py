@@ -90,6 +90,10 @@ def coverage(residuals: Sequence[Residual]) -> Result:
             "of_runs": statistics.fmean(inside[largest]),
             "of_other_runs": statistics.fmean(rest) if rest else None,
         },
+        "longer_than_middle": statistics.fmean(
+            statistics.fmean(miss.longer for miss in misses if miss.run.paper == paper)
+            for paper in inside
+        ),
         "median_width": statistics.median(
             miss.width + 2.0 * widened.of(miss.run.traits) for miss in misses
         ),
@@ -104,6 +108,8 @@ class _OutsideBand:
     by: float
     width: float
     """Of the band."""
+    longer: bool
+    """Than the middle of the band."""
 
 
 def _misses(residuals: Sequence[Residual]) -> list[_OutsideBand]:
@@ -117,7 +123,8 @@ def _misses(residuals: Sequence[Residual]) -> list[_OutsideBand]:
             if run.traits not in bands:
                 bands[run.traits] = band_of(run.traits, others)
             band = bands[run.traits]
-            found.append(_OutsideBand(run, band.misses(run), band.high - band.low))
+            longer = run.log_ratio > band.middle
+            found.append(_OutsideBand(run, band.misses(run), band.high - band.low, longer))
     return found
 
 
