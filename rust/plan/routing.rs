@@ -87,7 +87,10 @@ impl Lowering<'_> {
     fn reorder(&self, dispatch: bool, pass: usize, (bytes, beside): (f64, f64)) -> Kernel {
         let experts = &self.training.software.experts;
         let (passes, strided) = if dispatch {
-            (experts.dispatch_passes[pass], experts.dispatch_strided[pass])
+            (
+                experts.dispatch_passes[pass],
+                experts.dispatch_strided[pass],
+            )
         } else {
             (experts.combine_passes[pass], experts.combine_strided[pass])
         };
