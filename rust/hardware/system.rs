@@ -1,6 +1,6 @@
 //! A system: nodes of one device kind and the fabric levels that join them.
 
-use super::device::positive;
+use super::device::{positive, share};
 use super::group::MAX_LEVELS;
 use super::level::{Level, LevelKind};
 use super::path::Path;
@@ -91,6 +91,16 @@ impl Host {
             tier: None,
         }
     }
+
+    /// Refuses figures that no host can have; a system without a host leaves `host` out.
+    fn check(&self, path: &str) -> Result<()> {
+        let at = |field: &str| format!("{path}.{field}");
+        positive(&at("memory"), self.memory.value())?;
+        positive(&at("memory_bandwidth"), self.memory_bandwidth.value())?;
+        positive(&at("link_bandwidth"), self.link_bandwidth.value())?;
+        share(&at("link_efficiency"), self.link_efficiency)?;
+        share(&at("memory_efficiency"), self.memory_efficiency)
+    }
 }
 
 /// What a system costs to own or rent.
@@ -146,7 +156,8 @@ impl System {
             level.check(&at(&format!("levels.{}", level.name)), inner)?;
             inner = level.devices.unwrap_or(inner);
         }
-        Ok(())
+        let host = self.host.as_ref();
+        host.map_or(Ok(()), |host| host.check(&at("host")))
     }
 }
 
