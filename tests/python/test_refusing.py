@@ -152,3 +152,37 @@ def test_a_flag_that_is_refused_was_got_and_not_true(
     assert told == "--ablation: got it; allowed: only where rows are training runs\n"
     told = refusal(capsys, "reproduce", pattern, "--page", "a.html")
     assert told == "--page: got 'a.html'; allowed: only where rows are training runs\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["estimat"], "VERB: unknown name 'estimat'; nearest: estimate"),
+        (["frobnicate"], "VERB: unknown name 'frobnicate'; allowed: plan, plan-unlike, "),
+        (["--bogus"], "unrecognized arguments: --bogus; `scalewright --help` tells"),
+        (["plan", *JOB, "--fxi=3"], "unrecognized arguments: --fxi=3; nearest: --fix"),
+        (["plan", *JOB, "extra"], "unrecognized arguments: extra; `scalewright plan --help`"),
+        (["plan", *JOB, "--top", "1e400"], "--top: got '1e400'; allowed: a whole number"),
+        (["plan", *JOB, "--memory-margin", ""], "--memory-margin: got ''; allowed: a number"),
+        (["plan", *JOB, "--precision", "bf61"], "--precision: got 'bf61'; allowed: fp32, tf32, "),
+        (["plan", *JOB, "--fix"], "--fix: got nothing; allowed: a value"),
+        (["plan", *JOB, "--json=3"], "--json: got '3'; allowed: no value"),
+        (["plan", *JOB, "--st", "bf16"], "--st: got what several begin with; allowed: --state, "),
+        (["plan", *MACHINES], "--devices, --global-batch, --sequence: got nothing; allowed: a v"),
+        (["estimate", *JOB, "--zero", "4"], "--zero: got 4; allowed: 0, 1, 2, 3"),
+        (
+            ["collective", "all_reduce", "--system", "p5", "--json", "--like", "nccl-tests"],
+            "--like: got it beside --json; allowed: one of them",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_refused_in_one(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert shown.err.startswith(f"scalewright: {said}")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from io import TextIOWrapper
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from scalewright.cli import (
     calibrate,
@@ -27,6 +26,10 @@ from scalewright.cli import (
     serve_blocks,
     why_not,
 )
+from scalewright.cli.parser import Parser
+
+if TYPE_CHECKING:
+    import argparse
 
 OK, BAD_INPUT, INFEASIBLE, INTERRUPTED = 0, 2, 3, plan.INTERRUPTED
 _VERBS = (
@@ -56,8 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
     0: done; 1: what was found is not worth writing; 2: bad input, said on standard error; 3: no
     plan fits, or the given one does not; 130: Ctrl-C ended it, perhaps with an answer that says so.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    parser, verbs = _parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        verbs.get(options.verb, parser).refuse_unknown(unknown)
     if options.version:
         from scalewright._engine import version
 
@@ -69,18 +74,19 @@ def main(arguments: list[str] | None = None) -> int:
     return _guarded(options)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> tuple[Parser, dict[str, Parser]]:
+    """Return the parser of the command line, and those of the verbs by name."""
+    parser = Parser(
         prog="scalewright",
         description="Plans AI training clusters: time, memory, energy and price of a job.",
         epilog="`scalewright VERB --help` tells the options of a verb.",
     )
     parser.add_argument("--version", action="store_true", help="print the engine's version")
     parser.set_defaults(run=None)
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for verb in _VERBS:
         verb.add(verbs)
-    return parser
+    return parser, dict(verbs.choices)
 
 
 def _guarded(options: argparse.Namespace) -> int:
