@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import scalewright as sw
 from scalewright import catalog
 from scalewright._engine import Workload
 from scalewright.catalog.layers import PUBLISHED_TOTALS, built_in_root
@@ -179,3 +180,10 @@ def test_a_config_file_stands_for_a_model(tmp_path, monkeypatch):
     assert catalog.load_model("gpt2-xl")["hidden"] == 1600
     with pytest.raises(InvalidError, match=r"absent\.json: cannot be read"):
         catalog.load_model("absent.json")
+
+
+def test_layers_of_an_encoder_are_counted_before_they_are_listed():
+    fields = {"family": "encoder_decoder", "layers": 2, "encoder_layers": 2**40, "hidden": 64}
+    shape = {"heads": 4, "ffn": 256, "vocab": 1000, "position": "rotary"}
+    with pytest.raises(sw.ScalewrightError, match=r"encoder_layers: got \d+; allowed: 1 to"):
+        sw.model({"name": "deep", "activation": "gelu", "norm": "rmsnorm", **fields, **shape})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -298,6 +299,7 @@ def test_endurance_that_is_exceeded_is_said_with_what_would_do() -> None:
     found = sw.place_tensors([tensor], [{"compute_s": 1.0}], tiers=tiers, years=5.0)
     assert not found.feasible
     assert found.missing[0]["what"] == "endurance of mrm, bytes a step"
+    assert re.search(r"endurance of mrm: [\d.]+ GiB a step too many are written", found.lacks())
     tiers[1]["endurance"] = 1e9
     found = sw.place_tensors([tensor], [{"compute_s": 1.0}], tiers=tiers, years=5.0)
     assert found.placed["tiers"][1]["lifetime_years"] > 5.0
@@ -314,7 +316,12 @@ def test_the_verb_prints_a_table_and_json(capsys: pytest.CaptureFixture[str]) ->
     assert values["placed"]["relative_gap"] < 1e-6
     large = ["place", "gpt3-175b", "dgx-a100-80gb", *JOB, "--tensor", "2"]
     assert main([*large, "--tier", "hbm", "--tier", "ddr"]) == 3
-    assert "it lacks at least: " in capsys.readouterr().out
+    assert re.search(r"it lacks at least: .* GiB at instant \d+", capsys.readouterr().out)
+    worn = ["place", "llama3-8b", "dgx-h100", "--devices", "8", "--global-batch", "8"]
+    assert main([*worn, "--sequence", "4096", "--years", "5"]) == 0
+    table = capsys.readouterr().out
+    assert re.search(r"all model states in nvme .* no: wears out, [\d.]+ GiB a step too", table)
+    assert re.search(r"everything in hbm .* no: [\d.]+ GiB missing", table)
     assert main(["place", "gpt3-13b", *JOB]) == 2
 
 

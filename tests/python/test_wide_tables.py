@@ -113,6 +113,10 @@ def test_any_cells_yield_a_figure_or_the_text_that_is_none(cells: list[str]) -> 
         ({"hardware": "4x v5p-256"}, {}),
         ({"hardware": "4x v100 16 GB"}, {"devices": "4", "hardware": "v100 16 GB"}),
         ({"hardware": "8"}, {"devices": "8", "hardware": ""}),
+        ({"devices": "64 or 128", "hardware": "H100"}, {}),
+        ({"devices": "64 to 128 GPUs", "hardware": "H100"}, {}),
+        ({"devices": "2**3", "hardware": "H100"}, {}),
+        ({"hardware": "64 or 128 H100"}, {}),
     ],
 )
 def test_one_cell_may_say_how_many_devices_of_which_kind(

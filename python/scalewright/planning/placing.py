@@ -122,11 +122,7 @@ class Placement(Answer):
 
     def lacks(self) -> str:
         """Say what is missing at least; once it is there, other instants may lack more."""
-        lines = [
-            f"{lack['what']}: {lack['missing_bytes'] / 1e9:,.3f} GB at instant {lack['instant']}"
-            for lack in self.missing
-        ]
-        return f"no placement fits; it lacks at least: {'; '.join(lines)}"
+        return f"no placement fits; it lacks at least: {'; '.join(map(_lack, self.missing))}"
 
     def plain(self) -> dict[str, Any]:
         """Return the answer alone, ready for JSON."""
@@ -353,6 +349,13 @@ def retained(
         "attempt_s": attempt_s,
     }
     return Retained(**json.loads(_engine.retained(json_text("", cell))))
+
+
+def _lack(lack: Mapping[str, Any]) -> str:
+    what, size = lack["what"], f"{lack['missing_bytes'] / 2**30:,.2f} GiB"
+    if what.startswith("endurance of "):
+        return f"{what.partition(',')[0]}: {size} a step too many are written"
+    return f"{what}: {size} at instant {lack['instant']}"
 
 
 def _names(value: object) -> list[str]:

@@ -130,12 +130,19 @@ def _show_rules(
     for rule in rules:
         missing = rule["missing"]
         over = f"{rule['objective_value'] / best:.3g} x" if best > 0.0 and not missing else ""
-        lack = max((lack["missing_bytes"] for lack in missing), default=0.0)
+        lack = max(missing, key=lambda short: short["missing_bytes"], default=None)
         rows.add_row(
             rule["name"],
             _amount(rule["objective_value"], placement.values),
             over,
             q.time(rule["step_time_s"]),
-            f"no: {q.size(lack)} missing" if missing else "yes",
+            "yes" if lack is None else f"no: {_lack(lack)}",
         )
     screen.print(rows)
+
+
+def _lack(lack: Mapping[str, Any]) -> str:
+    room = q.size(lack["missing_bytes"])
+    # what wears out has room, and is written too much
+    worn = lack["what"].startswith("endurance of ")
+    return f"wears out, {room} a step too many" if worn else f"{room} missing"

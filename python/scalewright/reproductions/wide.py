@@ -51,6 +51,10 @@ _ONE_NODE = re.compile(r"(?:one|a|single)[ -](?:node|server|machine|host)", re.I
 _ALONE = re.compile(r"(?:one|single) (.+)", re.IGNORECASE)
 _SEVERAL = re.compile(r"node|server|machine|host|rack|pod|slice|dgx|hgx|[0-9]-gpu")
 _MANY = re.compile(r"[0-9]+[km]?")
+_TWO_COUNTS = re.compile(
+    r"[0-9] ?(?:\*\*|->|\u2192|\b(?:or|and|to|vs\.?)(?= )) ?[0-9]", re.IGNORECASE
+)
+"""`64 or 128`, of which it is not said which ran."""
 _BARE_STEPS = {"step", "iteration", "iter"}
 _OF_TIME = {"s", "sec", "secs", "second", "seconds", "ms", "msec", "min", "mins", "minutes"}
 
@@ -194,6 +198,10 @@ def counted_in(hardware: str) -> dict[str, str]:
 
 def _counts(text: str) -> dict[str, str]:
     """Read a count beside a kind of machine; nothing where the text is no such pair."""
+    return {} if _TWO_COUNTS.search(text) else _single_count(text)
+
+
+def _single_count(text: str) -> dict[str, str]:
     if (product := _PRODUCT.fullmatch(text)) is not None:
         count = int(product[1]) * int(product[2] or product[3])
         return {"devices": str(count)} | ({"hardware": product[4]} if product[4] else {})

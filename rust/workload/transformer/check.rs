@@ -39,6 +39,7 @@ impl Transformer {
     /// Refuses shapes that contradict themselves or cannot exist.
     pub fn check(&self) -> Result<()> {
         require(!self.name.trim().is_empty(), "name", "''", "a name")?;
+        self.check_depth()?;
         self.check_sizes()?;
         self.check_heads()?;
         self.check_stacks()?;
@@ -68,8 +69,18 @@ impl Transformer {
         )
     }
 
-    fn check_sizes(&self) -> Result<()> {
+    /// Comes first: what follows lists the layers one by one.
+    fn check_depth(&self) -> Result<()> {
         within("layers", self.layers, 1, MOST_LAYERS)?;
+        if self.family == Family::EncoderDecoder {
+            return within("encoder_layers", self.encoder_layers, 1, MOST_LAYERS);
+        }
+        let none = self.encoder_layers == 0;
+        let allowed = "0, or family encoder_decoder";
+        require(none, "encoder_layers", self.encoder_layers, allowed)
+    }
+
+    fn check_sizes(&self) -> Result<()> {
         within("hidden", self.hidden, 1, MOST_WIDTH)?;
         let kinds = self.layer_kinds();
         let dense = kinds
@@ -147,19 +158,11 @@ impl Transformer {
         let allowed = "0, or a decoder of which all is trained";
         require(legal, "prediction_layers", self.prediction_layers, allowed)?;
         if self.family == Family::EncoderDecoder {
-            within("encoder_layers", self.encoder_layers, 1, MOST_LAYERS)?;
             let positions = self.encoder_sequence.unwrap_or(1);
             within("encoder_sequence", positions, 1, 1 << 32)?;
             let allowed = "false: parallel blocks have no cross-attending form";
             return require(!self.parallel_block, "parallel_block", true, allowed);
         }
-        let allowed = "0, or family encoder_decoder";
-        require(
-            self.encoder_layers == 0,
-            "encoder_layers",
-            self.encoder_layers,
-            allowed,
-        )?;
         let positions = self.encoder_sequence.unwrap_or(0);
         let allowed = "absent, or family encoder_decoder";
         let absent = self.encoder_sequence.is_none();
