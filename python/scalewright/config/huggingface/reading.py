@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, cast
 
 from scalewright.config.fields import Fields
 from scalewright.config.huggingface import delta_rule, encoders, gpt, hybrids, llama, mixtures
@@ -131,7 +132,7 @@ def _object(path: Path) -> dict[str, object]:
     file = path / "config.json" if path.is_dir() else path
     try:
         text = file.read_text(encoding="utf-8-sig")
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, object_pairs_hook=_finite)
     except OSError as error:
         message = f"{file}: cannot be read: {error.strerror}"
         raise InvalidError(message) from error
@@ -147,6 +148,11 @@ def _object(path: Path) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
-def _refuse_constant(constant: str) -> NoReturn:
-    message = f"got {constant}; allowed: finite numbers"
-    raise InvalidError(message)
+def _finite(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of the file, whose numbers have an end."""
+    for key, value in pairs:
+        for number in cast("list[object]", value) if isinstance(value, list) else [value]:
+            if isinstance(number, float) and not isfinite(number):
+                message = f"{key}: got {number}; allowed: finite numbers"
+                raise InvalidError(message)
+    return dict(pairs)
