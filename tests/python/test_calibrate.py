@@ -342,6 +342,10 @@ def test_only_says_what_it_leaves(tmp_path: Path) -> None:
     file.write_text("system,collective,ranks,bytes,time_us\nrack,all_reduce,8,8,9.5\n")
     with pytest.raises(sw.InvalidError, match=r"--only: got 'b', which leaves no row; .*rack"):
         read_files([str(file)], only="b")
+    log = tmp_path / "run.log"
+    log.write_text("# no table, and no system\n", encoding="utf-8")
+    with pytest.raises(sw.InvalidError, match=r"--only: got 'b'; allowed: beside a CSV file"):
+        read_files([str(log)], only="b")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])

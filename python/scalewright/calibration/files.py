@@ -71,10 +71,14 @@ def read_files(
         if spoken is None:
             message = f"collective: got {collective!r:.60}; allowed: {', '.join(COLLECTIVES)}"
             raise InvalidError(message)
+    texts = {path: _text(path) for path in paths}
+    tables = {path for path, text in texts.items() if _is_table(path, text)}
+    if only is not None and not tables:
+        message = f"--only: got '{only:.60}'; allowed: beside a CSV file, whose rows say a system"
+        raise InvalidError(message)
     found: list[Measured | SkippedLine] = []
-    for path in paths:
-        text = _text(path)
-        if _is_table(path, text):
+    for path, text in texts.items():
+        if path in tables:
             rows = _read_table(path, spoken, only)
         else:
             rows = read_log(path, text, ranks, spoken)
