@@ -37,6 +37,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["plan", *JOB, "--precision", "fp8"], "--precision: got fp8; allowed: fp32"),
         (["plan", *JOB, "--fix", "dtype=fp7"], "--fix: dtype: unknown name 'fp7'"),
         (["plan", *JOB, "--front", "time,room"], "--front: unknown name 'room'; known: time"),
+        (["plan", *JOB, "--all-plans", "/no/such.arrow"], "--all-plans: '/no/such.arrow' "),
         (["plan", *JOB, "--run-tokens", "-5"], "--run-tokens: got -5; allowed: a finite"),
         (["plan", *MACHINES, "--devices", "0", *BATCH], "--devices: got 0; allowed: 1 or more"),
         ([*UNLIKE, "dgx-h100:8", "--top", "0"], "--top: got 0; allowed: 1 to 1000"),

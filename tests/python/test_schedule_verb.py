@@ -119,7 +119,8 @@ def test_operations_are_told_on_demand(capsys: pytest.CaptureFixture[str]) -> No
         (["1f1b", *PIPELINE, "--picture", "a.bmp"], "ends with .svg, .pdf, .png"),
         (["1f1b", *PIPELINE, "--picture", "a.svg", "--width", "1"], "width_in: got 1.0"),
         (["1f1b", *PIPELINE, "--timeline", "no/such/place.json"], "no/such/place.json: No such"),
-        (["--order", "no-such-file"], "no-such-file: cannot be read as an order"),
+        (["--order", "no-such-file"], "no-such-file: cannot be read as an order: No such file"),
+        (["--order", os.devnull], "got no line; allowed: a line of operations, as F0 B0"),
         (["1f1b", "gpipe", "--order", "no-such-file"], "got 2 names beside an order"),
     ],
 )

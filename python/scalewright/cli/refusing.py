@@ -36,6 +36,7 @@ _OPTIONS = {
     "training.precision": ("precision", "dtypes"),
     "input_s": ("input",),
     "program.groups": ("groups",),
+    "rows": ("rows", "all_plans"),
     "program.seconds": ("computation",),
     "transfers.between": ("transfer",),
     "backward_s": ("backward",),

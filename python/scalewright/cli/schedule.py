@@ -250,10 +250,15 @@ def _read_order(path: str) -> str | list[Any]:
 
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-        return json.loads(text) if text.lstrip().startswith("[") else text
+        order = json.loads(text) if text.lstrip().startswith("[") else text
     except (OSError, ValueError, RecursionError) as error:
-        message = f"{path}: cannot be read as an order: {error}"
+        reason = getattr(error, "strerror", None) or error
+        message = f"{path}: cannot be read as an order: {reason}"
         raise InvalidError(message) from error
+    if not text.strip():
+        message = f"{path}: got no line; allowed: a line of operations, as F0 B0, per device"
+        raise InvalidError(message)
+    return order
 
 
 def _write_timeline(answers: Sequence[Schedule], path: str) -> None:
