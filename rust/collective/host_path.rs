@@ -4,7 +4,7 @@ use super::form::{Algorithm, Collective, Form};
 use super::pairwise;
 use super::route::Route;
 use super::tree;
-use crate::hardware::Host;
+use crate::hardware::{Host, LevelKind};
 
 /// Host memory traffic per byte of the buffer and device: written by the device, read for the sum,
 /// read for the way back. An et al. 2024 (Fire-Flyer, section 4) count 24 for eight devices.
@@ -39,24 +39,26 @@ pub(super) fn in_processors(route: &Route, host: &Host, devices: f64) -> Form {
 
 /// Ring whose every hop goes down into host memory and up again.
 ///
-/// `T = base + 2 k sum_i hops_i step_i + n * k (p-1)/p / min(B_link, B_memory / (2 g (1 + 1/c)), B_net)`
+/// `T = base + 2 k sum_i hops_i step_i + n * k (p-1)/p / min(B_link, B_0, B_memory / (2 g (1 + 1/c)), B_net)`
 ///
-/// `k` = 2 passes for all-reduce, else 1; each hop is two copies, each byte a write and a read of the
-/// memory that the `g` devices of a node share; between nodes a ring also comes in once for each `c` members
-/// of a node (nothing is added inside one); `B_net` bytes/s of the group's devices in a node into
-/// the network. What a library does without peer-to-peer access. Bound: `k (p-1)/p n / B_link`.
+/// `k` = 2 passes for all-reduce, else 1; `B_0` is what a device sustains on the innermost level; each hop is
+/// two copies, each byte a write and a read of the memory that the `g` devices of a node share; between nodes a
+/// ring also comes in once for each `c` members of a node (nothing is added inside one); `B_net` bytes/s of the
+/// group's devices in a node into the network, and on the way between its sockets. What a library does without
+/// peer-to-peer access. Bound: `k (p-1)/p n / B_link`.
 pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices: f64) -> Form {
     if collective == Collective::AllToAll {
         return exchange(route, host, devices);
     }
     let passes = collective.passes();
-    let coming_in = if route.outermost() > 0 {
-        1.0 / f64::from(route.group.covered(1))
+    let network = first_network(route);
+    let coming_in = if route.outermost() >= network {
+        1.0 / f64::from(route.group.covered(network))
     } else {
         0.0
     };
     let memory = host.memory_bandwidth.value() / (2.0 * devices * (1.0 + coming_in));
-    let mut rate = memory.min(host.link_bandwidth.value());
+    let mut rate = memory.min(reach(route, host));
     let mut fixed = route.base();
     for (i, hops) in (0..=route.outermost()).zip(route.hops()) {
         fixed += route.step(i) * (2.0 * passes * hops);
@@ -77,22 +79,35 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
     }
 }
 
+/// The innermost level that joins nodes: the host's own levels, of its sockets, share one memory.
+pub(super) fn first_network(route: &Route) -> usize {
+    (1..=route.outermost())
+        .find(|&i| route.level(i).kind != LevelKind::Pcie)
+        .unwrap_or(route.outermost() + 1)
+}
+
+/// Bytes/s of a device into its host's memory: its link's rate, at most what the innermost level sustains.
+pub(super) fn reach(route: &Route, host: &Host) -> f64 {
+    host.link_bandwidth.value().min(route.sustained(0))
+}
+
 /// All-to-all in which every part goes down into host memory and up again, all at once.
 ///
-/// `T = base + 2 step_out + sum_i peers_i * issue_i + n * max(o / B_link, 2 g (o + a) / B_memory, max_i s_i / B_i)`
+/// `T = base + 2 step_out + sum_i peers_i * issue_i + n * max(o / B, 2 g (o + a) / B_memory, max_i s_i / B_i)`
 ///
-/// `o` = (p-1)/p of the buffer goes to others, `a` of it to other nodes and as much comes in from there: a
-/// write and a read of a node's memory each; `s_i` crosses network level `i` at `B_i` bytes/s of one device, as in
-/// the pairwise algorithm (`pairwise::form`).
+/// `B` = min(`B_link`, `B_0`) as in `staged`; `o` = (p-1)/p of the buffer goes to others, `a` of it to other nodes
+/// and as much comes in from there: a write and a read of a node's memory each; `s_i` crosses level `i` at `B_i`
+/// bytes/s of one device, as in the pairwise algorithm (`pairwise::form`).
 fn exchange(route: &Route, host: &Host, devices: f64) -> Form {
     let sent = route.ranks() - 1.0;
-    let away = if route.outermost() > 0 {
-        pairwise::peers(route, 1)
+    let network = first_network(route);
+    let away = if route.outermost() >= network {
+        pairwise::peers(route, network)
     } else {
         0.0
     };
     let memory = 2.0 * devices * (sent + away) / host.memory_bandwidth.value();
-    let mut slowest = memory.max(sent / host.link_bandwidth.value());
+    let mut slowest = memory.max(sent / reach(route, host));
     let mut fixed = route.base() + route.step(route.outermost()) * 2.0;
     for i in 0..=route.outermost() {
         fixed += pairwise::issues(route, i);

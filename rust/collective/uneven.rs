@@ -98,8 +98,9 @@ fn time(route: &Route, bytes: &[Bytes]) -> Seconds {
 fn staged(route: &Route, bytes: &[Bytes], host: &Host, devices: f64) -> Seconds {
     let even = host_path::staged(Collective::AllToAll, route, host, devices);
     let ranks = route.group.size as usize;
-    let inside = if route.outermost() > 0 {
-        route.group.covered(1) as usize
+    let nodes = host_path::first_network(route);
+    let inside = if route.outermost() >= nodes {
+        route.group.covered(nodes) as usize
     } else {
         ranks
     };
@@ -117,7 +118,7 @@ fn staged(route: &Route, bytes: &[Bytes], host: &Host, devices: f64) -> Seconds 
         let mut carried = 0.0;
         for rank in node.clone() {
             let (time, sent) = port_time(route, (bytes, &shares), rank, &network);
-            let link = sent / host.link_bandwidth.value();
+            let link = sent / host_path::reach(route, host);
             slowest = slowest.max(time).max(link);
             let row = |peer: usize| bytes[rank * ranks + peer].value();
             let column = |peer: usize| bytes[peer * ranks + rank].value();
