@@ -470,6 +470,10 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("RTX PRO 5000 Blackwell", "rtx-pro-5000-node"),
         ("RTX A4000", "rtx-a4000-node"),
         ("NVIDIA A2", "a2-node"),
+        ("1 x RTX A4500", "rtx-a4500-node"),
+        ("RTX 2000 Ada Generation", "rtx-2000-ada-node"),
+        ("4090-48G", "rtx-4090-48gb-node"),
+        ("8x RTX 4090, 48 GB host memory", "rtx-4090-node"),
     ],
 )
 def test_a_device_in_a_text_means_its_usual_system(text, system):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
 _SEQUENCES = re.compile(r"([0-9]{1,7}) ?(?:sequences|seqs|samples|sentences)")
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
+_ROUNDED = 0.005
+"""How far the tokens of a batch that is a power of two may be from it as they are printed."""
 _GUESSED_BATCHES = (1, 2, 4, 8, 16, 32, 64)
 """Sequences a replica that are tried where neither a row nor its paper says a batch."""
 _MOST_TOKENS = 2**24
@@ -51,7 +53,8 @@ def batches_of(
     micro = space.get("micro_batch", [])
     if (steps := row.told("accumulation")) is not None and len(micro) == 1:
         return (replicas * micro[0] * steps,)
-    if micro and row.text("metric").startswith(OF_ONE_LAYER):
+    alone = not conventions.accumulates and space.get("pipeline") == [1]
+    if micro and (alone or row.text("metric").startswith(OF_ONE_LAYER)):
         return (replicas * micro[0],)
     # a rate hardly depends on the batch, which a short text may leave out
     guessed = () if conventions.known or not is_rate(metric_of(row)) else _GUESSED_BATCHES
@@ -117,8 +120,12 @@ def _batch(row: Row) -> int | None:
         raise InvalidError(message)
     sequence = row.count("sequence") or 1
     number, thousands = float(tokens[1]), _THOUSANDS[tokens[2]]
-    for thousand in (1000, 1024):
-        batch = number * thousand**thousands / sequence
-        if batch.is_integer():
-            return int(batch)
-    return max(round(number * 1000**thousands / sequence), 1)
+    batch = number * 1000**thousands / sequence
+    if batch.is_integer():
+        return int(batch)
+    # 524K tokens are 2^19 rounded, 512K of 1,024 each
+    power = 2 ** round(math.log2(max(batch, 1.0)))
+    if abs(batch / power - 1.0) <= _ROUNDED:
+        return power
+    binary = number * 1024**thousands / sequence
+    return int(binary) if binary.is_integer() else max(round(batch), 1)

@@ -40,6 +40,8 @@ class Conventions:
     """Of which peak MFU is a share: a format of the device's, or a rate; absent: the run's own."""
     batches_per_device: tuple[int, ...] = ()
     """Sequences a device that are tried where the paper does not say its batch."""
+    accumulates: bool = True
+    """False where a step is one micro-batch a replica unless the row says otherwise."""
     source: tuple[str, ...] = ()
     """What the conventions rest on, line by line."""
 

@@ -101,7 +101,7 @@ _AFTER_COUNT = (
     r"(?:gpu|npu|device|accelerator|chip|[avhbpl]h?[0-9]{2,4}|gb[0-9]{3}|mi[0-9]{2,3}|rtx|gaudi)))"
 )
 _NODES_OF = re.compile(
-    r"\b(?:node|server|host|machine)s?\s{1,2}(?:of|x|\u00d7)\s{1,2}([0-9]{1,2})(?![\w.])"
+    r"\b(?:node|server|host|machine)s?\s{1,2}(?:of|with|x|\u00d7)\s{1,2}([0-9]{1,2})(?![\w.])"
     + _AFTER_COUNT,
     re.IGNORECASE,
 )

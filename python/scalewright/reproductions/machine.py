@@ -60,6 +60,9 @@ _POWERS_OF_TWO = {
     "vr200-nvl72": "dgx-vr200",
 }
 """Racks of which a job takes 64 devices where its own number does not fill them."""
+_SIXTEEN = 16
+_OF_SIXTEEN = {"dgx-1-v100": "dgx-2", "dgx-1-v100-32gb": "dgx-2"}
+"""Machines of a device with eight a node, and those that have sixteen."""
 _HALVES = {
     "trn1-32xlarge": "trn1-32xlarge-cores",
     "aurora-cards": "aurora",
@@ -119,15 +122,9 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
         message = f"{row.named('hardware')}: got nothing; allowed: a system, as 'DGX A100-80GB'"
         raise InvalidError(message)
     name, cores, notes = _system(text, machines.overrides)
-    system, device = machines.named(name)
-    per_node, fabric = row.told("per_node"), row.text("fabric")
-    if (notes or per_node or fabric) and is_usual_server(text) and name == usual_system(text):
-        # a spelling that is known has been read; its columns have not
-        words = f"{text}, {fabric}" if notes else fabric
-        system, told = as_told(system, words, per_node)
-        notes += told
-    if fabric and fabric_in(fabric).rate is None:
-        notes += (f"{row.named('fabric')} '{fabric:.40}' tells no rate: that of {name} taken",)
+    name, system, notes = _told_otherwise(row, machines, name, notes)
+    device = machines.named(name)[1]
+    per_node = row.told("per_node")
     own = per_node or system["devices_per_node"]
     count = _devices(row, own)
     said = count is not None
@@ -153,6 +150,31 @@ def machine_of(row: Row, machines: Machines, usual: Callable[[int], int] | None 
     if cores:
         count = max(count // _CORES_PER_CHIP, 1)
     return Machine(system, device, count, (*notes, *_unlike_memory(text, device)))
+
+
+def _told_otherwise(
+    row: Row, machines: Machines, name: str, notes: tuple[str, ...]
+) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """Return a system as a row's words and columns have it, where it is a device's usual server."""
+    text, per_node, fabric = row.text("hardware"), row.told("per_node"), row.text("fabric")
+    system, _ = machines.named(name)
+    if (notes or per_node or fabric) and is_usual_server(text) and name == usual_system(text):
+        # a spelling that is known has been read; its columns have not
+        words = f"{text}, {fabric}" if notes else fabric
+        if (larger := _larger(name, words, per_node)) is not None:
+            name, notes = larger, (f"hardware '{text}' taken as {larger}",)
+            system, _ = machines.named(name)
+        system, told = as_told(system, words, per_node)
+        notes += told
+    if fabric and fabric_in(fabric).rate is None:
+        notes += (f"{row.named('fabric')} '{fabric:.40}' tells no rate: that of {name} taken",)
+    return name, system, notes
+
+
+def _larger(system: str, words: str, per_node: int | None) -> str | None:
+    """Return the machine of sixteen devices where words or a column say that nodes have as many."""
+    count = per_node or fabric_in(words).devices_per_node
+    return _OF_SIXTEEN.get(system) if count == _SIXTEEN else None
 
 
 def _needed(row: Row, count: int | None) -> int:

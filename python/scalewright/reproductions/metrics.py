@@ -47,7 +47,7 @@ _TIMES = frozenset({"time", "latency", "duration"})
 _REMEMBERED = frozenset({"memory", "mem", "ram", "vram"})
 _MEMORY = _REMEMBERED | {
     *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
-    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm"),
+    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm", "hip"),
     *("gib", "gb", "mib", "mb", "bytes"),
 }
 """Words of a metric that is a device's memory at its fullest."""
@@ -105,6 +105,10 @@ _OF_WORK = re.compile(
 )
 """Seconds of a token or a sample, FLOPs of a step: no rates, and no time of a step."""
 _OF_WHOM = re.compile(r"\s*(?:/|per\b)")
+_STATISTIC = re.compile(
+    r"\s*[(\uff08](?:median|mean|average|avg|\u4e2d\u4f4d\u6570|\u5e73\u5747\u503c?|\u5747\u503c)[)\uff09]\s*$"
+)
+"""A remark that a figure is a median or a mean, in Chinese, too."""
 _EACH = DEVICES | SECONDS | {"per", "a", "each", "one"}
 """Words of a unit that tells of what a rate is, and not what it counts."""
 _FIRM = frozenset({"step_time", "mfu", "hfu"})
@@ -152,8 +156,8 @@ def _familiar() -> frozenset[str]:
 
 def metric_of(row: Row) -> str:
     """Return the engine's name of a row's metric; the row's own where no other is meant."""
-    name = plain(row.text("metric"))
     written = row.text("metric").casefold()
+    name = plain(_STATISTIC.sub("", written))
     if counts_steps(written, row.text("unit")) or _amount(written, row.text("unit")):
         return row.text("metric")
     if _counts_one(row, name):
@@ -175,8 +179,9 @@ def _remarks_tell(row: Row) -> bool:
 
 
 def tells_devices(unit: str) -> bool:
-    """Say whether a unit is of one device, as `tokens/s/GPU`."""
-    return bool({*_plain(unit)} & DEVICES)
+    """Say whether a unit is of one device, as `tokens/s/GPU`; one of all devices is the job's."""
+    words = {*_plain(unit)}
+    return bool(words & DEVICES) and "all" not in words
 
 
 def _counts_one(row: Row, name: str) -> bool:
@@ -240,12 +245,13 @@ def _of_use(words: set[str]) -> str | None:
 
 def _of_rate(words: set[str]) -> str | None:
     """Return the metric of words on a rate or a time."""
-    own = bool(words & DEVICES)
+    own = bool(words & DEVICES) and "all" not in words
     timed = bool(words & (SECONDS | _RATES))
     if any(_FLOPS.fullmatch(word) for word in words):
         if words & {"peak", "gemm", "matmul", "attention", "kernel"}:
             return None
-        return "aggregate_tflops" if words & (_WHOLE | _EXA) and not own else "tflops_per_gpu"
+        whole = words & (_WHOLE | _EXA) or (words & DEVICES and "all" in words)
+        return "aggregate_tflops" if whole and not own else "tflops_per_gpu"
     if timed and words & TOKENS:
         return "tokens_per_s_per_gpu" if own else "tokens_per_s"
     if timed and words & SEQUENCES:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FILES = ("programs.toml", "habits.toml")
 _HABITS = (
-    *("shardings", "hosts", "formats", "counts", "peaks"),
+    *("degrees", "shardings", "hosts", "formats", "counts", "peaks"),
     *("ages", "scores", "lengths", "stages"),
 )
 """Kinds of what any program of a year or a library did, in the order in which they are asked."""
@@ -68,7 +68,8 @@ def with_program(
         profile = conventions.software or "fused kernels launched ahead of the device"
         said += (f"{why}: software taken as {profile}",)
     for kind in _HABITS:
-        if (found := _first(kind, row, device, model)) is not None:
+        taken = conventions.software or ""
+        if (found := _first(kind, row, device, model, taken)) is not None:
             why, entry = found
             before, conventions = conventions, _completed(conventions, entry)
             if "instead" in entry and conventions.software == before.software:
@@ -87,15 +88,28 @@ def _completed(conventions: Conventions, entry: Table) -> Conventions:
         software="+".join(instead.get(name, name) for name in profiles) or None,
         flops=conventions.flops if conventions.known else entry.get("flops", conventions.flops),
         peak=conventions.peak or entry.get("peak"),
+        accumulates=conventions.accumulates and entry.get("accumulates", True),
         training={**entry.get("training", {}), **conventions.training},
         space={**conventions.space, **entry.get("space", {})},
         source=(*conventions.source, entry["source"]),
     )
 
 
-def _first(kind: str, row: Row, device: str, model: dict[str, Any]) -> tuple[str, Table] | None:
-    """Return the first entry of a kind that is the row's, with the reason, if there is one."""
+def _first(
+    kind: str, row: Row, device: str, model: dict[str, Any], taken: str = ""
+) -> tuple[str, Table] | None:
+    """Return the first entry of a kind that is the row's, with the reason, if there is one.
+
+    Args:
+        kind: What the entries tell of.
+        row: The row.
+        device: The catalog's name of the device that ran it.
+        model: The fields of its model.
+        taken: The software profile that has been taken.
+    """
     for entry in _book()[kind]:
+        if "taken" in entry and not matches(taken, entry["taken"]):
+            continue
         if (why := _why(entry, row, device, model)) is not None:
             return why, entry
     return None

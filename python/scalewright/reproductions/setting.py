@@ -63,6 +63,9 @@ _PASSED_OVER = ("nodes", "per_node", "accumulation", "shards", "replicas")
 _PRINTED = frozenset({"value", "use", "seen", "label", "against"})
 """Columns that tell nothing of a run, so that rows that differ there alone have one setting."""
 _HALF = ("bf16", "fp16")
+_OF_TWO_CORES = {"tpu-v2", "tpu-v3", "tpu7x"}
+"""Chips whose two cores are devices of their own to programs."""
+_CORES = 2
 _LEAST_GROUP = 4
 _LONG = 65536
 """Tokens of a sequence beyond which an unsaid context degree is open."""
@@ -142,8 +145,9 @@ def _understood(row: Row, machines: Machines) -> Setting:
         if _OF_ONE_DEVICE.match(metric_of(row)):
             usual = partial(usual_count, row, model)
     machine = machine_of(row, machines, usual)
+    row, halved = _of_chips(row, machine)
     row, apart = _beside_experts(row, machine.devices)
-    notes = (*notes, *guesses, *apart)
+    notes = (*notes, *guesses, *halved, *apart)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
     training = _training(row, conventions, device)
@@ -174,6 +178,28 @@ def _understood(row: Row, machines: Machines) -> Setting:
         conventions,
         notes,
     )
+
+
+def _of_chips(row: Row, machine: Machine) -> tuple[Row, tuple[str, ...]]:
+    """Count the ranks of cores by chips where a row's degrees make two a chip.
+
+    JAX shows each core of these chips as a device; those of one are neighbours in its innermost
+    axis, which is mostly that of tensors.
+    """
+    if machine.device["name"] not in _OF_TWO_CORES:
+        return row, ()
+    cells: dict[str, str] = {}
+    told = {axis: row.told(axis) or 1 for axis in _AXES if axis != "expert"}
+    if math.prod(told.values()) == _CORES * machine.devices:
+        halved = next((axis for axis, degree in told.items() if degree % _CORES == 0), None)
+        cells |= {halved: str(told[halved] // _CORES)} if halved else {}
+    meant = sharding_meant(row.text("zero"))
+    if meant is not None and meant[1] == _CORES * machine.devices:
+        cells["zero"] = f"zero-{meant[0]}"
+    if not cells:
+        return row, ()
+    note = f"ranks are cores, {_CORES} a chip: {', '.join(f'{c} {t}' for c, t in cells.items())}"
+    return replace(row, cells=row.cells | cells), (note,)
 
 
 def _beside_experts(row: Row, devices: int) -> tuple[Row, tuple[str, ...]]:

@@ -22,7 +22,7 @@ _STORED = re.compile(
 """What a cell on recomputation says of activations in host memory."""
 _COUNTED = re.compile(r" ?\([^()]*flops?\b[^()]*\)$")
 """A remark on how FLOPs are counted."""
-_SHARDED = re.compile(r"(?:zero|z)?[-_ ]?(?:stage)?[-_ ]?([0-3])")
+_SHARDED = re.compile(r"(?:zero|z)?[-_ ]?(?:stage)?[-_ ]?(?:= ?)?([0-3])")
 _OFFLOADING = {
     **dict.fromkeys(("zero-offload", "zero offload", "offload"), "2"),
     **dict.fromkeys(("zero-infinity", "zero infinity", "infinity"), "3"),
