@@ -65,6 +65,7 @@ def per_device(fields: dict[str, Any]) -> str:
         ("A100, 100G RoCE", None, 100e9, None),
         ("2 nodes 8 A100 GPUs per node", 8, None, None),
         ("A100 x4 per node", 4, None, None),
+        ("1 node with 16 Nvidia V100 GPUs", 16, None, None),
         ("four 16GB V100 GPUs per node", 4, None, None),
         ("V100, GPUs per node: 4", 4, None, None),
         ("8/node A100", 8, None, None),
@@ -200,3 +201,12 @@ def test_any_words_are_read_or_passed_over(words: str) -> None:
     assert (fields is SERVER) == (not notes)
     assert 1 <= fields["devices_per_node"] <= 16
     assert fields["levels"][-1].get("adapters", 1) <= fields["devices_per_node"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [{"hardware": "1 node with 16 Nvidia V100 GPUs"}, {"hardware": "V100", "per_node": "16"}],
+)
+def test_sixteen_v100_of_a_node_are_a_dgx_2(cells: dict[str, str]) -> None:
+    assert system(**cells)["name"] == "dgx-2"
+    assert system("16x V100")["name"] == "dgx-1-v100"

@@ -59,6 +59,12 @@ def priced(tmp_path, **cells: str) -> dict[str, object]:
         ("Tokens/sec/GPU", "", "tokens_per_s_per_gpu", "tokens/s"),
         ("token/gpu/sec", "token/gpu/sec", "tokens_per_s_per_gpu", "tokens/s"),
         ("TGS", "", "tokens_per_s_per_gpu", "tokens/s"),
+        ("HIP mem", "GiB", "peak_memory_per_gpu", "GiB"),
+        ("TFLOPs (all gpus)", "", "aggregate_tflops", "TFLOP/s"),
+        ("throughput", "tokens/s (all GPUs)", "tokens_per_s", "tokens/s"),
+        ("单步耗时 (中位数)", "s", "step_time", "s"),
+        ("峰值显存", "GB", "peak_memory_per_gpu", "GB"),
+        ("dt", "ms", "step_time", "ms"),
         ("throughput", "tokens/s/GPU", "tokens_per_s_per_gpu", "tokens/s"),
         ("Throughput (tokens/sec)", "", "tokens_per_s", "tokens/s"),
         ("tokens_per_s", "K tokens/s", "tokens_per_s", "K tokens/s"),
@@ -187,6 +193,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_names(tmp_path):
         ("DDP", 0, 0),
         ("distributed optimizer", 1, 0),
         ("SHARD_GRAD_OP", 2, 0),
+        ("z = 1", 1, 0),
         ("zero1=8", 1, 8),
         ("FSDP=16", 3, 16),
         ("FSDP (16)", 3, 16),
@@ -276,7 +283,14 @@ def test_words_for_a_format_say_one_or_none(text, meant):
 
 @pytest.mark.parametrize(
     ("text", "sequences"),
-    [("512", 512), ("4M tokens", 1024), ("4,194,304 tokens", 1024), ("1,000k tokens", None)],
+    [
+        ("512", 512),
+        ("4M tokens", 1024),
+        ("4,194,304 tokens", 1024),
+        ("524K tokens", 128),
+        ("512K tokens", 128),
+        ("1,000k tokens", None),
+    ],
 )
 def test_a_batch_may_be_said_in_tokens(text, sequences):
     wanted = row(global_batch=text)

@@ -120,12 +120,15 @@ def _batch(row: Row) -> int | None:
         raise InvalidError(message)
     sequence = row.count("sequence") or 1
     number, thousands = float(tokens[1]), _THOUSANDS[tokens[2]]
-    batch = number * 1000**thousands / sequence
-    if batch.is_integer():
+    batch, binary = (number * thousand**thousands / sequence for thousand in (1000, 1024))
+    if batch.is_integer() and not (thousands and _is_power(binary)):
         return int(batch)
     # 524K tokens are 2^19 rounded, 512K of 1,024 each
     power = 2 ** round(math.log2(max(batch, 1.0)))
     if abs(batch / power - 1.0) <= _ROUNDED:
         return power
-    binary = number * 1024**thousands / sequence
     return int(binary) if binary.is_integer() else max(round(batch), 1)
+
+
+def _is_power(batch: float) -> bool:
+    return batch >= 1.0 and batch.is_integer() and int(batch).bit_count() == 1

@@ -230,15 +230,21 @@ def _in_words(
     text: str, system: str, per_node: int, overrides: Places
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return how many devices the words of hardware count, and say so."""
-    if (slices := _SLICE.search(text.casefold())) is not None:
-        # names of v5e and v6e count chips, those before cores of which a chip has two
-        count = max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
+    if (count := _of_slice(text)) is not None:
         return count, (f"{count} devices taken, which the slice's name counts",)
     if (said := _counted(text, system, overrides)) is None:
         return None, ()
     devices, nodes = said.get("devices"), said.get("nodes")
     count = int(devices) if devices else int(nodes or 1) * per_node
     return count, (f"{count} devices taken, as '{text}' counts",)
+
+
+def _of_slice(text: str) -> int | None:
+    """Return the chips of a slice of TPUs that words of hardware name."""
+    if (slices := _SLICE.search(text.casefold())) is None:
+        return None
+    # names of v5e and v6e count chips, those before cores of which a chip has two
+    return max(int(slices[2]) // (1 if slices[1] in _BY_CHIPS else _CORES_PER_CHIP), 1)
 
 
 def _counted(text: str, system: str, overrides: Places) -> dict[str, str] | None:
@@ -272,7 +278,10 @@ def _devices(row: Row, per_node: int) -> int | None:
         if (nodes := row.count("nodes")) is not None:
             return nodes * per_node
         return None
-    return tensor * pipeline * data * (context or 1)
+    ranks = tensor * pipeline * data * (context or 1)
+    chips = _of_slice(row.text("hardware"))
+    # ranks may be cores
+    return chips if chips is not None and ranks == chips * _CORES_PER_CHIP else ranks
 
 
 @cache

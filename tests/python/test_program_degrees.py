@@ -1,0 +1,87 @@
+"""Which degrees, batches and boards does a row have that names its program or chips alone?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scalewright.errors import InvalidError
+from scalewright.reproductions.conventions import conventions_of
+from scalewright.reproductions.machine import Machines, machine_of
+from scalewright.reproductions.programs import with_program
+from scalewright.reproductions.reading import Row
+from scalewright.reproductions.setting import setting_of
+
+BARE = {
+    "paper": "A page of 2025",
+    "hardware": "DGX H100",
+    "devices": "8",
+    "model": "llama3-8b",
+    "sequence": "8192",
+    "metric": "memory",
+    "value": "60",
+    "unit": "GiB",
+}
+
+
+def test_torchtitan_shares_weights_among_all_ranks_and_does_not_accumulate() -> None:
+    row = Row("own.csv", 2, {**BARE, "program": "torchtitan", "micro_batch": "2"})
+    setting = setting_of(row, Machines())
+    degrees = [setting.space[axis] for axis in ("tensor", "pipeline", "context", "data", "zero")]
+    assert degrees == [[1], [1], [1], [8], [3]]
+    assert setting.batches == (16,)
+    told = Row("own.csv", 2, {**row.cells, "tensor": "2", "global_batch": "64"})
+    assert (setting_of(told, Machines()).space["data"], setting_of(told, Machines()).batches) == (
+        [4],
+        (64,),
+    )
+
+
+@pytest.mark.parametrize("said", ["torchtitan", "PyTorch of our own"])
+def test_memory_without_a_batch_of_any_kind_is_not_priced(said: str) -> None:
+    with pytest.raises(InvalidError, match="global_batch"):
+        setting_of(Row("own.csv", 2, {**BARE, "program": said}), Machines())
+
+
+def test_trainers_of_hugging_face_models_have_no_tensor_or_pipeline_ranks() -> None:
+    cells = {**BARE, "metric": "tokens/s", "unit": "", "zero": "3"}
+    spaces = {
+        said: setting_of(Row("own.csv", 2, {**cells, "program": said}), Machines()).space
+        for said in ("XTuner", "axolotl", "Megatron-LM, converted by Hugging Face Trainer")
+    }
+    assert spaces["XTuner"]["tensor"] == spaces["XTuner"]["pipeline"] == [1]
+    assert spaces["XTuner"]["recompute"] == ["full"]
+    assert spaces["axolotl"]["tensor"] == [1]
+    assert "recompute" not in spaces["axolotl"]
+    assert "tensor" not in spaces["Megatron-LM, converted by Hugging Face Trainer"]
+
+
+@pytest.mark.parametrize(
+    ("norm", "profile"), [("rmsnorm", "torchtitan-compile"), ("layernorm", "compiled-gpt")]
+)
+def test_nanochat_is_compiled(norm: str, profile: str) -> None:
+    row = Row("own.csv", 2, {"paper": "A page", "program": "nanochat"})
+    model: dict[str, Any] = {"norm": norm}
+    told, _ = with_program(row, conventions_of(row), "a100-sxm-80gb", model)
+    assert told.software == profile
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        ({"hardware": "TPU v3-32", "tensor": "8", "data": "4"}, {"tensor": [4], "data": [4]}),
+        ({"hardware": "TPU v3-32", "data": "32", "tensor": "1"}, {"tensor": [1], "data": [16]}),
+        ({"hardware": "TPU v3-32", "tensor": "4", "data": "4"}, {"tensor": [4], "data": [4]}),
+        ({"hardware": "TPU v4-32", "tensor": "4", "data": "4"}, {"tensor": [4], "data": [4]}),
+        ({"hardware": "TPU v7", "devices": "64", "zero": "FSDP=128"}, {"zero": [3]}),
+    ],
+)
+def test_ranks_of_cores_are_counted_by_chips(
+    cells: dict[str, str], wanted: dict[str, list[int]]
+) -> None:
+    run = {column: text for column, text in BARE.items() if column not in {"hardware", "devices"}}
+    row = Row("own.csv", 2, {**run, "global_batch": "256", "pipeline": "1", **cells})
+    space = setting_of(row, Machines()).space
+    assert {field: space[field] for field in wanted} == wanted
+    assert "zero_group" not in space
