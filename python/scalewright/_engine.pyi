@@ -105,8 +105,8 @@ def metric(job: Job, estimate: str, request: str) -> float:
     """Return the figure that a paper would print for an estimate of `estimate` or `search`.
 
     The request's JSON text holds `metric` (as `mfu`), `unit`, `flops` (`model`, `model_causal`,
-    `model_ungated`, `model_hybrid`, `hardware`, `hardware_layers` or `palm`), and optionally
-    `recomputed` (`as_run` or `third_more`) and `peak`.
+    `model_ungated`, `model_hybrid`, `hardware`, `hardware_causal`, `hardware_layers`, `palm` or
+    `parameters`), and optionally `recomputed` (`as_run` or `third_more`) and `peak`.
     """
 
 @final

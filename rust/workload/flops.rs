@@ -26,12 +26,16 @@ pub enum FlopConvention {
     ModelHybrid,
     /// Layers run forward twice (Narayanan et al. 2021, section 3.1, full recomputation).
     Hardware,
+    /// The same with attention over visible positions only (`throughput_hook.py` of InternLM/xtuner).
+    HardwareCausal,
     /// Layers alone, whose products run forward twice and scores once. So NVIDIA counted in 2019 and 2020: of 1.2B
     /// parameters, 62.4 TFLOP/s and 1,288 ms for 8,192 tokens (nv-adlr.github.io/MegatronLMV1) are 80.37 TFLOP,
     /// and this count is 80.40.
     HardwareLayers,
     /// `6 N + 12 L H Q T` (Chowdhery et al. 2022, appendix B).
     Palm,
+    /// `6 N` (Kaplan et al. 2020, section 2.1), N with the embedding, as most who print it count.
+    Parameters,
 }
 
 /// Forward FLOPs per decoder token, apart by what recomputation repeats.
@@ -118,12 +122,17 @@ impl Transformer {
                 let forward = self.forward_flops(sequence, Counted::All);
                 Flops::new(4.0 * forward.layers + 3.0 * forward.head)
             }
+            FlopConvention::HardwareCausal => {
+                let forward = self.forward_flops(sequence, Counted::Visible);
+                Flops::new(4.0 * forward.layers + 3.0 * forward.head)
+            }
             FlopConvention::HardwareLayers => {
                 let layers = |sequence| self.forward_flops(sequence, Counted::All).layers;
                 let scores = layers(sequence.saturating_mul(2)) - layers(sequence); // they grow with the sequence
                 Flops::new(4.0 * layers(sequence) - scores)
             }
             FlopConvention::Palm => Flops::new(self.palm_flops(length)),
+            FlopConvention::Parameters => Flops::new(self.palm_flops(0.0)),
         }
     }
 

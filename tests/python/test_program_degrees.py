@@ -85,3 +85,9 @@ def test_ranks_of_cores_are_counted_by_chips(
     space = setting_of(row, Machines()).space
     assert {field: space[field] for field in wanted} == wanted
     assert "zero_group" not in space
+
+
+def test_tiles_that_the_hardware_names_are_halves_of_boards() -> None:
+    for hardware, name in (("SunSpot (PVC, 12 tiles a node)", "aurora"), ("PVC", "aurora-cards")):
+        row = Row("own.csv", 2, {"hardware": hardware, "devices": "12"})
+        assert machine_of(row, Machines()).system["name"] == name

@@ -253,3 +253,12 @@ def test_a_remark_in_parentheses_names_the_model() -> None:
 def test_a_size_in_parentheses_tells_which_of_a_family_is_meant(text: str, meant: str):
     model, _ = model_of(Row("own.csv", 2, {"model": text}))
     assert model["name"] == meant
+
+
+def test_a_shape_of_a_family_whose_parts_are_gated_is_gated() -> None:
+    shape = {"layers": "12", "hidden": "1024", "heads": "16", "vocab": "6792"}
+    own = model(**shape, model="Qwen3 208M")
+    assert (own["activation"], own["norm"], own["ffn"]) == ("swiglu", "rmsnorm", 2816)
+    assert model(**shape, model="Llama-style", ffn="4096")["activation"] == "swiglu"
+    for name in ("mine", "Llamaesque", "GPT like Llama"):
+        assert model(**shape, model=name)["norm"] == "layernorm"

@@ -85,7 +85,11 @@ def _long(
 
 @pytest.mark.parametrize(
     ("recompute", "share", "said"),
-    [("full", 4.0 / 3.0, "recomputed layers"), ("none", 0.75, "half under its mask")],
+    [
+        ("full", 4.0 / 3.0, "recomputed layers"),
+        ("none", 0.75, "half under its mask"),
+        ("none", 0.5, "attention left out"),
+    ],
 )
 def test_flops_are_counted_as_the_rate_of_the_run_tells(
     tmp_path: Path, recompute: str, share: float, said: str

@@ -39,8 +39,11 @@ fn the_gpt_family_counts_flops_as_printed() {
     let attention = 12.0 * l * h * s;
     let causal = per_token(FlopConvention::Model) - attention / 2.0;
     close(per_token(FlopConvention::ModelCausal), causal);
+    let causal = per_token(FlopConvention::Hardware) - attention * 4.0 / 6.0;
+    close(per_token(FlopConvention::HardwareCausal), causal);
     let total = model.parameters().total as f64;
     close(per_token(FlopConvention::Palm), 6.0 * total + attention);
+    close(per_token(FlopConvention::Parameters), 6.0 * total);
 }
 
 /// TFLOP/s times the time of a step of 40 layers of 1,536 columns, both as printed to three and four digits.

@@ -70,6 +70,8 @@ _HALVES = {
     "mi250x": "frontier-gcd",
 }
 """Systems of boards that programs see as two devices each, and the same systems by those."""
+_HALF = re.compile(r"(?<![a-z0-9])(?:tiles?|gcds?|neuron ?cores?)(?![a-z0-9])")
+"""What such halves are called."""
 
 
 @dataclass(frozen=True)
@@ -187,9 +189,11 @@ def _needed(row: Row, count: int | None) -> int:
 
 
 def _of_halves(row: Row, count: int, per_node: int, system: str) -> str | None:
-    """Return the system by halves of devices where a row's nodes have half as many as its ranks."""
+    """Return the system by halves of devices where a row names those, or its ranks are of them."""
     nodes = row.told("nodes")
-    return _HALVES.get(system) if nodes is not None and 2 * nodes * per_node == count else None
+    named = _HALF.search(row.text("hardware").casefold()) is not None
+    twice = nodes is not None and 2 * nodes * per_node == count
+    return _HALVES.get(system) if named or twice else None
 
 
 def _unlike_counts(

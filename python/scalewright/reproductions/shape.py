@@ -30,6 +30,13 @@ _SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
 _VOCAB = 51200
 _WIDE = 4
 """Inner width over the stream's of the original transformer and the GPT family."""
+_GATED = re.compile(
+    r"(?:open[-_ ]?|tiny[-_ ]?)?(?:llama|qwen|mistral|internlm|olmo|smollm|baichuan)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Families whose feed-forward parts are gated and whose norms are RMS norms, whatever the size."""
+_MULTIPLE = 256
+"""Of which inner widths of LLaMA's kind are multiples: two thirds of four times the stream's."""
 _FEW_HEADS = 12
 _CUT = re.compile(
     r"(.{2,80}?),? (?:(?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?"
@@ -369,11 +376,14 @@ def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None)
     hidden, heads = shape["hidden"] or 1, shape["heads"] or 1
     ffn, key_values = shape["ffn"], shape["kv_heads"]
     grouped = key_values is not None and key_values != heads
-    if gated is None:
-        gated = grouped or (ffn is not None and ffn != _WIDE * hidden)
     name = row.text("model") or (
         f"GPT {row.text('parameters')}B" if row.text("parameters") else "GPT"
     )
+    named = _GATED.match(name) is not None
+    if gated is None:
+        gated = grouped or named or (ffn is not None and ffn != _WIDE * hidden)
+    if named and ffn is None:
+        ffn = -(-2 * _WIDE * hidden // (3 * _MULTIPLE)) * _MULTIPLE
     fields = {"layers": shape["layers"], "hidden": hidden, "heads": heads, "kv_heads": key_values}
     kept = {key: value for key, value in fields.items() if value is not None}
     positions = {} if gated else {"max_positions": row.count("sequence") or 1}

@@ -25,6 +25,8 @@ _COUNTS = {
     "model": "attention counted over all positions",
     "model_causal": "attention counted to half under its mask",
     "hardware": "FLOPs of recomputed layers count",
+    "hardware_causal": "FLOPs of recomputed layers count, attention to half under its mask",
+    "parameters": "six FLOPs a parameter counted, attention left out",
 }
 """Ways to count FLOPs that a printed figure may have been made in, as the engine calls them."""
 _AGREE = math.log(1.06)
@@ -145,7 +147,7 @@ def _ways(setting: Setting, name: str, *, counts: bool) -> Iterator[Conventions]
     others = [count for count in _COUNTS if count != usual.flops] if counts else []
     if name == "mfu":
         # of what the model needs, whatever is computed again
-        others = [count for count in others if count != "hardware"]
+        others = [count for count in others if not count.startswith("hardware")]
     for peak, count in product(
         (usual.peak, _WIDE) if open_peak else (usual.peak,), (usual.flops, *others)
     ):
