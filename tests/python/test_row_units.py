@@ -127,27 +127,3 @@ def test_a_unit_says_its_quantity(text: str, of: str, of_one: bool) -> None:
     said = unit_in(text)
     assert said is not None
     assert (said.of, said.of_one) == (of, of_one)
-
-
-@pytest.mark.parametrize(
-    ("value", "read"),
-    [
-        ("约 13.3\u201313.4 s/step", 13.35),
-        ("about 13.2-13.4", 13.3),
-        ("~13.2 to 13.4 s", 13.3),
-        ("approx. 13.3 s", 13.3),
-        ("大约13.3", 13.3),
-    ],
-)
-def test_a_rounded_figure_and_a_narrow_range_are_one(value: str, read: float) -> None:
-    found = as_figure({"value": value, "unit": "s", "metric": "step time"})
-    assert float(found["value"]) == pytest.approx(read)
-
-
-@pytest.mark.parametrize("value", ["12-18", "13.4-13.3 s", "13.3", "0-0.1"])
-def test_a_wide_range_is_none(value: str) -> None:
-    try:
-        found = as_figure({"value": value, "unit": "s", "metric": "step time"})
-    except InvalidError:
-        return
-    assert found == {}

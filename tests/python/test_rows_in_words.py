@@ -246,13 +246,21 @@ def test_figures_of_a_bad_other_run_say_so(tmp_path: Path):
         ("10,000 to 12,000", "tokens/s/GPU", 11_000.0),
         ("40-44%", "%", 42.0),
         ("4.5\u20135.5", "s", 5.0),
+        ("\u7ea6 4.5\u20135.5 s/step", "s", 5.0),
     ],
 )
 def test_the_middle_stands_for_a_range(tmp_path: Path, value: str, unit: str, middle: float):
     metric = {"%": "MFU", "s": "step time"}.get(unit, "throughput")
     (row,) = priced(tmp_path, {"metric": metric, "value": value, "unit": unit})
     assert row["published"] == middle
-    assert f"the middle of '{value}' taken" in row["note"]
+    said = value.removeprefix("\u7ea6 ")
+    assert f"the middle of '{said}' taken" in row["note"]
+
+
+@pytest.mark.parametrize("value", ["\u7ea6 5", "\u5927\u7ea65.0 s", "about 5", "approx. 5,000 ms"])
+def test_a_figure_that_is_said_to_be_rounded_is_one(tmp_path: Path, value: str):
+    (row,) = priced(tmp_path, {"metric": "step time", "value": value, "unit": "s"})
+    assert row["published"] == 5.0
 
 
 @pytest.mark.parametrize("value", ["1-9", "12-10", "1e-5-2", "3-4-5"])

@@ -21,6 +21,11 @@ _RANGE = re.compile(
 )
 _WIDEST = 2.0
 """Ends of a range that are further apart tell no figure."""
+_ABOUT = re.compile(
+    r"(?:about|around|approx(?:imately|\.)?|circa|ca\.|\u5927?\u7ea6)\s{0,2}(?=[0-9.])",
+    re.IGNORECASE,
+)
+"""What says that a figure is rounded, in Chinese, too."""
 _TOKENS = re.compile(
     r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion)\+? (?:training )?tokens\b"
 )
@@ -31,9 +36,11 @@ def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
     """Return a row with one figure, and what was done for it.
 
     The middle stands for a range, as `130-140k`, and the time of a step for steps a second. A
-    whole run has the length that the row's words tell, as `MPT-7B (1T tokens)`.
+    whole run has the length that the row's words tell, as `MPT-7B (1T tokens)`. Of `about 406` the
+    number is left.
     """
     bound = _bound(row)
+    row = _about(row)
     row, middle = _middle(row)
     row, step = _step(row)
     row, whole = _whole(row)
@@ -44,6 +51,15 @@ def _bound(row: Row) -> tuple[str, ...]:
     """Say where a bound, as `> 5000`, stands in the place of a figure."""
     text = row.text("value").strip()
     return (f"'{text:.20}' is a bound, taken as the figure",) if text[:1] in set("<>≤≥") else ()
+
+
+def _about(row: Row) -> Row:
+    text = row.text("value").strip()
+    if (found := _ABOUT.match(text)) is None:
+        return row
+    kept = row.cells | {"value": text[found.end() :]}
+    read = as_figure(kept, row.named("value"))
+    return replace(row, cells=kept | {column: cell for column, cell in read.items() if cell})
 
 
 def _middle(row: Row) -> tuple[Row, tuple[str, ...]]:

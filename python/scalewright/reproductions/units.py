@@ -31,16 +31,6 @@ FIGURE = re.compile(
     r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
 )
 """A number, how many it counts by, its unit, and a remark in parentheses."""
-_ABOUT = re.compile(
-    r"(?:about|around|approx(?:imately|\.)?|circa|ca\.|\u5927?\u7ea6)\s{0,2}", re.IGNORECASE
-)
-_RANGE = re.compile(
-    r"(?P<least>[~\u2248]?\s?[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?)\s?"
-    r"(?:[-\u2013\u2014~]|to\b|\u81f3|\u5230)\s?"
-    r"(?P<most>[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?)(?P<rest>(?![0-9.,]).{0,60})"
-)
-_WIDEST = 1.1
-"""How many times its lower end the upper end of a range is at most that stands for one figure."""
 _TIMES: dict[str, float] = (
     dict.fromkeys(("us", "µs", "usec", "microseconds"), 1e-6)
     | {"ms": 1e-3, "msec": 1e-3}
@@ -162,20 +152,6 @@ def resolved(
     of_one = cell.of_one and not own.of_one and own.of in _RATES
     size = 1.0 if cell.of == _PER else cell.size / own.size
     return _times(text, amount * size), f"{own_text}/GPU" if of_one else own_text
-
-
-def single(text: str) -> str:
-    """Return a cell without words that a figure is rounded; of a narrow range its middle.
-
-    `13.3-13.4 s/step` is one figure, `4-8` none.
-    """
-    bare = _ABOUT.sub("", text.strip(), count=1) if _ABOUT.match(text.strip()) else text
-    if (found := _RANGE.fullmatch(bare.strip())) is None:
-        return bare
-    least, most = (float(ungrouped(found[end].strip("~\u2248 "))) for end in ("least", "most"))
-    if not 0.0 < least <= most <= least * _WIDEST:
-        return bare
-    return f"{(least + most) / 2.0:.10g}{found['rest']}"
 
 
 def bytes_of(text: str) -> float | None:

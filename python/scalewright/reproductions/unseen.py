@@ -206,15 +206,15 @@ _BATCHES = (
         "168",
         "20",
         (54, 18),
-        "notes, logs and cards of repositories of 2021 to 2026: boards of one to 5090, TPU v2 to v7, "
-        "Ascend, MI355X. 56 rows could not be read at first. Showed: metrics and remarks in "
-        "Chinese, ranges (`13.3-13.4 s`), `z = 1`, FLOP/s of all GPUs taken for one's (fivefold, "
-        "which made the mean), sixteen V100 of a node for two nodes, a board of twice the memory, "
-        "cores of TPUs and tiles for chips, `524K tokens`; degrees that torchtitan, XTuner and "
-        "trainers of Hugging Face's models do not have were searched; XTuner computes layers again "
-        "and counts them; FLOPs of six a parameter; models and boards that the catalog lacked. "
-        "Furthest off: a 30M model on one A100 and TPUs at 12% of the peak, a hybrid's continued "
-        "training whose plan is not said, GPT-2 of Hugging Face on V100",
+        "notes, logs and cards of repositories of 2021 to 2026: boards of one to 5090, TPU v2 to "
+        "v7, Ascend, MI355X. 56 rows could not be read at first. Showed: metrics and remarks in "
+        "Chinese, `z = 1`, FLOP/s of all GPUs taken for one's (fivefold, which made the mean), "
+        "sixteen V100 of a node for two nodes, a board of twice the memory, cores of TPUs and tiles"
+        " for chips, `524K tokens`; degrees that torchtitan, XTuner and trainers of Hugging Face's "
+        "models do not have were searched; XTuner computes layers again and counts them; FLOPs of "
+        "six a parameter; models and boards that the catalog lacked. Furthest off: a 30M model on "
+        "one A100 and TPUs at 12% of the peak, a hybrid's continued training whose plan is not "
+        "said, GPT-2 of Hugging Face on V100",
         "17",
         (23, 14),
     ),

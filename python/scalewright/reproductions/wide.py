@@ -13,7 +13,7 @@ from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import spelt
 from scalewright.reproductions.metrics import counts_steps, metric_meant
 from scalewright.reproductions.records import BLANK
-from scalewright.reproductions.units import FIGURE, resolved, single
+from scalewright.reproductions.units import FIGURE, resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +138,6 @@ def figures(columns: Sequence[FigureColumn], cells: Sequence[str]) -> Iterator[d
 
 def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     """Read `1.94 s`, `14,796`, `42.0%`, `90k` and `49.2 GB (61%)`; leave what is unlike."""
-    cell = single(cell)
     found = FIGURE.fullmatch(cell)
     unit = (found["unit"] or "") if found is not None else ""
     if column.bare and unit.casefold() not in _OF_TIME:
@@ -157,8 +156,7 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
 
     `2749.40 ms`, `221k`, `1.6 million`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; a row's own unit
     counts where it has one, and the cell is turned into it where it is of another size, as
-    milliseconds of seconds. `13k tokens/s/GPU` makes a rate one of a device. Of `about 406` and
-    `13.3-13.4 s` the number is left.
+    milliseconds of seconds. `13k tokens/s/GPU` makes a rate one of a device.
 
     Args:
         row: The cells by column.
@@ -167,11 +165,9 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     Raises:
         InvalidError: The cell's unit is of another thing than the row's, as `it/s` of `%`.
     """
-    told = row.get("value", "").strip()
-    cell = single(told)
-    found = FIGURE.fullmatch(cell)
+    found = FIGURE.fullmatch(row.get("value", "").strip())
     if found is None or not (found["unit"] or found["scale"]):
-        return {} if cell == told else {"value": cell}
+        return {}
     value, unit = resolved(found, row.get("unit", ""), row.get("metric", ""), field)
     return {"value": value, "unit": unit}
 
