@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scalewright as sw
+from scalewright.catalog import load_system
 from scalewright.catalog import names as names_of
 
 if TYPE_CHECKING:
@@ -230,6 +231,24 @@ def test_without_peer_to_peer_all_passes_the_host(name: str) -> None:
     assert answer.time_s[1] > ring
     with pytest.raises(sw.ScalewrightError, match="memory"):
         sw.collective("all_reduce", 1e6, "rtx-4090-node", 8, algorithms="one_shot")
+
+
+@pytest.mark.parametrize("name", ["rtx-5090-node", "rtx-4090-node", "rtx-3090-node"])
+def test_ways_through_the_host_are_no_faster_than_a_device_s_own_link(name: str) -> None:
+    size, ranks = 1e9, 4
+    link = load_system(name)["levels"][0]
+    rate, unit = link["bandwidth"].split()
+    assert unit == "GB/s"
+    reach = float(rate) * 1e9 * link["efficiency"]
+    answer = sw.collective("all_reduce", size, name, ranks, algorithms="host_staged")
+    assert float(answer.time_s) >= 2 * (ranks - 1) / ranks * size / reach
+
+
+@pytest.mark.parametrize("name", ["a100-pcie-80gb-node", "rtx-4090-node", "v100-pcie-32gb-node"])
+def test_between_the_sockets_of_a_server_less_is_reached_than_in_one(name: str) -> None:
+    one, both = (sw.collective("all_reduce", 1e9, name, ranks).time_s for ranks in (4, 8))
+    # a ring of eight sends an eighth more; the rest is the way between the processors
+    assert float(both) > 1.2 * float(one)
 
 
 def test_peer_to_peer_is_a_matter_of_pcie_alone(tmp_path: Path) -> None:
