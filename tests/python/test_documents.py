@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -76,6 +77,36 @@ def test_the_table_of_schedules_is_that_of_the_engine() -> None:
         for rule in sw.schedules()
     )
     assert rest[: rest.index("\n\n") + 1] == wanted, f"docs/schedules.md needs\n{head}{wanted}"
+
+
+def _sessions() -> list[tuple[str, str, list[str]]]:
+    """Return the commands of the pages that show what is printed: page, command, lines."""
+    found: list[tuple[str, str, list[str]]] = []
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        for block in re.findall(
+            r"```console\n\$ scalewright (.*?)```", page.read_text(), re.DOTALL
+        ):
+            command, shown = block.replace("\\\n", " ").split("\n", 1)
+            # a search for each constant takes a minute
+            if "--search" not in command:
+                found.append((page.name, command, [line for line in shown.splitlines() if line]))
+    return found
+
+
+@pytest.mark.parametrize(("page", "command", "shown"), _sessions())
+def test_a_session_of_the_pages_shows_what_is_printed(
+    page: str,
+    command: str,
+    shown: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Lines may be left out, but none is another or stands elsewhere."""
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(shlex.split(command)) == 0
+    printed = iter(capsys.readouterr().out.splitlines())
+    for line in shown:
+        assert any(line.rstrip() == other.rstrip() for other in printed), f"docs/{page}: {line}"
 
 
 def test_the_answer_of_the_pages_is_the_one_that_is_printed(
