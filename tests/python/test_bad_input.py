@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import scalewright as sw
@@ -216,6 +217,7 @@ def test_ctrl_c_ends_long_work_in_a_line() -> None:
 ODD = [
     *(None, 7, -1, 1.5, True, float("nan"), 10**30, b"x", object(), len),
     *("", "x", "\ud800", "a\0b", [], ["a"], (), {}, {1: 2}, {"a": object()}, set[object]()),
+    *([[1, 2], [3]], np.array([]), np.array([float("nan")])),
 ]
 
 
@@ -241,7 +243,7 @@ def test_an_argument_of_any_kind_gets_an_answer_or_a_refusal(odd: Any) -> None:
         lambda: sw.estimate_many(model, system, {"tensor": odd}, training),
         lambda: sw.explain(odd),
         lambda: sw.collective(odd, [1e6], system),
-        lambda: sw.collective("all_reduce", odd, system),
+        lambda: sw.collective("all_reduce", odd, system).to_dict(),
         lambda: sw.collective("all_reduce", 1e6, odd),
         lambda: sw.collective("all_reduce", 1e6, system, odd),
         lambda: sw.collective("all_reduce", 1e6, system, 2, stride=odd),
@@ -254,6 +256,15 @@ def test_an_argument_of_any_kind_gets_an_answer_or_a_refusal(odd: Any) -> None:
         lambda: sw.compressed_all_reduce(odd, 1e6, system),
         lambda: sw.averaging(odd, 1e6, system),
         lambda: sw.collective_on_links(odd, 1e6, [[1.0, 1.0], [1.0, 1.0]]),
+        lambda: sw.cache_hits(2, [1.0, 2.0], objects=odd),
+        lambda: sw.lru_curve(odd),
+        lambda: sw.simulate_cache(odd, 1),
+        lambda: sw.simulate_cache([1, 2], odd),
+        lambda: sw.simulate_cache([1, 2], 1, sizes=odd),
+        lambda: sw.partition([1.0, 1.0], [1.0, 1.0], 4, kinds=odd),
+        lambda: sw.partition([1.0, 1.0], [1.0, 1.0], 4, devices=2, kinds=odd),
+        lambda: sw.place(model, system, "tensor=2", training, objective=odd),
+        lambda: sw.place(model, system, "tensor=2", training, whole=odd),
     ]
     for call in calls:
         try:

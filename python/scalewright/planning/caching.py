@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -145,7 +146,7 @@ def cache_hits(
     if listed.ndim != 1:
         message = f"sizes: got shape {listed.shape}; allowed: a list, one for each object"
         raise InvalidError(message)
-    if law is None and objects is not None and objects != weights.size:
+    if law is None and objects is not None and _whole("objects", objects) != weights.size:
         message = f"objects: got {objects!r:.60}; allowed: none, or one for each of the weights"
         raise InvalidError(message)
     asked = {"policy": policy, **({"popularity": law} if law else {})}
@@ -222,7 +223,8 @@ def _whole(field: str, value: object, most: int = _MOST) -> int:
     """
     given = -1
     if isinstance(value, SupportsIndex) and not isinstance(value, bool):
-        given = value.__index__()
+        with suppress(TypeError):  # NumPy's arrays are no number
+            given = value.__index__()
     if not 0 <= given <= most:
         message = f"{field}: got {value!r:.60}; allowed: a whole number from 0 to {most}"
         raise InvalidError(message)
@@ -237,11 +239,14 @@ def _numbers(field: str, values: ArrayLike, most: int) -> NDArray[Any]:
     """
     import numpy as np
 
-    given = np.asarray(values)
+    message = f"{field}: got {values!r:.60}; allowed: a list of whole numbers"
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError) as error:  # lists of unlike lengths
+        raise InvalidError(message) from error
     if given.size == 0 and given.ndim == 1:
         given = given.astype(np.uint32)
     if given.ndim != 1 or given.dtype.kind not in "iu":
-        message = f"{field}: got {values!r:.60}; allowed: a list of whole numbers"
         raise InvalidError(message)
     if given.size and (int(given.min()) < 0 or int(given.max()) > most):
         message = f"{field}: got {values!r:.60}; allowed: whole numbers from 0 to {most}"

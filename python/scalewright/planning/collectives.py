@@ -183,7 +183,7 @@ class Collective(Answer):
         single = self._asked.is_one_group()
         return {
             "collective": self.name,
-            "ranks": int(self.ranks.flat[0]) if single else None,
+            "ranks": int(self._asked.ranks[0]) if single else None,
             **self._asked.rules(),
             "sizes": [plain_values(dict(zip(columns, row, strict=True))) for row in rows],
             "crossovers": plain_values(self.crossovers()) if single else None,

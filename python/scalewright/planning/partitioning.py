@@ -195,17 +195,17 @@ def _by_kind(field: str, values: ArrayLike) -> Floats:
 
 def _devices(devices: int | None, speeds: ArrayLike, kinds: Sequence[int] | None) -> int:
     """Return how many devices there are."""
-    if devices is not None:
-        need_count("devices", devices)
-        return devices
     if kinds is not None:
         need("kinds", kinds, (list, tuple), "a list of columns, one per device")
-        return len(kinds)
+    if devices is not None:
+        return need_count("devices", devices)
+    if kinds is not None:
+        return need_count("devices", len(kinds))
     given = floats("speeds", speeds)
     if given.ndim != 1:
         message = "devices: got nothing; allowed: a count where neither speeds nor kinds is a list"
         raise InvalidError(message)
-    return len(given)
+    return need_count("devices", len(given))
 
 
 def _layers(

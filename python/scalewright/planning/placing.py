@@ -175,6 +175,7 @@ def place(
     Raises:
         ScalewrightError: A value is wrong or the plan breaks a rule.
     """
+    need("whole", whole, bool, "True or False")
     job = Job(model, system, training, memory_margin)
     wish = {
         "objective": _weights(objective),
@@ -382,6 +383,7 @@ def _tensors(tensors: object) -> list[dict[str, object]]:
 def _weights(objective: str | Mapping[str, float]) -> Mapping[str, float]:
     if isinstance(objective, Mapping):
         return {"per_s": 0.0, **objective}
+    need("objective", objective, str, "a name, or weights as {'per_s': 1.0}")
     if objective not in OBJECTIVES:
         message = f"objective: unknown name '{objective}'; known: {', '.join(OBJECTIVES)}"
         raise UnknownNameError(message)

@@ -153,6 +153,6 @@ def _finite(pairs: list[tuple[str, object]]) -> dict[str, object]:
     for key, value in pairs:
         for number in cast("list[object]", value) if isinstance(value, list) else [value]:
             if isinstance(number, float) and not isfinite(number):
-                message = f"{key}: got {number}; allowed: finite numbers"
+                message = f"{key}: got {json.dumps(number)}; allowed: finite numbers"
                 raise InvalidError(message)
     return dict(pairs)
