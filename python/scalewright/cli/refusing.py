@@ -29,6 +29,7 @@ _UNKNOWN = {"field", "plan field"}
 _OPTIONS = {
     "fix.dtype": ("dtypes",),
     "space.dtype": ("dtypes",),
+    "cluster": ("ray",),
     "device": ("chips",),
     "devices": ("devices", "counts"),
     "system": ("system", "systems", "group", "between"),
