@@ -1,6 +1,7 @@
 """Do refusals name the option that was typed, and are options refused that change nothing?"""
 
 import argparse
+import sys
 
 import pytest
 
@@ -187,3 +188,11 @@ def test_a_line_that_cannot_be_read_is_refused_in_one(
     assert shown.out == ""
     assert shown.err.count("\n") == 1
     assert shown.err.startswith(f"scalewright: {said}")
+
+
+def test_a_cluster_without_ray_is_refused_by_its_option(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    said = refusal(capsys, "plan", *JOB, "--ray", "local")
+    assert said.startswith("--ray: Ray is not installed; allowed: with the extra `ray`")
