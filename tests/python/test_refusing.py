@@ -53,6 +53,10 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["place", *JOB, "--tier", "tape"], "--tier: unknown name 'tape'; known: l2"),
         (["rematerialise", *JOB, "--budget", "8 apples"], '--budget: got "8 apples"; allowed: b'),
         (["serve-blocks", "gpt2", "gcp-t4", "--generate", "0"], "--generate: got 0; allowed: 1"),
+        (
+            ["schedule", "1f1b", *PIPELINE, "--width", "0", "--picture", "x.svg"],
+            "--width: got 0.0; allowed: 3 to 60 inches",
+        ),
         (["schedule", "1f1b", *PIPELINE, "--send", "x"], '--send: got "x"; allowed: a duration'),
         (["schedule", "dualpipe", *PIPELINE, "--hidden", "9"], "--hidden of stage 0: got 9"),
         (["controller", "--hosts", "1", "--computation", "x"], '--computation: got "x"'),

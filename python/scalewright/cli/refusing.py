@@ -50,6 +50,7 @@ _OPTIONS = {
     "hop_s": ("send",),
     "tiers": ("tier",),
     "weight_s": ("weight",),
+    "width_in": ("width",),
 }
 """Options that set a field under another name."""
 _REFUSED = re.compile(r"(?:got|unknown name) ['\"]?([^;'\"]*)")
