@@ -247,6 +247,7 @@ def test_figures_of_a_bad_other_run_say_so(tmp_path: Path):
         ("40-44%", "%", 42.0),
         ("4.5\u20135.5", "s", 5.0),
         ("\u7ea6 4.5\u20135.5 s/step", "s", 5.0),
+        ("13.3-13.4 s/step", "s", 13.35),
     ],
 )
 def test_the_middle_stands_for_a_range(tmp_path: Path, value: str, unit: str, middle: float):

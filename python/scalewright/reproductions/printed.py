@@ -72,7 +72,7 @@ def _middle(row: Row) -> tuple[Row, tuple[str, ...]]:
     if not 0.0 < low < high <= _WIDEST * low:
         return row, ()
     # `130-140k`: both ends are thousands
-    middle = f"{(low + high) / 2.0!r}{found[4] or ''} {found[5] or ''}".strip()
+    middle = f"{(low + high) / 2.0:.9g}{found[4] or ''} {found[5] or ''}".strip()
     kept = row.cells | {"value": middle}
     read = as_figure(kept, row.named("value"))
     kept |= {column: cell for column, cell in read.items() if cell}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scalewright.errors import ScalewrightError
 from scalewright.reproductions.conventions import Conventions, conventions_of
 from scalewright.reproductions.metrics import metric_of, unit_meant
+from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.runs import is_rate, kind_of, run_key, time_ratio
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def _is_rate(name: str) -> bool:
 
 def _slower(row: Row, setting: Setting, predict: Callable[[Row, Setting, float], float]) -> float:
     """Return the logarithm of the predicted time over the one that a row's printed rate makes."""
+    row, _ = one_figure(row)
     published = row.number("value")
     ratio = time_ratio(kind_of(metric_of(row)), published, predict(row, setting, published))
     return math.log(ratio)
