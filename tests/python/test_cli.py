@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -286,6 +287,18 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
     assert "model FLOPs = 3 x the forward pass's" in told[False]
     assert "model FLOPs = the forward pass's" in told[True]
     assert "24 B s l h^2" in told[True]
+
+
+@pytest.mark.parametrize(("sequence", "said"), [("2048", False), ("1000000", True)])
+def test_a_use_of_more_than_the_peak_is_explained(
+    capsys: pytest.CaptureFixture[str], sequence: str, said: bool
+) -> None:
+    job = ["--devices", "24", "--global-batch", "7", "--sequence", sequence, "--forward-only"]
+    assert main(["plan", "--model", "opt-66b", "--system", "hgx-b100", *job]) == 0
+    shown = capsys.readouterr().out
+    (share,) = re.findall(r"^MFU ([0-9.]+)% = ", shown, re.MULTILINE)
+    assert (float(share) > 100.0) == said
+    assert ("MFU above 100%: causal attention is counted in full" in shown) == said
 
 
 def test_compare_reads_text_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
