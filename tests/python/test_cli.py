@@ -298,7 +298,7 @@ def test_a_use_of_more_than_the_peak_is_explained(
     shown = capsys.readouterr().out
     (share,) = re.findall(r"^MFU ([0-9.]+)% = ", shown, re.MULTILINE)
     assert (float(share) > 100.0) == said
-    assert ("MFU above 100%: causal attention is counted in full" in shown) == said
+    assert ("MFU above 100%: attention is counted in full" in shown) == said
 
 
 def test_compare_reads_text_and_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

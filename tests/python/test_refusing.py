@@ -53,6 +53,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["place", *JOB, "--tier", "tape"], "--tier: unknown name 'tape'; known: l2"),
         (["rematerialise", *JOB, "--budget", "8 apples"], '--budget: got "8 apples"; allowed: b'),
         (["serve-blocks", "gpt2", "gcp-t4", "--generate", "0"], "--generate: got 0; allowed: 1"),
+        (["serve-blocks", "gpt2", "gcp-t4", "--batch", "0"], "--batch: got 0; allowed: 1 to 10"),
         (
             ["schedule", "1f1b", *PIPELINE, "--width", "0", "--picture", "x.svg"],
             "--width: got 0.0; allowed: 3 to 60 inches",
@@ -171,7 +172,7 @@ def test_a_flag_that_is_refused_was_got_and_not_true(
         (["plan", *JOB, "--top", "1e400"], "--top: got '1e400'; allowed: a whole number"),
         (["plan", *JOB, "--memory-margin", ""], "--memory-margin: got ''; allowed: a number"),
         (["plan", *JOB, "--precision", "bf61"], "--precision: got 'bf61'; allowed: fp32, tf32, "),
-        (["plan", *JOB, "--fix"], "--fix: got nothing; allowed: a value"),
+        (["plan", *JOB, "--fix"], "--fix: got nothing; allowed: a value, as --fix=VALUE where"),
         (["plan", *JOB, "--json=3"], "--json: got '3'; allowed: no value"),
         (["plan", *JOB, "--st", "bf16"], "--st: got what several begin with; allowed: --state, "),
         (["plan", *MACHINES], "--devices, --global-batch, --sequence: got nothing; allowed: a v"),

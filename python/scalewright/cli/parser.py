@@ -17,7 +17,7 @@ _WORDINGS = {
         "{name}: got {got}; allowed: a number"
     ),
     r"argument (?P<name>\S+): expected (one|at least one) argument": (
-        "{name}: got nothing; allowed: a value"
+        "{name}: got nothing; allowed: a value, as {name}=VALUE where it begins with -"
     ),
     r"argument (?P<name>\S+): ignored explicit argument (?P<got>.*)": (
         "{name}: got {got}; allowed: no value"

@@ -175,7 +175,9 @@ def show_speed(priced: Estimate, screen: Console) -> None:
         f"{factor} B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
     )
     if values["mfu"] > 1.0:
-        screen.print("MFU above 100%: causal attention is counted in full, of which kernels do half")
+        screen.print(
+            "MFU above 100%: attention is counted in full, of which causal kernels do half"
+        )
 
 
 def show_band(band: Mapping[str, Any] | None, screen: Console) -> None:

@@ -270,6 +270,9 @@ impl Problem {
         }
         for (field, [least, most]) in [("batch", self.batch), ("batches", self.batches)] {
             if least == 0 || least > most || most > MOST {
+                if least == most {
+                    return Err(Error::invalid(field, least, format!("1 to {MOST}")));
+                }
                 let allowed = format!("two numbers from 1 to {MOST}, the smaller one first");
                 return Err(Error::invalid(field, format!("{least}, {most}"), allowed));
             }
