@@ -81,7 +81,7 @@ def test_the_command_names_the_recipe(capsys: pytest.CaptureFixture[str], tmp_pa
     ("options", "message"),
     [
         (["--dtypes", "bf16,fp9"], "fp9"),
-        (["--dtypes", "bf16,fp8", "--all-plans", "plans.arrow"], "rows: got it with dtype"),
+        (["--dtypes", "bf16,fp8", "--all-plans", "plans.arrow"], "--all-plans: got it with dtype"),
         (["--dtypes", "bf16,fp8", "--robust"], "--dtypes: got 2 recipes"),
     ],
 )

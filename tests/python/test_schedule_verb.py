@@ -117,7 +117,7 @@ def test_operations_are_told_on_demand(capsys: pytest.CaptureFixture[str]) -> No
         (["1f1b", *PIPELINE, "--sizes", "1,x"], "sizes: got"),
         (["--stages", "0", "--micro-batches", "8"], "stages: got 0"),
         (["1f1b", *PIPELINE, "--picture", "a.bmp"], "ends with .svg, .pdf, .png"),
-        (["1f1b", *PIPELINE, "--picture", "a.svg", "--width", "1"], "width_in: got 1.0"),
+        (["1f1b", *PIPELINE, "--picture", "a.svg", "--width", "1"], "--width: got 1.0"),
         (["1f1b", *PIPELINE, "--timeline", "no/such/place.json"], "no/such/place.json: No such"),
         (["--order", "no-such-file"], "no-such-file: cannot be read as an order: No such file"),
         (["--order", os.devnull], "got no line; allowed: a line of operations, as F0 B0"),
