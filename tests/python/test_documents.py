@@ -79,7 +79,7 @@ def test_the_table_of_schedules_is_that_of_the_engine() -> None:
     assert rest[: rest.index("\n\n") + 1] == wanted, f"docs/schedules.md needs\n{head}{wanted}"
 
 
-def _sessions() -> list[tuple[str, str, list[str]]]:
+def _consoles() -> list[tuple[str, str, list[str]]]:
     """Return the commands of the pages that show what is printed: page, command, lines."""
     found: list[tuple[str, str, list[str]]] = []
     for page in sorted((ROOT / "docs").glob("*.md")):
@@ -93,8 +93,8 @@ def _sessions() -> list[tuple[str, str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("page", "command", "shown"), _sessions())
-def test_a_session_of_the_pages_shows_what_is_printed(
+@pytest.mark.parametrize(("page", "command", "shown"), _consoles())
+def test_a_console_of_the_pages_shows_what_is_printed(
     page: str,
     command: str,
     shown: list[str],
