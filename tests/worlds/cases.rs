@@ -282,30 +282,37 @@ pub fn distant() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Nodes of eight with hosts, and groups that fill nodes or lie inside one.
-pub fn hosted() -> impl Strategy<Value = Case> {
+/// Nodes of eight with hosts, perhaps of two sockets if they may be, and groups that fill nodes or lie inside one.
+pub fn hosted(by_sockets: bool) -> impl Strategy<Value = Case> {
     let shape = (0_u32..3, 1_u32..5, 0_u32..2);
     let rates = (1_u32..50, 1_u32..50, (10_u32..500, 1_u32..50));
-    (shape, rates).prop_map(|((stride, size, rest), (pcie, network, (memory, link)))| {
-        let devices = (1 << (stride + size + rest)).max(8);
-        let levels = [
-            format!(
-                r#"{{"name": "pcie", "kind": "pcie", "devices": 8, "bandwidth": "{pcie} GB/s",
-                "latency": "3 us"}}"#
-            ),
-            format!(
-                r#"{{"name": "network", "kind": "fat-tree", "bandwidth": "{network} GB/s",
-                "latency": "10 us"}}"#
-            ),
-        ];
-        let mut case = case(&levels, devices, (1 << stride, 1 << size), 50.0);
-        case.cluster.system.host = Some(Host::new(
-            Bytes::new(512e9),
-            BytesPerSecond::new(f64::from(memory) * 1e9),
-            BytesPerSecond::new(f64::from(link) * 1e9),
-        ));
-        case
-    })
+    let sockets = proptest::option::of(1_u32..50);
+    (shape, rates, sockets).prop_map(
+        move |((stride, size, rest), (pcie, network, (memory, link)), sockets)| {
+            let devices = (1 << (stride + size + rest)).max(8);
+            let level = |name: &str, kind: &str, devices: &str, rate: u32, latency: u32| {
+                format!(
+                    r#"{{"name": "{name}", "kind": "{kind}", {devices} "bandwidth": "{rate} GB/s",
+                "latency": "{latency} us"}}"#
+                )
+            };
+            let mut levels = vec![level("network", "fat-tree", "", network, 10)];
+            match sockets.filter(|_| by_sockets) {
+                None => levels.insert(0, level("pcie", "pcie", r#""devices": 8,"#, pcie, 3)),
+                Some(between) => {
+                    levels.insert(0, level("sockets", "pcie", r#""devices": 8,"#, between, 3));
+                    levels.insert(0, level("pcie", "pcie", r#""devices": 4,"#, pcie, 3));
+                }
+            }
+            let mut case = case(&levels, devices, (1 << stride, 1 << size), 50.0);
+            case.cluster.system.host = Some(Host::new(
+                Bytes::new(512e9),
+                BytesPerSecond::new(f64::from(memory) * 1e9),
+                BytesPerSecond::new(f64::from(link) * 1e9),
+            ));
+            case
+        },
+    )
 }
 
 /// Nodes on a switch, perhaps leaves and a spine, with groups of any size and stride that need not line up

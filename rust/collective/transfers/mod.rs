@@ -80,8 +80,10 @@ pub(super) fn cancellable_transfers(
     let place = GroupPlacement::new(&plan.group, cluster);
     let route = Route::new(&place, cluster, Protocol::Simple);
     algorithm.check(collective, &route, cluster.system.host.as_ref())?;
-    if matches!(algorithm, Algorithm::HostStaged | Algorithm::HostReduce) {
-        plan = plan.with_hosts()?;
+    match algorithm {
+        Algorithm::HostStaged => plan = plan.with_hosts(route.sustained(0))?,
+        Algorithm::HostReduce => plan = plan.with_hosts(f64::INFINITY)?,
+        _ => {}
     }
     if let (Algorithm::Ramp, Some(network)) = (algorithm, route.single_hop()) {
         plan.flows = plan.flows.with_links(ramp::links(&plan, network)?)?;

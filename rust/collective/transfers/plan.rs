@@ -96,9 +96,9 @@ impl<'a> TransferPlan<'a> {
         })
     }
 
-    /// Adds the links of the hosts: of each device to its node's memory and back, and that memory, through
-    /// which each byte passes twice (written and read).
-    pub(super) fn with_hosts(mut self) -> Result<Self> {
+    /// Adds the links of the hosts: of each device to its node's memory and back, at the host's rate but at most at
+    /// `reach`, and that memory, through which each byte passes twice (written and read).
+    pub(super) fn with_hosts(mut self, reach: f64) -> Result<Self> {
         let Some(host) = &self.cluster.system.host else {
             let got = format!("none in {}", self.cluster.system.name);
             return Err(Error::invalid("system.host", got, "a host"));
@@ -112,7 +112,7 @@ impl<'a> TransferPlan<'a> {
         self.hosts = u32::try_from(links.len()).unwrap_or(u32::MAX);
         let ports = 2 * self.cluster.devices as usize;
         links.extend(std::iter::repeat_n(
-            link(host.link_bandwidth.value()),
+            link(host.link_bandwidth.value().min(reach)),
             ports,
         ));
         let memory = link(host.memory_bandwidth.value() / 2.0);
@@ -125,6 +125,15 @@ impl<'a> TransferPlan<'a> {
         self.cluster.system.devices_per_node.max(1)
     }
 
+    /// True where one unit of the innermost level holds both devices.
+    fn share_innermost(&self, from: u32, to: u32) -> bool {
+        let innermost = self.cluster.system.levels.first();
+        let unit = innermost
+            .and_then(|level| level.devices)
+            .unwrap_or(u32::MAX);
+        from / unit.max(1) == to / unit.max(1)
+    }
+
     /// Adds a message that leaves through the memory of its node's host, and comes through that of the other.
     pub(super) fn send_staged(&mut self, (from, to): (u32, u32), message: Transfer) -> Result<u32> {
         self.mirrors.pass((from, to));
@@ -134,7 +143,10 @@ impl<'a> TransferPlan<'a> {
             .topology
             .route(from, to, RouteChoice::AllLinks, &mut self.route);
         if copies[0] == copies[1] {
-            self.route.clear();
+            // a board's own link is that of its host; between sockets there is one more
+            if self.share_innermost(from, to) {
+                self.route.clear();
+            }
             self.route.push(copies[0]);
         } else {
             self.route.extend(copies);
