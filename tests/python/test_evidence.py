@@ -12,7 +12,7 @@ import pytest
 import scalewright as sw
 from scalewright.cli import main
 from scalewright.errors import ScalewrightError
-from scalewright.planning.error_band import Residual, Traits, band_of, recorded
+from scalewright.planning.error_band import Residual, Runs, Traits, band_of, recorded
 from scalewright.reproductions.ablation import SWITCHES, ablation, without
 from scalewright.reproductions.comparing import RowComparer, compared
 from scalewright.reproductions.evidence import (
@@ -123,10 +123,10 @@ def test_bands_are_widened_where_papers_disagree():
 def test_nearer_runs_make_the_band_and_no_paper_makes_it_alone():
     near = [run for i in range(3) for run in drawn(f"near{i}", 0.0, i)]
     far = drawn("far", 2.0, 9, device="x", vendor="w", year=2010)
-    band = band_of(near[0].traits, near + far)
+    band = band_of(near[0].traits, Runs(near + far))
     assert {run.paper for run in band.runs} == {"near0", "near1", "near2"}
     assert band.high < 0.5
-    lone = band_of(near[0].traits, drawn("one", 0.0, 1) + far)
+    lone = band_of(near[0].traits, Runs(drawn("one", 0.0, 1) + far))
     assert sum(run.paper == "one" for run in lone.runs) == 20
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.cli import main
 from scalewright.reproductions.kernels import run
-from scalewright.reproductions.kernels.kinds import KINDS
 from scalewright.reproductions.kernels.limits import too_quick
 from scalewright.reproductions.kernels.rows import KernelRow, shipped
 
@@ -71,7 +70,7 @@ def test_products_in_a_format_that_the_device_lacks_are_noted(tmp_path: Path) ->
 
 
 def test_no_row_of_the_package_is_beyond_what_its_device_can() -> None:
-    rows = [row for row in shipped(KINDS) if isinstance(row, KernelRow)]
+    rows = [row for row in shipped() if isinstance(row, KernelRow)]
     every = run(pattern="torch_mm")["rows"] + run(pattern="attention_decode")["rows"]
     assert len(rows) > 10_000
     assert not [row for row in every if "allowed: from about" in (row["reason"] or "")]

@@ -8,7 +8,7 @@ import statistics
 
 import scalewright as sw
 from scalewright.planning import estimate_job
-from scalewright.planning.error_band import UNSEEN_FILE, band_of, recorded, unseen
+from scalewright.planning.error_band import UNSEEN_FILE, Runs, band_of, recorded, unseen
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.evidence import recorded_results
 from scalewright.reproductions.reading import UNSEEN, read_rows, shipped_rows, unseen_path
@@ -50,7 +50,7 @@ def test_the_section_counts_the_runs_that_bands_of_other_sources_hold() -> None:
 
 
 def test_bands_of_answers_without_a_program_rest_on_runs_without_one() -> None:
-    every, _ = recorded()
+    every = Runs(recorded()[0])
     asked = {run.traits for run in unseen() if run.traits.device == "a100-sxm-80gb"}
     widths: list[float] = []
     for named in (True, False):

@@ -57,7 +57,7 @@ class Bench:
         self.system = system
         self.in_place = in_place
         self._table = {key: value for key, value in system.table.items() if key != "sources"}
-        self._device = dict(system.device)
+        self._device = {key: value for key, value in system.device.items() if key != "sources"}
         per_node = int(system.table["devices_per_node"])
         # racks of many chassis count as one node where the first level joins them
         joined = max(per_node, int(system.table["levels"][0].get("devices", per_node)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from scalewright.config.huggingface import parts_left_out, read_config
 from scalewright.errors import InvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from importlib.resources.abc import Traversable
 
 _HASH_DIGITS = 12
@@ -98,15 +99,24 @@ def spelt_names(kind: Kind, overrides: Sequence[str | Path] = ()) -> dict[str, s
 
 def catalog_hash(overrides: Sequence[str | Path] = ()) -> str:
     """Return 12 hexadecimal digits that change with any byte of the catalog or the overrides."""
-    root = built_in_root()
-    digest = hashlib.sha256()
-    parts = sorted(_contents(root, ""))
+    digest = _built_in_digest().copy()
     for place in override_places(overrides):
-        parts.extend(sorted(_contents(place, place.name)))
-    for label, content in parts:
-        digest.update(f"{label}\0{len(content)}\0".encode())
-        digest.update(content)
+        _add(digest.update, _contents(place, place.name))
     return digest.hexdigest()[:_HASH_DIGITS]
+
+
+@cache
+def _built_in_digest():  # noqa: ANN202 - the type of a digest has no public name
+    """Return the digest of the package's own files, which are read once, as their tables are."""
+    digest = hashlib.sha256()
+    _add(digest.update, _contents(built_in_root(), ""))
+    return digest
+
+
+def _add(update: Callable[[bytes], object], parts: Iterable[tuple[str, bytes]]) -> None:
+    for label, content in sorted(parts):
+        update(f"{label}\0{len(content)}\0".encode())
+        update(content)
 
 
 def _contents(place: Traversable, label: str) -> Iterator[tuple[str, bytes]]:

@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -45,25 +45,6 @@ class Traits:
     named: bool
     """True where it is known which program ran: a software profile is named, or its source says."""
 
-    def distance(self, other: Traits) -> float:
-        """Return how unlike two runs are.
-
-        1 for a different vendor; 1 for a different device; 0.5 per year between the release years
-        of the devices; 0.5 for a different number format; 0.5 per doubling of the number of devices
-        and of parameters; 0.5 where the plan of one of the two alone was searched; 1 where the
-        program of one of the two alone is known.
-        """
-        return (
-            _OTHER_VENDOR * (self.vendor != other.vendor)
-            + _OTHER_DEVICE * (self.device != other.device)
-            + _YEAR * abs(self.year - other.year)
-            + _OTHER_FORMAT * (self.dtype != other.dtype)
-            + _DOUBLING * abs(self.devices - other.devices)
-            + _DOUBLING * abs(self.parameters - other.parameters)
-            + _SEARCHED * (self.searched != other.searched)
-            + _NAMED * (self.named != other.named)
-        )
-
 
 @dataclass(frozen=True)
 class Widening:
@@ -90,6 +71,43 @@ class Residual:
     traits: Traits
     log_ratio: float
     """Natural logarithm of measured over predicted time."""
+
+
+class Runs:
+    """Measured runs, laid out by trait so that the nearest ones are found at once."""
+
+    def __init__(self, residuals: Iterable[Residual]) -> None:
+        """Lay out some runs, of which no one changes any more."""
+        import numpy as np
+
+        self.residuals = tuple(residuals)
+        columns = zip(*(astuple(run.traits) for run in self.residuals), strict=True)
+        self._columns = {
+            of.name: np.array(column) for of, column in zip(fields(Traits), columns, strict=False)
+        }
+
+    def by_distance(self, traits: Traits) -> list[Residual]:
+        """List the runs from the one most like these traits to the one least like them.
+
+        The distance is 1 for a different vendor; 1 for a different device; 0.5 per year between the
+        release years of the devices; 0.5 for a different number format; 0.5 per doubling of the
+        number of devices and of parameters; 0.5 where the plan of one of the two alone was
+        searched; 1 where the program of one of the two alone is known.
+        """
+        if not self.residuals:
+            return []
+        of = self._columns
+        distance = (
+            _OTHER_VENDOR * (of["vendor"] != traits.vendor)
+            + _OTHER_DEVICE * (of["device"] != traits.device)
+            + _YEAR * abs(of["year"] - traits.year)
+            + _OTHER_FORMAT * (of["dtype"] != traits.dtype)
+            + _DOUBLING * abs(of["devices"] - traits.devices)
+            + _DOUBLING * abs(of["parameters"] - traits.parameters)
+            + _SEARCHED * (of["searched"] != traits.searched)
+            + _NAMED * (of["named"] != traits.named)
+        )
+        return [self.residuals[place] for place in distance.argsort(kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -124,8 +142,8 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         of those are of the `same_device`, whether the answer's program is named
         (`program_named`); none where the catalog holds no residuals.
     """
-    residuals, widened = recorded()
-    if not residuals:
+    recorded_runs, widened = _recorded()
+    if not recorded_runs.residuals:
         return None
     device = job.system.device
     traits = Traits(
@@ -138,7 +156,7 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         searched,
         named=bool(job.training.software),
     )
-    band = band_of(traits, residuals).widened(widened.of(traits))
+    band = band_of(traits, recorded_runs).widened(widened.of(traits))
     return {
         "share": SHARE,
         "low_factor": math.exp(band.low),
@@ -151,15 +169,17 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
     }
 
 
-def band_of(traits: Traits, residuals: Iterable[Residual]) -> Band:
-    """Return the middle share of the nearest runs, of which no paper gives more than a third."""
-    ordered = sorted(residuals, key=lambda run: traits.distance(run.traits))
+def band_of(traits: Traits, runs: Runs, apart: str | None = None) -> Band:
+    """Return the middle share of the nearest runs, of which no paper gives more than a third.
+
+    The runs of the paper `apart` do not count.
+    """
     chosen: list[Residual] = []
     given: Counter[str] = Counter()
-    for run in ordered:
+    for run in runs.by_distance(traits):
         if len(chosen) == NEAREST:
             break
-        if given[run.paper] < OF_ONE_PAPER:
+        if run.paper != apart and given[run.paper] < OF_ONE_PAPER:
             given[run.paper] += 1
             chosen.append(run)
     ratios = sorted(run.log_ratio for run in chosen)
@@ -172,6 +192,12 @@ def recorded() -> tuple[tuple[Residual, ...], Widening]:
     """Return the recorded runs, also of unseen sources, and by how much bands are widened."""
     runs, widened = _read(_text(FILE))
     return runs + unseen(), widened
+
+
+@cache
+def _recorded() -> tuple[Runs, Widening]:
+    runs, widened = recorded()
+    return Runs(runs), widened
 
 
 def unseen() -> tuple[Residual, ...]:

@@ -14,6 +14,7 @@ from scalewright.planning.error_band import (
     SHARE,
     Band,
     Residual,
+    Runs,
     Traits,
     Widening,
     band_of,
@@ -113,18 +114,16 @@ class _OutsideBand:
 
 
 def _misses(residuals: Sequence[Residual]) -> list[_OutsideBand]:
+    every = Runs(residuals)
+    bands: dict[tuple[str, Traits], Band] = {}
     found: list[_OutsideBand] = []
-    for paper in dict.fromkeys(run.paper for run in residuals):
-        others = [run for run in residuals if run.paper != paper]
-        bands: dict[Traits, Band] = {}
-        for run in residuals:
-            if run.paper != paper:
-                continue
-            if run.traits not in bands:
-                bands[run.traits] = band_of(run.traits, others)
-            band = bands[run.traits]
-            longer = run.log_ratio > band.middle
-            found.append(_OutsideBand(run, band.misses(run), band.high - band.low, longer))
+    for run in residuals:
+        key = (run.paper, run.traits)
+        if key not in bands:
+            bands[key] = band_of(run.traits, every, apart=run.paper)
+        band = bands[key]
+        longer = run.log_ratio > band.middle
+        found.append(_OutsideBand(run, band.misses(run), band.high - band.low, longer))
     return found
 
 

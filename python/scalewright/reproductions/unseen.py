@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Any
 
-from scalewright.planning.error_band import Residual, Widening, band_of, recorded, unseen
+from scalewright.planning.error_band import Residual, Runs, band_of, recorded, unseen
 
 Result = dict[str, Any]
 HEADING = "## Sources that nobody wrote conventions for"
@@ -227,7 +227,8 @@ def unseen_section(rows: list[Result]) -> str:
     Args:
         rows: The rows of `unseen.csv` with their residuals.
     """
-    every, widened = recorded()
+    residuals, widened = recorded()
+    every = Runs(residuals)
     lines = [
         f"{HEADING}\n",
         f"{_TOLD}\n",
@@ -243,8 +244,10 @@ def unseen_section(rows: list[Result]) -> str:
     for paper, runs in sources.items():
         errors = [_error(run) for run in runs]
         medians.append(statistics.median(map(abs, errors)))
-        others = [run for run in every if run.paper != paper]
-        held = [_inside(run, others, widened) for run in runs]
+        bands = [
+            band_of(run.traits, every, apart=paper).widened(widened.of(run.traits)) for run in runs
+        ]
+        held = [band.misses(run) <= 0.0 for band, run in zip(bands, runs, strict=True)]
         shares.append(statistics.fmean(held))
         lines.append(
             f"| {paper.replace('|', '/')} | {len(runs)} | {medians[-1]:.0%} | "
@@ -293,10 +296,6 @@ def _batch_table() -> str:
         cells = (number, batch.rows, batch.sources, batch.priced, *(f"{e}%" for e in batch.first))
         lines.append("| " + " | ".join(map(str, (*cells, *mended, batch.remark))) + " |")
     return "\n".join(lines)
-
-
-def _inside(run: Residual, others: list[Residual], widened: Widening) -> bool:
-    return band_of(run.traits, others).misses(run) <= widened.of(run.traits)
 
 
 def _sources() -> dict[str, list[Residual]]:

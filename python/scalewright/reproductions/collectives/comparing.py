@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import ScalewrightError
@@ -179,10 +180,16 @@ def _held_out(rows: Iterable[CollectiveRow]) -> set[tuple[str, int]]:
 
 def _not_ours(rows: Iterable[CollectiveRow]) -> set[tuple[str, int]]:
     """Return the rows of a user's file to which the package has fitted nothing."""
+    used = _seen()
+    return {(row.file, row.line) for row in rows if _timed(row) not in used}
+
+
+@cache
+def _seen() -> frozenset[tuple[object, ...]]:
+    """Return the timings of the package that may have fitted constants."""
     ours = [row for row in shipped() if isinstance(row, CollectiveRow)]
     apart = _held_out(ours)
-    used = {_timed(row) for row in ours if (row.file, row.line) not in apart}
-    return {(row.file, row.line) for row in rows if _timed(row) not in used}
+    return frozenset(_timed(row) for row in ours if (row.file, row.line) not in apart)
 
 
 def _timed(row: CollectiveRow) -> tuple[object, ...]:

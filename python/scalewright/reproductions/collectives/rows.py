@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,14 +76,15 @@ def holds_collectives(path: str | Path) -> bool:
     return _is_header(cells) or _lacks_time(cells)
 
 
-def shipped() -> list[CollectiveRow | UnreadCollectiveRow]:
+@cache
+def shipped() -> tuple[CollectiveRow | UnreadCollectiveRow, ...]:
     """Return the rows that come with the package, file by file."""
     folder = built_in_root()
     for part in _FOLDER:
         folder = folder / part
     others = ("systems.csv", "claims.csv")
     files = [f for f in folder.iterdir() if f.name.endswith(".csv") and f.name not in others]
-    return [row for file in sorted(files, key=lambda f: f.name) for row in _rows(file)]
+    return tuple(row for file in sorted(files, key=lambda f: f.name) for row in _rows(file))
 
 
 def read(path: str | Path) -> list[CollectiveRow | UnreadCollectiveRow]:

@@ -24,6 +24,7 @@ from scalewright.reproductions.kernels.rows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from scalewright.reproductions.kernels.devices import ResolvedDevice
@@ -84,14 +85,7 @@ def prepared(
     """
     for kind in ("device", "system"):
         names(kind, overrides)
-    used, kinds = _seen()
-    named = Devices()
-    fitted = {
-        (device.name, timed)
-        for system, timed in used
-        if timed[0] in (device := named.meant(system)).calibrated
-    }
-    families = {(named.meant(system).name, kind, dtype) for system, kind, dtype in kinds}
+    fitted, families = _seen()
     devices = Devices(only_device, overrides)
     found = shipped() if rows_path is None else read(rows_path)
     results = [_result(row, devices, fitted, families) for row in found]
@@ -100,12 +94,16 @@ def prepared(
 
 @cache
 def _seen() -> tuple[frozenset[tuple[str, Timed]], frozenset[tuple[str, str, str]]]:
-    """Return which rows of the package may have fitted constants, and their systems and formats."""
+    """Return kernels that fitted constants, and the kinds and formats that were timed, by device.
+
+    Only rows of the package count.
+    """
     own = [row for row in shipped() if isinstance(row, KernelRow)]
     apart = held_out(own)
-    used = [row for row in own if (row.file, row.line) not in apart]
-    kinds = frozenset((row.system, row.kind, row.shape.dtype) for row in used)
-    return frozenset((row.system, row.timed) for row in used), kinds
+    devices = Devices()
+    used = [(row, devices.meant(row.system)) for row in own if (row.file, row.line) not in apart]
+    fitted = frozenset((of.name, row.timed) for row, of in used if row.kind in of.calibrated)
+    return fitted, frozenset((of.name, row.kind, row.shape.dtype) for row, of in used)
 
 
 def summary(results: Iterable[Result]) -> Result:
@@ -155,8 +153,8 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
 def _result(
     row: KernelRow | UnreadKernelRow,
     devices: Devices,
-    fitted: set[tuple[str, Timed]],
-    families: set[tuple[str, str, str]],
+    fitted: AbstractSet[tuple[str, Timed]],
+    families: AbstractSet[tuple[str, str, str]],
 ) -> Result:
     result: Result = {
         "file": row.file,
@@ -204,8 +202,8 @@ def _result(
 def _part(
     row: KernelRow,
     meant: ResolvedDevice,
-    fitted: set[tuple[str, Timed]],
-    families: set[tuple[str, str, str]],
+    fitted: AbstractSet[tuple[str, Timed]],
+    families: AbstractSet[tuple[str, str, str]],
 ) -> str:
     """Return what the constants of a row's device have seen of it."""
     if not meant.is_ours(row.kind):

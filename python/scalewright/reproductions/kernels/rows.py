@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,17 +106,14 @@ def holds_kernels(path: str | Path) -> bool:
     return any(_has_columns(kind, cells) for kind in KINDS) or _of_products(cells)
 
 
-def shipped(kinds: Iterable[Kind] = KINDS) -> list[KernelRow | UnreadKernelRow]:
+@cache
+def shipped() -> tuple[KernelRow | UnreadKernelRow, ...]:
     """Return the rows that come with the package, kind by kind."""
     folder = built_in_root()
     for part in FOLDER:
         folder = folder / part
-    return [
-        row
-        for kind in kinds
-        for name in kind.files or (kind.name,)
-        for row in _rows(folder / f"{name}.csv")
-    ]
+    files = (name for kind in KINDS for name in kind.files or (kind.name,))
+    return tuple(row for name in files for row in _rows(folder / f"{name}.csv"))
 
 
 def read(path: str | Path) -> list[KernelRow | UnreadKernelRow]:
