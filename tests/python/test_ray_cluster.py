@@ -25,6 +25,8 @@ pytestmark = [
 
 TIMED = {"plans_priced", "plans_excluded_by_bound", "excluded", "rejected", "plans_feasible"}
 """Counts that tell which bound excluded a plan, and so what was known when it was looked at."""
+SOON_GONE = {"health_check_period_ms": 500, "health_check_failure_threshold": 3}
+"""A node that does not answer counts as dead after seconds, where Ray gives it fifteen."""
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 
 
@@ -55,7 +57,11 @@ def nodes(client_port: int) -> Iterator[Any]:
 
         cluster = Cluster(
             initialize_head=True,
-            head_node_args={**NODE, "ray_client_server_port": client_port},
+            head_node_args={
+                **NODE,
+                "ray_client_server_port": client_port,
+                "_system_config": SOON_GONE,
+            },
         )
         cluster.add_node(**NODE)
         yield cluster

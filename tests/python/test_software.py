@@ -115,7 +115,7 @@ def test_a_site_whose_products_hold_less_takes_longer_on_its_boards_alone() -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_lose_no_plan_whatever_the_program_does(name: str) -> None:
-    job = Asked(model("mixtral-8x7b"), system("dgx-h100", 32), Training(32, 2048))
+    job = Asked(model("mixtral-8x7b"), system("dgx-h100", 16), Training(16, 2048))
     limits = {"objective": "time", "top": 5, "front": ["time", "memory"], "offload": "never"}
     found = [
         search_job(job.with_software(name), {}, {**limits, "method": method})
