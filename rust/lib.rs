@@ -1,6 +1,6 @@
 //! Scalewright's engine: what a training job costs on a cluster under a plan, and which plan is best.
 //!
-//! Modules are floors; each imports only from lower ones (`tests/layers.rs` checks it).
+//! Modules are floors; each imports only from lower ones (`tests/engine/layers.rs` checks it).
 //! A workload and a plan are lowered to a small program, the program is priced on the hardware,
 //! the schedule composes the prices into a step, and search walks the plans.
 

@@ -304,7 +304,7 @@ impl VariantSearch<'_> {
     /// Bounds every unit on machines whose constants are each the best that the grid has.
     ///
     /// No constant makes a block take longer where it gets better, so a unit's bound there holds on
-    /// every variant of the group (`tests/constants.rs` draws jobs and checks the law for steps).
+    /// every variant of the group (`tests/engine/constants.rs` draws jobs and checks the law for steps).
     fn units(&self, point: &GridPoint) -> Result<Vec<Bounded>> {
         let job = self.job.on(self.machines.best_of_all(point)?)?;
         let lists = Lists::new(self.space, &job);
