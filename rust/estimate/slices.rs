@@ -10,6 +10,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::plan::{BlockProgram, Plan, check, lower, lower_slice};
 use crate::workload::{Graph, Training};
+use rayon::prelude::*;
 
 /// Seconds of slices on the first, an inner and the last virtual stage, sends left out.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,27 +87,33 @@ pub fn slice_times(
         return Err(Error::invalid("plan.context", plan.context, allowed));
     }
     let chunks = Chunks::new(job, split, u64::from(plan.virtual_stages()));
-    let mut pricer = Pricer::new(&job.cluster);
-    let mut times = SliceTimes::default();
+    let sequence = job.training.sequence;
     for &[tokens, before] in asked {
-        if control.is_cancelled() {
-            let what = "the slices were not all priced".to_owned();
-            return Err(Error::Cancelled { what });
-        }
-        let sequence = job.training.sequence;
         if tokens == 0 || tokens.saturating_add(before) > sequence {
             let got = format!("{tokens} tokens behind {before}");
             let allowed = format!("1 or more, up to {sequence} together: a sequence's tokens");
             return Err(Error::invalid("slices", got, allowed));
         }
-        let slice = Slice::new(job, [tokens, before]);
-        let (graph, training) = (&slice.graph, &slice.training);
-        let factors = Factors::of_slice(graph, training, plan, slice.beside, &mut pricer);
-        let sums = Sums::new(job, &factors, &chunks, plan.copies_table());
-        let again = RecomputationCosts::new(job, &factors, (&chunks, &sums), plan.recomputation());
-        let [forward, backward] = again.passes(&sums);
-        times.forward.push(forward);
-        times.backward.push(backward);
     }
-    Ok(times)
+    let priced: Result<Vec<_>> = asked
+        .par_iter()
+        .map_init(
+            || Pricer::new(&job.cluster),
+            |pricer, &pair| {
+                if control.is_cancelled() {
+                    let what = "the slices were not all priced".to_owned();
+                    return Err(Error::Cancelled { what });
+                }
+                let slice = Slice::new(job, pair);
+                let (graph, training) = (&slice.graph, &slice.training);
+                let factors = Factors::of_slice(graph, training, plan, slice.beside, pricer);
+                let sums = Sums::new(job, &factors, &chunks, plan.copies_table());
+                let costs = (&chunks, &sums);
+                let again = RecomputationCosts::new(job, &factors, costs, plan.recomputation());
+                Ok(again.passes(&sums))
+            },
+        )
+        .collect();
+    let (forward, backward) = priced?.into_iter().map(|[f, b]| (f, b)).unzip();
+    Ok(SliceTimes { forward, backward })
 }

@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections import Counter
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +81,9 @@ class Runs:
         import numpy as np
 
         self.residuals = tuple(residuals)
-        columns = zip(*(astuple(run.traits) for run in self.residuals), strict=True)
         self._columns = {
-            of.name: np.array(column) for of, column in zip(fields(Traits), columns, strict=False)
+            of.name: np.array([getattr(run.traits, of.name) for run in self.residuals])
+            for of in fields(Traits)
         }
 
     def by_distance(self, traits: Traits) -> list[Residual]:
