@@ -532,11 +532,12 @@ def test_the_length_of_a_shipped_configuration_is_that_of_its_models(
     assert of_usual_length(row, catalog.load_model(name))[0].text("sequence") == tokens
 
 
-@pytest.mark.parametrize("said", ["per-layer compile", "per-block compile", "compiled blocks"])
+@pytest.mark.parametrize("said", ["compile", "per-layer compile", "compiled blocks"])
 def test_layers_compiled_under_fsdp_are_of_the_compiler(said: str) -> None:
     cells = {"paper": "A page of 2026", "zero": "FSDP2", "source": said}
     assert taken(cells, "h100-sxm") == "torchtitan-compile"
-    assert taken({**cells, "source": f"no {said}"}, "h100-sxm") != "torchtitan-compile"
+    for denied in (f"no {said}", f"{said}=no", f"{said} not stated"):
+        assert taken({**cells, "source": denied}, "h100-sxm") != "torchtitan-compile"
 
 
 @pytest.mark.parametrize(("year", "fused"), [("2023", False), ("2025", None)])
