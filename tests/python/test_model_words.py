@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from scalewright.catalog import load_model, names
 from scalewright.catalog.resolving import normalised
+from scalewright.reproductions.by_size import billions
+from scalewright.reproductions.guesses import unlike_size
 from scalewright.reproductions.naming import model_named, model_of_word, model_within
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
@@ -83,3 +86,49 @@ def test_strange_words_change_no_name_of_the_catalog() -> None:
 )
 def test_a_size_in_a_word_tells_a_model_whatever_its_task(text: str, meant: str | None):
     assert model_of_word(text) == meant
+
+
+PLAIN = {"model": "mine", "layers": "12", "hidden": "768", "heads": "12", "vocab": "50304"}
+
+
+def built(**cells: str) -> dict[str, Any]:
+    """Return the model that a row's shape makes."""
+    return model_of(Row("own.csv", 2, {**PLAIN, **cells}))[0]
+
+
+@pytest.mark.parametrize("word", ["SwiGLU", "swiglu MLP", "GeGLU"])
+def test_remarks_say_that_feed_forward_parts_are_gated(word: str) -> None:
+    told = built(ffn="3072", source=f"a log; {word}")
+    assert told["activation"] != built(ffn="3072")["activation"] == "gelu"
+    assert told["ffn"] == 3072
+
+
+def test_remarks_say_that_feed_forward_parts_have_no_gates() -> None:
+    assert built(ffn="2048")["activation"] != "gelu"
+    assert built(ffn="2048", source="squared ReLU")["activation"] == "gelu"
+
+
+@pytest.mark.parametrize(
+    ("said", "tied"),
+    [
+        ("tied embeddings", True),
+        ("untied embeddings", False),
+        ("not tied embeddings", False),
+        ("embeddings and LM head tied", True),
+    ],
+)
+@pytest.mark.parametrize("ffn", ["2048", "3072"])
+def test_remarks_say_whether_the_head_reads_the_embedding(said: str, tied: bool, ffn: str) -> None:
+    assert built(ffn=ffn, source=said)["tied_embeddings"] == tied
+
+
+def test_a_size_without_tables_is_the_models_own() -> None:
+    whole = built(ffn="3072")
+    body = (billions(whole) - 768 * 50304 * (1 if whole.get("tied_embeddings") else 2) / 1e9) * 1e3
+    cells = {"ffn": "3072", "parameters": f"{body / 1e3:.4f}"}
+    said = Row("own.csv", 2, {**PLAIN, **cells, "source": "non-embedding parameters"})
+    meant, notes = model_of(said)
+    assert meant == whole
+    assert not any("parameters" in note for note in notes)
+    assert unlike_size(said, whole) == ()
+    assert unlike_size(Row("own.csv", 2, {**PLAIN, **cells}), whole) != ()

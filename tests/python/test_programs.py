@@ -515,3 +515,34 @@ def test_programs_of_mixtures_go_by_their_year_and_their_compiler(
 ) -> None:
     cells = {"paper": "A page", "source": words, "zero": "FSDP2"}
     assert taken(cells, "h100-sxm", MIXTURE | {"name": name}) == profile
+
+
+def test_a_model_that_has_the_name_of_a_program_names_none() -> None:
+    cells = {"paper": "A page of 2024", "source": "Mistral-Nemo-12B, a recipe"}
+    nemo = {**cells, "source": "NeMo, a recipe"}
+    assert taken(cells, "h100-sxm") == taken({**cells, "source": "a recipe"}, "h100-sxm")
+    assert taken(nemo, "h100-sxm") != taken(cells, "h100-sxm")
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("llama3-8b", "8192"), ("llama2-7b", "4096")])
+def test_the_length_of_a_shipped_configuration_is_that_of_its_models(
+    name: str, tokens: str
+) -> None:
+    row = Row("own.csv", 2, {"paper": "A page", "metric": "tokens/s", "source": "torchtitan"})
+    assert of_usual_length(row, catalog.load_model(name))[0].text("sequence") == tokens
+
+
+@pytest.mark.parametrize("said", ["compile", "per-layer compile", "compiled blocks"])
+def test_layers_compiled_under_fsdp_are_of_the_compiler(said: str) -> None:
+    cells = {"paper": "A page of 2026", "zero": "FSDP2", "source": said}
+    assert taken(cells, "h100-sxm") == "torchtitan-compile"
+    for denied in (f"no {said}", f"{said}=no", f"{said} not stated"):
+        assert taken({**cells, "source": denied}, "h100-sxm") != "torchtitan-compile"
+
+
+@pytest.mark.parametrize(("year", "fused"), [("2023", False), ("2025", None)])
+def test_fsdp_of_pytorch_on_tpus_had_no_fused_attention_at_first(
+    year: str, fused: bool | None
+) -> None:
+    cells = {"paper": f"A page of {year}", "program": "PyTorch/XLA FSDP", "zero": "3"}
+    assert facts(cells, "tpu-v4", GPT).get("flash_attention") is fused

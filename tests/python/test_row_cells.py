@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.machine import Machines, memory_told
 from scalewright.reproductions.metrics import unit_meant
@@ -15,6 +16,7 @@ from scalewright.reproductions.setting import Setting, setting_of
 from scalewright.reproductions.units import bytes_of, in_seconds
 from scalewright.reproductions.wording import (
     mixes_any,
+    recomputation_meant,
     remarks_pure_state,
     sharding_meant,
     without_offload,
@@ -308,3 +310,69 @@ def test_a_row_on_a_board_of_another_memory_says_so() -> None:
 
 def test_maxtext_computes_again_what_its_own_policy_does_not_name() -> None:
     assert setting(recompute="custom", program="MaxText").space["recompute"] == ["full"]
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "read"),
+    [
+        ("sequence", "1048576 (1M)", 1048576),
+        ("sequence", "4096 (4K)", 4096),
+        ("sequence", "4000 (4k)", 4000),
+        ("ffn", "5120 (4x)", 5120),
+        ("ffn", "16,384 (4\u00d7)", 16384),
+    ],
+)
+def test_a_number_that_is_said_twice_is_read_once(column: str, text: str, read: int) -> None:
+    assert Row("own.csv", 2, {column: text}).count(column) == read
+
+
+@pytest.mark.parametrize("text", ["4096 (8k)", "4096 (1M)", "1048576 (128K)"])
+def test_numbers_that_contradict_each_other_are_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match="sequence"):
+        Row("own.csv", 2, {"sequence": text}).count("sequence")
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("xla_fsdp_grad_ckpt", "full"),
+        ("gradient_checkpointing", "full"),
+        ("custom (context=offload)", "full"),
+        ("remat_policy=custom", "full"),
+        ("\u5168\u91cf\u91cd\u8ba1\u7b97", "full"),
+        ("\u6fc0\u6d3b\u68c0\u67e5\u70b9", "full"),
+        ("\u9009\u62e9\u6027\u91cd\u8ba1\u7b97", "selective"),
+        ("\u65e0\u91cd\u8ba1\u7b97", "none"),
+    ],
+)
+def test_flags_and_words_for_recomputation_say_a_policy(text: str, policy: str) -> None:
+    assert recomputation_meant(text) == (policy, 0)
+
+
+@pytest.mark.parametrize("text", ["custom kernels", "xla_fsdp", "ckpt_every_hour"])
+def test_other_flags_say_nothing_of_recomputation(text: str) -> None:
+    assert recomputation_meant(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("data_parallel_shard_degree -1", (3, 0)),
+        ("data_parallel_shard_degree = 8", (3, 8)),
+        ("dp_shard=4", (3, 4)),
+        ("dp_shard=1", (0, 0)),
+    ],
+)
+def test_the_shard_degree_of_torchtitan_is_a_group_of_fsdp(
+    text: str, meant: tuple[int, int]
+) -> None:
+    assert sharding_meant(text) == meant
+
+
+def test_a_stage_keeps_as_much_whatever_the_batch_of_a_micro_batch_that_is_said(
+    tmp_path: Path,
+) -> None:
+    run = {"metric": "peak memory", "value": "60", "unit": "GiB", "zero": "3"}
+    loose = priced(tmp_path, gbs="", **run)
+    assert loose["predicted"] == priced(tmp_path, gbs="64", **run)["predicted"]
+    assert "got nothing" in priced(tmp_path, gbs="", mbs="", **run)["reason"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewright.errors import InvalidError
+from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.mixtures import mixture_said, says_mixture
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
@@ -118,3 +118,37 @@ def test_remarks_tell_the_capacity_of_experts() -> None:
     for none in ("no capacity factor", "capacity 2"):
         assert "capacity_factor" not in model(model="Mixtral 8x7B", source=none)["experts"]
     assert model(model="Llama 2 7B", source="capacity factor 2").get("experts") is None
+
+
+@pytest.mark.parametrize("text", ["2816 dense, 384 expert", "2,816 (dense) / 384 per expert"])
+def test_a_cell_of_two_widths_tells_that_of_dense_layers_from_that_of_experts(text: str) -> None:
+    told = model(**SHAPE | {"ffn": text}, experts="64 routed, top-6, first layer dense")
+    apart = model(**SHAPE | {"ffn": "2816"}, experts="64 experts top-6", expert_ffn="384")
+    assert (told["ffn"], told["experts"]["expert_ffn"]) == (2816, 384)
+    assert told == {**apart, "experts": {**apart["experts"], "first_dense_layers": 1}}
+
+
+@pytest.mark.parametrize(
+    ("said", "layers"), [("first 3 layers are dense", 3), ("first two layers dense", 2)]
+)
+def test_words_count_the_layers_without_experts(said: str, layers: int) -> None:
+    assert mixture_said(row(experts=f"64 experts top-6, {said}")).dense == layers
+    assert mixture_said(row(experts="64 experts top-6, dense")).dense is None
+
+
+@given(st.integers(2, 64), st.integers(1, 64))
+def test_an_upcycled_model_has_experts_as_wide_as_its_parts(count: int, chosen: int) -> None:
+    own = model(model="Llama 3 8B")
+    cells = {"model": f"Llama 3-8B E{count}T{chosen}"}
+    if chosen > count:
+        with pytest.raises(UnknownNameError):
+            model(**cells)
+        return
+    experts = {"experts": count, "top_k": chosen, "expert_ffn": own["ffn"]}
+    assert model(**cells) == {**own, "experts": experts}
+
+
+def test_a_capacity_factor_has_a_short_name() -> None:
+    column = model(model="Mixtral 8x7B", capacity_factor="4")
+    assert model(model="Mixtral 8x7B", source="CF 4, top-2") == column
+    assert "capacity_factor" not in model(model="Mixtral 8x7B", source="cf. 4")["experts"]

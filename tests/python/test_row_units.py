@@ -127,3 +127,8 @@ def test_a_unit_says_its_quantity(text: str, of: str, of_one: bool) -> None:
     said = unit_in(text)
     assert said is not None
     assert (said.of, said.of_one) == (of, of_one)
+
+
+@pytest.mark.parametrize("word", ["aggregate", "total", "overall", "in total"])
+def test_a_word_for_all_devices_behind_a_figure_is_no_unit(word: str) -> None:
+    assert figure(f"~688k {word}", "tokens/s") == figure("688k", "tokens/s")

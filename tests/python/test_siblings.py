@@ -157,3 +157,41 @@ def test_a_rate_that_no_device_reaches_is_the_jobs(tmp_path: Path):
         assert row["error"] == pytest.approx(whole["error"])
     (own,) = _priced(tmp_path, "bf16", ("PFLOPS per GPU", 3.0, ""))
     assert own["error"] < -0.5
+
+
+_BARE = "paper,table,hardware,devices,model,seq,gbs,mbs,dtype,metric,value,unit"
+
+
+def _tabled(
+    tmp_path: Path, batch: str, *figures: tuple[str, str, float, str]
+) -> list[dict[str, Any]]:
+    file = tmp_path / "rows.csv"
+    rows = [
+        f"a report,{table},H100,8,llama3-8b,4096,{batch},2,bf16,{metric},{value},{unit}"
+        for table, metric, value, unit in figures
+    ]
+    file.write_text("\n".join([_BARE, *rows]) + "\n", encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize("batch", [16, 64, 240])
+@pytest.mark.parametrize(
+    ("metric", "unit", "of_one"), [(_RATE, "tokens/s", 8), ("tokens_per_s", "tokens/s", 1)]
+)
+def test_a_rate_and_a_step_of_one_run_make_its_batch(
+    tmp_path: Path, batch: int, metric: str, unit: str, of_one: int
+):
+    rate = batch * 4096 / 7.0 / of_one
+    figures = (("a", "step time", 7.0, "s"), ("a", metric, rate, unit))
+    made, said = (_tabled(tmp_path, each, *figures)[0] for each in ("", str(batch)))
+    assert f"global batch of {batch} taken" in made["note"]
+    assert made["predicted"] == said["predicted"]
+
+
+def test_figures_of_other_tables_and_of_no_whole_batch_make_none(tmp_path: Path):
+    rate = 64 * 4096 / 7.0 / 8
+    apart = _tabled(tmp_path, "", ("a", "step time", 7.0, "s"), ("b", _RATE, rate, "tokens/s"))
+    odd = _tabled(tmp_path, "", ("a", "step time", 7.0, "s"), ("a", _RATE, rate / 47.0, "tokens/s"))
+    alone = _tabled(tmp_path, "", ("a", "step time", 7.0, "s"))
+    for step in (apart[0], odd[0], alone[0]):
+        assert "gbs: got nothing" in step["reason"]

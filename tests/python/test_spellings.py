@@ -83,6 +83,8 @@ def priced(tmp_path, **cells: str) -> dict[str, object]:
         ("Max GPU memory used", "GB", "peak_memory_per_gpu", "GB"),
         ("Peak reserved memory (GiB)", "GiB", "peak_reserved_per_gpu", "GiB"),
         ("Peak memory (MiB)", "", "peak_memory_per_gpu", "MiB"),
+        ("peak GB", "", "peak_memory_per_gpu", "GB"),
+        ("Peak reserved (GiB)", "", "peak_reserved_per_gpu", "GiB"),
         ("host memory", "GB", "host memory", "GB"),
         # what says too little stays what it is, and the engine names what it knows
         ("time to train", "h", "time to train", "h"),
@@ -470,6 +472,8 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("8x Rubin", "vr200-nvl72"),
         ("HGX B100", "hgx-b100"),
         ("AMD MI455X", "helios-mi455x"),
+        ("8x MI355", "mi355x-node"),
+        ("AMD MI325", "mi325x-node"),
         ("AWS Trainium3", "trn3-ultraserver"),
         ("2x RTX 4070 Ti SUPER", "rtx-4070-ti-super-node"),
         ("RTX 4070 Ti 12GB", "rtx-4070-ti-node"),

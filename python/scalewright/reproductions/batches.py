@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.metrics import metric_of, ungrouped
-from scalewright.reproductions.runs import is_rate
+from scalewright.reproductions.runs import is_rate, kind_of
 
 if TYPE_CHECKING:
     from scalewright.reproductions.conventions import Conventions
@@ -57,7 +57,11 @@ def batches_of(
     if micro and (alone or row.text("metric").startswith(OF_ONE_LAYER)):
         return (replicas * micro[0],)
     # a rate hardly depends on the batch, which a short text may leave out
-    guessed = () if conventions.known or not is_rate(metric_of(row)) else _GUESSED_BATCHES
+    metric = metric_of(row)
+    # nor does what one stage keeps of a micro-batch that the row says
+    kept = bool(micro) and kind_of(metric) == "memory" and space.get("pipeline", [1]) == [1]
+    loose = is_rate(metric) or (kept and (machine.devices == 1 or "pipeline" in space))
+    guessed = _GUESSED_BATCHES if loose and not conventions.known else ()
     tried = conventions.batches_per_device or guessed
     if not tried:
         name = row.named("global_batch")

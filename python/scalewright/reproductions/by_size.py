@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from scalewright._engine import Workload
@@ -18,6 +19,8 @@ _VOCABULARIES = (32000, 50304, 100352, 128256, 151936, 256000)
 """Tokens of the usual vocabularies: Llama 2, GPT-NeoX, OLMo 2, Llama 3, Qwen 2.5 and BLOOM."""
 _SMALLEST = 64
 """Tokens of the smallest vocabulary, of letters; others are its multiples."""
+_NO_TABLES = re.compile(r"\bnon[ _-]?embed(?:ding)?s?\b", re.IGNORECASE)
+"""What says of parameters that they leave tables of tokens out."""
 NARROWEST = 64
 """Width of the narrowest expert; widths are its multiples."""
 
@@ -31,8 +34,26 @@ def billions(model: dict[str, Any]) -> float:
     return float(Workload(json.dumps(model)).parameters()["total"]) / 1e9
 
 
+def is_without_tables(model: dict[str, Any], said: float, remarks: str) -> bool:
+    """Say whether a size leaves out a model's tables of tokens, as remarks say that some do.
+
+    Raises:
+        ScalewrightError: The fields are no model.
+    """
+    if _NO_TABLES.search(remarks) is None:
+        return False
+    tables = (1 if model.get("tied_embeddings") else 2) * model["vocab"] * model["hidden"] / 1e9
+    left = (billions(model) - tables, billions(model) - tables / 2.0)
+    return any(abs(each / said - 1.0) <= _NEAR for each in left)
+
+
 def of_size(
-    model: dict[str, Any], gated: dict[str, Any], said: float, *, vocab_said: bool
+    model: dict[str, Any],
+    gated: dict[str, Any],
+    said: float,
+    *,
+    vocab_said: bool,
+    kinds_open: bool = True,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a model, or one that differs in what a row leaves out and has its size.
 
@@ -44,6 +65,7 @@ def of_size(
         gated: The same of a model with gated parts.
         said: The row's parameters in billions.
         vocab_said: Whether the row says the vocabulary.
+        kinds_open: Whether the row leaves open if feed-forward parts are gated.
 
     Raises:
         ScalewrightError: The fields are no model.
@@ -51,7 +73,7 @@ def of_size(
     held = billions(model)
     if abs(held / said - 1.0) <= _LIKE:
         return model, ()
-    kinds = list(_kinds(model, gated))
+    kinds = [kind for kind in _kinds(model, gated) if kinds_open or kind["activation"] != "gelu"]
     found = _nearest(kinds, said)
     if found is None and not vocab_said:
         sized = [{**kind, "vocab": vocab} for kind in kinds for vocab in _VOCABULARIES]

@@ -27,7 +27,13 @@ from scalewright.reproductions.reading import Row, not_understood, read_rows, sh
 from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
-from scalewright.reproductions.siblings import SHARES, Siblings, as_printed, with_recomputation
+from scalewright.reproductions.siblings import (
+    SHARES,
+    Siblings,
+    as_printed,
+    batch_told,
+    with_recomputation,
+)
 from scalewright.reproductions.units import bytes_of
 
 if TYPE_CHECKING:
@@ -82,6 +88,8 @@ class RowComparer:
             ScalewrightError: The row lacks what a job needs, or no plan is legal.
         """
         told, notes = with_recomputation(row, self._siblings)
+        batch, why = batch_told(row, self._siblings)
+        told, notes = replace(told, cells=told.cells | batch), (*notes, *why)
         setting = setting_of(told, self.machines)
         setting = replace(setting, notes=(*setting.notes, *notes))
         priced = self.pricing.price(setting)

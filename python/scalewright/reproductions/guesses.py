@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
-from scalewright.reproductions.by_size import billions
+from scalewright.reproductions.by_size import billions, is_without_tables
 from scalewright.reproductions.layout import without_denied
 from scalewright.reproductions.metrics import metric_of
 from scalewright.reproductions.programs import usual_sequence, year_of
@@ -142,13 +142,14 @@ def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ..
     metric = metric_of(row)
     if row.text("sequence") or not is_rate(metric) or metric.startswith("sequences"):
         return row, ()
-    # a shape without a length got one position
-    most = positions if (positions := model.get("max_positions", 0)) > 1 else _GUESSED_SEQUENCE
     early = (year := year_of(row)) is not None and year <= _EARLY
     usual = _EARLY_SEQUENCE if early else _GUESSED_SEQUENCE
     if model.get("family") == "encoder_decoder":
         usual = _SEQ2SEQ_SEQUENCE
-    length = min(usual_sequence(row) or usual, most)
+    length = usual_sequence(row, str(model.get("name", ""))) or usual
+    # a shape without a length got one position
+    if (positions := model.get("max_positions", 0)) > 1:
+        length = min(length, positions)
     note = f"sequences of {length:,} tokens taken: the row says none"
     return replace(row, cells={**row.cells, "sequence": str(length)}), (note,)
 
@@ -162,6 +163,7 @@ def unlike_size(row: Row, model: dict[str, Any]) -> tuple[str, ...]:
     if not said:
         return ()
     held = billions(model)
-    if abs(held / said - 1.0) <= _UNLIKE:
+    remarks = f"{row.text('table')} | {row.text('source')}"
+    if abs(held / said - 1.0) <= _UNLIKE or is_without_tables(model, said, remarks):
         return ()
     return (f"the row says {said:g}B parameters, the model has {held:.4g}B",)

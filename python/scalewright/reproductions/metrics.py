@@ -51,7 +51,8 @@ _MEMORY = _REMEMBERED | {
     *("gib", "gb", "mib", "mb", "bytes"),
 }
 """Words of a metric that is a device's memory at its fullest."""
-_TAKEN = {"allocated", "reserved"}
+_TAKEN = {"reserved": "reserved", "allocated": "allocated", "peak": "memory"}
+"""Words beside bytes that make them a device's memory at its fullest, and how it was taken."""
 _BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
 _WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
 _USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
@@ -214,8 +215,10 @@ def metric_meant(name: str, unit: str) -> str | None:
         return None
     if words & _NOT_MEASURED or (words & OF_SEVERAL and not _SEVERAL.search(name)):
         return None
-    if words <= _MEMORY - _REMEMBERED and words & _TAKEN and words & _BYTES.keys():
-        return "peak_reserved_per_gpu" if "reserved" in words else "peak_allocated_per_gpu"
+    if words <= _MEMORY - _REMEMBERED and words & _BYTES.keys():
+        taken = next((word for word in _TAKEN if word in words), None)
+        if taken is not None:
+            return f"peak_{_TAKEN[taken]}_per_gpu"
     meant = _of_use(words) if words & _USED else _of_rate(words)
     return None if meant == "step_time" and words & _PARTS else meant
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright.reproductions.metrics import ungrouped
@@ -26,8 +26,15 @@ _OF_ALL = re.compile(
 _SHARED = re.compile(r"(?<![\w.,])(\d{1,2}) shared\b|\b(a|one|two) shared expert")
 _SHARED_WIDTH = re.compile(r"shared (?:experts? of (\d{3,6})\b|\((\d{3,6})\))")
 _EVERY = re.compile(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b")
+_DENSE = re.compile(r"\bfirst (?:([0-9]{1,2}|one|two|three) )?layers? (?:is |are |being )?dense\b")
+"""`first layer dense`, `first 3 layers dense`."""
+_WIDTHS = re.compile(
+    r"([0-9][0-9,]{2,6}) \(?dense\)?[,;/ ]{1,3}(?:and )?([0-9][0-9,]{1,6}) "
+    r"(?:\(?(?:an? |per |each |routed )?experts?\)?)"
+)
+"""Widths of dense layers and of one expert in a cell, as `2816 dense, 384 expert`."""
 _ABSENT = frozenset({"no", "n", "none", "false", "dense", "0"})
-_WORDS = {"a": 1, "one": 1, "two": 2}
+_WORDS = {"a": 1, "one": 1, "two": 2, "three": 3}
 _LONGEST = 200
 
 
@@ -45,6 +52,8 @@ class Mixture:
     """Width of all shared experts together."""
     every: int | None
     """One of how many layers has experts."""
+    dense: int | None
+    """Layers without experts in front of all others."""
 
 
 def says_mixture(row: Row) -> bool:
@@ -64,9 +73,9 @@ def mixture_said(row: Row) -> Mixture:
         InvalidError: A column counts experts and holds no count.
     """
     text = " ".join(ungrouped(row.text("experts").casefold()[:_LONGEST]).split())
-    count, top, active, among, shared, wide, every = (
+    count, top, active, among, shared, wide, every, dense = (
         pattern.search(text)
-        for pattern in (_COUNT, _TOP, _ACTIVE, _OF_ALL, _SHARED, _SHARED_WIDTH, _EVERY)
+        for pattern in (_COUNT, _TOP, _ACTIVE, _OF_ALL, _SHARED, _SHARED_WIDTH, _EVERY, _DENSE)
     )
     experts = int(count[1]) if count is not None else int(among[2]) if among is not None else None
     if experts is None and re.fullmatch(r"\d{2,5}|[2-9]", text):
@@ -81,7 +90,19 @@ def mixture_said(row: Row) -> Mixture:
         shared=beside,
         shared_ffn=int(wide[1] or wide[2]) * (beside or 1) if wide is not None else None,
         every=int(every[2] or 2) if every is not None else None,
+        dense=_counted(dense[1] or "one") if dense is not None else None,
     )
+
+
+def with_widths(row: Row) -> Row:
+    """Tell the width of dense layers from that of an expert where one cell holds both."""
+    if row.text("expert_ffn") or (found := _WIDTHS.fullmatch(row.text("ffn").casefold())) is None:
+        return row
+    return replace(row, cells=row.cells | {"ffn": found[1], "expert_ffn": found[2]})
+
+
+def _counted(word: str) -> int:
+    return int(word) if word.isdecimal() else _WORDS[word]
 
 
 def with_mixture(model: dict[str, Any], row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -27,13 +27,18 @@ _NAMING = ("program", "framework", "paper", "table", "source", "zero")
 """Columns whose text may name a program."""
 _YEAR = re.compile(r"(?<![0-9.])20[12][0-9](?![0-9]|\.[0-9]{4})")
 """A year, not 2,048 tokens."""
-_HUB = re.compile(r"(?:https?://)?(?:www\.)?huggingface\.co/(?!docs)")
-"""Where cards of models of any program lie."""
+_NO_PROGRAM = re.compile(
+    r"(?:https?://)?(?:www\.)?huggingface\.co/(?!docs)|(?<![a-z])mistral[-_ ]?nemo(?![a-z])"
+)
+"""Where cards of models of any program lie, and a model that has the name of a program."""
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
-_ABSENT_BEFORE = re.compile(r"(?:^|[^a-z0-9])(?:no|not|non|without|w/o)[ -]$")
-_ABSENT_BEHIND = re.compile(r"[ :=(]{1,2}(?:off|disabled|false)(?![a-z0-9])")
-"""What says of a word beside it that the thing was not there."""
+_ABSENT_BEFORE = re.compile(r"(?:^|[^a-z0-9])(?:no|not|non|without|w/o)[ -](?:per-[a-z]{1,9} )?$")
+_ABSENT_BEHIND = re.compile(
+    r"(?:[ :=(]{1,2}(?:off|disabled|false|unstated|unknown|not (?:stated|said|used|given|printed))"
+    r"|[:=] ?no)(?![a-z0-9])"
+)
+"""What says of a word beside it that the thing was not there, or that nothing says so."""
 _CONTAINER = re.compile(
     r"(?:nemo|container|pytorch)[ :/-]{0,2}(2[0-9])\.(?:0[1-9]|1[0-2])(?![0-9])"
 )
@@ -127,7 +132,7 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
         if "interleave" in entry:
             return "the row tells of no virtual stages"
         return _when(row, device) if "until" in entry else f"on {device}"
-    said = _HUB.sub(" ", " | ".join(row.text(column) for column in _NAMING).casefold())
+    said = _said(row)
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
     if None in spoken:
         return None
@@ -159,6 +164,11 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
     )
 
 
+def _said(row: Row) -> str:
+    """Return the words of a row that may name a program."""
+    return _NO_PROGRAM.sub(" ", " | ".join(row.text(column) for column in _NAMING).casefold())
+
+
 def _spoken(words: Sequence[str], said: str) -> str | None:
     """Return the first of some words that a text has and does not deny, if it has one."""
     return next((word for word in words if _has(word, said)), None)
@@ -173,10 +183,19 @@ def _has(word: str, said: str) -> bool:
     return False
 
 
-def usual_sequence(row: Row) -> int | None:
-    """Return the tokens a sequence that the program which a row names has unless told otherwise."""
-    said = " | ".join(row.text(column) for column in _NAMING).casefold()
-    told = (entry for entry in _book()["sequences"] if _spoken(entry["named"], said) is not None)
+def usual_sequence(row: Row, model: str) -> int | None:
+    """Return the tokens a sequence that the program which a row names has unless told otherwise.
+
+    Args:
+        row: The row.
+        model: The catalog's name of its model.
+    """
+    said = _said(row)
+    told = (
+        entry
+        for entry in _book()["sequences"]
+        if matches(model, entry.get("models", ["*"])) and _spoken(entry["named"], said) is not None
+    )
     return next((int(entry["tokens"]) for entry in told), None)
 
 
@@ -191,7 +210,7 @@ def year_of(row: Row) -> int | None:
 
 def _year(row: Row, device: str) -> int | None:
     """Return the last year that a row speaks of, or where it speaks of none its device's."""
-    said = " | ".join(row.text(column) for column in _NAMING).casefold()
+    said = _said(row)
     undated = (
         entry["year"]
         for entry in _book()["undated"]

@@ -54,6 +54,12 @@ _DEGREES = frozenset({"tensor", "pipeline", "context", "expert", "data", "interl
 }
 _NAMED_DEGREE = re.compile(r"^(?:tp|pp|cp|ep|dp|vpp|vp)[ =]?(?=[0-9]+$)", re.IGNORECASE)
 _LENGTH = re.compile(r"([0-9]{1,10}) ?([km]?)(?: ?tokens)?")
+_RESTATED = re.compile(
+    r"([0-9][0-9,_]{0,12}) ?\([~≈]?([0-9]{1,4}(?:\.[0-9]{1,3})?) ?([kmx\u00d7])\)", re.I
+)
+"""A number, and the same in thousands or how many times another it is: `1048576 (1M)`."""
+_ROUNDED = 0.03
+"""How far a number in thousands may be from the one that it restates."""
 _ABSENT = {"none", "no", "off", "false", "disabled"}
 """A degree that a run does without is one."""
 _BILLIONS = {"m": 1e-3, "b": 1.0, "t": 1e3}
@@ -117,7 +123,7 @@ class Row:
             text = _NAMED_DEGREE.sub("", text)
         # a remark without a number behind it, as `4096 (packed)`, but not that it is a maximum
         remarked = re.fullmatch(r"([0-9][0-9,_]{0,12}[kK]?)\s*\((?!max|up)[^()0-9]{1,40}\)", text)
-        plain = ungrouped(remarked[1] if remarked else text).replace("_", "")
+        plain = ungrouped(remarked[1] if remarked else _once(text)).replace("_", "")
         if column == "sequence" and (long := _LENGTH.fullmatch(plain.casefold())):
             return int(long[1]) * {"": 1, "k": _KIBI, "m": _KIBI * _KIBI}[long[2]]
         plain = plain.strip("~≈*†‡ ")
@@ -188,6 +194,19 @@ def shipped_rows() -> list[Row]:
 def unseen_path() -> Path:
     """Return the file of rows whose sources nobody wrote conventions for."""
     return Path(str(built_in_root() / _FOLDER / UNSEEN))
+
+
+def _once(text: str) -> str:
+    """Return a number without what restates it behind it; whatever says another stays."""
+    if (found := _RESTATED.fullmatch(text)) is None:
+        return text
+    scale = found[3].casefold()
+    if scale in {"k", "m"}:
+        number, many = int(ungrouped(found[1]).replace("_", "")), float(found[2])
+        sizes = [base ** ("km".index(scale) + 1) * many for base in (1000, _KIBI)]
+        if all(abs(size / number - 1.0) > _ROUNDED for size in sizes):
+            return text
+    return found[1]
 
 
 def read_rows(path: str | Path) -> list[Row]:

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
-from scalewright.reproductions.by_size import NARROWEST, expert_width, of_size
+from scalewright.reproductions.by_size import NARROWEST, expert_width, is_without_tables, of_size
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.misspelt import refuse_misspelt_model
-from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_mixture
+from scalewright.reproductions.mixtures import (
+    mixture_said,
+    says_mixture,
+    with_mixture,
+    with_widths,
+)
 from scalewright.reproductions.naming import (
     model_named,
     model_of_size,
@@ -43,8 +48,20 @@ _CUT = re.compile(
     r"|([1-9][0-9]{0,2})[- ]layers? (?:proxy|version|variant|cut))",
     re.IGNORECASE,
 )
+_UPCYCLED = re.compile(r"(.{2,80}?)[-_ ,]{1,2}\(?e([1-9][0-9]{0,3})t([1-9][0-9]{0,2})\)?", re.I)
+"""A dense model whose feed-forward parts became so many experts, as `Llama 3-8B E8T2`."""
+_GATES = re.compile(r"(?<![a-z])(?:swi|ge|re)glu(?![a-z])", re.IGNORECASE)
+_NO_GATES = re.compile(r"(?<![a-z])(?:squared[- ]relu|relu ?(?:\^ ?2|²|squared))(?![a-z])", re.I)
+"""Activations that remarks name; whose parts are gated and whose are not."""
+_TIED = re.compile(
+    r"(?<![a-z])(?P<not>un|not )?(?:tied[- ](?:word[- ])?(?:input[- ])?embeddings?"
+    r"|tie_word_embeddings|embeddings?(?: (?:and|with) (?:the )?(?:lm[- _]?)?head)? tied)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Whether remarks say that the head reads the embedding's table."""
 _CAPACITY = re.compile(
-    r"(?<!no )capacity[ _]factor[ =:]{1,3}(?:of )?([0-9](?:\.[0-9]{1,3})?)(?![0-9.])"
+    r"(?<!no )(?:capacity[ _]factor[ =:]{1,3}(?:of )?|\bcf[ =:]{1,2})"
+    r"([0-9](?:\.[0-9]{1,3})?)(?![0-9.])"
 )
 _JOINED = re.compile(r"[0-9]\s?[bm]\b(?:[^+]{0,40}) \+ (?:[^+]{0,40})[0-9]\s?[bm]\b", re.IGNORECASE)
 """Two models of a size each, as `ViT-22B + GPT-175B`."""
@@ -129,6 +146,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
+    row = with_widths(row)
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     if entry is not None:
@@ -152,11 +170,13 @@ def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         model, more = _mixture(row, shape)
         return _completed(model, row), (*notes, "experts as the row's text says", *more)
     model = _plain(row, shape)
-    if (said := row.billions()) is not None:
+    said = row.billions()
+    if said is not None and not is_without_tables(model, said, _remarks(row)):
         # what is gated keeps the width that the row says
         gated = {**model, **_LLAMA, "max_positions": 0}
+        kinds = _GATES.search(_remarks(row)) is None
         vocab_said = bool(row.text("vocab"))
-        model, more = of_size(model, gated, said, vocab_said=vocab_said)
+        model, more = of_size(model, gated, said, vocab_said=vocab_said, kinds_open=kinds)
         notes = (*notes, *more)
     return _completed(model, row), notes
 
@@ -300,12 +320,30 @@ def _cut(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     return {**entry, "layers": count}, (*notes, f"cut to {count} layers, as its name says")
 
 
+def _changed(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return a model of which a text says what was made of it."""
+    entry, notes = _cut(text)
+    return (entry, notes) if entry is not None else _upcycled(text)
+
+
+def _upcycled(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return a dense model with experts as wide as its own parts (Komatsuzaki et al. 2022)."""
+    if (found := _UPCYCLED.fullmatch(text)) is None:
+        return None, ()
+    entry, notes = _named(found[1])
+    if entry is None or entry.get("experts") or int(found[3]) > int(found[2]):
+        return None, ()
+    experts = {"experts": int(found[2]), "top_k": int(found[3]), "expert_ffn": entry["ffn"]}
+    told = f"{found[2]} experts as wide as its parts, {found[3]} a token, as its name says"
+    return {**entry, "experts": experts}, (*notes, told)
+
+
 def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return the catalog's entry that is meant, if one is, and what to mind."""
     try:
         entry, notes = _named(row.text("model"))
         if entry is None:
-            entry, notes = _cut(row.text("model"))
+            entry, notes = _changed(row.text("model"))
         if entry is None and not shaped and (size := row.text("size")):
             # a family and a size in columns of their own
             entry, notes = _named(f"{row.text('model')} {size}".strip())
@@ -379,15 +417,20 @@ def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None)
     name = row.text("model") or (
         f"GPT {row.text('parameters')}B" if row.text("parameters") else "GPT"
     )
-    named = _GATED.match(name) is not None
+    gates = _GATES.search(_remarks(row)) is not None
+    named = _GATED.match(name) is not None or gates
     if gated is None:
-        gated = grouped or named or (ffn is not None and ffn != _WIDE * hidden)
+        no_gates = _NO_GATES.search(_remarks(row)) is not None and not gates
+        wide = ffn is not None and ffn != _WIDE * hidden
+        gated = not no_gates and (grouped or named or wide)
     if named and ffn is None:
         ffn = -(-2 * _WIDE * hidden // (3 * _MULTIPLE)) * _MULTIPLE
     fields = {"layers": shape["layers"], "hidden": hidden, "heads": heads, "kv_heads": key_values}
     kept = {key: value for key, value in fields.items() if value is not None}
     positions = {} if gated else {"max_positions": row.count("sequence") or 1}
     extra = {"ffn": ffn or _WIDE * hidden, "vocab": row.count("vocab") or _VOCAB}
+    if (tied := _TIED.search(_remarks(row))) is not None:
+        extra["tied_embeddings"] = tied["not"] is None
     return {**(_LLAMA if gated else _GPT), "name": name, **kept, **extra, **positions}
 
 
@@ -407,6 +450,8 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
     mixture = {"experts": said.experts, "top_k": said.top_k}
     if every is not None:
         mixture["every"] = every
+    if said.dense is not None:
+        mixture["first_dense_layers"] = said.dense
 
     def of_width(each: int) -> dict[str, Any]:
         fields = {**mixture, "expert_ffn": each}

@@ -8,10 +8,12 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from scalewright.errors import ScalewrightError
+from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of
 from scalewright.reproductions.metrics import metric_of, unit_meant
 from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.runs import is_rate, kind_of, run_key, time_ratio
+from scalewright.reproductions.units import unit_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +38,9 @@ _AWAY = math.log(1.12)
 """How far from what is printed the usual way is before another is looked for."""
 _BETWEEN = math.log(2.0) / 2.0
 """How much nearer a way is that is taken though it does not agree: half of a factor of two."""
+_STEPS = frozenset({"step_time", "iteration_time"})
+_WHOLE = 0.03
+"""How far from whole sequences the product of two rounded figures may be."""
 _MOST = 16
 """Figures that one run may have."""
 _SELECTIVE, _FULL = 1.02, 1.15
@@ -89,6 +94,54 @@ def with_recomputation(row: Row, siblings: Siblings) -> tuple[Row, tuple[str, ..
     where = " and ".join(f"line {line}" for line in sorted(lines))
     note = f"recomputation taken as {word}: HFU is {above:.2f} times MFU ({where})"
     return replace(row, cells=row.cells | {"recompute": word}), (note,)
+
+
+def batch_told(row: Row, siblings: Siblings) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the sequences of a step that its time and the rate of the same run make.
+
+    Nothing where the row says a batch, or where they make no whole number of sequences. Figures
+    stand beside each other in one table; a table that is named otherwise may be of another run.
+
+    Returns:
+        A cell, and what was taken and why, in words.
+    """
+    if conventions_of(row).known or row.text("global_batch") or row.text("batch_tokens"):
+        return {}, ()
+    beside = [other for other in siblings.of(row) if other.text("table") == row.text("table")]
+    told = [each for each in map(_speed, (row, *beside)) if each is not None]
+    times, rates = ([v for v, of_time in told if of_time == wanted] for wanted in (True, False))
+    if not times or not rates:
+        return {}, ()
+    if any(math.log(max(each) / min(each)) > _AGREE for each in (times, rates)):
+        return {}, ()
+    sequences = times[0] * rates[0]
+    micro, devices = row.told("micro_batch") or 1, row.told("devices") or 1
+    for of in dict.fromkeys((micro * devices, devices, micro, 1)):
+        whole = max(round(sequences / of), 1) * of
+        if abs(sequences / whole - 1.0) <= _WHOLE:
+            note = f"global batch of {whole} taken: the rate and the step of this run make it"
+            return {"global_batch": str(whole)}, (note,)
+    return {}, ()
+
+
+def _speed(row: Row) -> tuple[float, bool] | None:
+    """Return a row's sequences a second, or its seconds a step, and whether it is a time."""
+    try:
+        row, _ = one_figure(row)
+        name, value = metric_of(row).casefold(), row.number("value")
+        unit = unit_in(unit_meant(name, plain(row.text("metric")), row.text("unit")))
+        length = row.count("sequence")
+        devices = (row.count("devices") or 0) if name.endswith("per_gpu") else 1
+    except ScalewrightError:
+        return None
+    if name in _STEPS:
+        return (value * unit.size, True) if unit is not None else None
+    rate = value * devices * (unit.counts if unit is not None else 1.0)
+    if name.startswith("tokens_per_s"):
+        rate = rate / length if length else 0.0
+    elif not name.startswith("sequences_per_s"):
+        return None
+    return (rate, False) if rate > 0.0 else None
 
 
 def as_printed(

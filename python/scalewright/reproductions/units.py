@@ -56,6 +56,8 @@ _TIME, _RAM, _FLOP, _SHARE, _RATIO, _STEP = "time", "memory", "flops", "share", 
 _PER = "per"
 """What is only said to be of a second or of one device."""
 _RATES = ("tokens", "sequences", _FLOP)
+_OF_THE_JOB = frozenset({"aggregate", "aggregated", "total", "in total", "overall", "altogether"})
+"""Words behind a figure that say no unit, but that it is of all devices."""
 _HOUR = 3600.0
 
 
@@ -130,6 +132,8 @@ def resolved(
         InvalidError: The cell's unit is of another thing than the row's.
     """
     told = f"{found['unit'] or ''}{found['more'] or ''}".strip()
+    if told.casefold() in _OF_THE_JOB:
+        told = ""
     own, cell = unit_in(own_text), unit_in(told)
     run = whole_run(metric)
     heading = metric if run is None else run.unit

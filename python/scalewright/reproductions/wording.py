@@ -12,6 +12,19 @@ _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
 _LIBRARIES = {"deepspeed", "megatron", "fsdp", "pytorch", "torch", "fairscale", "composer"}
 """Whose checkpointing recomputes every layer."""
+_FLAG = re.compile(
+    r"(?:(?:xla|fsdp|torch|use|enable|full|deepspeed) ){0,3}"
+    r"(?:grad(?:ient)?s?|act(?:ivation)?s?) (?:ckpt|checkpoint(?:s|ing)?)"
+)
+"""Words of flags of programs, as `xla_fsdp_grad_ckpt`."""
+_CUSTOM = re.compile(r"(?:remat_policy[ =:]{1,3})?custom(?: ?\([^()]{0,80}\))?")
+"""MaxText's policy whose tensors are computed again unless it is told (configs/base.yml)."""
+_CHINESE = (
+    ("none", re.compile(r"(?:无|不开|关闭?|不)(?:激活)?(?:重计算|检查点|重算)")),
+    ("selective", re.compile(r"选择性?(?:激活)?(?:重计算|检查点|重算)")),
+    ("full", re.compile(r"(?:完全|全量?|开启?)?(?:激活|梯度)?(?:重计算|检查点|重算)")),
+)
+"""Words for recomputation and checkpoints of activations in Chinese."""
 _NAMED = 3
 _OPTIMIZER = re.compile(r" optimi[sz]er$")
 _STORED = re.compile(
@@ -177,6 +190,10 @@ def denied(text: str) -> bool:
     return _OFF.fullmatch(text.casefold().strip()) is not None
 
 
+_OF_TORCHTITAN = re.compile(
+    r"(?:data_parallel_shard_degree|dp_shard(?:_degree)?)[ =:]{1,3}(-1|[0-9]{1,6})"
+)
+"""torchtitan's flag for the ranks that share weights, -1 for all that are left."""
 _UNSHARED = re.compile(r"d?dp|no_shard|(?:none|no|off|false)(?: ?\((?:[a-z]+ )?d?dp\))?")
 """Every rank holds all, as data ranks of DDP do."""
 _DISTRIBUTED = {"distopt", "distributedoptimizer", "distributedfusedadam"}
@@ -193,6 +210,8 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     if denied(folded) or _UNSHARED.fullmatch(folded):
         return 0, 0
     folded = without_denied(folded)
+    if flag := _OF_TORCHTITAN.fullmatch(folded):
+        return (0, 0) if flag[1] == "1" else (3, max(int(flag[1]), 0))
     if folded in {"zero++", "zero plus plus"}:
         return 3, 0
     if re.sub(r"[ _-]", "", folded) in _DISTRIBUTED or "distributed optimizer" in folded:
@@ -218,7 +237,8 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     if denied(folded):
         return "none", 0
     chosen = folded.removeprefix("selective").strip(" :(){}[]")
-    if chosen and (policy := _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen))):
+    modules = _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen)) if chosen else None
+    if policy := modules or _of_a_flag(folded):
         return policy, 0
     words = _plain(folded)
     if words[:2] in (["gradient", "checkpointing"], ["activation", "checkpointing"]):
@@ -241,6 +261,13 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     # whose checkpointing it is, as `DeepSpeed activation checkpointing`
     named = len(words) == _NAMED and words[0] in _LIBRARIES
     return ("full", 0) if named and words[1:] == ["activation", "checkpointing"] else None
+
+
+def _of_a_flag(folded: str) -> str | None:
+    """Return what a program's flag, or a word in Chinese, says of recomputation; else none."""
+    if _FLAG.fullmatch(" ".join(_plain(folded))) or _CUSTOM.fullmatch(folded):
+        return "full"
+    return next((policy for policy, said in _CHINESE if said.fullmatch(folded)), None)
 
 
 def without_stored(text: str) -> tuple[str, bool]:
