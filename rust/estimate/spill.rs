@@ -6,7 +6,7 @@ use super::job::Job;
 use super::verdict::with_composer;
 use crate::control::Control;
 use crate::error::Result;
-use crate::memory::placement::{Class, Placement, PlacementOutcome, place_below};
+use crate::memory::placement::{Class, Placement, PlacementOutcome, Problem, place_below};
 use crate::plan::{Plan, Split, check};
 use crate::schedule::Scratch;
 use crate::solve::assign::Limits;
@@ -114,6 +114,7 @@ fn slowest_stage(
         return Ok(SpillResult::TooManyOperations);
     }
     let mut worst: Option<SpilledPlan> = None;
+    let mut placed: Vec<Problem> = Vec::new();
     for stage in stages {
         let problem = problem(
             composer,
@@ -121,11 +122,16 @@ fn slowest_stage(
             (&composed, stage),
             &PlanPlacementRequest::default(),
         )?;
+        if placed.contains(&problem) {
+            continue; // a stage like one before it
+        }
         let memories = &composer.job.memories;
         let exact = Limits {
             gap: 1e-6,
             nodes: MOST_NODES,
             below: limits.below_s - composed.time + problem.transfer_free_s(),
+            // a search passes over what does not fit
+            shortage: false,
         };
         let placement = match place_below(&problem, memories, &exact, control)? {
             Some(PlacementOutcome::Placed(placement)) => placement,

@@ -143,13 +143,14 @@ pub(super) fn assign<'py>(
             gap: asked.relative_gap,
             nodes: asked.nodes,
             below: f64::INFINITY,
+            shortage: true,
         };
         solved(&columns.model()?, &limits, control)
     })?;
     let told = PyDict::new(py);
     match answer {
         AssignOutcome::Solved(solution) => tell(&told, solution)?,
-        AssignOutcome::Infeasible(shortage) => tell_short(&told, &shortage)?,
+        AssignOutcome::Infeasible(shortage) => tell_short(&told, &shortage.unwrap_or_default())?,
         AssignOutcome::NoneBelow(bound) => told.set_item("bound", bound)?,
     }
     Ok(told)

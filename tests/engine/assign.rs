@@ -186,7 +186,7 @@ fn answer(world: &World) -> AssignOutcome {
 fn solved(world: &World) -> Result<Solution, Shortage> {
     match answer(world) {
         AssignOutcome::Solved(solution) => Ok(solution),
-        AssignOutcome::Infeasible(shortage) => Err(shortage),
+        AssignOutcome::Infeasible(shortage) => Err(shortage.unwrap()),
         AssignOutcome::NoneBelow(bound) => panic!("{bound}: all objectives are of interest"),
     }
 }
@@ -334,7 +334,7 @@ proptest! {
 
     #[test]
     fn units_change_nothing(world in worlds(true), units in units(), gap in 0..2_u8) {
-        let limits = Limits { gap: 1e-9 * f64::from(gap), nodes: 100_000, below: f64::INFINITY };
+        let limits = Limits { gap: 1e-9 * f64::from(gap), nodes: 100_000, below: f64::INFINITY, shortage: true };
         let money = 10_f64.powf(units.2);
         for world in [world.relaxed(), world] {
             let other = world.in_units(&units);
@@ -471,17 +471,20 @@ fn many_instants_are_balanced_to_the_gap() {
 }
 
 #[test]
-fn many_instants_without_room_are_proven_so() {
-    let answer = assign(
-        &lives(false, [40.0, 60.0, 1.0]),
-        &Limits::default(),
-        &Control::new(),
-    )
-    .unwrap();
-    let AssignOutcome::Infeasible(shortage) = answer else {
+fn many_instants_without_room_are_proven_so_and_what_lacks_is_told_where_asked_for() {
+    let model = lives(false, [40.0, 60.0, 1.0]);
+    let answer = |shortage| {
+        let limits = Limits {
+            shortage,
+            ..Limits::default()
+        };
+        assign(&model, &limits, &Control::new()).unwrap()
+    };
+    let AssignOutcome::Infeasible(Some(shortage)) = answer(true) else {
         panic!("it does not fit");
     };
     assert!(shortage.total > 0.0 && !shortage.rows.is_empty());
+    assert_eq!(answer(false), AssignOutcome::Infeasible(None));
 }
 
 /// Where nothing binds, every row has a price all the same: none.

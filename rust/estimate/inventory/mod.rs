@@ -105,6 +105,7 @@ pub fn place(
             gap: wish.relative_gap,
             nodes: wish.nodes,
             below: f64::INFINITY,
+            shortage: true,
         };
         let outcome = placement::place(&problem, memories, &limits, control)?;
         let names = memories.places.iter().map(|p| p.tier.name.clone());

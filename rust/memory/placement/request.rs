@@ -75,6 +75,7 @@ impl Request {
             gap: self.relative_gap,
             nodes: self.nodes,
             below: f64::INFINITY,
+            shortage: true,
         }
     }
 

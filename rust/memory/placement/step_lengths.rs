@@ -384,11 +384,10 @@ impl<'a> Search<'a> {
                 });
                 Ok(ModelOutcome::Solved { bound, best })
             }
-            AssignOutcome::Infeasible(shortage) => Ok(ModelOutcome::Empty(shortages(
-                context,
-                &built,
-                &shortage.rows,
-            ))),
+            AssignOutcome::Infeasible(shortage) => {
+                let rows = shortage.map_or_else(Vec::new, |shortage| shortage.rows);
+                Ok(ModelOutcome::Empty(shortages(context, &built, &rows)))
+            }
         }
     }
 }
@@ -446,6 +445,7 @@ const NEAR: Limits = Limits {
     gap: 1e-6,
     nodes: 64,
     below: f64::INFINITY,
+    shortage: false,
 };
 /// By how much of it the objective may rise on the way: rounding.
 const SLACK: f64 = 2e-9;

@@ -12,6 +12,7 @@ const EXACT: Limits = Limits {
     gap: 1e-11,
     nodes: 1,
     below: f64::INFINITY,
+    shortage: false,
 };
 
 /// How far rounding may take a limit.

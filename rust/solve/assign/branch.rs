@@ -17,8 +17,11 @@ use std::collections::BinaryHeap;
 const WHOLE: f64 = 1e-9;
 /// Work for the whole tree, in units of what the root may take.
 const BRANCHING: f64 = 4.0;
-/// Operations from which on first-order steps are tried before the simplex method.
+/// Operations from which on first-order steps are tried where the simplex method has not ended soon.
 const FAR: f64 = 2e8;
+/// Operations of it that are soon. What it will take can only be guessed: of placements of a step's tensors, where
+/// most instants are over their limit at first and few bind at last, it took a thousandth of what was expected.
+const SOON: f64 = 2e7;
 /// Operations from which on the simplex method is not tried after them, where they have found something.
 const TOO_FAR: f64 = 2e9;
 /// Rows up to which that is never so.
@@ -139,18 +142,25 @@ impl Tree {
         self.simplex.start(&self.form);
         let mut least = f64::NEG_INFINITY;
         let outlook = self.expected_operations(asked);
-        let (far, near) = (outlook > FAR, outlook < TOO_FAR);
+        let cut = self.scaled(asked.limits.below);
+        let usual = self.simplex.allowed;
+        if outlook > FAR {
+            self.simplex.allowed = SOON;
+        }
+        self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
+        self.simplex.allowed = usual;
+        let far = outlook > FAR && self.ended == SimplexEnd::Stalled;
         if far {
-            self.ended = SimplexEnd::Stalled;
             match self.balance(asked, least) {
-                SearchEnd::Best(bound) if bound < self.cut(asked) && near => least = bound,
+                SearchEnd::Best(bound) if bound < self.cut(asked) && outlook < TOO_FAR => {
+                    least = bound;
+                }
                 SearchEnd::Unknown(bound) => least = bound,
                 ended => return ended,
             }
             self.simplex.start(&self.form);
+            self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
         }
-        let cut = self.scaled(asked.limits.below);
-        self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
         if self.ended == SimplexEnd::CutOff {
             let bound = self.bound_here(model);
             if bound >= asked.limits.below {

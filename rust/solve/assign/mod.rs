@@ -34,6 +34,8 @@ pub struct Limits {
     pub nodes: u64,
     /// Only objectives below this are of interest; infinite: all are.
     pub below: f64,
+    /// Whether to find by how little limits are missed where nothing keeps them: a search of its own.
+    pub shortage: bool,
 }
 
 impl Default for Limits {
@@ -42,6 +44,7 @@ impl Default for Limits {
             gap: 0.01,
             nodes: 10_000,
             below: f64::INFINITY,
+            shortage: true,
         }
     }
 }
@@ -81,8 +84,8 @@ impl Solution {
 pub enum AssignOutcome {
     /// Shares that keep all limits.
     Solved(Solution),
-    /// Proven: no shares keep all limits.
-    Infeasible(Shortage),
+    /// Proven: no shares keep all limits; by how little they are missed, where that is asked for.
+    Infeasible(Option<Shortage>),
     /// Proven: no shares that keep all limits have an objective below this, which is no less than what
     /// was asked for.
     NoneBelow(f64),
@@ -140,7 +143,8 @@ impl Workspace {
         match self.tree.run(&asked) {
             SearchEnd::Best(bound) => Ok(self.solved(bound)),
             SearchEnd::Nothing => {
-                let shortage = Self::least_excess(&asked)?;
+                let wanted = limits.shortage.then(|| Self::least_excess(&asked));
+                let shortage = wanted.transpose()?;
                 Ok(self.answer.insert(AssignOutcome::Infeasible(shortage)))
             }
             SearchEnd::NoneBelow(bound) => Ok(self.answer.insert(AssignOutcome::NoneBelow(bound))),
