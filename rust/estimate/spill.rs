@@ -149,6 +149,7 @@ fn slowest_stage(
                 away: spilled_bytes(composer.job, &placement),
             });
         }
+        placed.push(problem);
     }
     Ok(worst.map_or(SpillResult::NoPlacement, |worst| {
         SpillResult::Fits(Box::new(worst))

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 pub(super) const WAVE: usize = 512;
 /// Plans that are placed where nobody asked for more than an answer when nothing fits, and the
 /// operations that each of their ranks may have in flight.
-const AUTO: (u64, usize) = (64, 64);
+const AUTO: (u64, usize) = (512, 256);
 /// Plans that are placed between two looks at the best one.
 const HAND: usize = 16;
 

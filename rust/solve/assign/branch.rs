@@ -17,16 +17,6 @@ use std::collections::BinaryHeap;
 const WHOLE: f64 = 1e-9;
 /// Work for the whole tree, in units of what the root may take.
 const BRANCHING: f64 = 4.0;
-/// Operations from which on first-order steps are tried where the simplex method has not ended soon.
-const FAR: f64 = 2e8;
-/// Operations of it that are soon. What it will take can only be guessed: of placements of a step's tensors, where
-/// most instants are over their limit at first and few bind at last, it took a thousandth of what was expected.
-const SOON: f64 = 2e7;
-/// Operations from which on the simplex method is not tried after them, where they have found something.
-const TOO_FAR: f64 = 2e9;
-/// Rows up to which that is never so.
-const FEW: usize = 100;
-
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
@@ -140,27 +130,8 @@ impl Tree {
             return ended;
         }
         self.simplex.start(&self.form);
-        let mut least = f64::NEG_INFINITY;
-        let outlook = self.expected_operations(asked);
         let cut = self.scaled(asked.limits.below);
-        let usual = self.simplex.allowed;
-        if outlook > FAR {
-            self.simplex.allowed = SOON;
-        }
         self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
-        self.simplex.allowed = usual;
-        let far = outlook > FAR && self.ended == SimplexEnd::Stalled;
-        if far {
-            match self.balance(asked, least) {
-                SearchEnd::Best(bound) if bound < self.cut(asked) && outlook < TOO_FAR => {
-                    least = bound;
-                }
-                SearchEnd::Unknown(bound) => least = bound,
-                ended => return ended,
-            }
-            self.simplex.start(&self.form);
-            self.ended = (self.simplex).run_few_then_all(&self.form, cut, asked.control);
-        }
         if self.ended == SimplexEnd::CutOff {
             let bound = self.bound_here(model);
             if bound >= asked.limits.below {
@@ -176,29 +147,18 @@ impl Tree {
             return SearchEnd::Nothing;
         }
         let bound = self.bound_here(model);
-        if bound > least {
-            self.bound.price_bases(model, &self.form);
-            self.prices.clone_from(&self.bound.prices);
-        }
-        self.finish(asked, bound.max(least), far)
+        self.bound.price_bases(model, &self.form);
+        self.prices.clone_from(&self.bound.prices);
+        self.finish(asked, bound)
     }
 
-    /// Operations that the simplex method will take, nearly; 0 where it is to come first in any case.
-    fn expected_operations(&mut self, asked: &SearchInputs) -> f64 {
-        if asked.limits.gap > 0.0 && self.form.right.len() > FEW {
-            self.simplex.expected_operations(&self.form)
-        } else {
-            0.0
-        }
-    }
-
-    /// Goes on from the root; `far` where first-order steps have been tried.
-    fn finish(&mut self, asked: &SearchInputs, bound: f64, far: bool) -> SearchEnd {
+    /// Goes on from the root.
+    fn finish(&mut self, asked: &SearchInputs, bound: f64) -> SearchEnd {
         if self.ended == SimplexEnd::Optimal && self.offer_basis(asked.model) {
             return self.outcome(bound);
         }
         self.round(asked.model, NEAREST);
-        if self.found && bound >= self.cut(asked) || far && self.ended != SimplexEnd::Optimal {
+        if self.found && bound >= self.cut(asked) {
             return self.outcome(bound);
         }
         if self.ended != SimplexEnd::Optimal {

@@ -132,14 +132,6 @@ impl Simplex {
         self.reset_left(form);
     }
 
-    /// Operations that a run will take, nearly: twenty exchanges for each row that is over its limit where all
-    /// items take their cheapest option (as measured), each with a kernel of as many rows.
-    pub(super) fn expected_operations(&mut self, form: &ScaledModel) -> f64 {
-        self.take_cheapest(form);
-        let over = self.left.iter().filter(|left| **left < 0.0).count() as f64;
-        20.0 * over * (3.0 * over * over + 2.0 * form.runs.len() as f64 + 1000.0)
-    }
-
     /// Solves for few of many items with as large a part of each row, then for all from there: the
     /// few tell nearly the prices, and what is cheapest at those for the others is dual feasible. Ends
     /// where the Lagrangian of all reaches `cut` (scaled).
