@@ -497,6 +497,17 @@ def test_an_fsdp_program_that_is_named_keeps_the_degrees_of_fsdp() -> None:
     assert told.space["tensor"] == told.space["pipeline"] == [1]
 
 
+def test_torchax_computes_layers_again_unless_the_row_denies_the_program() -> None:
+    spaces = []
+    for words in ("torchax, scan over layers", "our own program (no torchax)"):
+        row = Row("own.csv", 2, {"paper": "A page", "source": words})
+        told, _ = with_program(row, conventions_of(row), "tpu-v6e", LLAMA)
+        spaces.append(told.space)
+    assert spaces[0]["recompute"] == ["full"]
+    assert spaces[0]["pipeline"] == spaces[0]["context"] == [1]
+    assert spaces[1].get("recompute") != ["full"]
+
+
 def test_maxtext_of_fixed_capacity_sends_tokens_by_products() -> None:
     cells = {"paper": "A page", "program": "MaxText", "source": "capacity factor 1.25"}
     assert taken(cells, "mi355x", MIXTURE) == "maxtext-gpu-narrow+maxtext-gpu-dropping"

@@ -433,3 +433,23 @@ def test_state_in_host_memory_is_offloaded(text: str, stage: str) -> None:
 @pytest.mark.parametrize("text", ["optimizer states in fp32", "activations in CPU memory"])
 def test_state_elsewhere_is_not(text: str) -> None:
     assert without_offload(text) == (text, False)
+
+
+@pytest.mark.parametrize(("devices", "said"), [("64", "of those that fit"), ("8", "none fits")])
+def test_an_open_batch_is_said_to_fit_only_where_it_does(
+    tmp_path: Path, devices: str, said: str
+) -> None:
+    row = priced(
+        tmp_path,
+        model="llama2-70b",
+        hardware="A100",
+        devices=devices,
+        **dict.fromkeys(("gbs", "mbs", "dp", "tp", "pp"), ""),
+        metric="TFLOP/s/GPU",
+        value="120",
+        unit="",
+        source="torchtitan",
+    )
+    taken = next(note for note in row["note"].split("; ") if note.startswith("global batch of"))
+    assert said in taken
+    assert ("does not fit" in row["note"]) == (said == "none fits")
