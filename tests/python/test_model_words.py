@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scalewright.catalog import load_model, names
 from scalewright.catalog.resolving import normalised
+from scalewright.errors import UnknownNameError
 from scalewright.reproductions.by_size import billions
 from scalewright.reproductions.guesses import unlike_size
 from scalewright.reproductions.naming import model_named, model_of_word, model_within
@@ -132,3 +133,25 @@ def test_a_size_without_tables_is_the_models_own() -> None:
     assert not any("parameters" in note for note in notes)
     assert unlike_size(said, whole) == ()
     assert unlike_size(Row("own.csv", 2, {**PLAIN, **cells}), whole) != ()
+
+
+def named(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the model that a name alone means, and what to mind."""
+    return model_of(Row("own.csv", 2, {"model": text}))
+
+
+def test_the_sign_of_times_is_the_letter_x() -> None:
+    assert named("Mixtral 8\u00d77B")[0] == named("Mixtral 8x7B")[0]
+
+
+@pytest.mark.parametrize("text", ["llama3.1-405b, {} layers", "llama3.1-405b ({} layers)"])
+def test_fewer_layers_behind_a_name_are_all_that_ran(text: str) -> None:
+    whole = load_model("llama3.1-405b")
+    cut, notes = named(text.format(40))
+    assert cut == {**whole, "layers": 40}
+    assert notes == ("cut to 40 layers, as its name says",)
+
+
+def test_more_layers_behind_a_name_are_no_cut() -> None:
+    with pytest.raises(UnknownNameError):
+        named("gpt2, 24 layers")

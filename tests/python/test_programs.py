@@ -13,7 +13,7 @@ from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import conventions_of
-from scalewright.reproductions.guesses import of_usual_length
+from scalewright.reproductions.guesses import adapted, of_usual_length
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.pricing import Pricing, uneven
 from scalewright.reproductions.programs import with_program
@@ -348,12 +348,26 @@ def test_a_row_that_says_lora_has_adapters_and_frozen_weights() -> None:
     cells = {"paper": "A page", "hardware": "DGX H100", "devices": "8", "model": "llama2-70b"}
     cells |= {"sequence": "8192", "global_batch": "8", "metric": "tokens_per_s", "value": "1"}
     plain = setting_of(Row("own.csv", 2, cells), Machines())
-    adapted = setting_of(Row("own.csv", 2, {**cells, "table": "LoRA"}), Machines())
+    learnt = setting_of(Row("own.csv", 2, {**cells, "table": "LoRA"}), Machines())
     assert '"lora"' not in plain.model
-    assert '"lora"' in adapted.model
-    assert any("adapters of rank 16" in note for note in adapted.notes)
+    assert '"lora"' in learnt.model
+    assert any("adapters of rank 16" in note for note in learnt.notes)
     own = setting_of(Row("own.csv", 2, {**cells, "table": "LoRA", "lora": "8"}), Machines())
     assert not any("adapters of rank" in note for note in own.notes)
+
+
+def test_remarks_tell_the_rank_of_adapters_and_beside_what_they_lie() -> None:
+    cells = {"paper": "A page, LoRA", "model": "llama2-70b"}
+    remarks = {"source": "a recipe; LoRA rank 64 on attention only; bf16"}
+    told, notes = adapted(Row("own.csv", 2, cells | remarks))
+    assert told.text("lora") == "64"
+    assert told.text("lora_targets") == "linear_qkv, linear_proj"
+    assert "rank 64 on those of attention" in notes[0]
+    # several ranks are compared, and a column comes first
+    several, _ = adapted(Row("own.csv", 2, cells | {"source": "LoRA rank 8, LoRA rank 64"}))
+    assert (several.text("lora"), several.text("lora_targets")) == ("16", "")
+    own, _ = adapted(Row("own.csv", 2, cells | remarks | {"lora_targets": "all"}))
+    assert own.text("lora_targets") == "all"
 
 
 @pytest.mark.parametrize("dtype", ["FP8", "NVFP4", "BF16"])
@@ -483,6 +497,17 @@ def test_an_fsdp_program_that_is_named_keeps_the_degrees_of_fsdp() -> None:
     assert told.space["tensor"] == told.space["pipeline"] == [1]
 
 
+def test_torchax_computes_layers_again_unless_the_row_denies_the_program() -> None:
+    spaces = []
+    for words in ("torchax, scan over layers", "our own program (no torchax)"):
+        row = Row("own.csv", 2, {"paper": "A page", "source": words})
+        told, _ = with_program(row, conventions_of(row), "tpu-v6e", LLAMA)
+        spaces.append(told.space)
+    assert spaces[0]["recompute"] == ["full"]
+    assert spaces[0]["pipeline"] == spaces[0]["context"] == [1]
+    assert spaces[1].get("recompute") != ["full"]
+
+
 def test_maxtext_of_fixed_capacity_sends_tokens_by_products() -> None:
     cells = {"paper": "A page", "program": "MaxText", "source": "capacity factor 1.25"}
     assert taken(cells, "mi355x", MIXTURE) == "maxtext-gpu-narrow+maxtext-gpu-dropping"
@@ -546,3 +571,15 @@ def test_fsdp_of_pytorch_on_tpus_had_no_fused_attention_at_first(
 ) -> None:
     cells = {"paper": f"A page of {year}", "program": "PyTorch/XLA FSDP", "zero": "3"}
     assert facts(cells, "tpu-v4", GPT).get("flash_attention") is fused
+
+
+def test_attention_of_a_name_like_a_programs_names_none() -> None:
+    cells = {"paper": "A page of 2024", "source": "Lightning Attention-2, a comparison"}
+    assert taken(cells, "h100-sxm") == taken({**cells, "source": "a comparison"}, "h100-sxm")
+    assert taken({**cells, "source": "Lightning 2.1"}, "h100-sxm") == "eager-llama"
+
+
+@pytest.mark.parametrize("sharding", ["ZeRO-3 Offload", "ZeRO-Infinity", "ZeRO-Offload"])
+def test_offloading_of_deepspeed_is_of_pytorch(sharding: str) -> None:
+    cells = {"paper": "A page of 2024", "zero": sharding}
+    assert taken(cells, "h100-sxm") == "eager-llama"

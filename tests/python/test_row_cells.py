@@ -20,6 +20,7 @@ from scalewright.reproductions.wording import (
     remarks_pure_state,
     sharding_meant,
     without_offload,
+    without_stored,
 )
 from test_rows_in_words import priced as rows_priced
 
@@ -376,3 +377,79 @@ def test_a_stage_keeps_as_much_whatever_the_batch_of_a_micro_batch_that_is_said(
     loose = priced(tmp_path, gbs="", **run)
     assert loose["predicted"] == priced(tmp_path, gbs="64", **run)["predicted"]
     assert "got nothing" in priced(tmp_path, gbs="", mbs="", **run)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "read"),
+    [
+        ("pipeline", "PP(1)", 1),
+        ("tensor", "TP(8)", 8),
+        ("tensor", "TP8", 8),
+        ("vocab", "334k", 334000),
+        ("vocab", "~50.3K", 50300),
+    ],
+)
+def test_degrees_and_vocabularies_are_counted_as_they_are_written(
+    column: str, text: str, read: int
+) -> None:
+    assert Row("own.csv", 2, {column: text}).count(column) == read
+
+
+@pytest.mark.parametrize("text", ["TP(8", "TP 8)", "XP(8)"])
+def test_half_a_pair_of_parentheses_is_no_degree(text: str) -> None:
+    with pytest.raises(InvalidError, match="tensor"):
+        Row("own.csv", 2, {"tensor": text}).count("tensor")
+
+
+@pytest.mark.parametrize("policy", ["none", "full", "selective"])
+def test_the_name_of_a_setting_before_recomputation_says_no_more(policy: str) -> None:
+    for name in ("remat_policy=", "recompute_granularity: ", "activation_checkpoint.mode = "):
+        assert recomputation_meant(f"{name}{policy}") == (policy, 0)
+    assert recomputation_meant("remat_policy=minimal") is None
+
+
+def test_a_layer_of_each_virtual_stage_is_one() -> None:
+    assert recomputation_meant("block, 1 layer per virtual stage") == ("full", 1)
+
+
+@pytest.mark.parametrize("text", ["Scan, host-offload", "scan over layers", "Scanned layers"])
+def test_layers_under_a_scan_say_nothing_of_recomputation(text: str) -> None:
+    assert without_stored(text) == ("", "offload" in text)
+    assert without_stored(f"full, {text.split(',')[0]}")[0].startswith("full")
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("parameters and optimizer states in CPU memory", "3"),
+        ("weights, gradients and optimizer states held in host DRAM", "3"),
+        ("optimizer states kept in host memory", ""),
+    ],
+)
+def test_state_in_host_memory_is_offloaded(text: str, stage: str) -> None:
+    assert without_offload(text) == (stage, True)
+
+
+@pytest.mark.parametrize("text", ["optimizer states in fp32", "activations in CPU memory"])
+def test_state_elsewhere_is_not(text: str) -> None:
+    assert without_offload(text) == (text, False)
+
+
+@pytest.mark.parametrize(("devices", "said"), [("64", "of those that fit"), ("8", "none fits")])
+def test_an_open_batch_is_said_to_fit_only_where_it_does(
+    tmp_path: Path, devices: str, said: str
+) -> None:
+    row = priced(
+        tmp_path,
+        model="llama2-70b",
+        hardware="A100",
+        devices=devices,
+        **dict.fromkeys(("gbs", "mbs", "dp", "tp", "pp"), ""),
+        metric="TFLOP/s/GPU",
+        value="120",
+        unit="",
+        source="torchtitan",
+    )
+    taken = next(note for note in row["note"].split("; ") if note.startswith("global batch of"))
+    assert said in taken
+    assert ("does not fit" in row["note"]) == (said == "none fits")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewright.errors import InvalidError, UnknownNameError
-from scalewright.reproductions.mixtures import mixture_said, says_mixture
+from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_layers
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
 
@@ -152,3 +152,48 @@ def test_a_capacity_factor_has_a_short_name() -> None:
     column = model(model="Mixtral 8x7B", capacity_factor="4")
     assert model(model="Mixtral 8x7B", source="CF 4, top-2") == column
     assert "capacity_factor" not in model(model="Mixtral 8x7B", source="cf. 4")["experts"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("61 layers (3 dense + 58 MoE)", {"layers": "61", "dense_layers": "3"}),
+        ("4 layers + MTP", {"layers": "4", "prediction_layers": "1"}),
+        ("40 decoder layers (vs 126)", {"layers": "40"}),
+        ("24 blocks", {"layers": "24"}),
+        # parts that do not make the whole tell nothing
+        ("61 layers (3 dense + 57 MoE)", {"layers": "61"}),
+    ],
+)
+def test_a_count_of_layers_is_told_from_what_stands_beside_it(
+    text: str, said: dict[str, str]
+) -> None:
+    cells = with_layers(row(layers=text)).cells
+    assert {c: t for c, t in cells.items() if c not in CELLS} == said
+
+
+@pytest.mark.parametrize("text", ["4 or 8 layers", "layers 4", "12 + 12 layers", "0 layers"])
+def test_other_words_of_layers_stay(text: str) -> None:
+    assert with_layers(row(layers=text)) == row(layers=text)
+
+
+def test_columns_come_before_what_a_cell_of_layers_says() -> None:
+    said = with_layers(row(layers="61 layers (3 dense + 58 MoE)", dense_layers="1"))
+    assert said.text("dense_layers") == "1"
+
+
+@pytest.mark.parametrize("words", ["latent size 512", "LatentMoE 512", "latent width = 512"])
+def test_words_tell_the_width_of_what_is_sent_to_experts(words: str) -> None:
+    plain = model(**SHAPE, experts="64 experts top-6")
+    latent = model(**SHAPE, experts=f"64 experts top-6, {words}")
+    assert latent == {**plain, "experts": {**plain["experts"], "latent_width": 512}}
+    # no width that presses nothing
+    assert model(**SHAPE, experts="64 experts top-6, latent size 1024") == plain
+
+
+def test_of_keys_of_two_kinds_of_layers_those_of_most_are_taken() -> None:
+    two, notes = model_of(row(**SHAPE, kv_heads="8 (local), 4 (global)"))
+    assert two == model(**SHAPE, kv_heads="8")
+    assert any("8 taken" in note for note in notes)
+    with pytest.raises(InvalidError, match="kv_heads"):
+        model(**SHAPE, kv_heads="8, 4")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scalewright import reproductions
 from scalewright.errors import InvalidError
-from scalewright.reproductions.units import unit_in
+from scalewright.reproductions.units import unit_in, without_spread
 from scalewright.reproductions.wide import as_figure
 
 if TYPE_CHECKING:
@@ -132,3 +132,36 @@ def test_a_unit_says_its_quantity(text: str, of: str, of_one: bool) -> None:
 @pytest.mark.parametrize("word", ["aggregate", "total", "overall", "in total"])
 def test_a_word_for_all_devices_behind_a_figure_is_no_unit(word: str) -> None:
     assert figure(f"~688k {word}", "tokens/s") == figure("688k", "tokens/s")
+
+
+@pytest.mark.parametrize(
+    ("cell", "alone"),
+    [
+        ("1444.4 ± 6.4", "1444.4"),
+        ("301.9k ± 0.2k", "301.9k"),
+        ("28.25 ± 0.02%", "28.25%"),
+        ("5.67 s ± 0.03", "5.67 s"),
+        ("277.88 ± 2.35 ms", "277.88 ms"),
+        ("29,534 +/- 251", "29,534"),
+    ],
+)
+def test_of_a_figure_and_its_spread_the_figure_counts(cell: str, alone: str) -> None:
+    assert without_spread(cell) == without_spread(alone) == alone
+
+
+@pytest.mark.parametrize("text", ["5 s ± 3 ms", "± 3", "30 ± 20k", "4 ± 1 or 5 ± 1"])
+def test_a_spread_in_another_unit_is_none(text: str) -> None:
+    assert without_spread(text) == text
+
+
+def test_figures_with_a_spread_are_priced_as_without(tmp_path: Path) -> None:
+    (spread,), (alone,) = (priced(tmp_path, f"MFU,{c},") for c in ("40.25 ± 0.02%", "40.25%"))
+    assert spread["error"] == alone["error"]
+    (bare,) = priced(tmp_path, "tokens/s,629534 ± 251,")
+    assert bare["published"] == 629534.0
+
+
+@pytest.mark.parametrize("metric", ["Model FLOPs utilization (MFU)", "MFU (fp8)"])
+def test_a_share_of_flops_is_no_rate_of_them(tmp_path: Path, metric: str) -> None:
+    (words,), (plain,) = (priced(tmp_path, f"{name},40%,") for name in (metric, "MFU"))
+    assert words["error"] == plain["error"]

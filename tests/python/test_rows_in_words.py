@@ -469,6 +469,7 @@ def test_a_metric_of_days_for_so_many_tokens_is_the_time_of_a_run(tmp_path: Path
     ("metric", "value", "unit"),
     [
         ("days to train on 500B tokens", "~30 days", ""),
+        ("Time to 500B tokens", "~30 days", ""),
         ("Training time (500 billion tokens)", "30 days", ""),
         ("training days (5 epochs over 100B tokens)", "30", ""),
         ("GPU-hours (0.5T tokens)", "5,760", ""),

@@ -195,3 +195,41 @@ def test_figures_of_other_tables_and_of_no_whole_batch_make_none(tmp_path: Path)
     alone = _tabled(tmp_path, "", ("a", "step time", 7.0, "s"))
     for step in (apart[0], odd[0], alone[0]):
         assert "gbs: got nothing" in step["reason"]
+
+
+def _of_nanogpt(tmp_path: Path, *figures: tuple[str, str, float, str]) -> list[dict[str, Any]]:
+    """Price rows of one run of nanoGPT's, whose MFU is of the peak of A100 unless told."""
+    file = tmp_path / "rows.csv"
+    rows = [
+        f"a report,{table},H100,8,gpt2,1024,64,8,bf16,{metric},{value},{unit},nanoGPT"
+        for table, metric, value, unit in figures
+    ]
+    file.write_text("\n".join([f"{_BARE},source", *rows]) + "\n", encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"]
+
+
+def test_the_peak_of_a_program_gives_way_to_what_is_printed(tmp_path: Path):
+    (mfu,) = _of_nanogpt(tmp_path, ("a", "MFU", 30.0, "%"))
+    (rate,) = _of_nanogpt(tmp_path, ("a", _RATE, 9000.0, "tokens/s"))
+    quick = ("a", _RATE, rate["predicted"], "tokens/s")
+    of_a100, of_own = mfu["predicted"], mfu["predicted"] * 312.0 / 989.4
+    for share in (of_a100, of_own):
+        _, beside = _of_nanogpt(tmp_path, quick, ("a", "MFU", share, "%"))
+        assert beside["error"] == pytest.approx(0.0, abs=5e-3)
+        assert ("the device's own peak" in beside["note"]) == (share == of_own)
+
+
+def test_the_rate_of_a_figures_own_table_tells_how_it_is_meant(tmp_path: Path):
+    (mfu,) = _of_nanogpt(tmp_path, ("a", "MFU", 30.0, "%"))
+    (rate,) = _of_nanogpt(tmp_path, ("a", _RATE, 9000.0, "tokens/s"))
+    own, slow = mfu["predicted"] * 312.0 / 989.4, 0.8
+    rows = _of_nanogpt(
+        tmp_path,
+        ("a", _RATE, rate["predicted"], "tokens/s"),
+        ("a", "MFU", own, "%"),
+        ("b", _RATE, rate["predicted"] * slow, "tokens/s"),
+        ("b", "MFU", own * slow, "%"),
+    )
+    for pair in (rows[:2], rows[2:]):
+        told, share = (row["error"] for row in pair)
+        assert share == pytest.approx(told, abs=1e-2)

@@ -110,6 +110,8 @@ def test_any_cells_yield_a_figure_or_the_text_that_is_none(cells: list[str]) -> 
         ({"hardware": "2 nodes x 8 H100"}, {"devices": "16", "hardware": "H100"}),
         ({"devices": "4 nodes", "hardware": "DGX H100"}, {"nodes": "4", "devices": ""}),
         ({"hardware": "4 nodes of DGX H100"}, {"nodes": "4", "hardware": "DGX H100"}),
+        ({"hardware": "2x p6-b300.48xlarge"}, {"nodes": "2", "hardware": "p6-b300.48xlarge"}),
+        ({"hardware": "2x ml.p5e.48xlarge"}, {"nodes": "2", "hardware": "ml.p5e.48xlarge"}),
         ({"hardware": "4x v5p-256"}, {}),
         ({"hardware": "4x v100 16 GB"}, {"devices": "4", "hardware": "v100 16 GB"}),
         ({"hardware": "8"}, {"devices": "8", "hardware": ""}),

@@ -29,6 +29,11 @@ _ADAPTERS = re.compile(
     r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])"
     r"(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?"
 )
+_ON_ATTENTION = re.compile(
+    r"lora(?![a-z])[^;.|]{0,20} (?:on|in|of|for) (?:the )?(?:attention(?: (?:projections|layers))?"
+    r" only|only (?:the )?attention|attention alone)(?![a-z])"
+)
+"""Adapters beside the products of attention alone."""
 _OTHER_ADAPTERS = re.compile(
     r"(?<![a-z])(?:\(?(?:llama-)?adapter(?: v2)?\)?$"
     r"|(?:prefix|prompt|p)[- ]tuning|ia3|\(ia\)3)(?![a-z])"
@@ -99,9 +104,15 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
         notes = (f"the row says QLoRA: {taken}",)
     if row.text("lora"):
         return row, notes
-    rank = found["rank"] or str(_GUESSED_RANK)
-    note = f"the row says LoRA: adapters of rank {rank} on all products taken"
-    return replace(row, cells={**row.cells, "lora": rank}), (*notes, note)
+    remarks = without_denied(row.text("source")).casefold()
+    told = {each["rank"] for each in _ADAPTERS.finditer(remarks) if each["rank"]}
+    rank = found["rank"] or (told.pop() if len(told) == 1 else str(_GUESSED_RANK))
+    cells = {**row.cells, "lora": rank}
+    beside = "all products"
+    if not row.text("lora_targets") and _ON_ATTENTION.search(remarks) is not None:
+        cells["lora_targets"], beside = "linear_qkv, linear_proj", "those of attention"
+    note = f"the row says LoRA: adapters of rank {rank} on {beside} taken"
+    return replace(row, cells=cells), (*notes, note)
 
 
 def sharded(row: Row) -> tuple[Row, tuple[str, ...]]:

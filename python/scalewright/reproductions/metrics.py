@@ -44,10 +44,10 @@ _TOLD_BY = sorted(
 )
 """Words that tell metrics apart."""
 _TIMES = frozenset({"time", "latency", "duration"})
-_REMEMBERED = frozenset({"memory", "mem", "ram", "vram"})
+_REMEMBERED = frozenset({"memory", "mem", "ram", "vram", "hbm"})
 _MEMORY = _REMEMBERED | {
     *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
-    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hbm", "hip"),
+    *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hip"),
     *("gib", "gb", "mib", "mb", "bytes"),
 }
 """Words of a metric that is a device's memory at its fullest."""

@@ -33,6 +33,15 @@ _WIDTHS = re.compile(
     r"(?:\(?(?:an? |per |each |routed )?experts?\)?)"
 )
 """Widths of dense layers and of one expert in a cell, as `2816 dense, 384 expert`."""
+_LAYERS = re.compile(
+    r"([1-9][0-9]{0,3}) ?(?:decoder |transformer |hidden )?(?:layers?|blocks?)"
+    r"(?: ?\((?:([0-9]{1,3}) dense ?(?:\+|and|,) ?([0-9]{1,4}) moe(?: layers)?"
+    r"|(?:vs\.?|of|instead of|was) [0-9]{1,4})\))?"
+    r"(?P<mtp> ?(?:\+|and|with) ?(?:1 |one )?mtp(?: layer| module)?)?"
+)
+"""Layers in words: `61 layers (3 dense + 58 MoE)`, `4 layers + MTP`, `40 layers (vs 126)`."""
+_LATENT = re.compile(r"\blatent(?: ?moe)?(?: (?:size|width|dim(?:ension)?))?[ =:]{1,3}(\d{2,5})\b")
+"""The width to which tokens are pressed before they are sent to experts."""
 _ABSENT = frozenset({"no", "n", "none", "false", "dense", "0"})
 _WORDS = {"a": 1, "one": 1, "two": 2, "three": 3}
 _LONGEST = 200
@@ -54,6 +63,8 @@ class Mixture:
     """One of how many layers has experts."""
     dense: int | None
     """Layers without experts in front of all others."""
+    latent: int | None
+    """Width of what is sent to experts, where it is less than the stream's."""
 
 
 def says_mixture(row: Row) -> bool:
@@ -73,9 +84,11 @@ def mixture_said(row: Row) -> Mixture:
         InvalidError: A column counts experts and holds no count.
     """
     text = " ".join(ungrouped(row.text("experts").casefold()[:_LONGEST]).split())
-    count, top, active, among, shared, wide, every, dense = (
+    count, top, active, among, shared, wide, every, dense, latent = (
         pattern.search(text)
-        for pattern in (_COUNT, _TOP, _ACTIVE, _OF_ALL, _SHARED, _SHARED_WIDTH, _EVERY, _DENSE)
+        for pattern in (
+            *(_COUNT, _TOP, _ACTIVE, _OF_ALL, _SHARED, _SHARED_WIDTH, _EVERY, _DENSE, _LATENT),
+        )
     )
     experts = int(count[1]) if count is not None else int(among[2]) if among is not None else None
     if experts is None and re.fullmatch(r"\d{2,5}|[2-9]", text):
@@ -91,6 +104,7 @@ def mixture_said(row: Row) -> Mixture:
         shared_ffn=int(wide[1] or wide[2]) * (beside or 1) if wide is not None else None,
         every=int(every[2] or 2) if every is not None else None,
         dense=_counted(dense[1] or "one") if dense is not None else None,
+        latent=int(latent[1]) if latent is not None else None,
     )
 
 
@@ -99,6 +113,18 @@ def with_widths(row: Row) -> Row:
     if row.text("expert_ffn") or (found := _WIDTHS.fullmatch(row.text("ffn").casefold())) is None:
         return row
     return replace(row, cells=row.cells | {"ffn": found[1], "expert_ffn": found[2]})
+
+
+def with_layers(row: Row) -> Row:
+    """Tell a count of layers from what stands beside it in its cell; other text stays."""
+    if (found := _LAYERS.fullmatch(row.text("layers").casefold())) is None:
+        return row
+    told = {"layers": found[1]}
+    if found[2] and int(found[2]) + int(found[3]) == int(found[1]):
+        told["dense_layers"] = found[2]
+    if found["mtp"]:
+        told["prediction_layers"] = "1"
+    return replace(row, cells={**told, **row.cells, "layers": found[1]})
 
 
 def _counted(word: str) -> int:

@@ -138,7 +138,8 @@ class Pricing:
             raise refused or ScalewrightError(message)
         if len(setting.batches) == 1:
             return best
-        note = f"global batch of {best_batch} taken: the fastest of those that fit"
+        among = "of those that fit" if best.fields()["fits"] else "tried, and none fits"
+        note = f"global batch of {best_batch} taken: the fastest {among}"
         return replace(best, searched=True, notes=(*best.notes, note))
 
     def _one_batch(self, setting: Setting, batch: int) -> Priced:

@@ -52,7 +52,11 @@ _MOST_REMARKS = 10
 _DEGREES = frozenset({"tensor", "pipeline", "context", "expert", "data", "interleave"}) | {
     *("shards", "replicas", "accumulation"),
 }
-_NAMED_DEGREE = re.compile(r"^(?:tp|pp|cp|ep|dp|vpp|vp)[ =]?(?=[0-9]+$)", re.IGNORECASE)
+_NAMED_DEGREE = re.compile(
+    r"(?:tp|pp|cp|ep|dp|vpp|vp)(?:[ =]?([0-9]+)|\(([0-9]+)\))", re.IGNORECASE
+)
+"""`TP8` and `TP(8)`."""
+_THOUSANDS = re.compile(r"[~≈]?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?k", re.IGNORECASE)
 _LENGTH = re.compile(r"([0-9]{1,10}) ?([km]?)(?: ?tokens)?")
 _RESTATED = re.compile(
     r"([0-9][0-9,_]{0,12}) ?\([~≈]?([0-9]{1,4}(?:\.[0-9]{1,3})?) ?([kmx\u00d7])\)", re.I
@@ -120,7 +124,10 @@ class Row:
         if column in _DEGREES:
             if text.casefold() in _ABSENT | {"0"}:
                 return 1
-            text = _NAMED_DEGREE.sub("", text)
+            named = _NAMED_DEGREE.fullmatch(text)
+            text = text if named is None else named[1] or named[2]
+        if column == "vocab" and (thousands := _THOUSANDS.fullmatch(text)) is not None:
+            return round(float(thousands[1]) * 1000)
         # a remark without a number behind it, as `4096 (packed)`, but not that it is a maximum
         remarked = re.fullmatch(r"([0-9][0-9,_]{0,12}[kK]?)\s*\((?!max|up)[^()0-9]{1,40}\)", text)
         plain = ungrouped(remarked[1] if remarked else _once(text)).replace("_", "")

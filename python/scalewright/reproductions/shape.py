@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from scalewright.reproductions.misspelt import refuse_misspelt_model
 from scalewright.reproductions.mixtures import (
     mixture_said,
     says_mixture,
+    with_layers,
     with_mixture,
     with_widths,
 )
@@ -48,6 +50,10 @@ _CUT = re.compile(
     r"|([1-9][0-9]{0,2})[- ]layers? (?:proxy|version|variant|cut))",
     re.IGNORECASE,
 )
+_FEWER = re.compile(
+    r"(.{2,80}?)(?:, ?| ?\()([1-9][0-9]{0,2}) layers?(?: ?\+ ?mtp)?\)?", re.IGNORECASE
+)
+"""A name and a count of layers, as `X, 40 layers`, of a model that has more."""
 _UPCYCLED = re.compile(r"(.{2,80}?)[-_ ,]{1,2}\(?e([1-9][0-9]{0,3})t([1-9][0-9]{0,2})\)?", re.I)
 """A dense model whose feed-forward parts became so many experts, as `Llama 3-8B E8T2`."""
 _GATES = re.compile(r"(?<![a-z])(?:swi|ge|re)glu(?![a-z])", re.IGNORECASE)
@@ -63,6 +69,10 @@ _CAPACITY = re.compile(
     r"(?<!no )(?:capacity[ _]factor[ =:]{1,3}(?:of )?|\bcf[ =:]{1,2})"
     r"([0-9](?:\.[0-9]{1,3})?)(?![0-9.])"
 )
+_TWO_KINDS = re.compile(
+    r"([0-9]{1,4}) \((?:local|sliding|windowed|swa)\),? (?:and )?[0-9]{1,4} \((?:global|full)\)"
+)
+"""Heads of keys in layers with a window and in those without: `12 (local), 6 (global)`."""
 _JOINED = re.compile(r"[0-9]\s?[bm]\b(?:[^+]{0,40}) \+ (?:[^+]{0,40})[0-9]\s?[bm]\b", re.IGNORECASE)
 """Two models of a size each, as `ViT-22B + GPT-175B`."""
 _ROUTED = re.compile(r"(?<![a-z])(?:moe|mixture[- ]of[- ]experts)(?![a-z])", re.IGNORECASE)
@@ -90,6 +100,7 @@ _SIZE_SAID = re.compile(r"([0-9.]{1,7})([bmt])$", re.IGNORECASE)
 _SCALES = {"m": 1e6, "b": 1e9, "t": 1e12}
 _UNLIKE = 0.25
 """How far a model's parameters may be from a size behind its name that rounds or leaves parts."""
+_TIMES = re.compile("(?<=[0-9])\u00d7(?=[0-9])")
 _LIKE = re.compile(r"[- ](?:like|style|based)$", re.IGNORECASE)
 _PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
 """A module that predicts a further token, as DeepSeek-V3 has one."""
@@ -146,9 +157,10 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
-    row = with_widths(row)
+    row, kinds = _of_most_layers(with_widths(with_layers(row)))
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
+    notes = (*kinds, *notes)
     if entry is not None:
         model = _completed(_overlaid(entry, shape, row.count("vocab")), row)
         notes += _add_columns(model, row)
@@ -179,6 +191,15 @@ def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         model, more = of_size(model, gated, said, vocab_said=vocab_said, kinds_open=kinds)
         notes = (*notes, *more)
     return _completed(model, row), notes
+
+
+def _of_most_layers(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """Take the keys of layers with a window where a cell tells those of two kinds of layers."""
+    text = row.text("kv_heads")
+    if (found := _TWO_KINDS.fullmatch(text.casefold())) is None:
+        return row, ()
+    note = f"{row.named('kv_heads')} '{text:.40}': {found[1]} taken, as most layers have"
+    return replace(row, cells=row.cells | {"kv_heads": found[1]}), (note,)
 
 
 def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
@@ -244,6 +265,7 @@ def _adapted(row: Row) -> list[str]:
 
 
 def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    text = _TIMES.sub("x", text)
     if not text:
         return None, ()
     known = _spellings().get(normalised(text))
@@ -307,17 +329,29 @@ def _in_parentheses(text: str) -> dict[str, Any] | None:
 
 def _cut(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return a model of which a text says that layers were left out, as `X, cut to 4 layers`."""
-    if (found := _CUT.fullmatch(text)) is None:
+    cut = _CUT.fullmatch(text)
+    if (found := cut or _FEWER.fullmatch(text)) is None:
         return None, ()
     entry, notes = _named(found[1])
     if entry is None:
         return None, ()
-    count = int(found[2] or found[3])
+    count = int(next(filter(None, found.groups()[1:])))
+    if cut is None and count >= entry["layers"]:
+        return None, ()
     # a mixture keeps its leading dense layers as far as they go
     experts = entry.get("experts")
     if experts and experts.get("first_dense_layers", 0) >= count:
         return None, ()
     return {**entry, "layers": count}, (*notes, f"cut to {count} layers, as its name says")
+
+
+def _named_or_changed(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    """Return the model of a name, or of one that says what was left out or made of it."""
+    # a remark on layers is none that may be passed over
+    if _FEWER.fullmatch(text) is not None and (fewer := _cut(text))[0] is not None:
+        return fewer
+    entry, notes = _named(text)
+    return (entry, notes) if entry is not None else _changed(text)
 
 
 def _changed(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
@@ -341,9 +375,7 @@ def _upcycled(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
 def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
     """Return the catalog's entry that is meant, if one is, and what to mind."""
     try:
-        entry, notes = _named(row.text("model"))
-        if entry is None:
-            entry, notes = _changed(row.text("model"))
+        entry, notes = _named_or_changed(row.text("model"))
         if entry is None and not shaped and (size := row.text("size")):
             # a family and a size in columns of their own
             entry, notes = _named(f"{row.text('model')} {size}".strip())
@@ -447,11 +479,16 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
     shape = {**shape, "ffn": shape["ffn"] or width}
     if said.experts is None or said.top_k is None:
         raise _no_mixture(row)
-    mixture = {"experts": said.experts, "top_k": said.top_k}
-    if every is not None:
-        mixture["every"] = every
-    if said.dense is not None:
-        mixture["first_dense_layers"] = said.dense
+    # a width that is the stream's presses nothing
+    latent = said.latent if said.latent != shape["hidden"] else None
+    told = {
+        "experts": said.experts,
+        "top_k": said.top_k,
+        "every": every,
+        "first_dense_layers": said.dense,
+        "latent_width": latent,
+    }
+    mixture = {key: value for key, value in told.items() if value is not None}
 
     def of_width(each: int) -> dict[str, Any]:
         fields = {**mixture, "expert_ffn": each}

@@ -186,7 +186,8 @@ def as_printed(
     (off, _), (away, best) = found[0], min(found, key=lambda way: way[0])
     if best is usual or off < _AWAY or (away > _AGREE and off - away < _BETWEEN):
         return setting
-    taken = [f"the share is of the peak in {_WIDE}"] if best.peak != usual.peak else []
+    of = f"the peak in {best.peak}" if best.peak else "the device's own peak"
+    taken = [f"the share is of {of}"] if best.peak != usual.peak else []
     taken += [_COUNTS[best.flops]] if best.flops != usual.flops else []
     why = f"line {told[0].line} tells the rate of this run: {', '.join(taken)}"
     return replace(setting, conventions=best, notes=(*setting.notes, why))
@@ -198,20 +199,25 @@ def _ways(setting: Setting, name: str, *, counts: bool) -> Iterator[Conventions]
     peaks = setting.device["matrix"]
     own = peaks.get(setting.training.get("precision"))
     open_peak = name in SHARES and not usual.peak and own not in {None, peaks.get(_WIDE)}
+    other_peaks: tuple[str | None, ...] = (_WIDE,) if open_peak else ()
+    if name in SHARES and usual.peak and usual.peak[:1].isdigit():
+        # a program that names another device's peak may have been given the run's own
+        other_peaks = (None,)
     others = [count for count in _COUNTS if count != usual.flops] if counts else []
     if name == "mfu":
         # of what the model needs, whatever is computed again
         others = [count for count in others if not count.startswith("hardware")]
-    for peak, count in product(
-        (usual.peak, _WIDE) if open_peak else (usual.peak,), (usual.flops, *others)
-    ):
+    for peak, count in product((usual.peak, *other_peaks), (usual.flops, *others)):
         alike = peak == usual.peak and count == usual.flops
         yield usual if alike else replace(usual, peak=peak, flops=count)
 
 
 def _rates_of(row: Row, siblings: Siblings) -> list[Row]:
-    """Return the other rows on a run that tell how quick it was."""
-    return [other for other in siblings.of(row) if _is_rate(metric_of(other).casefold())]
+    """Return the other rows on a run that tell how quick it was; of its own table if any are."""
+    told = [other for other in siblings.of(row) if _is_rate(metric_of(other).casefold())]
+    # two measurements of one plan have a table each
+    beside = [other for other in told if other.text("table") == row.text("table")]
+    return beside or told
 
 
 def _is_rate(name: str) -> bool:

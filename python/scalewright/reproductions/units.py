@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from scalewright.errors import InvalidError
+from scalewright.reproductions.columns import plain
 from scalewright.reproductions.metrics import (
     DEVICES,
     OF_ONE,
@@ -31,6 +32,12 @@ FIGURE = re.compile(
     r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
 )
 """A number, how many it counts by, its unit, and a remark in parentheses."""
+_SPREAD = re.compile(
+    r"(?P<figure>[~≈]?\s?[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?(?P<scale>[kKMB]?)"
+    r"(?P<unit> ?[a-zA-Z%/]{1,20})?) ?(?:±|\+/[-\u2212]) ?[0-9][0-9.,]{0,12}(?P=scale)"
+    r"(?P<behind> ?(?![kKMB]$)[a-zA-Z%/]{1,30})?"
+)
+"""A figure and how far single runs were from it, as `5.67 s ± 0.03` and `28.25 ± 0.02%`."""
 _TIMES: dict[str, float] = (
     dict.fromkeys(("us", "µs", "usec", "microseconds"), 1e-6)
     | {"ms": 1e-3, "msec": 1e-3}
@@ -73,6 +80,14 @@ class Unit:
     """By how many it counts: a thousand for `K tokens/s`."""
     of_one: bool = False
     """True where it is of one device."""
+
+
+def without_spread(text: str) -> str:
+    """Return a figure without how far single runs were from it; other text stays."""
+    found = _SPREAD.fullmatch(text.strip())
+    if found is None or (found["unit"] and (found["behind"] or found["unit"]) != found["unit"]):
+        return text
+    return found["figure"] + ("" if found["unit"] else found["behind"] or "")
 
 
 def unit_in(text: str) -> Unit | None:
@@ -138,6 +153,8 @@ def resolved(
     run = whole_run(metric)
     heading = metric if run is None else run.unit
     named = None if own_text else unit_in(heading.replace("_", " "))
+    if named is not None and metric_meant(plain(metric), "") in {"mfu", "hfu"}:
+        named = Unit(_SHARE, 0.01)  # `Model FLOPs utilization` has no unit in its name
     row = own or named
     text = ungrouped(found["value"])
     counted = row if cell is None or cell.of == _PER else cell

@@ -17,11 +17,12 @@ _HOURS = re.compile(
 _CLOCK = re.compile(
     rf"(?:{_TRAINED}|wall[- ]?clock) (?:time|duration|days?|hours?|minutes?)"
     r"|(?:days?|hours?) (?:to|of) train(?:ing)?"
+    rf"|time(?= (?:to|for) {_AMOUNT} tokens)"
 )
 """`training time`, `wall clock hours`, `days to train`."""
 _UNIT = re.compile(r"(?:day|hour|minute)s?")
 _OVER = re.compile(
-    rf" (?:for|of|on|over) {_AMOUNT} tokens(?: \([^()]{{1,40}}\))?"
+    rf" (?:for|of|on|over|to) {_AMOUNT} tokens(?: \([^()]{{1,40}}\))?"
     rf"| \((?:(?:for|of|on|over) )?{_AMOUNT} tokens(?:[,;] [^()]{{1,40}})?\)"
     rf"| \((?:([0-9]{{1,2}}) epochs (?:of|over)) {_AMOUNT} tokens\)"
     rf"| \((?:pre[- ]?)?train(?:ing|ed)? (?:for|on) {_AMOUNT}(?: tokens)?\)"

@@ -13,7 +13,7 @@ from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import spelt
 from scalewright.reproductions.metrics import counts_steps, metric_meant
 from scalewright.reproductions.records import BLANK
-from scalewright.reproductions.units import FIGURE, resolved
+from scalewright.reproductions.units import FIGURE, resolved, without_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _BOTH = re.compile(r"[0-9]{1,5} nodes?,")
 _TOTAL = re.compile(r", ?([0-9]{2,6}) (?:gpus|chips|devices|accelerators)$")
 """`8 nodes, 64 GPUs`."""
 _MACHINES = re.compile(
-    r"(?!.*\bgpus?\b)(?:dgx|hgx|p[345][a-z]{0,3}\.|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
+    r"(?!.*\bgpus?\b)(?:ml\.)?(?:dgx|hgx|p[3-6][a-z]{0,3}(?:-[a-z0-9]{2,6})?\.|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
 )
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
 _OF_A_PART = re.compile(r"\b(?:per|each|a node)\b|/ ?(?:node|host|server)", re.IGNORECASE)
@@ -138,6 +138,7 @@ def figures(columns: Sequence[FigureColumn], cells: Sequence[str]) -> Iterator[d
 
 def _figure(column: FigureColumn, cell: str) -> dict[str, str] | None:
     """Read `1.94 s`, `14,796`, `42.0%`, `90k` and `49.2 GB (61%)`; leave what is unlike."""
+    cell = without_spread(cell)
     found = FIGURE.fullmatch(cell)
     unit = (found["unit"] or "") if found is not None else ""
     if column.bare and unit.casefold() not in _OF_TIME:
@@ -156,7 +157,8 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
 
     `2749.40 ms`, `221k`, `1.6 million`, `47.3% bf16 MFU`, `73.32GiB(92.70%)`; a row's own unit
     counts where it has one, and the cell is turned into it where it is of another size, as
-    milliseconds of seconds. `13k tokens/s/GPU` makes a rate one of a device.
+    milliseconds of seconds. `13k tokens/s/GPU` makes a rate one of a device. Of a mean and a
+    spread, as `1444.4 ± 6.4`, the mean counts.
 
     Args:
         row: The cells by column.
@@ -165,9 +167,11 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     Raises:
         InvalidError: The cell's unit is of another thing than the row's, as `it/s` of `%`.
     """
-    found = FIGURE.fullmatch(row.get("value", "").strip())
+    text = row.get("value", "").strip()
+    alone = without_spread(text)
+    found = FIGURE.fullmatch(alone)
     if found is None or not (found["unit"] or found["scale"]):
-        return {}
+        return {} if alone == text else {"value": alone}
     value, unit = resolved(found, row.get("unit", ""), row.get("metric", ""), field)
     return {"value": value, "unit": unit}
 

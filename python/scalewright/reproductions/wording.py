@@ -25,6 +25,13 @@ _CHINESE = (
     ("full", re.compile(r"(?:完全|全量?|开启?)?(?:激活|梯度)?(?:重计算|检查点|重算)")),
 )
 """Words for recomputation and checkpoints of activations in Chinese."""
+_SETTING = re.compile(
+    r"(?:remat_policy|recompute_granularity|activation_checkpoint(?:ing)?[._]mode|ac_mode)"
+    r"[ =:]{1,3}(?=none$|full$|selective$)"
+)
+"""The name of a program's setting before what it is set to."""
+_SCANNED = re.compile(r"(?:layers )?scan(?:ned)?(?: (?:over )?layers)?")
+"""How JAX compiles layers once, which tells nothing of recomputation."""
 _NAMED = 3
 _OPTIMIZER = re.compile(r" optimi[sz]er$")
 _STORED = re.compile(
@@ -51,6 +58,12 @@ _OFFLOADED = re.compile(
     r"\boptimi[sz]er(?: states?)?(?: and [a-z]+)?,? (?:is |are |was |were )?offloaded\b|"
     r"\boffload(?:s|ed|ing) (?:of )?(?:the )?optimi[sz]er\b"
 )
+_IN_HOST = re.compile(
+    r"(?P<weights>(?:weights|param(?:eter)?s)(?:,| and) )?(?:gradients(?:,| and) )?"
+    r"optimi[sz]er(?: states?)? (?:(?:are |is )?(?:kept |held |stored |living )?)?"
+    r"(?:in|on) (?:the )?(?:cpu|host)(?: memory| ram| dram)?"
+)
+"""Where state lies, as `parameters and optimizer states in CPU memory`."""
 _OFFLOAD = re.compile(
     r"\b(?:with|and|to|chunks?|cpu|host|memory|optimizer|(?:super)?offload|offloaded|offloading)\b"
     r"|[()]"
@@ -63,7 +76,7 @@ _AMONG = re.compile(
     r"\b(?:shard|partition)(?:ing)? group (?:of |size (?:of )?)?([0-9]{1,6})\b.*"
 )
 _SOME_LAYERS = re.compile(
-    r"(?:full|block|partial)[^0-9]{0,30}([0-9]{1,4})[^0-9]{0,20}"
+    r"(?:full|block|partial)[^0-9]{0,30}([0-9]{1,4})[^0-9]{0,32}"
     r"|(?:the )?(?:first )?([0-9]{1,4}) layers?(?: (?:per|in each|of each|of a|a) [a-z ]{4,20})?"
 )
 # parts of a layer that take passes over memory or few products to compute again
@@ -178,6 +191,8 @@ def without_offload(text: str) -> tuple[str, bool]:
     folded = re.sub(r" ?\((?:nvme|cpu|ssd)\)$", "", text.casefold().strip())
     if folded in _OFFLOADING:
         return _OFFLOADING[folded], True
+    if (held := _IN_HOST.fullmatch(folded)) is not None:
+        return ("3" if held["weights"] else ""), True
     named = _NAMED_TOO.fullmatch(" ".join(_OFFLOAD.sub(" ", folded).split()))
     if named is not None and ("offload" in folded or "infinity" in folded):
         return named[1] or named[2], True
@@ -233,8 +248,8 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     them; a list of its modules is `selective` where attention's core is among them. Norms,
     activation functions and up-projections are computed again in little time, which counts as none.
     """
-    folded = _COUNTED.sub("", text.casefold().strip())
-    if denied(folded):
+    folded = _SETTING.sub("", _COUNTED.sub("", text.casefold().strip()))
+    if denied(folded) or folded == "none":
         return "none", 0
     chosen = folded.removeprefix("selective").strip(" :(){}[]")
     modules = _of_modules(re.split(r"[\s,;+&/]+|\band\b", chosen)) if chosen else None
@@ -276,6 +291,7 @@ def without_stored(text: str) -> tuple[str, bool]:
     `activation checkpointing, offload` is recomputation whose inputs lie in host memory.
     """
     left = _STORED.sub(" ", text).strip(" ,;+&")
+    left = "" if _SCANNED.fullmatch(left.casefold()) else left
     return left, _STORED.search(without_denied(text)) is not None
 
 
