@@ -177,6 +177,7 @@ const EXACT: Limits = Limits {
     gap: 0.0,
     nodes: 100_000,
     below: f64::INFINITY,
+    shortage: true,
 };
 
 fn answer(world: &World) -> AssignOutcome {

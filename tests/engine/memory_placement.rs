@@ -149,6 +149,7 @@ const TIGHT: Limits = Limits {
     gap: 1e-9,
     nodes: 20_000,
     below: f64::INFINITY,
+    shortage: true,
 };
 
 fn solve(problem: &Problem, memories: &Memories) -> Result<Box<Placement>, Vec<(String, f64)>> {
