@@ -198,6 +198,7 @@ impl Small {
 
 const LIMITS: Limits = Limits {
     below: f64::INFINITY,
+    shortage: true,
     gap: 0.01,
     nodes: 2_000,
 };
