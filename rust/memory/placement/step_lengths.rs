@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Most models that are solved where time alone counts, and where more does.
 const MOST_LOOKED: u64 = 32;
-const MOST_STRETCHES: u64 = 16;
+const MOST_STRETCHES: u64 = 256;
 /// Gap that is near enough where energy counts: what is kept times how long is not convex, so that each
 /// halving of the gap takes twice the models.
 const NEAR_ENOUGH: f64 = 1e-3;
