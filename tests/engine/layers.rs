@@ -201,3 +201,22 @@ fn files_are_short_named_by_what_they_hold_and_open_with_a_sentence() {
         );
     }
 }
+
+#[test]
+fn every_file_of_tests_is_part_of_their_crate() {
+    let folder = root().join("tests/engine");
+    let main = fs::read_to_string(folder.join("main.rs")).unwrap();
+    let parts: Vec<&str> = main
+        .lines()
+        .filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'))
+        .collect();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(
+            name == "main" || parts.contains(&name),
+            "{}",
+            path.display()
+        );
+    }
+}
