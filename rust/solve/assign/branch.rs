@@ -17,6 +17,7 @@ use std::collections::BinaryHeap;
 const WHOLE: f64 = 1e-9;
 /// Work for the whole tree, in units of what the root may take.
 const BRANCHING: f64 = 4.0;
+
 /// All that one search works with, kept from one model to the next.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
