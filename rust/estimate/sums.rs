@@ -31,19 +31,41 @@ pub(super) struct VirtualStageWork<L = f64> {
 }
 
 impl VirtualStageWork {
-    /// The longer of each pass, which saves no more than either.
+    /// The longer of each pass, which saves no more than either. Where gradients of weights run apart, the
+    /// longer of the grown backward passes and of what is left of them without those gradients count; the
+    /// longest of each part by itself could leave a shorter input pass where a part grows.
     fn most(&self, other: &Self) -> Self {
+        let backward = self.backward.max(other.backward);
+        let (weight, under_weight) = if self.under_weight == other.under_weight
+            && self.weight == other.weight
+        {
+            (self.weight, self.under_weight)
+        } else {
+            let apart = self.apart().max(other.apart());
+            let input = self.input().max(other.input());
+            (apart - input, apart - backward)
+        };
         Self {
             forward: self.forward.max(other.forward),
-            backward: self.backward.max(other.backward),
+            backward,
             issued: [0, 1].map(|way| self.issued[way].max(other.issued[way])),
-            weight: self.weight.max(other.weight),
-            under_weight: self.under_weight.max(other.under_weight),
+            weight,
+            under_weight,
             paired: self.paired.min(other.paired),
             shard_exposed: self.shard_exposed.max(other.shard_exposed),
             send: self.send.max(other.send),
             offload_exposed: self.offload_exposed.max(other.offload_exposed),
         }
+    }
+
+    /// The backward pass where gradients of weights run apart.
+    fn apart(&self) -> f64 {
+        self.backward + self.under_weight
+    }
+
+    /// What of it does not wait for them: gradients of inputs.
+    fn input(&self) -> f64 {
+        self.apart() - self.weight
     }
 
     /// The same for several plans side by side.
