@@ -1,6 +1,7 @@
 //! How are blocks dealt to virtual stages?
 
 use super::job::Job;
+use super::layer_order::LayerOrder;
 use crate::plan::{Plan, RecomputePolicy, Split};
 use crate::workload::BlockRole;
 use std::ops::Range;
@@ -90,9 +91,9 @@ pub struct Chunks {
     pub layers: [f64; 3],
     /// The layers' blocks in order: of the first and the last virtual stage, of each distinct one
     /// between.
-    pub orders: [Vec<usize>; 2],
+    pub orders: [LayerOrder; 2],
     /// See `orders`.
-    pub middle_orders: Vec<Vec<usize>>,
+    pub middle_orders: Vec<LayerOrder>,
 }
 
 impl Chunks {
@@ -121,7 +122,7 @@ impl Chunks {
             firsts: Vec::new(),
             last: ends(BlockRole::Head),
             layers: [split.first as f64, split.middle as f64, split.last as f64],
-            orders: [Vec::new(), Vec::new()],
+            orders: [LayerOrder::NONE, LayerOrder::NONE],
             middle_orders: Vec::new(),
         };
         for (stage, range) in (0..).zip(ranges(split, count, layers.len())) {
@@ -139,7 +140,7 @@ impl Chunks {
     }
 
     /// The layers' blocks of each virtual stage along the model.
-    pub(super) fn layer_orders(&self) -> impl Iterator<Item = &Vec<usize>> {
+    pub(super) fn layer_orders(&self) -> impl Iterator<Item = &LayerOrder> {
         let middle = self.kinds.iter().map(|&kind| &self.middle_orders[kind]);
         let last = (self.count > 1).then_some(&self.orders[1]);
         std::iter::once(&self.orders[0]).chain(middle).chain(last)
@@ -164,22 +165,23 @@ impl Chunks {
         match stage {
             0 => {
                 self.first = counts;
-                self.orders[0] = blocks.to_vec();
+                self.orders[0] = LayerOrder::new(blocks);
             }
             s if s + 1 == self.count => {
                 self.last = counts;
-                self.orders[1] = blocks.to_vec();
+                self.orders[1] = LayerOrder::new(blocks);
             }
             _ => self.deal_middle(stage, counts, blocks),
         }
     }
 
     fn deal_middle(&mut self, stage: u64, counts: BlockCounts, blocks: &[usize]) {
-        let known = self.middle_orders.iter().position(|order| order == blocks);
+        let order = LayerOrder::new(blocks);
+        let known = self.middle_orders.iter().position(|known| *known == order);
         self.kinds.push(known.unwrap_or(self.middle.len()));
         if known.is_none() {
             self.middle.push(counts);
-            self.middle_orders.push(blocks.to_vec());
+            self.middle_orders.push(order);
             self.firsts.push(u32::try_from(stage).unwrap_or(u32::MAX));
         }
     }

@@ -5,6 +5,7 @@
 use super::block::{Factors, Lines};
 use super::chunk::{BlockCounts, Chunks};
 use super::job::Job;
+use super::layer_order::LayerOrder;
 use super::links::Links;
 use super::model_states::ModelStates;
 use super::plan_lanes::PlanLanes;
@@ -284,13 +285,13 @@ impl Composer<'_> {
 
     /// Blocks of the virtual stages on the busiest rank, their layers in order, and how often it runs
     /// each.
-    pub(super) fn rank_counts(&self, composed: &PlanCost) -> [(&BlockCounts, &[usize], f64); 3] {
+    pub(super) fn rank_counts(&self, composed: &PlanCost) -> [(&BlockCounts, &LayerOrder, f64); 3] {
         let chunks = self.chunks;
         let [first, inner, last] = self.facts.shares.runs(composed.busiest);
-        let front = (&chunks.first, &chunks.orders[0][..]);
+        let front = (&chunks.first, &chunks.orders[0]);
         let kind = self.recomputed.slowest;
         let middle = chunks.middle.get(kind).zip(chunks.middle_orders.get(kind));
-        let middle = middle.map_or(front, |(counts, order)| (counts, &order[..]));
+        let middle = middle.unwrap_or(front);
         [
             (front.0, front.1, first),
             (middle.0, middle.1, inner),
@@ -333,7 +334,7 @@ impl Composer<'_> {
     fn add_lines(
         &self,
         lines: &mut [Lines; 3],
-        (counts, layers): (&BlockCounts, &[usize]),
+        (counts, layers): (&BlockCounts, &LayerOrder),
         times: f64,
     ) {
         let trains = !self.job.training.forward_only;

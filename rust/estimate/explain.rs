@@ -3,6 +3,7 @@
 use super::block::{class_name, purpose_name};
 use super::chunk::BlockCounts;
 use super::compose::{Composer, PlanCost};
+use super::layer_order::LayerOrder;
 use super::price::Pricer;
 use super::recomputation_costs::deal_to_policies;
 use super::slices::programs;
@@ -178,7 +179,7 @@ fn inputs(composer: &Composer, composed: &PlanCost) -> BTreeMap<String, Vec<Stri
 
 fn add(
     composer: &Composer,
-    (counts, layers): (&BlockCounts, &[usize]),
+    (counts, layers): (&BlockCounts, &LayerOrder),
     chunks: f64,
     pricer: &mut Pricer,
     lines: &mut BTreeMap<String, BTreeMap<String, f64>>,

@@ -10,6 +10,7 @@ mod host;
 pub mod inventory;
 mod issue;
 mod job;
+mod layer_order;
 mod layer_ranges;
 mod links;
 mod long_run;

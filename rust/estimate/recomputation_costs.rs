@@ -3,10 +3,11 @@
 use super::block::{BlockFactor, Factors};
 use super::chunk::{BlockCounts, Chunks, MAX_BLOCKS};
 use super::job::Job;
+use super::layer_order::LayerOrder;
 use super::sums::Sums;
 use crate::plan::{ExpertRecompute, Recomputation, RecomputePolicy};
 use crate::solve::Lane;
-use crate::workload::BlockRole;
+use crate::workload::{Block, BlockRole};
 
 /// One virtual stage, of one plan or of several side by side.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -45,7 +46,7 @@ type PolicyCounts = [[f64; MAX_BLOCKS]; 3];
 pub(super) fn deal_to_policies(
     job: &Job,
     counts: &BlockCounts,
-    layers: &[usize],
+    layers: &LayerOrder,
     choice: Recomputation,
 ) -> PolicyCounts {
     let mut dealt = [[0.0; MAX_BLOCKS]; 3];
@@ -54,23 +55,19 @@ pub(super) fn deal_to_policies(
         dealt[choice.policy as usize] = *counts;
         return dealt;
     }
-    let mut dealt_layers = [0.0; MAX_BLOCKS];
-    let lead = match choice.layers {
-        0 => layers.len(),
-        some => layers.len().min(some as usize),
+    let all = layers.all();
+    let front = match choice.layers {
+        0 => all,
+        some => layers.leading(some as usize),
     };
-    for (range, place) in [(&layers[..lead], 0), (&layers[lead..], lead)] {
-        // neighbours are often alike
-        for run in range.chunk_by(|a, b| a == b) {
-            let (block, count) = (run[0].min(MAX_BLOCKS - 1), run.len() as f64);
-            let apart = choice.experts != ExpertRecompute::Same;
-            let policy = choice.of(place, apart && job.graph.blocks[block].has_experts());
-            dealt[policy as usize][block] += count;
-            dealt_layers[block] += count;
-        }
+    let apart = choice.experts != ExpertRecompute::Same;
+    for (block, (front, all)) in front.into_iter().zip(all).enumerate() {
+        let experts = apart && job.graph.blocks.get(block).is_some_and(Block::has_experts);
+        dealt[choice.of(0, experts) as usize][block] += front;
+        dealt[choice.rest as usize][block] += all - front;
     }
-    for (block, (all, layers)) in counts.iter().zip(dealt_layers).enumerate() {
-        dealt[RecomputePolicy::None as usize][block] += all - layers;
+    for (block, (counted, layers)) in counts.iter().zip(all).enumerate() {
+        dealt[RecomputePolicy::None as usize][block] += counted - layers;
     }
     dealt
 }
@@ -168,7 +165,7 @@ impl RecomputationCosts {
         (chunks, sums): (&Chunks, &Sums),
         choice: Recomputation,
     ) -> Self {
-        let again = |counts: &BlockCounts, layers: &[usize]| {
+        let again = |counts: &BlockCounts, layers: &LayerOrder| {
             StageRecomputation::new(job, factors, &deal_to_policies(job, counts, layers, choice))
         };
         let middle = chunks.middle.iter().zip(&chunks.middle_orders);

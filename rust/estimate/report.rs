@@ -240,9 +240,9 @@ pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
     } else {
         let blocks = &job.graph.blocks;
         let orders = composer.chunks.layer_orders();
-        let layers = orders.flat_map(|order| order.iter().enumerate());
+        let layers = orders.flat_map(|order| order.blocks().enumerate());
         layers
-            .map(|(place, &block)| {
+            .map(|(place, block)| {
                 let one = job.graph.arithmetic_of([block], job.training.sequence);
                 repeated(&one, choice.of(place, blocks[block].has_experts()))
             })

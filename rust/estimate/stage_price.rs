@@ -4,6 +4,7 @@ use super::block::Factors;
 use super::chunk::{BlockCounts, Chunks};
 use super::compose::{Composer, PlanInputs, StepParts};
 use super::job::Job;
+use super::layer_order::LayerOrder;
 use super::layer_ranges::{LayerRanges, PipelinePosition};
 use super::links::Links;
 use super::model_states::ModelStates;
@@ -291,7 +292,7 @@ impl WeighedStage {
             count: 2,
             first: blocks,
             middle: vec![blocks],
-            middle_orders: vec![Vec::new()],
+            middle_orders: vec![LayerOrder::NONE],
             kinds: vec![0],
             last: blocks,
             layers: [ranges.size(class); 3],
@@ -327,7 +328,7 @@ impl Chunks {
         firsts: Vec::new(),
         last: [0.0; super::chunk::MAX_BLOCKS],
         layers: [0.0; 3],
-        orders: [Vec::new(), Vec::new()],
+        orders: [LayerOrder::NONE, LayerOrder::NONE],
         middle_orders: Vec::new(),
     };
 }

@@ -36,15 +36,14 @@ impl VirtualStageWork {
     /// longest of each part by itself could leave a shorter input pass where a part grows.
     fn most(&self, other: &Self) -> Self {
         let backward = self.backward.max(other.backward);
-        let (weight, under_weight) = if self.under_weight == other.under_weight
-            && self.weight == other.weight
-        {
-            (self.weight, self.under_weight)
-        } else {
-            let apart = self.apart().max(other.apart());
-            let input = self.input().max(other.input());
-            (apart - input, apart - backward)
-        };
+        let (weight, under_weight) =
+            if self.under_weight == other.under_weight && self.weight == other.weight {
+                (self.weight, self.under_weight)
+            } else {
+                let apart = self.apart().max(other.apart());
+                let input = self.input().max(other.input());
+                (apart - input, apart - backward)
+            };
         Self {
             forward: self.forward.max(other.forward),
             backward,

@@ -210,7 +210,7 @@ impl Plan {
 }
 
 /// What is computed again in the backward pass.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecomputePolicy {
     /// Nothing: everything needed is kept.
@@ -228,7 +228,7 @@ impl RecomputePolicy {
 }
 
 /// What layers with routed experts compute again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExpertRecompute {
     /// The same as other layers.

@@ -3,7 +3,7 @@
 use super::choice::{ExpertRecompute, Plan, RecomputePolicy};
 
 /// A plan's choice of what is computed again, layer by layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Recomputation {
     /// Of the leading layers.
     pub policy: RecomputePolicy,

@@ -145,7 +145,7 @@ impl Lists {
                 }
             }
         }
-        retain_first(&mut all, |a, b| a == b);
+        retain_first(&mut all, |choice| *choice);
         all
     }
 

@@ -6,6 +6,8 @@ use crate::plan::{
 };
 use crate::workload::Precision;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::hash::Hash;
 
 /// Allowed values by plan field; an absent list allows every legal value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +166,7 @@ pub(super) fn divisors_of(listed: Option<&Vec<u32>>, total: u64) -> Vec<u32> {
     let divides = |v: &u32| *v > 0 && total.is_multiple_of(u64::from(*v));
     if let Some(values) = listed {
         let mut some: Vec<u32> = values.iter().copied().filter(divides).collect();
-        retain_first(&mut some, |a, b| a == b);
+        retain_first(&mut some, |value| *value);
         return some;
     }
     let small: Vec<u64> = (1..=total.isqrt())
@@ -178,20 +180,14 @@ pub(super) fn divisors_of(listed: Option<&Vec<u32>>, total: u64) -> Vec<u32> {
 }
 
 /// The listed values, each once, or those given.
-pub(super) fn listed<T: Clone + PartialEq>(values: Option<&Vec<T>>, all: &[T]) -> Vec<T> {
+pub(super) fn listed<T: Clone + Eq + Hash>(values: Option<&Vec<T>>, all: &[T]) -> Vec<T> {
     let mut values = values.map_or_else(|| all.to_vec(), Clone::clone);
-    retain_first(&mut values, |a, b| a == b);
+    retain_first(&mut values, T::clone);
     values
 }
 
-/// Drops values that are the same as an earlier one.
-pub(super) fn retain_first<T: Clone>(values: &mut Vec<T>, same: impl Fn(&T, &T) -> bool) {
-    let mut kept: Vec<T> = Vec::with_capacity(values.len());
-    values.retain(|value| {
-        let new = !kept.iter().any(|k| same(k, value));
-        if new {
-            kept.push(value.clone());
-        }
-        new
-    });
+/// Drops values whose key an earlier one has, too.
+pub(super) fn retain_first<T, K: Eq + Hash>(values: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    let mut seen = HashSet::with_capacity(values.len());
+    values.retain(|value| seen.insert(key(value)));
 }

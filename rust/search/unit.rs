@@ -132,7 +132,7 @@ fn widths(job: &Job, space: &Space, tensor: u32) -> Vec<u32> {
     };
     let resolved = |width: u32| if width == 0 { tensor } else { width };
     let mut widths = listed(space.expert_tensor.as_ref(), widths);
-    retain_first(&mut widths, |a, b| resolved(*a) == resolved(*b));
+    retain_first(&mut widths, |width| resolved(*width));
     widths
 }
 

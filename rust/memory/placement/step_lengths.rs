@@ -200,7 +200,10 @@ impl<'a> Search<'a> {
                     } else if step_s <= at {
                         (high, above[1]) = (at, step_s - at);
                     } else {
-                        break; // the solver's own gap hides on which side it is
+                        // the solver's own gap hides on which side it is; no step of up to `at` is
+                        // shorter than the bound, since `v` is no lower there
+                        low = low.max(bound_s);
+                        break;
                     }
                 }
                 Ok(ModelOutcome::Empty(missing)) => {

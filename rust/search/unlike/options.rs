@@ -163,7 +163,7 @@ fn experts(space: &Space, experts: bool, (tensor, data): (u32, u32)) -> Vec<(u32
     };
     let resolved = |width: u32| if width == 0 { tensor } else { width };
     let mut widths = listed(space.expert_tensor.as_ref(), widths);
-    retain_first(&mut widths, |a, b| resolved(*a) == resolved(*b));
+    retain_first(&mut widths, |width| resolved(*width));
     let each = |expert: u32| widths.clone().into_iter().map(move |width| (expert, width));
     ranks.into_iter().flat_map(each).collect()
 }
