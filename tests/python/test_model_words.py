@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scalewright.catalog import load_model, names
 from scalewright.catalog.resolving import normalised
-from scalewright.errors import UnknownNameError
+from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.by_size import billions
 from scalewright.reproductions.guesses import unlike_size
 from scalewright.reproductions.naming import model_named, model_of_word, model_within
@@ -155,3 +155,27 @@ def test_fewer_layers_behind_a_name_are_all_that_ran(text: str) -> None:
 def test_more_layers_behind_a_name_are_no_cut() -> None:
     with pytest.raises(UnknownNameError):
         named("gpt2, 24 layers")
+
+
+@pytest.mark.parametrize("name", ["GLM-5.1", "GLM-5.2", "zai-org/GLM-5.2"])
+def test_versions_of_one_shape_are_one_model(name: str) -> None:
+    assert model_of(Row("own.csv", 2, {"model": name}))[0]["name"] == "glm-5"
+
+
+@pytest.mark.parametrize("name", ["Pure GDN 1B", "Mamba-2 like", "RWKV", "a gated DeltaNet"])
+def test_a_shape_whose_layers_are_no_attention_is_not_priced_as_attention(name: str) -> None:
+    shape = {"layers": "16", "hidden": "2048", "heads": "16", "ffn": "5632", "vocab": "32000"}
+    assert model_of(Row("own.csv", 2, {"model": "mine", **shape}))[0]["layers"] == 16
+    with pytest.raises(InvalidError, match="mix positions without it"):
+        model_of(Row("own.csv", 2, {"model": name, **shape}))
+
+
+def test_a_model_of_letters_has_few_tokens() -> None:
+    shape = {"layers": "6", "hidden": "384", "heads": "6"}
+    letters, words = (
+        model_of(Row("own.csv", 2, {"model": name, **shape}))[0]["vocab"]
+        for name in ("baby GPT (shakespeare_char)", "baby GPT")
+    )
+    assert letters < 256 < words
+    told = {"model": "a char-level GPT", **shape, "vocab": "96"}
+    assert model_of(Row("own.csv", 2, told))[0]["vocab"] == 96

@@ -583,3 +583,28 @@ def test_attention_of_a_name_like_a_programs_names_none() -> None:
 def test_offloading_of_deepspeed_is_of_pytorch(sharding: str) -> None:
     cells = {"paper": "A page of 2024", "zero": sharding}
     assert taken(cells, "h100-sxm") == "eager-llama"
+
+
+def test_a_compile_behind_a_plus_is_the_compiler() -> None:
+    compiled = taken({"source": "PyTorch eager + compile, batch 8"}, "h100-sxm", GPT)
+    assert compiled == taken({"source": "torch.compile, batch 8"}, "h100-sxm", GPT)
+    assert compiled != taken({"source": "PyTorch eager, batch 8"}, "h100-sxm", GPT)
+
+
+def test_remarks_on_a_rank_of_adapters_are_of_the_run() -> None:
+    one = {"source": "a report: LoRA rank/alpha 32, one document per step"}
+    several = {"source": "LoRA rank 8, and LoRA rank 32"}
+    denied = {"source": "full training, no LoRA"}
+    assert adapted(Row("own.csv", 2, one))[0].text("lora") == "32"
+    for cells in (several, denied):
+        assert not adapted(Row("own.csv", 2, cells))[0].text("lora")
+
+
+def test_the_program_of_a_report_is_not_of_papers_on_its_model() -> None:
+    own, other = (
+        conventions_of(Row("own.csv", 2, {"paper": paper, "model": "DeepSeek-V3"}))
+        for paper in ("DeepSeek-V3 (arXiv 2412.19437)", "DeepSeek-V3 on 256 B300, UCCL vs NCCL")
+    )
+    assert own.known
+    assert not other.known
+    assert other.software is None

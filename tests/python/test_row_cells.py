@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scalewright.errors import InvalidError
+from scalewright.reproductions.batches import of_tokens
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.machine import Machines, memory_told
 from scalewright.reproductions.metrics import unit_meant
@@ -453,3 +454,60 @@ def test_an_open_batch_is_said_to_fit_only_where_it_does(
     taken = next(note for note in row["note"].split("; ") if note.startswith("global batch of"))
     assert said in taken
     assert ("does not fit" in row["note"]) == (said == "none fits")
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "meant"),
+    [
+        ("layers", "n_layer = 6", 6),
+        ("hidden", "n_embd=384", 384),
+        ("heads", "n_head: 6", 6),
+        ("global_batch", "batch 8", 8),
+        ("sequence", "seq_len = 1,024", 1024),
+    ],
+)
+def test_the_name_of_a_setting_before_its_count_is_no_part_of_it(
+    column: str, text: str, meant: int
+) -> None:
+    assert Row("own.csv", 2, {column: text}).count(column) == meant
+
+
+@pytest.mark.parametrize(("column", "text"), [("layers", "n_embd = 384"), ("hidden", "depth 8")])
+def test_a_setting_of_another_column_is_no_count(column: str, text: str) -> None:
+    with pytest.raises(InvalidError):
+        Row("own.csv", 2, {column: text}).count(column)
+
+
+@pytest.mark.parametrize(
+    ("text", "sequences"), [("8192 tokens", "2"), ("8K tokens", "2"), ("6000 tokens", None)]
+)
+def test_a_micro_batch_of_tokens_is_of_whole_sequences(text: str, sequences: str | None) -> None:
+    made = of_tokens(Row("own.csv", 2, {"sequence": "4096", "micro_batch": text}))
+    assert made.text("micro_batch") == (sequences or text)
+
+
+@pytest.mark.parametrize("text", ["ckpt", "checkpointing", "checkpointed"])
+def test_short_words_of_checkpoints_are_full_recomputation(text: str) -> None:
+    assert recomputation_meant(text) == recomputation_meant("full")
+
+
+@pytest.mark.parametrize("text", ["ZeRO-3 + TP", "ZeRO-3, TP", "ZeRO-3 & TP + PP"])
+def test_a_sharding_beside_degrees_of_other_columns_is_that_sharding(text: str) -> None:
+    degrees = {"tensor": "2", "pipeline": "2"}
+    spaces = [setting(zero=said, **degrees).space for said in (text, "ZeRO-3")]
+    assert spaces[0] == spaces[1]
+    assert spaces[0]["zero"] == [3]
+
+
+@pytest.mark.parametrize("told", ["grad_accum 3, spilling to system RAM", "spilled to host memory"])
+def test_a_run_that_spilled_is_not_priced_as_one_that_fit(tmp_path: Path, told: str) -> None:
+    found = priced(tmp_path, source=told)
+    assert "spill" in found["reason"]
+    assert not priced(tmp_path, source="no spilling to system RAM").get("reason")
+
+
+def test_a_batch_that_micro_batches_do_not_make_names_both(tmp_path: Path) -> None:
+    cells = {"devices": "1", "tp": "", "pp": "", "dp": "", "gbs": "72", "mbs": "16"}
+    assert (
+        "got 72; allowed: a multiple of 16, the micro-batch" in priced(tmp_path, **cells)["reason"]
+    )

@@ -12,6 +12,7 @@ from scalewright.errors import InvalidError, UnknownNameError
 from scalewright.reproductions.mixtures import mixture_said, says_mixture, with_layers
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.shape import model_of
+from scalewright.reproductions.widths import with_widths
 
 CELLS = {"paper": "a table", "model": "mine", "sequence": "4096"}
 SHAPE = {"layers": "8", "hidden": "1024", "heads": "16", "ffn": "704"}
@@ -197,3 +198,52 @@ def test_of_keys_of_two_kinds_of_layers_those_of_most_are_taken() -> None:
     assert any("8 taken" in note for note in notes)
     with pytest.raises(InvalidError, match="kv_heads"):
         model(**SHAPE, kv_heads="8, 4")
+
+
+def test_a_width_among_words_is_the_number_they_stand_beside() -> None:
+    gated = model(**SHAPE | {"ffn": "704 (SwiGLU)", "vocab": "1000"})
+    assert gated["ffn"] == 704
+    assert gated["activation"] == "swiglu"
+    plain = model(**SHAPE | {"ffn": "GELU 4,096", "vocab": "1000"})
+    assert (plain["ffn"], plain["activation"]) == (4096, "gelu")
+    assert model(**SHAPE | {"ffn": "4 x hidden"})["ffn"] == 4 * 1024
+    assert model(**SHAPE | {"ffn": "3.5d"})["ffn"] == 3584
+    assert with_widths(row(**SHAPE | {"ffn": "many"})).text("ffn") == "many"
+
+
+@pytest.mark.parametrize(("hidden", "ratio", "width"), [(2048, 4, 5632), (1024, 4, 2816)])
+def test_a_hidden_ratio_makes_the_width_of_its_programs_code(hidden: int, ratio: int, width: int):
+    shape = SHAPE | {"hidden": str(hidden), "ffn": f"hidden_ratio {ratio}"}
+    made = model(**shape)
+    assert (made["ffn"], made["activation"]) == (width, "swiglu")
+
+
+@pytest.mark.parametrize("said", ["18432 dense, 2048 MoE", "18,432 dense, 2,048 expert"])
+def test_two_widths_in_a_cell_are_of_dense_layers_and_of_experts(said: str) -> None:
+    shape = SHAPE | {"ffn": said, "experts": "64 experts top-6"}
+    made = model(**shape)
+    assert (made["ffn"], made["experts"]["expert_ffn"]) == (18432, 2048)
+
+
+def test_a_proxy_is_its_model_with_the_shape_of_its_row() -> None:
+    whole = model(model="DeepSeek-V3")
+    proxy = model(
+        model="DeepSeek-V3 proxy: num_layers=4 + mtp_num_layers=1", layers="4", hidden="7168"
+    )
+    assert proxy["layers"] == 4
+    assert proxy["latent"] == whole["latent"]
+    assert proxy["experts"]["experts"] == whole["experts"]["experts"]
+    assert proxy["prediction_layers"] == 1
+    with pytest.raises(InvalidError, match="a proxy whose layers or width"):
+        model(model="DeepSeek-V3 (proxy)")
+
+
+def test_what_a_row_denies_a_named_mixture_it_has_not() -> None:
+    said = "256 experts, top-k 8, moe_layer_freq=1, no shared expert"
+    own, bare = (model(model="DeepSeek-V3", experts=text)["experts"] for text in ("", said))
+    assert own["shared_ffn"] > 0
+    assert own["first_dense_layers"] == 3
+    assert (bare["shared_ffn"], bare["first_dense_layers"]) == (0, 0)
+    assert {key: bare[key] for key in ("experts", "top_k", "expert_ffn")} == {
+        key: own[key] for key in ("experts", "top_k", "expert_ffn")
+    }

@@ -233,3 +233,28 @@ def test_the_rate_of_a_figures_own_table_tells_how_it_is_meant(tmp_path: Path):
     for pair in (rows[:2], rows[2:]):
         told, share = (row["error"] for row in pair)
         assert share == pytest.approx(told, abs=1e-2)
+
+
+def _variants(tmp_path: Path, *figures: tuple[str, float, str, str]) -> list[int]:
+    """Return the numbers of the runs of rows of one configuration, by their remarks."""
+    file = tmp_path / "rows.csv"
+    rows = [
+        f"a report,B200,8,llama3-8b,4096,64,2,8,bf16,{metric},{value},{unit},{remark}"
+        for metric, value, unit, remark in figures
+    ]
+    file.write_text("\n".join([f"{_COLUMNS},source", *rows]) + "\n", encoding="utf-8")
+    return [row["run"] for row in reproductions.run(rows_path=file)["rows"]]
+
+
+def test_remarks_tell_variants_of_one_configuration_apart(tmp_path: Path):
+    told = [
+        (_RATE, 9000.0, "tokens/s", "fused kernel"),
+        ("peak memory", 100.0, "GB", "fused kernel"),
+        (_RATE, 8000.0, "tokens/s", "baseline"),
+        ("MFU", 36.0, "%", "baseline"),
+    ]
+    fused, fused_too, plain, plain_too = _variants(tmp_path, *told)
+    assert fused == fused_too != plain == plain_too
+    # figures of one run of which each has a remark of its own
+    once = [(_RATE, 9000.0, "tokens/s", "Table 3"), ("MFU", 40.0, "%", "Table 4")]
+    assert len(set(_variants(tmp_path, *once))) == 1

@@ -576,3 +576,45 @@ def test_steps_per_second_are_no_seconds_per_step(name, unit):
 @pytest.mark.parametrize("text", ["TP4PP2", "TP4xPP2", "tp4 pp2", "TP=4xPP=2"])
 def test_degrees_need_no_blank_between_them(text):
     assert (degrees_in(text)["tensor"], degrees_in(text)["pipeline"]) == ("4", "2")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("fp8 tensorwise + first/last bf16", "fp8"),
+        ("BF16 (fp8=None)", "bf16"),
+        ("bf16, fp8: off", "bf16"),
+        ("fp8 = true", "fp8"),
+        ("fp8/bf16", None),
+    ],
+)
+def test_what_is_not_set_and_where_layers_stand_are_no_formats(text: str, meant: str | None):
+    assert format_meant(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "meant"),
+    [
+        ("tokens_s_8_gpu", "", "tokens_per_s"),
+        ("tokens_s_1_gpu", "", "tokens_per_s_per_gpu"),
+        ("tokens_s_gpu", "", "tokens_per_s_per_gpu"),
+        ("median_ms", "", "step_time"),
+        ("mean", "ms", "step_time"),
+        ("median_kernel_ms", "", None),
+        ("peak_allocated_rank", "GiB", "peak_allocated_per_gpu"),
+        ("rank", "GiB", None),
+    ],
+)
+def test_counts_of_devices_and_statistics_beside_a_figure(name: str, unit: str, meant: str | None):
+    assert metric_meant(name, unit) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("NVIDIA GeForce RTX 4060 Laptop GPU (8188 MiB)", "laptop-rtx-4060"),
+        ("NVIDIA GeForce RTX 4060", "rtx-4060-node"),
+    ],
+)
+def test_words_of_a_board_or_of_a_clouds_machine(text: str, system: str) -> None:
+    assert usual_system(text) == system

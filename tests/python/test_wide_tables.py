@@ -189,3 +189,22 @@ def test_a_table_without_a_machine_or_a_figure_says_so(tmp_path: Path) -> None:
     file.write_text(f"{HEAD},Loss\n{RUN},2\n", encoding="utf-8")
     with pytest.raises(InvalidError, match="got no column of figures; allowed: value"):
         read_rows(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("JUPITER, 16 nodes \u00d7 4 GPUs", "64"),
+        ("GH200, 512 nodes x 4 gpus", "2048"),
+        ("GB300 NVL72, 4 nodes of 4 GPUs", "16"),
+    ],
+)
+def test_nodes_and_devices_of_each_within_words_are_counted_together(text: str, devices: str):
+    assert counted({"hardware": text})["devices"] == devices
+
+
+@pytest.mark.parametrize("text", ["32x p6-b300 (256x B300)", "32x p6-b300", "32x DGX B300"])
+def test_a_count_before_a_clouds_machine_is_of_machines(text: str):
+    found = counted({"hardware": text})
+    assert found["nodes"] == "32"
+    assert not found.get("devices")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalewright.errors import InvalidError
@@ -72,6 +73,20 @@ def batches_of(
         most = _MOST_TOKENS // (row.count("sequence") or 1)
         return tuple(least * each for each in guessed if each <= 2 or least * each <= most)
     return tuple(replicas * each for each in (tuple(micro) or tried))
+
+
+def of_tokens(row: Row) -> Row:
+    """Turn a micro-batch of tokens, as `4096 tokens`, into sequences, where it is whole ones."""
+    text = ungrouped(row.text("micro_batch").casefold())
+    found, length = _TOKENS.fullmatch(text), row.told("sequence")
+    if found is None or length is None:
+        return row
+    number, thousands = float(found[1]), _THOUSANDS[found[2]]
+    for base in (1000, 1024):
+        sequences = number * base**thousands / length
+        if sequences >= 1.0 and sequences.is_integer():
+            return replace(row, cells=row.cells | {"micro_batch": str(int(sequences))})
+    return row
 
 
 def unlike_steps(

@@ -25,9 +25,9 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "model": ("model", "model_name"),
     "size": ("model_size", "size"),
     "parameters": ("params_b", "parameters_billion", "parameters_b", "params"),
-    "layers": ("layers", "num_layers", "n_layers"),
-    "hidden": ("hidden", "hidden_size", "d_model"),
-    "heads": ("heads", "attention_heads", "num_attention_heads", "n_heads"),
+    "layers": ("layers", "num_layers", "n_layers", "n_layer"),
+    "hidden": ("hidden", "hidden_size", "d_model", "n_embd"),
+    "heads": ("heads", "attention_heads", "num_attention_heads", "n_heads", "n_head"),
     "kv_heads": ("kv_heads", "num_key_value_heads", "query_groups"),
     "ffn": ("ffn", "ffn_hidden_size", "intermediate_size", "d_ff"),
     "sequence": ("seq", "sequence", "sequence_length", "seq_length", "seq_len"),
@@ -179,6 +179,11 @@ def plain(header: str) -> str:
     spelt = header.casefold().replace("++", " plus ").replace("\u03bcs", "us")
     letters = "".join(c if c.isalnum() else " " for c in spelt)
     return "_".join(letters.split())
+
+
+def column_of(name: str) -> str | None:
+    """Return the column that a name means as a heading; none where it means none."""
+    return _BY_SPELLING.get(plain(name))
 
 
 def meanings(headers: Sequence[str]) -> list[str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 import statistics
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -18,13 +19,14 @@ from scalewright.reproductions.agreement import contradictions, of_the_job
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
+from scalewright.reproductions.layout import without_denied
 from scalewright.reproductions.machine import Machines, memory_told
 from scalewright.reproductions.metrics import metric_of, refuse_misspelt_metric, unit_meant
 from scalewright.reproductions.pricing import Priced, Pricing
 from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.ratios import Ratio, ratio_in
 from scalewright.reproductions.reading import Row, not_understood, read_rows, shipped_rows
-from scalewright.reproductions.runs import counts, kind_of, macro, run_key, runs_of, spread
+from scalewright.reproductions.runs import counts, kind_of, macro, runs_of, spread
 from scalewright.reproductions.runs import time_ratio as ratio_of
 from scalewright.reproductions.setting import Setting, setting_of
 from scalewright.reproductions.siblings import (
@@ -47,6 +49,11 @@ _OF_ALL = frozenset({"tokens_per_s", "sequences_per_s", "aggregate_tflops"})
 _IDLE = 0.03
 """Share of the peak under which a rate of a job is likely that of one device."""
 _FEWEST_BYTES = 1e6
+_SPILLED = re.compile(
+    r"\bspill(?:s|ed|ing|over)? (?:in)?to (?:the )?(?:system|host|shared|cpu)(?: (?:ram|memory))?",
+    re.IGNORECASE,
+)
+"""What the driver of a desktop moves to the host without a word, so that each use crosses."""
 _SPARE = 1.1
 """How many times its memory a device may seem to hold, as GiB are 1.07 GB."""
 _FAR = 100.0
@@ -74,8 +81,7 @@ class RowComparer:
 
         A table that prints the same metric of the same settings twice speaks of two runs.
         """
-        told = conventions_of(row).columns
-        key = run_key(replace(row, cells={**told, **row.cells}))
+        key = self._siblings.key_of(row)
         printed = (*key, row.text("table"), row.text("metric"), row.text("unit"))
         before = self._printed.get(printed, 0)
         self._printed[printed] = before + 1
@@ -270,6 +276,7 @@ def compared(row: Row, book: RowComparer, *, detail: bool = False) -> Result:
         result["published"] = published = row.number("value")
         _check_share(row, published)
         _check_memory(row, published)
+        _check_spilled(row)
         result["run"] = book.run_number(row)
         ratio = ratio_in(row, book.rows)
         if ratio is None and (reason := skip_reason(row)):
@@ -334,6 +341,18 @@ def _check_memory(row: Row, published: float) -> None:
     if kind_of(meant) == "memory" and not unit and published < _FEWEST_BYTES:
         got = f"{row.named('unit')}: got nothing beside {published:g} of {row.text('metric')}"
         message = f"{got}; allowed: GiB, GB, MiB, MB, or bytes"
+        raise InvalidError(message)
+
+
+def _check_spilled(row: Row) -> None:
+    """Refuse a run that remarks say was larger than its device, whose driver told nobody.
+
+    Raises:
+        InvalidError: The row's remarks say so.
+    """
+    if (found := _SPILLED.search(without_denied(row.text("source")))) is not None:
+        got = f"{row.named('source')}: got '{found[0]}'"
+        message = f"{got}; allowed: runs within the device's memory, or an offload of the plan"
         raise InvalidError(message)
 
 

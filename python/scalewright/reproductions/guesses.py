@@ -27,7 +27,7 @@ _GUESSED_RANK = 16
 """Rank of adapters where a row of an unknown paper says LoRA and no more."""
 _ADAPTERS = re.compile(
     r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])"
-    r"(?:[ ,(]{0,3}(?:rank|r)[ =:]?(?P<rank>[0-9]{1,4})\b)?"
+    r"(?:[ ,(]{0,3}(?:rank|r)(?:/alpha)?[ =:]?(?P<rank>[0-9]{1,4})\b)?"
 )
 _ON_ATTENTION = re.compile(
     r"lora(?![a-z])[^;.|]{0,20} (?:on|in|of|for) (?:the )?(?:attention(?: (?:projections|layers))?"
@@ -87,7 +87,11 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
             adapters that are not priced.
     """
     said = " ".join(row.text(column) for column in ("model", "table", "paper")).casefold()
-    if (found := _ADAPTERS.search(said)) is None:
+    remarks = without_denied(row.text("source")).casefold()
+    told = {each["rank"] for each in _ADAPTERS.finditer(remarks) if each["rank"]}
+    # remarks may tell of other runs, but for those that say of one how wide its adapters are
+    ranked = next((f for f in _ADAPTERS.finditer(remarks) if f["rank"]), None)
+    if (found := _ADAPTERS.search(said) or (ranked if len(told) == 1 else None)) is None:
         if _OTHER_ADAPTERS.search(row.text("model").casefold()):
             allowed = "LoRA and QLoRA, or training of all weights"
             got = f"{row.named('model')}: got '{row.text('model'):.60}', adapters of another kind"
@@ -104,8 +108,6 @@ def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
         notes = (f"the row says QLoRA: {taken}",)
     if row.text("lora"):
         return row, notes
-    remarks = without_denied(row.text("source")).casefold()
-    told = {each["rank"] for each in _ADAPTERS.finditer(remarks) if each["rank"]}
     rank = found["rank"] or (told.pop() if len(told) == 1 else str(_GUESSED_RANK))
     cells = {**row.cells, "lora": rank}
     beside = "all products"

@@ -44,16 +44,22 @@ _TOLD_BY = sorted(
 )
 """Words that tell metrics apart."""
 _TIMES = frozenset({"time", "latency", "duration"})
+_CLOCKED = frozenset({"time", "median", "mean", "average", "avg"})
+"""What milliseconds of a run may be called where nothing says of what they are."""
 _REMEMBERED = frozenset({"memory", "mem", "ram", "vram", "hbm"})
 _MEMORY = _REMEMBERED | {
     *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
     *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hip"),
-    *("gib", "gb", "mib", "mb", "bytes"),
+    *("gib", "gb", "mib", "mb", "bytes", "rank"),
 }
 """Words of a metric that is a device's memory at its fullest."""
 _TAKEN = {"reserved": "reserved", "allocated": "allocated", "peak": "memory"}
 """Words beside bytes that make them a device's memory at its fullest, and how it was taken."""
 _BYTES = {"gib": "GiB", "gb": "GB", "mib": "MiB", "mb": "MB"}
+_SO_MANY = re.compile(
+    r"_(?:[2-9]|[1-9][0-9]{1,5})_(?:gpus?|chips?|devices?|accelerators?|[nt]pus?)(?=_|$)"
+)
+"""A count of devices behind a rate, which is then the rate of so many."""
 _WHOLE = frozenset({"aggregate", "aggr", "agg", "sum", "total", "cluster", "system", "overall"})
 _USED = _REMEMBERED | {"utilization", "utilisation", "hfu", "mfu", "layer"}
 OF_ONE = frozenset({"0-1", "0..1", "[0, 1]", "of 1", "ratio", "decimal", "fraction", "share"})
@@ -208,6 +214,7 @@ def metric_meant(name: str, unit: str) -> str | None:
         return run[0]
     if counts_steps(name, unit):
         return None
+    name = _of_so_many(name)
     words = {*name.split("_"), *_plain(unit)}
     if _amount(name, unit):
         return None
@@ -221,6 +228,14 @@ def metric_meant(name: str, unit: str) -> str | None:
             return f"peak_{_TAKEN[taken]}_per_gpu"
     meant = _of_use(words) if words & _USED else _of_rate(words)
     return None if meant == "step_time" and words & _PARTS else meant
+
+
+def _of_so_many(name: str) -> str:
+    """Say a count of devices as all of them, as in `tokens_s_8_gpu`, unless one is named, too."""
+    left = _SO_MANY.sub("", name)
+    if left == name or {*left.split("_")} & _USED:
+        return name
+    return left if {*left.split("_")} & DEVICES else f"{left}_all_devices"
 
 
 def _amount(name: str, unit: str) -> bool:
@@ -261,7 +276,7 @@ def _of_rate(words: set[str]) -> str | None:
         return "sequences_per_s_per_gpu" if own else "sequences_per_s"
     clocked = bool(words & (_TIMES | SECONDS | _MILLISECONDS))
     # nothing but a step of a run is told in milliseconds
-    short = "time" in words and words <= {"time"} | _MILLISECONDS and words & _MILLISECONDS
+    short = words & _MILLISECONDS and words & _CLOCKED and words <= _CLOCKED | _MILLISECONDS
     return "step_time" if (clocked and words & STEPS) or short else None
 
 

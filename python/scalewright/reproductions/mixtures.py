@@ -24,15 +24,13 @@ _OF_ALL = re.compile(
 )
 """`6 of 64 experts`, `8 experts of 256`."""
 _SHARED = re.compile(r"(?<![\w.,])(\d{1,2}) shared\b|\b(a|one|two) shared expert")
+_NO_SHARED = re.compile(r"\b(?:no|without|w/o|zero) shared experts?\b")
 _SHARED_WIDTH = re.compile(r"shared (?:experts? of (\d{3,6})\b|\((\d{3,6})\))")
-_EVERY = re.compile(r"every\s+(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b")
+_EVERY = re.compile(
+    r"(?:every\s+|moe_layer_freq(?:uency)? ?[=:]? ?)(?:(other|second)|([0-9]{1,3})(?:nd|rd|th)?)\b"
+)
 _DENSE = re.compile(r"\bfirst (?:([0-9]{1,2}|one|two|three) )?layers? (?:is |are |being )?dense\b")
 """`first layer dense`, `first 3 layers dense`."""
-_WIDTHS = re.compile(
-    r"([0-9][0-9,]{2,6}) \(?dense\)?[,;/ ]{1,3}(?:and )?([0-9][0-9,]{1,6}) "
-    r"(?:\(?(?:an? |per |each |routed )?experts?\)?)"
-)
-"""Widths of dense layers and of one expert in a cell, as `2816 dense, 384 expert`."""
 _LAYERS = re.compile(
     r"([1-9][0-9]{0,3}) ?(?:decoder |transformer |hidden )?(?:layers?|blocks?)"
     r"(?: ?\((?:([0-9]{1,3}) dense ?(?:\+|and|,) ?([0-9]{1,4}) moe(?: layers)?"
@@ -56,7 +54,7 @@ class Mixture:
     top_k: int | None
     """Experts that a token goes to."""
     shared: int | None
-    """Shared experts as wide as the others."""
+    """Shared experts as wide as the others, zero where the row denies them."""
     shared_ffn: int | None
     """Width of all shared experts together."""
     every: int | None
@@ -97,6 +95,8 @@ def mixture_said(row: Row) -> Mixture:
     beside = None
     if shared is not None:
         beside = int(shared[1]) if shared[1] else _WORDS[shared[2]]
+    elif _NO_SHARED.search(text):
+        beside = 0
     return Mixture(
         experts=experts or _column(row, "expert_count"),
         top_k=chosen or _column(row, "top_k"),
@@ -106,13 +106,6 @@ def mixture_said(row: Row) -> Mixture:
         dense=_counted(dense[1] or "one") if dense is not None else None,
         latent=int(latent[1]) if latent is not None else None,
     )
-
-
-def with_widths(row: Row) -> Row:
-    """Tell the width of dense layers from that of an expert where one cell holds both."""
-    if row.text("expert_ffn") or (found := _WIDTHS.fullmatch(row.text("ffn").casefold())) is None:
-        return row
-    return replace(row, cells=row.cells | {"ffn": found[1], "expert_ffn": found[2]})
 
 
 def with_layers(row: Row) -> Row:
@@ -160,10 +153,17 @@ def with_mixture(model: dict[str, Any], row: Row) -> tuple[dict[str, Any], tuple
     own = f"{experts['experts']} and {experts['top_k']}"
     if changed["top_k"] > changed["experts"]:
         return model, (f"{changed['top_k']} of {changed['experts']} experts: {own} taken",)
+    if said.shared == 0 and shared:
+        changed["shared_ffn"] = 0
+        notes = (*notes, "no shared expert, as the row says")
+    if said.every == 1 and experts.get("first_dense_layers"):
+        changed["first_dense_layers"] = 0
+        notes = (*notes, "experts in every layer, as the row says")
     if not told:
-        return model, notes
+        return {**model, "experts": changed}, notes
     counts = f"{changed['experts']} experts, of which a token goes to {changed['top_k']}"
-    return {**model, "experts": changed}, (f"{counts}, as the row says; the model has {own}",)
+    note = f"{counts}, as the row says; the model has {own}"
+    return {**model, "experts": changed}, (note, *notes)
 
 
 def _column(row: Row, column: str) -> int | None:

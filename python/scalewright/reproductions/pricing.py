@@ -300,6 +300,8 @@ def contradiction(space: dict[str, list[Any]], devices: int, batch: int) -> str 
         if batch % least:
             told = f"data {fixed['data']} x micro-batch {fixed['micro_batch']}"
             return f"global_batch: got {batch}; allowed: a multiple of {least}, which is {told}"
+    elif batch % (micro := fixed.get("micro_batch", 1)):
+        return f"global_batch: got {batch}; allowed: a multiple of {micro}, the micro-batch"
     return None
 
 

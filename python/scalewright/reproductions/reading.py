@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
-from scalewright.reproductions.columns import meanings, plain, time_column
+from scalewright.reproductions.columns import column_of, meanings, plain, time_column
 from scalewright.reproductions.layout_words import parse_layout
 from scalewright.reproductions.marks import is_unsure
 from scalewright.reproductions.metrics import ungrouped
@@ -56,6 +56,8 @@ _NAMED_DEGREE = re.compile(
     r"(?:tp|pp|cp|ep|dp|vpp|vp)(?:[ =]?([0-9]+)|\(([0-9]+)\))", re.IGNORECASE
 )
 """`TP8` and `TP(8)`."""
+_SET = re.compile(r"([a-z][a-z_ -]{0,30}?) ?[=: ] ?([~≈]?[0-9].*)", re.IGNORECASE)
+"""The name of a setting before what it is set to, as `n_layer = 6` and `batch 1`."""
 _THOUSANDS = re.compile(r"[~≈]?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?k", re.IGNORECASE)
 _LENGTH = re.compile(r"([0-9]{1,10}) ?([km]?)(?: ?tokens)?")
 _RESTATED = re.compile(
@@ -126,6 +128,8 @@ class Row:
                 return 1
             named = _NAMED_DEGREE.fullmatch(text)
             text = text if named is None else named[1] or named[2]
+        if (found := _SET.fullmatch(text)) is not None and column_of(found[1]) == column:
+            text = found[2]
         if column == "vocab" and (thousands := _THOUSANDS.fullmatch(text)) is not None:
             return round(float(thousands[1]) * 1000)
         # a remark without a number behind it, as `4096 (packed)`, but not that it is a maximum

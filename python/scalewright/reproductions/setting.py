@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
-from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, unlike_steps
+from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, of_tokens, unlike_steps
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import (
@@ -84,6 +84,9 @@ _SCHEDULES = {
     "chimera": "chimera",
 }
 """Schedules of pipelines by their letters and digits."""
+_SHORT = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
+_AXIS_TOO = re.compile(r" ?[+&,] ?(tp|pp|cp|ep)$", re.IGNORECASE)
+"""A degree beside a sharding, as `ZeRO-3 + TP`."""
 _STAGE_UNSAID = {"zero", "deepspeed", "deepspeed zero", "zero optimizer", "sharded"}
 """Texts that say that states are sharded, but not how many of them: stages are searched."""
 
@@ -237,7 +240,8 @@ def _plainly(row: Row) -> Row:
         # torchtitan's word for all ranks that are left
         cells.pop("shards")
         cells.setdefault("zero", "fsdp")
-    row = replace(row, cells=cells)
+    row = of_tokens(replace(row, cells=cells))
+    cells = dict(row.cells)
     shards, replicas = row.told("shards"), row.told("replicas")
     if shards is None and replicas is None:
         return row
@@ -299,7 +303,7 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     if not conventions.known and (row.count("sequence") or 0) > _LONG and not row.text("context"):
         # ranks may have shared what one alone would take long for
         space["context"] = [1, 2, 4, 8, 16, 32]
-    text, offloaded = without_offload(row.text("zero"))
+    text, offloaded = without_offload(_without_axes(row))
     if text:
         stages, group = _zero(text, row, machine)
         space |= {"zero": stages, **({"zero_group": [group]} if group else {})}
@@ -405,6 +409,14 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
         # one rank, which an open degree may be, has nobody to share sequences with
         space["sequence_parallel"] = [False, True]
     return space
+
+
+def _without_axes(row: Row) -> str:
+    """Return a text on sharding without names of degrees that have columns of their own."""
+    text = row.text("zero")
+    while (found := _AXIS_TOO.search(text)) is not None and row.told(_SHORT[found[1].casefold()]):
+        text = text[: found.start()].rstrip()
+    return text
 
 
 def _one_sharding(row: Row, text: str) -> str:

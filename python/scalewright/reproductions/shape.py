@@ -19,7 +19,6 @@ from scalewright.reproductions.mixtures import (
     says_mixture,
     with_layers,
     with_mixture,
-    with_widths,
 )
 from scalewright.reproductions.naming import (
     model_named,
@@ -29,12 +28,16 @@ from scalewright.reproductions.naming import (
     nearest_models,
     parameters_of,
 )
+from scalewright.reproductions.widths import with_widths
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
 
 _SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn")
 _VOCAB = 51200
+_LETTERS = re.compile(r"(?<![a-z])char(?:acters?)?(?:[- ]level)?(?![a-z])", re.IGNORECASE)
+_OF_LETTERS = 64
+"""Tokens of a model of letters: nanoGPT's of Shakespeare has 65 (data/shakespeare_char)."""
 _WIDE = 4
 """Inner width over the stream's of the original transformer and the GPT family."""
 _GATED = re.compile(
@@ -54,6 +57,10 @@ _FEWER = re.compile(
     r"(.{2,80}?)(?:, ?| ?\()([1-9][0-9]{0,2}) layers?(?: ?\+ ?mtp)?\)?", re.IGNORECASE
 )
 """A name and a count of layers, as `X, 40 layers`, of a model that has more."""
+_PROXY = re.compile(
+    r"(?P<model>.{2,60}?)[-_ ]\(?proxy(?: model)?\)?(?P<more>[ :,(].{0,80})?", re.IGNORECASE
+)
+"""A model that stands for a larger one, as `DeepSeek-V3 proxy: num_layers=4`."""
 _UPCYCLED = re.compile(r"(.{2,80}?)[-_ ,]{1,2}\(?e([1-9][0-9]{0,3})t([1-9][0-9]{0,2})\)?", re.I)
 """A dense model whose feed-forward parts became so many experts, as `Llama 3-8B E8T2`."""
 _GATES = re.compile(r"(?<![a-z])(?:swi|ge|re)glu(?![a-z])", re.IGNORECASE)
@@ -81,6 +88,12 @@ _PAIRED = re.compile(
 )
 """Stacks that are no decoder alone."""
 _SERVED = re.compile(r"\b(?:inference|decoding|prefill)\b", re.IGNORECASE)
+_OTHER_MIXERS = re.compile(
+    r"(?<![a-z])(?:gdn|(?:gated[- ]?)?delta[- ]?net|kda|mamba|rwkv|ret[- ]?net|hyena|hgrn|x?lstm"
+    r"|gla|linear[- ](?:attention|transformer)|lightning[- ]attention)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of layers that mix positions otherwise than attention, whose widths no column tells."""
 _SEES = re.compile(r"(?<![a-z])(?:vlm?|vision|multi-?modal)(?![a-z])", re.IGNORECASE)
 _OWNER = re.compile(r"^(?:[\w.-]+/)+")
 _TUNED = re.compile(
@@ -102,7 +115,9 @@ _UNLIKE = 0.25
 """How far a model's parameters may be from a size behind its name that rounds or leaves parts."""
 _TIMES = re.compile("(?<=[0-9])\u00d7(?=[0-9])")
 _LIKE = re.compile(r"[- ](?:like|style|based)$", re.IGNORECASE)
-_PREDICTS = re.compile(r"(?:\+|with|and|,) ?(?:1 |one )?mtp\b", re.IGNORECASE)
+_PREDICTS = re.compile(
+    r"(?:\+|with|and|,) ?(?:1 |one )?mtp(?:_(?:num_)?layers ?= ?1)?\b", re.IGNORECASE
+)
 """A module that predicts a further token, as DeepSeek-V3 has one."""
 _PREDICTS_NONE = re.compile(r"(?:\bw/o|\bwithout|\bno) mtp\b", re.IGNORECASE)
 _PARTS = {
@@ -148,6 +163,10 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         message = f"{got}; allowed: a model in training"
         raise InvalidError(message)
     model, notes = _understood(row)
+    if "state_space" not in model and "source" not in model and _OTHER_MIXERS.search(text):
+        allowed = "attention, or a model of the catalog that mixes positions otherwise"
+        message = f"{got}, whose layers mix positions without it; allowed: {allowed}"
+        raise InvalidError(message)
     if _ROUTED.search(text) and not model.get("experts") and not conventions_of(row).known:
         message = f"{got}, a mixture; allowed: its experts beside it, as '64 experts top-8'"
         raise InvalidError(message)
@@ -157,7 +176,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
-    row, kinds = _of_most_layers(with_widths(with_layers(row)))
+    row, kinds = _of_most_layers(_of_proxy(with_widths(with_layers(row))))
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     notes = (*kinds, *notes)
@@ -191,6 +210,25 @@ def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
         model, more = of_size(model, gated, said, vocab_said=vocab_said, kinds_open=kinds)
         notes = (*notes, *more)
     return _completed(model, row), notes
+
+
+def _of_proxy(row: Row) -> Row:
+    """Take a proxy of a model for that model where columns say what it has otherwise.
+
+    Raises:
+        InvalidError: They do not.
+    """
+    text = row.text("model")
+    if _CUT.fullmatch(text) or (found := _PROXY.fullmatch(text)) is None:
+        return row
+    if not row.text("layers") and not row.text("hidden"):
+        got = f"{row.named('model')}: got '{text:.60}' and no shape"
+        message = f"{got}; allowed: a proxy whose layers or width the row says"
+        raise InvalidError(message)
+    cells = {**row.cells, "model": found["model"]}
+    if found["more"] and _PREDICTS.search(found["more"]):
+        cells.setdefault("prediction_layers", "1")
+    return replace(row, cells=cells)
 
 
 def _of_most_layers(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -460,7 +498,8 @@ def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None)
     fields = {"layers": shape["layers"], "hidden": hidden, "heads": heads, "kv_heads": key_values}
     kept = {key: value for key, value in fields.items() if value is not None}
     positions = {} if gated else {"max_positions": row.count("sequence") or 1}
-    extra = {"ffn": ffn or _WIDE * hidden, "vocab": row.count("vocab") or _VOCAB}
+    vocab = row.count("vocab") or (_OF_LETTERS if _LETTERS.search(name) else _VOCAB)
+    extra = {"ffn": ffn or _WIDE * hidden, "vocab": vocab}
     if (tied := _TIED.search(_remarks(row))) is not None:
         extra["tied_embeddings"] = tied["not"] is None
     return {**(_LLAMA if gated else _GPT), "name": name, **kept, **extra, **positions}
@@ -494,7 +533,7 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
         fields = {**mixture, "expert_ffn": each}
         if said.shared_ffn is not None or said.shared is not None:
             fields["shared_ffn"] = said.shared_ffn or (said.shared or 0) * each
-        gated = True if every is None else None
+        gated = True if every in {None, 1} else None
         return {**_plain(row, shape, gated=gated), "experts": fields}
 
     if width is not None:

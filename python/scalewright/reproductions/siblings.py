@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -61,11 +62,39 @@ class Siblings:
         """
         if not self._by_run:
             for other in self.rows:
-                self._by_run.setdefault(_key(other), []).append(other)
-        found = self._by_run.get(_key(row), [])
+                self._by_run.setdefault(self.key_of(other), []).append(other)
+        found = self._by_run.get(self.key_of(row), [])
         if len(found) > _MOST:
             return []
         return [other for other in found if not _same(other, row)]
+
+    def key_of(self, row: Row) -> tuple[object, ...]:
+        """Return what tells a row's run from others: its cells, remarks only where they have to.
+
+        Rows of an unknown paper that agree in all cells may say in remarks alone which variant
+        ran. They are of runs of their own where each remark has each metric once, and some have
+        several of its figures.
+        """
+        key = _key(row)
+        return (*key, row.text("source")) if key in self._told_by_remarks else key
+
+    @cached_property
+    def _told_by_remarks(self) -> set[object]:
+        remarks: dict[object, dict[str, list[object]]] = {}
+        for row in self.rows:
+            if not conventions_of(row).known:
+                figure = tuple(row.text(column) for column in ("table", "metric", "unit"))
+                own = remarks.setdefault(_key(row), {})
+                own.setdefault(row.text("source"), []).append(figure)
+        return {key for key, own in remarks.items() if _parted(list(own.values()))}
+
+
+def _parted(variants: list[list[object]]) -> bool:
+    """Say whether figures by remark are of several variants that remarks tell apart."""
+    every = [figure for figures in variants for figure in figures]
+    once = all(len(set(figures)) == len(figures) for figures in variants)
+    several = any(len(figures) > 1 for figures in variants)
+    return once and several and len(set(every)) < len(every)
 
 
 def with_recomputation(row: Row, siblings: Siblings) -> tuple[Row, tuple[str, ...]]:

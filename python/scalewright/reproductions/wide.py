@@ -33,13 +33,18 @@ _DEVICES = re.compile(
 _NODES = re.compile(
     r"([0-9]{1,5}) ?nodes?(?: ?[x\u00d7*,] ?([0-9]{1,3}))?(?: of)? ?(\D.*)?", re.IGNORECASE
 )
+_NODES_OF = re.compile(
+    r"(?<![0-9a-z.,])([0-9]{1,5}) nodes? ?(?:[x\u00d7*]|of) ?([0-9]{1,2}) ?"
+    r"(?:gpus?|chips|devices|accelerators)\b"
+)
+"""`16 nodes x 4 GPUs` behind a machine."""
 _BEHIND = re.compile(r"([A-Za-z][A-Za-z0-9 -]{0,30}?) ?[x\u00d7] ?([0-9]{1,6})")
 """`H100 x 64`."""
 _BOTH = re.compile(r"[0-9]{1,5} nodes?,")
 _TOTAL = re.compile(r", ?([0-9]{2,6}) (?:gpus|chips|devices|accelerators)$")
 """`8 nodes, 64 GPUs`."""
 _MACHINES = re.compile(
-    r"(?!.*\bgpus?\b)(?:ml\.)?(?:dgx|hgx|p[3-6][a-z]{0,3}(?:-[a-z0-9]{2,6})?\.|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
+    r"(?!.*\bgpus?\b)(?:ml\.)?(?:dgx|hgx|p[3-6][a-z]{0,3}(?:-[a-z0-9]{2,6})?\.|p[5-6][a-z]{0,3}-[a-z]{1,2}[0-9]{3}(?![a-z0-9])|a[34]-(?:high|mega|ultra)gpu|nd[a-z0-9]*_?v[45])"
 )
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
 _OF_A_PART = re.compile(r"\b(?:per|each|a node)\b|/ ?(?:node|host|server)", re.IGNORECASE)
@@ -205,6 +210,17 @@ def _counts(text: str) -> dict[str, str]:
     return {} if _TWO_COUNTS.search(text) else _single_count(text)
 
 
+def _among_words(text: str) -> dict[str, str] | None:
+    """Return the devices that words count, a product with nodes first; none where they do not."""
+    folded = text.casefold()
+    if (nodes := _NODES_OF.search(folded)) is not None:
+        return {"devices": str(int(nodes[1]) * int(nodes[2])), "hardware": text}
+    if len(told := _DEVICES.findall(folded)) != 1:
+        return None
+    rest = _DEVICES.sub("", folded).strip(" ,/()")
+    return {"devices": told[0]} | ({"hardware": text} if rest else {})
+
+
 def _single_count(text: str) -> dict[str, str]:
     if (product := _PRODUCT.fullmatch(text)) is not None:
         count = int(product[1]) * int(product[2] or product[3])
@@ -219,9 +235,8 @@ def _single_count(text: str) -> dict[str, str]:
         nodes, own, kind = found.groups()
         count = {"nodes": nodes} if own is None else {"devices": str(int(nodes) * int(own))}
         return count | ({"hardware": kind.strip()} if kind else {})
-    if len(told := _DEVICES.findall(text.casefold())) == 1:
-        rest = _DEVICES.sub("", text.casefold()).strip(" ,/()")
-        return {"devices": told[0]} | ({"hardware": text} if rest else {})
+    if (told := _among_words(text)) is not None:
+        return told
     if (found := _COUNTED.fullmatch(text)) is not None:
         if found[1] == "1" and _NODE.search(found[2]):
             return {"nodes": "1", "hardware": _NODE.sub("", found[2]).strip()}

@@ -15,6 +15,7 @@ _LIBRARIES = {"deepspeed", "megatron", "fsdp", "pytorch", "torch", "fairscale", 
 _FLAG = re.compile(
     r"(?:(?:xla|fsdp|torch|use|enable|full|deepspeed) ){0,3}"
     r"(?:grad(?:ient)?s?|act(?:ivation)?s?) (?:ckpt|checkpoint(?:s|ing)?)"
+    r"|ckpt|checkpoint(?:ing|ed)"
 )
 """Words of flags of programs, as `xla_fsdp_grad_ckpt`."""
 _CUSTOM = re.compile(r"(?:remat_policy[ =:]{1,3})?custom(?: ?\([^()]{0,80}\))?")
@@ -111,7 +112,11 @@ _WIDE_STATE = re.compile(
     r" (?:fp32|float32)\b"
 )
 _AMP = re.compile(r"(?:(?:automatic )?mixed(?: precision)?[ ,:]{0,2})?\(?amp\)?")
-_CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/|\u2192|->")
+_CHOICE = re.compile(r"\b(?:or|vs|versus)\b|/(?!last\b)|\u2192|->")
+_SET_TO_NONE = re.compile(
+    r"\b[a-z][\w.-]{0,40}(?: ?[=:] ?|\s+is\s+)(?:none|null|no|off|false|disabled|0)\b"
+)
+"""An option that is not set, as `BF16 (fp8=None)`."""
 _OFF = re.compile(r"(?:no|not|without|w/o)\b.*|.*\b(?:off|disabled)\b\)?")
 
 
@@ -122,7 +127,7 @@ def format_meant(text: str) -> str | None:
     `or` and `/` are choices.
     """
     if not _CHOICE.search(text.casefold()):
-        text = without_denied(text)
+        text = without_denied(_SET_TO_NONE.sub(" ", text.casefold()))
     found = _formats_in(text)
     if not found and _ADAPTERS.search(text.casefold()):
         return "bf16"
