@@ -163,6 +163,18 @@ def test_a_plan_that_fits_nowhere_is_a_verdict(capsys: pytest.CaptureFixture[str
     assert f"remedy: {verdict['remedy']['change']}" in shown
 
 
+def test_a_prime_count_of_devices_names_a_round_one_below_that_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    count = 99_991
+    large = ["--model", "gpt3-175b", *PLAN[3:-1], str(count), "--offload", "never"]
+    verdict = answer(capsys, "plan", *large, code=3)["infeasible"]
+    assert verdict["verdict"] == "no plan is legal"
+    fewer = int(verdict["remedy"]["change"].removesuffix(" devices"))
+    assert fewer < count
+    answer(capsys, "plan", *large[:-3], str(fewer), "--offload", "never")
+
+
 def test_an_estimate_that_does_not_fit_names_a_change(capsys: pytest.CaptureFixture[str]) -> None:
     large = ["estimate", "--model", "gpt3-175b", *PLAN[3:-1], "64", "--tensor", "8"]
     short = answer(capsys, *large, code=3)

@@ -98,8 +98,17 @@ def _changes(job: Job, allowed: Mapping[str, list[Any]]) -> Iterator[Change]:
 
 
 def _fewer_devices(job: Job, allowed: Mapping[str, list[Any]]) -> Iterator[Change]:
-    """Name the device counts below, for a count that no plan divides."""
-    for devices in range(job.system.devices - 1, max(job.system.devices - _FEWER, 0), -1):
+    """Name the device counts below, for a count that no plan divides.
+
+    Far below, only multiples of powers of two and of three times those: batches, heads and layers
+    have few other divisors, so that plans of many devices want such counts.
+    """
+    most = job.system.devices
+    near = max(most - _FEWER, 0)
+    steps = [odd << power for odd in (1, 3) for power in range(most.bit_length())]
+    round_counts = {most - most % step for step in steps if step <= most}
+    far = sorted((count for count in round_counts if 0 < count <= near), reverse=True)
+    for devices in [*range(most - 1, near, -1), *far]:
         yield f"{devices} devices", _on(job, devices), allowed
 
 

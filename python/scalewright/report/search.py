@@ -211,7 +211,8 @@ def show_verdict(values: Mapping[str, Any], screen: Console) -> None:
     show_conflict(verdict["conflict"], verdict["verdict"], screen)
     remedy = verdict["remedy"]
     if remedy is None:
-        screen.print("remedy: none found among free fields, memory settings and more devices")
+        tried = "free fields, memory settings, fewer and more devices"
+        screen.print(f"remedy: none found among {tried}")
     else:
         step, memory = q.time(remedy["step_time_s"]), q.size(remedy["peak_memory_bytes"])
         screen.print(f"remedy: {remedy['change']} (then {step} a step, {memory} a device)")
