@@ -76,6 +76,10 @@ def test_strange_words_change_no_name_of_the_catalog() -> None:
     ("text", "meant"),
     [
         ("BERT-Base pretrain", "bert-base"),
+        ("HuggingFace BERT-Large Ph1 pre-training", "bert-large"),
+        ("BERT (base) masked language modelling", "bert-base"),
+        ("GPT-2 medium (HF)", "gpt2-medium"),
+        ("Megatron BERT-large", None),
         ("bert_large_squad", "bert-large"),
         ("bert-base-uncased question answering", "bert-base"),
         ("gpt2 medium, wikitext", "gpt2-medium"),

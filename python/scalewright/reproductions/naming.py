@@ -46,6 +46,13 @@ _IGNORED = frozenset(
         "training",
     }
 )
+_PUBLISHERS = frozenset(
+    {
+        *("facebook", "face", "google", "hf", "hugging", "huggingface", "jax", "meta", "microsoft"),
+        *("mlperf", "nvidia", "openai", "original", "pytorch", "tensorflow", "tf", "torch"),
+    }
+)
+"""Who publishes or ports models, where it stands in front of their names."""
 _CLOSE = 0.05
 """How far a name's size may be from the parameters of a model whose own name has none."""
 _FAMILIES = {
@@ -91,12 +98,16 @@ def model_within(text: str) -> str | None:
 def model_of_word(text: str) -> str | None:
     """Return the model with which a name begins, where a word and no number says the size.
 
-    Tasks may stand behind it: `BERT-Base pretrain` and `bert_large_squad` are such.
+    Tasks may stand behind it, who published or ported it in front: `BERT-Base pretrain`,
+    `bert_large_squad` and `HuggingFace BERT (large)` are such.
     """
     said = _apart(text[:_LONGEST])
+    front = next((at for at, word in enumerate(said) if word not in _PUBLISHERS), len(said))
     known = _sized_by_words()
-    begins = [words for words in known if said[: len(words)] == words]
-    return known[max(begins, key=len)] if begins else None
+    for end in range(len(said), front, -1):
+        if (model := known.get("".join(said[front:end]))) is not None:
+            return model
+    return None
 
 
 def _meant(wanted: _Signature) -> str | None:
@@ -199,17 +210,17 @@ def _familiar() -> frozenset[str]:
 
 def _apart(text: str) -> tuple[str, ...]:
     """Return the words between a name's separators."""
-    return tuple(word for word in re.split(r"[-_,;:\s]+", text.casefold()) if word)
+    return tuple(word for word in re.split(r"[-_,;:()\[\]\s]+", text.casefold()) if word)
 
 
 @cache
-def _sized_by_words() -> dict[tuple[str, ...], str]:
-    """Return the models whose names end in a word for a size, by the words of their names."""
+def _sized_by_words() -> dict[str, str]:
+    """Return the models whose names end in a word for a size, by their names' letters alone."""
     sizes = "tiny|mini|small|medium|base|large|xl|xxl"
     sized = re.compile(rf".*[a-z0-9][-_ ](?:{sizes})", re.IGNORECASE)
     said = [(name, name) for name in names("model")]
     said += [(s.text, s.model) for s in model_spellings().values() if s.model and not s.note]
-    return {_apart(text): model for text, model in said if sized.fullmatch(text)}
+    return {"".join(_apart(text)): model for text, model in said if sized.fullmatch(text)}
 
 
 @cache
