@@ -114,7 +114,7 @@ def search(
             which the job of each plan in the answer has its own.
         space: The same, or a TOML file with it (`tensor = [4, 8]`); `fix` narrows its lists.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
-            tiers, where `place` puts them: `auto` where no plan fits without, 64 of them at most;
+            tiers, where `place` puts them: `auto` where no plan fits without, 512 of them at most;
             `always` wherever the plan could still be among the best; `never`. Searches for the
             least time alone do.
         memory_margin: Share of the device memory that must stay free.
