@@ -296,3 +296,31 @@ def test_sizes_of_training_steps_are_no_kernels(tmp_path: Path, head: str) -> No
     file = tmp_path / "runs.csv"
     file.write_text(f"{head}\n" + "1," * head.count(",") + "1\n", encoding="utf-8")
     assert not holds_kernels(file)
+
+
+@pytest.mark.parametrize("name", ["RTX 4090 Laptop GPU", "RTX 3070 Mobile", "RTX 2080 Ti Max-Q"])
+def test_the_board_of_a_laptop_is_not_taken_for_its_namesake(tmp_path: Path, name: str) -> None:
+    (row,) = read(tmp_path, "gpu,dtype,m,n,k,us", f"{name},fp16,4096,4096,4096,2000")
+    assert row["error"] is None
+    assert f"system: got '{name}', which is no rtx-" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("NVIDIA RTX 3080 Laptop", "rtx-3080-laptop"),
+        ("NVIDIA GeForce RTX 4090D", "rtx-4090-d"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
+        ("AMD Instinct MI250X", "mi250x-gcd"),
+        ("MI250", "mi210"),
+        ("Tesla V100S-PCIE-32GB", "v100s-pcie-32gb"),
+        ("H20-3e", "h20-141gb"),
+        ("A800 PCIe", "a100-pcie-80gb"),
+        ("TitanX Pascal", "titan-x"),
+    ],
+)
+def test_a_kernel_runs_on_the_board_or_die_that_is_named(
+    tmp_path: Path, name: str, device: str
+) -> None:
+    (row,) = read(tmp_path, "gpu,dtype,m,n,k,us", f"{name},fp16,4096,4096,4096,99000")
+    assert (row["device"], row["note"]) == (device, None)

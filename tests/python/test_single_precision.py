@@ -36,8 +36,8 @@ def test_overheads_of_fp32_take_the_seconds_of_those_in_16_bits() -> None:
         narrow = rate(matrix.get("bf16") or matrix["fp16"])
         share = rate(matrix.get("fp32") or table["vector"]) / narrow
         own = matmul["families"]["fp32"]
-        assert own["tile_overhead"] == pytest.approx(2 * share * matmul["tile_overhead"], rel=2e-3)
-        assert own["depth_overhead"] == pytest.approx(share * matmul["depth_overhead"], rel=2e-3)
+        assert own["tile_overhead"] == pytest.approx(2 * share * matmul["tile_overhead"], rel=5e-3)
+        assert own["depth_overhead"] == pytest.approx(share * matmul["depth_overhead"], rel=5e-3)
 
 
 def test_the_slower_engine_loses_less_on_small_products() -> None:
