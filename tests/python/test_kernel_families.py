@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import scalewright as sw
+from scalewright.catalog import load_device, names
 
 
 def attention_rate(name: str, positions: float = 32760.0, backward: bool = False) -> float:
@@ -41,3 +42,23 @@ def test_attention_follows_the_power_limit_as_products_do() -> None:
     slow, fast = (float(sw.kernel_times(request, name, shape)) for name in boards)
     assert attention == pytest.approx(fast / slow, rel=0.1)
     assert attention == pytest.approx((300.0 / 600.0) ** 0.5, rel=0.1)
+
+
+def test_the_units_of_a_device_read_together_what_its_memory_gives() -> None:
+    """A limit for one unit that was fitted where memory ends is none on faster memory."""
+    rates = {"GB/s": 1e9, "TB/s": 1e12, "PB/s": 1e15}
+
+    def rate(text: str) -> float:
+        value, unit = text.split()
+        return float(value) * rates[unit]
+
+    checked = 0
+    for name in names("device"):
+        table = load_device(name)
+        memory = rate(table["tiers"][-1]["bandwidth"])
+        for constants in table.get("decode", {}).values():
+            if "unit_bandwidth" in constants:
+                together = table["matmul"]["units"] * rate(constants["unit_bandwidth"])
+                assert together > 0.8 * constants["bandwidth_share"] * memory, name
+                checked += 1
+    assert checked > 100
