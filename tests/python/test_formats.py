@@ -35,9 +35,15 @@ def multiplies(device: str, *formats: str) -> bool:
 def test_tf32_is_no_slower_than_fp32_and_holds_as_much(device: str) -> None:
     wide, rounded = answer(device, "fp32"), answer(device, "tf32")
     assert rounded["step_time_s"] <= wide["step_time_s"]
-    # the engines of GeForce boards round no quicker than vectors multiply
-    peaks = [found["peak_flops_per_s_per_device"] for found in (wide, rounded)]
-    assert (rounded["step_time_s"] < wide["step_time_s"]) == (peaks[0] < peaks[1])
+    # the engines of GeForce boards round at the rated speed of vectors, of which products in fp32
+    # reach two thirds
+    shares = load_device(device)["matmul"]["efficiency"]
+    usual = 0.8
+    rates = [
+        found["peak_flops_per_s_per_device"] * shares.get(name, usual)
+        for name, found in (("fp32", wide), ("tf32", rounded))
+    ]
+    assert (rounded["step_time_s"] < wide["step_time_s"]) == (rates[0] < rates[1])
     assert rounded["peak_memory_bytes"] == wide["peak_memory_bytes"]
 
 

@@ -38,6 +38,7 @@ JOBS: list[tuple[str, str, int, str, dict[str, Any]]] = [
     ("gpt2", "dgx-h100", 16, "tensor=2,zero=1", {"precision": "tf32"}),
     ("gpt2", "dgx-a100-80gb", 16, "tensor=2,zero=1", {"precision": "tf32"}),
     ("gpt2", "piz-daint", 16, "zero=1", {"precision": "fp32"}),
+    ("gpt2", "arc-pro-b60-node", 2, "zero=1", {"precision": "fp32"}),
     ("gpt2", "gcp-a3", 16, "tensor=4", {}),
     ("gpt2", "wan-500mbit", 16, "pipeline=4", {}),
     ("gpt2", "ramp", 16, "zero=1", {}),

@@ -30,6 +30,8 @@ _FORMATS = {
 }
 _CACHED = {**_FORMATS, "int8": "int8", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
 _FAMILIES = {"bf16": "bfloat16", "fp16": "bfloat16"}
+_MOST_LATENT = 32
+"""Queries to a key up to which the engine prices a kernel that multiplies with matrices."""
 PREFILL = "attention_prefill"
 DECODE = "attention_decode"
 # release 1.0.0 of the collector decodes from a cache of keys alone, values being read from the same
@@ -37,7 +39,12 @@ DECODE = "attention_decode"
 _ONE_COPY = re.compile(r"attention[-/](trtllm/)?1\.0\.0[-/]generation")
 
 
-def _shape(cells: Mapping[str, str]) -> Shape:
+def shape(cells: Mapping[str, str]) -> Shape:
+    """Return what a row timed: new positions over a cache.
+
+    Raises:
+        InvalidError: A cell cannot be read.
+    """
     queries = _format("attn_dtype", cells, _FORMATS)
     warm = flag(WARM, cells, usual=True)
     own = cells.get("kv_cache_dtype", "").casefold() in {"auto", "same"}
@@ -55,9 +62,17 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         message = f"num_key_value_heads: got {numbers['kv_heads']:.0f}; allowed: divisors of heads"
         raise InvalidError(message)
     seen = min(new + held, numbers["window"] or new + held)
+    latent = _latent(cells, numbers)
+    if latent and held > 0.0:
+        # all queries of a sequence read the one latent key of a position, so as many heads would
+        numbers["heads"] *= new
+        if numbers["heads"] > _MOST_LATENT:
+            got = f"num_heads: got {numbers['heads']:.0f} queries to a latent key"
+            message = f"{got}; allowed: up to {_MOST_LATENT}, as no kernel for more is priced"
+            raise InvalidError(message)
     rows = numbers["batch"] * numbers["heads"] * numbers["head_dim"]
-    if new == 1.0 and held > 0.0:
-        shared = _ONE_COPY.search(cells.get("source", "")) is not None
+    if held > 0.0 and (latent or new == 1.0):
+        shared = latent or _ONE_COPY.search(cells.get("source", "")) is not None
         request = {"kernel": "decode", "cache": cache, "shared_values": shared, "warm": warm}
         numbers["keys"] = new + held
         kept = numbers["batch"] * numbers["kv_heads"] * numbers["head_dim"] * seen
@@ -70,6 +85,24 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     flops = 0.0 if numbers["window"] else 4.0 * rows * new * (held + new / 2.0)
     family = _FAMILIES.get(queries, queries)
     return Shape(family, request, numbers, rows * new * seen, PREFILL, flops=flops)
+
+
+def _latent(cells: Mapping[str, str], numbers: Mapping[str, float]) -> bool:
+    """Return whether a cache holds latent keys, the first numbers of which are the values, too.
+
+    So DeepSeek-V2 (2024, section 2.1.2) decodes: all heads share the one key of a position.
+
+    Raises:
+        InvalidError: Values have another width than keys that are not shared.
+    """
+    values = count("value_dim", cells, numbers["head_dim"])
+    if values == numbers["head_dim"]:
+        return False
+    if values < numbers["head_dim"] and numbers["kv_heads"] == 1.0:
+        return True
+    got = f"value_dim: got {values:.0f} beside keys {numbers['head_dim']:.0f} wide"
+    message = f"{got}; allowed: as wide as keys, or less where all heads share one (latent cache)"
+    raise InvalidError(message)
 
 
 def _format(field: str, cells: Mapping[str, str], allowed: Mapping[str, str]) -> str:
@@ -91,6 +124,7 @@ ATTENTION = Kind(
         "num_heads": ("num_heads", "heads"),
         "num_key_value_heads": ("num_key_value_heads", "kv_heads"),
         "head_dim": ("head_dim",),
+        "value_dim": ("value_dim", "head_dim_vo", "dv"),
         "window_size": ("window_size", "window"),
         WARM: (WARM,),
     },
@@ -105,7 +139,7 @@ ATTENTION = Kind(
             "head_dim",
         }
     ),
-    shape=_shape,
+    shape=shape,
     files=(PREFILL, DECODE, f"{DECODE}_others"),
 )
 """Attention over a cache: `isl` new positions of a sequence after `step` that the cache holds."""

@@ -10,6 +10,7 @@ from scalewright.reproductions.kernels.kind import (
     Kind,
     Shape,
     count,
+    format_of,
     refuse_warm,
     short,
     whole,
@@ -34,9 +35,15 @@ _MASKS = {"top_left": True, "causal": True, "bottom_right": True, "no_mask": Fal
 _PRODUCTS = {False: 2.0, True: 5.0}
 
 
-def _shape(cells: Mapping[str, str]) -> Shape:
+def shape(cells: Mapping[str, str]) -> Shape:
+    """Return what a row timed: a pass over whole sequences.
+
+    Raises:
+        InvalidError: A cell cannot be read.
+    """
     refuse_warm(cells)
-    family, dtype = _FORMATS[_one_of("data_type", cells, _FORMATS)]
+    spelt = {"data_type": format_of("data_type", cells)}
+    family, dtype = _FORMATS[_one_of("data_type", spelt, _FORMATS)]
     backward = _PASSES[_one_of("profile_pass", cells, _PASSES)]
     causal = _MASKS[_one_of("attn_mask", cells, _MASKS)]
     if cells.get("deterministic_bwd", "").casefold() == "true":
@@ -69,7 +76,10 @@ def _shape(cells: Mapping[str, str]) -> Shape:
         "backward": backward,
         "causal": causal,
     }
-    return Shape(family, request, numbers, work, BACKWARD if backward else FORWARD, flops=work)
+    # of masks and backward passes FLOPs are counted in several ways
+    rated = not (backward or causal or numbers["window"])
+    shown = BACKWARD if backward else FORWARD
+    return Shape(family, request, numbers, work, shown, flops=work, rated=rated)
 
 
 def _one_of(field: str, cells: Mapping[str, str], allowed: Mapping[str, object]) -> str:
@@ -109,7 +119,7 @@ ATTENTION_TRAINING = Kind(
             "head_dim_qk",
         }
     ),
-    shape=_shape,
+    shape=shape,
     files=("attention_training", "attention_others"),
 )
 """One pass of fused attention over whole sequences, timed alone."""

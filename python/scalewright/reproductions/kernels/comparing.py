@@ -144,7 +144,7 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
         if any(wanted in str(result[field]).casefold() for field in fields)
     ]
     if not chosen:
-        kinds = ", ".join(kind.name for kind in KINDS)
+        kinds = ", ".join(dict.fromkeys(kind.name for kind in KINDS))
         message = f"pattern: got '{pattern}'; allowed: part of a kind ({kinds}), device or format"
         raise InvalidError(message)
     return chosen

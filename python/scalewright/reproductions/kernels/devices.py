@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,8 @@ _CONSTANTS = {
     "attention_backward": {"attention", "training_attention"},
     "moe": {"experts"},
 }
+_SMALLER = re.compile(r"laptop|notebook|mobile|max-q|maxq|max q")
+"""Words of boards that have less of everything than the board whose name they bear."""
 FITTED = frozenset[str]().union(*_CONSTANTS.values())
 """The fields of a device that hold constants of kernels."""
 # fields that no kernel timed alone depends on
@@ -129,6 +132,7 @@ class Devices:
             except UnknownNameError:
                 raise unknown from None
             name = str(system["device"])
+            _refuse_smaller(wanted, name)
             note = f"system '{wanted:.60}' taken as {name}" if by_words else ""
             table = load_device(name, self._overrides)
         changed = changed_fields("device", name, self._overrides)
@@ -143,6 +147,21 @@ class Devices:
             if (usual := usual_system(name)) is None:
                 raise
             return load_system(usual, self._overrides), True
+
+
+def _refuse_smaller(wanted: str, name: str) -> None:
+    """Refuse the board of a laptop, or one of less power, that is taken for its namesake.
+
+    An RTX 3080 of a laptop has 48 of the 68 units, a third of the power and 0.6 of the bandwidth.
+
+    Raises:
+        UnknownNameError: It is one.
+    """
+    said = _SMALLER.search(wanted.casefold())
+    if said is not None and said[0] not in name:
+        got = f"system: got '{wanted:.60}', which is no {name}"
+        message = f"{got}; allowed: a device of the catalog, or a file of its own with its rates"
+        raise UnknownNameError(message)
 
 
 @cache

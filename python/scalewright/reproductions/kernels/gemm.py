@@ -58,25 +58,61 @@ _OUTPUTS = {
 
 def _shape(cells: Mapping[str, str]) -> Shape:
     refuse_warm(cells)
-    spelt = format_of("dtype", cells)
+    # the benchmark of aiconfigurator, whose column this is, casts inside what it times
+    cast = bool(cells.get("gemm_dtype"))
+    spelt = format_of("gemm_dtype" if cast else "dtype", cells)
     if spelt not in _FORMATS:
         message = f"dtype: got '{short(spelt)}'; allowed: {', '.join(_FORMATS)}"
         raise InvalidError(message)
-    numbers = {name: count(name, cells) for name in ("m", "n", "k")}
-    numbers["batch"] = count("batch", cells, 1.0)
+    numbers = _numbers(cells)
     work = numbers["batch"] * numbers["m"] * numbers["n"] * numbers["k"]
     dtype = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "int8": "sq"}.get(
         spelt, spelt
     )
     formats = _FORMATS[spelt]
-    if not flag("cast", cells, usual=True):
+    if not flag("cast", cells, usual=cast):
         formats = {key: value for key, value in formats.items() if key != "cast_from"}
     if cells.get("output"):
         formats = {**formats, "output": _output(cells)}
     request = {"kernel": "matmul", **formats}
     return Shape(
-        dtype, request, numbers, work, flops=2.0 * work, read_bytes=_moved(formats, numbers)
+        dtype,
+        request,
+        numbers,
+        work,
+        flops=2.0 * work,
+        read_bytes=_moved(formats, numbers),
+        rated=True,
     )
+
+
+def _numbers(cells: Mapping[str, str]) -> dict[str, float]:
+    """Return sides and number of products of a call.
+
+    Raises:
+        InvalidError: A cell cannot be read, or nothing tells what of a mixture or of groups the
+            sides are.
+    """
+    if cells.get("topk"):
+        got = f"topk: got '{short(cells['topk'])}' beside m, n and k"
+        allowed = "num_tokens, hidden_size, inter_size for a mixture, or m_per_group for a product"
+        message = f"{got}; allowed: {allowed}"
+        raise InvalidError(message)
+    field = next(filter(cells.get, ("groups", "experts", "batch", "batch_size")), "batch")
+    numbers = {"batch": count(field, cells, 1.0)}
+    if cells.get("m_each"):
+        numbers["m"] = count("m_each", cells)
+    else:
+        numbers["m"] = count("m", cells)
+        if field in {"groups", "experts"} and numbers["batch"] > 1.0:
+            got = f"m: got '{short(cells['m'])}' beside {numbers['batch']:.0f} {field}"
+            message = f"{got}; allowed: m_per_group, as m may be that of all of them"
+            raise InvalidError(message)
+        if field == "batch_size" and numbers["batch"] == numbers["m"] > 1.0:
+            got = f"batch_size: got '{short(cells[field])}', as many as m"
+            message = f"{got}; allowed: batch, how many products a call makes"
+            raise InvalidError(message)
+    return numbers | {name: count(name, cells) for name in ("n", "k")}
 
 
 def _moved(formats: Mapping[str, Any], numbers: Mapping[str, float]) -> float:
@@ -98,16 +134,24 @@ def _output(cells: Mapping[str, str]) -> str:
 GEMM = Kind(
     name="gemm",
     spellings={
-        "dtype": ("gemm_dtype", "dtype", "precision", "data_type", "format"),
-        "batch": ("batch",),
+        "gemm_dtype": ("gemm_dtype",),
+        "dtype": ("dtype", "precision", "data_type", "format"),
+        "batch": ("batch", "batch_count", "num_batches", "b"),
+        "batch_size": ("batch_size",),
+        "groups": ("groups", "num_groups", "n_groups", "group_count", "g"),
+        "experts": ("experts", "num_experts", "n_experts", "e"),
+        "topk": ("topk", "top_k"),
         "m": ("m",),
+        "m_each": ("m_per_group", "expected_m_per_group", "m_group", "m_per_expert"),
         "n": ("n",),
         "k": ("k",),
         "cast": ("cast",),
         WARM: (WARM,),
         "output": ("output_dtype", "outdtype", "out_dtype"),
     },
-    needed=frozenset({"dtype", "m", "n", "k"}),
+    needed=frozenset({"n", "k"}),
+    either=(frozenset({"m", "m_each"}), frozenset({"dtype", "gemm_dtype"})),
+    rated=True,
     shape=_shape,
     files=("gemm", "gemm_rocm", "gemm_tpu", "torch_mm", "gemm_others"),
 )

@@ -15,20 +15,28 @@ if TYPE_CHECKING:
 _LONGEST = 40
 _FLAGS = {"": False, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _MOST = 1e12
+_FP8 = (
+    *("static", "e4m3", "e5m2", "e4m3fn", "w8a8", "row_wise", "rowwise", "tensorwise"),
+    *("tensor_wise", "per_token", "per_tensor", "per_channel", "row_scaled", "tensor_scaled"),
+)
 _ALIKE = {
-    **dict.fromkeys(("fp8_static", "fp8_e4m3", "fp8_e5m2", "e4m3", "e5m2", "float8"), "fp8"),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "fp8_e4m3fn"), "fp8"),
-    **dict.fromkeys(("fp8_blockwise", "fp8_block_scaled", "block_fp8"), "fp8_block"),
-    **dict.fromkeys(("w4a16", "int4", "awq", "gptq"), "int4_wo"),
-    **dict.fromkeys(("w8a16",), "int8_wo"),
-    **dict.fromkeys(("w8a8", "w8a8_int8", "int8_sq"), "sq"),
-    "w8a8_fp8": "fp8",
-    "w4a8_fp8": "w4afp8",
-    "torch_bf16": "bf16",
-    "bf_16": "bf16",
+    **dict.fromkeys((f"fp8_{kind}" for kind in _FP8), "fp8"),
+    **dict.fromkeys(("e4m3", "e5m2", "float8", "w8a8_fp8", "fp_8"), "fp8"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_rowwise"), "fp8"),
+    **dict.fromkeys(("fp8_blockwise", "fp8_block_wise", "fp8_block_scaled"), "fp8_block"),
+    **dict.fromkeys(("block_fp8", "fp8_blockscale", "fp8_block_scale"), "fp8_block"),
+    **dict.fromkeys(("w4a16", "int4", "awq", "gptq", "int4_w4a16"), "int4_wo"),
+    **dict.fromkeys((f"{bits}_weight_only" for bits in ("int4", "4bit")), "int4_wo"),
+    **dict.fromkeys(("w8a16", "int8_w8a16", "int8_weight_only"), "int8_wo"),
+    **dict.fromkeys(("fp8_weight_only", "fp8_w8a16", "w8a16_fp8"), "fp8_wo"),
+    **dict.fromkeys(("w8a8", "w8a8_int8", "int8_w8a8", "int8_sq"), "sq"),
+    **dict.fromkeys(("i8", "s8"), "int8"),
+    **dict.fromkeys(("f32", "float", "single", "float_32", "fp_32"), "float32"),
+    **dict.fromkeys(("f16", "half", "float_16"), "float16"),
+    **dict.fromkeys(("torch_bf16", "bf_16", "bfloat_16"), "bf16"),
+    "tfloat32": "tf32",
     "fp_16": "fp16",
-    "fp_8": "fp8",
-    "half": "float16",
+    "w4a8_fp8": "w4afp8",
 }
 """Further names of number formats, by those that the kinds know."""
 WARM = "warm"
@@ -60,6 +68,8 @@ class Shape:
     """FLOPs that it cannot do without; 0 where these are not counted."""
     read_bytes: float = 0.0
     """Bytes that it has to read or write; 0 where these are not counted."""
+    rated: bool = False
+    """Whether everyone counts its FLOPs alike, so that a rate tells its time."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,13 @@ class Kind:
     shape: Callable[[Mapping[str, str]], Shape]
     """Reads a row's cells by column; raises InvalidError where one cannot be."""
     files: tuple[str, ...] = ()
-    """Names of its files of rows, where that is not its own."""
+    """Names of its files of rows in the package."""
+    rated: bool = False
+    """Whether rows may have a rate instead of a time."""
+    either: tuple[frozenset[str], ...] = ()
+    """A header of the kind has one column of each of these, too."""
+    free: bool = False
+    """Whether its columns are spelt as anyone would, and so as tables of training steps are."""
 
 
 def format_of(field: str, cells: Mapping[str, str]) -> str:

@@ -57,7 +57,12 @@ _COUNTS = {
 _PARALLEL = {"tensor_parallel": "moe_tp_size", "expert_parallel": "moe_ep_size"}
 
 
-def _shape(cells: Mapping[str, str]) -> Shape:
+def shape(cells: Mapping[str, str]) -> Shape:
+    """Return what a row timed: the experts of a mixture.
+
+    Raises:
+        InvalidError: A cell cannot be read.
+    """
     spelt = format_of("moe_dtype", cells)
     spelt = _ALSO.get(spelt, spelt)
     if spelt not in _FORMATS:
@@ -144,7 +149,7 @@ MOE = Kind(
         WARM: (WARM,),
     },
     needed=frozenset({"moe_dtype", *_COUNTS.values()}),
-    shape=_shape,
+    shape=shape,
     files=("moe", "moe_rocm", "moe_others"),
 )
 """The experts of a mixture as one call: routing, two grouped products, activation, weighted sum."""

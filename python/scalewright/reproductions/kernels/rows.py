@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError, ScalewrightError
-from scalewright.reproductions.columns import plain
 from scalewright.reproductions.kernels.agreement import printed, refuse_unlike
+from scalewright.reproductions.kernels.headings import (
+    COMMON,
+    RATES,
+    TIMES,
+    columns,
+    has_columns,
+    kind_of,
+    known,
+    of_products,
+    spread,
+    spread_header,
+    times_unsure,
+)
 from scalewright.reproductions.kernels.kind import Shape, number
 from scalewright.reproductions.kernels.kinds import KINDS
 from scalewright.reproductions.records import (
@@ -30,28 +42,6 @@ if TYPE_CHECKING:
 
 FOLDER = ("published", "kernels")
 """Where the rows of the package lie in the catalog."""
-_COMMON: dict[str, tuple[str, ...]] = {
-    "system": ("system", "device", "hardware", "gpu_name", "gpu", "gpu_type", "accelerator"),
-    "time_us": ("latency_us", "time_us", "duration_us", "runtime_us"),
-    "time_ms": ("latency_ms", "time_ms", "duration_ms", "runtime_ms"),
-    "time_s": ("latency_s", "time_s", "duration_s", "runtime_s"),
-    "rate": ("tflops", "tflop_s", "tflops_s", "achieved_tflops"),
-    "rate_giga": ("gflops", "gflop_s", "gflops_s"),
-    "source": ("source",),
-}
-_WEAKER = frozenset({"gpu", "gpu_type", "accelerator", "precision", "data_type", "format"}) | {
-    *("duration_us", "runtime_us", "duration_ms", "runtime_ms", "duration_s", "runtime_s"),
-    *("tflop_s", "tflops_s", "achieved_tflops", "outdtype", "out_dtype"),
-}
-"""Headings that count where no other says the same, and of several the first."""
-_PRODUCT = frozenset({"m", "n", "k"})
-"""Columns that no table but one of matrix products has together."""
-_TIMES = {"time_us": ("us", 1e-6), "time_ms": ("ms", 1e-3), "time_s": ("s", 1.0)}
-"""Unit and its seconds, by the column that holds a time; the first that a row has counts."""
-_RATES = {"rate": ("TFLOP/s", 1e12), "rate_giga": ("GFLOP/s", 1e9)}
-"""Unit and its size, by the column that holds a rate."""
-_RATED = "gemm"
-"""The kind of which a rate tells the time, too: FLOPs of others are counted in several ways."""
 _HELD_OUT_EVERY = 3
 _HELD_OUT = 1
 SPLIT = (
@@ -102,8 +92,8 @@ def holds_kernels(path: str | Path) -> bool:
 
     Also where their time lacks or its unit, which is told when the file is read.
     """
-    cells = header_in(Path(path), _known)
-    return any(_has_columns(kind, cells) for kind in KINDS) or _of_products(cells)
+    cells = spread_header(header_in(Path(path), known))
+    return any(has_columns(kind, cells) for kind in KINDS) or of_products(cells)
 
 
 @cache
@@ -112,7 +102,7 @@ def shipped() -> tuple[KernelRow | UnreadKernelRow, ...]:
     folder = built_in_root()
     for part in FOLDER:
         folder = folder / part
-    files = (name for kind in KINDS for name in kind.files or (kind.name,))
+    files = (name for kind in KINDS for name in kind.files)
     return tuple(row for name in files for row in _rows(folder / f"{name}.csv"))
 
 
@@ -143,72 +133,38 @@ def held_out(rows: Iterable[KernelRow]) -> set[tuple[str, int]]:
     return {(row.file, row.line) for row in every if row.key in apart}
 
 
-def _kind(cells: Sequence[str]) -> Kind | None:
-    """Return the kind of kernel whose columns a header has.
-
-    These are many and particular enough, whatever else stands beside them: seconds, rates and a
-    `batch` head tables of training steps, too.
-    """
-    headings = {plain(cell) for cell in cells}
-    timed = any(headings & set(_COMMON[time]) for time in _TIMES)
-    rated = any(headings & set(_COMMON[rate]) for rate in _RATES)
-    kinds = [kind for kind in KINDS if timed or (rated and kind.name == _RATED)]
-    return next((kind for kind in kinds if _has_columns(kind, cells)), None)
-
-
-def _has_columns(kind: Kind, cells: Sequence[str]) -> bool:
-    return kind.needed <= set(_columns(kind, cells))
-
-
-def _known(cells: Sequence[str]) -> int:
-    """Count the headings that tables of one kind of kernel have."""
-    return max(sum(name is not None for name in _columns(kind, cells)) for kind in KINDS)
-
-
-def _of_products(cells: Sequence[str]) -> bool:
-    """Say whether a header has the sides of products and a figure, whatever else it lacks."""
-    headings = {plain(cell) for cell in cells}
-    figures = (text for name in (*_TIMES, *_RATES) for text in _COMMON[name])
-    return headings >= _PRODUCT and not headings.isdisjoint(figures)
-
-
-def _columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
-    spelt = {text: name for name, texts in {**_COMMON, **kind.spellings}.items() for text in texts}
-    headings = [plain(cell) for cell in cells]
-    told = [spelt.get(heading) for heading in headings]
-    strong = {name for name, heading in zip(told, headings, strict=True) if heading not in _WEAKER}
-    found: list[str | None] = []
-    for name, heading in zip(told, headings, strict=True):
-        weak = heading in _WEAKER
-        found.append(None if weak and (name in strong or name in found) else name)
-    return found
-
-
 def _rows(file: Traversable) -> Iterator[KernelRow | UnreadKernelRow]:
-    table = table_in(file, _known)
+    table = table_in(file, known)
     listed = [(line, cells) for line, cells in table.lines if not cells[0].startswith("#")]
-    headers = listed[0][1] if listed else []
-    kind = _kind(headers)
+    printed_headers = listed[0][1] if listed else []
+    headers = spread_header(printed_headers)
+    kind = kind_of(headers)
     if kind is None:
         refuse_other_marks(file, headers)
         _refuse_untimed(file, headers)
-        allowed = "; or ".join(
-            ", ".join(["system", *texts, "latency_us"])
-            for texts in (
-                [kind.spellings[name][0] for name in sorted(kind.needed)] for kind in KINDS
-            )
-        )
+        allowed = "; or ".join(", ".join(["system", *_wanted(kind)]) for kind in KINDS)
         message = f"{file}: header: got no columns of timed kernels; allowed: {allowed}"
         raise InvalidError(message)
-    columns = _columns(kind, headers)
-    for line, cells in listed[1:]:
-        found, fault = joined(columns, headers, cells, unsure=table.unsure)
+    meant = columns(kind, headers)
+    for line, printed_cells in listed[1:]:
+        found: dict[str, str] = {}
         try:
+            cells = spread(printed_headers, printed_cells)
+            found, fault = joined(meant, headers, cells, unsure=table.unsure)
             if fault:
                 raise InvalidError(fault)
             yield _row(file.name, line, kind, found)
         except ScalewrightError as error:
             yield UnreadKernelRow(file.name, line, kind.name, found.get("system", ""), str(error))
+
+
+def _wanted(kind: Kind) -> list[str]:
+    """Return the headings that a table of a kind needs, each as it is first spelt."""
+    needed = [kind.spellings[name][0] for name in sorted(kind.needed)]
+    choices = (
+        " or ".join(kind.spellings[name][0] for name in sorted(choice)) for choice in kind.either
+    )
+    return [*needed, *choices, "latency_us"]
 
 
 def _refuse_untimed(file: Traversable, headers: Sequence[str]) -> None:
@@ -217,11 +173,14 @@ def _refuse_untimed(file: Traversable, headers: Sequence[str]) -> None:
     Raises:
         InvalidError: It is one.
     """
-    kind = next((kind for kind in KINDS if _has_columns(kind, headers)), None)
+    kind = next((kind for kind in KINDS if has_columns(kind, headers)), None)
     if kind is None:
         return
-    allowed = [_COMMON[name][0] for name in (*_TIMES, *(_RATES if kind.name == _RATED else ()))]
+    allowed = [COMMON[name][0] for name in (*TIMES, *(RATES if kind.rated else ()))]
     got = f"{file}: header: got columns of {kind.name} and no time with its unit"
+    if several := times_unsure(kind, headers):
+        named = " and ".join(f"'{heading:.40}'" for heading in several)
+        got = f"{file}: header: got columns of {kind.name} and times {named}"
     message = f"{got}; allowed: {', '.join(allowed)}"
     raise InvalidError(message)
 
@@ -234,25 +193,25 @@ def _row(file: str, line: int, kind: Kind, cells: dict[str, str]) -> KernelRow:
         kind=shape.kind or kind.name,
         system=cells.get("system", ""),
         shape=shape,
-        time_s=_time(shape, cells, rated=kind.name == _RATED),
+        time_s=_time(shape, cells),
         source=cells.get("source", ""),
     )
 
 
-def _time(shape: Shape, cells: dict[str, str], *, rated: bool) -> float:
-    """Return the seconds that a row says, or that its rate makes of two FLOPs a product.
+def _time(shape: Shape, cells: dict[str, str]) -> float:
+    """Return the seconds that a row says, or that its rate makes of what it computes.
 
     Raises:
         InvalidError: It says none, or figures that contradict one another.
     """
-    told = [name for name in _TIMES if cells.get(name, "").casefold() not in BLANK]
-    flops = 2.0 * shape.work if rated else None
-    if not told and flops is not None and (rate := next(filter(cells.get, _RATES), None)):
-        return flops / (number(_COMMON[rate][0], cells[rate]) * _RATES[rate][1])
+    told = [name for name in TIMES if cells.get(name, "").casefold() not in BLANK]
+    flops = shape.flops if shape.rated else None
+    if not told and flops is not None and (rate := next(filter(cells.get, RATES), None)):
+        return flops / (number(COMMON[rate][0], cells[rate]) * RATES[rate][1])
     first = told[0] if told else "time_us"
-    value = number(_COMMON[first][0], cells.get(first, ""))
+    value = number(COMMON[first][0], cells.get(first, ""))
     _refuse_unlike(first, told[1:], flops, cells)
-    return value * _TIMES[first][1]
+    return value * TIMES[first][1]
 
 
 def _refuse_unlike(
@@ -265,13 +224,13 @@ def _refuse_unlike(
     figure = printed(cells[first])
     if figure is None:
         return
-    unit, seconds = _TIMES[first]
+    unit, seconds = TIMES[first]
     beside, time = f"{figure.value:.6g} {unit}", figure.scaled(seconds)
     for name in others:
         if (other := printed(cells[name])) is not None:
-            unit, seconds = _TIMES[name]
-            refuse_unlike(_COMMON[name][0], (unit, other), time.scaled(1.0 / seconds), beside)
-    for name, (unit, size) in _RATES.items():
+            unit, seconds = TIMES[name]
+            refuse_unlike(COMMON[name][0], (unit, other), time.scaled(1.0 / seconds), beside)
+    for name, (unit, size) in RATES.items():
         rate = printed(cells.get(name, ""))
         if flops is not None and rate is not None:
-            refuse_unlike(_COMMON[name][0], (unit, rate), time.under(flops / size), beside)
+            refuse_unlike(COMMON[name][0], (unit, rate), time.under(flops / size), beside)

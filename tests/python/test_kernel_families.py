@@ -1,0 +1,64 @@
+"""Do boards without rows of their own keep to what is known of their chips?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import scalewright as sw
+from scalewright.catalog import load_device, names
+
+
+def attention_rate(name: str, positions: float = 32760.0, backward: bool = False) -> float:
+    """Return the FLOP/s of attention without a mask in bf16."""
+    shape = {"batch": 1.0, "heads": 40.0, "kv_heads": 40.0, "head_dim": 128.0, "value_dim": 128.0}
+    request: dict[str, Any] = {"kernel": "training_attention", "dtype": "bf16", "causal": False}
+    time = sw.kernel_times(
+        {**request, "backward": backward}, name, {**shape, "positions": positions, "window": 0.0}
+    )
+    return (10.0 if backward else 4.0) * 40.0 * positions**2 * 128.0 / float(time)
+
+
+def test_a_workstation_board_multiplies_scores_as_fast_as_it_was_seen_to() -> None:
+    """207 TFLOP/s of an RTX PRO 5000: SageAttention issue 378."""
+    assert attention_rate("rtx-pro-5000") == pytest.approx(207e12, rel=0.01)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_full_rate_boards_outrun_the_half_rate_board_of_their_chip(backward: bool) -> None:
+    """Boards of one chip with as many units: fp32 sums cost GeForce boards half their rate."""
+    for name in ("rtx-pro-6000", "rtx-pro-6000-workstation"):
+        assert attention_rate(name, backward=backward) > attention_rate(
+            "rtx-5090", backward=backward
+        )
+
+
+def test_attention_follows_the_power_limit_as_products_do() -> None:
+    boards = ("rtx-pro-6000-max-q", "rtx-pro-6000-workstation")
+    shape = {"m": 4096.0, "n": 4096.0, "k": 4096.0}
+    request = {"kernel": "matmul", "a": "bf16", "b": "bf16", "output": "bf16"}
+    attention = attention_rate(boards[0]) / attention_rate(boards[1])
+    slow, fast = (float(sw.kernel_times(request, name, shape)) for name in boards)
+    assert attention == pytest.approx(fast / slow, rel=0.1)
+    assert attention == pytest.approx((300.0 / 600.0) ** 0.5, rel=0.1)
+
+
+def test_the_units_of_a_device_read_together_what_its_memory_gives() -> None:
+    """A limit for one unit that was fitted where memory ends is none on faster memory."""
+    rates = {"GB/s": 1e9, "TB/s": 1e12, "PB/s": 1e15}
+
+    def rate(text: str) -> float:
+        value, unit = text.split()
+        return float(value) * rates[unit]
+
+    checked = 0
+    for name in names("device"):
+        table = load_device(name)
+        memory = rate(table["tiers"][-1]["bandwidth"])
+        for constants in table.get("decode", {}).values():
+            if "unit_bandwidth" in constants:
+                together = table["matmul"]["units"] * rate(constants["unit_bandwidth"])
+                assert together > 0.8 * constants["bandwidth_share"] * memory, name
+                checked += 1
+    assert checked > 100
