@@ -14,7 +14,7 @@ const MASKED: f64 = 0.5;
 /// Bytes of the row statistic (log-sum-exp) that the forward pass leaves for the backward one.
 const STATISTIC_BYTES: f64 = 4.0;
 /// Products of one (query, key) pair over the query width and over the value width.
-const FORWARD_PRODUCTS: (f64, f64) = (1.0, 1.0);
+pub(super) const FORWARD_PRODUCTS: (f64, f64) = (1.0, 1.0);
 /// Scores again, gradients of queries and keys; gradients of probabilities and values.
 const BACKWARD_PRODUCTS: (f64, f64) = (3.0, 2.0);
 /// Tensors of query and key width moved besides the forward pass's own: output and its gradient.
@@ -79,6 +79,27 @@ pub(super) fn cost(pass: &Pass, device: &Device, pace: Pace) -> KernelCost {
     }
 }
 
+/// Seconds of the whole matrix engine for one query and key: so many products over the query width and over the value
+/// width, and an exponential.
+pub(super) fn pair_time(
+    model: &AttentionPass,
+    (score, value): (f64, f64),
+    (query_dim, value_dim): (f64, f64),
+    (dtype, device): (Dtype, &Device),
+) -> f64 {
+    let wide = if query_dim > model.wide_beyond {
+        model.wide
+    } else {
+        1.0
+    };
+    let padded = |width: f64| (width / model.width_step).ceil() * model.width_step;
+    let widths = score * padded(query_dim) + value * padded(value_dim);
+    let products = 2.0 * widths / device.engine_peak(dtype).value();
+    let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
+    // shares that multiply one another never beat the peak
+    ((products * wide + exponentials) / model.efficiency).max(products)
+}
+
 impl Pass {
     fn products(&self) -> (f64, f64) {
         if self.backward {
@@ -90,18 +111,8 @@ impl Pass {
 
     /// Seconds on the matrix engine, where every block of queries takes `extra` seconds more.
     pub(super) fn engine_time(&self, model: &AttentionPass, extra: f64, device: &Device) -> f64 {
-        let wide = if self.query_dim > model.wide_beyond {
-            model.wide
-        } else {
-            1.0
-        };
-        let (score, value) = self.products();
-        let padded = |width: f64| (width / model.width_step).ceil() * model.width_step;
-        let widths = score * padded(self.query_dim) + value * padded(self.value_dim);
-        let products = 2.0 * widths / device.engine_peak(self.dtype).value();
-        let exponentials = 4.0 * model.score_overhead / device.engine_peak(Dtype::Bf16).value();
-        // shares that multiply one another never beat the peak
-        let pair = ((products * wide + exponentials) / model.efficiency).max(products);
+        let widths = (self.query_dim, self.value_dim);
+        let pair = pair_time(model, self.products(), widths, (self.dtype, device));
         let units = f64::from(device.matmul.units);
         let block = |keys: f64| self.block * (keys + model.key_overhead) * pair * units + extra;
         let blocks = self.batch_heads * (self.queries / self.block).ceil();

@@ -1,6 +1,7 @@
 //! How long does attention of one new token for each sequence take, keys and values read from a cache?
 
 use super::LAYER_BYTES;
+use super::attention::{FORWARD_PRODUCTS, pair_time};
 use super::kernel::KernelCost;
 use super::memory::reading;
 use crate::defaults::decode::streaming;
@@ -24,6 +25,10 @@ const STARTED_WAVES: f64 = 8.0;
 /// Parts over which their sum does not yet dominate, as the library sees it: square root of so many times
 /// the parts of fewest keys.
 const STARTED_ROOT: f64 = 8.0;
+/// Widest heads of kernels for a cache of keys and values, and queries of a block of the kernel for wider,
+/// latent ones.
+const WIDEST: f64 = 256.0;
+const LATENT_ROWS: f64 = 64.0;
 /// Widest heads of full tiles: heads between 128 and 256 are padded to 256 on the matrix engine.
 const PADDED: [f64; 3] = [64.0, 128.0, 256.0];
 
@@ -54,6 +59,8 @@ struct Blocks {
     most_splits: f64,
     /// Keys in the cache where the library starts blocks for all of them, those out of sight, too.
     past: Option<f64>,
+    /// True where units get equal shares of all blocks, so that none waits for a last wave.
+    even: bool,
     /// Queries, outputs and cache in sight, and the cache alone.
     bytes: f64,
     cache: f64,
@@ -79,7 +86,7 @@ impl TimedDecode {
     /// r(n) = min(r_tier, min(n, units) r_unit),  s = max(1, min(units / n, most))
     /// started = sqrt((w t0 + max(ceil(n / units), n k / (q units)) q t_key)^2 + traffic of split^2) + t_split
     /// w = max(ceil(n / units), n b / units),  q = min(k, max(p, K / b)),  b = min(K / 128, sqrt(K / 16), 8 units / n)
-    /// t_key = d' (t_tiled + 8 ceil(g / 8) t_row)  or  d t_vector
+    /// t_key = d' (t_tiled + 8 ceil(g / 8) t_row)  or  d t_vector;  latent caches also  64 t_pair,  n ceil(g / 64)
     /// ```
     ///
     /// n: blocks, one for each key head on the matrix engine, for each query head on the vector engine;
@@ -89,7 +96,10 @@ impl TimedDecode {
     /// to a key, where blocks of 256 keys fill `least_occupancy` of the units. Kernels that it does not compile
     /// at run time (whose occupancy it asks) start b blocks for the K keys of the cache even where a window hides
     /// most of them, which do nothing but start: `started`, but no
-    /// longer than without the window. Sources: splitting keys over
+    /// longer than without the window. Latent caches, wider than 256, have a kernel of their own whose blocks take 64
+    /// queries of a key at the rate of prompts (`t_pair`, as in `attention`) and are dealt evenly to units, n / units for
+    /// its ceiling; the quicker counts. Sources: that kernel and its scheduler (`get_mla_metadata`), FlashMLA
+    /// (deepseek-ai/FlashMLA, 2025); splitting keys over
     /// blocks, Dao et al. 2023 (Flash-Decoding); which kernel and when, TensorRT-LLM's choice between XQA
     /// and masked multi-head attention (`DecoderXQARunner`); how many blocks, its `computeMultiBlockCount`, which
     /// knows the length of the past alone; latency-bound rates, Little's law.
@@ -124,9 +134,14 @@ impl TimedDecode {
             let all = self.tiled(model, shape, keys);
             kernel = kernel.min(self.timed(&all, model, device).0);
         }
+        let mut time = launch + Seconds::new(kernel);
+        if self.shared_values && width > WIDEST {
+            let (latent, _) = self.timed(&self.latent(model, shape, device), model, device);
+            time = time.min(model.tiled_launch + Seconds::new(latent));
+        }
         let elements = batch * (heads + 2.0 * kv_heads) * width;
         KernelCost {
-            time: launch + Seconds::new(kernel) + model.element * elements,
+            time: time + model.element * elements,
             flops,
             traffic,
         }
@@ -161,6 +176,7 @@ impl TimedDecode {
             key: padded * (model.tiled_key.value() + rows * model.tiled_row.value()),
             most_splits: model.most_splits,
             past: (past > seen && model.least_occupancy > 0.0).then_some(past),
+            even: false,
             bytes: self.bytes(shape, seen, self.shared_values),
             cache: self.cached(shape, seen, self.shared_values),
         }
@@ -176,8 +192,29 @@ impl TimedDecode {
             key: width * model.vector_key.value(),
             most_splits: VECTOR_SPLITS,
             past: None,
+            even: false,
             bytes: self.bytes(shape, seen, false),
             cache: self.cached(shape, seen, false),
+        }
+    }
+
+    /// The kernel for a latent cache: blocks of 64 queries of a key, at the rate of prompts on the matrix engine.
+    fn latent(self, model: &DecodeModel, shape: [f64; 6], device: &Device) -> Blocks {
+        let [batch, keys, heads, kv_heads, width, window] = shape;
+        let seen = if window > 0.0 { keys.min(window) } else { keys };
+        let prompt = device.attention.pass(false);
+        let products = (Dtype::Bf16, device);
+        let pair = pair_time(&prompt, FORWARD_PRODUCTS, (width, width), products);
+        Blocks {
+            count: batch * kv_heads * (heads / kv_heads / LATENT_ROWS).ceil(),
+            keys: seen,
+            start: model.tiled_block.value(),
+            key: LATENT_ROWS * pair * streaming_units(device),
+            most_splits: model.most_splits,
+            past: None,
+            even: true,
+            bytes: self.bytes(shape, seen, true),
+            cache: self.cached(shape, seen, true),
         }
     }
 
@@ -215,7 +252,12 @@ impl Blocks {
             let drawn = blocks.min(units) * model.unit_bandwidth.value();
             bytes / rate.min(drawn)
         };
-        let waves = (self.count / units).ceil();
+        let shares = self.count / units;
+        let waves = if self.even {
+            shares.max(1.0)
+        } else {
+            shares.ceil()
+        };
         let splits = (units / self.count).min(self.most_splits).max(1.0);
         let part = (self.keys / splits).max(self.keys.min(LEAST_PART));
         // what no key adds to is read as by all splits that there may be, so that none saves time

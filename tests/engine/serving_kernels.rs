@@ -139,6 +139,23 @@ proptest! {
         prop_assert!(decoded(kernel, wider, keys.floor(), 0.0, &device).time >= one);
     }
 
+    /// All queries of a sequence share one wide key, which is its value, too.
+    #[test]
+    fn a_latent_cache_is_read_once_and_multiplied_no_faster_than_the_peak(
+        device in devices(), batch in 1..300_u32, blocks in 1..9_u32, keys in 1.0..50_000.0_f64,
+    ) {
+        let keys = keys.floor();
+        let kernel = decode(Dtype::Bf16, false, true);
+        let of = |rows: f64| decoded(kernel, [f64::from(batch), 1.0, rows, 576.0], keys, 0.0, &device).time.value();
+        let rows = 64.0 * f64::from(blocks);
+        let time = of(rows);
+        let elements = f64::from(batch) * keys * 576.0;
+        prop_assert!(time >= 2.0 * elements / device.main_memory().bandwidth.value());
+        prop_assert!(time >= 4.0 * elements * rows / device.engine_peak(Dtype::Bf16).value());
+        prop_assert!(of(rows - 1.0) <= time && time <= of(rows + 1.0));
+        prop_assert!(of(2.0 * rows) <= 2.0 * time);
+    }
+
     #[test]
     fn keys_out_of_sight_save_no_time(
         device in devices(), cache in formats(), heads in heads(), keys in 1.0..50_000.0_f64,

@@ -265,7 +265,8 @@ def test_queries_of_several_tokens_share_a_latent_key_as_more_heads_do(tmp_path:
     )
     assert two["kind"] == "attention_decode"
     assert two["predicted_s"] == heads["predicted_s"]
-    assert "num_heads: got 64 queries to a latent key; allowed: up to 32" in more["reason"]
+    # a block takes 64 queries, however few there are
+    assert more["predicted_s"] == pytest.approx(heads["predicted_s"], rel=0.1)
 
 
 FREE_MOE = [

@@ -30,8 +30,6 @@ _FORMATS = {
 }
 _CACHED = {**_FORMATS, "int8": "int8", "mxfp8": "mxfp8", "nvfp4": "nvfp4"}
 _FAMILIES = {"bf16": "bfloat16", "fp16": "bfloat16"}
-_MOST_LATENT = 32
-"""Queries to a key up to which the engine prices a kernel that multiplies with matrices."""
 PREFILL = "attention_prefill"
 DECODE = "attention_decode"
 # release 1.0.0 of the collector decodes from a cache of keys alone, values being read from the same
@@ -66,10 +64,6 @@ def shape(cells: Mapping[str, str]) -> Shape:
     if latent and held > 0.0:
         # all queries of a sequence read the one latent key of a position, so as many heads would
         numbers["heads"] *= new
-        if numbers["heads"] > _MOST_LATENT:
-            got = f"num_heads: got {numbers['heads']:.0f} queries to a latent key"
-            message = f"{got}; allowed: up to {_MOST_LATENT}, as no kernel for more is priced"
-            raise InvalidError(message)
     rows = numbers["batch"] * numbers["heads"] * numbers["head_dim"]
     if held > 0.0 and (latent or new == 1.0):
         shared = latent or _ONE_COPY.search(cells.get("source", "")) is not None
