@@ -84,6 +84,16 @@ _SCHEDULES = {
     "chimera": "chimera",
 }
 """Schedules of pipelines by their letters and digits."""
+_DATA_ALONE = re.compile(r"d?dp\b(?! ?[+,/&])(?! and)")
+"""PyTorch's DDP, beside which nothing else is said."""
+_OVER_ALL = re.compile(
+    r"(?!.*(?:\+|\band\b|within))fsdp2? (?:over|across) (?:([0-9]{1,6})|all)"
+    r" (?:gpus?|chips|devices|accelerators|ranks|dies|npus)\b"
+)
+"""`FSDP over 8 chips`, `FSDP across all GPUs`, beside which nothing else is said."""
+_FLAGS = {"dp_shard": "shards", "dp_replicate": "replicas"}
+_FLAG = re.compile(r"\b(dp_shard|dp_replicate) ?= ?([0-9]{1,6})\b")
+"""Flags of torchtitan, as `FSDP, dp_replicate=2, dp_shard=8`."""
 _SHORT = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 _AXIS_TOO = re.compile(r" ?[+&,] ?(tp|pp|cp|ep)$", re.IGNORECASE)
 """A degree beside a sharding, as `ZeRO-3 + TP`."""
@@ -240,6 +250,7 @@ def _plainly(row: Row) -> Row:
         # torchtitan's word for all ranks that are left
         cells.pop("shards")
         cells.setdefault("zero", "fsdp")
+    cells |= _flagged(cells)
     row = of_tokens(replace(row, cells=cells))
     cells = dict(row.cells)
     shards, replicas = row.told("shards"), row.told("replicas")
@@ -250,6 +261,14 @@ def _plainly(row: Row) -> Row:
     if shards is not None and shards > 1:
         told["zero"] = f"fsdp={shards}" if shards < ranks else "fsdp"
     return replace(row, cells={**told, **cells})
+
+
+def _flagged(cells: dict[str, str]) -> dict[str, str]:
+    """Take ranks that share weights, or hold copies, out of a text on sharding that has them."""
+    text = cells.get("zero", "")
+    told = {_FLAGS[name]: count for name, count in _FLAG.findall(text)}
+    left = _FLAG.sub("", text).strip(" ,;")
+    return {**told, **cells, "zero": left} if told and left else {}
 
 
 def _training(row: Row, conventions: Conventions, device: dict[str, Any]) -> dict[str, Any]:
@@ -280,23 +299,7 @@ def _training(row: Row, conventions: Conventions, device: dict[str, Any]) -> dic
 
 def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
     """Join the row's own plan, what the software had, and what follows from both."""
-    space = dict(conventions.space)
-    for column in (*_AXES, "micro_batch", "interleave"):
-        if (value := row.count(column)) is not None:
-            space[column] = [value]
-    if (
-        row.told("accumulation")
-        and not row.text("global_batch")
-        and not set(_AXES[:3]) & set(space)
-    ):
-        # who counts micro-batches of a device, and no degree, shares nothing but data
-        space |= {axis: [1] for axis in _AXES[:3]}
-    if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
-        ranks = 1
-        for axis in _AXES[:3]:
-            ranks *= space[axis][0]
-        if machine.devices % ranks == 0:
-            space["data"] = [machine.devices // ranks]
+    space = _degrees(row, conventions, machine)
     space |= _of_steps(row, space)
     if text := row.text("token_slices"):
         space["token_slices"] = [text]
@@ -311,6 +314,38 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     space |= _offload(row, offloaded or remarks_offload(remarks))
     space |= _recomputation(row, conventions) | _sequence_parallel(row)
     return _scheduled(row, _narrowed(space))
+
+
+def _degrees(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
+    """Return the degrees and the micro-batch that a row and its software leave."""
+    space = dict(conventions.space)
+    for column in (*_AXES, "micro_batch", "interleave"):
+        if (value := row.count(column)) is not None:
+            space[column] = [value]
+    if (
+        row.told("accumulation")
+        and not row.text("global_batch")
+        and not set(_AXES[:3]) & set(space)
+    ):
+        # who counts micro-batches of a device, and no degree, shares nothing but data
+        space |= {axis: [1] for axis in _AXES[:3]}
+    if not conventions.known and _shares_data_alone(row, machine.devices):
+        space = {axis: [1] for axis in _AXES[:3]} | space
+    if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
+        ranks = 1
+        for axis in _AXES[:3]:
+            ranks *= space[axis][0]
+        if machine.devices % ranks == 0:
+            space["data"] = [machine.devices // ranks]
+    return space
+
+
+def _shares_data_alone(row: Row, devices: int) -> bool:
+    """Say whether a text on sharding leaves nothing but ranks of data to share: DDP, or FSDP."""
+    folded = row.text("zero").casefold()
+    over = _OVER_ALL.match(folded)
+    every = over is not None and over[1] in {None, str(devices)}
+    return every or _DATA_ALONE.match(folded) is not None
 
 
 def _of_steps(row: Row, space: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from scalewright.reproductions.misspelt import refuse_misspelt_model
 from scalewright.reproductions.mixtures import (
     mixture_said,
     says_mixture,
+    with_expert_width,
     with_layers,
     with_mixture,
 )
@@ -176,7 +178,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
-    row, kinds = _of_most_layers(_of_proxy(with_widths(with_layers(row))))
+    row, kinds = _of_most_layers(_of_proxy(with_expert_width(with_widths(with_layers(row)))))
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     notes = (*kinds, *notes)
@@ -461,6 +463,13 @@ def _overlaid(
     """Lay the row's own shape over the catalog's."""
     model = dict(entry)
     experts: dict[str, Any] | None = model.get("experts")
+    hidden = shape["hidden"]
+    if experts is None and all(shape[column] for column in _SHAPE[:3]) and shape["ffn"] is None:
+        # another model's whole shape: the name says its kind, and its widths follow the stream's
+        own = Fraction(entry["ffn"], entry["hidden"]) * (hidden or 1)
+        shape = {**shape, "ffn": round(own)}
+        if entry.get("kv_heads") in {None, entry["heads"]} and shape["kv_heads"] is None:
+            shape["kv_heads"] = None if model.pop("kv_heads", None) is None else shape["heads"]
     for column, value in shape.items():
         if value is None or value == model.get(column):
             continue

@@ -49,6 +49,12 @@ _MACHINES = re.compile(
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
 _OF_A_PART = re.compile(r"\b(?:per|each|a node)\b|/ ?(?:node|host|server)", re.IGNORECASE)
 """`8x H100 per node` are not the devices of a run."""
+_BESIDE_ALL = re.compile(
+    r"(?<=[0-9a-z]), [0-9]{1,2} (?:[a-z0-9]{1,10} )?(?:gpus?|chips|devices|accelerators)"
+    r" (?:per|a|each) node(?=[),;]|$)",
+    re.IGNORECASE,
+)
+"""What a node has, behind another count: `8 DGX-2 nodes, 16 GPU per node`."""
 _NUMBERED = re.compile(r"([0-9]{1,5}) ?[x\u00d7*] ?([0-9]{4}.*)")
 """`1x 4090`."""
 _NODE = re.compile(r"\b(?:node|server|machine|host)\b", re.IGNORECASE)
@@ -198,6 +204,7 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
 
 def counted_in(hardware: str) -> dict[str, str]:
     """Return the devices or nodes that words of hardware count, as `8x H800`; of a part none."""
+    hardware = _BESIDE_ALL.sub("", hardware)
     if _OF_A_PART.search(hardware):
         return {}
     if (named := _NUMBERED.fullmatch(hardware)) is not None:
