@@ -17,6 +17,7 @@ from scalewright.reproductions.metrics import (
     STEPS,
     TOKENS,
     counts_steps,
+    listed_metric,
     metric_meant,
     ungrouped,
 )
@@ -60,6 +61,7 @@ _COUNTED_BY = {
 }
 _BESIDE_TIME = DEVICES | STEPS | {"time", "per", "a", "an", "each", "for"}
 _TIME, _RAM, _FLOP, _SHARE, _RATIO, _STEP = "time", "memory", "flops", "share", "ratio", "steps"
+_SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
 _PER = "per"
 """What is only said to be of a second or of one device."""
 _RATES = ("tokens", "sequences", _FLOP)
@@ -153,7 +155,8 @@ def resolved(
     run = whole_run(metric)
     heading = metric if run is None else run.unit
     named = None if own_text else unit_in(heading.replace("_", " "))
-    if named is not None and metric_meant(plain(metric), "") in {"mfu", "hfu"}:
+    name = plain(metric)
+    if named is not None and (listed_metric(name) or metric_meant(name, "")) in _SHARES:
         named = Unit(_SHARE, 0.01)  # `Model FLOPs utilization` has no unit in its name
     row = own or named
     text = ungrouped(found["value"])

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog import load_device
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import plain
-from scalewright.reproductions.conventions import spelt
-from scalewright.reproductions.metrics import counts_steps, metric_meant
+from scalewright.reproductions.metrics import counts_steps, listed_metric, metric_meant
 from scalewright.reproductions.records import BLANK
 from scalewright.reproductions.units import FIGURE, resolved, without_spread
 
@@ -95,10 +94,10 @@ def figure_columns(
         bare = name in _BARE_STEPS
         # `time of 1k iterations` is no time of a step
         many = any(_MANY.fullmatch(word) and word != "1" for word in name.split("_"))
-        known = spelt("metrics", name) is not None or metric_meant(name, "") is not None
+        known = listed_metric(name) is not None or metric_meant(name, "") is not None
         rate = counts_steps(heading, "")
         share = "%" in heading and metric_meant(name, "") not in {"mfu", "hfu"}
-        share = share and spelt("metrics", name) is None
+        share = share and listed_metric(name) is None
         if column is None and not (many or rate or share) and (bare or known):
             found.append(FigureColumn(place, heading.strip(), bare))
     return tuple(found)
