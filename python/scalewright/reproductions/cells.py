@@ -68,7 +68,7 @@ def unclear(column: str, text: str) -> str:
     if column == "micro_batch" and _EITHER.fullmatch(text):
         return ", a size or a number of micro-batches"
     if column == "global_batch" and _THOUSANDS.fullmatch(text):
-        return ", thousands of 1,000 or 1,024"
+        return ", thousands of 1,000 or 1,024, of sequences or tokens"
     if column == "sequence" and _LONGEST.search(text):
         return ", a length that no sequence exceeds"
     return ""

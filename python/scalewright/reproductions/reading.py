@@ -177,7 +177,7 @@ class Row:
             InvalidError: The cell is blank or holds something else.
         """
         text = self.text(column)
-        plain = ungrouped(text).strip("~≈<>≤≥%*†‡ ")
+        plain = ungrouped(text).strip("~≈<>≤≥%*†‡+ ")
         if column == "parameters" and plain[-1:].casefold() in _BILLIONS:
             scale = _BILLIONS[plain[-1].casefold()]
             bare = plain[:-1].rstrip()

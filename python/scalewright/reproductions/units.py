@@ -28,7 +28,7 @@ from scalewright.reproductions.whole_runs import whole_run
 FIGURE = re.compile(
     r"[~≈<>≤≥]?\s{0,2}(?P<value>[0-9][0-9,'\u2019_]{0,15}(?:\.[0-9]{1,9})?(?:[eE][+-]?[0-9]{1,2})?"
     r"|\.[0-9]{1,9})"
-    r"\s{0,2}(?P<scale>(?:[kKmMbBgGtTpPeE]|bn|thousand|million|billion)(?![a-zA-Z]))?"
+    r"\s{0,2}(?P<scale>(?:[kKmMbBgGtTpPeE]|bn|thousand|million|billion)(?![a-zA-Z]))?\+?"
     r"\s{0,2}(?P<unit>[a-zA-Z%µ/][a-zA-Z/%-]{0,30})?"
     r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scalewright.catalog import load_device
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import plain
+from scalewright.reproductions.durations import duration
 from scalewright.reproductions.metrics import counts_steps, listed_metric, metric_meant
 from scalewright.reproductions.records import BLANK
 from scalewright.reproductions.units import FIGURE, resolved, without_spread
@@ -178,6 +179,8 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
         InvalidError: The cell's unit is of another thing than the row's, as `it/s` of `%`.
     """
     text = row.get("value", "").strip()
+    if not row.get("unit") and (seconds := duration(text)) is not None:
+        return {"value": str(seconds), "unit": "s"}
     alone = without_spread(text)
     found = FIGURE.fullmatch(alone)
     if found is None or not (found["unit"] or found["scale"]):
