@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _TWO = re.compile(r"\bvs\b|\bversus\b|ddp ?/|/ ?(?:fsdp|ddp|zero)")
 _SECOND = re.compile("zero-?_?2")
+_HYBRID = re.compile("hsdp|hybrid")
 _OF_ONE_DEVICE = re.compile(
     r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_(?:per|for)))"
 )
@@ -260,6 +261,9 @@ def _plainly(row: Row) -> Row:
     told = {"data": str(ranks)}
     if shards is not None and shards > 1:
         told["zero"] = f"fsdp={shards}" if shards < ranks else "fsdp"
+        if _HYBRID.search(text := cells.get("zero", "").casefold()) and not _SECOND.search(text):
+            # a group that is told need not be a node
+            cells["zero"] = told["zero"]
     return replace(row, cells={**told, **cells})
 
 
@@ -473,7 +477,7 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     folded = _one_sharding(row, text)
     if (meant := sharding_meant(text)) is not None:
         return [meant[0]], meant[1] or None
-    if "hsdp" in folded or "hybrid" in folded or folded.startswith("mics"):
+    if _HYBRID.search(folded) or folded.startswith("mics"):
         # PyTorch's hybrid sharding, and MiCS (Zhang et al., arXiv 2205.00119): within a node
         return [2 if _SECOND.search(folded) else 3], machine.system["devices_per_node"]
     if "not resharded" in folded:

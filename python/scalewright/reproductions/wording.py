@@ -10,6 +10,8 @@ _ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b|\bbnb\b|\bnf4\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
+_OTHER_REMARK = re.compile(r" ?\((?![^()]*(?:[0-9]|fsdp|zero|shard))[^()]*\)$")
+"""One that names no sharding, as `DDP (PyTorch's own)`."""
 _LIBRARIES = {"deepspeed", "megatron", "fsdp", "pytorch", "torch", "fairscale", "composer"}
 """Whose checkpointing recomputes every layer."""
 _FLAG = re.compile(
@@ -229,7 +231,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
     folded = re.sub(r"\s*\+\s*hpz$|^deepspeed[ _-]", "", text.casefold().strip())
-    if denied(folded) or _UNSHARED.fullmatch(_REMARK.sub("", folded)):
+    if denied(folded) or _UNSHARED.fullmatch(_OTHER_REMARK.sub("", folded)):
         return 0, 0
     folded = without_denied(folded)
     if flag := _OF_TORCHTITAN.fullmatch(folded):
