@@ -608,3 +608,28 @@ def test_the_program_of_a_report_is_not_of_papers_on_its_model() -> None:
     assert own.known
     assert not other.known
     assert other.software is None
+
+
+@pytest.mark.parametrize(
+    ("said", "profile"),
+    [
+        ("torchtitan (2026)", "torchtitan-compile-2026"),
+        ("torchtitan (2026), compile off", "torchtitan-eager-2026"),
+        ("torchtitan (2025), no compile", "torchtitan-eager"),
+        ("torchtitan (2024)", "torchtitan-compile"),
+    ],
+)
+def test_torchtitan_is_compiled_unless_denied_and_as_old_as_its_row(
+    said: str, profile: str
+) -> None:
+    assert taken({"paper": said}, "h100-sxm") == profile
+
+
+def test_maxtext_takes_its_batch_of_a_device_in_one_step() -> None:
+    cells = {"hardware": "TPU v4", "devices": "4", "model": "llama2-7b", "sequence": "2048"}
+    figure = {"metric": "step time", "value": "1", "unit": "s", "zero": "FSDP over 4 chips"}
+    run = {**cells, **figure, "micro_batch": "8"}
+    told = setting_of(Row("own.csv", 2, {**run, "program": "MaxText"}), Machines())
+    assert told.batches == (32,)
+    with pytest.raises(InvalidError, match="global_batch"):
+        setting_of(Row("own.csv", 2, {**run, "program": "JAX of our own"}), Machines())

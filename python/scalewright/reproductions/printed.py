@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.durations import steps_in
 from scalewright.reproductions.metrics import counts_steps, ungrouped
-from scalewright.reproductions.units import unit_in
+from scalewright.reproductions.units import AND_MORE, unit_in
 from scalewright.reproductions.whole_runs import of_tokens, whole_run
 from scalewright.reproductions.wide import as_figure
 
@@ -31,8 +31,6 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 """What says that a figure is rounded, in Chinese, too."""
-_AND_MORE = re.compile(r"[~\u2248]?[0-9][0-9.,]{0,12}[kKmM]?\+")
-"""`40+`."""
 _TOKENS = re.compile(
     r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion)\+? (?:training )?tokens\b"
 )
@@ -57,7 +55,7 @@ def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
 def _bound(row: Row) -> tuple[str, ...]:
     """Say where a bound, as `> 5000`, stands in the place of a figure."""
     text = row.text("value").strip()
-    bounded = text[:1] in set("<>≤≥") or _AND_MORE.match(text) is not None
+    bounded = text[:1] in set("<>≤≥") or AND_MORE.match(text) is not None
     return (f"'{text:.20}' is a bound, taken as the figure",) if bounded else ()
 
 

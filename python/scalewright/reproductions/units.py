@@ -33,6 +33,8 @@ FIGURE = re.compile(
     r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
 )
 """A number, how many it counts by, its unit, and a remark in parentheses."""
+AND_MORE = re.compile(r"[~\u2248]?[0-9][0-9.,]{0,12} ?[kKmM]?\+")
+"""A number that is a lower bound, as `40+`."""
 _SPREAD = re.compile(
     r"(?P<figure>[~≈]?\s?[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?(?P<scale>[kKMB]?)"
     r"(?P<unit> ?[a-zA-Z%/]{1,20})?) ?(?:±|\+/[-\u2212]) ?[0-9][0-9.,]{0,12}(?P=scale)"

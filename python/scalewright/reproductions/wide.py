@@ -13,7 +13,7 @@ from scalewright.reproductions.columns import plain
 from scalewright.reproductions.durations import duration
 from scalewright.reproductions.metrics import counts_steps, listed_metric, metric_meant
 from scalewright.reproductions.records import BLANK
-from scalewright.reproductions.units import FIGURE, resolved, without_spread
+from scalewright.reproductions.units import AND_MORE, FIGURE, resolved, without_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -186,7 +186,9 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     if found is None or not (found["unit"] or found["scale"]):
         return {} if alone == text else {"value": alone}
     value, unit = resolved(found, row.get("unit", ""), row.get("metric", ""), field)
-    return {"value": value, "unit": unit}
+    # a bound stays one without its unit
+    below, above = (text[:1] if text[:1] in "<>\u2264\u2265" else ""), AND_MORE.match(text)
+    return {"value": f"{below}{value}{'+' if above is not None else ''}", "unit": unit}
 
 
 def counted(row: Mapping[str, str]) -> dict[str, str]:
