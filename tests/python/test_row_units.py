@@ -23,7 +23,7 @@ RUN = "Llama 2 7B,DGX H100,64,64,4096,512,1,bf16"
 def figure(value: str, unit: str, metric: str = "throughput") -> tuple[float, str]:
     """Return what a cell of a metric and a unit is read as."""
     found = as_figure({"value": value, "unit": unit, "metric": metric})
-    return float(found["value"]), found["unit"]
+    return float(found["value"].strip("<>\u2264\u2265+")), found["unit"]
 
 
 def priced(folder: Path, *figures: str) -> list[dict[str, Any]]:
