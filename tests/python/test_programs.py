@@ -522,6 +522,10 @@ def test_a_program_that_is_named_tells_the_length_that_a_row_leaves_out() -> Non
     ]
     lengths = [of_usual_length(row, LLAMA)[0].text("sequence") for row in rows]
     assert lengths == ["2048", "4096"]
+    said = {"paper": "A page of 2022", "metric": "TFLOPS", "source": "paddle2.3, PaddleNLP"}
+    for name, length in (("gpt3-175b", "1024"), ("ernie", "2048")):
+        row, _ = of_usual_length(Row("own.csv", 2, said), {**GPT, "name": name})
+        assert row.text("sequence") == length
 
 
 @pytest.mark.parametrize(
