@@ -273,7 +273,7 @@ _BATCHES = (
         "185",
         "22",
         (36, 25),
-        "READMEs, notes, tests and issues of 2019 to 2026: V100, Ascend 910, TPU v3 and v4, MI250X, "
+        "READMEs, notes, tests, issues of 2019 to 2026: V100, Ascend 910, TPU v3 and v4, MI250X, "
         "L40S, RTX 3090, Arc Pro B60, Max 1550, H200, B200, GB300. 143 rows could not be read at "
         "first. Showed: `PDB 8`, `bs=4/gpu`, `24 hidden layers`, `remat_policy=minimal`, headings "
         "in Chinese with a unit, times of whole runs beside their steps; `16 GPU per node` taken "
