@@ -637,3 +637,13 @@ def test_maxtext_takes_its_batch_of_a_device_in_one_step() -> None:
     assert told.batches == (32,)
     with pytest.raises(InvalidError, match="global_batch"):
         setting_of(Row("own.csv", 2, {**run, "program": "JAX of our own"}), Machines())
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"), [("max-1550-stack", "298.2 TFLOP/s"), ("h100-sxm", "bf16")]
+)
+def test_mfu_is_of_the_peak_that_the_program_counts_with(device: str, peak: str) -> None:
+    for metric, counted in (("MFU", peak), ("tokens/s", None)):
+        row = Row("own.csv", 2, {"paper": "torchtitan (2026)", "metric": metric})
+        conventions, _ = with_program(row, conventions_of(row), device, LLAMA)
+        assert (conventions.peak or None) == counted
