@@ -183,3 +183,9 @@ def test_a_model_of_letters_has_few_tokens() -> None:
     assert letters < 256 < words
     told = {"model": "a char-level GPT", **shape, "vocab": "96"}
     assert model_of(Row("own.csv", 2, told))[0]["vocab"] == 96
+
+
+def test_a_size_without_its_letter_is_known_where_no_other_model_has_it() -> None:
+    assert model_of(Row("own.csv", 2, {"model": "BLOOM-176"}))[0]["name"] == "bloom-176b"
+    with pytest.raises(UnknownNameError, match="BLOOM-175"):
+        model_of(Row("own.csv", 2, {"model": "BLOOM-175"}))

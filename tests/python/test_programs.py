@@ -522,6 +522,10 @@ def test_a_program_that_is_named_tells_the_length_that_a_row_leaves_out() -> Non
     ]
     lengths = [of_usual_length(row, LLAMA)[0].text("sequence") for row in rows]
     assert lengths == ["2048", "4096"]
+    said = {"paper": "A page of 2022", "metric": "TFLOPS", "source": "paddle2.3, PaddleNLP"}
+    for name, length in (("gpt3-175b", "1024"), ("ernie", "2048")):
+        row, _ = of_usual_length(Row("own.csv", 2, said), {**GPT, "name": name})
+        assert row.text("sequence") == length
 
 
 @pytest.mark.parametrize(
@@ -608,3 +612,38 @@ def test_the_program_of_a_report_is_not_of_papers_on_its_model() -> None:
     assert own.known
     assert not other.known
     assert other.software is None
+
+
+@pytest.mark.parametrize(
+    ("said", "profile"),
+    [
+        ("torchtitan (2026)", "torchtitan-compile-2026"),
+        ("torchtitan (2026), compile off", "torchtitan-eager-2026"),
+        ("torchtitan (2025), no compile", "torchtitan-eager"),
+        ("torchtitan (2024)", "torchtitan-compile"),
+    ],
+)
+def test_torchtitan_is_compiled_unless_denied_and_as_old_as_its_row(
+    said: str, profile: str
+) -> None:
+    assert taken({"paper": said}, "h100-sxm") == profile
+
+
+def test_maxtext_takes_its_batch_of_a_device_in_one_step() -> None:
+    cells = {"hardware": "TPU v4", "devices": "4", "model": "llama2-7b", "sequence": "2048"}
+    figure = {"metric": "step time", "value": "1", "unit": "s", "zero": "FSDP over 4 chips"}
+    run = {**cells, **figure, "micro_batch": "8"}
+    told = setting_of(Row("own.csv", 2, {**run, "program": "MaxText"}), Machines())
+    assert told.batches == (32,)
+    with pytest.raises(InvalidError, match="global_batch"):
+        setting_of(Row("own.csv", 2, {**run, "program": "JAX of our own"}), Machines())
+
+
+@pytest.mark.parametrize(
+    ("device", "peak"), [("max-1550-stack", "298.2 TFLOP/s"), ("h100-sxm", "bf16")]
+)
+def test_mfu_is_of_the_peak_that_the_program_counts_with(device: str, peak: str) -> None:
+    for metric, counted in (("MFU", peak), ("tokens/s", None)):
+        row = Row("own.csv", 2, {"paper": "torchtitan (2026)", "metric": metric})
+        conventions, _ = with_program(row, conventions_of(row), device, LLAMA)
+        assert (conventions.peak or None) == counted

@@ -77,6 +77,22 @@ def test_ddp_beside_a_denial_shares_nothing(text: str) -> None:
     assert sharding_meant(text) == (0, 0)
 
 
+def test_a_remark_behind_ddp_leaves_it_alone_and_ranks_share_data_only() -> None:
+    assert sharding_meant("DDP (raw PyTorch baseline)") == (0, 0)
+    for text in ("DDP (raw PyTorch baseline)", "DDP", "FSDP over 64 GPUs", "FSDP over all chips"):
+        space = setting(zero=text).space
+        degrees = [space[axis] for axis in ("tensor", "pipeline", "context", "data")]
+        assert degrees == [[1], [1], [1], [64]]
+    space = setting(zero="DDP", tensor="4").space
+    assert (space["tensor"], space["data"]) == ([4], [16])
+
+
+def test_flags_of_torchtitan_inside_a_sharding_tell_shards_and_copies() -> None:
+    space = setting(zero="FSDP HYBRID_SHARD, dp_replicate=2, dp_shard=32").space
+    assert (space["data"], space["zero"], space["zero_group"]) == ([64], [3], [32])
+    assert setting(zero="FSDP, dp_shard=8", tensor="8").space["data"] == [8]
+
+
 @pytest.mark.parametrize("text", ["none (FSDP)", "DDP (FSDP later)", "none (ZeRO-3 in the paper)"])
 def test_another_sharding_beside_a_denial_is_not_understood(text: str) -> None:
     assert sharding_meant(text) is None
@@ -406,7 +422,56 @@ def test_half_a_pair_of_parentheses_is_no_degree(text: str) -> None:
 def test_the_name_of_a_setting_before_recomputation_says_no_more(policy: str) -> None:
     for name in ("remat_policy=", "recompute_granularity: ", "activation_checkpoint.mode = "):
         assert recomputation_meant(f"{name}{policy}") == (policy, 0)
-    assert recomputation_meant("remat_policy=minimal") is None
+    assert recomputation_meant("remat_policy=minimal_offloaded") is None
+
+
+@pytest.mark.parametrize("text", ["minimal", "remat_policy=minimal", "remat_policy: minimal"])
+def test_products_that_stay_are_not_run_again(text: str) -> None:
+    assert setting(recompute=text).space["recompute"] == ["selective"]
+
+
+@pytest.mark.parametrize("text", ["--activation_checkpoint.mode full", "AC=full", "--ac full"])
+def test_flags_of_torchtitan_say_what_is_run_again(text: str) -> None:
+    assert recomputation_meant(text) == ("full", 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "count"),
+    [
+        ("micro_batch", "bs=4/gpu", 4),
+        ("micro_batch", "PDB 8", 8),
+        ("micro_batch", "16 per device", 16),
+        ("micro_batch", "LBS=1", 1),
+        ("layers", "24 hidden layers", 24),
+        ("heads", "10 q heads", 10),
+        ("kv_heads", "8 (Grouped Query Attention, 4:1 ratio)", 8),
+        ("vocab", "21128 tokens", 21128),
+        ("vocab", "50,304 = 393x128", 50304),
+        ("vocab", "50,304 (GPT-2 tokenizer)", 50304),
+    ],
+)
+def test_a_count_has_its_name_before_it_or_what_it_counts_behind(
+    column: str, text: str, count: int
+) -> None:
+    assert Row("own.csv", 2, {column: text}).count(column) == count
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "why"),
+    [
+        ("micro_batch", "\u03bcb=2", "a size or a number of micro-batches"),
+        ("micro_batch", "4 per node", "got '4 per node'"),
+        ("global_batch", "8K", "thousands of 1,000 or 1,024"),
+        ("sequence", "max\u957f\u5ea6512", "a length that no sequence exceeds"),
+        ("vocab", "50,304 = 393x129", "got '50,304 = 393x129'"),
+        ("layers", "seq 24", "got 'seq 24'"),
+    ],
+)
+def test_a_count_that_may_be_another_one_is_refused_with_the_reason(
+    column: str, text: str, why: str
+) -> None:
+    with pytest.raises(InvalidError, match=why):
+        Row("own.csv", 2, {column: text}).count(column)
 
 
 def test_a_layer_of_each_virtual_stage_is_one() -> None:

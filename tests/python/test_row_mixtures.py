@@ -247,3 +247,19 @@ def test_what_a_row_denies_a_named_mixture_it_has_not() -> None:
     assert {key: bare[key] for key in ("experts", "top_k", "expert_ffn")} == {
         key: own[key] for key in ("experts", "top_k", "expert_ffn")
     }
+
+
+@pytest.mark.parametrize(
+    "said", ["moe_mlp 1408", "moe_ffn_hidden_size=1408", "expert width 1408", "expert ffn: 1,408"]
+)
+def test_the_width_of_an_expert_may_stand_among_words_on_experts(said: str) -> None:
+    cells = {**SHAPE, "ffn": "", "parameters": "9"}
+    words = model(**cells, experts=f"8 experts, top-2, {said}")
+    assert words == model(**cells, experts="8 experts, top-2", expert_ffn="1408")
+    own = model(**cells, experts=f"8 experts, top-2, {said}", expert_ffn="640")
+    assert own["experts"]["expert_ffn"] == 640
+
+
+@pytest.mark.parametrize("said", ["shared expert ffn_1408", "nonexpert mlp_1408"])
+def test_other_widths_are_not_those_of_an_expert(said: str) -> None:
+    assert model(**SHAPE, experts=f"8 experts, top-2, {said}")["experts"]["expert_ffn"] == 704

@@ -262,3 +262,44 @@ def test_a_shape_of_a_family_whose_parts_are_gated_is_gated() -> None:
     assert model(**shape, model="Llama-style", ffn="4096")["activation"] == "swiglu"
     for name in ("mine", "Llamaesque", "GPT like Llama"):
         assert model(**shape, model=name)["norm"] == "layernorm"
+
+
+@pytest.mark.parametrize("hidden", ["2048", "4096", "12288"])
+def test_a_named_kind_with_a_shape_of_its_own_keeps_the_ratio_of_its_widths(hidden: str) -> None:
+    named = model(model="GPT-3", layers="48", hidden=hidden, heads="16")
+    assert named["ffn"] == 4 * int(hidden)
+    assert model(model="GPT-3", layers="48", hidden=hidden, heads="16", ffn="999")["ffn"] == 999
+    assert (
+        model(model="GPT-3", layers="48")["ffn"] == 4 * model(model="GPT-3", layers="48")["hidden"]
+    )
+
+
+def test_widths_and_keys_are_taken_that_alone_make_the_parameters() -> None:
+    cells = {"model": "mine", "layers": "48", "hidden": "10752", "heads": "84", "kv_heads": "12"}
+    wide = model(**cells, parameters="80", source="torchtitan")
+    narrow = model(**cells, parameters="58", source="torchtitan")
+    assert (wide["ffn"], narrow["ffn"]) == (4 * 10752, 28672)
+    assert billions(wide) == pytest.approx(80.0, rel=0.05)
+    few = model(
+        model="mine",
+        layers="18",
+        hidden="2048",
+        heads="16",
+        ffn="2048",
+        vocab="32000",
+        parameters="0.481",
+        source="MaxText",
+        kv_heads="",
+    )
+    assert billions(few) == pytest.approx(0.481, rel=0.02)
+    assert few["kv_heads"] == 4
+
+
+@pytest.mark.parametrize("said", ["torchtitan", "MaxText", "trained with SwiGLU"])
+def test_models_of_programs_that_have_gates_alone_are_gated(said: str) -> None:
+    shape = {"model": "mine", "layers": "24", "hidden": "2048", "heads": "16", "parameters": "1.3"}
+    assert model(**shape, source=said)["activation"] == "swiglu"
+    assert model(**shape, source="Megatron-LM")["activation"] == "gelu"
+    assert model(**shape, source=f"{said}, squared ReLU")["activation"] == (
+        "swiglu" if "SwiGLU" in said else "gelu"
+    )

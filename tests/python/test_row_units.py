@@ -23,7 +23,7 @@ RUN = "Llama 2 7B,DGX H100,64,64,4096,512,1,bf16"
 def figure(value: str, unit: str, metric: str = "throughput") -> tuple[float, str]:
     """Return what a cell of a metric and a unit is read as."""
     found = as_figure({"value": value, "unit": unit, "metric": metric})
-    return float(found["value"]), found["unit"]
+    return float(found["value"].strip("<>\u2264\u2265+")), found["unit"]
 
 
 def priced(folder: Path, *figures: str) -> list[dict[str, Any]]:
@@ -165,3 +165,71 @@ def test_figures_with_a_spread_are_priced_as_without(tmp_path: Path) -> None:
 def test_a_share_of_flops_is_no_rate_of_them(tmp_path: Path, metric: str) -> None:
     (words,), (plain,) = (priced(tmp_path, f"{name},40%,") for name in (metric, "MFU"))
     assert words["error"] == plain["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("6h 04m 57s", 21897.0),
+        ("1 day 4 hours", 100800.0),
+        ("2m15s", 135.0),
+        ("one day", 86400.0),
+        ("two weeks", 1209600.0),
+    ],
+)
+def test_parts_of_a_duration_add_up(text: str, seconds: float) -> None:
+    assert figure(text, "", "training time") == (seconds, "s")
+
+
+@pytest.mark.parametrize("text", ["6h", "300 ms", "3.2 s", "12 min"])
+def test_a_duration_in_one_unit_keeps_it(text: str) -> None:
+    value, _, unit = text.partition(" ") if " " in text else (text[:-1], "", text[-1])
+    assert figure(text, "", "training time") == (float(value), unit)
+
+
+@pytest.mark.parametrize("said", ["15550 training steps", "15,550 steps", "500K steps"])
+def test_a_whole_run_of_so_many_steps_tells_the_time_of_one(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "table.csv"
+    cells = "model,system,gpus,seq,gbs,dtype,metric,value,unit,source"
+    run = "Llama 2 7B,DGX H100,64,4096,512,bf16"
+    steps = 500000.0 if said == "500K steps" else 15550.0
+    lines = [f'{run},run time,6h 04m 57s,,"{said}"', f"{run},step time,{21897.0 / steps!r},s,"]
+    file.write_text("\n".join([cells, *lines]) + "\n", encoding="utf-8")
+    whole, step = reproductions.run(rows_path=file)["rows"]
+    assert whole["error"] == pytest.approx(step["error"], rel=1e-9)
+    assert f"a run of {steps:g} steps" in whole["note"]
+
+
+@pytest.mark.parametrize("said", ["10 warmup steps", "100 steps and 200 steps", "mean of 50 steps"])
+def test_steps_of_a_part_of_a_run_tell_no_time_of_one(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "table.csv"
+    head = "model,system,gpus,seq,gbs,dtype,metric,value,unit,source"
+    line = f'Llama 2 7B,DGX H100,64,4096,512,bf16,run time,6h 04m,,"{said}"'
+    file.write_text(f"{head}\n{line}\n", encoding="utf-8")
+    (row,) = reproductions.run(rows_path=file)["rows"]
+    assert row["status"] == "skipped"
+
+
+def test_a_bound_behind_a_number_and_a_remark_behind_a_range_are_no_part_of_them(
+    tmp_path: Path,
+) -> None:
+    rows = priced(
+        tmp_path,
+        "TFLOP/s/GPU,400+,",
+        "TFLOP/s/GPU,400+ TFLOPs per GPU,",
+        "TFLOP/s/GPU,<400 TFLOPs per GPU,",
+        "TFLOP/s/GPU,390-410 (peak 470),",
+        "TFLOP/s/GPU,400,",
+    )
+    assert {row["published"] for row in rows} == {400.0}
+    assert ["is a bound" in (row["note"] or "") for row in rows] == [*[True] * 3, False, False]
+
+
+@pytest.mark.parametrize(
+    "metric", ["Percentage of theoretical peak FLOPS", "percentage of peak", "percent_of_peak"]
+)
+def test_a_share_of_the_theoretical_peak_is_in_percent(tmp_path: Path, metric: str) -> None:
+    share, mfu = priced(tmp_path, f"{metric},44.61%,", "MFU,44.61%,")
+    assert share["published"] == mfu["published"] == 44.61
+    assert share["status"] == mfu["status"]
+    assert share["predicted"] == pytest.approx(mfu["predicted"], rel=0.35)

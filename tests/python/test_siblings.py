@@ -258,3 +258,35 @@ def test_remarks_tell_variants_of_one_configuration_apart(tmp_path: Path):
     # figures of one run of which each has a remark of its own
     once = [(_RATE, 9000.0, "tokens/s", "Table 3"), ("MFU", 40.0, "%", "Table 4")]
     assert len(set(_variants(tmp_path, *once))) == 1
+
+
+def _of_two_rates(tmp_path: Path, hardware: str, devices: str, *rates: str) -> list[dict[str, Any]]:
+    file = tmp_path / "rows.csv"
+    rows = [f"a report,{hardware},{devices},llama3-8b,4096,bf16,{rate},tokens/s" for rate in rates]
+    head = "paper,hardware,devices,model,seq,dtype,metric,value,unit"
+    file.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    return reproductions.run(rows_path=file)["rows"]
+
+
+@pytest.mark.parametrize("count", [8, 24, 512])
+def test_the_rate_of_a_run_and_of_one_device_make_its_devices(tmp_path: Path, count: int):
+    rates = f"total tok/s,{count * 4471.0 + 16}", "tok/s/GPU,4471"
+    for row in _of_two_rates(tmp_path, "H100", "", *rates):
+        assert row["device_count"] == count
+        assert f"{count} devices taken: the rates of this run" in row["note"]
+
+
+def test_two_rates_make_no_devices_that_a_row_says_or_that_are_no_whole_number(tmp_path: Path):
+    told = _of_two_rates(tmp_path, "H100", "16", "total tok/s,143088", "tok/s/GPU,4471")
+    assert {row["device_count"] for row in told} == {16}
+    for whole in ("total tok/s,141000", "total tok/s,4472"):
+        row = _of_two_rates(tmp_path, "H100", "", whole, "tok/s/GPU,4471")[0]
+        assert "devices: got nothing" in row["reason"]
+
+
+def test_rates_tell_that_a_slice_named_by_cores_was_counted_by_them(tmp_path: Path):
+    rates = "total tok/s,85632", "tok/s/device,5352"
+    for row in _of_two_rates(tmp_path, "TPU v4-32", "32 chips", *rates):
+        assert row["device_count"] == 16
+    for row in _of_two_rates(tmp_path, "TPU v4-32", "32 chips", rates[0], "tok/s/device,2676"):
+        assert row["device_count"] == 32

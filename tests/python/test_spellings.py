@@ -618,3 +618,28 @@ def test_counts_of_devices_and_statistics_beside_a_figure(name: str, unit: str, 
 )
 def test_words_of_a_board_or_of_a_clouds_machine(text: str, system: str) -> None:
     assert usual_system(text) == system
+
+
+@pytest.mark.parametrize(
+    ("metric", "meant"),
+    [
+        ("\u5355\u6b65\u8017\u65f6 (ms)", "step_time"),
+        ("\u541e\u5410\u91cf (TFLOP/s/GPU)", "tflops_per_gpu"),
+        ("\u663e\u5b58 (GB)", "peak_memory_per_gpu"),
+        ("Throughput (batch/elapse)", "sequences_per_s"),
+        ("Percentage of theoretical peak FLOPS", "percent_of_peak"),
+    ],
+)
+def test_a_heading_in_chinese_keeps_its_meaning_with_its_unit(metric: str, meant: str) -> None:
+    assert metric_of(row(metric=metric, unit="")) == meant
+
+
+def test_a_heading_in_chinese_with_words_of_another_thing_is_no_metric() -> None:
+    for metric in ("\u663e\u5b58 (price)", "\u5355\u6b65\u8017\u65f6 per token"):
+        assert metric_of(row(metric=metric, unit="")) == metric
+
+
+@pytest.mark.parametrize("text", ["CSCS Clariden", "Clariden"])
+def test_systems_are_known_by_the_names_of_their_sisters(text: str) -> None:
+    assert usual_system(text) == "alps"
+    assert usual_system("Sunspot (Max 1550), 28N x 12") == "aurora"

@@ -12,7 +12,7 @@ from scalewright import reproductions
 from scalewright.errors import InvalidError
 from scalewright.reproductions.columns import meanings
 from scalewright.reproductions.reading import read_rows
-from scalewright.reproductions.wide import counted, figure_columns, figures
+from scalewright.reproductions.wide import counted, counted_in, figure_columns, figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,3 +208,15 @@ def test_a_count_before_a_clouds_machine_is_of_machines(text: str):
     found = counted({"hardware": text})
     assert found["nodes"] == "32"
     assert not found.get("devices")
+
+
+@pytest.mark.parametrize(
+    ("hardware", "count"),
+    [
+        ("128 V100 GPUs (8 DGX-2 nodes, 16 GPU per node), InfiniBand", "128"),
+        ("64 A100 GPUs, 8 GPUs per node", "64"),
+    ],
+)
+def test_what_a_node_has_beside_all_devices_is_not_all(hardware: str, count: str) -> None:
+    assert counted_in(hardware)["devices"] == count
+    assert counted_in("V100, 16 GPUs per node") == {}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TOKENS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s?([kmb]?)\s?tokens")
 _SEQUENCES = re.compile(r"([0-9]{1,7}) ?(?:sequences|seqs|samples|sentences)")
+_A_STEP = re.compile(r" ?(?:/ ?|per |a )(?:step|iteration|batch|update)$")
 _THOUSANDS = {"": 0, "k": 1, "m": 2, "b": 3}
 _ROUNDED = 0.005
 """How far the tokens of a batch that is a power of two may be from it as they are printed."""
@@ -116,7 +117,7 @@ def _one(values: list[Any]) -> bool:
 
 def _batch(row: Row) -> int | None:
     """Return the sequences of a step, also where the row says tokens, as `4M tokens`."""
-    text = row.text("global_batch").casefold()
+    text = _A_STEP.sub("", row.text("global_batch").casefold())
     if re.fullmatch(r"[0-9,]+ ?tokens", text):
         text = ungrouped(text)
     if (bare := _SEQUENCES.fullmatch(text)) is not None:

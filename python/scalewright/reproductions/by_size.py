@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 _LIKE = 0.1
 """How far a size may be from a row's before another shape is looked for; sizes are rounded."""
+_FEW_HEADS = 12
 _NEAR = 0.05
 """How near another shape has to come to be taken."""
+_GROUPS = (8, 4)
+"""Heads of keys of models with fewer of them than of queries (Llama 3, Qwen 3, Mistral, Gemma)."""
 _VOCABULARIES = (32000, 50304, 100352, 128256, 151936, 256000)
 """Tokens of the usual vocabularies: Llama 2, GPT-NeoX, OLMo 2, Llama 3, Qwen 2.5 and BLOOM."""
 _SMALLEST = 64
@@ -75,15 +78,37 @@ def of_size(
         return model, ()
     kinds = [kind for kind in _kinds(model, gated) if kinds_open or kind["activation"] != "gelu"]
     found = _nearest(kinds, said)
+    if found is None and not kinds_open and model.get("kv_heads") is None:
+        # what has gates mostly has fewer keys than queries, too
+        found = _nearest([*_grouped(kinds)], said)
     if found is None and not vocab_said:
         sized = [{**kind, "vocab": vocab} for kind in kinds for vocab in _VOCABULARIES]
         found = _nearest(sized, said) or _rest(kinds, said)
     if found is None:
         return model, ()
     told = [found["activation"], "one table" if found.get("tied_embeddings") else "two tables"]
+    if found.get("kv_heads") != model.get("kv_heads"):
+        told.append(f"{found['kv_heads']} heads of keys")
     if found["vocab"] != model["vocab"]:
         told.append(f"{found['vocab']:,} tokens")
     return found, (f"{', '.join(told)} taken, which make its {said:g}B parameters",)
+
+
+def usual_heads(hidden: int) -> int:
+    """Return heads of 128 columns, or of 64 where that makes no whole number or few of them."""
+    if hidden % 128 == 0 and hidden >= _FEW_HEADS * 128:
+        return hidden // 128
+    return hidden // 64 if hidden % 64 == 0 else 1
+
+
+def as_wide(model: dict[str, Any], said: float) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Take feed-forward parts of four times the stream where they alone make a row's parameters."""
+    wide = {**model, "ffn": 4 * model["hidden"]}
+    off, off_wide = (abs(billions(each) / said - 1.0) for each in (model, wide))
+    if off <= _LIKE or off_wide > _NEAR:
+        return model, ()
+    note = f"feed-forward parts {wide['ffn']:,} wide taken, which make its {said:g}B parameters"
+    return wide, (note,)
 
 
 def expert_width(narrow: dict[str, Any], said: float) -> int | None:
@@ -110,6 +135,17 @@ def _kinds(model: dict[str, Any], gated: dict[str, Any]) -> Iterator[dict[str, A
     for kind in (gated, {**model, "activation": "gelu"}):
         for tied in (True, False):
             yield {**kind, "tied_embeddings": tied}
+
+
+def _grouped(kinds: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield gated models with as few heads of keys as such models have."""
+    for kind in kinds:
+        for groups in _GROUPS:
+            if (
+                kind["activation"] != "gelu"
+                and kind["heads"] % groups == 0 < kind["heads"] - groups
+            ):
+                yield {**kind, "kv_heads": groups}
 
 
 def _rest(kinds: list[dict[str, Any]], said: float) -> dict[str, Any] | None:

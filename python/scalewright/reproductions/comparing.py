@@ -34,6 +34,7 @@ from scalewright.reproductions.siblings import (
     Siblings,
     as_printed,
     batch_told,
+    devices_told,
     with_recomputation,
 )
 from scalewright.reproductions.units import bytes_of
@@ -94,8 +95,10 @@ class RowComparer:
             ScalewrightError: The row lacks what a job needs, or no plan is legal.
         """
         told, notes = with_recomputation(row, self._siblings)
+        devices, counted = devices_told(row, self._siblings)
         batch, why = batch_told(row, self._siblings)
-        told, notes = replace(told, cells=told.cells | batch), (*notes, *why)
+        told = replace(told, cells=told.cells | devices | batch)
+        notes = (*notes, *counted, *why)
         setting = setting_of(told, self.machines)
         setting = replace(setting, notes=(*setting.notes, *notes))
         priced = self.pricing.price(setting)

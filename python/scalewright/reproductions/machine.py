@@ -234,7 +234,7 @@ def _in_words(
     text: str, system: str, per_node: int, overrides: Places
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return how many devices the words of hardware count, and say so."""
-    if (count := _of_slice(text)) is not None:
+    if (count := chips_of_slice(text)) is not None:
         return count, (f"{count} devices taken, which the slice's name counts",)
     if (said := _counted(text, system, overrides)) is None:
         return None, ()
@@ -243,7 +243,7 @@ def _in_words(
     return count, (f"{count} devices taken, as '{text}' counts",)
 
 
-def _of_slice(text: str) -> int | None:
+def chips_of_slice(text: str) -> int | None:
     """Return the chips of a slice of TPUs that words of hardware name."""
     if (slices := _SLICE.search(text.casefold())) is None:
         return None
@@ -283,7 +283,7 @@ def _devices(row: Row, per_node: int) -> int | None:
             return nodes * per_node
         return None
     ranks = tensor * pipeline * data * (context or 1)
-    chips = _of_slice(row.text("hardware"))
+    chips = chips_of_slice(row.text("hardware"))
     # ranks may be cores
     return chips if chips is not None and ranks == chips * _CORES_PER_CHIP else ranks
 

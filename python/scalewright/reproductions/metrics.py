@@ -111,6 +111,8 @@ _OF_WORK = re.compile(
     r"|steps?|batch|layer)(?![a-z])"
 )
 """Seconds of a token or a sample, FLOPs of a step: no rates, and no time of a step."""
+_HEADED = re.compile(r"([^\x00-\x7f]{2,12})_([a-z_]{1,20})")
+"""A heading in Chinese, and its unit behind it."""
 _OF_WHOM = re.compile(r"\s*(?:/|per\b)")
 _STATISTIC = re.compile(
     r"\s*[(\uff08](?:median|mean|average|avg|\u4e2d\u4f4d\u6570|\u5e73\u5747\u503c?|\u5747\u503c)[)\uff09]\s*$"
@@ -124,6 +126,18 @@ _RATE_OF_ONE = re.compile(
     r"\b(?:rates?|throughput|tokens/s|samples/s|figures?) (?:is |are |were )?"
     r"(?:of (?:one|a|each|a single)|per|for each) (?:gpu|device|chip|card)\b"
 )
+
+
+def listed_metric(name: str) -> str | None:
+    """Return the metric that a name is listed for, a unit behind one in Chinese left out."""
+    if (known := spelt("metrics", name)) is not None:
+        return str(known)
+    found = _HEADED.fullmatch(name)
+    timed = frozenset[str]().union(*(words for _, words in _CLOCKS))
+    if found is None or not {*found[2].split("_")} <= timed | _BYTES.keys() | DEVICES | {"per"}:
+        return None
+    alone = spelt("metrics", found[1])
+    return None if alone is None else str(alone)
 
 
 def ungrouped(text: str) -> str:
@@ -140,7 +154,7 @@ def refuse_misspelt_metric(written: str) -> None:
         UnknownNameError: Says how it may have been meant.
     """
     name = plain(written)
-    if spelt("metrics", name) is not None:
+    if listed_metric(name) is not None:
         return
     familiar = _familiar()
     for word in name.split("_"):
@@ -169,7 +183,7 @@ def metric_of(row: Row) -> str:
         return row.text("metric")
     if _counts_one(row, name):
         return "tokens_per_s_per_gpu"
-    listed = spelt("metrics", name)
+    listed = listed_metric(name)
     alone = metric_meant(name, "")
     if listed is None and alone in _FIRM:
         # a unit of another thing is refused beside it

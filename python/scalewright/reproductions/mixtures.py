@@ -40,6 +40,11 @@ _LAYERS = re.compile(
 """Layers in words: `61 layers (3 dense + 58 MoE)`, `4 layers + MTP`, `40 layers (vs 126)`."""
 _LATENT = re.compile(r"\blatent(?: ?moe)?(?: (?:size|width|dim(?:ension)?))?[ =:]{1,3}(\d{2,5})\b")
 """The width to which tokens are pressed before they are sent to experts."""
+_WIDTH = re.compile(
+    r"(?<![a-z_])(?:(?:moe_mlp|base_moe_mlp_dim|expert_ffn|moe_ffn(?:_hidden_size)?"
+    r"|moe_intermediate_size)|(?:expert )(?:ffn|mlp|width|intermediate size))[ =:]{1,3}(\d{2,5})\b"
+)
+"""The width of one expert, as a program's flag or words have it: `moe_ffn_hidden_size=2048`."""
 _ABSENT = frozenset({"no", "n", "none", "false", "dense", "0"})
 _WORDS = {"a": 1, "one": 1, "two": 2, "three": 3}
 _LONGEST = 200
@@ -106,6 +111,14 @@ def mixture_said(row: Row) -> Mixture:
         dense=_counted(dense[1] or "one") if dense is not None else None,
         latent=int(latent[1]) if latent is not None else None,
     )
+
+
+def with_expert_width(row: Row) -> Row:
+    """Tell the width of one expert from the words on experts, where no column has it."""
+    found = _WIDTH.search(ungrouped(row.text("experts").casefold()[:_LONGEST]))
+    if found is None or row.text("expert_ffn"):
+        return row
+    return replace(row, cells=row.cells | {"expert_ffn": found[1]})
 
 
 def with_layers(row: Row) -> Row:

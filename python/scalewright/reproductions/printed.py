@@ -7,18 +7,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scalewright.reproductions.conventions import conventions_of
+from scalewright.reproductions.durations import steps_in
 from scalewright.reproductions.metrics import counts_steps, ungrouped
+from scalewright.reproductions.units import AND_MORE, unit_in
 from scalewright.reproductions.whole_runs import of_tokens, whole_run
 from scalewright.reproductions.wide import as_figure
 
 if TYPE_CHECKING:
     from scalewright.reproductions.reading import Row
+    from scalewright.reproductions.whole_runs import WholeRun
 
 _NUMBER = r"([0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?)\s?([kmb](?![a-z]))?"
 _RANGE = re.compile(
     rf"[~≈]?\s?{_NUMBER}\s?%?\s?(?:[-\u2013\u2014]|to|\.\.\.?)\s?[~≈]?{_NUMBER}\s?([a-z%/].{{0,30}})?",
     re.IGNORECASE,
 )
+_BEHIND = re.compile(r"\s?[(\uff08][^()\uff08\uff09]{1,40}[)\uff09]\s*$")
+"""A remark behind a range, as `85-88 (peak 106)`."""
 _WIDEST = 2.0
 """Ends of a range that are further apart tell no figure."""
 _ABOUT = re.compile(
@@ -50,7 +55,8 @@ def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
 def _bound(row: Row) -> tuple[str, ...]:
     """Say where a bound, as `> 5000`, stands in the place of a figure."""
     text = row.text("value").strip()
-    return (f"'{text:.20}' is a bound, taken as the figure",) if text[:1] in set("<>≤≥") else ()
+    bounded = text[:1] in set("<>≤≥") or AND_MORE.match(text) is not None
+    return (f"'{text:.20}' is a bound, taken as the figure",) if bounded else ()
 
 
 def _about(row: Row) -> Row:
@@ -64,7 +70,7 @@ def _about(row: Row) -> Row:
 
 def _middle(row: Row) -> tuple[Row, tuple[str, ...]]:
     text = row.text("value")
-    if (found := _RANGE.fullmatch(text.strip())) is None:
+    if (found := _RANGE.fullmatch(_BEHIND.sub("", text).strip())) is None:
         return row, ()
     if found[2] and found[2] != found[4]:
         return row, ()
@@ -99,8 +105,22 @@ def _whole(row: Row) -> tuple[Row, tuple[str, ...]]:
     words = " | ".join(row.text(column) for column in ("model", "table", "source")).casefold()
     told = {float(amount) * (1.0 if of[0] == "b" else 1e3) for amount, of in _TOKENS.findall(words)}
     told |= {float(ungrouped(count)) / 1e9 for count in _COUNTED.findall(words)}
+    if not told:
+        return _of_steps(row, run, unit["unit"])
     if len(told) != 1:
         return row, ()
     (billions,) = told
     note = f"a run of {billions:g} billion tokens, as the row's words say"
     return replace(row, cells=row.cells | unit | {"metric": of_tokens(run.kind, billions)}), (note,)
+
+
+def _of_steps(row: Row, run: WholeRun, unit: str) -> tuple[Row, tuple[str, ...]]:
+    """Take the time of a step where a row's words say how many steps its whole run has."""
+    words = " | ".join(row.text(column) for column in ("table", "source"))
+    steps, clock = steps_in(words), unit_in(unit)
+    if steps is None or run.kind != "training_time" or clock is None or clock.of != "time":
+        return row, ()
+    seconds = row.number("value") * clock.size / steps
+    told = {"metric": "step_time", "value": repr(seconds), "unit": "s"}
+    note = f"{seconds:.4g} s a step taken: a run of {steps:g} steps, as the row's words say"
+    return replace(row, cells=row.cells | told), (note,)

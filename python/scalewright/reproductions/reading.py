@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
+from scalewright.reproductions.cells import bare, unclear
 from scalewright.reproductions.columns import column_of, meanings, plain, time_column
 from scalewright.reproductions.layout_words import parse_layout
 from scalewright.reproductions.marks import is_unsure
@@ -132,15 +133,13 @@ class Row:
             text = found[2]
         if column == "vocab" and (thousands := _THOUSANDS.fullmatch(text)) is not None:
             return round(float(thousands[1]) * 1000)
-        # a remark without a number behind it, as `4096 (packed)`, but not that it is a maximum
-        remarked = re.fullmatch(r"([0-9][0-9,_]{0,12}[kK]?)\s*\((?!max|up)[^()0-9]{1,40}\)", text)
-        plain = ungrouped(remarked[1] if remarked else _once(text)).replace("_", "")
+        plain = ungrouped(_once(bare(column, text))).replace("_", "")
         if column == "sequence" and (long := _LENGTH.fullmatch(plain.casefold())):
             return int(long[1]) * {"": 1, "k": _KIBI, "m": _KIBI * _KIBI}[long[2]]
         plain = plain.strip("~≈*†‡ ")
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
             return int(float(plain))
-        got = f"{self.named(column)}: got '{short(text)}'"
+        got = f"{self.named(column)}: got '{short(text)}'{unclear(column, text)}"
         message = f"{got}; allowed: one whole number from 1 to 2^32"
         raise InvalidError(message)
 
@@ -178,7 +177,7 @@ class Row:
             InvalidError: The cell is blank or holds something else.
         """
         text = self.text(column)
-        plain = ungrouped(text).strip("~≈<>≤≥%*†‡ ")
+        plain = ungrouped(text).strip("~≈<>≤≥%*†‡+ ")
         if column == "parameters" and plain[-1:].casefold() in _BILLIONS:
             scale = _BILLIONS[plain[-1].casefold()]
             bare = plain[:-1].rstrip()

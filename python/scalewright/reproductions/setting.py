@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _TWO = re.compile(r"\bvs\b|\bversus\b|ddp ?/|/ ?(?:fsdp|ddp|zero)")
 _SECOND = re.compile("zero-?_?2")
+_HYBRID = re.compile("hsdp|hybrid")
 _OF_ONE_DEVICE = re.compile(
     r"^(?!.*(?:memory|layer))(?:[mh]fu|.*(?:per_(?:gpu|device|chip)|of_peak|gpu_hours_(?:per|for)))"
 )
@@ -84,6 +85,16 @@ _SCHEDULES = {
     "chimera": "chimera",
 }
 """Schedules of pipelines by their letters and digits."""
+_DATA_ALONE = re.compile(r"d?dp\b(?! ?[+,/&])(?! and)")
+"""PyTorch's DDP, beside which nothing else is said."""
+_OVER_ALL = re.compile(
+    r"(?!.*(?:\+|\band\b|within))fsdp2? (?:over|across) (?:([0-9]{1,6})|all)"
+    r" (?:gpus?|chips|devices|accelerators|ranks|dies|npus)\b"
+)
+"""`FSDP over 8 chips`, `FSDP across all GPUs`, beside which nothing else is said."""
+_FLAGS = {"dp_shard": "shards", "dp_replicate": "replicas"}
+_FLAG = re.compile(r"\b(dp_shard|dp_replicate) ?= ?([0-9]{1,6})\b")
+"""Flags of torchtitan, as `FSDP, dp_replicate=2, dp_shard=8`."""
 _SHORT = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 _AXIS_TOO = re.compile(r" ?[+&,] ?(tp|pp|cp|ep)$", re.IGNORECASE)
 """A degree beside a sharding, as `ZeRO-3 + TP`."""
@@ -240,6 +251,7 @@ def _plainly(row: Row) -> Row:
         # torchtitan's word for all ranks that are left
         cells.pop("shards")
         cells.setdefault("zero", "fsdp")
+    cells |= _flagged(cells)
     row = of_tokens(replace(row, cells=cells))
     cells = dict(row.cells)
     shards, replicas = row.told("shards"), row.told("replicas")
@@ -249,7 +261,18 @@ def _plainly(row: Row) -> Row:
     told = {"data": str(ranks)}
     if shards is not None and shards > 1:
         told["zero"] = f"fsdp={shards}" if shards < ranks else "fsdp"
+        if _HYBRID.search(text := cells.get("zero", "").casefold()) and not _SECOND.search(text):
+            # a group that is told need not be a node
+            cells["zero"] = told["zero"]
     return replace(row, cells={**told, **cells})
+
+
+def _flagged(cells: dict[str, str]) -> dict[str, str]:
+    """Take ranks that share weights, or hold copies, out of a text on sharding that has them."""
+    text = cells.get("zero", "")
+    told = {_FLAGS[name]: count for name, count in _FLAG.findall(text)}
+    left = _FLAG.sub("", text).strip(" ,;")
+    return {**told, **cells, "zero": left} if told and left else {}
 
 
 def _training(row: Row, conventions: Conventions, device: dict[str, Any]) -> dict[str, Any]:
@@ -280,23 +303,7 @@ def _training(row: Row, conventions: Conventions, device: dict[str, Any]) -> dic
 
 def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
     """Join the row's own plan, what the software had, and what follows from both."""
-    space = dict(conventions.space)
-    for column in (*_AXES, "micro_batch", "interleave"):
-        if (value := row.count(column)) is not None:
-            space[column] = [value]
-    if (
-        row.told("accumulation")
-        and not row.text("global_batch")
-        and not set(_AXES[:3]) & set(space)
-    ):
-        # who counts micro-batches of a device, and no degree, shares nothing but data
-        space |= {axis: [1] for axis in _AXES[:3]}
-    if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
-        ranks = 1
-        for axis in _AXES[:3]:
-            ranks *= space[axis][0]
-        if machine.devices % ranks == 0:
-            space["data"] = [machine.devices // ranks]
+    space = _degrees(row, conventions, machine)
     space |= _of_steps(row, space)
     if text := row.text("token_slices"):
         space["token_slices"] = [text]
@@ -311,6 +318,38 @@ def _space(row: Row, conventions: Conventions, machine: Machine) -> dict[str, li
     space |= _offload(row, offloaded or remarks_offload(remarks))
     space |= _recomputation(row, conventions) | _sequence_parallel(row)
     return _scheduled(row, _narrowed(space))
+
+
+def _degrees(row: Row, conventions: Conventions, machine: Machine) -> dict[str, list[Any]]:
+    """Return the degrees and the micro-batch that a row and its software leave."""
+    space = dict(conventions.space)
+    for column in (*_AXES, "micro_batch", "interleave"):
+        if (value := row.count(column)) is not None:
+            space[column] = [value]
+    if (
+        row.told("accumulation")
+        and not row.text("global_batch")
+        and not set(_AXES[:3]) & set(space)
+    ):
+        # who counts micro-batches of a device, and no degree, shares nothing but data
+        space |= {axis: [1] for axis in _AXES[:3]}
+    if not conventions.known and _shares_data_alone(row, machine.devices):
+        space = {axis: [1] for axis in _AXES[:3]} | space
+    if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
+        ranks = 1
+        for axis in _AXES[:3]:
+            ranks *= space[axis][0]
+        if machine.devices % ranks == 0:
+            space["data"] = [machine.devices // ranks]
+    return space
+
+
+def _shares_data_alone(row: Row, devices: int) -> bool:
+    """Say whether a text on sharding leaves nothing but ranks of data to share: DDP, or FSDP."""
+    folded = row.text("zero").casefold()
+    over = _OVER_ALL.match(folded)
+    every = over is not None and over[1] in {None, str(devices)}
+    return every or _DATA_ALONE.match(folded) is not None
 
 
 def _of_steps(row: Row, space: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -438,7 +477,7 @@ def _zero(text: str, row: Row, machine: Machine) -> tuple[list[int], int | None]
     folded = _one_sharding(row, text)
     if (meant := sharding_meant(text)) is not None:
         return [meant[0]], meant[1] or None
-    if "hsdp" in folded or "hybrid" in folded or folded.startswith("mics"):
+    if _HYBRID.search(folded) or folded.startswith("mics"):
         # PyTorch's hybrid sharding, and MiCS (Zhang et al., arXiv 2205.00119): within a node
         return [2 if _SECOND.search(folded) else 3], machine.system["devices_per_node"]
     if "not resharded" in folded:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
-from scalewright.reproductions.by_size import NARROWEST, expert_width, is_without_tables, of_size
+from scalewright.reproductions.by_size import (
+    NARROWEST,
+    as_wide,
+    expert_width,
+    is_without_tables,
+    of_size,
+    usual_heads,
+)
 from scalewright.reproductions.conventions import conventions_of
 from scalewright.reproductions.misspelt import refuse_misspelt_model
 from scalewright.reproductions.mixtures import (
     mixture_said,
     says_mixture,
+    with_expert_width,
     with_layers,
     with_mixture,
 )
@@ -47,7 +56,6 @@ _GATED = re.compile(
 """Families whose feed-forward parts are gated and whose norms are RMS norms, whatever the size."""
 _MULTIPLE = 256
 """Of which inner widths of LLaMA's kind are multiples: two thirds of four times the stream's."""
-_FEW_HEADS = 12
 _CUT = re.compile(
     r"(.{2,80}?),? (?:(?:cut|reduced|truncated|cropped) (?:down )?to ([1-9][0-9]{0,2}) layers?"
     r"|([1-9][0-9]{0,2})[- ]layers? (?:proxy|version|variant|cut))",
@@ -64,6 +72,9 @@ _PROXY = re.compile(
 _UPCYCLED = re.compile(r"(.{2,80}?)[-_ ,]{1,2}\(?e([1-9][0-9]{0,3})t([1-9][0-9]{0,2})\)?", re.I)
 """A dense model whose feed-forward parts became so many experts, as `Llama 3-8B E8T2`."""
 _GATES = re.compile(r"(?<![a-z])(?:swi|ge|re)glu(?![a-z])", re.IGNORECASE)
+_OF_GATED = re.compile(r"\b(?:torchtitan|maxtext)\b", re.IGNORECASE)
+"""Programs whose models have gated parts: FeedForward of torchtitan/models, and mlp_activations of
+MaxText/configs/base.yml, which are silu and linear (recalled)."""
 _NO_GATES = re.compile(r"(?<![a-z])(?:squared[- ]relu|relu ?(?:\^ ?2|²|squared))(?![a-z])", re.I)
 """Activations that remarks name; whose parts are gated and whose are not."""
 _TIED = re.compile(
@@ -176,7 +187,7 @@ def model_of(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
-    row, kinds = _of_most_layers(_of_proxy(with_widths(with_layers(row))))
+    row, kinds = _of_most_layers(_of_proxy(with_expert_width(with_widths(with_layers(row)))))
     shape = {column: row.count(column) for column in _SHAPE}
     entry, notes = _entry(row, all(shape[column] for column in ("layers", "hidden", "heads")))
     notes = (*kinds, *notes)
@@ -191,7 +202,7 @@ def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if shape["layers"] is None or shape["hidden"] is None:
         raise _unknown(row)
     if shape["heads"] is None:
-        shape["heads"] = heads = _usual_heads(shape["hidden"])
+        shape["heads"] = heads = usual_heads(shape["hidden"])
         notes = (*notes, f"{heads} heads taken: the row says none")
     if _PAIRED.search(row.text("model")):
         got = f"{row.named('model')}: got '{row.text('model'):.60}' beside one stack's shape"
@@ -205,11 +216,23 @@ def _understood(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
     if said is not None and not is_without_tables(model, said, _remarks(row)):
         # what is gated keeps the width that the row says
         gated = {**model, **_LLAMA, "max_positions": 0}
-        kinds = _GATES.search(_remarks(row)) is None
+        if shape["ffn"] is None:
+            model, wide = as_wide(model, said)
+            notes = (*notes, *wide)
+        kinds = not _says_gates(row)
         vocab_said = bool(row.text("vocab"))
         model, more = of_size(model, gated, said, vocab_said=vocab_said, kinds_open=kinds)
         notes = (*notes, *more)
     return _completed(model, row), notes
+
+
+def _says_gates(row: Row) -> bool:
+    """Say whether remarks name gated parts, or a program whose models have them unless told."""
+    remarks = _remarks(row)
+    if _GATES.search(remarks) is not None:
+        return True
+    named = f"{row.text('program')} {row.text('framework')} {row.text('paper')} {remarks}"
+    return _OF_GATED.search(named) is not None and _NO_GATES.search(remarks) is None
 
 
 def _of_proxy(row: Row) -> Row:
@@ -265,13 +288,6 @@ def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
 
 def _remarks(row: Row) -> str:
     return f"{row.text('table')} | {row.text('source')}".casefold()
-
-
-def _usual_heads(hidden: int) -> int:
-    """Return heads of 128 columns, or of 64 where that makes no whole number or few of them."""
-    if hidden % 128 == 0 and hidden >= _FEW_HEADS * 128:
-        return hidden // 128
-    return hidden // 64 if hidden % 64 == 0 else 1
 
 
 def _completed(model: dict[str, Any], row: Row) -> dict[str, Any]:
@@ -461,6 +477,13 @@ def _overlaid(
     """Lay the row's own shape over the catalog's."""
     model = dict(entry)
     experts: dict[str, Any] | None = model.get("experts")
+    hidden = shape["hidden"]
+    if experts is None and all(shape[column] for column in _SHAPE[:3]) and shape["ffn"] is None:
+        # another model's whole shape: the name says its kind, and its widths follow the stream's
+        own = Fraction(entry["ffn"], entry["hidden"]) * (hidden or 1)
+        shape = {**shape, "ffn": round(own)}
+        if entry.get("kv_heads") in {None, entry["heads"]} and shape["kv_heads"] is None:
+            shape["kv_heads"] = None if model.pop("kv_heads", None) is None else shape["heads"]
     for column, value in shape.items():
         if value is None or value == model.get(column):
             continue
@@ -487,7 +510,7 @@ def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None)
     name = row.text("model") or (
         f"GPT {row.text('parameters')}B" if row.text("parameters") else "GPT"
     )
-    gates = _GATES.search(_remarks(row)) is not None
+    gates = _says_gates(row)
     named = _GATED.match(name) is not None or gates
     if gated is None:
         no_gates = _NO_GATES.search(_remarks(row)) is not None and not gates

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from scalewright.errors import ScalewrightError
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of
+from scalewright.reproductions.machine import chips_of_slice
 from scalewright.reproductions.metrics import metric_of, unit_meant
 from scalewright.reproductions.printed import one_figure
 from scalewright.reproductions.runs import is_rate, kind_of, run_key, time_ratio
@@ -42,6 +43,8 @@ _BETWEEN = math.log(2.0) / 2.0
 _STEPS = frozenset({"step_time", "iteration_time"})
 _WHOLE = 0.03
 """How far from whole sequences the product of two rounded figures may be."""
+_NEAR = 0.002
+"""How far from whole devices the quotient of two rounded rates may be."""
 _MOST = 16
 """Figures that one run may have."""
 _SELECTIVE, _FULL = 1.02, 1.15
@@ -151,6 +154,58 @@ def batch_told(row: Row, siblings: Siblings) -> tuple[dict[str, str], tuple[str,
             note = f"global batch of {whole} taken: the rate and the step of this run make it"
             return {"global_batch": str(whole)}, (note,)
     return {}, ()
+
+
+def devices_told(row: Row, siblings: Siblings) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the devices that the rate of a run makes beside the rate of one device of it.
+
+    Also where a row counts a slice of TPUs by its cores and the rates count the slice's chips.
+
+    Returns:
+        A cell, and what was taken and why, in words.
+    """
+    if conventions_of(row).known or row.told("nodes"):
+        return {}, ()
+    told = row.told("devices")
+    beside = [other for other in siblings.of(row) if other.text("table") == row.text("table")]
+    found: dict[tuple[str, bool], set[float]] = {}
+    for each in map(_of_whom, (row, *beside)):
+        if each is not None:
+            found.setdefault(each[:2], set()).add(each[2])
+    counts = {
+        round(max(found[of, False]) / max(found[of, True]))
+        for of, of_one in found
+        if of_one
+        and len(found[of, True]) == 1 == len(found.get((of, False), ()))
+        and _whole(max(found[of, False]) / max(found[of, True]))
+    }
+    if len(counts) != 1 or (count := counts.pop()) == told:
+        return {}, ()
+    if told is not None and not (
+        told == 2 * count == 2 * (chips_of_slice(row.text("hardware")) or 0)
+    ):
+        return {}, ()
+    note = f"{count} devices taken: the rates of this run and of one device make them"
+    return {"devices": str(count)}, (note,)
+
+
+def _of_whom(row: Row) -> tuple[str, bool, float] | None:
+    """Return what a row's rate counts, whether of one device, and the rate in units of its own."""
+    try:
+        row, _ = one_figure(row)
+        name, value = metric_of(row).casefold(), row.number("value")
+        unit = unit_in(unit_meant(name, plain(row.text("metric")), row.text("unit")))
+    except ScalewrightError:
+        return None
+    of = next((each for each in ("tokens_per_s", "sequences_per_s") if name.startswith(each)), None)
+    if of is None:
+        return None
+    return of, name.endswith("per_gpu"), value * (unit.counts if unit is not None else 1.0)
+
+
+def _whole(quotient: float) -> bool:
+    """Say whether two rounded rates make a whole number of devices."""
+    return quotient >= 2.0 and abs(quotient - round(quotient)) <= _NEAR * quotient
 
 
 def _speed(row: Row) -> tuple[float, bool] | None:

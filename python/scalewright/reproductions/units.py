@@ -17,6 +17,7 @@ from scalewright.reproductions.metrics import (
     STEPS,
     TOKENS,
     counts_steps,
+    listed_metric,
     metric_meant,
     ungrouped,
 )
@@ -27,11 +28,13 @@ from scalewright.reproductions.whole_runs import whole_run
 FIGURE = re.compile(
     r"[~≈<>≤≥]?\s{0,2}(?P<value>[0-9][0-9,'\u2019_]{0,15}(?:\.[0-9]{1,9})?(?:[eE][+-]?[0-9]{1,2})?"
     r"|\.[0-9]{1,9})"
-    r"\s{0,2}(?P<scale>(?:[kKmMbBgGtTpPeE]|bn|thousand|million|billion)(?![a-zA-Z]))?"
+    r"\s{0,2}(?P<scale>(?:[kKmMbBgGtTpPeE]|bn|thousand|million|billion)(?![a-zA-Z]))?\+?"
     r"\s{0,2}(?P<unit>[a-zA-Z%µ/][a-zA-Z/%-]{0,30})?"
     r"(?P<more>(?: [a-zA-Z0-9/%]{1,12}){1,3})?\s{0,2}(?:\([^()]{0,40}\))?"
 )
 """A number, how many it counts by, its unit, and a remark in parentheses."""
+AND_MORE = re.compile(r"[~\u2248]?[0-9][0-9.,]{0,12} ?[kKmM]?\+")
+"""A number that is a lower bound, as `40+`."""
 _SPREAD = re.compile(
     r"(?P<figure>[~≈]?\s?[0-9][0-9,]{0,15}(?:\.[0-9]{1,9})?(?P<scale>[kKMB]?)"
     r"(?P<unit> ?[a-zA-Z%/]{1,20})?) ?(?:±|\+/[-\u2212]) ?[0-9][0-9.,]{0,12}(?P=scale)"
@@ -60,6 +63,7 @@ _COUNTED_BY = {
 }
 _BESIDE_TIME = DEVICES | STEPS | {"time", "per", "a", "an", "each", "for"}
 _TIME, _RAM, _FLOP, _SHARE, _RATIO, _STEP = "time", "memory", "flops", "share", "ratio", "steps"
+_SHARES = frozenset({"mfu", "hfu", "percent_of_peak"})
 _PER = "per"
 """What is only said to be of a second or of one device."""
 _RATES = ("tokens", "sequences", _FLOP)
@@ -153,7 +157,8 @@ def resolved(
     run = whole_run(metric)
     heading = metric if run is None else run.unit
     named = None if own_text else unit_in(heading.replace("_", " "))
-    if named is not None and metric_meant(plain(metric), "") in {"mfu", "hfu"}:
+    name = plain(metric)
+    if named is not None and (listed_metric(name) or metric_meant(name, "")) in _SHARES:
         named = Unit(_SHARE, 0.01)  # `Model FLOPs utilization` has no unit in its name
     row = own or named
     text = ungrouped(found["value"])

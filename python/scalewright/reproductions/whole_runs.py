@@ -15,11 +15,11 @@ _HOURS = re.compile(
 )
 """`GPU hours`, `H100 GPU-hours`, `training time (GPU hours)`."""
 _CLOCK = re.compile(
-    rf"(?:{_TRAINED}|wall[- ]?clock) (?:time|duration|days?|hours?|minutes?)"
+    rf"(?:{_TRAINED}|wall[- ]?clock|(?:total )?run) (?:time|duration|days?|hours?|minutes?)"
     r"|(?:days?|hours?) (?:to|of) train(?:ing)?"
     rf"|time(?= (?:to|for) {_AMOUNT} tokens)"
 )
-"""`training time`, `wall clock hours`, `days to train`."""
+"""`training time`, `run time`, `wall clock hours`, `days to train`."""
 _UNIT = re.compile(r"(?:day|hour|minute)s?")
 _OVER = re.compile(
     rf" (?:for|of|on|over|to) {_AMOUNT} tokens(?: \([^()]{{1,40}}\))?"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from scalewright.catalog import load_device
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.reproductions.columns import plain
-from scalewright.reproductions.conventions import spelt
-from scalewright.reproductions.metrics import counts_steps, metric_meant
+from scalewright.reproductions.durations import duration
+from scalewright.reproductions.metrics import counts_steps, listed_metric, metric_meant
 from scalewright.reproductions.records import BLANK
-from scalewright.reproductions.units import FIGURE, resolved, without_spread
+from scalewright.reproductions.units import AND_MORE, FIGURE, resolved, without_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,6 +49,12 @@ _MACHINES = re.compile(
 """Names of machines with several devices: `8x DGX H100`, `8x p5.48xlarge`."""
 _OF_A_PART = re.compile(r"\b(?:per|each|a node)\b|/ ?(?:node|host|server)", re.IGNORECASE)
 """`8x H100 per node` are not the devices of a run."""
+_BESIDE_ALL = re.compile(
+    r"(?<=[0-9a-z]), [0-9]{1,2} (?:[a-z0-9]{1,10} )?(?:gpus?|chips|devices|accelerators)"
+    r" (?:per|a|each) node(?=[),;]|$)",
+    re.IGNORECASE,
+)
+"""What a node has, behind another count: `8 DGX-2 nodes, 16 GPU per node`."""
 _NUMBERED = re.compile(r"([0-9]{1,5}) ?[x\u00d7*] ?([0-9]{4}.*)")
 """`1x 4090`."""
 _NODE = re.compile(r"\b(?:node|server|machine|host)\b", re.IGNORECASE)
@@ -89,10 +95,10 @@ def figure_columns(
         bare = name in _BARE_STEPS
         # `time of 1k iterations` is no time of a step
         many = any(_MANY.fullmatch(word) and word != "1" for word in name.split("_"))
-        known = spelt("metrics", name) is not None or metric_meant(name, "") is not None
+        known = listed_metric(name) is not None or metric_meant(name, "") is not None
         rate = counts_steps(heading, "")
         share = "%" in heading and metric_meant(name, "") not in {"mfu", "hfu"}
-        share = share and spelt("metrics", name) is None
+        share = share and listed_metric(name) is None
         if column is None and not (many or rate or share) and (bare or known):
             found.append(FigureColumn(place, heading.strip(), bare))
     return tuple(found)
@@ -173,12 +179,16 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
         InvalidError: The cell's unit is of another thing than the row's, as `it/s` of `%`.
     """
     text = row.get("value", "").strip()
+    if not row.get("unit") and (seconds := duration(text)) is not None:
+        return {"value": str(seconds), "unit": "s"}
     alone = without_spread(text)
     found = FIGURE.fullmatch(alone)
     if found is None or not (found["unit"] or found["scale"]):
         return {} if alone == text else {"value": alone}
     value, unit = resolved(found, row.get("unit", ""), row.get("metric", ""), field)
-    return {"value": value, "unit": unit}
+    # a bound stays one without its unit
+    below, above = (text[:1] if text[:1] in "<>\u2264\u2265" else ""), AND_MORE.match(text)
+    return {"value": f"{below}{value}{'+' if above is not None else ''}", "unit": unit}
 
 
 def counted(row: Mapping[str, str]) -> dict[str, str]:
@@ -198,6 +208,7 @@ def counted(row: Mapping[str, str]) -> dict[str, str]:
 
 def counted_in(hardware: str) -> dict[str, str]:
     """Return the devices or nodes that words of hardware count, as `8x H800`; of a part none."""
+    hardware = _BESIDE_ALL.sub("", hardware)
     if _OF_A_PART.search(hardware):
         return {}
     if (named := _NUMBERED.fullmatch(hardware)) is not None:

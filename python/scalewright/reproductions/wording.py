@@ -10,6 +10,8 @@ _ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b|\bbnb\b|\bnf4\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
+_OTHER_REMARK = re.compile(r" ?\((?![^()]*(?:[0-9]|fsdp|zero|shard))[^()]*\)$")
+"""One that names no sharding, as `DDP (PyTorch's own)`."""
 _LIBRARIES = {"deepspeed", "megatron", "fsdp", "pytorch", "torch", "fairscale", "composer"}
 """Whose checkpointing recomputes every layer."""
 _FLAG = re.compile(
@@ -20,6 +22,8 @@ _FLAG = re.compile(
 """Words of flags of programs, as `xla_fsdp_grad_ckpt`."""
 _CUSTOM = re.compile(r"(?:remat_policy[ =:]{1,3})?custom(?: ?\([^()]{0,80}\))?")
 """MaxText's policy whose tensors are computed again unless it is told (configs/base.yml)."""
+_PRODUCTS_STAY = "minimal"
+"""MaxText's checkpoint_dots_with_no_batch_dims (MaxText/layers/models.py)."""
 _CHINESE = (
     ("none", re.compile(r"(?:无|不开|关闭?|不)(?:激活)?(?:重计算|检查点|重算)")),
     ("selective", re.compile(r"选择性?(?:激活)?(?:重计算|检查点|重算)")),
@@ -27,8 +31,8 @@ _CHINESE = (
 )
 """Words for recomputation and checkpoints of activations in Chinese."""
 _SETTING = re.compile(
-    r"(?:remat_policy|recompute_granularity|activation_checkpoint(?:ing)?[._]mode|ac_mode)"
-    r"[ =:]{1,3}(?=none$|full$|selective$)"
+    r"(?:--)?(?:remat_policy|recompute_granularity|activation_checkpoint(?:ing)?[._]mode"
+    r"|ac(?:_mode)?)[ =:]{1,3}(?=none$|full$|selective$|minimal$)"
 )
 """The name of a program's setting before what it is set to."""
 _SCANNED = re.compile(r"(?:layers )?scan(?:ned)?(?: (?:over )?layers)?")
@@ -227,7 +231,7 @@ def sharding_meant(text: str) -> tuple[int, int] | None:
     """
     # hpZ of ZeRO++ keeps a second copy of the weights' shards within a node
     folded = re.sub(r"\s*\+\s*hpz$|^deepspeed[ _-]", "", text.casefold().strip())
-    if denied(folded) or _UNSHARED.fullmatch(folded):
+    if denied(folded) or _UNSHARED.fullmatch(_OTHER_REMARK.sub("", folded)):
         return 0, 0
     folded = without_denied(folded)
     if flag := _OF_TORCHTITAN.fullmatch(folded):
@@ -287,6 +291,8 @@ def _of_a_flag(folded: str) -> str | None:
     """Return what a program's flag, or a word in Chinese, says of recomputation; else none."""
     if _FLAG.fullmatch(" ".join(_plain(folded))) or _CUSTOM.fullmatch(folded):
         return "full"
+    if folded == _PRODUCTS_STAY:
+        return "selective"
     return next((policy for policy, said in _CHINESE if said.fullmatch(folded)), None)
 
 
