@@ -427,6 +427,12 @@ def test_a_degree_that_a_run_does_without_is_one():
         ("L40S", "l40s-pcie-node"),
         ("8xL40", "l40-node"),
         ("H100 NVL 94GB", "h100-nvl-node"),
+        ("H200 NVL 141GB", "h200-nvl-node"),
+        ("8x A800, PCIe 4.0", "a800-node"),
+        ("A800-PCIE-80GB", "a800-pcie-80gb-node"),
+        ("MI300A, 4 per node", "mi300a-node"),
+        ("Azure Maia 100", "maia-100-node"),
+        ("NVIDIA Quadro P4000", None),
         ("H100 SXM, NVLink", "dgx-h100"),
         ("Tesla V100-PCIE-32GB", "v100-pcie-32gb-node"),
         ("Perlmutter A100-40GB", "perlmutter"),
@@ -643,3 +649,8 @@ def test_a_heading_in_chinese_with_words_of_another_thing_is_no_metric() -> None
 def test_systems_are_known_by_the_names_of_their_sisters(text: str) -> None:
     assert usual_system(text) == "alps"
     assert usual_system("Sunspot (Max 1550), 28N x 12") == "aurora"
+
+
+def test_the_x_that_ends_a_name_counts_no_devices():
+    found = machine_of(row(hardware="Max 1100", devices="2"), Machines())
+    assert (found.devices, found.notes) == (2, ())

@@ -68,6 +68,7 @@ _HALVES = {
     "aurora-cards": "aurora",
     "dragonfly-frontier": "frontier-gcd",
     "mi250x": "frontier-gcd",
+    "mi250-node": "mi250-dies",
 }
 """Systems of boards that programs see as two devices each, and the same systems by those."""
 _HALF = re.compile(r"(?<![a-z0-9])(?:tiles?|gcds?|neuron ?cores?)(?![a-z0-9])")
