@@ -33,18 +33,13 @@ _DEVICES = re.compile(
 _NODES = re.compile(
     r"([0-9]{1,5}) ?nodes?(?: ?[x\u00d7*,] ?([0-9]{1,3}))?(?: of)? ?(\D.*)?", re.IGNORECASE
 )
-<<<<<<< HEAD
 _NODES_OF = re.compile(
     r"(?<![0-9a-z.,])([0-9]{1,5}) nodes? ?(?:[x\u00d7*]|of) ?([0-9]{1,2}) ?"
     r"(?:gpus?|chips|devices|accelerators)\b"
 )
 """`16 nodes x 4 GPUs` behind a machine."""
-_BEHIND = re.compile(r"([A-Za-z][A-Za-z0-9 -]{0,30}?) ?[x\u00d7] ?([0-9]{1,6})")
-"""`H100 x 64`."""
-=======
 _BEHIND = re.compile(r"([A-Za-z][A-Za-z0-9 -]{0,30}?) ?(?<!\b[Mm]a)[x\u00d7] ?([0-9]{1,6})")
 """`H100 x 64`, but not `Max 1100`."""
->>>>>>> wtC
 _BOTH = re.compile(r"[0-9]{1,5} nodes?,")
 _TOTAL = re.compile(r", ?([0-9]{2,6}) (?:gpus|chips|devices|accelerators)$")
 """`8 nodes, 64 GPUs`."""
