@@ -36,20 +36,14 @@ impl VirtualStageWork {
     /// longest of each part by itself could leave a shorter input pass where a part grows.
     fn most(&self, other: &Self) -> Self {
         let backward = self.backward.max(other.backward);
-        let (weight, under_weight) =
-            if self.under_weight == other.under_weight && self.weight == other.weight {
-                (self.weight, self.under_weight)
-            } else {
-                let apart = self.apart().max(other.apart());
-                let input = self.input().max(other.input());
-                (apart - input, apart - backward)
-            };
+        let apart = self.apart().max(other.apart());
+        let input = self.input().max(other.input());
         Self {
             forward: self.forward.max(other.forward),
             backward,
             issued: [0, 1].map(|way| self.issued[way].max(other.issued[way])),
-            weight,
-            under_weight,
+            weight: apart - input,
+            under_weight: apart - backward,
             paired: self.paired.min(other.paired),
             shard_exposed: self.shard_exposed.max(other.shard_exposed),
             send: self.send.max(other.send),

@@ -95,11 +95,10 @@ impl TimedDecode {
     /// of new queries, keys and values. The library takes the matrix engine from `tiled_from` to 32 queries
     /// to a key, where blocks of 256 keys fill `least_occupancy` of the units. Kernels that it does not compile
     /// at run time (whose occupancy it asks) start b blocks for the K keys of the cache even where a window hides
-    /// most of them, which do nothing but start: `started`, but no
-    /// longer than without the window. Latent caches, wider than 256, have a kernel of their own whose blocks take 64
-    /// queries of a key at the rate of prompts (`t_pair`, as in `attention`) and are dealt evenly to units, n / units for
-    /// its ceiling; the quicker counts. Sources: that kernel and its scheduler (`get_mla_metadata`), FlashMLA
-    /// (deepseek-ai/FlashMLA, 2025); splitting keys over
+    /// most of them, which do nothing but start: `started`, but no longer than without the window. Latent caches,
+    /// wider than 256, have a kernel of their own whose blocks take 64 queries of a key at the rate of prompts
+    /// (`t_pair`, as in `attention`) and are dealt evenly to units, n / units for its ceiling; the quicker counts.
+    /// Sources: that kernel and its scheduler (`get_mla_metadata`), `FlashMLA` (deepseek-ai, 2025); splitting keys over
     /// blocks, Dao et al. 2023 (Flash-Decoding); which kernel and when, TensorRT-LLM's choice between XQA
     /// and masked multi-head attention (`DecoderXQARunner`); how many blocks, its `computeMultiBlockCount`, which
     /// knows the length of the past alone; latency-bound rates, Little's law.

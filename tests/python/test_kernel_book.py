@@ -102,11 +102,11 @@ def test_kernels_that_others_timed_come_out_near_though_no_constant_saw_them() -
     assert {row["device"] for row in rows if row not in results} == {"gb10"}
     assert len({row["device"] for row in results}) > 20
     for kind, rows, median in (
-        ("gemm", 432, 0.13),
+        ("gemm", 450, 0.13),
         ("moe", 95, 0.15),
         ("attention_forward", 103, 0.18),
         ("attention_backward", 60, 0.17),
-        ("attention_decode", 31, 0.19),
+        ("attention_decode", 39, 0.12),
     ):
         found = [row for row in results if row["kind"] == kind and row["measured_s"] >= LONG_S]
         assert len(found) >= rows, kind
