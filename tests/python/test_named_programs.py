@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from rows_to_read import GPT, LLAMA, MIXTURE, taken
 from scalewright import catalog
 from scalewright.errors import InvalidError
 from scalewright.reproductions.conventions import conventions_of
@@ -14,16 +13,6 @@ from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
-
-LLAMA = {"norm": "rmsnorm"}
-MIXTURE = {"norm": "rmsnorm", "name": "qwen3-30b-a3b", "experts": {"experts": 128}}
-GPT = {"norm": "layernorm"}
-
-
-def taken(cells: dict[str, str], device: str, model: dict[str, Any] | None = None) -> str | None:
-    """Return the profile that a row is given."""
-    row = Row("own.csv", 2, cells)
-    return with_program(row, conventions_of(row), device, model or LLAMA)[0].software
 
 
 @pytest.mark.parametrize(

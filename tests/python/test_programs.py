@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rows_to_read import GPT, LLAMA, MIXTURE, taken
 from scalewright import catalog
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
@@ -23,15 +24,6 @@ from scalewright.reproductions.setting import setting_of
 BOOK = read_table(built_in_root() / "programs.toml")["programs"]
 AGES = read_table(built_in_root() / "habits.toml")["ages"]
 LENGTHS = read_table(built_in_root() / "habits.toml")["lengths"]
-LLAMA = {"norm": "rmsnorm"}
-MIXTURE = {"norm": "rmsnorm", "name": "qwen3-30b-a3b", "experts": {"experts": 128}}
-GPT = {"norm": "layernorm"}
-
-
-def taken(cells: dict[str, str], device: str, model: dict[str, Any] | None = None) -> str | None:
-    """Return the profile that a row is given."""
-    row = Row("own.csv", 2, cells)
-    return with_program(row, conventions_of(row), device, model or LLAMA)[0].software
 
 
 @pytest.mark.parametrize("place", range(len(BOOK)))

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 
-from scalewright import reproductions
+from rows_to_read import priced, row
 from scalewright.reproductions.machine import Machines
-from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
 from scalewright.reproductions.wording import format_meant, sharding_meant
-
-RUN = {
-    "paper": "a table",
-    "hardware": "DGX H100",
-    "devices": "64",
-    "model": "Llama 2 7B",
-    "sequence": "4096",
-    "global_batch": "128",
-    "micro_batch": "1",
-    "tensor": "1",
-    "pipeline": "1",
-    "zero": "1",
-    "recompute": "none",
-    "dtype": "bf16",
-    "metric": "tokens/s/GPU",
-    "value": "1000",
-    "unit": "tokens/s",
-}
-
-
-def row(**cells: str) -> Row:
-    return Row("rows.csv", 1, RUN | cells)
-
-
-def priced(tmp_path, **cells: str) -> dict[str, object]:
-    file = tmp_path / "rows.csv"
-    with file.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerows([list(RUN | cells), list((RUN | cells).values())])
-    return reproductions.run(rows_path=file)["rows"][0]
 
 
 @pytest.mark.parametrize(

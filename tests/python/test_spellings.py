@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 
-from scalewright import reproductions
+from rows_to_read import priced, row
 from scalewright.catalog import names, usual_system
 from scalewright.catalog.layers import built_in_root
 from scalewright.errors import InvalidError
@@ -14,38 +12,7 @@ from scalewright.reproductions.layout import degrees_in
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.metrics import metric_meant, metric_of, ungrouped, unit_meant
 from scalewright.reproductions.naming import model_named, model_of_size, nearest_models
-from scalewright.reproductions.reading import Row
 from scalewright.reproductions.setting import setting_of
-
-RUN = {
-    "paper": "a table",
-    "hardware": "DGX H100",
-    "devices": "64",
-    "model": "Llama 2 7B",
-    "sequence": "4096",
-    "global_batch": "128",
-    "micro_batch": "1",
-    "tensor": "1",
-    "pipeline": "1",
-    "zero": "1",
-    "recompute": "none",
-    "dtype": "bf16",
-    "metric": "tokens/s/GPU",
-    "value": "1000",
-    "unit": "tokens/s",
-}
-
-
-def row(**cells: str) -> Row:
-    return Row("rows.csv", 1, RUN | cells)
-
-
-def priced(tmp_path, **cells: str) -> dict[str, object]:
-    file = tmp_path / "rows.csv"
-    with file.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerows([list(RUN | cells), list((RUN | cells).values())])
-    return reproductions.run(rows_path=file)["rows"][0]
 
 
 @pytest.mark.parametrize(
