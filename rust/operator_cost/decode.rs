@@ -61,6 +61,8 @@ struct Blocks {
     past: Option<f64>,
     /// True where units get equal shares of all blocks, so that none waits for a last wave.
     even: bool,
+    /// Blocks that read the same keys, each for itself.
+    copies: f64,
     /// Queries, outputs and cache in sight, and the cache alone.
     bytes: f64,
     cache: f64,
@@ -97,7 +99,8 @@ impl TimedDecode {
     /// at run time (whose occupancy it asks) start b blocks for the K keys of the cache even where a window hides
     /// most of them, which do nothing but start: `started`, but no longer than without the window. Latent caches,
     /// wider than 256, have a kernel of their own whose blocks take 64 queries of a key at the rate of prompts
-    /// (`t_pair`, as in `attention`) and are dealt evenly to units, n / units for its ceiling; the quicker counts.
+    /// (`t_pair`, as in `attention`) and are dealt evenly to units, n / units for its ceiling; each draws the keys for
+    /// itself, so that `r(n)` of them is `min(r_tier, min(n, units) r_unit / ceil(g / 64))`; the quicker counts.
     /// Sources: that kernel and its scheduler (`get_mla_metadata`), `FlashMLA` (deepseek-ai, 2025); splitting keys over
     /// blocks, Dao et al. 2023 (Flash-Decoding); which kernel and when, TensorRT-LLM's choice between XQA
     /// and masked multi-head attention (`DecoderXQARunner`); how many blocks, its `computeMultiBlockCount`, which
@@ -127,7 +130,7 @@ impl TimedDecode {
         } else {
             (model.vector_launch, self.vector(model, shape, seen))
         };
-        let (mut kernel, traffic) = self.timed(&blocks, model, device);
+        let (mut kernel, mut traffic) = self.timed(&blocks, model, device);
         if blocks.past.is_some() {
             // a window does not make a kernel slower
             let all = self.tiled(model, shape, keys);
@@ -135,8 +138,12 @@ impl TimedDecode {
         }
         let mut time = launch + Seconds::new(kernel);
         if self.shared_values && width > WIDEST {
-            let (latent, _) = self.timed(&self.latent(model, shape, device), model, device);
-            time = time.min(model.tiled_launch + Seconds::new(latent));
+            let latent = self.latent(model, shape, seen, device);
+            let (kernel, moved) = self.timed(&latent, model, device);
+            let latent = model.tiled_launch + Seconds::new(kernel);
+            if latent < time {
+                (time, traffic) = (latent, moved);
+            }
         }
         let elements = batch * (heads + 2.0 * kv_heads) * width;
         KernelCost {
@@ -176,6 +183,7 @@ impl TimedDecode {
             most_splits: model.most_splits,
             past: (past > seen && model.least_occupancy > 0.0).then_some(past),
             even: false,
+            copies: 1.0,
             bytes: self.bytes(shape, seen, self.shared_values),
             cache: self.cached(shape, seen, self.shared_values),
         }
@@ -192,28 +200,32 @@ impl TimedDecode {
             most_splits: VECTOR_SPLITS,
             past: None,
             even: false,
+            copies: 1.0,
             bytes: self.bytes(shape, seen, false),
             cache: self.cached(shape, seen, false),
         }
     }
 
     /// The kernel for a latent cache: blocks of 64 queries of a key, at the rate of prompts on the matrix engine.
-    fn latent(self, model: &DecodeModel, shape: [f64; 6], device: &Device) -> Blocks {
-        let [batch, keys, heads, kv_heads, width, window] = shape;
-        let seen = if window > 0.0 { keys.min(window) } else { keys };
+    fn latent(self, model: &DecodeModel, shape: [f64; 6], seen: f64, device: &Device) -> Blocks {
+        let [batch, _, heads, kv_heads, width, _] = shape;
         let prompt = device.attention.pass(false);
         let products = (Dtype::Bf16, device);
         let pair = pair_time(&prompt, FORWARD_PRODUCTS, (width, width), products);
+        let copies = (heads / kv_heads / LATENT_ROWS).ceil();
+        let (count, cache) = (batch * kv_heads * copies, self.cached(shape, seen, true));
         Blocks {
-            count: batch * kv_heads * (heads / kv_heads / LATENT_ROWS).ceil(),
+            count,
             keys: seen,
             start: model.tiled_block.value(),
             key: LATENT_ROWS * pair * streaming_units(device),
             most_splits: model.most_splits,
             past: None,
             even: true,
-            bytes: self.bytes(shape, seen, true),
-            cache: self.cached(shape, seen, true),
+            copies,
+            // queries and outputs of whole blocks
+            bytes: cache + count * LATENT_ROWS * width * 2.0 * LAYER_BYTES,
+            cache,
         }
     }
 
@@ -247,10 +259,12 @@ fn streaming_units(device: &Device) -> f64 {
 impl Blocks {
     /// Seconds of the kernel: whole or with its keys split, whichever is shorter.
     fn time(&self, model: &DecodeModel, units: f64, rate: f64) -> f64 {
-        let moving = |bytes: f64, blocks: f64| {
+        // units draw a cache as often as blocks read it; memory gives it once
+        let moving = |cache: f64, own: f64, blocks: f64| {
             let drawn = blocks.min(units) * model.unit_bandwidth.value();
-            bytes / rate.min(drawn)
+            ((cache + own) / rate).max((cache * self.copies + own) / drawn)
         };
+        let own = self.bytes - self.cache;
         let shares = self.count / units;
         let waves = if self.even {
             shares.max(1.0)
@@ -261,8 +275,8 @@ impl Blocks {
         let part = (self.keys / splits).max(self.keys.min(LEAST_PART));
         // what no key adds to is read as by all splits that there may be, so that none saves time
         let moved = |part: f64| {
-            moving(self.cache, self.count * self.keys / part)
-                + moving(self.bytes - self.cache, self.count * splits)
+            moving(self.cache, 0.0, self.count * self.keys / part)
+                + moving(0.0, own, self.count * splits)
         };
         if let Some(past) = self.past {
             let (started, each) = self.started(past, units);
@@ -272,7 +286,7 @@ impl Blocks {
             return busy.hypot(moved(part)) + model.split.value();
         }
         let whole = waves * (self.start + self.keys * self.key);
-        let whole = whole.hypot(moving(self.bytes, self.count));
+        let whole = whole.hypot(moving(self.cache, own, self.count));
         let split = waves * (self.start + part * self.key);
         let split = split.hypot(moved(part)) + model.split.value();
         whole.min(split)

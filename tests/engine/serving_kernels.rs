@@ -146,7 +146,8 @@ proptest! {
     ) {
         let keys = keys.floor();
         let kernel = decode(Dtype::Bf16, false, true);
-        let of = |rows: f64| decoded(kernel, [f64::from(batch), 1.0, rows, 576.0], keys, 0.0, &device).time.value();
+        let priced = |rows: f64| decoded(kernel, [f64::from(batch), 1.0, rows, 576.0], keys, 0.0, &device);
+        let of = |rows: f64| priced(rows).time.value();
         let rows = 64.0 * f64::from(blocks);
         let time = of(rows);
         let elements = f64::from(batch) * keys * 576.0;
@@ -154,6 +155,10 @@ proptest! {
         prop_assert!(time >= 4.0 * elements * rows / device.engine_peak(Dtype::Bf16).value());
         prop_assert!(of(rows - 1.0) <= time && time <= of(rows + 1.0));
         prop_assert!(of(2.0 * rows) <= 2.0 * time);
+        // the kernel that is taken moves the cache once, the one for other caches keys and values
+        let longest = Dtype::Bf16.bytes() * f64::from(batch) * 576.0 * (keys + 2.0 * rows);
+        let moved = priced(rows).traffic.value();
+        prop_assert!(moved >= 2.0 * elements && (keys < 1000.0 || moved <= longest * (1.0 + 1e-9)));
     }
 
     #[test]
