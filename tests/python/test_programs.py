@@ -293,7 +293,7 @@ def test_a_container_says_the_year_of_what_it_holds() -> None:
 def test_words_beside_a_sharding_tell_compiled_and_fused_programs() -> None:
     fsdp = {"paper": "A page", "zero": "FSDP2"}
     assert taken({**fsdp, "source": "with torch.compile"}, "h100-sxm") == "torchtitan-compile"
-    assert taken({**fsdp, "program": "torchtitan"}, "h100-sxm") == "torchtitan-compile"
+    assert taken({**fsdp, "program": "torchtitan"}, "h100-sxm") == "torchtitan-eager"
     assert taken({**fsdp, "source": "FSDP, fused rmsnorm"}, "a100-sxm-80gb") is None
     assert taken({**fsdp, "pipeline": "1"}, "h100-sxm") == "eager-llama-fsdp"
     assert taken({**fsdp, "pipeline": "16"}, "h100-sxm") is None
