@@ -91,3 +91,61 @@ def test_tiles_that_the_hardware_names_are_halves_of_boards() -> None:
     for hardware, name in (("SunSpot (PVC, 12 tiles a node)", "aurora"), ("PVC", "aurora-cards")):
         row = Row("own.csv", 2, {"hardware": hardware, "devices": "12"})
         assert machine_of(row, Machines()).system["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("cells", "device", "hidden"),
+    [
+        ({"program": "Megatron-LM"}, "h100-sxm", False),
+        ({"program": "Megatron-LM", "source": "overlap grad-reduce"}, "h100-sxm", None),
+        ({"program": "Megatron-LM", "source": "no overlap-grad-reduce"}, "h100-sxm", False),
+        ({"program": "Megatron-LM", "zero": "FSDP"}, "h100-sxm", None),
+        ({"program": "Megatron-LM"}, "mi300x", None),
+        ({"program": "NeMo"}, "h100-sxm", None),
+        ({"paper": "MLPerf v5.1", "program": "Megatron-LM"}, "h100-sxm", None),
+        ({"program": "GPT-NeoX"}, "a100-sxm-80gb", False),
+        ({"program": "PyTorch of our own"}, "h100-sxm", None),
+    ],
+)
+def test_reductions_of_gradients_are_hidden_where_the_program_does_so_unasked(
+    cells: dict[str, str], device: str, hidden: bool | None
+) -> None:
+    row = Row("own.csv", 2, {"paper": "A page of 2025", **cells})
+    space = with_program(row, conventions_of(row), device, {"norm": "rmsnorm"})[0].space
+    assert space.get("overlap_grad_reduce") == (None if hidden is None else [hidden])
+
+
+@pytest.mark.parametrize(("words", "hidden"), [("", [False]), ("AsyncTP", None)])
+def test_tensor_ranks_of_torchtitan_wait_unless_they_are_asynchronous(
+    words: str, hidden: list[bool] | None
+) -> None:
+    row = Row("own.csv", 2, {"paper": "torchtitan (2025)", "table": words})
+    space = with_program(row, conventions_of(row), "h100-sxm", {"norm": "rmsnorm"})[0].space
+    assert space.get("overlap_tensor") == hidden
+
+
+@pytest.mark.parametrize(
+    ("program", "paper", "again"),
+    [
+        ("MaxText", "A page", ["full"]),
+        ("Levanter", "A page", ["full"]),
+        ("TRL", "A page of 2026", ["full"]),
+        ("TRL", "A page of 2024", None),
+        ("LLaMA-Factory", "A page", ["full"]),
+        ("torchtitan", "A page", ["selective", "full"]),
+        ("axolotl", "A page", None),
+    ],
+)
+def test_layers_are_computed_again_where_the_program_does_so_unasked(
+    program: str, paper: str, again: list[str] | None
+) -> None:
+    device = "tpu-v5p" if program in {"MaxText", "Levanter"} else "h100-sxm"
+    row = Row("own.csv", 2, {"paper": paper, "program": program})
+    space = with_program(row, conventions_of(row), device, {"norm": "rmsnorm"})[0].space
+    assert space.get("recompute") == again
+
+
+def test_what_is_like_a_program_is_not_that_program() -> None:
+    row = Row("own.csv", 2, {"paper": "PyTorch, Megatron-style buckets of gradients"})
+    told, _ = with_program(row, conventions_of(row), "h100-sxm", {"norm": "rmsnorm"})
+    assert told.software == "eager-llama"

@@ -410,7 +410,8 @@ def test_a_row_that_says_so_keeps_its_scores_in_memory(words: str) -> None:
         ({"pipeline": "8", "table": "interleaved 1F1B"}, None),
         ({"pipeline": "8", "interleave": "3"}, None),
         ({"pipeline": "1"}, None),
-        ({}, None),
+        ({"program": "NeMo"}, None),
+        ({}, [1]),
     ],
 )
 def test_a_pipeline_of_which_no_virtual_stages_are_told_has_one_stage_a_rank(
