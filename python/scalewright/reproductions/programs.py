@@ -31,7 +31,7 @@ _NO_PROGRAM = re.compile(
     r"(?:https?://)?(?:www\.)?huggingface\.co/(?!docs)|(?<![a-z])mistral[-_ ]?nemo(?![a-z])"
     r"|(?<![a-z])lightning[- ]attention(?![a-z])|megatron[- ](?:style|like)(?![a-z])"
 )
-"""Where cards of models of any program lie, and things that have the name of a program or are as in one."""
+"""Where cards of models of any program lie, things of its name, and what is only like one."""
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
 _ABSENT_BEFORE = re.compile(r"(?:^|[^a-z0-9])(?:no|not|non|without|w/o)[ -](?:per-[a-z]{1,9} )?$")
