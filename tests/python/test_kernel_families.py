@@ -62,3 +62,40 @@ def test_the_units_of_a_device_read_together_what_its_memory_gives() -> None:
                 assert together > 0.8 * constants["bandwidth_share"] * memory, name
                 checked += 1
     assert checked > 100
+
+
+def test_odd_sides_take_as_long_for_a_unit_however_fast_it_multiplies() -> None:
+    """Kernels that load element by element wait for loads, not for the matrix engine."""
+    odd, even = ({"m": side, "n": side, "k": side} for side in (8191.0, 8192.0))
+    lost: dict[str, float] = {}
+    for name in ("l40s", "rtx-4090", "rtx-3090", "h100-sxm", "h20"):
+        request = {"kernel": "matmul", "a": "fp16", "b": "fp16", "output": "fp16"}
+        slow, fast = (float(sw.kernel_times(request, name, shape)) for shape in (odd, even))
+        lost[name] = slow / fast
+    assert lost["l40s"] > 2.5
+    assert 1.3 < lost["rtx-4090"] < 0.6 * lost["l40s"]
+    assert lost["h20"] < 0.4 * lost["h100-sxm"]
+    assert all(share > 0.99 for share in lost.values())
+
+
+def test_experts_reach_the_share_of_the_peak_that_products_do_on_boards_of_a_cut_rate() -> None:
+    """A half of the rate for each unit is nearly reached, where a whole one is not."""
+    own = load_device("l40s")
+    for name in ("rtx-4090", "rtx-5090", "l20", "a10", "l4"):
+        board = load_device(name)
+        ratio = board["matmul"]["efficiency"]["fp16"] / own["matmul"]["efficiency"]["fp16"]
+        for family in ("bf16", "fp8"):
+            share = board["experts"][family]["efficiency"]
+            whole = own["experts"][family]["efficiency"]
+            assert share == pytest.approx(min(1.0, whole * ratio), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["mi300x", "mi325x", "mi300a"])
+def test_a_wide_result_of_integers_is_stored_no_slower_than_one_of_eight_bits(name: str) -> None:
+    """Results are in 16 bits either way, on one board's memory."""
+    shape = {"m": 65536.0, "n": 8192.0, "k": 256.0}
+    integer, floating = (
+        float(sw.kernel_times({"kernel": "matmul", "a": a, "b": a, "output": "bf16"}, name, shape))
+        for a in ("int8", "fp8")
+    )
+    assert integer <= 1.05 * floating
