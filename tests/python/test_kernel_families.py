@@ -99,3 +99,48 @@ def test_a_wide_result_of_integers_is_stored_no_slower_than_one_of_eight_bits(na
         for a in ("int8", "fp8")
     )
     assert integer <= 1.05 * floating
+
+
+def rate(name: str, dtype: str, side: float = 8192.0) -> float:
+    """Return the FLOP/s of a square product."""
+    shape = {"m": side, "n": side, "k": side}
+    request = {"kernel": "matmul", "a": dtype, "b": dtype, "output": "bf16"}
+    return 2.0 * side**3 / float(sw.kernel_times(request, name, shape))
+
+
+def test_integers_of_eight_bits_multiply_as_fp8_does_where_both_have_one_rate() -> None:
+    for name in ("l40s", "l4", "rtx-6000-ada", "rtx-pro-6000", "gb10"):
+        assert rate(name, "int8") == pytest.approx(rate(name, "fp8"), rel=0.05), name
+    # fp32 sums halve fp8 on GeForce boards, and no integers
+    for name in ("rtx-4090", "rtx-5090"):
+        assert 1.2 < rate(name, "int8") / rate(name, "fp8") < 1.8, name
+
+
+def test_boards_of_a_cut_rate_reach_as_much_of_their_peak_in_fp8_as_in_16_bits() -> None:
+    for name in ("rtx-4090", "rtx-5080", "rtx-5090", "rtx-6000d"):
+        assert rate(name, "fp8") == pytest.approx(2.0 * rate(name, "bf16"), rel=0.06), name
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_in_fp8_is_quicker_than_in_16_bits_by_less_than_its_products(
+    backward: bool,
+) -> None:
+    """Exponentials take as long; a device without kernels of its own would multiply in 16 bits."""
+    shape = {"batch": 2.0, "positions": 8192.0, "heads": 16.0, "kv_heads": 16.0}
+    for name in ("h100-sxm", "h100-pcie", "h200-sxm", "h20", "gb200"):
+        wide, narrow = (
+            float(
+                sw.kernel_times(
+                    {
+                        "kernel": "training_attention",
+                        "dtype": dtype,
+                        "causal": False,
+                        "backward": backward,
+                    },
+                    name,
+                    {**shape, "head_dim": 128.0, "value_dim": 128.0, "window": 0.0},
+                )
+            )
+            for dtype in ("bf16", "fp8")
+        )
+        assert 1.05 < wide / narrow < 2.0, name
