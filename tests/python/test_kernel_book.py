@@ -483,3 +483,17 @@ def test_other_kernels_are_priced_warm_or_cold_as_their_rows_say(tmp_path: Path)
     unsaid, warm, cold = (row["predicted_s"] for row in times)
     assert unsaid == warm < cold
     assert "warm: got 'perhaps'" in wrong["reason"]
+
+
+def test_no_kernel_of_one_device_is_listed_twice_under_two_names() -> None:
+    """A copy of a row that fitted constants would judge them by what they saw."""
+    found: dict[tuple[object, ...], str] = {}
+    twice: list[str] = []
+    for row in run()["rows"]:
+        if row["error"] is None or row["measured_s"] < 5e-6:
+            continue
+        numbers = tuple(sorted(row["numbers"].items()))
+        key = (row["kind"], row["device"], row["dtype"], numbers, f"{row['measured_s']:.4g}")
+        if found.setdefault(key, row["file"]) != row["file"]:
+            twice.append(f"{row['file']}:{row['line']}")
+    assert not twice
