@@ -314,6 +314,7 @@ def test_the_board_of_a_laptop_is_not_taken_for_its_namesake(tmp_path: Path, nam
         ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-max-q"),
         ("AMD Instinct MI250X", "mi250x-gcd"),
         ("MI250", "mi250-gcd"),
+        ("Intel(R) Data Center GPU Max 1550", "max-1550-stack"),
         ("Tesla V100S-PCIE-32GB", "v100s-pcie-32gb"),
         ("H20-3e", "h20-141gb"),
         ("A800 PCIe", "a100-pcie-80gb"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import names
 from scalewright.errors import InvalidError, ScalewrightError
 from scalewright.planning import kernel_times
-from scalewright.reproductions.kernels.devices import Devices
+from scalewright.reproductions.kernels.devices import Devices, sources_of_constants
 from scalewright.reproductions.kernels.kinds import KINDS
 from scalewright.reproductions.kernels.limits import too_quick
 from scalewright.reproductions.kernels.rows import (
@@ -24,7 +25,6 @@ from scalewright.reproductions.kernels.rows import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from scalewright.reproductions.kernels.devices import ResolvedDevice
@@ -47,9 +47,10 @@ def run(
 ) -> Result:
     """Predict timed kernels and compare.
 
-    A row is `fitted` where the constants of its device may have been fitted to it, `held_out` where
-    they were fitted to others, `not_calibrated` where to none, `unknown` where a user's own files
-    give the constants of its kind, which may have been fitted to any row.
+    A row is `fitted` where the constants of its device may have been fitted to it or were set from
+    its source, `held_out` where they were fitted to others, `not_calibrated` where to none,
+    `unknown` where a user's own files give the constants of its kind, which may have been fitted to
+    any row.
 
     Args:
         pattern: Only rows whose kind, device or format contains this.
@@ -85,25 +86,40 @@ def prepared(
     """
     for kind in ("device", "system"):
         names(kind, overrides)
-    fitted, families = _seen()
+    seen = _seen()
     devices = Devices(only_device, overrides)
     found = shipped() if rows_path is None else read(rows_path)
-    results = [_result(row, devices, fitted, families) for row in found]
+    results = [_result(row, devices, seen) for row in found]
     return results if pattern is None else _chosen(results, pattern)
 
 
-@cache
-def _seen() -> tuple[frozenset[tuple[str, Timed]], frozenset[tuple[str, str, str]]]:
-    """Return kernels that fitted constants, and the kinds and formats that were timed, by device.
+@dataclass(frozen=True)
+class _Seen:
+    """What the constants of the package have seen of its own rows."""
 
-    Only rows of the package count.
-    """
+    fitted: frozenset[tuple[str, Timed]]
+    """Kernels that fitted constants, by device, where others of their kind are held out."""
+    families: frozenset[tuple[str, str, str]]
+    """Devices, kinds and formats that were timed."""
+    set_by: frozenset[tuple[str, Timed]]
+    """Kernels of sources all of whose rows set constants, by device."""
+
+
+@cache
+def _seen() -> _Seen:
     own = [row for row in shipped() if isinstance(row, KernelRow)]
     apart = held_out(own)
     devices = Devices()
-    used = [(row, devices.meant(row.system)) for row in own if (row.file, row.line) not in apart]
-    fitted = frozenset((of.name, row.timed) for row, of in used if row.kind in of.calibrated)
-    return fitted, frozenset((of.name, row.kind, row.shape.dtype) for row, of in used)
+    meant = [(row, devices.meant(row.system)) for row in own]
+    used = [(row, of) for row, of in meant if (row.file, row.line) not in apart]
+    sources = sources_of_constants()
+    return _Seen(
+        frozenset((of.name, row.timed) for row, of in used if row.kind in of.calibrated),
+        frozenset((of.name, row.kind, row.shape.dtype) for row, of in used),
+        frozenset(
+            (of.name, row.timed) for row, of in meant if (row.source, of.name, row.kind) in sources
+        ),
+    )
 
 
 def summary(results: Iterable[Result]) -> Result:
@@ -153,8 +169,7 @@ def _chosen(results: list[Result], pattern: str) -> list[Result]:
 def _result(
     row: KernelRow | UnreadKernelRow,
     devices: Devices,
-    fitted: AbstractSet[tuple[str, Timed]],
-    families: AbstractSet[tuple[str, str, str]],
+    seen: _Seen,
 ) -> Result:
     result: Result = {
         "file": row.file,
@@ -192,27 +207,24 @@ def _result(
     if ran != row.shape.request:
         note = f"{meant.name} multiplies no {row.shape.dtype}: products in 16 bits taken"
     return result | {
-        "part": _part(row, meant, fitted, families),
+        "part": _part(row, meant, seen),
         "note": "; ".join(filter(None, (meant.note, note))) or None,
         "shape": row.shape,
         "meant": meant,
     }
 
 
-def _part(
-    row: KernelRow,
-    meant: ResolvedDevice,
-    fitted: AbstractSet[tuple[str, Timed]],
-    families: AbstractSet[tuple[str, str, str]],
-) -> str:
+def _part(row: KernelRow, meant: ResolvedDevice, seen: _Seen) -> str:
     """Return what the constants of a row's device have seen of it."""
     if not meant.is_ours(row.kind):
         return "unknown"
+    if (meant.name, row.timed) in seen.set_by:
+        return "fitted"
     if row.kind not in meant.calibrated:
         return "not_calibrated"
-    if (meant.name, row.kind, row.shape.dtype) not in families:
+    if (meant.name, row.kind, row.shape.dtype) not in seen.families:
         return "not_calibrated"
-    return "fitted" if (meant.name, row.timed) in fitted else "held_out"
+    return "fitted" if (meant.name, row.timed) in seen.fitted else "held_out"
 
 
 def price(results: list[Result], progress: Callable[[int, int], object] | None = None) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scalewright.catalog.toml_file import Table
 
 _FILE = "devices.csv"
+_SET_FILE = "constants_from.csv"
 # fields of a request that name the format of products, and formats that stand for one another
 _MULTIPLIED = ("a", "rows", "queries")
 _NARROW = {
@@ -165,12 +166,30 @@ def _refuse_smaller(wanted: str, name: str) -> None:
 
 
 @cache
+def sources_of_constants() -> frozenset[tuple[str, str, str]]:
+    """Return sources, devices and kinds where all rows of the source set the device's constants.
+
+    Such rows judge nothing, whatever else is held out.
+    """
+    return frozenset(
+        (row["source"], row["device"], kind)
+        for row in _listed(_SET_FILE)
+        for kind in row["kinds"].split()
+    )
+
+
+@cache
 def _table() -> dict[str, tuple[str, frozenset[str]]]:
-    place = built_in_root()
-    for part in (*FOLDER, _FILE):
-        place = place / part
-    rows = csv.DictReader(io.StringIO(place.read_text(encoding="utf-8"), newline=""))
     return {
         normalised(row["spelling"]): (row["device"], frozenset(row["calibrated"].split()))
-        for row in rows
+        for row in _listed(_FILE)
     }
+
+
+def _listed(file: str) -> list[dict[str, str]]:
+    """Return the rows of one of the package's own lists of kernels."""
+    place = built_in_root()
+    for part in (*FOLDER, file):
+        place = place / part
+    text = place.read_text(encoding="utf-8")
+    return list(csv.DictReader(io.StringIO(text, newline="")))
