@@ -55,6 +55,9 @@ pub struct TimedMatmul {
     /// Format from which the left operand is cast in a pass of its own; absent: it is not.
     #[serde(default)]
     pub cast_from: Option<Dtype>,
+    /// True where the same operands are read again and again, so that those that fit stay in the cache.
+    #[serde(default)]
+    pub warm: bool,
 }
 
 impl Timed {
@@ -175,7 +178,7 @@ impl TimedMatmul {
     ///
     /// ```text
     /// time   = t_product + t_launch + o + (S + A) t(S + A + B + C) r_main / (r_pin e)
-    /// copies = B_cache / B, rounded up, 1 to 5
+    /// copies = B_cache / B, rounded up, 1 to 5; 1 where operands are warm
     /// ```
     ///
     /// S, A: bytes of the left operand before and after the cast; o: `cast_overhead`, s; e:
@@ -185,7 +188,8 @@ impl TimedMatmul {
     fn cost(self, [batch, m, n, k]: [f64; 4], device: &Device) -> KernelCost {
         let source = self.cast_from.map_or(0.0, Dtype::bytes) * batch * m * k;
         let weights = batch * n * k * self.b.bytes();
-        let cache = device.cache().map_or(0.0, |c| c.capacity.value());
+        let filled = device.cache().filter(|_| !self.warm);
+        let cache = filled.map_or(0.0, |c| c.capacity.value());
         let product = Product {
             batch,
             m,

@@ -10,8 +10,8 @@ from scalewright.reproductions.kernels.kind import (
     Kind,
     Shape,
     count,
+    flag,
     format_of,
-    refuse_warm,
     short,
     whole,
 )
@@ -41,7 +41,7 @@ def shape(cells: Mapping[str, str]) -> Shape:
     Raises:
         InvalidError: A cell cannot be read.
     """
-    refuse_warm(cells)
+    _refuse_warm(cells)
     spelt = {"data_type": format_of("data_type", cells)}
     family, dtype = _FORMATS[_one_of("data_type", spelt, _FORMATS)]
     backward = _PASSES[_one_of("profile_pass", cells, _PASSES)]
@@ -123,3 +123,15 @@ ATTENTION_TRAINING = Kind(
     files=("attention_training", "attention_others"),
 )
 """One pass of fused attention over whole sequences, timed alone."""
+
+
+def _refuse_warm(cells: Mapping[str, str]) -> None:
+    """Refuse a pass that was timed with warm operands: it is priced with cold ones.
+
+    Raises:
+        InvalidError: The row says so, or something else than yes or no.
+    """
+    if flag(WARM, cells, usual=False):
+        got = f"{WARM}: got '{short(cells[WARM])}'"
+        message = f"{got}; allowed: no, as operands are priced as they come from memory"
+        raise InvalidError(message)

@@ -208,7 +208,7 @@ def _result(
         note = f"{meant.name} multiplies no {row.shape.dtype}: products in 16 bits taken"
     return result | {
         "part": _part(row, meant, seen),
-        "note": "; ".join(filter(None, (meant.note, note))) or None,
+        "note": "; ".join(filter(None, (meant.note, note, meant.stand_in(ran)))) or None,
         "shape": row.shape,
         "meant": meant,
     }

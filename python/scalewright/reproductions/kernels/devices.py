@@ -96,6 +96,14 @@ class ResolvedDevice:
                 return {**kept, field: wide}
         return request
 
+    def stand_in(self, request: Mapping[str, Any]) -> str:
+        """Say in words whose constants stand in for a format of attention, if any do."""
+        dtype = str(request.get("dtype", ""))
+        if request["kernel"] != "training_attention" or dtype not in _NARROW:
+            return ""
+        known = dtype in self.table.get("training_attention", {})
+        return "" if known else f"{self.name} tells of no attention in {dtype}: that of bf16 taken"
+
 
 class Devices:
     """Finds the device that a row means; remembers those that it has loaded."""

@@ -13,7 +13,6 @@ from scalewright.reproductions.kernels.kind import (
     count,
     flag,
     format_of,
-    refuse_warm,
     short,
 )
 
@@ -57,7 +56,6 @@ _OUTPUTS = {
 
 
 def _shape(cells: Mapping[str, str]) -> Shape:
-    refuse_warm(cells)
     # the benchmark of aiconfigurator, whose column this is, casts inside what it times
     cast = bool(cells.get("gemm_dtype"))
     spelt = format_of("gemm_dtype" if cast else "dtype", cells)
@@ -75,6 +73,8 @@ def _shape(cells: Mapping[str, str]) -> Shape:
     if cells.get("output"):
         formats = {**formats, "output": _output(cells)}
     request = {"kernel": "matmul", **formats}
+    if flag(WARM, cells, usual=False):
+        request[WARM] = True
     return Shape(
         dtype,
         request,

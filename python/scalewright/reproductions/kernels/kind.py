@@ -125,18 +125,6 @@ def whole(field: str, cells: Mapping[str, str]) -> float:
     return 0.0 if re.fullmatch(r"(0*|-1)(\.0*)?", cells.get(field, "")) else count(field, cells)
 
 
-def refuse_warm(cells: Mapping[str, str]) -> None:
-    """Refuse a kernel that is priced with cold operands and was timed with warm ones.
-
-    Raises:
-        InvalidError: The row says so, or something else than yes or no.
-    """
-    if flag(WARM, cells, usual=False):
-        got = f"{WARM}: got '{short(cells[WARM])}'"
-        message = f"{got}; allowed: no, as operands are priced as they come from memory"
-        raise InvalidError(message)
-
-
 def flag(field: str, cells: Mapping[str, str], *, usual: bool) -> bool:
     """Return a cell as yes or no; `usual` stands for an empty one.
 
