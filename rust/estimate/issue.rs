@@ -30,12 +30,18 @@ pub(super) struct InterveningLayers {
 pub(super) struct HostIssue<'a> {
     program: &'a BlockProgram,
     software: &'a Software,
+    /// True where tensor ranks exchange what products read or make.
+    shared: bool,
 }
 
 impl<'a> HostIssue<'a> {
     /// The host that issues `program`.
     pub(super) fn new(program: &'a BlockProgram, software: &'a Software) -> Self {
-        Self { program, software }
+        Self {
+            program,
+            software,
+            shared: program.forward.iter().any(joins_tensor_ranks),
+        }
     }
 
     /// What a pass waits that takes the device `device` seconds: what the host needs beyond that, or all
@@ -131,7 +137,9 @@ impl<'a> HostIssue<'a> {
             ..
         } = task
         else {
-            return one * launches(task);
+            let product = matches!(task.kernel(), Some(Kernel::Matmul { .. }));
+            let beside = self.software.host.tensor_host_time[way].value();
+            return one * launches(task) + if self.shared && product { beside } else { 0.0 };
         };
         match kernel {
             Kernel::Matmul { batch, .. } => {
@@ -160,6 +168,18 @@ fn of_experts(tasks: &[Task]) -> Option<Range<usize>> {
     let first = tasks.iter().position(routed)?;
     let last = tasks.iter().rposition(routed)?;
     Some(first..last + 1)
+}
+
+/// True for what tensor ranks exchange, alone or under a product.
+fn joins_tensor_ranks(task: &Task) -> bool {
+    let travels = matches!(
+        task,
+        Task::Communicate {
+            purpose: Purpose::Tensor,
+            ..
+        }
+    );
+    travels || matches!(task, Task::Chunked { .. })
 }
 
 /// True for kernels that move next to nothing.

@@ -91,6 +91,28 @@ fn a_slow_host_sets_the_pace_of_every_pass() {
 }
 
 #[test]
+fn tensors_that_know_how_they_are_shared_out_keep_the_host_of_tensor_ranks_alone() {
+    let step = |software: &str, tensor: u32| {
+        let plan = Plan { tensor, ..plan() };
+        seconds(&job(software, tensor), &plan)
+    };
+    let base = r#"{"host": {"host_time": 1e-3}}"#;
+    let each = |way: [f64; 2]| {
+        format!(r#"{{"host": {{"host_time": 1e-3, "tensor_host_time": {way:?}}}}}"#)
+    };
+    assert_eq!(step(&each([1e-2, 1e-2]), 1), step(base, 1));
+    let (plain, forward) = (step(base, 2), step(&each([1e-2, 0.0]), 2));
+    // a forward pass has a product for each two gradients
+    let backward = step(&each([0.0, 1e-2]), 2);
+    assert!(
+        plain < forward && forward < backward,
+        "{plain} {forward} {backward}"
+    );
+    let ratio = (backward - plain) / (forward - plain);
+    assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
 fn a_host_that_keeps_up_costs_nothing() {
     let quick = seconds(&job(r#"{"host": {"host_time": 1e-9}}"#, 1), &plan());
     assert_eq!(quick, seconds(&job("{}", 1), &plan()));
@@ -388,6 +410,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("experts", "routing_kernels", "[-1.0, 0.0]"),
         ("host", "expert_host_time", "[2.0, 0.0]"),
         ("host", "routing_host_time", "[0.0, 2.0]"),
+        ("host", "tensor_host_time", "[0.0, 2.0]"),
         ("weights", "accumulation", "1e9"),
         ("zero", "gather_rank_time", "2.0"),
         ("zero", "gather_host_time", "[0.0, 2.0]"),

@@ -30,7 +30,7 @@ _BY_EXAMPLE: dict[str, tuple[str, ...]] = {
         *("depth_time", "thin_depth_time", "throttle_time"),
         *("launch", "tiled_launch", "vector_launch", "tiled_block", "vector_block"),
         *("tiled_key", "tiled_row", "vector_key", "element", "head", "narrow", "split"),
-        *("host_time", "expert_host_time", "routing_host_time", "row_time"),
+        *("host_time", "expert_host_time", "routing_host_time", "tensor_host_time", "row_time"),
         *("gather_rank_time", "gather_host_time", "handover_time", "layer_update_time"),
         *("window", "cast_window", "expert", "routing", "choice"),
     ),

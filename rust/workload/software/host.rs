@@ -19,6 +19,9 @@ pub struct HostWork {
     /// Time that the host takes beside `host_time` for the routing of a mixture layer, forward and
     /// backward: counts of tokens, the loss that balances them, copies to the host.
     pub routing_host_time: [Seconds; 2],
+    /// Time that the host takes beside `host_time` for a product of a block whose tensor ranks exchange what it
+    /// multiplies, forward and for each gradient: operations on tensors that know how they are shared out.
+    pub tensor_host_time: [Seconds; 2],
     /// Dispatch takes token counts that the host reads back first: what follows is issued once the device
     /// has come that far.
     pub routing_waits: bool,
@@ -36,6 +39,7 @@ impl Default for HostWork {
             host_time: Seconds::ZERO,
             expert_host_time: [Seconds::ZERO; 2],
             routing_host_time: [Seconds::ZERO; 2],
+            tensor_host_time: [Seconds::ZERO; 2],
             routing_waits: false,
             replays_attention: false,
             replays_mixers: false,
@@ -48,6 +52,7 @@ impl HostWork {
     pub(super) fn check(&self) -> Result<()> {
         limits::time("host.host_time", self.host_time)?;
         limits::times("host.expert_host_time", self.expert_host_time)?;
-        limits::times("host.routing_host_time", self.routing_host_time)
+        limits::times("host.routing_host_time", self.routing_host_time)?;
+        limits::times("host.tensor_host_time", self.tensor_host_time)
     }
 }
