@@ -476,7 +476,8 @@ impl<'a> Lowering<'a> {
                         self.tokens(operator) * self.sharding.local(operator.region, vocab);
                     let shared = self.training.software.vocabulary.logits_shared;
                     let shared = shared.filter(|_| self.mesh.tensor.size > 1);
-                    return Bytes::new(logits * shared.unwrap_or(beside));
+                    let beside = Bytes::new(logits * shared.unwrap_or(beside));
+                    return beside + self.left_whole(operator);
                 }
                 _ if operator.class == OperatorClass::Head => return Bytes::ZERO,
                 _ => {}
@@ -486,6 +487,17 @@ impl<'a> Lowering<'a> {
         let columns = 2.0 * columns + self.ring_columns(operator);
         let tokens = self.tokens_of(operator) * self.load_factor(operator.region);
         Bytes::new(tokens * columns * self.activation.bytes())
+    }
+
+    /// What exchanges of the layers' streams left in the allocator's cache, whose blocks are too short for the
+    /// loss (`software.tensor.whole_copies`).
+    fn left_whole(&self, operator: &Operator) -> Bytes {
+        let copies = self.training.software.tensor.whole_copies;
+        let along = matches!(self.sharding.residual(Side::Columns), Layout::Sharded(_));
+        if !along || self.tensor_chunks > 1 {
+            return Bytes::ZERO;
+        }
+        Bytes::new(copies * self.tokens(operator) * self.input_width * self.activation.bytes())
     }
 
     /// Columns that attention holds for the parts of all context ranks: `P (q Q + k K)`, P: context ranks;

@@ -411,6 +411,7 @@ fn figures_that_no_program_has_are_refused_by_name() {
         ("host", "expert_host_time", "[2.0, 0.0]"),
         ("host", "routing_host_time", "[0.0, 2.0]"),
         ("host", "tensor_host_time", "[0.0, 2.0]"),
+        ("tensor", "whole_copies", "-1.0"),
         ("weights", "accumulation", "1e9"),
         ("zero", "gather_rank_time", "2.0"),
         ("zero", "gather_host_time", "[0.0, 2.0]"),

@@ -140,6 +140,29 @@ fn inputs_that_stay_gathered_are_kept_whole_and_gathered_no_more() {
     assert_eq!(more, 2.0 * input * 0.75);
 }
 
+#[test]
+fn copies_of_whole_sequences_lie_beside_the_loss_of_ranks_that_exchange_them_at_once() {
+    let plan = |sequence_parallel: bool, tensor_chunks: u32| Plan {
+        tensor: 4,
+        sequence_parallel,
+        tensor_chunks,
+        ..Plan::default()
+    };
+    let beside = |copies: f64, plan: &Plan| {
+        let vocabulary = r#""vocabulary": {"logits": [4.0, 10.0]}"#;
+        let software = format!(r#"{{{vocabulary}, "tensor": {{"whole_copies": {copies:?}}}}}"#);
+        let job = job(&software, "bf16", 4);
+        let head = job.graph.blocks.len() - 1;
+        let lowered = lower(&job.graph, head, &job.training, plan);
+        lowered.activations.transient.value()
+    };
+    let more = |plan: &Plan| beside(2.0, plan) - beside(0.0, plan);
+    assert_eq!(more(&plan(true, 1)), 2.0 * (SEQUENCE * HIDDEN * 2) as f64);
+    // nobody exchanges parts of sequences, or parts of them travel under products
+    assert_eq!(more(&plan(false, 1)), 0.0);
+    assert_eq!(more(&plan(true, 4)), 0.0);
+}
+
 /// Elements of a layer, of embedding and of head on a rank.
 fn blocks(job: &Job, plan: &Plan) -> (f64, [f64; 2]) {
     let of = |block: usize| {

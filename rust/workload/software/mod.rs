@@ -73,6 +73,7 @@ impl Software {
         self.vocabulary.check()?;
         self.weights.check()?;
         self.recompute.check()?;
+        self.tensor.check()?;
         self.context.check()?;
         self.pipeline.check()?;
         self.zero.check()?;

@@ -1,5 +1,7 @@
 //! How do tensor ranks add up and share what they exchange?
 
+use super::limits;
+use crate::error::Result;
 use serde::{Deserialize, Serialize};
 
 /// `[software.tensor]` of a profile.
@@ -15,7 +17,17 @@ pub struct TensorRanks {
     /// whose products save what they read); else each rank keeps its part, which is gathered again
     /// (Korthikanti et al. 2022, section 4.2.2).
     pub keeps_gathered_inputs: bool,
+    /// Tensors of whole sequences that gathers and reductions along them leave in the allocator's cache while
+    /// the loss asks for larger blocks; none where products are cut into chunks.
+    pub whole_copies: f64,
     /// Inputs of layers that are kept for full recomputation are cut over the tensor ranks and gathered before
     /// a layer is computed again (`distribute-checkpointed-activations` of Megatron-LM).
     pub shared_checkpoints: bool,
+}
+
+impl TensorRanks {
+    /// Refuses a figure that no program has.
+    pub(super) fn check(&self) -> Result<()> {
+        limits::count("tensor.whole_copies", self.whole_copies)
+    }
 }
