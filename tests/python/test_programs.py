@@ -527,3 +527,35 @@ def test_fsdp_of_pytorch_on_tpus_had_no_fused_attention_at_first(
 ) -> None:
     cells = {"paper": f"A page of {year}", "program": "PyTorch/XLA FSDP", "zero": "3"}
     assert facts(cells, "tpu-v4", GPT).get("flash_attention") is fused
+
+
+@pytest.mark.parametrize(("name", "length"), [("tinyllama-1.1b", "2048"), ("llama3-8b", "4096")])
+def test_a_model_tells_the_length_of_its_own_training_whatever_ran_it(
+    name: str, length: str
+) -> None:
+    row = Row("own.csv", 2, {"paper": "A page", "metric": "tokens/s"})
+    assert of_usual_length(row, {**LLAMA, "name": name})[0].text("sequence") == length
+
+
+def test_norms_that_run_again_leave_products_and_attention() -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM"}
+    row = Row("own.csv", 2, {**cells, "source": "layer norm, GeLU and dropout recomputed"})
+    told, _ = with_program(row, conventions_of(row), "a100-80gb-sxm", GPT)
+    assert "repeated-norms" in (told.software or "").split("+")
+    assert told.space["recompute"] == ["selective"]
+    assert "repeated-norms" not in (taken(cells, "a100-80gb-sxm", GPT) or "")
+
+
+def test_megatron_deepspeed_on_lumi_has_no_fused_attention() -> None:
+    cells = {"paper": "A page", "source": "Megatron-DeepSpeed on LUMI"}
+    assert taken(cells, "mi250x-gcd", GPT) == "bigscience-rocm-2023"
+    assert facts(cells, "mi250x-gcd", GPT)["flash_attention"] is False
+    assert taken({**cells, "source": "Megatron-DeepSpeed"}, "mi250x-gcd", GPT) != (
+        "bigscience-rocm-2023"
+    )
+
+
+def test_fairseq_sends_tokens_to_experts_by_products() -> None:
+    cells = {"paper": "A page", "program": "fairseq"}
+    assert taken(cells, "a100-80gb-sxm", MIXTURE) == "eager-gpt+gshard-masks"
+    assert "gshard-masks" not in (taken(cells, "a100-80gb-sxm", GPT) or "")

@@ -551,6 +551,11 @@ def test_a_micro_batch_of_tokens_is_of_whole_sequences(text: str, sequences: str
     assert made.text("micro_batch") == (sequences or text)
 
 
+@pytest.mark.parametrize("text", ["1 million", "1M", "1m tokens", "1048576"])
+def test_a_million_tokens_of_a_sequence_are_a_power_of_two(text: str) -> None:
+    assert Row("own.csv", 2, {"sequence": text}).count("sequence") == 2**20
+
+
 @pytest.mark.parametrize("text", ["ckpt", "checkpointing", "checkpointed"])
 def test_short_words_of_checkpoints_are_full_recomputation(text: str) -> None:
     assert recomputation_meant(text) == recomputation_meant("full")

@@ -263,3 +263,12 @@ def test_the_width_of_an_expert_may_stand_among_words_on_experts(said: str) -> N
 @pytest.mark.parametrize("said", ["shared expert ffn_1408", "nonexpert mlp_1408"])
 def test_other_widths_are_not_those_of_an_expert(said: str) -> None:
     assert model(**SHAPE, experts=f"8 experts, top-2, {said}")["experts"]["expert_ffn"] == 704
+
+
+def test_experts_have_no_gates_where_that_alone_makes_the_parameters_of_a_row() -> None:
+    shape = {**SHAPE, "layers": "24", "ffn": "4096", "vocab": "50304"}
+    fields = {**shape, "experts": "64 experts, top-2"}
+    assert model(**fields)["activation"] == "swiglu"
+    assert model(**fields, parameters="13")["activation"] != "swiglu"
+    assert model(**fields, parameters="19.5")["activation"] == "swiglu"
+    assert model(**fields, parameters="13", source="SwiGLU")["activation"] == "swiglu"

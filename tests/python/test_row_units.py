@@ -233,3 +233,27 @@ def test_a_share_of_the_theoretical_peak_is_in_percent(tmp_path: Path, metric: s
     assert share["published"] == mfu["published"] == 44.61
     assert share["status"] == mfu["status"]
     assert share["predicted"] == pytest.approx(mfu["predicted"], rel=0.35)
+
+
+@pytest.mark.parametrize("text", ["over 9,200", "more than 9.2k", "up to 9200", "at least 9,200"])
+def test_words_before_a_figure_make_it_a_bound(tmp_path: Path, text: str) -> None:
+    words, sign = priced(tmp_path, f'tokens/s/GPU,"{text}",tokens/s', "tokens/s/GPU,>9200,tokens/s")
+    assert words["published"] == sign["published"] == 9200.0
+    assert "is a bound" in words["note"]
+    assert "is a bound" in sign["note"]
+
+
+@pytest.mark.parametrize("unit", ["million tokens/s", "M tokens/s", "Mtok/s"])
+def test_tokens_that_a_unit_counts_by_millions_are_counted_one_by_one(
+    tmp_path: Path, unit: str
+) -> None:
+    millions, ones = priced(tmp_path, f"throughput,0.5,{unit}", "throughput,500000,tokens/s")
+    assert millions["published"] == ones["published"] == 500000.0
+    assert millions["error"] == ones["error"]
+
+
+def test_a_share_of_flops_that_its_unit_tells_is_of_those(tmp_path: Path) -> None:
+    assert figure("40.5%", "of 1 PFLOP/s", "MFU") == (40.5, "% of 1000")
+    assert figure("40.5", "% of a peak of 989.5 TFLOPs", "MFU") == (40.5, "% of 989.5")
+    told, meant = priced(tmp_path, "MFU,40.5%,of 1 PFLOP/s", "MFU,40.5,% of 1000")
+    assert told["error"] == meant["error"]

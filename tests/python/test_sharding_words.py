@@ -118,3 +118,14 @@ def test_words_for_a_format_say_one_or_none(text, meant):
 )
 def test_what_is_not_set_and_where_layers_stand_are_no_formats(text: str, meant: str | None):
     assert format_meant(text) == meant
+
+
+@pytest.mark.parametrize("text", ["ZeRO-3", "DeepSpeed ZeRO-3", "stage 3", "ZeRO-3 (offload)"])
+def test_the_third_stage_alone_leaves_ranks_for_data_only(text: str) -> None:
+    blank = {"paper": "A page", "tensor": "", "pipeline": "", "zero": text}
+    space = setting_of(row(**blank), Machines()).space
+    assert space["tensor"] == space["pipeline"] == space["context"] == [1]
+    told = setting_of(row(**blank | {"tensor": "2"}), Machines()).space
+    assert told["tensor"] == [2]
+    second = setting_of(row(**blank | {"zero": "ZeRO-2"}), Machines()).space
+    assert second.get("tensor") != [1]

@@ -94,6 +94,27 @@ def of_size(
     return found, (f"{', '.join(told)} taken, which make its {said:g}B parameters",)
 
 
+def of_like_size(
+    gated: dict[str, Any], plain: dict[str, Any], said: float
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return a mixture with gates, or the one without where that alone makes a row's parameters.
+
+    Args:
+        gated: The mixture, of experts with gates.
+        plain: The same of experts without.
+        said: The row's parameters in billions, of all experts.
+
+    Raises:
+        ScalewrightError: The fields are no model.
+    """
+    if abs(billions(gated) / said - 1.0) <= _LIKE:
+        return gated, ()
+    kinds = [{**plain, "tied_embeddings": tied} for tied in (True, False)]
+    if (found := _nearest(kinds, said)) is None:
+        return gated, ()
+    return found, (f"experts without gates taken, which make its {said:g}B parameters",)
+
+
 def usual_heads(hidden: int) -> int:
     """Return heads of 128 columns, or of 64 where that makes no whole number or few of them."""
     if hidden % 128 == 0 and hidden >= _FEW_HEADS * 128:

@@ -59,6 +59,8 @@ _SPARE = 1.1
 """How many times its memory a device may seem to hold, as GiB are 1.07 GB."""
 _FAR = 100.0
 """How many times longer or shorter a time without a unit is likely not in seconds."""
+_LESS_STATE = re.compile(r"\b(?:(?:ada)?lomo|sgd|galore|adafactor|badam)\b", re.IGNORECASE)
+"""Optimizers that keep less of each weight than two moments."""
 _METRICS = "step time, tokens/s, tokens/s/GPU, TFLOP/s/GPU, MFU, HFU, peak memory"
 _KINDS = ("time", "rate", "layer", "memory", "speedup")
 
@@ -279,6 +281,7 @@ def compared(row: Row, book: RowComparer, *, detail: bool = False) -> Result:
         result["published"] = published = row.number("value")
         _check_share(row, published)
         _check_memory(row, published)
+        _check_state(row)
         _check_spilled(row)
         result["run"] = book.run_number(row)
         ratio = ratio_in(row, book.rows)
@@ -331,6 +334,20 @@ def _check_share(row: Row, published: float) -> None:
         got = f"{row.named('value')}: got {published:g} {row.text('unit')}".rstrip()
         message = f"{got} of {row.text('metric')}; allowed: up to {whole:g}"
         raise InvalidError(message)
+
+
+def _check_state(row: Row) -> None:
+    """Refuse the memory of a run whose optimizer keeps less than Adam, whose state is counted.
+
+    Raises:
+        InvalidError: A row of memory names such an optimizer.
+    """
+    said = " | ".join(row.text(column) for column in ("table", "model", "program", "framework"))
+    if (found := _LESS_STATE.search(said)) is None or kind_of(metric_of(row)) != "memory":
+        return
+    got = f"{row.named('table')}: got '{found[0]}', which keeps less than Adam"
+    message = f"{got}; allowed: state of Adam or AdamW, where the figure is memory"
+    raise InvalidError(message)
 
 
 def _check_memory(row: Row, published: float) -> None:

@@ -62,6 +62,11 @@ _REMARKED = (
     ),
 )
 """What a whole clause of remarks says of recomputation."""
+_ACCUMULATED = re.compile(
+    r"(?<![a-z])grad(?:ient)?[- _]acc(?:um(?:ulation)?)?(?:[- _]steps?)?(?: of| is)?[ =:]{1,3}"
+    r"([0-9]{1,4})(?![0-9.,]|[a-z])"
+)
+"""`gradient accumulation 16` in remarks."""
 _SIZE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?b", re.IGNORECASE)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
@@ -148,6 +153,23 @@ def recomputed(row: Row) -> tuple[Row, tuple[str, ...]]:
     word, clause = found[0]
     note = f"remarks of the row say '{clause}': recomputation taken as {word}"
     return replace(row, cells={**row.cells, "recompute": word}), (note,)
+
+
+def accumulated(row: Row) -> tuple[Row, tuple[str, ...]]:
+    """Take the accumulation that remarks count for a rate where nothing else says its batch.
+
+    Remarks that count several speak of several runs. A time needs the batch itself: how many
+    sequences remarks mean by a step of one is open.
+    """
+    told = any(row.text(each) for each in ("accumulation", "global_batch", "batch_tokens"))
+    if told or not is_rate(metric_of(row)):
+        return row, ()
+    remarks = " ; ".join(row.text(column) for column in ("table", "source"))
+    found = list(_ACCUMULATED.finditer(remarks.casefold()))
+    if len({match[1] for match in found}) != 1:
+        return row, ()
+    note = f"remarks of the row say '{found[0][0]}', which is taken"
+    return replace(row, cells={**row.cells, "accumulation": found[0][1]}), (note,)
 
 
 def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:

@@ -24,6 +24,9 @@ _RANGE = re.compile(
 )
 _BEHIND = re.compile(r"\s?[(\uff08][^()\uff08\uff09]{1,40}[)\uff09]\s*$")
 """A remark behind a range, as `85-88 (peak 106)`."""
+_MILLION = 1e6
+_MILLIONS = re.compile(r"(?:(?<![a-z])m(?:illions?)?[ -]?)?(?:m?tok)(?=[a-z]*)", re.IGNORECASE)
+"""Millions before tokens, as in `million tokens/s` and `Mtok/s`."""
 _WIDEST = 2.0
 """Ends of a range that are further apart tell no figure."""
 _ABOUT = re.compile(
@@ -31,6 +34,12 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 """What says that a figure is rounded, in Chinese, too."""
+_BOUND = re.compile(
+    r"(?:over|more than|above|at least|exceed(?:s|ing)?|under|below|less than|at most|up to)"
+    r"\s{1,2}(?=[0-9.])",
+    re.IGNORECASE,
+)
+"""Words before a figure that is a bound."""
 _TOKENS = re.compile(
     r"(?<![0-9.])([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(b|t|billion|trillion)\+? (?:training )?tokens\b"
 )
@@ -47,6 +56,7 @@ def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
     bound = _bound(row)
     row = _about(row)
     row, middle = _middle(row)
+    row = _in_millions(row)
     row, step = _step(row)
     row, whole = _whole(row)
     return row, (*bound, *middle, *step, *whole)
@@ -55,13 +65,24 @@ def one_figure(row: Row) -> tuple[Row, tuple[str, ...]]:
 def _bound(row: Row) -> tuple[str, ...]:
     """Say where a bound, as `> 5000`, stands in the place of a figure."""
     text = row.text("value").strip()
-    bounded = text[:1] in set("<>≤≥") or AND_MORE.match(text) is not None
+    bounded = text[:1] in set("<>≤≥") or AND_MORE.match(text) or _BOUND.match(text)
     return (f"'{text:.20}' is a bound, taken as the figure",) if bounded else ()
+
+
+def _in_millions(row: Row) -> Row:
+    """Count tokens one by one where a row's unit counts them by millions, which no engine does."""
+    unit = row.text("unit")
+    said = unit_in(unit)
+    if said is None or said.of != "tokens" or said.counts != _MILLION:
+        return row
+    alone = _MILLIONS.sub("tok", unit).strip()
+    value = repr(row.number("value") * _MILLION)
+    return replace(row, cells=row.cells | {"value": value, "unit": alone})
 
 
 def _about(row: Row) -> Row:
     text = row.text("value").strip()
-    if (found := _ABOUT.match(text)) is None:
+    if (found := _ABOUT.match(text) or _BOUND.match(text)) is None:
         return row
     kept = row.cells | {"value": text[found.end() :]}
     read = as_figure(kept, row.named("value"))

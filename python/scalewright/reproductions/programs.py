@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FILES = ("programs.toml", "habits.toml")
 _HABITS = (
     *("degrees", "overlaps", "shardings", "hosts", "formats", "counts", "peaks"),
-    *("ages", "scores", "lengths", "stages"),
+    *("ages", "scores", "repeats", "lengths", "stages"),
 )
 """Kinds of what any program of a year or a library did, in the order in which they are asked."""
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
@@ -185,7 +185,7 @@ def _has(word: str, said: str) -> bool:
 
 
 def usual_sequence(row: Row, model: str) -> int | None:
-    """Return the tokens a sequence that the program which a row names has unless told otherwise.
+    """Return the tokens a sequence of a model's training, or of the program that a row names.
 
     Args:
         row: The row.
@@ -195,7 +195,8 @@ def usual_sequence(row: Row, model: str) -> int | None:
     told = (
         entry
         for entry in _book()["sequences"]
-        if matches(model, entry.get("models", ["*"])) and _spoken(entry["named"], said) is not None
+        if matches(model, entry.get("models", ["*"]))
+        and ("named" not in entry or _spoken(entry["named"], said) is not None)
     )
     return next((int(entry["tokens"]) for entry in told), None)
 

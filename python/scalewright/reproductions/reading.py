@@ -60,7 +60,7 @@ _NAMED_DEGREE = re.compile(
 _SET = re.compile(r"([a-z][a-z_ -]{0,30}?) ?[=: ] ?([~≈]?[0-9].*)", re.IGNORECASE)
 """The name of a setting before what it is set to, as `n_layer = 6` and `batch 1`."""
 _THOUSANDS = re.compile(r"[~≈]?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?k", re.IGNORECASE)
-_LENGTH = re.compile(r"([0-9]{1,10}) ?([km]?)(?: ?tokens)?")
+_LENGTH = re.compile(r"([0-9]{1,10}) ?(k|m(?:illion)?)?(?: ?tokens)?")
 _RESTATED = re.compile(
     r"([0-9][0-9,_]{0,12}) ?\([~≈]?([0-9]{1,4}(?:\.[0-9]{1,3})?) ?([kmx\u00d7])\)", re.I
 )
@@ -135,7 +135,7 @@ class Row:
             return round(float(thousands[1]) * 1000)
         plain = ungrouped(_once(bare(column, text))).replace("_", "")
         if column == "sequence" and (long := _LENGTH.fullmatch(plain.casefold())):
-            return int(long[1]) * {"": 1, "k": _KIBI, "m": _KIBI * _KIBI}[long[2]]
+            return int(long[1]) * {"": 1, "k": _KIBI, "m": _KIBI * _KIBI}[(long[2] or "")[:1]]
         plain = plain.strip("~≈*†‡ ")
         if re.fullmatch(r"[0-9]{1,10}(\.0*)?", plain) and 0 < float(plain) <= _MOST_COUNT:
             return int(float(plain))

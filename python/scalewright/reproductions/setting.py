@@ -15,6 +15,7 @@ from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, of_token
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import (
+    accumulated,
     adapted,
     of_usual_length,
     recomputed,
@@ -87,6 +88,8 @@ _SCHEDULES = {
 """Schedules of pipelines by their letters and digits."""
 _DATA_ALONE = re.compile(r"d?dp\b(?! ?[+,/&])(?! and)")
 """PyTorch's DDP, beside which nothing else is said."""
+_STAGE_3 = re.compile(r"(?:deepspeed )?(?:zero[- _]?)?(?:stage[- _]?)?3(?: \([^()]{1,30}\))?$")
+"""DeepSpeed's third stage, which its pipelines refuse (deepspeed/runtime/pipe/engine.py)."""
 _OVER_ALL = re.compile(
     r"(?!.*(?:\+|\band\b|within))fsdp2? (?:over|across) (?:([0-9]{1,6})|all)"
     r" (?:gpus?|chips|devices|accelerators|ranks|dies|npus)\b"
@@ -155,7 +158,8 @@ def _understood(row: Row, machines: Machines) -> Setting:
         row, length = of_usual_length(row, model)
         row, shards = sharded(row)
         row, again = recomputed(row)
-        guesses += (*length, *shards, *again)
+        row, steps = accumulated(row)
+        guesses += (*length, *shards, *again, *steps)
         if _OF_ONE_DEVICE.match(metric_of(row)):
             usual = partial(usual_count, row, model)
     machine = machine_of(row, machines, usual)
@@ -349,7 +353,7 @@ def _shares_data_alone(row: Row, devices: int) -> bool:
     folded = row.text("zero").casefold()
     over = _OVER_ALL.match(folded)
     every = over is not None and over[1] in {None, str(devices)}
-    return every or _DATA_ALONE.match(folded) is not None
+    return every or any(said.match(folded) for said in (_DATA_ALONE, _STAGE_3))
 
 
 def _of_steps(row: Row, space: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -17,6 +17,7 @@ from scalewright.reproductions.by_size import (
     as_wide,
     expert_width,
     is_without_tables,
+    of_like_size,
     of_size,
     usual_heads,
 )
@@ -552,16 +553,19 @@ def _mixture(row: Row, shape: dict[str, int | None]) -> tuple[dict[str, Any], tu
     }
     mixture = {key: value for key, value in told.items() if value is not None}
 
-    def of_width(each: int) -> dict[str, Any]:
+    def of_width(each: int, *, gates: bool | None = None) -> dict[str, Any]:
         fields = {**mixture, "expert_ffn": each}
         if said.shared_ffn is not None or said.shared is not None:
             fields["shared_ffn"] = said.shared_ffn or (said.shared or 0) * each
-        gated = True if every in {None, 1} else None
-        return {**_plain(row, shape, gated=gated), "experts": fields}
+        usual = True if every in {None, 1} else None
+        return {**_plain(row, shape, gated=usual if gates is None else gates), "experts": fields}
 
-    if width is not None:
+    billions = row.billions()
+    if width is not None and (billions is None or _says_gates(row)):
         return of_width(width), ()
-    if (billions := row.billions()) is not None:
+    if width is not None and billions is not None:
+        return of_like_size(of_width(width), of_width(width, gates=False), billions)
+    if billions is not None:
         width = expert_width(of_width(NARROWEST), billions)
         if width is not None:
             return of_width(width), (f"experts {width:,} wide taken, which make its parameters",)

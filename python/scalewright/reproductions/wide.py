@@ -18,6 +18,10 @@ from scalewright.reproductions.units import AND_MORE, FIGURE, resolved, without_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+_OF_PEAK = re.compile(
+    r"(?:% )?of (?:a peak of )?([0-9]{1,5}(?:\.[0-9]{1,2})?) ?([tp])flops?(?:/s)?", re.IGNORECASE
+)
+"""A unit that is a share of FLOP/s that it tells, as `of 1 PFLOP/s`."""
 _COUNTED = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,7})(?:\s{0,2}[xX\u00d7*]\s{0,2}|\s{1,2})(\D.*)"
 )
@@ -182,6 +186,9 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     if not row.get("unit") and (seconds := duration(text)) is not None:
         return {"value": str(seconds), "unit": "s"}
     alone = without_spread(text)
+    if (peak := _OF_PEAK.fullmatch(row.get("unit", "").strip())) is not None:
+        tera = float(peak[1]) * (1e3 if peak[2].casefold() == "p" else 1.0)
+        return {"value": alone.rstrip("% "), "unit": f"% of {tera:g}"}
     found = FIGURE.fullmatch(alone)
     if found is None or not (found["unit"] or found["scale"]):
         return {} if alone == text else {"value": alone}
