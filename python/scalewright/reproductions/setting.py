@@ -88,7 +88,9 @@ _SCHEDULES = {
 """Schedules of pipelines by their letters and digits."""
 _DATA_ALONE = re.compile(r"d?dp\b(?! ?[+,/&])(?! and)")
 """PyTorch's DDP, beside which nothing else is said."""
-_STAGE_3 = re.compile(r"(?:deepspeed )?(?:zero[- _]?)?(?:stage[- _]?)?3(?: \([^()]{1,30}\))?$")
+_STAGE_3 = re.compile(
+    r"(?:deepspeed )?(?:zero[- _]?(?:stage[- _]?)?|stage[- _]?)3(?: \([^()]{1,30}\))?$"
+)
 """DeepSpeed's third stage, which its pipelines refuse (deepspeed/runtime/pipe/engine.py)."""
 _OVER_ALL = re.compile(
     r"(?!.*(?:\+|\band\b|within))fsdp2? (?:over|across) (?:([0-9]{1,6})|all)"
