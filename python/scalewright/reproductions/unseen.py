@@ -308,10 +308,11 @@ _BATCHES = (
         "24",
         (39, 31),
         "notes, logs and READMEs of 2023 to 2026: boards of a laptop, A10, H100, H200, B200, "
-        "MI355X, RTX PRO 6000, TPU v5p, Trainium2. 73 rows could not be read, most for want of a "
-        "batch, of a sequence or of a model. Nothing was mended for it: what programs do unasked, "
-        "which other rows had shown, brought torchtitan on MI355X from -57% to -33% and Levanter on "
-        "TPU v5p from -39% to -27%. Furthest off: GPT-2 on H100 through loops that are not said",
+        "MI355X, RTX PRO 6000, TPU v5p, Trainium2. 73 rows could not be read, most for want "
+        "of a batch, of a sequence or of a model. Nothing was mended for it: what programs do"
+        " unasked, which other rows had shown, brought torchtitan on MI355X from -57% to -33%"
+        " and Levanter on TPU v5p from -39% to -27%. Furthest off: GPT-2 on H100 through "
+        "loops that are not said",
         "19",
         (37, 31),
     ),
