@@ -358,3 +358,11 @@ def test_a_column_of_capacity_drops_tokens(tmp_path):
     assert half["step_time_s"] < whole["step_time_s"]
     assert wrong["status"] == "skipped"
     assert "capacity_factor" in wrong["reason"]
+
+
+def test_a_figure_that_told_of_a_term_counts_nowhere() -> None:
+    """Two lines of a table showed what stays in an allocator's cache; one is priced by it."""
+    rows = reproductions.run("PyTorch torchtitan*Table 4*")["rows"]
+    memory = {row["table"]: row["use"] for row in rows if row["kind"] == "memory"}
+    assert memory == {"Table 4 (2D)": "calibrate", "Table 4 (2D + AsyncTP)": "validate"}
+    assert {row["use"] for row in rows if row["kind"] == "rate"} == {"validate"}

@@ -277,7 +277,8 @@ def compared(row: Row, book: RowComparer, *, detail: bool = False) -> Result:
         refuse_misspelt_metric(row.text("metric"))
         row, as_one = one_figure(row)
         result |= _said(row)
-        result |= {"use": row.word("use", USES), "seen": row.word("seen", SEEN)}
+        use = conventions_of(row).columns.get("use") or row.word("use", USES)
+        result |= {"use": use, "seen": row.word("seen", SEEN)}
         result["published"] = published = row.number("value")
         _check_share(row, published)
         _check_memory(row, published)
