@@ -30,6 +30,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ("arguments", "said"),
     [
         (["plan", *JOB, "--top", "0"], "--top: got 0; allowed: 1 to 1000"),
+        (["plan", *JOB, "--export", "megatron", "--json"], "--json: got it beside --export"),
         (["plan", *JOB, "--robust", "--pool", "0"], "--pool: got 0; allowed: 1 to 1000"),
         (["plan", *JOB, "--robust", "--samples", "0"], "--samples: got 0; allowed: 1 to"),
         (["plan", *JOB, "--robust", "--dtypes", "fp16"], "--dtypes: got 1 recipes"),

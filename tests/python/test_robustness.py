@@ -313,3 +313,17 @@ def test_the_plans_ahead_are_those_that_are_faster() -> None:
         faster = sum(plan.step_time_s < every[place].step_time_s for plan in every)
         assert found.plans_ahead == faster
         assert found.verdict == ("slower" if faster else "best")
+
+
+def test_work_that_is_stopped_ends_as_stopped_and_not_as_wrong_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        message = "search for a plan: stopped before one was found"
+        raise sw.CancelledError(message)
+
+    monkeypatch.setattr("scalewright.planning.sensitivity_job", stopped)
+    assert main(["sensitivity", *JOB, "--search"]) == 130
+    assert (
+        capsys.readouterr().err == "scalewright: search for a plan: stopped before one was found\n"
+    )

@@ -130,6 +130,7 @@ def test_the_verb_says_what_the_call_says(capsys: pytest.CaptureFixture[str]) ->
     assert [job["job"]["system"] for job in told["group_jobs"]] == ["dgx-a100-80gb", "dgx-h100"]
     assert main([*ARGUMENTS, "--between", LINK]) == 0
     shown = capsys.readouterr().out
+    assert "expert" not in shown  # the model has none
     assert "The winner" in shown
     assert "excluded by a bound" in shown
 

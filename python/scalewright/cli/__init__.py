@@ -92,7 +92,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 def _guarded(options: argparse.Namespace) -> int:
     """Run a verb; what the user can mend is said in a line, never as a traceback."""
     from scalewright.cli.refusing import in_options
-    from scalewright.errors import ScalewrightError
+    from scalewright.errors import CancelledError, ScalewrightError
 
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] -- so under `>&-`
         return _refused("standard output: got a closed one; allowed: a terminal, file or pipe")
@@ -100,6 +100,9 @@ def _guarded(options: argparse.Namespace) -> int:
     try:
         code = options.run(options)
         sys.stdout.flush()
+    except CancelledError as stopped:
+        print(f"scalewright: {stopped}", file=sys.stderr)
+        return INTERRUPTED
     except ScalewrightError as error:
         return _refused(in_options(str(error), options))
     except BrokenPipeError:

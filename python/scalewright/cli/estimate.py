@@ -120,19 +120,14 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Price, show the answer, and return the exit code."""
-    from scalewright.cli.output import show_estimate_extras, show_json
+    from scalewright.cli.output import refuse_two_formats, show_estimate_extras, show_json
     from scalewright.planning import estimate_job
 
     if options.picture:
         from scalewright.report.timeline import check_picture
 
         check_picture(options.picture)
-    if options.export and options.json:
-        from scalewright.errors import InvalidError
-
-        got = "--json: got it beside --export, which prints a file of another program"
-        message = f"{got}; allowed: one of them"
-        raise InvalidError(message)
+    refuse_two_formats(options)
     read = _read(options)
     job = job_of(options, read)
     priced = estimate_job(job, plan_of(options, read))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scalewright.config import json_text
+from scalewright.errors import InvalidError
 from scalewright.planning import explain
 
 if TYPE_CHECKING:
@@ -21,6 +22,18 @@ def show_json(answer: dict[str, Any], explained: Estimate | None = None) -> None
     if explained is not None:
         answer = {**answer, "explanation": explain(explained)}
     print(json_text("answer", answer, indent=2))
+
+
+def refuse_two_formats(options: argparse.Namespace) -> None:
+    """Refuse JSON beside the settings of a framework: standard output holds one of them.
+
+    Raises:
+        InvalidError: Both were asked for.
+    """
+    if options.export and options.json:
+        got = "--json: got it beside --export, which prints a file of another program"
+        message = f"{got}; allowed: one of them"
+        raise InvalidError(message)
 
 
 def show_estimate_extras(priced: Estimate, options: argparse.Namespace) -> int:

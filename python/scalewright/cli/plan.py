@@ -119,12 +119,18 @@ def _add_means(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search, show what was found, and return the exit code."""
-    from scalewright.cli.output import progress_bar, show_estimate_extras, show_json
+    from scalewright.cli.output import (
+        progress_bar,
+        refuse_two_formats,
+        show_estimate_extras,
+        show_json,
+    )
     from scalewright.config import pinned_fields
     from scalewright.planning import allowed_values, search_job
     from scalewright.searching import SearchExecution
 
     _need_robust(options)
+    refuse_two_formats(options)
     recipes = [] if options.dtypes is None else [f"dtype={options.dtypes}"]
     fix = allowed_values(pinned_fields([*options.fix, *recipes]), options.space)
     job = job_of(options)

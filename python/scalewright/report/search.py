@@ -114,7 +114,8 @@ def _show_proof(found: Search, screen: Console) -> None:
             kind = "fits" if values["plans_legal"] else "is legal"
             screen.print(f"proven: no plan of the space {kind}")
         return
-    subject = "no legal plan of the space that fits"
+    where = "" if values["plans_placed"] else " in device memory"
+    subject = f"no legal plan of the space that fits{where}"
     for name, bound in values["bound"].items():
         verb, shown = _CLAIMS[name]
         if found.proven:

@@ -87,7 +87,7 @@ def _use(use: Mapping[str, Any]) -> str:
     parts = [
         f"{use['stages']} {'stage' if use['stages'] == 1 else 'stages'} of tensor {use['tensor']}"
     ]
-    if use["expert"] > 1 or use["expert_tensor"] != use["tensor"]:
+    if use["expert"] > 1:
         parts.append(f"expert {use['expert']} x {use['expert_tensor']}")
     if use["sequence_parallel"]:
         parts.append("sequence parallel")
