@@ -157,7 +157,10 @@ class Search:
         """Put parts of other units together."""
 
     def report(self, part: str, *, progress: Callable[[int, int], object] | None = None) -> str:
-        """Return the answer that a part stands for, as `search` does."""
+        """Return the answer that a part stands for, as `search` does.
+
+        Where Ctrl-C comes meanwhile, what is known of it by then, with `stopped` true.
+        """
 
     def rows(
         self, unit: int

@@ -157,6 +157,11 @@ impl Plan {
             .fold(1, |product, &n| product.saturating_mul(u64::from(n)))
     }
 
+    /// True where something lies in host memory by the plan's own fields.
+    pub fn uses_host(&self) -> bool {
+        self.offload_optimizer || self.offload_activations > 0
+    }
+
     /// The ZeRO stage as it acts: 0 where no weights have replicas among which anything could be shared.
     pub fn stage(&self) -> u8 {
         if self.context.saturating_mul(self.data) > 1 || self.zero == 0 {

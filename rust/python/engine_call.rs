@@ -3,6 +3,7 @@
 use super::error::{bug, exception};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +32,30 @@ pub(super) fn long<T: Send>(
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Control) -> Result<T> + Send,
 ) -> PyResult<T> {
+    let (watched, outcome) = watched(py, progress, work)?;
+    watched.and_then(|()| settle(py, outcome))
+}
+
+/// The same for `work` that has an answer where Ctrl-C stops it, too: that is returned then.
+pub(super) fn stoppable<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Control) -> Result<T> + Send,
+) -> PyResult<T> {
+    match watched(py, progress, work)? {
+        (Err(raised), outcome @ Ok(Ok(_))) if raised.is_instance_of::<PyKeyboardInterrupt>(py) => {
+            settle(py, outcome)
+        }
+        (watched, outcome) => watched.and_then(|()| settle(py, outcome)),
+    }
+}
+
+/// Runs `work` on a thread; what came of watching it, and of the work.
+fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Control) -> Result<T> + Send,
+) -> PyResult<(PyResult<()>, thread::Result<Result<T>>)> {
     let control = Control::new();
     let finished = AtomicBool::new(false);
     let caller = thread::current();
@@ -47,7 +72,7 @@ pub(super) fn long<T: Send>(
         })?;
         let watched = watch(py, progress, &control, &finished);
         let outcome = py.detach(|| worker.join()).unwrap_or_else(Err);
-        watched.and_then(|()| settle(py, outcome))
+        Ok((watched, outcome))
     })
 }
 

@@ -132,7 +132,8 @@ impl PySearch {
         })
     }
 
-    /// The answer that a part stands for.
+    /// The answer that a part stands for; where Ctrl-C comes meanwhile, what is known of it by then,
+    /// with `stopped` true.
     #[pyo3(signature = (part, *, progress=None))]
     fn report(
         &self,
@@ -140,7 +141,7 @@ impl PySearch {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let (py, part) = (part.py(), text(part)?);
-        engine_call::long(py, progress, |control| {
+        engine_call::stoppable(py, progress, |control| {
             answer(&self.search, &part_of(part)?, control)
         })
     }

@@ -110,7 +110,7 @@ impl CodesignRequest {
     pub(super) fn limits(&self) -> Limits {
         Limits {
             top: 1,
-            objective: self.objective,
+            objective: self.objective.within_a_job(),
             front: Vec::new(),
             offload: OffloadWhen::Never,
             ..Limits::default()
@@ -276,12 +276,19 @@ pub fn codesign(
     let mut all = searched.priced_variants()?;
     request.check_reach(&all)?;
     rows(&searched, &mut all)?;
-    let key = |at: &usize| all[*at].measures[request.objective as usize];
+    let key = |at: &usize| {
+        let measures = &all[*at].measures;
+        let of = |objective: Objective| measures[objective as usize];
+        (of(request.objective), of(request.objective.within_a_job()))
+    };
     let mut order: Vec<usize> = (0..all.len())
         .filter(|&at| all[at].fate == VariantOutcome::Planned)
         .collect();
     let front = front(&all, &order, &request.front);
-    order.sort_by(|a, b| key(a).total_cmp(&key(b))); // stable: of equal ones the first stays
+    order.sort_by(|a, b| {
+        let ((a, quicker), (b, than)) = (key(a), key(b));
+        a.total_cmp(&b).then(quicker.total_cmp(&than)) // stable: of equal ones the first stays
+    });
     order.truncate(request.top);
     let reports = |places: &[usize]| -> Result<Vec<Variant>> {
         places

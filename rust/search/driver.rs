@@ -39,6 +39,11 @@ impl Search {
     /// Lists the units of a space, prices their blocks and puts them in the order of their bounds.
     pub fn new(job: Arc<Job>, space: Space, limits: Limits, control: &Control) -> Result<Self> {
         limits.check(&job)?;
+        let objective = limits.objective.within_a_job();
+        let limits = Limits {
+            objective,
+            ..limits
+        };
         let lists = Lists::new(&space, &job); // no list depends on a recipe
         let jobs = recipes(job, &space)?;
         let one = |recipe: usize| combinations(&jobs[recipe], &space).into_iter();
@@ -105,13 +110,12 @@ impl Search {
         let cluster = &self.job().cluster;
         let energy = economics::energy(cluster, time, Seconds::ZERO);
         match self.limits.objective {
-            Objective::Time => unit.bound,
+            Objective::Time | Objective::Devices => unit.bound,
             Objective::Memory => 0.0,
             Objective::Energy => energy.value(),
             Objective::Dollars => {
                 economics::cost(cluster, time, energy).map_or(0.0, Dollars::value)
             }
-            Objective::Devices => f64::from(cluster.devices),
         }
     }
 
@@ -196,7 +200,8 @@ impl Search {
         };
         let helps = match self.limits.offload {
             super::OffloadWhen::Never => false,
-            super::OffloadWhen::Auto => outcome.best.is_empty(),
+            // the best plan may itself keep state on the host, where others could lie as well
+            super::OffloadWhen::Auto => outcome.best.first().is_none_or(|best| best.plan.uses_host()),
             super::OffloadWhen::Always => true,
         };
         let whole = outcome.unwalked.is_none();

@@ -5,7 +5,7 @@ use crate::estimate::{COLUMNS, Job};
 use crate::solve::{Coordinates, MOST_COORDINATES};
 use serde::{Deserialize, Serialize};
 
-/// What is minimised. Ties go to the plan that comes first.
+/// What is minimised. Ties go to the plan that comes first, of as many devices to the quickest one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Objective {
@@ -22,6 +22,17 @@ pub enum Objective {
     Devices,
 }
 
+impl Objective {
+    /// What the plans of one job are ranked by: all use the same devices, and of those the quickest
+    /// is wanted.
+    pub(super) fn within_a_job(self) -> Self {
+        match self {
+            Self::Devices => Self::Time,
+            other => other,
+        }
+    }
+}
+
 /// Things that an objective can be.
 pub(super) const MEASURES: usize = 5;
 
@@ -33,7 +44,8 @@ pub(super) type Measures = [f64; MEASURES];
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OffloadWhen {
-    /// Where no plan fits without, a few of the fastest ones.
+    /// Where no plan fits without, or the best one keeps something on the host by its own fields: a
+    /// few of the fastest ones.
     #[default]
     Auto,
     /// Wherever the plan could still be among the best.

@@ -5,10 +5,10 @@
 
 use super::driver::Search;
 use super::limits::OffloadWhen;
-use super::priced_plan::{Best, PricedPlan};
+use super::priced_plan::{Best, PricedPlan, offer};
 use super::report::SearchOutcome;
 use crate::control::Control;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::estimate::{SpillLimits, SpillResult, spilled};
 use crate::solve::{Best as Least, Entry};
 use rayon::prelude::*;
@@ -51,6 +51,8 @@ pub struct OffloadCounts {
     /// Transfer-free time that no plan left untried is faster than; none where none is left that
     /// could be among the best.
     pub untried_bound_s: Option<f64>,
+    /// True where the work was stopped before all of them were tried.
+    pub stopped: bool,
 }
 
 impl OffloadCounts {
@@ -59,18 +61,26 @@ impl OffloadCounts {
         let least = self.untried_bound_s.unwrap_or(f64::INFINITY);
         self.untried_bound_s = Some(least.min(time));
     }
+
+    /// Leaves all plans of this transfer-free time and more untried.
+    fn stop_at(&mut self, time: f64) {
+        self.note_untried(time);
+        self.stopped = true;
+    }
 }
 
-/// Adds plans that fit with offload to what a search found.
+/// Adds plans that fit with offload to what a search found; where it is cancelled, those that were
+/// placed by then.
 pub(super) fn add(search: &Search, control: &Control, outcome: &mut SearchOutcome) -> Result<()> {
     let limits = search.limits();
     let mut best = Best::new(limits.top);
     for (index, found) in (0..).zip(&outcome.best) {
-        best.push(Entry {
+        let entry = Entry {
             key: found.composed.time,
             index,
             item: found.clone(),
-        });
+        };
+        offer(&mut best, entry, limits.column());
     }
     let mut criteria = SpillCriteria {
         after: None,
@@ -86,7 +96,12 @@ pub(super) fn add(search: &Search, control: &Control, outcome: &mut SearchOutcom
     loop {
         let (waiting, least) = search.spilled(criteria, control);
         skipped = skipped.min(least);
-        stop_if_cancelled(control, &counts)?;
+        if control.is_cancelled() {
+            let tried = criteria.after.map_or(0.0, |(time, _)| time);
+            counts.stop_at(tried.max(search.bound(0)));
+            break;
+        }
+        control.set_total(counts.placed + waiting.entries().len() as u64);
         let done = place_wave(search, &waiting, (most, control), (&mut best, &mut counts))?;
         let last = waiting
             .entries()
@@ -140,7 +155,12 @@ fn place_wave(
                 spilled(job, &entry.item.plan, limits, control)
             })
             .collect();
-        stop_if_cancelled(control, counts)?;
+        if control.is_cancelled() {
+            let first = admitted.first().map_or(f64::INFINITY, |entry| entry.key);
+            counts.stop_at(first);
+            return Ok(true);
+        }
+        control.advance(admitted.len() as u64);
         counts.placed += admitted.len() as u64;
         for (entry, placed) in admitted.iter().zip(placed?) {
             let placed = match placed {
@@ -155,12 +175,13 @@ fn place_wave(
             let mut item = entry.item.clone();
             item.composed.time = placed.step_time_s;
             item.offloaded = Some(placed);
-            best.push(Entry {
+            let entry = Entry {
                 key: item.composed.time,
                 // behind plans that fit without: of equal ones those come first
                 index: last_index(entry),
                 item,
-            });
+            };
+            offer(best, entry, search.limits().column());
         }
         if admitted.len() < hand.len() {
             return Ok(true);
@@ -172,12 +193,4 @@ fn place_wave(
 /// The index of a plan that was placed: behind those of all plans that fit without.
 fn last_index(entry: &Entry<PricedPlan>) -> u64 {
     entry.index | 1 << 63
-}
-
-fn stop_if_cancelled(control: &Control, counts: &OffloadCounts) -> Result<()> {
-    if control.is_cancelled() {
-        let what = format!("search after {} placements", counts.placed);
-        return Err(Error::Cancelled { what });
-    }
-    Ok(())
 }

@@ -110,6 +110,8 @@ pub struct SearchReport {
     pub plans_that_fit_with_offload: u64,
     /// Where others were left untried: the step time that none of them beats.
     pub untried_with_offload_bound_s: Option<f64>,
+    /// True where the work was stopped while such plans were tried.
+    pub stopped: bool,
     /// Why others were turned down.
     pub rejected: Vec<RejectionCount>,
     /// The best plans, best first.
@@ -147,6 +149,7 @@ impl SearchReport {
             plans_placed: outcome.offload.placed,
             plans_that_fit_with_offload: outcome.offload.fit,
             untried_with_offload_bound_s: untried,
+            stopped: outcome.offload.stopped,
             rejected: rejected(outcome, whole),
             best,
             pareto: outcome
@@ -190,11 +193,10 @@ fn bound(
     outcome: &SearchOutcome,
 ) -> BTreeMap<&'static str, f64> {
     let (name, of): (_, fn(&Estimate) -> Option<f64>) = match objective {
-        Objective::Time => ("step_time_s", |best| Some(best.step_time_s)),
+        Objective::Time | Objective::Devices => ("step_time_s", |best| Some(best.step_time_s)),
         Objective::Memory => ("peak_memory_bytes", |best| Some(best.peak_memory_bytes)),
         Objective::Energy => ("energy_j_per_step", |best| Some(best.energy_j_per_step)),
         Objective::Dollars => ("cost_usd_per_step", |best| best.cost_usd_per_step),
-        Objective::Devices => return BTreeMap::new(),
     };
     let untried = outcome.offload.untried_bound_s;
     [best.and_then(of), outcome.unwalked, untried]

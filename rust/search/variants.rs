@@ -121,7 +121,9 @@ pub(super) fn rows(searched: &VariantSearch, rows: &mut [VariantRow]) -> Result<
             .map(|line| searched.search_chain(line, &groups[line.group], &best))
             .collect();
         for (at, answer) in found?.into_iter().flatten() {
-            if let (true, Some(entry)) = (bounds, answer.entry(at)) {
+            let devices = rows[at].measures[Objective::Devices as usize];
+            let entry = answer.entry(at, searched.ranked_by(devices));
+            if let (true, Some(entry)) = (bounds, entry) {
                 best.push(entry);
             }
             answer.write(&mut rows[at]);
@@ -153,8 +155,10 @@ impl VariantAnswer {
         }
     }
 
-    fn entry(&self, at: usize) -> Option<Entry<PricedPlan>> {
+    /// What was found, to be ranked by devices where the objective is those.
+    fn entry(&self, at: usize, devices: Option<f64>) -> Option<Entry<PricedPlan>> {
         let (key, item) = self.found.clone()?;
+        let key = devices.unwrap_or(key);
         let index = at as u64;
         Some(Entry { key, index, item })
     }
@@ -337,7 +341,9 @@ impl VariantSearch<'_> {
                 Some(answer) => answer,
                 None => self.search(&job, group, before, &best)?,
             };
-            if let (Method::Bounds, Some(entry)) = (self.request.method, answer.entry(at)) {
+            let devices = self.ranked_by(f64::from(job.cluster.devices));
+            let entry = answer.entry(at, devices);
+            if let (Method::Bounds, Some(entry)) = (self.request.method, entry) {
                 best.push(entry);
             }
             self.control.advance(1);
@@ -386,7 +392,13 @@ impl VariantSearch<'_> {
         before: Option<&VariantAnswer>,
         best: &Best,
     ) -> Result<VariantAnswer> {
+        let devices = self.ranked_by(f64::from(job.cluster.devices));
+        if devices.is_some_and(|devices| best.threshold().is_some_and(|most| devices > most)) {
+            let fate = VariantOutcome::ByBound;
+            return Ok(VariantAnswer::unplanned(fate, [0; 3]));
+        }
         let cap = best.entries().last().filter(|_| best.threshold().is_some());
+        let cap = cap.filter(|_| devices.is_none()); // keys are times, of others devices
         let cap = cap.map(|entry| (entry.key, entry.item.clone()));
         let capped = cap.is_some();
         let start = cap.or_else(|| self.seed(job, group, before));
@@ -432,9 +444,13 @@ impl VariantSearch<'_> {
         let (_, plan) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let found = PricedPlan::new(plan, price(job, plan).ok()?);
         let measures = measures_of(job, &found);
-        let devices = f64::from(job.cluster.devices);
         let key = measures.get(objective as usize).copied();
-        Some((key.unwrap_or(devices), found))
+        Some((key.unwrap_or(measures[0]), found))
+    }
+
+    /// Devices, where variants are ranked by them and not by what their best plan has least of.
+    fn ranked_by(&self, devices: f64) -> Option<f64> {
+        (self.request.objective == Objective::Devices).then_some(devices)
     }
 
     /// Walks the units that may hold a plan as good as the one to start from.
@@ -488,7 +504,7 @@ impl VariantSearch<'_> {
         let cluster = &job.cluster;
         let step = Seconds::new(time);
         match self.limits.objective {
-            Objective::Time => time,
+            Objective::Time | Objective::Devices => time,
             Objective::Memory => 0.0,
             // infinite where a unit has no legal plan, which no energy is
             Objective::Energy | Objective::Dollars if time.is_infinite() => time,
@@ -497,7 +513,6 @@ impl VariantSearch<'_> {
                 let energy = economics::energy(cluster, step, Seconds::ZERO);
                 economics::cost(cluster, step, energy).map_or(0.0, Dollars::value)
             }
-            Objective::Devices => f64::from(cluster.devices),
         }
     }
 }

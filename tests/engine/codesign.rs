@@ -169,7 +169,7 @@ proptest! {
     #[test]
     fn bounds_across_variants_leave_the_best_ones_as_they_are(
         rooms in factor(), rates in factor(), latencies in factor(), top in 1_usize..5,
-        watts in 5e3..2e4,
+        watts in 5e3..2e4, objective in prop_oneof![Just("time"), Just("memory"), Just("devices")],
     ) {
         let axes = [
             ("device.memory.bandwidth", rates),
@@ -178,7 +178,9 @@ proptest! {
         ];
         let grid = grid(&axes, &[8, 16]);
         let with = |method| {
-            let more = json!({"top": top, "method": method, "budget": {"watts": watts}});
+            let budget = json!({"watts": watts});
+            let more =
+                json!({"top": top, "method": method, "budget": budget, "objective": objective});
             run(&gpt(), &asked(&grid, &more))
         };
         let [all, bounded] = [with("exhaustive"), with("bounds")];

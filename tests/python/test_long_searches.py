@@ -220,6 +220,34 @@ def test_the_command_line_names_the_file_when_ctrl_c_comes_before_anything_is_pr
     assert again.returncode == 0, again.stderr
 
 
+def test_ctrl_c_among_plans_with_offload_leaves_what_was_placed() -> None:
+    model, system = sw.model("mixtral-8x7b"), sw.system("dgx-h100", devices=8)
+    training = sw.Training(global_batch=64, sequence=4096)
+    fix = {"tensor": 1, "pipeline": 1, "context": 1, "zero": [1, 2, 3], "expert": [2, 4, 8]}
+    told_of: list[tuple[int, int]] = []
+
+    def pressed(done: int, total: int) -> None:
+        told_of.append((done, total))
+        units = told_of[0][1]
+        if total > units and done >= 32:
+            raise KeyboardInterrupt
+
+    asked: dict[str, Any] = {"fix": fix, "offload": "always", "front": ()}
+    without = sw.search(model, system, training, fix=fix, offload="never", front=())
+    found = sw.search(model, system, training, progress=pressed, **asked)
+    assert found.stopped
+    assert not found.proven
+    assert 0 < found.values["plans_placed"] < told_of[-1][1]
+    assert found.feasible
+    least = found.values["untried_with_offload_bound_s"]
+    assert found.bound_s == min(least, found.best[0].step_time_s)
+    whole = sw.search(model, system, training, **asked)
+    assert whole.proven
+    assert found.bound_s <= whole.best[0].step_time_s <= found.best[0].step_time_s
+    if without.feasible:
+        assert found.best[0].step_time_s <= without.best[0].step_time_s
+
+
 def test_ctrl_c_among_plans_with_offload_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = question('{"top": 3, "offload": "always"}')
     without = find(question(), SearchExecution())

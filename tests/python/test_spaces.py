@@ -98,6 +98,8 @@ def test_a_search_shows_what_it_excluded_and_what_it_proves(
         "proven: no legal plan of the space that fits in device memory is faster than the best one"
         in shown
     )
+    unfit = found.values["plans_not_fitting"]
+    assert ("`--offload always` tries them" in shown) == (unfit > 0)
     assert f"{found.values['plans_legal']:,} legal plans in" in shown
     rows = [f"  {row['count']:,} excluded by: {row['bound']}" for row in found.values["excluded"]]
     assert rows == [line for line in shown.splitlines() if " excluded by: " in line]
@@ -185,3 +187,38 @@ def test_fields_that_are_not_to_blame_are_not_named() -> None:
         sw.model("gpt3-175b"), alone, TRAINING, fix={"micro_batch": 1}, offload="never"
     )
     assert found.values["infeasible"]["conflict"] is None
+
+
+def test_of_plans_on_equal_devices_the_quickest_is_best() -> None:
+    asked: dict[str, Any] = {"top": 5, "offload": "never", "front": ()}
+    quickest = sw.search(MODEL, SYSTEM, TRAINING, **asked)
+    fewest = sw.search(MODEL, SYSTEM, TRAINING, objective="devices", **asked)
+    assert fewest.values["best"] == quickest.values["best"]
+    assert fewest.proven
+
+
+def test_of_plans_with_tensors_elsewhere_each_value_of_a_field_has_one() -> None:
+    model, system = sw.model("llama3-8b"), sw.system("dgx-h100", devices=8)
+    training = sw.Training(global_batch=32, sequence=8192)
+    fix = {"recompute": ["none", "full"], "schedule": ["1f1b"], "micro_batch": [1, 2]}
+    asked: dict[str, Any] = {"fix": fix, "offload": "always", "front": ()}
+    every = sw.search(model, system, training, top=200, **asked)
+    apart = sw.search(model, system, training, distinct="zero", **asked)
+    first: dict[int, float] = {}
+    for found in every.best:
+        first.setdefault(found.plan.zero, found.step_time_s)
+    assert {found.plan.zero: found.step_time_s for found in apart.best} == first
+    assert len(apart) == len(first) > 1
+    assert any(found.values["offloaded"] for found in apart.best)
+
+
+def test_state_that_fits_on_the_host_does_not_hide_tensors_that_could_lie_there() -> None:
+    model, system = sw.model("mixtral-8x7b"), sw.system("dgx-h100", devices=8)
+    training = sw.Training(global_batch=64, sequence=4096)
+    layout = {"tensor": 1, "pipeline": 1, "context": 1, "expert": 8, "micro_batch": 1}
+    fix = {**layout, "recompute": ["none", "selective", "full"], "offload_optimizer": [False, True]}
+    never = sw.search(model, system, training, fix=fix, offload="never").best[0]
+    assert never.plan.offload_optimizer
+    found = sw.search(model, system, training, fix=fix)
+    assert found.values["plans_placed"] > 0
+    assert found.best[0].step_time_s < 0.9 * never.step_time_s

@@ -76,8 +76,8 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
         "--offload",
         choices=OFFLOADS,
         default="auto",
-        help="try plans that do not fit with tensors in other tiers: where nothing fits (auto), "
-        "wherever they could be among the best, or never",
+        help="try plans that do not fit with tensors in other tiers: where nothing fits or the "
+        "best keeps state on the host (auto), wherever they could be among the best, or never",
     )
 
 

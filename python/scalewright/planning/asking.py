@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 FRONT = ("time", "memory")
 """What the front of a search trades where nothing else is asked for."""
+_ASKED: Mapping[str, object] = {"front": FRONT, "objective": "time", "offload": "auto"}
+"""What a search answers where nothing else is asked for; it stands in the answer."""
 
 
 def estimate(
@@ -102,7 +104,8 @@ def search(
         model: What is trained.
         system: The machines.
         training: Batch, sequence, formats, optimizer.
-        objective: `time`, `memory`, `energy`, `dollars` (of a step) or `devices`.
+        objective: `time`, `memory`, `energy`, `dollars` (of a step) or `devices`: as all plans use
+            the same, the quickest.
         top: How many plans to return.
         distinct: A plan field in which the returned plans are to differ: of all plans with one
             value only the best is returned.
@@ -114,9 +117,9 @@ def search(
             which the job of each plan in the answer has its own.
         space: The same, or a TOML file with it (`tensor = [4, 8]`); `fix` narrows its lists.
         offload: Whether plans that do not fit in device memory are tried with tensors in other
-            tiers, where `place` puts them: `auto` where no plan fits without, 512 of them at most;
-            `always` wherever the plan could still be among the best; `never`. Searches for the
-            least time alone do.
+            tiers, where `place` puts them: `auto` where no plan fits without, or the best one keeps
+            something on the host by its own fields, 512 of them at most; `always` wherever the plan
+            could still be among the best; `never`. Searches for the least time alone do.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the parts done and the parts in all.
         checkpoint: File that says about once a second how far the search is. Where it exists, the
@@ -158,7 +161,8 @@ def search_job(
     found = find(question, SearchExecution() if means is None else means, progress)
     if not found["best"] and not found["stopped"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)
-    return Search(job, {**found, "front": limits.get("front", FRONT)})
+    asked = {name: limits.get(name, usual) for name, usual in _ASKED.items()}
+    return Search(job, {**found, **asked})
 
 
 def allowed_values(

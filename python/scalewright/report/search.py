@@ -124,8 +124,21 @@ def _show_proof(found: Search, screen: Console) -> None:
             screen.print(
                 f"not proven, since some were left untried: {subject} {verb} {shown(bound)}"
             )
-    if not values["bound"]:
+    if values["objective"] == "devices":
         screen.print(f"every plan of the space uses {found.job.system.devices:,} devices")
+    if _may_try(found):
+        screen.print(
+            "plans that fit with tensors on the host were not tried, since others fit: "
+            "`--offload always` tries them"
+        )
+
+
+def _may_try(found: Search) -> bool:
+    """Say whether plans with tensors on the host could have been tried, and were not."""
+    values = found.values
+    timed = values["objective"] in {"time", "devices"} and values["offload"] == "auto"
+    others = timed and not values["plans_placed"] and bool(values["plans_not_fitting"])
+    return others and "host" in found.job.system.table
 
 
 def _show_file(plans: int | None, screen: Console) -> None:

@@ -144,7 +144,7 @@ def _told(
     if found is None:
         # all that is not known then is what plans with tensors in other tiers may gain
         return {**_without_offload(question, search, part), **counted, "stopped": True}
-    return {**found, **counted, "stopped": left}
+    return {**found, **counted, "stopped": left or found["stopped"]}
 
 
 def _without_offload(question: Question, search: _engine.Search, part: str) -> dict[str, Any]:
