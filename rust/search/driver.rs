@@ -201,7 +201,10 @@ impl Search {
         let helps = match self.limits.offload {
             super::OffloadWhen::Never => false,
             // the best plan may itself keep state on the host, where others could lie as well
-            super::OffloadWhen::Auto => outcome.best.first().is_none_or(|best| best.plan.uses_host()),
+            super::OffloadWhen::Auto => outcome
+                .best
+                .first()
+                .is_none_or(|best| best.plan.uses_host()),
             super::OffloadWhen::Always => true,
         };
         let whole = outcome.unwalked.is_none();

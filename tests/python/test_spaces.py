@@ -222,3 +222,19 @@ def test_state_that_fits_on_the_host_does_not_hide_tensors_that_could_lie_there(
     found = sw.search(model, system, training, fix=fix)
     assert found.values["plans_placed"] > 0
     assert found.best[0].step_time_s < 0.9 * never.step_time_s
+
+
+def test_devices_that_do_not_fill_their_racks_are_told_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--model", "gpt2", "--global-batch", "64", "--sequence", "1024", "--top", "1"]
+
+    def shown(system: str, devices: int) -> str:
+        main(["plan", *asked, "--system", system, "--devices", str(devices)])
+        return " ".join(capsys.readouterr().out.split())
+
+    uneven = "devices fill 1 of 2 units of 72 (nvswitch), the last one has 56"
+    assert uneven in shown("gb200-nvl72", 128)
+    assert "`--system dgx-gb200` has units that fit" in shown("gb200-nvl72", 128)
+    for system, devices in (("gb200-nvl72", 144), ("gb200-nvl72", 64), ("dgx-gb200", 128)):
+        assert "do not line up" not in shown(system, devices)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from scalewright.catalog import load_system, names
 from scalewright.config import Plan, completed
 from scalewright.report import quantities as q
 from scalewright.report.plans import plan_line
@@ -25,6 +26,7 @@ def show_job(job: Job, screen: Console) -> None:
         f"{job.system.devices:,} x {asked['device_title']} ({asked['system']})",
         style="bold",
     )
+    show_uneven(job.system, screen)
     if job.model.left_out:
         parts = ", ".join(job.model.left_out)
         screen.print(f"left out of the model: {parts} (only what predicts text is priced)")
@@ -39,6 +41,37 @@ def show_job(job: Job, screen: Console) -> None:
         f"{f', software {profile}' if profile else ''}"
         f"{f', memory margin {job.memory_margin:.1%}' if job.memory_margin else ''}"
     )
+
+
+def show_uneven(system: System, screen: Console) -> None:
+    """Print which units the devices do not fill, and which systems they would."""
+    for level in system.table["levels"]:
+        unit = level.get("devices")
+        if unit and system.devices > unit and system.devices % unit:
+            filled, left = divmod(system.devices, unit)
+            screen.print(
+                f"{system.devices:,} devices fill {filled:,} of {filled + 1:,} units of {unit:,} "
+                f"({level['name']}), the last one has {left:,}: groups do not line up with units"
+                f"{_filled(system)}"
+            )
+
+
+def _filled(system: System) -> str:
+    """Name the system of the catalog with the same devices and levels whose units they do fill."""
+    for name in names("system"):
+        table = load_system(name)
+        alike = table["device"] == system.table["device"] and _levels(table) == _levels(
+            system.table
+        )
+        if alike and all(
+            system.devices % level.get("devices", 1) == 0 for level in table["levels"]
+        ):
+            return f"; `--system {name}` has units that fit"
+    return ""
+
+
+def _levels(table: Mapping[str, Any]) -> list[str]:
+    return [level["name"] for level in table["levels"]]
 
 
 def show_job_and_plan(
