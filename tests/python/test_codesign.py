@@ -86,6 +86,14 @@ def test_a_share_beyond_1_is_refused(name: str, capsys: pytest.CaptureFixture[st
     assert "as a share is at most 1" in said
 
 
+def test_a_rate_that_lasts_beyond_the_peak_is_refused_as_it_was_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*JOB, "--vary", "device.sustained=1.5"]) == 2
+    said = "--vary: device.sustained: got x 1.5, with which device.sustained.bf16 would be 1.264;"
+    assert said in capsys.readouterr().err
+
+
 def test_a_share_may_grow_to_1() -> None:
     bf16 = "device.matmul.efficiency.bf16"
     held = {c["name"]: c["value"] for c in sw.constants(SYSTEM)}[bf16]

@@ -264,7 +264,8 @@ def _need_shares(machines: System, steps: Mapping[str, Sequence[Mapping[str, obj
     if not steps:
         return
     for constant in json.loads(_engine.constants(machines.cluster)):
-        if constant["kind"] != "share":
+        # what lasts of a peak is a share of it too, though the engine holds it as a ratio
+        if constant["unit"] != "share" or constant["kind"] not in ("share", "ratio"):
             continue
         for name, listed in steps.items():
             if _stands_for(name, constant["name"]):
