@@ -39,18 +39,26 @@ class Estimate:
 
     @property
     def peak_memory_bytes(self) -> float:
-        """Return the bytes on the fullest rank."""
+        """Return the bytes on the fullest rank, those that a search laid into other tiers included."""
         return self.values["peak_memory_bytes"]
 
     @property
     def fits(self) -> bool:
-        """Say whether the plan fits in memory."""
+        """Say whether the plan fits: in device memory, or with what a search laid into other tiers.
+
+        `values["offloaded"]` says what lies there; None where everything is on the device.
+        """
         return self.values["fits"]
 
     @property
     def mfu(self) -> float:
-        """Return the model FLOPs utilisation."""
+        """Return the model FLOPs utilisation: the model's own arithmetic over the dense peak."""
         return self.values["mfu"]
+
+    @property
+    def hfu(self) -> float:
+        """Return the hardware FLOPs utilisation: the same with recomputed FLOPs added."""
+        return self.values["hfu"]
 
     @property
     def tokens_per_s(self) -> float:
