@@ -50,7 +50,7 @@ def show_search(
 
     `kept` names the file from which a search that was stopped goes on.
     """
-    show_job(found.job, screen)
+    show_job(found.job, screen, found.values["dtypes"])
     if found.values.get("units_walked") != 0:
         _show_counts(found.values, screen)
     if found.stopped:
