@@ -34,6 +34,14 @@ def test_python_runs_as_it_stands(
         exec(compile(block, f"block {place} of {document.name}", "exec"), {})
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_verbs_exist(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    verbs = set(re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
+    called = r"(?:`|^\$ |^)scalewright ([a-z][a-z-]*)"
+    assert set(re.findall(called, document.read_text(), re.MULTILINE)) <= verbs
+
+
 def test_the_contributors_page_stays_short() -> None:
     assert len((ROOT / "CONTRIBUTING.md").read_text().splitlines()) <= 80
 
