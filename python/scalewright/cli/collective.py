@@ -68,7 +68,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     rules.add_argument("--forbid", metavar="A[,B]", help="these may not run")
     rules.add_argument("--protocol", metavar="P", help="only LL, LL128 or Simple")
     rules.add_argument(
-        "--bandwidth", metavar="RATE", help='rate of a level per device, as "400 Gb/s"'
+        "--bandwidth", metavar="RATE", help='one rate of one level per device, as "400 Gb/s"'
     )
     rules.add_argument(
         "--level",
