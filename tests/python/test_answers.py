@@ -256,6 +256,10 @@ def test_the_page_tells_every_field_of_memory() -> None:
         *placed["placed"]["memory"],
         placed["live"],
     ]
+    alone = sw.system("dgx-a100-80gb", 1)
+    beyond = sw.search(sw.model("gpt3-13b"), alone, sw.Training(2, 2048), top=1).best[0]
+    away = beyond.values["offloaded"]
+    tables += [away, *away["away"]]
     assert {key for table in tables for key in table} - told == set()
     rows = set(re.findall(r"^\| `(\w+)` \|", part.partition("\n`shortfall`")[0], re.MULTILINE))
     assert rows == set(estimate["memory"][0])
