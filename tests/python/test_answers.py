@@ -236,3 +236,58 @@ def test_the_page_tells_the_version_and_the_keys_of_every_verb(
         assert main([verb, *arguments, "--json"]) == 0
         found = set(json.loads(capsys.readouterr().out)) - stamp
         assert found == told[verb], verb
+
+
+def test_the_page_tells_every_field_of_memory() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    _, _, part = page.partition("## Memory, field by field\n")
+    told = set(re.findall(r"`(\w+)`", part.partition("\n## Keys by verb")[0]))
+    estimate = ANSWERS["estimate"]().to_dict()
+    too_large = sw.estimate(sw.model("gpt3-175b"), SYSTEM, {}, sw.Training(8, 1024)).to_dict()
+    placed = ANSWERS["place"]().to_dict()
+    tables: list[dict[str, Any]] = [
+        *estimate["memory"],
+        too_large["shortfall"],
+        *ANSWERS["compare"]().to_dict()["memory"],
+        *ANSWERS["offload"]().to_dict()["tiers"],
+        *ANSWERS["largest_model"]().to_dict()["tiers"],
+        *ANSWERS["serving_blocks"]().to_dict()["memory"],
+        *placed["placed"]["tiers"],
+        *placed["placed"]["memory"],
+        placed["live"],
+    ]
+    alone = sw.system("dgx-a100-80gb", 1)
+    beyond = sw.search(sw.model("gpt3-13b"), alone, sw.Training(2, 2048), top=1).best[0]
+    away = beyond.values["offloaded"]
+    tables += [away, *away["away"]]
+    assert {key for table in tables for key in table} - told == set()
+    rows = set(re.findall(r"^\| `(\w+)` \|", part.partition("\n`shortfall`")[0], re.MULTILINE))
+    assert rows == set(estimate["memory"][0])
+
+
+def test_fields_of_memory_add_up_as_the_page_tells() -> None:
+    """Columns of the page say which classes are in the total."""
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+    summed = re.findall(r"^\| `(\w+)` \|[^|]*\| yes \|", page, re.MULTILINE)
+    for stage in ANSWERS["estimate"]().to_dict()["memory"]:
+        assert sum(stage[name] for name in summed) == pytest.approx(stage["total_bytes"])
+
+
+def test_a_plan_that_fits_with_other_tiers_says_what_lies_on_the_device() -> None:
+    """`fits` is of the plan with what is away; the peak is what it would take without."""
+    alone = sw.system("dgx-a100-80gb", 1)
+    model, training = sw.model("gpt3-13b"), sw.Training(2, 2048)
+    best = sw.search(model, alone, training, top=1, offload="auto").best[0]
+    away = best.values["offloaded"]
+    assert best.fits
+    assert best.peak_memory_bytes > best.values["memory_capacity_bytes"]
+    assert away["device_bytes"] <= best.values["memory_capacity_bytes"] * (1 + 1e-12)
+    assert not sw.estimate(model, alone, best.plan, training).fits
+    assert not sw.search(model, alone, training, top=1, offload="never").feasible
+
+
+def test_utilisations_of_an_estimate_differ_by_what_is_computed_again() -> None:
+    plain = sw.estimate(MODEL, SYSTEM, "recompute=none", TRAINING)
+    again = sw.estimate(MODEL, SYSTEM, "recompute=full", TRAINING)
+    assert plain.hfu == pytest.approx(plain.mfu)
+    assert again.hfu == again.to_dict()["hfu"] > 1.2 * again.mfu

@@ -16,6 +16,7 @@ from scalewright.catalog.layers import FOLDERS, built_in_root
 from scalewright.catalog.resolving import normalised
 from scalewright.catalog.toml_file import leaves
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
+from scalewright.planning import system
 
 HARDWARE = [(kind, name) for kind in ("device", "system") for name in catalog.names(kind)]
 QUANTITY = re.compile(r"^[\d._]+(e[+-]?\d+)? ?[A-Za-z/0-9]+$")
@@ -286,3 +287,26 @@ def test_every_default_has_a_source_and_is_what_the_engine_takes():
     cluster = json.loads(Cluster(json.dumps({**TOY_CLUSTER, "devices": 8})).levels())
     assert "efficiency" not in TOY_CLUSTER["system"]["levels"][0]
     assert cluster[0]["efficiency"] == found["level"]["efficiency"]
+
+
+def test_the_page_lists_the_fields_of_a_level_s_library(tmp_path: Path) -> None:
+    """Its names are those that the engine knows; systems with a share below 1 are named."""
+    file = tmp_path / "own.toml"
+    text = ["kind = 'system'", "base = 'dgx-a100-80gb'", "name = 'own'", "[[levels]]"]
+    file.write_text("\n".join([*text, "name = 'hdr-infiniband'", "library.no_such_field = 1"]))
+    with pytest.raises(UnknownNameError) as refused:
+        system("own", 8, overrides=[str(file)])
+    known = str(refused.value).partition("known: ")[2].split(", ")
+    pages = Path(__file__).parents[2] / "docs"
+    _, _, rest = (pages / "catalog.md").read_text().partition("The table `library` of a level")
+    rows = [row.split("|")[1] for row in rest.partition("\n## ")[0].splitlines() if "| `" in row]
+    told = [name.strip(" `") for row in rows for name in row.split(",")]
+    assert sorted(told) == sorted(known)
+    busy = {
+        name
+        for name in catalog.names("system")
+        for level in catalog.load_entry("system", name).table["levels"]
+        if level.get("library", {}).get("busy_share", 1.0) != 1.0
+    }
+    _, _, said = (pages / "collectives.md").read_text().partition("A level's `busy_share`")
+    assert busy <= set(re.findall(r"`([\w-]+)`", said.partition("\n\n")[0]))

@@ -76,11 +76,33 @@ def test_other_chips_stand_in_and_their_node_is_priced_by_them_alone() -> None:
     assert [v["device"] for v in grid.front] == ["h100-sxm", "a100-sxm-80gb"]
 
 
-def test_the_table_shows_the_factor_that_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*JOB, "--vary", "device.matmul.efficiency.bf16=1,5"]) == 0
-    shown = capsys.readouterr().out
-    # a share ends at 1
-    assert "x 5 (x 1.046)" in shown
+@pytest.mark.parametrize(
+    "name", ["device.matmul.efficiency.bf16", "device.matmul.efficiency", "device.*.efficiency"]
+)
+def test_a_share_beyond_1_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*JOB, "--vary", f"{name}=1,5"]) == 2
+    said = capsys.readouterr().err
+    assert f"--vary: {name}: got x 5, with which device.matmul.efficiency." in said
+    assert "as a share is at most 1" in said
+
+
+def test_a_rate_that_lasts_beyond_the_peak_is_refused_as_it_was_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*JOB, "--vary", "device.sustained=1.5"]) == 2
+    said = "--vary: device.sustained: got x 1.5, with which device.sustained.bf16 would be 1.264;"
+    assert said in capsys.readouterr().err
+
+
+def test_a_share_may_grow_to_1() -> None:
+    bf16 = "device.matmul.efficiency.bf16"
+    held = {c["name"]: c["value"] for c in sw.constants(SYSTEM)}[bf16]
+    full = found(constants={bf16: [1, 1 / held]}, devices=[8])
+    assert max(c["value"] for v in full.best for c in v["constants"]) == pytest.approx(1)
+    with pytest.raises(sw.InvalidError, match=r"up to 1\.046 times the catalog's 0\.9558"):
+        found(constants={bf16: [1.0001 / held]})
+    with pytest.raises(sw.InvalidError, match=r"got 1\.2, with which .* would be 1\.2"):
+        found(constants={bf16: ["1.2"]})
 
 
 def test_bounds_and_exhaustive_agree_on_the_best() -> None:

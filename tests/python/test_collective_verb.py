@@ -83,6 +83,58 @@ def test_a_rate_with_a_unit_takes_the_place_of_the_levels(
     assert inner["sizes"][0]["binding_level"] == "nvswitch"
 
 
+def test_the_answer_says_at_which_rate_of_which_level(capsys: pytest.CaptureFixture[str]) -> None:
+    rules = ["--ranks", "16", "--bandwidth", "1 GB/s"]
+    answer = answered(capsys, *rules, "--level", "nvswitch")
+    assert (answer["level"], answer["bandwidth_bytes_per_s"]) == ("nvswitch", 1e9)
+    free = answered(capsys)
+    assert (free["level"], free["bandwidth_bytes_per_s"]) == (None, None)
+    assert "nvswitch bandwidth 1 GB/s" in shown(capsys, *rules, "--level", "nvswitch")
+
+
+@pytest.mark.parametrize(
+    ("group", "level", "crossed"),
+    [
+        (["--ranks", "8"], "ndr-infiniband", "nvswitch"),
+        (["--ranks", "4", "--stride", "8"], "nvswitch", "ndr-infiniband"),
+    ],
+)
+def test_the_rate_of_a_level_that_is_not_crossed_is_refused(
+    group: list[str], level: str, crossed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rate = ["--bandwidth", "50 GB/s", "--level"]
+    assert main([*ALL_REDUCE, *group, *rate, level]) == 2
+    assert f"--level: got '{level}'; allowed: {crossed}" in capsys.readouterr().err
+    assert answered(capsys, *group, *rate, crossed)["level"] == crossed
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (["--ranks", "8", "--stride", "10"], "--stride: got 10, so that 8 ranks span 71 devices; "),
+        (["--ranks", "8", "--stride", "10"], "allowed: 1 to 9, within 64 devices (all levels of"),
+        (["--ranks", "65"], "--ranks: got 65; allowed: 1 to 64 (all levels of few)"),
+        (["--ranks", "3", "--stride", "4294967295"], "--stride: got 4294967295, so that 3 ranks"),
+    ],
+)
+def test_a_group_too_wide_names_the_option_that_makes_it_so(
+    group: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = tmp_path / "few.toml"
+    few.write_text(
+        "kind = 'system'\nbase = 'dgx-h100'\nname = 'few'\n"
+        "[[levels]]\nname = 'ndr-infiniband'\ndevices = 64\n"
+    )
+    asked = ["collective", "all_reduce", "--system", str(few)]
+    assert main([*asked, *group]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_python_names_a_stride_that_leaves_the_machines() -> None:
+    with pytest.raises(sw.InvalidError, match=r"^stride: got 4294967295, so that 3 ranks"):
+        sw.collective("all_reduce", 1e6, "dgx-h100", 3, stride=2**32 - 1)
+
+
 @pytest.mark.parametrize("name", ["alltoall", "all_to_all", "AllToAll"])
 def test_names_of_nccl_tests_are_understood(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["collective", name, "--system", "dgx-h100", "--json", "--sizes", "1M"]) == 0

@@ -334,3 +334,26 @@ def test_a_group_is_priced_alike_with_and_without_the_devices_behind_it() -> Non
         whole = sw.system("dgx-h100", 4 * stride)
         alone = sw.collective("all_gather", 6e8, "dgx-h100", 4, stride=stride)
         assert alone.time_s == sw.collective("all_gather", 6e8, whole, 4, stride=stride).time_s
+
+
+def test_links_that_all_groups_fill_slow_rings_and_trees_alone(tmp_path: Path) -> None:
+    """`busy_share` multiplies the rate of what the page says, from two nodes on; nothing else."""
+    free = tmp_path / "free.toml"
+    text = ["kind = 'system'", "base = 'dgx-a100-80gb'", "name = 'free'", "[[levels]]"]
+    free.write_text("\n".join([*text, "name = 'hdr-infiniband'", "library.busy_share = 1.0"]))
+    machines = [sw.system("dgx-a100-80gb", 128), sw.system("free", 128, overrides=[str(free)])]
+
+    def gain(name: str, ranks: int, **rules: str) -> float:
+        busy, whole = (
+            float(sw.collective(name, 1e12, of, ranks, stride=8, **rules).time_s) for of in machines
+        )
+        return whole / busy
+
+    for ranks in (2, 16):
+        assert gain("all_reduce", ranks, algorithms="ring") == pytest.approx(0.677, rel=1e-3)
+    assert gain("all_reduce", 16, algorithms="tree") == pytest.approx(0.677, rel=1e-3)
+    for name, ranks in (("send_receive", 2), ("all_to_all", 16), ("gather", 16)):
+        assert gain(name, ranks) == 1
+    assert gain("all_reduce", 16, algorithms="halving_doubling") == 1
+    bounds = [sw.collective("all_reduce", 1e9, of, 128).lower_bound_s for of in machines]
+    assert bounds[0] == bounds[1]

@@ -3,7 +3,6 @@
 import inspect
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from scalewright.report.schedule import steps
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-YOURS = {"my-algorithm.xml": ROOT / "tests" / "data" / "msccl-ring-of-four.xml"}
-"""What stands for the files of their own that programs of readers have."""
 FOLDERS = "rust|python|tests|benches|docs|\\.ci"
 
 
@@ -33,10 +30,16 @@ def test_python_runs_as_it_stands(
     """One program for each block; what it writes goes to the folder where it runs."""
     blocks = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    for name, like in YOURS.items():
-        shutil.copy(like, name)
     for place, block in enumerate(blocks, 1):
         exec(compile(block, f"block {place} of {document.name}", "exec"), {})
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_verbs_exist(document: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    verbs = set(re.findall(r"^    ([a-z-]+)(?: |$)", capsys.readouterr().out, re.MULTILINE))
+    called = r"(?:`|^\$ |^)scalewright ([a-z][a-z-]*)"
+    assert set(re.findall(called, document.read_text(), re.MULTILINE)) <= verbs
 
 
 def test_the_contributors_page_stays_short() -> None:

@@ -37,6 +37,14 @@ def test_every_family_has_a_config():
     assert {config["model_type"] for config in PARSED.values()} == set(FAMILIES)
 
 
+def test_the_page_lists_every_model_type_that_is_read():
+    page = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()
+    _, _, rest = page.partition("| family | `model_type` |\n|---|---|\n")
+    rows = [row.split("|")[2] for row in rest[: rest.index("\n\n")].splitlines()]
+    told = [name.strip(" `") for row in rows for name in row.split(",")]
+    assert sorted(told) == sorted(FAMILIES)
+
+
 @pytest.mark.parametrize("name", PARSED)
 def test_config_gives_the_entry_of_the_catalog(name):
     config = read_config(Path(__file__).parent / "configs" / f"{name}.json")

@@ -49,6 +49,25 @@ def test_homes_left_open_are_the_fastest_that_fit() -> None:
     assert best.step_time_s <= step("zero-infinity", **HOMES).step_time_s
 
 
+@pytest.mark.parametrize(
+    ("weights", "optimizer", "allowed"),
+    [
+        ("host", "device", "weights device with this optimizer, or optimizer host or drive with"),
+        ("drive", "host", "weights device or host with this optimizer, or optimizer drive with"),
+    ],
+)
+def test_weights_behind_their_optimizer_are_refused_with_both_named(
+    weights: str, optimizer: str, allowed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"weights: got '{weights}' with optimizer '{optimizer}', which is nearer; allowed: "
+    with pytest.raises(sw.InvalidError, match=f"^{said}{allowed} these weights$"):
+        step("zero-infinity", weights=weights, optimizer=optimizer)
+    job = ["--model", MODEL, "--system", "dgx-2", "--devices", "4", "--global-batch", "8"]
+    asked = ["offload", *job, "--sequence", "1024", "--scheme", "zero-infinity", "--set"]
+    assert main([*asked, f"weights={weights}", f"optimizer={optimizer}"]) == 2
+    assert f"--set: {said}{allowed}" in capsys.readouterr().err
+
+
 def test_a_model_that_offloads_nothing_takes_what_estimate_says() -> None:
     plan = {"recompute": "full", "micro_batch": 2}
     # in programs that offload, no tensor stands in for a gradient

@@ -49,6 +49,21 @@ def test_a_plan_s_job_has_its_recipe() -> None:
     assert "dtype" not in alone[0].values
 
 
+def test_the_head_and_the_job_name_what_was_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    """Recipes that are listed win over the training's own, wherever the answer says which it is."""
+    fix = ["--fix", "context=1", "zero=0", "micro_batch=1", "--precision", "fp8"]
+    for listed, head in (("bf16", "bf16"), ("fp16,bf16", "fp16 or bf16"), ("bf16,fp8", None)):
+        assert main([*PLAN, *fix, "--dtypes", listed]) == 0
+        shown = capsys.readouterr().out.splitlines()[1]
+        assert shown == f"global batch 32 x 1,024 tokens, {head or 'bf16 or fp8'}, adam"
+    own = replace(TRAINING, precision="fp8")
+    for listed, job in ((["bf16"], "bf16"), (["fp16", "bf16"], "fp16"), (["bf16", "fp8"], "fp8")):
+        found = sw.search(MODEL, SYSTEM, own, fix={**FIX, "dtype": listed}, offload="never")
+        assert found.job.training.precision == job
+        assert found.to_dict()["dtypes"] == listed
+        assert found.error_band == sw.search(MODEL, SYSTEM, found[0].job.training, top=1).error_band
+
+
 def test_a_checkpoint_of_recipes_goes_on_to_the_same_answer(tmp_path: Path) -> None:
     path = tmp_path / "search.json"
     whole = search(["fp8", "bf16"], checkpoint=path)

@@ -55,6 +55,8 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["rematerialise", *JOB, "--budget", "8 apples"], '--budget: got "8 apples"; allowed: b'),
         (["serve-blocks", "gpt2", "gcp-t4", "--generate", "0"], "--generate: got 0; allowed: 1"),
         (["serve-blocks", "gpt2", "gcp-t4", "--batch", "0"], "--batch: got 0; allowed: 1 to 10"),
+        (["schedule", "1f1b"], "--stages: got nothing; allowed: the number of devices of the pipe"),
+        (["schedule", "--stages", "4"], "--micro-batches: got nothing; allowed: a whole number"),
         (
             ["schedule", "1f1b", *PIPELINE, "--width", "0", "--picture", "x.svg"],
             "--width: got 0.0; allowed: 3 to 60 inches",

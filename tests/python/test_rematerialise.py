@@ -126,6 +126,18 @@ def test_what_a_plan_leaves_is_the_budget() -> None:
     assert set(piped.names) == {"dense_layer"}
 
 
+def test_a_system_without_a_host_is_told_what_it_lacks_and_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = ["--model", "gpt2", "--system", "mi300a-node", "--devices", "4", "--global-batch", "16"]
+    asked = ["rematerialise", *job, "--sequence", "1024"]
+    assert main(asked) == 2
+    said = capsys.readouterr().err
+    assert "system mi300a-node has no [host] with memory, memory_bandwidth and" in said
+    assert "allowed: false (--no-offload), or a system file that gives it one" in said
+    assert main([*asked, "--no-offload"]) == 0
+
+
 def test_offloading_can_be_refused() -> None:
     with_host, without = stage(budget_bytes=8 * GIB), stage(budget_bytes=8 * GIB, offload=False)
     assert without.link is None

@@ -106,7 +106,7 @@ def test_operations_are_told_on_demand(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["1f1c", *PIPELINE], "schedule: unknown name '1f1c'; nearest: 1f1b"),
         (["1f1b", "--micro-batches", "8"], "stages: got nothing; allowed: the number of devices"),
-        (["1f1b", "--stages", "4"], "micro_batches: got None"),
+        (["1f1b", "--stages", "4"], "--micro-batches: got nothing"),
         (["1f1b", *PIPELINE, "--forward", "1,2"], "--forward: got 2 values; allowed: 1 or 4"),
         (["1f1b", *PIPELINE, "--forward", "fast"], 'got "fast"'),
         (["1f1b", *PIPELINE, "--forward", "-1"], "got -1"),

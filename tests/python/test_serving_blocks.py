@@ -165,6 +165,19 @@ def test_the_command_says_what_python_says(capsys: pytest.CaptureFixture[str]):
         assert "allowed: a" in capsys.readouterr().err
 
 
+def test_layers_quicker_than_their_kernels_start_are_said_to_be_too_fast(
+    capsys: pytest.CaptureFixture[str],
+):
+    """The least of a layer is five kernels, whose starts the model leaves out."""
+    small = ["serve-blocks", "gpt2", "dgx-a100-80gb", "--batch", "1", "--batches", "1"]
+    assert main(small) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "too fast: decoding takes 8.436 us for a layer of a batch, but each of its 5" in said
+    assert "takes 2.702 us to start, which is left out" in said
+    assert main(["serve-blocks", "opt-30b", "gcp-t4"]) == 0
+    assert "too fast" not in capsys.readouterr().out
+
+
 def test_one_batch_is_said_as_one_and_much_memory_in_tib(
     capsys: pytest.CaptureFixture[str],
 ):

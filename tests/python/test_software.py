@@ -158,3 +158,10 @@ def test_every_profile_that_a_paper_names_is_in_the_catalog() -> None:
     named = {name for e in entries for key in kinds if key in e for name in e[key].split("+")}
     assert named <= set(NAMES)
     assert named
+
+
+@pytest.mark.parametrize("software", ["torchtitan-eager", ["torchtitan-eager"], 5])
+def test_a_training_refuses_the_name_of_a_profile_and_says_who_takes_it(software: Any) -> None:
+    said = r"^training\.software: got .*; allowed: none or a table, as Job\(.*\.with_software\(NAME"
+    with pytest.raises(InvalidError, match=said):
+        Training(64, 1024, software=software)

@@ -175,6 +175,8 @@ def test_fields_that_leave_no_room_in_memory_are_named(
     assert main(["plan", "--model", "llama3-70b", *JOB[2:], "--devices", "64", *PINS]) == 3
     shown = capsys.readouterr().out
     assert "conflict: tensor=1 and zero=0 together leave no plan that fits" in shown
+    # other tiers were not tried, so nothing is said of them
+    assert "proven: no plan of the space fits in device memory\n" in shown
     for name in fix:
         rest = {key: value for key, value in fix.items() if key != name}
         feasible = sw.search(model, system, TRAINING, fix=rest, offload="never").feasible

@@ -133,10 +133,15 @@ def test_the_verb_says_what_the_call_says(capsys: pytest.CaptureFixture[str]) ->
     assert "expert" not in shown  # the model has none
     assert "The winner" in shown
     assert "excluded by a bound" in shown
+    told = " ".join(shown.split())
+    assert "proven: no plan with whole pipeline stages in one group is faster than the best" in told
+    assert "not tried: replicas or other ranks that span groups" in told
 
 
 def test_the_verb_refuses_and_finds_nothing_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(ARGUMENTS) == 2
     assert "between" in capsys.readouterr().err
     assert main([*ARGUMENTS, "--between", LINK, "--memory-margin", "0.99"]) == 3
-    assert "Infeasible" in capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Infeasible" in told
+    assert "proven: no plan with whole pipeline stages in one group is legal and fits; not" in told

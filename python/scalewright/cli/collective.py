@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZES = "1K:16G:2"
 _PLOTTED = 400
+_SLOW = (1e6, 2e6)
+"""Rates, in bytes/s, so low that every algorithm which uses a level takes longer at the former."""
 
 
 def add(verbs: Verbs) -> None:
@@ -66,9 +68,13 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     rules.add_argument("--forbid", metavar="A[,B]", help="these may not run")
     rules.add_argument("--protocol", metavar="P", help="only LL, LL128 or Simple")
     rules.add_argument(
-        "--bandwidth", metavar="RATE", help='rate of a level per device, as "400 Gb/s"'
+        "--bandwidth", metavar="RATE", help='one rate of one level per device, as "400 Gb/s"'
     )
-    rules.add_argument("--level", metavar="NAME", help="that level (the outermost of the group)")
+    rules.add_argument(
+        "--level",
+        metavar="NAME",
+        help="the one level that --bandwidth prices (the outermost of the group)",
+    )
     rules.add_argument("--in-place", action="store_true", help="results take the place of inputs")
 
 
@@ -106,6 +112,7 @@ class _Question:
         self.sizes = buffer_sizes(options.sizes)
         self.machines, self.ranks = _machines(options)
         self.rate = _rate(options, self.machines)
+        self._need_level()
 
     def asked(self, sizes: ArrayLike, **changes: object) -> Collective:
         """Return the engine's answer, with other rules where `changes` says so."""
@@ -124,6 +131,28 @@ class _Question:
         return collective(
             self.name, sizes, self.machines, self.ranks, stride=options.stride, **rules
         )
+
+    def _need_level(self) -> None:
+        """Refuse a level that the group does not cross: its rate would change nothing."""
+        asked = self.options.level
+        levels = [str(level["name"]) for level in self.machines.table["levels"]]
+        if asked not in levels or self.ranks == 1 or self._bears(asked):
+            return
+        crossed = [level for level in levels if self._bears(level)]
+        if not crossed:
+            return  # of a barrier, which moves no bytes, no rate bears on anything
+
+        from scalewright.cli.refusing import refuse
+
+        of = f"{self.ranks:,} ranks, stride {self.options.stride:,}"
+        refuse("level", asked, f"{' or '.join(crossed)}, which {of}, cross")
+
+    def _bears(self, level: str) -> bool:
+        """Say whether any algorithm takes longer where this level is slow."""
+        slow = [
+            self.asked([1.0], level=level, bandwidth_bytes_per_s=rate).lines() for rate in _SLOW
+        ]
+        return slow[0] != slow[1]
 
     def show(self) -> None:
         """Print the tables and the drawing."""
@@ -198,7 +227,7 @@ class _Question:
             ("only", options.algorithm),
             ("without", options.forbid),
             ("protocol", options.protocol),
-            ("bandwidth", options.bandwidth),
+            (f"{options.level or ''} bandwidth".strip(), options.bandwidth),
             ("overridden:", ", ".join(machines.overridden)),
         ):
             if value:
@@ -224,13 +253,13 @@ def _machines(options: argparse.Namespace) -> tuple[System, int]:
     """Return as many devices as the group spans, and the ranks of the group."""
     from scalewright.config import need_count
     from scalewright.planning import system
+    from scalewright.planning.arguments import group_span
 
     need_count("stride", options.stride)
     one = system(options.system, 1, overrides=options.catalog)
     ranks = int(one.table["devices_per_node"]) if options.ranks is None else options.ranks
     need_count("ranks", ranks)
-    span = (ranks - 1) * options.stride + 1
-    need_count("ranks, stride", span)
+    span = group_span(one, ranks, options.stride)
     return system(options.system, span, overrides=options.catalog), ranks
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
-    parser = verbs.add_parser("plan-unlike", help="find the best plans on unlike devices")
+    parser = verbs.add_parser("plan-unlike", help="find the best pipelines over unlike devices")
     parser.add_argument(
         "--model", required=True, metavar="NAME|FILE", help="catalog name, config.json or TOML"
     )

@@ -85,6 +85,10 @@ def in_options(message: str, options: argparse.Namespace) -> str:
             option = next(holding, given[0])
             inner = _inner(field, refused) if option in _HOLDING.values() else ""
             return f"{_dashed(option)}{of}{place}: {inner}{rest}"
+    if missing := re.match("got (?:nothing|None)(?=;)", rest):
+        for name in _options_of(path):
+            if getattr(options, name, ...) is None:
+                return f"{_dashed(name)}: got nothing{rest[missing.end() :]}"
     for option in _SETTING:
         if _sets(getattr(options, option, None), path, refused):
             inner = "" if " " in path or path == "field" else f"{path}: "

@@ -78,6 +78,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         from scalewright.report import console, show_overridden, show_serving
 
-        show_serving(block, console())
+        show_serving(block, served, machine, console())
         show_overridden(console(), served, machine)
     return 0 if block.fits else 3

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from types import NoneType
 
-from scalewright.config.kinds import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from scalewright.config.kinds import need, plain
 
 
 @dataclass(frozen=True)
@@ -47,9 +45,16 @@ class Training:
     software: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:
-        """Take numbers of NumPy for Python's own, which never wrap around."""
+        """Take numbers of NumPy for Python's own, which never wrap around.
+
+        Raises:
+            InvalidError: `software` is no table, as where it is the name of a profile.
+        """
         for field in fields(self):
             object.__setattr__(self, field.name, plain(getattr(self, field.name)))
+        # a profile says things of the device too, which no training holds
+        allowed = "none or a table, as Job(model, system, training).with_software(NAME) fills it in"
+        need("training.software", self.software, (Mapping, NoneType), allowed)
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields, as the engine reads them."""

@@ -39,18 +39,26 @@ class Estimate:
 
     @property
     def peak_memory_bytes(self) -> float:
-        """Return the bytes on the fullest rank."""
+        """Return the bytes on the fullest rank, with those that a search laid into other tiers."""
         return self.values["peak_memory_bytes"]
 
     @property
     def fits(self) -> bool:
-        """Say whether the plan fits in memory."""
+        """Say whether the plan fits: in device memory, or with what a search laid into other tiers.
+
+        `values["offloaded"]` says what lies there; None where everything is on the device.
+        """
         return self.values["fits"]
 
     @property
     def mfu(self) -> float:
-        """Return the model FLOPs utilisation."""
+        """Return the model FLOPs utilisation: the model's own arithmetic over the dense peak."""
         return self.values["mfu"]
+
+    @property
+    def hfu(self) -> float:
+        """Return the hardware FLOPs utilisation: the same with recomputed FLOPs added."""
+        return self.values["hfu"]
 
     @property
     def tokens_per_s(self) -> float:
@@ -72,7 +80,8 @@ class Search:
     """The best plans of a space, best first, and why others were turned down.
 
     Attributes:
-        job: The workload, system and training that were searched for.
+        job: The workload, system and training that were searched for; where the space lists
+            precision recipes without the training's own, in the first of them.
         values: Every field that the engine gives, as in `to_dict`.
     """
 
@@ -112,8 +121,9 @@ class Search:
 
     @property
     def error_band(self) -> dict[str, Any] | None:
-        """Return between which multiples of a plan's step time measured runs like it lie."""
-        return error_band(self.job, searched=True)
+        """Return between which multiples of the best plan's step time measured runs like it lie."""
+        best = self.values["best"]
+        return error_band(self._job_of(best[0]) if best else self.job, searched=True)
 
     def __len__(self) -> int:
         """Return how many plans were kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,9 +36,33 @@ def machines_of(system: System | str, counts: NDArray[np.uint32] | None, stride:
             message = "ranks: got nothing; allowed: a count where the system is a name"
             raise InvalidError(message)
         most = int(counts.max()) if counts.size else 1
-        return read_system(system, max((most - 1) * stride + 1, 1))
+        one = read_system(system, 1)
+        return replace(one, devices=group_span(one, most, stride))
     need("system", system, System, "what scalewright.system(...) returns, or a catalog name")
     return system
+
+
+def group_span(system: System, ranks: int, stride: int) -> int:
+    """Return the devices from the first rank of a group to its last, both counted.
+
+    Raises:
+        InvalidError: All levels of the system, or the engine, have fewer.
+    """
+    joined = system.table["levels"][-1].get("devices")
+    most = _MOST_RANKS if joined is None else int(joined)
+    whose = "" if joined is None else f" (all levels of {system.name})"
+    if ranks > most:
+        message = f"ranks: got {ranks}; allowed: 1 to {most}{whose}"
+        raise InvalidError(message)
+    span = max((ranks - 1) * stride + 1, 1)
+    if span > most:
+        largest = (most - 1) // (ranks - 1)
+        message = (
+            f"stride: got {stride}, so that {ranks} ranks span {span} devices; "
+            f"allowed: 1 to {largest}, within {most} devices{whose}"
+        )
+        raise InvalidError(message)
+    return span
 
 
 def floats(field: str, values: ArrayLike) -> Floats:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from scalewright import _engine
 from scalewright.catalog.toml_file import read_table
 from scalewright.config import (
+    DTYPE,
     Plan,
     completed,
     json_text,
@@ -161,8 +163,16 @@ def search_job(
     found = find(question, SearchExecution() if means is None else means, progress)
     if not found["best"] and not found["stopped"]:
         found["infeasible"] = why_nothing_runs(job, allowed, found)
+    recipes = allowed.get(DTYPE)
     asked = {name: limits.get(name, usual) for name, usual in _ASKED.items()}
-    return Search(job, {**found, **asked})
+    return Search(_in_recipe(job, recipes), {**found, **asked, "dtypes": recipes})
+
+
+def _in_recipe(job: Job, recipes: Sequence[str] | None) -> Job:
+    """Return the job in a recipe that was searched: its own, or else the first that was listed."""
+    if not recipes or job.training.precision in recipes:
+        return job
+    return replace(job, training=replace(job.training, precision=recipes[0]))
 
 
 def allowed_values(

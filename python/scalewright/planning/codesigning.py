@@ -127,7 +127,7 @@ def codesign(
             unit (`"120 GiB"`; of a rate the sustained one), a table has `factor` or `value` and
             what a device then has more: `price_usd`, `power_w`, `area_mm2`; `price_factor`
             multiplies the price of a node. What another value costs is otherwise not known, and
-            prices stay.
+            prices stay. A share of a rate is at most 1.
         budget: What the machines may be at most: `capital` (dollars of the nodes), `watts` (devices
             and nodes at their limits), `mm2` (dies), `devices`; numbers or text with a unit. What
             is beyond is not searched.
@@ -194,6 +194,8 @@ def codesign_job(
     }
     paths[r"space\."] = "fix."
     clusters = [one.cluster for one in machines]
+    for one in machines:
+        _need_shares(one, steps)
     with named_as(paths):
         texts = json_text("fix", space(fix)), json_text("", wanted)
         answer, fates, measures = _engine.codesign(job.handle, clusters, *texts, progress=progress)
@@ -251,6 +253,47 @@ def _steps(name: str, values: object) -> list[dict[str, object]]:
             raise InvalidError(message)
         steps[key] = step
     return list(steps.values())
+
+
+def _need_shares(machines: System, steps: Mapping[str, Sequence[Mapping[str, object]]]) -> None:
+    """Refuse values that would make a share of a rate more than 1, at which the engine ends it.
+
+    Raises:
+        InvalidError: There is one.
+    """
+    if not steps:
+        return
+    for constant in json.loads(_engine.constants(machines.cluster)):
+        # what lasts of a peak is a share of it too, though the engine holds it as a ratio
+        if constant["unit"] != "share" or constant["kind"] not in ("share", "ratio"):
+            continue
+        for name, listed in steps.items():
+            if _stands_for(name, constant["name"]):
+                for step in listed:
+                    _need_share(name, step, constant)
+
+
+def _need_share(name: str, step: Mapping[str, object], constant: Mapping[str, Any]) -> None:
+    held: float = constant["value"]
+    given = step.get("value")
+    try:
+        made = float(str(step.get("factor"))) * held if given is None else float(str(given))
+    except ValueError:
+        return  # the engine says what is wrong with it
+    if made > 1.0 + 1e-9:
+        message = (
+            f"constants.{name}: got {_label(step):.60}, with which {constant['name']} would be "
+            f"{made:.4g}; allowed: up to {1 / held:.4g} times the catalog's {held:.4g}, as a share "
+            "is at most 1"
+        )
+        raise InvalidError(message)
+
+
+def _stands_for(name: str, constant: str) -> bool:
+    """Say whether a dotted name begins a constant's, `*` standing for any part."""
+    parts, own = name.split("."), constant.split(".")
+    pairs = zip(parts, own, strict=False)
+    return len(parts) <= len(own) and all(part in ("*", held) for part, held in pairs)
 
 
 def _refuse_large(*lengths: int) -> None:

@@ -243,9 +243,16 @@ class _EngineArguments(PickledByFields):
         return self.ranks.size == 1 and (self.bandwidths is None or self.bandwidths.size == 1)
 
     def rules(self) -> dict[str, object]:
-        """Return the distance between ranks, and whether results take the place of inputs."""
+        """Return distance between ranks, the rate asked for, and whether inputs are replaced."""
         asked = json.loads(self.request)
-        return {"stride": asked["stride"], "in_place": asked["in_place"]}
+        rates = self.bandwidths
+        one = None if rates is None or rates.size != 1 else float(rates[0])
+        return {
+            "stride": asked["stride"],
+            "level": asked["level"],
+            "bandwidth_bytes_per_s": one,
+            "in_place": asked["in_place"],
+        }
 
     def times(self) -> Floats:
         """Return the times."""

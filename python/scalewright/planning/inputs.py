@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -230,7 +231,8 @@ def _naming_files(files: Sequence[str], *tables: Mapping[str, Any]) -> Generator
         if not files or any(file in str(error) for file in files):
             raise
         field, colon, rest = str(error).partition(": ")
-        field = _ROOT.sub("", _with_names(field, tables)) if colon else field
+        if colon:
+            field = _with_key(_ROOT.sub("", _with_names(field, tables)), rest, tables)
         held = _holding(files, field)
         if colon and held:
             message = f"{held}: {field}: {rest}"
@@ -251,6 +253,30 @@ def _with_names(field: str, tables: Iterable[Mapping[str, Any]]) -> str:
             if isinstance(name, str):
                 return f"{found['root'] or ''}{found['list']}.{name}{field[found.end() :]}"
     return field
+
+
+def _with_key(field: str, rest: str, tables: Iterable[Mapping[str, Any]]) -> str:
+    """Return a path that ends at the key whose value was refused, as `matrix.bf16`.
+
+    Of tables whose keys are formats the engine says only where they stand and what it got.
+    """
+    for table in tables:
+        held: object = table
+        for part in field.split("."):
+            held = cast("Mapping[str, object]", held).get(part) if isinstance(held, dict) else None
+        if not isinstance(held, dict):
+            continue
+        values = cast("dict[str, object]", held).items()
+        wrong = [key for key, value in values if _is_got(value, rest)]
+        if len(wrong) == 1:
+            return f"{field}.{wrong[0]}"
+    return field
+
+
+def _is_got(value: object, rest: str) -> bool:
+    if isinstance(value, dict):
+        return rest.startswith("got an object with fields; ")
+    return rest.startswith((f"got {value}; ", f"got {json.dumps(value)}; "))
 
 
 def _holding(files: Sequence[str], field: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright import _engine
 from scalewright.config import Plan, completed, json_text, need, plan_fields
+from scalewright.errors import InvalidError
 from scalewright.planning.job import Job
 from scalewright.planning.stamp import Answer
 from scalewright.planning.timeline import Row, Span, Timeline
@@ -329,4 +330,26 @@ def _plan(job: Job, plan: AnyPlan | None) -> str:
 
 def _asked(scheme: str, fields: Mapping[str, object] | None) -> str:
     need("scheme", scheme, str, f"one of {', '.join(SCHEMES)}")
+    if scheme == "zero-infinity":
+        _need_order(fields or {})
     return json_text("", {**(fields or {}), "scheme": scheme})
+
+
+def _need_order(fields: Mapping[str, object]) -> None:
+    """Refuse weights that would lie farther away than the state that updates them.
+
+    Raises:
+        InvalidError: They would.
+    """
+    weights, optimizer = fields.get("weights"), fields.get("optimizer")
+    if weights not in _TIERS or optimizer not in _TIERS:
+        return  # left open, or for the engine to refuse
+    nearer = _TIERS[: _TIERS.index(optimizer) + 1]
+    if weights not in nearer:
+        farther = _TIERS[_TIERS.index(weights) :]
+        message = (
+            f"weights: got {weights!r} with optimizer {optimizer!r}, which is nearer; allowed: "
+            f"weights {' or '.join(nearer)} with this optimizer, or optimizer "
+            f"{' or '.join(farther)} with these weights"
+        )
+        raise InvalidError(message)

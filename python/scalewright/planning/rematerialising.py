@@ -237,7 +237,7 @@ def rematerialise_stage(
         stage: Pipeline stage, from 0.
         budget_bytes: Memory for one micro-batch, as a number or as `"20 GiB"`; left out, an equal
             share for each micro-batch in flight of what the plan leaves.
-        offload: Whether tensors may move to host memory.
+        offload: Whether tensors may move to host memory; False where the system has none.
         slots: See `rematerialise`.
         width: See `rematerialise`.
 
@@ -278,7 +278,11 @@ def rematerialise_job(
     text = json_text("", asked)
     left = "memory of the device that the plan leaves to a micro-batch"
     with named_as({} if budget_bytes is not None else {"budget_bytes": left}):
-        found = json.loads(_engine.rematerialise_stage(job.handle, chosen, text))
+        try:
+            found = json.loads(_engine.rematerialise_stage(job.handle, chosen, text))
+        except InvalidError as error:
+            # the engine refuses offload itself for one reason alone: tensors have nowhere to go
+            raise (_no_host(job) if str(error).startswith("offload: ") else error) from error
     chain = found["chain"]
     return StageRematerialisation(
         stage=stage,
@@ -290,6 +294,16 @@ def rematerialise_job(
         in_flight=found["in_flight"],
         answer=_answer(found["answer"]),
         _rests_on=job,
+    )
+
+
+def _no_host(job: Job) -> InvalidError:
+    """Return the refusal of moves to a host that is not there, with what to do."""
+    system = job.system
+    return InvalidError(
+        f"offload: got true, but system {system.name} has no [host] with memory, memory_bandwidth "
+        "and link_bandwidth, to which tensors could move; allowed: false (--no-offload), or a "
+        "system file that gives it one"
     )
 
 

@@ -100,13 +100,14 @@ def search_unlike(
     overrides: Sequence[str | Path] = (),
     progress: Callable[[int, int], object] | None = None,
 ) -> UnlikeSearch:
-    """Find the fastest plans on groups of unlike devices: a heterogeneous cluster.
+    """Find the fastest plans with whole stages in each of some groups of unlike devices.
 
     Pipeline stages are dealt to the groups. Those of a group share tensor ranks, sequence
     parallelism and recomputation; all stages share replicas, micro-batch, schedule (`1f1b` or
     `gpipe`) and ZeRO stage. The order of the groups, how many of them and of their devices are
     used, and the layers of each stage are found; the answer counts what was priced and what a
-    bound excluded.
+    bound excluded. The proof is of these plans alone: replicas or other ranks that span groups,
+    context ranks, interleaved chunks and offload are not tried, and may be faster.
 
     Args:
         model: What is trained.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from scalewright.report import quantities as q
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
     from scalewright.planning import Codesign
 
-_FACTOR = re.compile(r"x ([0-9.e+-]+)")
 _MOST_FRONT = 12
 """Points of a front that are shown."""
 
@@ -89,23 +86,11 @@ def _short(name: str) -> str:
 
 
 def _value(found: Codesign, variant: Mapping[str, Any], name: str) -> str:
-    """Return what a variant has on an axis, and the factor that counts where another was asked.
-
-    A share ends at 1, and a whole number stays one.
-    """
+    """Return what a variant has on an axis."""
     index: int = variant["index"]
     for axis, labels in reversed(found.labels()):
         if axis == name:
-            label = labels[index % len(labels)]
-            held = {constant["name"]: constant["factor"] for constant in variant["constants"]}
-            asked = _FACTOR.fullmatch(label)
-            if (
-                asked is None
-                or name not in held
-                or isclose(float(asked[1]), held[name], rel_tol=1e-4)
-            ):
-                return label
-            return f"{label} (x {held[name]:.4g})"
+            return labels[index % len(labels)]
         index //= len(labels)
     return ""
 

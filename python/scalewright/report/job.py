@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from scalewright.planning import Job, Model, System, UnlikeSearch
 
 
-def show_job(job: Job, screen: Console) -> None:
-    """Print what was asked."""
+def show_job(job: Job, screen: Console, recipes: Collection[str] | None = None) -> None:
+    """Print what was asked; `recipes` are the precision recipes that a search chose from."""
     asked = job.to_dict()
     training = job.training
     screen.print(
@@ -35,7 +35,7 @@ def show_job(job: Job, screen: Console) -> None:
     profile = (training.software or {}).get("name")
     screen.print(
         f"global batch {training.global_batch:,} x {training.sequence:,} tokens, "
-        f"{training.precision}, {state}{training.optimizer}{attention}"
+        f"{' or '.join(recipes or [training.precision])}, {state}{training.optimizer}{attention}"
         f"{', dropout' if training.dropout else ''}"
         f"{', forward only' if training.forward_only else ''}"
         f"{f', software {profile}' if profile else ''}"

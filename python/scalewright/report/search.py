@@ -50,7 +50,7 @@ def show_search(
 
     `kept` names the file from which a search that was stopped goes on.
     """
-    show_job(found.job, screen)
+    show_job(found.job, screen, found.values["dtypes"])
     if found.values.get("units_walked") != 0:
         _show_counts(found.values, screen)
     if found.stopped:
@@ -71,14 +71,16 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
     elapsed = values["elapsed_s"]
     rate = values["plans_legal"] / elapsed / 1e6 if elapsed else 0.0
     unfit = values["plans_not_fitting"]
+    placed, fit = values["plans_placed"], values["plans_that_fit_with_offload"]
+    # some of them may fit elsewhere, as the line below then says
+    where = " in device memory" if placed else ""
     screen.print(
         f"{values['plans_legal']:,} legal plans in {q.time(elapsed)} "
         f"({rate:.3g} million a second): {values['plans_priced']:,} priced, "
-        f"{values['plans_excluded_by_bound']:,} excluded by a bound, {unfit:,} do not fit"
+        f"{values['plans_excluded_by_bound']:,} excluded by a bound, {unfit:,} do not fit{where}"
     )
     for row in values["excluded"]:
         screen.print(f"  {row['count']:,} excluded by: {row['bound']}")
-    placed, fit = values["plans_placed"], values["plans_that_fit_with_offload"]
     if placed:
         screen.print(
             f"{placed:,} plans that do not fit in device memory were tried with tensors in other "
@@ -109,12 +111,12 @@ def goes_on(kept: str) -> str:
 def _show_proof(found: Search, screen: Console) -> None:
     """Print what is known of every legal plan of the space, tried or not."""
     values = found.values
+    where = "" if values["plans_placed"] else " in device memory"
     if not found.feasible:
         if found.proven:
-            kind = "fits" if values["plans_legal"] else "is legal"
+            kind = f"fits{where}" if values["plans_legal"] else "is legal"
             screen.print(f"proven: no plan of the space {kind}")
         return
-    where = "" if values["plans_placed"] else " in device memory"
     subject = f"no legal plan of the space that fits{where}"
     for name, bound in values["bound"].items():
         verb, shown = _CLAIMS[name]

@@ -10,13 +10,16 @@ from scalewright.report.screen import table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scalewright.planning import ServingBlock
+    from scalewright.planning import Model, ServingBlock, System
 
 _WORTH = 1e-6
 """Below this a price is rounding."""
+_LEAST_KERNELS = 5
+"""Of a layer: products into attention, out of it, into and out of the feed-forward half, and
+attention itself; norms and sums come on top, unless they are fused."""
 
 
-def show_serving(block: ServingBlock, screen: Console) -> None:
+def show_serving(block: ServingBlock, model: Model, system: System, screen: Console) -> None:
     """Print a block: its size and rate, shares by memory, and what binds."""
     if not block.fits:
         screen.print("nothing fits; the smallest block with everything where there is most room:")
@@ -36,6 +39,23 @@ def show_serving(block: ServingBlock, screen: Console) -> None:
         "worth: the part by which the time falls for each part by which memory grows or lanes are "
         "faster"
     )
+    # where each part of a layer is one by itself, it may have fewer kernels
+    if "layer_pattern" not in model.table:
+        _show_starts(block, system, screen)
+
+
+def _show_starts(block: ServingBlock, system: System, screen: Console) -> None:
+    """Say where a token's layer is quicker than the device can start its kernels."""
+    from scalewright.planning import constants
+
+    held = {constant["name"]: constant["value"] for constant in constants(system)}
+    launch_s = held.get("device.launch_overhead", 0.0)
+    layer_s = block.layer_s[1] / block.batches
+    if layer_s < _LEAST_KERNELS * launch_s:
+        screen.print(
+            f"too fast: decoding takes {q.time(layer_s)} for a layer of a batch, but each of its "
+            f"{_LEAST_KERNELS} kernels or more takes {q.time(launch_s)} to start, which is left out"
+        )
 
 
 def _shares(block: ServingBlock):  # noqa: ANN202 - a table

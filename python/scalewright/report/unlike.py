@@ -24,6 +24,12 @@ _TERMS = {
     "optimizer_s": "optimizer",
 }
 
+UNTRIED = (
+    "not tried: replicas or other ranks that span groups, context ranks, interleaved chunks and "
+    "offload"
+)
+"""What the search leaves out, and its proof with it."""
+
 
 def show_unlike(found: UnlikeSearch, screen: Console) -> None:
     """Print the best plans, the stages of the first, and how far that is proven."""
@@ -51,6 +57,9 @@ def _show_counts(values: Mapping[str, Any], screen: Console) -> None:
         f"{values['combinations_excluded_by_bound']:,} excluded by a bound, "
         f"{values['combinations_that_do_not_fit']:,} do not fit, in {q.time(values['elapsed_s'])}"
     )
+    if values["proven"]:
+        what = "is faster than the best one" if values["best"] else "is legal and fits"
+        screen.print(f"proven: no plan with whole pipeline stages in one group {what}; {UNTRIED}")
 
 
 def _show_rejected(values: Mapping[str, Any], screen: Console) -> None:
