@@ -2,6 +2,8 @@
 
 use super::device::Device;
 use super::group::{Group, MAX_DIMS, MAX_LEVELS};
+use super::level::Level;
+use super::library::Library;
 use super::memories::Memories;
 use super::system::System;
 use crate::error::{Error, Result};
@@ -45,6 +47,25 @@ impl Cluster {
             return Err(Error::invalid("devices", self.devices, allowed));
         }
         Memories::new(self).map(|_| ())
+    }
+
+    /// The cluster with its links all to one group, as in a benchmark; none where that changes nothing.
+    pub fn undisturbed(&self) -> Option<Self> {
+        let busy = |library: &Library| library.busy_share < 1.0;
+        let shared = |level: &Level| level.library.as_ref().is_some_and(busy);
+        if !self.system.levels.iter().any(shared) {
+            return None;
+        }
+        let mut alone = self.clone();
+        for library in alone
+            .system
+            .levels
+            .iter_mut()
+            .filter_map(|level| level.library.as_mut())
+        {
+            library.busy_share = 1.0;
+        }
+        Some(alone)
     }
 
     /// Refuses a group of `ranks` that lie `stride` apart and do not all lie on the cluster.

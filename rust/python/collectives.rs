@@ -49,6 +49,12 @@ fn one() -> u32 {
 }
 
 impl CollectiveRequest {
+    /// The cluster on which ranks side by side have their links to themselves; those a stride apart
+    /// share them with groups like their own.
+    fn undisturbed(&self, cluster: &hardware::Cluster) -> Option<hardware::Cluster> {
+        (self.stride == 1).then(|| cluster.undisturbed()).flatten()
+    }
+
     pub(super) fn sweep<'a>(&self, cluster: &'a hardware::Cluster) -> Result<Sweep<'a>> {
         let algorithms = |field, names: &[String]| -> Result<Vec<Algorithm>> {
             let read = |name: &String| Algorithm::in_field(field, name);
@@ -111,18 +117,20 @@ impl Arrays {
 }
 
 /// Runs the sweep that a request asks for over its arrays.
-fn swept<'a, T: Send>(
-    cluster: &'a Bound<'_, Cluster>,
+fn swept<T: Send>(
+    cluster: &Bound<'_, Cluster>,
     request: &Bound<'_, PyString>,
     arrays: &Arrays,
     progress: Option<&Bound<'_, PyAny>>,
-    run: impl FnOnce(&Sweep<'a>, SweepPoints, &Control) -> Result<T> + Send,
+    run: impl FnOnce(&Sweep, SweepPoints, &Control) -> Result<T> + Send,
 ) -> PyResult<T> {
     let (py, request) = (cluster.py(), text(request)?);
     let cluster = &cluster.get().cluster;
     let work = move |control: &Control| {
         let request: CollectiveRequest = error::from_json("", request)?;
-        run(&request.sweep(cluster)?, arrays.points(), control)
+        let alone = request.undisturbed(cluster);
+        let sweep = request.sweep(alone.as_ref().unwrap_or(cluster))?;
+        run(&sweep, arrays.points(), control)
     };
     // a thread takes longer to start than one group's few sizes take
     if progress.is_none() && arrays.is_brief() {
@@ -147,7 +155,9 @@ pub(super) fn collective_times<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let arrays = Arrays::read(buffer_bytes, ranks, bandwidths)?;
-    let times = swept(cluster, request, &arrays, progress, Sweep::times)?;
+    let times = swept(cluster, request, &arrays, progress, |sweep, at, control| {
+        sweep.times(at, control)
+    })?;
     Ok(times.into_pyarray(cluster.py()))
 }
 
@@ -164,7 +174,9 @@ pub(super) fn collective_choices<'py>(
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let arrays = Arrays::read(buffer_bytes, ranks, bandwidths)?;
-    let found = swept(cluster, request, &arrays, progress, Sweep::explained)?;
+    let found = swept(cluster, request, &arrays, progress, |sweep, at, control| {
+        sweep.explained(at, control)
+    })?;
     let (py, cluster) = (cluster.py(), &cluster.get().cluster);
     let answer = PyDict::new(py);
     answer.set_item("time_s", found.times.into_pyarray(py))?;
@@ -220,7 +232,8 @@ pub(super) fn collective_lines(
     let cluster = &cluster.get().cluster;
     engine_call::brief(py, || {
         let request: CollectiveRequest = error::from_json("", request)?;
-        let sweep = request.sweep(cluster)?;
+        let alone = request.undisturbed(cluster);
+        let sweep = request.sweep(alone.as_ref().unwrap_or(cluster))?;
         sweep.check_group(ranks, bandwidth)?;
         let choices = sweep.choices(ranks, bandwidth)?;
         let crossovers: Vec<_> = choices

@@ -313,6 +313,23 @@ def test_tensor_ranks_that_are_open_may_be_one_where_they_would_share_sequences(
     assert either.fields()["step_time_s"] <= alone.fields()["step_time_s"]
 
 
+def test_what_a_program_does_unasked_gives_way_where_nothing_fits_so() -> None:
+    cells = {"paper": "A page", "program": "Megatron-LM", "hardware": "DGX H100", "devices": "8"}
+    cells |= {"model": "llama2-7b", "sequence": "4096", "global_batch": "64", "zero": "1"}
+    cells |= {"metric": "tokens_per_s", "value": "1", "tensor": "1", "pipeline": "1"}
+
+    def taken(**more: str) -> tuple[str, bool]:
+        setting = setting_of(Row("own.csv", 2, {**cells, **more}), Machines())
+        found = Pricing().price(setting).fields()
+        return found["plan"]["recompute"], found["fits"]
+
+    assert taken(micro_batch="1") == ("none", True)
+    assert taken(micro_batch="8") == ("full", True)
+    # what the row itself says stands, and so does the plan nearest to fitting
+    assert taken(micro_batch="8", recompute="none") == ("none", False)
+    assert taken(micro_batch="8", sequence="65536") == ("full", False)
+
+
 def test_a_rate_without_a_sequence_is_priced_at_a_usual_length_and_a_time_is_refused() -> None:
     cells = {"paper": "A page", "hardware": "DGX H100", "devices": "8", "model": "llama2-7b"}
     cells |= {"metric": "tokens_per_s_per_gpu", "value": "1", "global_batch": "64"}

@@ -150,7 +150,8 @@ class Pricing:
             if "illegal" in verdict:
                 told = contradiction(setting.space, setting.devices, batch)
                 raise ScalewrightError(told or f"plan: {verdict['illegal']}")
-            return self._noted(setting, batch, verdict["estimate"], searched=False)
+            if verdict["estimate"]["fits"] or not _again(setting):
+                return self._noted(setting, batch, verdict["estimate"], searched=False)
         space = json.dumps(setting.space)
         limits = json.dumps({"top": 1, "offload": "never"})
         report = json.loads(search(job, space, limits))
@@ -162,6 +163,7 @@ class Pricing:
                 return self._noted(setting, batch, report["best"][0], searched=True)
         # the run happened, so the plan that comes nearest to fitting stands for it
         roomy = self._job(setting, batch, ample=True)
+        space = json.dumps(setting.space | _again(setting))
         limits = json.dumps({"top": 1, "objective": "memory", "offload": "never"})
         report = json.loads(search(roomy, space, limits))
         if not report["best"]:
@@ -206,9 +208,7 @@ class Pricing:
 
 def _wider(setting: Setting) -> Iterator[dict[str, list[Any]]]:
     """Yield what a row may leave unsaid where no plan as its program runs it fits a device."""
-    policies = setting.space.get("recompute", ())
-    again = {"recompute": ["full"]} if len(policies) > 1 and "full" not in policies else {}
-    again = again if not setting.conventions.known else {}
+    again = _again(setting)
     if _may_share(setting):
         # what no device holds whole was shared out
         yield {"zero": [3]}
@@ -217,6 +217,12 @@ def _wider(setting: Setting) -> Iterator[dict[str, list[Any]]]:
         yield again
         if _may_share(setting):
             yield {"zero": [3], **again}
+
+
+def _again(setting: Setting) -> dict[str, list[Any]]:
+    """Return that layers run again, where nobody says and their program would not have them to."""
+    open_still = setting.silent and "full" not in setting.space.get("recompute", ["full"])
+    return {"recompute": ["full"], "recompute_layers": [0]} if open_still else {}
 
 
 def _may_share(setting: Setting) -> bool:

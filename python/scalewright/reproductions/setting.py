@@ -125,6 +125,9 @@ class Setting:
     """Allowed values by plan field; an absent field is open."""
     conventions: Conventions
     notes: tuple[str, ...]
+    silent: bool = False
+    """True where neither the row nor its paper's conventions say whether layers run again: what its
+    program does unasked gives way where no plan fits so."""
 
 
 def setting_of(row: Row, machines: Machines) -> Setting:
@@ -197,6 +200,7 @@ def _understood(row: Row, machines: Machines) -> Setting:
         space,
         conventions,
         notes,
+        silent=not conventions.known and not row.text("recompute"),
     )
 
 
