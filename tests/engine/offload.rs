@@ -543,10 +543,6 @@ fn homes_that_cannot_be_are_refused() {
         ..WeightStreaming::default()
     });
     assert!(density.run(&work, &rates).is_err());
-    let chunk = Scheme::Patrickstar(PatrickStar {
-        chunk_elements: Some(0),
-        ..PatrickStar::default()
-    });
     let tensors = vec![
         Tensor {
             layer: 0,
@@ -555,11 +551,14 @@ fn homes_that_cannot_be_are_refused() {
         2
     ];
     let with = StepWork { tensors, ..work };
-    assert!(
-        chunk
-            .run(&with, &rates)
-            .unwrap_err()
-            .to_string()
-            .contains("chunk_elements")
-    );
+    for elements in [0, 4, 11] {
+        let chunk = Scheme::Patrickstar(PatrickStar {
+            chunk_elements: Some(elements),
+            ..PatrickStar::default()
+        });
+        let told = chunk.run(&with, &rates).unwrap_err().to_string();
+        assert!(
+            told.starts_with("chunk_elements") && told.contains("5, the largest tensor, to 10")
+        );
+    }
 }

@@ -113,10 +113,14 @@ impl PatrickStar {
         let chunks = match self.chunk_elements {
             None => search(&sizes, self.sizes, work.shards)?,
             Some(elements) => {
-                let found = lay(&sizes, elements as f64, work.shards);
                 let largest = sizes.iter().copied().fold(1.0, f64::max);
-                let allowed = format!("at least {largest}, the largest tensor");
-                found.ok_or_else(|| Error::invalid("chunk_elements", elements, allowed))?
+                let all: f64 = sizes.iter().sum();
+                let allowed = format!("{largest}, the largest tensor, to {all}, all of them");
+                let within = elements as f64 <= all.max(largest);
+                let found = within.then(|| lay(&sizes, elements as f64, work.shards));
+                found
+                    .flatten()
+                    .ok_or_else(|| Error::invalid("chunk_elements", elements, allowed))?
             }
         };
         let ranks = work.shards.max(1);

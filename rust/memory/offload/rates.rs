@@ -96,7 +96,9 @@ impl Rates {
 }
 
 fn no_host() -> Error {
-    Error::invalid("system.host", "nothing", "a host whose memory can be used")
+    let allowed = "a table [host] in the system's file with memory, memory_bandwidth and \
+                   link_bandwidth, where transfers go to";
+    Error::invalid("system.host", "nothing", allowed)
 }
 
 /// Seconds a byte from a drive to the host's memory and back: lanes that the host's own copies cross
