@@ -16,6 +16,7 @@ from scalewright.reproductions.reading import Row, read_rows
 from scalewright.reproductions.setting import Setting, setting_of
 from scalewright.reproductions.units import bytes_of, in_seconds
 from scalewright.reproductions.wording import (
+    budgeted,
     mixes_any,
     recomputation_meant,
     remarks_pure_state,
@@ -365,6 +366,22 @@ def test_numbers_that_contradict_each_other_are_refused(text: str) -> None:
 )
 def test_flags_and_words_for_recomputation_say_a_policy(text: str, policy: str) -> None:
     assert recomputation_meant(text) == (policy, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "policies"),
+    [
+        ("memory budget 1.0", ["none"]),
+        ("activation_memory_budget=0", ["full"]),
+        ("memory_budget=0.9", ["none", "selective", "full"]),
+        ("memory budget 9", None),
+        ("a budget of 0.5", None),
+    ],
+)
+def test_a_budget_of_activations_leaves_what_lies_between_all_and_none(
+    text: str, policies: list[str] | None
+) -> None:
+    assert budgeted(text) == policies
 
 
 @pytest.mark.parametrize("text", ["custom kernels", "xla_fsdp", "ckpt_every_hour"])

@@ -496,6 +496,22 @@ def test_device_hours_of_so_many_tokens_need_no_count_of_devices(tmp_path: Path)
     assert "says no count" in row["note"]
 
 
+@pytest.mark.parametrize("metric", ["TF/s per GPU", "TF per GPU", "TF/s/GPU"])
+def test_short_flops_name_a_metric_too(tmp_path: Path, metric: str):
+    rate = {"value": "400", "unit": ""}
+    named = ({"metric": each, **rate} for each in ("TFLOP/s/GPU", metric, "TF version"))
+    whole, short, other = priced(tmp_path, *named)
+    assert short["predicted"] == whole["predicted"] is not None
+    assert "unknown name" in other["reason"]
+
+
+def test_seconds_alone_are_a_steps_in_the_logs_of_maxtext_alone(tmp_path: Path):
+    log = {"metric": "seconds", "value": "10", "unit": "", "hardware": "TPU v5p"}
+    said, unsaid = priced(tmp_path, {**log, "source": "MaxText"}, {**log, "source": "a log"})
+    assert said["kind"] == "time"
+    assert "unknown name" in unsaid["reason"]
+
+
 @pytest.mark.parametrize("unit", ["TF/s/GPU", "TF/GPU", "TFLOPs/s/GPU"])
 def test_short_words_for_flops_are_units(tmp_path: Path, unit: str):
     told, plain = priced(

@@ -63,10 +63,10 @@ _REMARKED = (
 )
 """What a whole clause of remarks says of recomputation."""
 _ACCUMULATED = re.compile(
-    r"(?<![a-z])grad(?:ient)?[- _]acc(?:um(?:ulation)?)?(?:[- _]steps?)?(?: of| is)?[ =:]{1,3}"
-    r"([0-9]{1,4})(?![0-9.,]|[a-z])"
+    r"(?<![a-z])(?:grad(?:ient)?[- _]acc(?:um(?:ulation)?)?|accum(?:ulation)?)(?:[- _]steps?)?"
+    r"(?: of| is)?[ =:]{1,3}([0-9]{1,4})(?![0-9.,]|[a-z])"
 )
-"""`gradient accumulation 16` in remarks."""
+"""`gradient accumulation 16` and `accum 2` in remarks."""
 _SIZE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?b", re.IGNORECASE)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
@@ -156,13 +156,14 @@ def recomputed(row: Row) -> tuple[Row, tuple[str, ...]]:
 
 
 def accumulated(row: Row) -> tuple[Row, tuple[str, ...]]:
-    """Take the accumulation that remarks count for a rate where nothing else says its batch.
+    """Take the accumulation that remarks count where nothing else says a row's batch.
 
     Remarks that count several speak of several runs. A time needs the batch itself: how many
-    sequences remarks mean by a step of one is open.
+    sequences remarks mean by a step of one is open. Rates and memory hardly depend on it.
     """
     told = any(row.text(each) for each in ("accumulation", "global_batch", "batch_tokens"))
-    if told or not is_rate(metric_of(row)):
+    metric = metric_of(row)
+    if told or not (is_rate(metric) or kind_of(metric) == "memory"):
         return row, ()
     remarks = " ; ".join(row.text(column) for column in ("table", "source"))
     found = list(_ACCUMULATED.finditer(remarks.casefold()))

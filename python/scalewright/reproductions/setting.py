@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
-from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, of_tokens, unlike_steps
+from scalewright.reproductions.batches import (
+    OF_ONE_LAYER,
+    batches_of,
+    counted_micro_batches,
+    of_replica,
+    of_tokens,
+    unlike_steps,
+)
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import (
@@ -30,6 +37,7 @@ from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import is_rate
 from scalewright.reproductions.shape import model_of
 from scalewright.reproductions.wording import (
+    budgeted,
     denied,
     format_meant,
     is_pure,
@@ -170,6 +178,7 @@ def _understood(row: Row, machines: Machines) -> Setting:
     notes = (*notes, *guesses, *halved, *apart)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
+    row, pieces = of_replica(row, conventions, machine.devices)
     training = _training(row, conventions, device)
     ran = filter(None, (conventions.software, conventions.library))
     software = row.text("software") or "+".join(ran)
@@ -185,7 +194,7 @@ def _understood(row: Row, machines: Machines) -> Setting:
         notes += unlike_size(row, model)
         said = row.text("software") or why
         left = "model FLOPs" if said else "model FLOPs, default software"
-        notes = (*notes, f"no conventions of this paper are known: {left}", *why)
+        notes = (*notes, f"no conventions of this paper are known: {left}", *why, *pieces)
     return Setting(
         json.dumps(model),
         machine.system,
@@ -258,7 +267,7 @@ def _plainly(row: Row) -> Row:
         cells.pop("shards")
         cells.setdefault("zero", "fsdp")
     cells |= _flagged(cells)
-    row = of_tokens(replace(row, cells=cells))
+    row = counted_micro_batches(of_tokens(replace(row, cells=cells)))
     cells = dict(row.cells)
     shards, replicas = row.told("shards"), row.told("replicas")
     if shards is None and replicas is None:
@@ -410,7 +419,7 @@ def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
     text, _ = without_stored(row.text("recompute"))
     if not text or conventions.space.get("recompute_layers", [0]) != [0]:
         return {}
-    policies = spelt("recompute", text)
+    policies: list[str] | None = spelt("recompute", text) or budgeted(text)
     if policies is None:
         if (meant := recomputation_meant(text)) is None:
             got = f"{row.named('recompute')}: got '{text:.40}'"

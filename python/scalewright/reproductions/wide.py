@@ -38,10 +38,10 @@ _NODES = re.compile(
     r"([0-9]{1,5}) ?nodes?(?: ?[x\u00d7*,] ?([0-9]{1,3}))?(?: of)? ?(\D.*)?", re.IGNORECASE
 )
 _NODES_OF = re.compile(
-    r"(?<![0-9a-z.,])([0-9]{1,5}) nodes? ?(?:[x\u00d7*]|of) ?([0-9]{1,2}) ?"
-    r"(?:gpus?|chips|devices|accelerators)\b"
+    r"(?<![0-9a-z.,])([0-9]{1,5}) ?nodes? ?(?:[x\u00d7*]|of) ?([0-9]{1,2}) ?"
+    r"(?:gpus?|chips|devices|accelerators|npus|p)\b"
 )
-"""`16 nodes x 4 GPUs` behind a machine."""
+"""`16 nodes x 4 GPUs` behind a machine, `1node*8p` in tables of Huawei's."""
 _BEHIND = re.compile(r"([A-Za-z][A-Za-z0-9 -]{0,30}?) ?(?<!\b[Mm]a)[x\u00d7] ?([0-9]{1,6})")
 """`H100 x 64`, but not `Max 1100`."""
 _BOTH = re.compile(r"[0-9]{1,5} nodes?,")
