@@ -46,7 +46,7 @@ _TOLD_BY = sorted(
 _TIMES = frozenset({"time", "latency", "duration"})
 _CLOCKED = frozenset({"time", "median", "mean", "average", "avg"})
 """What milliseconds of a run may be called where nothing says of what they are."""
-_REMEMBERED = frozenset({"memory", "mem", "ram", "vram", "hbm"})
+_REMEMBERED = frozenset({"memory", "mem", "ram", "vram", "gram", "hbm"})
 _MEMORY = _REMEMBERED | {
     *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
     *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hip"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
+from scalewright.reproductions.adapters import adapted
 from scalewright.reproductions.batches import (
     OF_ONE_LAYER,
     batches_of,
@@ -23,7 +24,6 @@ from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import (
     accumulated,
-    adapted,
     of_usual_length,
     recomputed,
     sharded,

@@ -6,7 +6,7 @@ import re
 
 from scalewright.reproductions.layout import without_denied
 
-_ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b|\bbnb\b|\bnf4\b")
+_ADAPTERS = re.compile(r"\bq?lora\b|\b(?:4|16)[- ]?bits?\b|\bbnb\b|\bnf4\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
