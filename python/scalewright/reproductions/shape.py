@@ -37,6 +37,7 @@ from scalewright.reproductions.naming import (
     model_within,
     nearest_models,
     parameters_of,
+    vocabulary_of,
 )
 from scalewright.reproductions.widths import with_widths
 
@@ -505,7 +506,10 @@ def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None)
     fields = {"layers": shape["layers"], "hidden": hidden, "heads": heads, "kv_heads": key_values}
     kept = {key: value for key, value in fields.items() if value is not None}
     positions = {} if gated else {"max_positions": row.count("sequence") or 1}
-    vocab = row.count("vocab") or (_OF_LETTERS if _LETTERS.search(name) else _VOCAB)
+    usual = _OF_LETTERS if _LETTERS.search(name) else _VOCAB
+    if _GATED.match(name) is not None:
+        usual = vocabulary_of(name) or usual
+    vocab = row.count("vocab") or usual
     extra = {"ffn": ffn or _WIDE * hidden, "vocab": vocab}
     if (tied := _TIED.search(_remarks(row))) is not None:
         extra["tied_embeddings"] = tied["not"] is None
