@@ -9,7 +9,7 @@ import pytest
 
 from scalewright import reproductions
 from scalewright.errors import InvalidError
-from scalewright.reproductions.guesses import adapted
+from scalewright.reproductions.adapters import adapted
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.metrics import metric_meant, metric_of, unit_meant
 from scalewright.reproductions.reading import Row, read_rows
