@@ -36,6 +36,8 @@ def test_remarks_on_accumulation_do_not_count_where_a_batch_is_said_or_they_disa
     assert taken(source=said, accumulation="8") == "8"
     assert taken(source=f"{said} or gradient accumulation 32") == ""
     assert taken(source="gradient accumulation 16k") == ""
+    assert taken(source="gradient accumulation 16,384") == ""
+    assert taken(source="gradient accumulation 16, sequences of 4,096") == "16"
 
 
 def test_a_time_needs_the_batch_itself() -> None:
