@@ -138,3 +138,23 @@ def test_state_of_litgpts_benchmark_is_in_bf16(tmp_path: Path) -> None:
     run = {"devices": "1", "zero": "0", "global_batch": "1", **MEMORY, "value": "64"}
     pure = priced(tmp_path, **run, source="benchmark_litgpt.py, compiler thunder")
     assert pure["predicted"] < priced(tmp_path, **run, source="PyTorch")["predicted"] / 1.5
+
+
+def test_one_device_leaves_nothing_to_search(tmp_path: Path) -> None:
+    run = {"devices": "1", "global_batch": "1", "tensor": "", "pipeline": "", "zero": ""}
+    assert priced(tmp_path, **run, source="PyTorch")["status"] == "priced"
+    # which layers run again is still open
+    assert priced(tmp_path, **run, source="PyTorch", recompute="")["status"] == "searched"
+
+
+def test_one_replica_shares_and_sends_nothing(tmp_path: Path) -> None:
+    run = {"devices": "8", "tensor": "8", "sequence_parallel": "yes", "overlap_tensor": "yes"}
+    found = priced(tmp_path, **run | {"zero": ""})
+    assert (found["plan"]["zero"], found["plan"]["data"]) == (0, 1)
+    assert found["predicted"] == priced(tmp_path, **run | {"zero": "1"})["predicted"]
+
+
+def test_as_many_replicas_as_devices_leave_no_other_ranks(tmp_path: Path) -> None:
+    run = {"devices": "8", "data": "8", "tensor": "", "pipeline": "", "zero": "zero-3"}
+    plan = priced(tmp_path, **run, source="DeepSpeed")["plan"]
+    assert (plan["tensor"], plan["pipeline"], plan["context"]) == (1, 1, 1)

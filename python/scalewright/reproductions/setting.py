@@ -348,7 +348,7 @@ def _degrees(row: Row, conventions: Conventions, machine: Machine) -> dict[str, 
     ):
         # who counts micro-batches of a device, and no degree, shares nothing but data
         space |= {axis: [1] for axis in _AXES[:3]}
-    if not conventions.known and _shares_data_alone(row, machine.devices):
+    if machine.devices == 1 or (not conventions.known and _shares_data_alone(row, machine.devices)):
         space = {axis: [1] for axis in _AXES[:3]} | space
     if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
         ranks = 1
@@ -457,6 +457,12 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
         space["schedule"] = schedules[:1] or ["1f1b"]
     elif len(space.get("interleave", ())) == 1 and "gpipe" not in space.get("schedule", ()):
         space["schedule"] = ["1f1b" if space["interleave"] == [1] else "interleaved"]
+    if space.get("data") == [1]:
+        # one replica has nobody to share with, nor traffic to put under compute
+        alone = {"overlap_grad_reduce": [True], "overlap_param_gather": [True], "zero": [0]}
+        space = {**alone, **space}
+        if set(space["zero"]) == {0, 1}:
+            space["zero"] = [0]
     if space.get("tensor") == [1]:
         space |= {"sequence_parallel": [False], "overlap_tensor": [True]}
     elif len(space.get("tensor", ())) != 1 and space.get("sequence_parallel") == [True]:
