@@ -7,8 +7,9 @@ import pytest
 from rows_to_read import GPT, LLAMA, MIXTURE, taken
 from scalewright import catalog
 from scalewright.errors import InvalidError
+from scalewright.reproductions.adapters import adapted
 from scalewright.reproductions.conventions import conventions_of
-from scalewright.reproductions.guesses import adapted, of_usual_length
+from scalewright.reproductions.guesses import of_usual_length
 from scalewright.reproductions.machine import Machines
 from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.reading import Row

@@ -13,8 +13,9 @@ from scalewright import catalog
 from scalewright.catalog.layers import built_in_root
 from scalewright.catalog.toml_file import read_table
 from scalewright.errors import InvalidError
+from scalewright.reproductions.adapters import adapted
 from scalewright.reproductions.conventions import conventions_of
-from scalewright.reproductions.guesses import adapted, of_usual_length
+from scalewright.reproductions.guesses import of_usual_length
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.pricing import Pricing, uneven
 from scalewright.reproductions.programs import with_program

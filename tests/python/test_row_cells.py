@@ -16,6 +16,7 @@ from scalewright.reproductions.reading import Row, read_rows
 from scalewright.reproductions.setting import Setting, setting_of
 from scalewright.reproductions.units import bytes_of, in_seconds
 from scalewright.reproductions.wording import (
+    budgeted,
     mixes_any,
     recomputation_meant,
     remarks_pure_state,
@@ -367,6 +368,22 @@ def test_flags_and_words_for_recomputation_say_a_policy(text: str, policy: str) 
     assert recomputation_meant(text) == (policy, 0)
 
 
+@pytest.mark.parametrize(
+    ("text", "policies"),
+    [
+        ("memory budget 1.0", ["none"]),
+        ("activation_memory_budget=0", ["full"]),
+        ("memory_budget=0.9", ["none", "selective", "full"]),
+        ("memory budget 9", None),
+        ("a budget of 0.5", None),
+    ],
+)
+def test_a_budget_of_activations_leaves_what_lies_between_all_and_none(
+    text: str, policies: list[str] | None
+) -> None:
+    assert budgeted(text) == policies
+
+
 @pytest.mark.parametrize("text", ["custom kernels", "xla_fsdp", "ckpt_every_hour"])
 def test_other_flags_say_nothing_of_recomputation(text: str) -> None:
     assert recomputation_meant(text) is None
@@ -578,6 +595,5 @@ def test_a_run_that_spilled_is_not_priced_as_one_that_fit(tmp_path: Path, told: 
 
 def test_a_batch_that_micro_batches_do_not_make_names_both(tmp_path: Path) -> None:
     cells = {"devices": "1", "tp": "", "pp": "", "dp": "", "gbs": "72", "mbs": "16"}
-    assert (
-        "got 72; allowed: a multiple of 16, the micro-batch" in priced(tmp_path, **cells)["reason"]
-    )
+    reason = priced(tmp_path, **cells)["reason"]
+    assert "got 72; allowed: a multiple of 16, which is data 1 x micro-batch 16" in reason

@@ -164,6 +164,7 @@ def test_a_capacity_factor_has_a_short_name() -> None:
         ("24 blocks", {"layers": "24"}),
         # parts that do not make the whole tell nothing
         ("61 layers (3 dense + 57 MoE)", {"layers": "61"}),
+        ("28 (1 dense + 27 MoE)", {"layers": "28", "dense_layers": "1"}),
     ],
 )
 def test_a_count_of_layers_is_told_from_what_stands_beside_it(

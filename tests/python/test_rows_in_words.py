@@ -9,7 +9,7 @@ import pytest
 
 from scalewright import reproductions
 from scalewright.errors import InvalidError
-from scalewright.reproductions.guesses import adapted
+from scalewright.reproductions.adapters import adapted
 from scalewright.reproductions.machine import Machines, machine_of
 from scalewright.reproductions.metrics import metric_meant, metric_of, unit_meant
 from scalewright.reproductions.reading import Row, read_rows
@@ -494,6 +494,22 @@ def test_device_hours_of_so_many_tokens_need_no_count_of_devices(tmp_path: Path)
     (row,) = priced(tmp_path, {**hours, "tp": "", "pp": "", "dp": ""})
     assert row["predicted"] is not None
     assert "says no count" in row["note"]
+
+
+@pytest.mark.parametrize("metric", ["TF/s per GPU", "TF per GPU", "TF/s/GPU"])
+def test_short_flops_name_a_metric_too(tmp_path: Path, metric: str):
+    rate = {"value": "400", "unit": ""}
+    named = ({"metric": each, **rate} for each in ("TFLOP/s/GPU", metric, "TF version"))
+    whole, short, other = priced(tmp_path, *named)
+    assert short["predicted"] == whole["predicted"] is not None
+    assert "unknown name" in other["reason"]
+
+
+def test_seconds_alone_are_a_steps_in_the_logs_of_maxtext_alone(tmp_path: Path):
+    log = {"metric": "seconds", "value": "10", "unit": "", "hardware": "TPU v5p"}
+    said, unsaid = priced(tmp_path, {**log, "source": "MaxText"}, {**log, "source": "a log"})
+    assert said["kind"] == "time"
+    assert "unknown name" in unsaid["reason"]
 
 
 @pytest.mark.parametrize("unit", ["TF/s/GPU", "TF/GPU", "TFLOPs/s/GPU"])

@@ -197,6 +197,7 @@ def test_a_table_without_a_machine_or_a_figure_says_so(tmp_path: Path) -> None:
         ("JUPITER, 16 nodes \u00d7 4 GPUs", "64"),
         ("GH200, 512 nodes x 4 gpus", "2048"),
         ("GB300 NVL72, 4 nodes of 4 GPUs", "16"),
+        ("910b 2node*8p", "16"),
     ],
 )
 def test_nodes_and_devices_of_each_within_words_are_counted_together(text: str, devices: str):

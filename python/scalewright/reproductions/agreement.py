@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scalewright.reproductions.reading import Row
+    from scalewright.reproductions.setting import Setting
 
 Result = dict[str, Any]
 _APART = 3.0
@@ -66,6 +67,27 @@ def of_the_job(row: Row, devices: int, share: float) -> Row | None:
     # the name of the metric may be what says its unit
     unit = unit_meant("tflops_per_gpu", plain(row.text("metric")), row.text("unit"))
     return replace(row, cells=row.cells | {"metric": "aggregate_tflops", "unit": unit})
+
+
+def in_tf32(setting: Setting, share: float) -> Setting | None:
+    """Return a setting in TF32 where no products in fp32 can have been as quick as a figure says.
+
+    Libraries multiply fp32 tensors in TF32 where they may, as containers of NVIDIA's let them
+    (TORCH_ALLOW_TF32_CUBLAS_OVERRIDE), and who reports such a run calls it fp32.
+
+    Args:
+        setting: What the row says of its run.
+        share: Share of the device's dense peak that the figure would be.
+
+    Returns:
+        The setting; none where the figure may be of fp32, or the device has no TF32.
+    """
+    alone = setting.training.get("precision") == "fp32" and "tf32" in setting.device["matrix"]
+    if setting.conventions.known or not alone or share <= 1.0:
+        return None
+    why = "products taken in tf32: those in fp32 are not as quick on this device"
+    training = {**setting.training, "precision": "tf32"}
+    return replace(setting, training=training, notes=(*setting.notes, why))
 
 
 def _contradiction(row: Result, other: Result) -> str:

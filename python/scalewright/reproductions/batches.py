@@ -31,6 +31,17 @@ _MOST_TOKENS = 2**24
 Pre-training takes 4 M tokens a step (LLaMA, arXiv 2302.13971, section 2.3) to 16 M (Llama 3 Herd,
 arXiv 2407.21783, section 3.4.1).
 """
+_LOCAL_BATCH = re.compile(
+    r"(?:bs|b|lbs|batch(?: size)?|local[_ ]batch(?:[_ ]size)?) ?[=: ] ?[0-9]", re.I
+)
+_LOCAL_BATCHES = {"lbs", "local_batch_size", "local_batch", "bs_gpu", "batch_size_gpu"} | {
+    *("batch_size_per_gpu", "batch_per_gpu", "per_device_batch_size", "batch_size_per_device")
+}
+"""What the sequences of a replica are called, and a column of them."""
+_EITHER = re.compile(
+    r"(?:\u03bcb|\u00b5b|ub|n_?mb|micro-?batches) ?[=:]? ?([0-9]{1,5})", re.IGNORECASE
+)
+_COUNT = re.compile(r"is a (?:count|number) of micro-?batches", re.IGNORECASE)
 OF_ONE_LAYER = "layer_"
 """How metrics of a layer alone begin."""
 
@@ -88,6 +99,43 @@ def of_tokens(row: Row) -> Row:
         if sequences >= 1.0 and sequences.is_integer():
             return replace(row, cells=row.cells | {"micro_batch": str(int(sequences))})
     return row
+
+
+def of_replica(row: Row, conventions: Conventions, devices: int) -> tuple[Row, tuple[str, ...]]:
+    """Cut what a row calls a batch of a replica as the pipeline of its program cuts it.
+
+    `bs=8` and `local_batch_size` are sequences of a replica in one run of the pipeline, not of a
+    micro-batch.
+    """
+    stages, micro = row.told("pipeline") or 1, row.told("micro_batch")
+    if conventions.pieces is None or stages == 1:
+        return row, ()
+    size = conventions.pieces
+    if not row.text("micro_batch"):
+        return replace(row, cells=row.cells | {"micro_batch": str(size)}), ()
+    if micro is None or micro % size or not _of_a_replica(row):
+        return row, ()
+    ranks = math.prod(row.told(axis) or 1 for axis in ("tensor", "context")) * stages
+    replicas = row.told("data") or devices // ranks
+    batch = row.text("global_batch") or row.text("batch_tokens") or str(micro * replicas)
+    cells = row.cells | {"micro_batch": str(size), "global_batch": batch}
+    note = f"{row.named('micro_batch')} {micro} is a replica's: micro-batches of {size} taken"
+    return replace(row, cells=cells), (note,)
+
+
+def _of_a_replica(row: Row) -> bool:
+    """Say whether a heading, or a word in the cell, calls a micro-batch the batch of a replica."""
+    heading, text = plain(row.named("micro_batch")), row.text("micro_batch")
+    return heading in _LOCAL_BATCHES or _LOCAL_BATCH.match(text) is not None
+
+
+def counted_micro_batches(row: Row) -> Row:
+    """Take a number that may be the size of micro-batches or their count as remarks say it."""
+    found = _EITHER.fullmatch(row.text("micro_batch").strip())
+    if found is None or row.text("accumulation") or not _COUNT.search(row.text("source")):
+        return row
+    cells = {column: text for column, text in row.cells.items() if column != "micro_batch"}
+    return replace(row, cells=cells | {"accumulation": found[1]})
 
 
 def unlike_steps(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright._engine import metric
 from scalewright.catalog import names
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
-from scalewright.reproductions.agreement import contradictions, of_the_job
+from scalewright.reproductions.agreement import contradictions, in_tf32, of_the_job
 from scalewright.reproductions.columns import SEEN, USES, plain
 from scalewright.reproductions.conventions import conventions_of, skip_reason
 from scalewright.reproductions.findings import finding_of
@@ -294,6 +294,9 @@ def compared(row: Row, book: RowComparer, *, detail: bool = False) -> Result:
         share = _share_of_peak(priced, ratio_of(result["kind"], published, predicted))
         if (whole := of_the_job(row, setting.devices, share)) is not None:
             row, as_one = whole, (*as_one, "the rate is taken as the job's: no device is as quick")
+            predicted, error = book.predict(row, setting, priced, published)
+        elif (quick := in_tf32(setting, share)) is not None:
+            setting, priced = quick, book.pricing.price(quick)
             predicted, error = book.predict(row, setting, priced, published)
     except ScalewrightError as refused:
         return result | {"reason": row.explained(str(refused))}

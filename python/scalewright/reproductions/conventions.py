@@ -42,6 +42,8 @@ class Conventions:
     """Sequences a device that are tried where the paper does not say its batch."""
     accumulates: bool = True
     """False where a step is one micro-batch a replica unless the row says otherwise."""
+    pieces: int | None = None
+    """Sequences of a micro-batch into which a pipeline cuts the batch of a replica."""
     source: tuple[str, ...] = ()
     """What the conventions rest on, line by line."""
 

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scalewright.errors import InvalidError
 from scalewright.reproductions.by_size import billions, is_without_tables
 from scalewright.reproductions.layout import without_denied
 from scalewright.reproductions.metrics import metric_of
@@ -23,24 +22,6 @@ _EARLY, _EARLY_SEQUENCE = 2022, 2048
 """Until when models were trained on sequences as GPT-3's (Brown et al. 2020, table 2.1)."""
 _SEQ2SEQ_SEQUENCE = 512
 """What T5 was trained on (Raffel et al. 2020, section 3.1.2) and most with its two stacks since."""
-_GUESSED_RANK = 16
-"""Rank of adapters where a row of an unknown paper says LoRA and no more."""
-_ADAPTERS = re.compile(
-    r"(?<![a-z])(?P<narrow>q[- ]?)?lora(?![a-z])"
-    r"(?:[ ,(]{0,3}(?:rank|r)(?:/alpha)?[ =:]?(?P<rank>[0-9]{1,4})\b)?"
-)
-_ON_ATTENTION = re.compile(
-    r"lora(?![a-z])[^;.|]{0,20} (?:on|in|of|for) (?:the )?(?:attention(?: (?:projections|layers))?"
-    r" only|only (?:the )?attention|attention alone)(?![a-z])"
-)
-"""Adapters beside the products of attention alone."""
-_OTHER_ADAPTERS = re.compile(
-    r"(?<![a-z])(?:\(?(?:llama-)?adapter(?: v2)?\)?$"
-    r"|(?:prefix|prompt|p)[- ]tuning|ia3|\(ia\)3)(?![a-z])"
-)
-"""Small parts that learn beside weights that do not, and are no LoRA."""
-_FOUR_BITS = re.compile(r"\bnf4\b|\bbnb\b")
-"""Weights as bitsandbytes holds them under adapters."""
 _SHARDED = re.compile(
     r"(?<![a-z0-9/._-])(?:fsdp2?|fully[- ]sharded|zero[- ]?(?:stage[- ]?)?([1-3]))(?![a-z0-9/_-])"
 )
@@ -63,10 +44,10 @@ _REMARKED = (
 )
 """What a whole clause of remarks says of recomputation."""
 _ACCUMULATED = re.compile(
-    r"(?<![a-z])grad(?:ient)?[- _]acc(?:um(?:ulation)?)?(?:[- _]steps?)?(?: of| is)?[ =:]{1,3}"
-    r"([0-9]{1,4})(?![0-9.,]|[a-z])"
+    r"(?<![a-z])(?:grad(?:ient)?[- _]acc(?:um(?:ulation)?)?|accum(?:ulation)?)(?:[- _]steps?)?"
+    r"(?: of| is)?[ =:]{1,3}([0-9]{1,4})(?![0-9]|[.,][0-9]|[a-z])"
 )
-"""`gradient accumulation 16` in remarks."""
+"""`gradient accumulation 16` and `accum 2` in remarks."""
 _SIZE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?b", re.IGNORECASE)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
@@ -82,44 +63,6 @@ def usual_count(row: Row, model: dict[str, Any], per_node: int) -> int:
     ranks = math.prod(row.count(axis) or 1 for axis in ("tensor", "pipeline", "context"))
     nodes = max(held, ranks, 1.0) / per_node
     return per_node * 2 ** max(math.ceil(math.log2(nodes)), 0)
-
-
-def adapted(row: Row) -> tuple[Row, tuple[str, ...]]:
-    """Add adapters where a row says LoRA in words.
-
-    Raises:
-        InvalidError: The row is of the memory of QLoRA, whose weights of 4 bits no plan has, or of
-            adapters that are not priced.
-    """
-    said = " ".join(row.text(column) for column in ("model", "table", "paper")).casefold()
-    remarks = without_denied(row.text("source")).casefold()
-    told = {each["rank"] for each in _ADAPTERS.finditer(remarks) if each["rank"]}
-    # remarks may tell of other runs, but for those that say of one how wide its adapters are
-    ranked = next((f for f in _ADAPTERS.finditer(remarks) if f["rank"]), None)
-    if (found := _ADAPTERS.search(said) or (ranked if len(told) == 1 else None)) is None:
-        if _OTHER_ADAPTERS.search(row.text("model").casefold()):
-            allowed = "LoRA and QLoRA, or training of all weights"
-            got = f"{row.named('model')}: got '{row.text('model'):.60}', adapters of another kind"
-            message = f"{got}; allowed: {allowed}"
-            raise InvalidError(message)
-        return row, ()
-    notes: tuple[str, ...] = ()
-    if found["narrow"] or _FOUR_BITS.search(row.text("dtype").casefold()):
-        if kind_of(metric_of(row)) == "memory":
-            allowed = "weights of 8 bits or more, where the figure is memory"
-            message = f"{row.named('model')}: got QLoRA, weights of 4 bits; allowed: {allowed}"
-            raise InvalidError(message)
-        taken = "weights of 4 bits taken as of 16, what unpacks them is not priced"
-        notes = (f"the row says QLoRA: {taken}",)
-    if row.text("lora"):
-        return row, notes
-    rank = found["rank"] or (told.pop() if len(told) == 1 else str(_GUESSED_RANK))
-    cells = {**row.cells, "lora": rank}
-    beside = "all products"
-    if not row.text("lora_targets") and _ON_ATTENTION.search(remarks) is not None:
-        cells["lora_targets"], beside = "linear_qkv, linear_proj", "those of attention"
-    note = f"the row says LoRA: adapters of rank {rank} on {beside} taken"
-    return replace(row, cells=cells), (*notes, note)
 
 
 def sharded(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -156,13 +99,14 @@ def recomputed(row: Row) -> tuple[Row, tuple[str, ...]]:
 
 
 def accumulated(row: Row) -> tuple[Row, tuple[str, ...]]:
-    """Take the accumulation that remarks count for a rate where nothing else says its batch.
+    """Take the accumulation that remarks count where nothing else says a row's batch.
 
     Remarks that count several speak of several runs. A time needs the batch itself: how many
-    sequences remarks mean by a step of one is open.
+    sequences remarks mean by a step of one is open. Rates and memory hardly depend on it.
     """
     told = any(row.text(each) for each in ("accumulation", "global_batch", "batch_tokens"))
-    if told or not is_rate(metric_of(row)):
+    metric = metric_of(row)
+    if told or not (is_rate(metric) or kind_of(metric) == "memory"):
         return row, ()
     remarks = " ; ".join(row.text(column) for column in ("table", "source"))
     found = list(_ACCUMULATED.finditer(remarks.casefold()))

@@ -46,7 +46,7 @@ _TOLD_BY = sorted(
 _TIMES = frozenset({"time", "latency", "duration"})
 _CLOCKED = frozenset({"time", "median", "mean", "average", "avg"})
 """What milliseconds of a run may be called where nothing says of what they are."""
-_REMEMBERED = frozenset({"memory", "mem", "ram", "vram", "hbm"})
+_REMEMBERED = frozenset({"memory", "mem", "ram", "vram", "gram", "hbm"})
 _MEMORY = _REMEMBERED | {
     *("peak", "max", "maximum", "highest", "gpu", "device", "per", "of", "in", "cuda", "torch"),
     *("used", "usage", "consumption", "footprint", "allocated", "reserved", "hip"),
@@ -68,6 +68,8 @@ _FLOPS = re.compile(r"(?P<scale>|g|t|p|e|tera|peta|giga|exa)flops?")
 _EXA = frozenset({"eflop", "eflops", "exaflop", "exaflops"})
 """What no device does, but a job may."""
 _SHORT_FLOPS = re.compile(r"(?<![a-z0-9])([gtp])f(?![a-z0-9])")
+_NAMED_FLOPS = re.compile(r"(?<![a-z0-9])([gtp])f(?=_(?:s|per)(?:_|$))")
+"""`TF/s per GPU` as a name: what is of a second or a device."""
 _RUN = re.compile(r"(?:gpu|device)_hours_(?:per|for)_[0-9a-z]{1,16}_tokens$")
 _SPACED = re.compile(r"[0-9]{1,3}(?:[\u00a0\u202f\u2009][0-9]{3}| 0[0-9]{2}){1,3}(?:\.[0-9]{1,9})?")
 _SCALES = {"": "", "giga": "G", "tera": "T", "peta": "P", "exa": "E"}
@@ -181,8 +183,8 @@ def metric_of(row: Row) -> str:
     name = plain(_STATISTIC.sub("", written))
     if counts_steps(written, row.text("unit")) or _amount(written, row.text("unit")):
         return row.text("metric")
-    if _counts_one(row, name):
-        return "tokens_per_s_per_gpu"
+    if (own := _of_program(row, name)) is not None:
+        return own
     listed = listed_metric(name)
     alone = metric_meant(name, "")
     if listed is None and alone in _FIRM:
@@ -205,11 +207,15 @@ def tells_devices(unit: str) -> bool:
     return bool(words & DEVICES) and "all" not in words
 
 
-def _counts_one(row: Row, name: str) -> bool:
-    """Say whether a name means tokens of one device in the logs of the program that a row names."""
-    own = book()["own_rates"]
+def _of_program(row: Row, name: str) -> str | None:
+    """Return what a name means in the logs of the program that a row names, if it is one of its."""
     said = " ".join(row.text(c) for c in ("program", "framework", "paper", "source")).casefold()
-    return any(program in said and name in names for program, names in own.items())
+    told = (own[name] for program, own in _own().items() if program in said and name in own)
+    return next(told, None)
+
+
+def _own() -> dict[str, dict[str, str]]:
+    return book()["own_metrics"]
 
 
 def counts_steps(name: str, unit: str) -> bool:
@@ -228,7 +234,7 @@ def metric_meant(name: str, unit: str) -> str | None:
         return run[0]
     if counts_steps(name, unit):
         return None
-    name = _of_so_many(name)
+    name = _of_so_many(_NAMED_FLOPS.sub(r"\1flop", name))
     words = {*name.split("_"), *_plain(unit)}
     if _amount(name, unit):
         return None
@@ -303,7 +309,7 @@ def unit_meant(metric: str, name: str, unit: str) -> str:
         unit = ""  # says of how many devices, as `per GPU`; the metric's name has the unit
     if metric in {"mfu", "hfu"}:
         return "share" if unit.casefold() in OF_ONE else unit
-    words = _plain(unit) or ([] if unit.strip() else name.split("_"))
+    words = _plain(unit) or ([] if unit.strip() else _NAMED_FLOPS.sub(r"\1flop", name).split("_"))
     rated = set(words) & (TOKENS | SEQUENCES)
     slower = set(words) & SLOWER and not set(words) & SECONDS
     if rated and unit and (slower or set(words) & OF_SEVERAL):

@@ -32,7 +32,7 @@ _EVERY = re.compile(
 _DENSE = re.compile(r"\bfirst (?:([0-9]{1,2}|one|two|three) )?layers? (?:is |are |being )?dense\b")
 """`first layer dense`, `first 3 layers dense`."""
 _LAYERS = re.compile(
-    r"([1-9][0-9]{0,3}) ?(?:decoder |transformer |hidden )?(?:layers?|blocks?)"
+    r"([1-9][0-9]{0,3})(?: ?(?:decoder |transformer |hidden )?(?:layers?|blocks?)|(?= ?\([0-9]))"
     r"(?: ?\((?:([0-9]{1,3}) dense ?(?:\+|and|,) ?([0-9]{1,4}) moe(?: layers)?"
     r"|(?:vs\.?|of|instead of|was) [0-9]{1,4})\))?"
     r"(?P<mtp> ?(?:\+|and|with) ?(?:1 |one )?mtp(?: layer| module)?)?"

@@ -153,6 +153,21 @@ def model_of_size(text: str, billions: float | None) -> str | None:
     return nearest if nearest is not None and far[nearest] <= _NEAR else None
 
 
+def vocabulary_of(text: str) -> int | None:
+    """Return the tokens that all models of a name's family and version know, if it says both.
+
+    A model of another size has the tokenizer of its family: `Llama 3 300M` that of Llama 3.
+    """
+    wanted = _signature(text, strange=False)
+    alike = {
+        model
+        for known, model in _known()
+        if known.family == wanted.family and wanted.versions and known.versions == wanted.versions
+    }
+    found = {int(load_model(model).get("vocab", 0)) for model in alike}
+    return found.pop() if len(found) == 1 else None
+
+
 def nearest_models(text: str) -> list[str]:
     """Return up to three names of the catalog that look most like a text."""
     by_form = {normalised(name): name for name in names("model")}

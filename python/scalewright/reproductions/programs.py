@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FILES = ("programs.toml", "habits.toml")
 _HABITS = (
     *("degrees", "overlaps", "shardings", "hosts", "formats", "counts", "peaks"),
-    *("ages", "scores", "repeats", "lengths", "stages"),
+    *("ages", "scores", "repeats", "lengths", "stages", "pieces", "optimizers"),
 )
 """Kinds of what any program of a year or a library did, in the order in which they are asked."""
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
@@ -95,6 +95,7 @@ def _completed(conventions: Conventions, entry: Table) -> Conventions:
         flops=conventions.flops if conventions.known else entry.get("flops", conventions.flops),
         peak=conventions.peak or entry.get("peak"),
         accumulates=conventions.accumulates and entry.get("accumulates", True),
+        pieces=conventions.pieces or entry.get("pieces"),
         training={**entry.get("training", {}), **conventions.training},
         space={**conventions.space, **entry.get("space", {})},
         source=(*conventions.source, entry["source"]),

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from scalewright.catalog import with_software
 from scalewright.errors import InvalidError
-from scalewright.reproductions.batches import OF_ONE_LAYER, batches_of, of_tokens, unlike_steps
+from scalewright.reproductions.adapters import adapted
+from scalewright.reproductions.batches import (
+    OF_ONE_LAYER,
+    batches_of,
+    counted_micro_batches,
+    of_replica,
+    of_tokens,
+    unlike_steps,
+)
 from scalewright.reproductions.columns import plain
 from scalewright.reproductions.conventions import Conventions, conventions_of, spelt
 from scalewright.reproductions.guesses import (
     accumulated,
-    adapted,
     of_usual_length,
     recomputed,
     sharded,
@@ -30,6 +37,7 @@ from scalewright.reproductions.programs import with_program
 from scalewright.reproductions.runs import is_rate
 from scalewright.reproductions.shape import model_of
 from scalewright.reproductions.wording import (
+    budgeted,
     denied,
     format_meant,
     is_pure,
@@ -173,6 +181,7 @@ def _understood(row: Row, machines: Machines) -> Setting:
     notes = (*notes, *guesses, *halved, *apart)
     device = machine.device
     conventions, why = with_program(row, conventions, str(device["name"]), model)
+    row, pieces = of_replica(row, conventions, machine.devices)
     training = _training(row, conventions, device)
     ran = filter(None, (conventions.software, conventions.library))
     software = row.text("software") or "+".join(ran)
@@ -188,7 +197,7 @@ def _understood(row: Row, machines: Machines) -> Setting:
         notes += unlike_size(row, model)
         said = row.text("software") or why
         left = "model FLOPs" if said else "model FLOPs, default software"
-        notes = (*notes, f"no conventions of this paper are known: {left}", *why)
+        notes = (*notes, f"no conventions of this paper are known: {left}", *why, *pieces)
     return Setting(
         json.dumps(model),
         machine.system,
@@ -262,7 +271,7 @@ def _plainly(row: Row) -> Row:
         cells.pop("shards")
         cells.setdefault("zero", "fsdp")
     cells |= _flagged(cells)
-    row = of_tokens(replace(row, cells=cells))
+    row = counted_micro_batches(of_tokens(replace(row, cells=cells)))
     cells = dict(row.cells)
     shards, replicas = row.told("shards"), row.told("replicas")
     if shards is None and replicas is None:
@@ -343,7 +352,7 @@ def _degrees(row: Row, conventions: Conventions, machine: Machine) -> dict[str, 
     ):
         # who counts micro-batches of a device, and no degree, shares nothing but data
         space |= {axis: [1] for axis in _AXES[:3]}
-    if not conventions.known and _shares_data_alone(row, machine.devices):
+    if machine.devices == 1 or (not conventions.known and _shares_data_alone(row, machine.devices)):
         space = {axis: [1] for axis in _AXES[:3]} | space
     if "data" not in space and all(len(space.get(a, ())) == 1 for a in _AXES[:3]):
         ranks = 1
@@ -414,7 +423,7 @@ def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
     text, _ = without_stored(row.text("recompute"))
     if not text or conventions.space.get("recompute_layers", [0]) != [0]:
         return {}
-    policies = spelt("recompute", text)
+    policies: list[str] | None = spelt("recompute", text) or budgeted(text)
     if policies is None:
         if (meant := recomputation_meant(text)) is None:
             got = f"{row.named('recompute')}: got '{text:.40}'"
@@ -452,6 +461,12 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
         space["schedule"] = schedules[:1] or ["1f1b"]
     elif len(space.get("interleave", ())) == 1 and "gpipe" not in space.get("schedule", ()):
         space["schedule"] = ["1f1b" if space["interleave"] == [1] else "interleaved"]
+    if space.get("data") == [1]:
+        # one replica has nobody to share with, nor traffic to put under compute
+        alone = {"overlap_grad_reduce": [True], "overlap_param_gather": [True], "zero": [0]}
+        space = {**alone, **space}
+        if set(space["zero"]) == {0, 1}:
+            space["zero"] = [0]
     if space.get("tensor") == [1]:
         space |= {"sequence_parallel": [False], "overlap_tensor": [True]}
     elif len(space.get("tensor", ())) != 1 and space.get("sequence_parallel") == [True]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.catalog import load_model, model_spellings
 from scalewright.catalog.resolving import normalised
 from scalewright.errors import InvalidError, UnknownNameError
+from scalewright.reproductions.adapters import adapted_parts
 from scalewright.reproductions.by_size import (
     NARROWEST,
     as_wide,
@@ -37,6 +37,7 @@ from scalewright.reproductions.naming import (
     model_within,
     nearest_models,
     parameters_of,
+    vocabulary_of,
 )
 from scalewright.reproductions.widths import with_widths
 
@@ -132,15 +133,6 @@ _PREDICTS = re.compile(
 )
 """A module that predicts a further token, as DeepSeek-V3 has one."""
 _PREDICTS_NONE = re.compile(r"(?:\bw/o|\bwithout|\bno) mtp\b", re.IGNORECASE)
-_PARTS = {
-    "qkv": ("query", "key", "value"),
-    "linear_qkv": ("query", "key", "value"),
-    "linear_proj": ("output",),
-    "linear_fc1": ("up", "gate"),
-    "linear_fc2": ("down",),
-    "all": ("query", "key", "value", "output", "up", "gate", "down"),
-}
-"""Products of a layer by the names of the modules that make them."""
 _GPT: dict[str, Any] = {
     "family": "decoder",
     "position": "learned",
@@ -297,26 +289,9 @@ def _completed(model: dict[str, Any], row: Row) -> dict[str, Any]:
         model = {**model, "padded_vocab": rows}
     if rank := row.count("lora"):
         gated = model.get("activation") in {"swiglu", "geglu"}
-        targets = [name for name in _adapted(row) if gated or name != "gate"]
+        targets = [name for name in adapted_parts(row) if gated or name != "gate"]
         model = {**model, "lora": {"rank": rank, "targets": targets}}
     return model
-
-
-def _adapted(row: Row) -> list[str]:
-    """Read beside which products adapters lie: all of a layer where the row does not say."""
-    text = row.text("lora_targets") or "all"
-    found: list[str] = []
-    for word in re.split(r"[\s,+/]+", text.casefold().strip(" ,+/")):
-        parts = _PARTS.get(word, (word,) if word in _PARTS["all"] else None)
-        if parts is None:
-            names = [*_PARTS, *_PARTS["all"]]
-            close = difflib.get_close_matches(word, names, n=2, cutoff=0.5)
-            hint = f"; nearest: {', '.join(close)}" if close else ""
-            got = f"{row.named('lora_targets')}: got '{word:.40}'"
-            message = f"{got}; allowed: {', '.join(names)}{hint}"
-            raise InvalidError(message)
-        found += [part for part in parts if part not in found]
-    return found
 
 
 def _named(text: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
@@ -436,6 +411,9 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
             entry, notes = _named(f"{row.text('model')} {size}".strip())
         if entry is None and not shaped and row.text("model") and row.billions():
             entry, notes = _of_parameters(row)
+        if entry is not None and shaped and _is_other_mixture(entry, row):
+            meant = entry.get("name", "a model")
+            return None, (f"{meant} is dense: the mixture of the row's shape taken",)
     except UnknownNameError as unknown:
         # a shape that the row prints tells most of a model that no entry can hold
         if not shaped:
@@ -451,6 +429,12 @@ def _entry(row: Row, shaped: bool) -> tuple[dict[str, Any] | None, tuple[str, ..
     if (meant := model_of_word(_OWNER.sub("", text))) is not None:
         return load_model(meant), (f"model '{text}' taken as {meant}, with which it begins",)
     return _of_size(row)
+
+
+def _is_other_mixture(entry: dict[str, Any], row: Row) -> bool:
+    """Say whether a row's name and shape are of a mixture, and those of an entry are not."""
+    routed = _ROUTED.search(row.text("model").replace("_", " ")) is not None
+    return routed and says_mixture(row) and entry.get("experts") is None
 
 
 def _of_parameters(row: Row) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
@@ -522,7 +506,10 @@ def _plain(row: Row, shape: dict[str, int | None], *, gated: bool | None = None)
     fields = {"layers": shape["layers"], "hidden": hidden, "heads": heads, "kv_heads": key_values}
     kept = {key: value for key, value in fields.items() if value is not None}
     positions = {} if gated else {"max_positions": row.count("sequence") or 1}
-    vocab = row.count("vocab") or (_OF_LETTERS if _LETTERS.search(name) else _VOCAB)
+    usual = _OF_LETTERS if _LETTERS.search(name) else _VOCAB
+    if _GATED.match(name) is not None:
+        usual = vocabulary_of(name) or usual
+    vocab = row.count("vocab") or usual
     extra = {"ffn": ffn or _WIDE * hidden, "vocab": vocab}
     if (tied := _TIED.search(_remarks(row))) is not None:
         extra["tied_embeddings"] = tied["not"] is None

@@ -282,7 +282,8 @@ def _ways(setting: Setting, name: str, *, counts: bool) -> Iterator[Conventions]
     usual = setting.conventions
     peaks = setting.device["matrix"]
     own = peaks.get(setting.training.get("precision"))
-    open_peak = name in SHARES and not usual.peak and own not in {None, peaks.get(_WIDE)}
+    # the format of fp32 runs has no products of its own
+    open_peak = name in SHARES and not usual.peak and own != peaks.get(_WIDE)
     other_peaks: tuple[str | None, ...] = (_WIDE,) if open_peak else ()
     if name in SHARES and usual.peak and usual.peak[:1].isdigit():
         # a program that names another device's peak may have been given the run's own

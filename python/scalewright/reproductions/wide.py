@@ -13,11 +13,18 @@ from scalewright.reproductions.columns import plain
 from scalewright.reproductions.durations import duration
 from scalewright.reproductions.metrics import counts_steps, listed_metric, metric_meant
 from scalewright.reproductions.records import BLANK
+from scalewright.reproductions.runs import kind_of
 from scalewright.reproductions.units import AND_MORE, FIGURE, resolved, without_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+_OF_CAPACITY = re.compile(
+    r"(?P<used>[0-9]{1,4}(?:\.[0-9]{1,3})?) ?/ ?(?P<whole>[0-9]{1,4}(?:\.[0-9]{1,3})?)"
+    r"(?P<unit> ?[gm]i?b)?",
+    re.IGNORECASE,
+)
+"""Memory in use and all that a device has, as `62/80`."""
 _OF_PEAK = re.compile(
     r"(?:% )?of (?:a peak of )?([0-9]{1,5}(?:\.[0-9]{1,2})?) ?([tp])flops?(?:/s)?", re.IGNORECASE
 )
@@ -38,10 +45,10 @@ _NODES = re.compile(
     r"([0-9]{1,5}) ?nodes?(?: ?[x\u00d7*,] ?([0-9]{1,3}))?(?: of)? ?(\D.*)?", re.IGNORECASE
 )
 _NODES_OF = re.compile(
-    r"(?<![0-9a-z.,])([0-9]{1,5}) nodes? ?(?:[x\u00d7*]|of) ?([0-9]{1,2}) ?"
-    r"(?:gpus?|chips|devices|accelerators)\b"
+    r"(?<![0-9a-z.,])([0-9]{1,5}) ?nodes? ?(?:[x\u00d7*]|of) ?([0-9]{1,2}) ?"
+    r"(?:gpus?|chips|devices|accelerators|npus|p)\b"
 )
-"""`16 nodes x 4 GPUs` behind a machine."""
+"""`16 nodes x 4 GPUs` behind a machine, `1node*8p` in tables of Huawei's."""
 _BEHIND = re.compile(r"([A-Za-z][A-Za-z0-9 -]{0,30}?) ?(?<!\b[Mm]a)[x\u00d7] ?([0-9]{1,6})")
 """`H100 x 64`, but not `Max 1100`."""
 _BOTH = re.compile(r"[0-9]{1,5} nodes?,")
@@ -186,6 +193,8 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     if not row.get("unit") and (seconds := duration(text)) is not None:
         return {"value": str(seconds), "unit": "s"}
     alone = without_spread(text)
+    if (full := _OF_CAPACITY.fullmatch(alone)) is not None and _is_used(row, full):
+        alone = f"{full['used']}{full['unit'] or ''}"
     if (peak := _OF_PEAK.fullmatch(row.get("unit", "").strip())) is not None:
         tera = float(peak[1]) * (1e3 if peak[2].casefold() == "p" else 1.0)
         return {"value": alone.rstrip("% "), "unit": f"% of {tera:g}"}
@@ -196,6 +205,13 @@ def as_figure(row: Mapping[str, str], field: str = "value") -> dict[str, str]:
     # a bound stays one without its unit
     below, above = (text[:1] if text[:1] in "<>\u2264\u2265" else ""), AND_MORE.match(text)
     return {"value": f"{below}{value}{'+' if above is not None else ''}", "unit": unit}
+
+
+def _is_used(row: Mapping[str, str], found: re.Match[str]) -> bool:
+    """Say whether a figure before a stroke is the part that is used of the memory behind it."""
+    name = plain(row.get("metric", ""))
+    meant = listed_metric(name) or metric_meant(name, row.get("unit", "")) or ""
+    return kind_of(meant) == "memory" and float(found["used"]) <= float(found["whole"])
 
 
 def counted(row: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import re
 
 from scalewright.reproductions.layout import without_denied
 
-_ADAPTERS = re.compile(r"\bq?lora\b|\b16[- ]?bits?\b|\bbnb\b|\bnf4\b")
+_ADAPTERS = re.compile(r"\bq?lora\b|\b(?:4|16)[- ]?bits?\b|\bbnb\b|\bnf4\b")
 """What says of a format that products are in 16 bits, whatever holds the weights."""
 _REMARK = re.compile(r" ?\((?![^()]*[0-9])[^()]*\)$")
 """A remark without a number behind a stage, as `0 (DDP)`."""
@@ -35,6 +35,10 @@ _SETTING = re.compile(
     r"|ac(?:_mode)?)[ =:]{1,3}(?=none$|full$|selective$|minimal$)"
 )
 """The name of a program's setting before what it is set to."""
+_BUDGET = re.compile(
+    r"(?:activation[ _-])?memory[ _-]budget(?: of)? ?[=:]? ?(1(?:\.0{0,3})?|0?\.[0-9]{1,4}|0)"
+)
+"""Which share of activations torch.compile may keep, 1 being all that it would by itself."""
 _SCANNED = re.compile(r"(?:layers )?scan(?:ned)?(?: (?:over )?layers)?")
 """How JAX compiles layers once, which tells nothing of recomputation."""
 _NAMED = 3
@@ -285,6 +289,19 @@ def recomputation_meant(text: str) -> tuple[str, int] | None:
     # whose checkpointing it is, as `DeepSpeed activation checkpointing`
     named = len(words) == _NAMED and words[0] in _LIBRARIES
     return ("full", 0) if named and words[1:] == ["activation", "checkpointing"] else None
+
+
+def budgeted(text: str) -> list[str] | None:
+    """Return the policies between which a budget of activations lies; none where none is told.
+
+    The compiler runs what is cheapest again until the rest fits: at 1 nothing more than it would
+    anyway, at 0 all of a layer, between them anything.
+    """
+    found = _BUDGET.fullmatch(text.casefold().strip())
+    if found is None:
+        return None
+    share = float(found[1])
+    return ["none"] if share == 1.0 else ["full"] if share == 0.0 else ["none", "selective", "full"]
 
 
 def _of_a_flag(folded: str) -> str | None:
