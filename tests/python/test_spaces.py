@@ -240,3 +240,15 @@ def test_devices_that_do_not_fill_their_racks_are_told_of(
     assert "`--system dgx-gb200` has units that fit" in shown("gb200-nvl72", 128)
     for system, devices in (("gb200-nvl72", 144), ("gb200-nvl72", 64), ("dgx-gb200", 128)):
         assert "do not line up" not in shown(system, devices)
+
+
+def test_a_front_beside_plans_with_tensors_elsewhere_says_that_it_has_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--model", "llama3-8b", "--system", "dgx-h100", "--devices", "8", "--top", "1"]
+    asked += ["--global-batch", "32", "--sequence", "8192", "--fix", "schedule=1f1b"]
+    for offload, told in (("always", True), ("never", False)):
+        assert main(["plan", *asked, "--offload", offload]) == 0
+        shown = capsys.readouterr().out
+        assert "that no other beats in both" in shown
+        assert ("plans in device memory that no other beats" in shown) == told

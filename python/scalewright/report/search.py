@@ -184,10 +184,12 @@ def _show_front(values: Mapping[str, Any], screen: Console) -> None:
     if len(points) < 2:
         return
     traded: list[str] = list(values["front"])
+    # plans with tensors elsewhere are none of the front's
+    plans = f"{len(points)} plans{' in device memory' if values['plans_placed'] else ''}"
     if traded == ["time", "memory"]:
-        title = f"Less memory for more time ({len(points)} plans that no other beats in both)"
+        title = f"Less memory for more time ({plans} that no other beats in both)"
     else:
-        title = f"{len(points)} plans that no other beats in {_listing(traded, 'and')} at once"
+        title = f"{plans} that no other beats in {_listing(traded, 'and')} at once"
     heading(screen, title)
     columns = [name for name in _MEASURES if name in {"time", "memory", *traded}]
     rows = table(*(_MEASURES[name][0] for name in columns), "plan", left=0)
