@@ -77,11 +77,12 @@ _KNOWN = (
 _RELEASED = "NVIDIA Megatron-Bridge performance summary"
 """Has a page for each release, of which the README lists the newest."""
 _EXCEPTION = (
-    ", with one exception, and a figure that told of a term counts nowhere: the memory of 70B on "
-    "tensor ranks of torchtitan that are not asynchronous (`whole_copies`). The exception: two "
-    "rates of Selene's network inside a job, between stages and of rings that run side by side, "
-    "are read from two figures in section 5.9 of Narayanan et al. 2021. Those two are not priced; "
-    "the rates bear on every row that ran on Selene, above all on Table 1 of that paper."
+    ", with one exception: two rates of Selene's network inside a job, between stages and of rings "
+    "that run side by side, are read from two figures in section 5.9 of Narayanan et al. 2021. "
+    "Those two are not priced; the rates bear on every row that ran on Selene, above all on Table "
+    "1 of that paper.\n"
+    "- A figure that told of a term counts nowhere: the memory of 70B in torchtitan on tensor "
+    "ranks that are not asynchronous (`whole_copies`)."
 )
 _DISTANCE = """\
 - 1 for a different vendor;
