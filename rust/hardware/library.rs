@@ -71,8 +71,7 @@ pub struct Library {
     /// Rate of the many streams of an all-to-all over that of a ring.
     #[serde(default = "full")]
     pub pairwise_share: f64,
-    /// Rate of rings and trees over that of single messages where groups share units, and so run at
-    /// once over the same links.
+    /// Rate of rings and trees while all groups of a job run at once, over that of single messages.
     #[serde(default = "full")]
     pub busy_share: f64,
     /// Issuing one message to one peer, over the level's `latency`.
