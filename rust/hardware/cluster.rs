@@ -49,11 +49,13 @@ impl Cluster {
         Memories::new(self).map(|_| ())
     }
 
-    /// The cluster with its links all to one group, as in a benchmark; none where that changes nothing.
-    pub fn undisturbed(&self) -> Option<Self> {
+    /// The cluster while nothing but groups of ranks `stride` apart is on its links, none where that
+    /// changes nothing: ranks side by side have them to themselves, as in a benchmark, and those
+    /// farther apart share them with groups like their own.
+    pub fn undisturbed(&self, stride: u32) -> Option<Self> {
         let busy = |library: &Library| library.busy_share < 1.0;
         let shared = |level: &Level| level.library.as_ref().is_some_and(busy);
-        if !self.system.levels.iter().any(shared) {
+        if stride > 1 || !self.system.levels.iter().any(shared) {
             return None;
         }
         let mut alone = self.clone();

@@ -49,12 +49,6 @@ fn one() -> u32 {
 }
 
 impl CollectiveRequest {
-    /// The cluster on which ranks side by side have their links to themselves; those a stride apart
-    /// share them with groups like their own.
-    fn undisturbed(&self, cluster: &hardware::Cluster) -> Option<hardware::Cluster> {
-        (self.stride == 1).then(|| cluster.undisturbed()).flatten()
-    }
-
     pub(super) fn sweep<'a>(&self, cluster: &'a hardware::Cluster) -> Result<Sweep<'a>> {
         let algorithms = |field, names: &[String]| -> Result<Vec<Algorithm>> {
             let read = |name: &String| Algorithm::in_field(field, name);
@@ -128,7 +122,7 @@ fn swept<T: Send>(
     let cluster = &cluster.get().cluster;
     let work = move |control: &Control| {
         let request: CollectiveRequest = error::from_json("", request)?;
-        let alone = request.undisturbed(cluster);
+        let alone = cluster.undisturbed(request.stride);
         let sweep = request.sweep(alone.as_ref().unwrap_or(cluster))?;
         run(&sweep, arrays.points(), control)
     };
@@ -232,7 +226,7 @@ pub(super) fn collective_lines(
     let cluster = &cluster.get().cluster;
     engine_call::brief(py, || {
         let request: CollectiveRequest = error::from_json("", request)?;
-        let alone = request.undisturbed(cluster);
+        let alone = cluster.undisturbed(request.stride);
         let sweep = request.sweep(alone.as_ref().unwrap_or(cluster))?;
         sweep.check_group(ranks, bandwidth)?;
         let choices = sweep.choices(ranks, bandwidth)?;

@@ -148,6 +148,12 @@ proptest! {
         let asked = asked(&grid(&axes, &[8, 16]), &json!({"objective": objective, "top": 1000}));
         let found = run(&job, &asked).unwrap();
         prop_assert_eq!(found.best.len(), found.tally.variants_with_plan);
+        if objective == "devices" {
+            // of as many devices the quickest comes first
+            let order: Vec<(u32, f64)> =
+                found.best.iter().map(|v| (v.devices, v.step_time_s)).collect();
+            prop_assert!(order.is_sorted_by(|a, b| a <= b));
+        }
         for variant in &found.best {
             let job = job.on(machines(variant, &asked)).unwrap();
             let (best, plan) = alone(&job, asked.objective).unwrap();

@@ -123,7 +123,11 @@ def test_averages_every_k_steps_cost_a_kth(
 ) -> None:
     system = sw.system(*machines)
     local = sw.averaging("local", size, system, every=every)
-    plain = float(sw.collective("all_reduce", size, system).time_s)
+    plain = local.plain_time_s
+    # by itself it is as quick, or quicker where groups of a job share the links
+    alone = float(sw.collective("all_reduce", size, system).time_s)
+    busy = any("busy_share" in level.get("library", {}) for level in system.table["levels"])
+    assert alone <= plain if busy else alone == pytest.approx(plain, rel=1e-12)
     assert local.worst_time_s == pytest.approx(plain, rel=1e-12)
     assert local.time_s * every == pytest.approx(plain, rel=1e-12)
     assert local.rounds_per_step * every == pytest.approx(1)
