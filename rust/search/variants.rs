@@ -443,9 +443,8 @@ impl VariantSearch<'_> {
         });
         let (_, plan) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
         let found = PricedPlan::new(plan, price(job, plan).ok()?);
-        let measures = measures_of(job, &found);
-        let key = measures.get(objective as usize).copied();
-        Some((key.unwrap_or(measures[0]), found))
+        let key = measures_of(job, &found).get(objective as usize).copied()?;
+        Some((key, found))
     }
 
     /// Devices, where variants are ranked by them and not by what their best plan has least of.

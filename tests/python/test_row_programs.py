@@ -154,6 +154,13 @@ def test_one_replica_shares_and_sends_nothing(tmp_path: Path) -> None:
     assert found["predicted"] == priced(tmp_path, **run | {"zero": "1"})["predicted"]
 
 
+def test_ranks_along_sequences_have_replicas_of_the_weights(tmp_path: Path) -> None:
+    run = {"devices": "8", "tensor": "1", "context": "8", "data": "1", "zero": ""}
+    found = priced(tmp_path, **run)
+    assert found["status"] == "searched", "whether they share is open"
+    assert found["plan"]["zero"] > 0
+
+
 def test_as_many_replicas_as_devices_leave_no_other_ranks(tmp_path: Path) -> None:
     run = {"devices": "8", "data": "8", "tensor": "", "pipeline": "", "zero": "zero-3"}
     plan = priced(tmp_path, **run, source="DeepSpeed")["plan"]

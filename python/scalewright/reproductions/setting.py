@@ -461,8 +461,9 @@ def _narrowed(space: dict[str, list[Any]]) -> dict[str, list[Any]]:
         space["schedule"] = schedules[:1] or ["1f1b"]
     elif len(space.get("interleave", ())) == 1 and "gpipe" not in space.get("schedule", ()):
         space["schedule"] = ["1f1b" if space["interleave"] == [1] else "interleaved"]
-    if space.get("data") == [1]:
-        # one replica has nobody to share with, nor traffic to put under compute
+    if space.get("data") == space.get("context") == [1]:
+        # one replica has nobody to share with, nor traffic to put under compute; ranks along
+        # sequences have replicas of the weights, too
         alone = {"overlap_grad_reduce": [True], "overlap_param_gather": [True], "zero": [0]}
         space = {**alone, **space}
         if set(space["zero"]) == {0, 1}:
