@@ -34,6 +34,36 @@ def test_programs_of_mixtures_go_by_their_year_and_their_compiler(
     assert taken(cells, "h100-sxm", MIXTURE | {"name": name}) == profile
 
 
+@pytest.mark.parametrize(
+    ("device", "cells", "profile"),
+    [
+        ("a100-sxm-80gb", {}, "eager-llama"),
+        ("a100-sxm-80gb", {"paper": "A page of 2026"}, "eager-llama-2026"),
+        ("mi300x", {"tensor": "1", "pipeline": "1"}, "eager-llama"),
+        ("a100-sxm-80gb", {"tensor": "8"}, None),
+        ("h100-sxm", {"pipeline": "4"}, "flash-attention-2"),
+        ("a100-sxm-80gb", {"source": "trained with Fast-LLM"}, None),
+        ("h100-sxm", {"source": "LiBai of OneFlow"}, "flash-attention-2"),
+        ("ascend-910b1", {}, None),
+        ("trainium2", {}, None),
+        ("tpu-v5p", {}, "xla-flash"),
+    ],
+)
+def test_a_program_that_nobody_names_is_pytorchs_where_one_of_it_could_run_so(
+    device: str, cells: dict[str, str], profile: str | None
+) -> None:
+    assert taken({"paper": "A page of 2024", **cells}, device) == profile
+
+
+def test_models_with_layer_norms_of_a_program_that_nobody_names_run_their_kernels() -> None:
+    assert taken({"paper": "A page of 2024"}, "a100-sxm-80gb", GPT) == "eager-gpt"
+
+
+def test_deepseek_trains_by_its_own_program() -> None:
+    cells = {"paper": "DeepSeek-AI 2024", "pipeline": "16"}
+    assert taken(cells, "h800-sxm", MIXTURE) == "hai-llm-2024"
+
+
 def test_a_model_that_has_the_name_of_a_program_names_none() -> None:
     cells = {"paper": "A page of 2024", "source": "Mistral-Nemo-12B, a recipe"}
     nemo = {**cells, "source": "NeMo, a recipe"}

@@ -231,10 +231,11 @@ def _when(row: Row, device: str) -> str:
 
 @cache
 def _book() -> Table:
-    """Return the entries by kind, lists of words that they share in the place of their names."""
+    """Return the entries by kind, lists that they share in the place of their names."""
     book = {kind: entry for f in _FILES for kind, entry in read_table(built_in_root() / f).items()}
-    lists = book.pop("words")
+    lists = {**book.pop("words"), **book.pop("boards")}
     for entry in (entry for entries in book.values() for entry in entries):
-        if isinstance(entry.get("named"), str):
-            entry["named"] = lists[entry["named"]]
+        for key in ("named", "devices"):
+            if isinstance(entry.get(key), str):
+                entry[key] = lists[entry[key]]
     return book
