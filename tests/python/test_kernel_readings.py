@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import scalewright as sw
+from scalewright.cli import main
+from scalewright.errors import InvalidError
 from scalewright.reproductions.kernels import holds_kernels, run
 
 if TYPE_CHECKING:
@@ -181,6 +183,7 @@ FREE_DECODE = [
         "device,dtype,mode,bs,num_qo_heads,num_kv_heads,head_dim,seq_len,kv_cache_dtype,us",
         "h100-sxm,bf16,decode,64,32,8,128,4096,bf16,410",
     ),
+    ("gpu,dtype,batch,ctx,nhead,kv_heads,head_dim,us", "h100-sxm,bf16,64,4096,32,8,128,410"),
 ]
 
 
@@ -326,3 +329,33 @@ def test_a_kernel_runs_on_the_board_or_die_that_is_named(
 ) -> None:
     (row,) = read(tmp_path, "gpu,dtype,m,n,k,us", f"{name},fp16,4096,4096,4096,99000")
     assert (row["device"], row["note"]) == (device, None)
+
+
+def test_new_tokens_of_a_sequence_are_not_taken_from_a_count_of_drafts(tmp_path: Path) -> None:
+    head = "gpu,dtype,batch,ctx,nhead,mtp,head_dim_ckv,head_dim_kpe,us"
+    line = "h100-sxm,bf16,64,4096,32,4,512,64,410"
+    (row,) = read(tmp_path, head, line)
+    assert row["predicted_s"] is None
+    assert "seqlen_q" in row["reason"]
+    (told,) = read(tmp_path, f"{head},s_q", f"{line},4")
+    (one,) = read(tmp_path, f"{head},s_q", f"{line},1")
+    assert told["predicted_s"] > one["predicted_s"]
+
+
+def test_a_lone_rate_counts_whosever_it_is_and_peaks_do_not(tmp_path: Path) -> None:
+    line = "h100-sxm,bf16,4096,4096,4096"
+    usual = read(tmp_path, "gpu,dtype,m,n,k,tflops", f"{line},600")
+    assert read(tmp_path, "gpu,dtype,m,n,k,cuBLAS TFLOPS", f"{line},600") == usual
+    named = read(tmp_path, "gpu,dtype,m,n,k,peak TFLOPS,aten TFLOP/s", f"{line},989,600")
+    assert named == usual
+    with pytest.raises(InvalidError, match="rates 'cuBLAS TFLOPS' and 'Triton TFLOPS'"):
+        read(tmp_path, "gpu,dtype,m,n,k,cuBLAS TFLOPS,Triton TFLOPS", f"{line},600,500")
+
+
+def test_rows_of_no_kernel_under_one_system_say_that_columns_lack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "timed.csv"
+    file.write_text("size,elapsed,dtype\n4096,0.01,float32\n")
+    assert main(["reproduce", "--rows", str(file), "--system", "m4-max"]) == 2
+    assert "timed.csv lacks columns" in capsys.readouterr().err

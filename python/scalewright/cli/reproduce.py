@@ -147,6 +147,8 @@ def _refuse_training_options(options: argparse.Namespace) -> None:
 
 
 def _training(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from scalewright.cli.output import progress_bar
     from scalewright.errors import InvalidError
     from scalewright.reproductions import run as reproduced
@@ -155,7 +157,11 @@ def _training(options: argparse.Namespace) -> int:
     from scalewright.reproductions.parity import check_picture, draw_parity
 
     if options.system is not None:
-        message = f"--system: got '{options.system}'; allowed: only where rows are collectives"
+        allowed = "only where rows are collectives or kernels"
+        message = f"--system: got '{options.system}'; allowed: {allowed}"
+        if options.rows is not None:
+            # most often a heading that none of their kinds has
+            message += f", of which {Path(options.rows).name} lacks columns"
         raise InvalidError(message)
     if options.ablation:
         return _ablation(options)

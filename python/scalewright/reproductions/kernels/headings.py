@@ -42,6 +42,10 @@ RATES = {"rate": ("TFLOP/s", 1e12), "rate_giga": ("GFLOP/s", 1e9)}
 """Unit and its size, by the column that holds a rate."""
 _UNITS = {"us": "time_us", "usec": "time_us", "ms": "time_ms", "msec": "time_ms"}
 """How headings end that name what was timed before the unit: `tuned (us)`."""
+_RATED = {"tflops": "rate", "tflop_s": "rate", "gflops": "rate_giga", "gflop_s": "rate_giga"}
+"""How headings end that name whose rate it is before the unit: `cuBLAS TFLOPS`."""
+_LIMITS = {"peak", "roofline", "theoretical", "rated", "limit", "sol", "diff", "gain"}
+"""Words of headings of rates that no kernel reached."""
 _OF_STEPS = re.compile(
     r"(num_|n_)?(gpus|devices|nodes|layers)|world_size|global_batch(_size)?|micro_batch(_size)?|"
     r"mfu|vocab(_size)?|(step|iteration|iter)_time.*|.*(optimizer|token_s|tokens_per_s).*"
@@ -67,7 +71,23 @@ def columns(kind: Kind, cells: Sequence[str]) -> list[str | None]:
         places = _timed(headings, found)
         if len(places) == 1:
             found[places[0]] = _UNITS[headings[places[0]].rpartition("_")[2]]
+    if kind.rated and not set(found) & {*TIMES, *RATES}:
+        rates = _reached(headings, found)
+        if len(rates) == 1:
+            found[rates[0]] = _unit_of_rate(headings[rates[0]])
     return found
+
+
+def _unit_of_rate(heading: str) -> str | None:
+    """Return the column that a heading ending in a unit of rates means; none where it does not."""
+    ends = (name for unit, name in _RATED.items() if heading.endswith(f"_{unit}"))
+    return next(ends, None) if _LIMITS.isdisjoint(heading.split("_")) else None
+
+
+def _reached(headings: Sequence[str], found: Sequence[str | None]) -> list[int]:
+    """Return the places of headings that no column has and that end in a unit of rates."""
+    named = enumerate(headings)
+    return [at for at, text in named if found[at] is None and _unit_of_rate(text) is not None]
 
 
 def _timed(headings: Sequence[str], found: Sequence[str | None]) -> list[int]:
@@ -81,12 +101,15 @@ def _timed(headings: Sequence[str], found: Sequence[str | None]) -> list[int]:
     ]
 
 
-def times_unsure(kind: Kind, cells: Sequence[str]) -> list[str]:
-    """Return headings of times where there are several and none is known to be the kernel's."""
+def unsure(kind: Kind, cells: Sequence[str]) -> tuple[str, list[str]]:
+    """Return headings of times, or else of rates, of which none is known to be the kernel's."""
     found = columns(kind, cells)
     if any(name in TIMES for name in found):
-        return []
-    return [cells[place].strip() for place in _timed([plain(cell) for cell in cells], found)]
+        return "times", []
+    headings = [plain(cell) for cell in cells]
+    timed = _timed(headings, found)
+    places = timed or (_reached(headings, found) if kind.rated else [])
+    return "times" if timed else "rates", [cells[place].strip() for place in places]
 
 
 def has_columns(kind: Kind, cells: Sequence[str]) -> bool:

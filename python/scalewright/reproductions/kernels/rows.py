@@ -21,7 +21,7 @@ from scalewright.reproductions.kernels.headings import (
     of_products,
     spread,
     spread_header,
-    times_unsure,
+    unsure,
 )
 from scalewright.reproductions.kernels.kind import Shape, number
 from scalewright.reproductions.kernels.kinds import KINDS
@@ -178,9 +178,10 @@ def _refuse_untimed(file: Traversable, headers: Sequence[str]) -> None:
         return
     allowed = [COMMON[name][0] for name in (*TIMES, *(RATES if kind.rated else ()))]
     got = f"{file}: header: got columns of {kind.name} and no time with its unit"
-    if several := times_unsure(kind, headers):
+    figures, several = unsure(kind, headers)
+    if several:
         named = " and ".join(f"'{heading:.40}'" for heading in several)
-        got = f"{file}: header: got columns of {kind.name} and times {named}"
+        got = f"{file}: header: got columns of {kind.name} and {figures} {named}"
     message = f"{got}; allowed: {', '.join(allowed)}"
     raise InvalidError(message)
 

@@ -35,6 +35,11 @@ def _attention(cells: Mapping[str, str]) -> Shape:
     told = cells.get("pass", "").casefold()
     masked = bool(cells.get("causal"))
     queries, keys, length = (cells.get(name, "") for name in ("queries", "keys", "length"))
+    if cells.get("drafts") and not queries:
+        # some count all new tokens of a sequence, some those beside the first
+        got = f"drafts: got '{short(cells['drafts'])}' and no seqlen_q"
+        message = f"{got}; allowed: seqlen_q, how many new tokens a sequence has"
+        raise InvalidError(message)
     if length and (queries or told in _DECODES or cells.get("ckv")):
         keys, length = keys or length, ""
     if length or (queries and not keys) or (keys and queries == keys and told not in _DECODES):
@@ -144,7 +149,9 @@ ATTENTION_FREE = Kind(
         "keys": (
             *(*_named(*_LENGTHS, of="k"), *_named(*_LENGTHS, of="kv"), "mean_sk", "skv"),
             *("context_len", "context_length", "ctx_len", "cache_len", "cache_seqlen"),
+            "ctx",
         ),
+        "drafts": ("mtp", "num_draft_tokens"),
         "length": ("seqlen", "seq_len", "sequence_length", "n_ctx", "seq", "n", "s"),
         "causal": ("causal", "is_causal", "mask", "attn_mask"),
         "pass": ("pass", "mode", "direction", "phase", "stage", "profile_pass"),
