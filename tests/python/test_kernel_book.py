@@ -105,14 +105,17 @@ def test_kernels_that_others_timed_come_out_near_though_no_constant_saw_them() -
     saw = {row["device"] for row in rows if row["part"] not in ("not_calibrated", None)}
     assert saw == {"gb10", "gaudi2", "gaudi3", "mi300x", "rtx-a5000"}
     assert len({row["device"] for row in results}) > 20
-    for kind, rows, median in (
-        ("gemm", 520, 0.13),
-        ("moe", 95, 0.15),
-        ("attention_forward", 45, 0.18),
-        ("attention_backward", 55, 0.17),
-        ("attention_decode", 39, 0.12),
+    every = range(10_000)
+    for kind, lines, rows, median in (
+        ("gemm", range(575), 440, 0.12),
+        ("gemm", range(575, 10_000), 80, 0.19),  # boards and formats that fewer report
+        ("moe", every, 95, 0.15),
+        ("attention_forward", every, 45, 0.18),
+        ("attention_backward", every, 55, 0.17),
+        ("attention_decode", every, 39, 0.12),
     ):
-        found = [row for row in results if row["kind"] == kind and row["measured_s"] >= LONG_S]
+        of_kind = [row for row in results if row["kind"] == kind and row["line"] in lines]
+        found = [row for row in of_kind if row["measured_s"] >= LONG_S]
         assert len(found) >= rows, kind
         assert statistics.median(abs(row["error"]) for row in found) <= median, kind
 
