@@ -34,7 +34,8 @@ impl GroupPlacement {
         let outermost = group.outermost().min(levels.len().saturating_sub(1));
         let mut spreads = [None; MAX_LEVELS];
         for (i, spread) in spreads.iter_mut().enumerate().take(outermost + 1).skip(1) {
-            *spread = Spread::new(group, cluster.devices, units_of(levels, i));
+            let below = units_of(levels, i);
+            *spread = Spread::new(group, cluster.devices, below, levels[i].adapters);
         }
         let mut covered = [1.0; MAX_LEVELS];
         for (i, devices) in covered.iter_mut().enumerate() {

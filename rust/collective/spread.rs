@@ -1,12 +1,15 @@
 //! How do groups that do not line up with the units of a fabric load the busiest unit's links?
 
-use crate::hardware::Group;
+use crate::hardware::{Group, Level};
 
 /// Devices of one period up to which the places of groups are told apart; groups that need more are taken as at
 /// their worst place, since no cluster is so large.
 const MOST_DEVICES: u64 = 1 << 24;
 
 /// What all groups like one put on the links of a unit, per device of the unit; each the most of any unit.
+///
+/// Where the devices of a unit share adapters, the few of one that is not full have them all, and count as that many
+/// devices more.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Spread {
     /// Most units of any group.
@@ -46,16 +49,23 @@ struct GroupBlocks {
     stride: u64,
     block: u64,
     below: u64,
+    adapters: Option<u32>,
 }
 
 impl Spread {
-    /// The groups that fill `devices` devices, block after block, over units of `below` devices.
+    /// The groups that fill `devices` devices, block after block, over units of `below` devices, which share so many
+    /// adapters, or have their own.
     ///
     /// `None` where all units look alike: blocks of `stride * size` fill units or units fill blocks, and
     /// ranks in a unit are its devices at the stride. Blocks and units repeat after their least common
     /// multiple, so one period and what is left at the end tell all. Fewer devices than a block are taken as one:
     /// whoever asks for a group alone names no more of them than it spans.
-    pub(super) fn new(group: &Group, devices: u32, below: u32) -> Option<Self> {
+    pub(super) fn new(
+        group: &Group,
+        devices: u32,
+        below: u32,
+        adapters: Option<u32>,
+    ) -> Option<Self> {
         let block = group.stride.checked_mul(group.size)?;
         let in_units = below.is_multiple_of(group.stride) || group.stride.is_multiple_of(below);
         if below.is_multiple_of(block) || (block.is_multiple_of(below) && in_units) {
@@ -73,6 +83,7 @@ impl Spread {
             stride: group.stride.into(),
             block: block.into(),
             below: below.into(),
+            adapters,
         };
         let mut spread = Self::default();
         spread.walk(&lay, period, devices);
@@ -95,14 +106,15 @@ impl Spread {
         let reached = if block < 2 * below {
             (0..filled.div_ceil(below))
                 .map(|at| {
-                    self.take_unit(&lay.unit(at, filled), devices_in_unit(at, below, devices))
+                    let held = lay.links(devices_in_unit(at, below, devices));
+                    self.take_unit(&lay.unit(at, filled), held)
                 })
                 .sum()
         } else {
             self.walk_ends(lay, (filled, devices))
         };
-        if reached > 0 {
-            self.joins = self.joins.max(joins as f64 / reached as f64);
+        if reached > 0.0 {
+            self.joins = self.joins.max(joins as f64 / reached);
         }
     }
 
@@ -111,12 +123,13 @@ impl Spread {
     /// Every group then crosses, and units inside a block hold the same numbers of ranks. Only the number of first
     /// ranks falls from one to the next, and with it `gathered`, while `rooted` is most at one end or the
     /// other. So the first and the last unit of a block stand for all, beside those that hold an end of one.
-    fn walk_ends(&mut self, lay: &GroupBlocks, (filled, devices): (u64, u64)) -> u64 {
+    fn walk_ends(&mut self, lay: &GroupBlocks, (filled, devices): (u64, u64)) -> f64 {
         let (block, below) = (lay.block, lay.below);
         let units = filled.div_ceil(below);
         let mut take = |at: u64| {
             if at < units {
-                self.take_unit(&lay.unit(at, filled), devices_in_unit(at, below, devices));
+                let held = lay.links(devices_in_unit(at, below, devices));
+                self.take_unit(&lay.unit(at, filled), held);
             }
         };
         for number in 0..filled / block {
@@ -132,21 +145,21 @@ impl Spread {
         take(whole + 1);
         let beyond = units.saturating_sub(whole + 1);
         let cut = if units > whole {
-            devices_in_unit(whole, below, devices)
+            lay.links(devices_in_unit(whole, below, devices))
         } else {
-            0
+            0.0
         };
-        units.min(whole) * below + cut + beyond
+        (units.min(whole) * below) as f64 + cut + beyond as f64 * lay.links(1)
     }
 
-    /// Takes the most of a unit that holds so many devices; returns these where a group crosses.
-    fn take_unit(&mut self, unit: &UnitTraffic, held: u64) -> u64 {
+    /// Takes the most of a unit with the links of so many devices; returns these where a group crosses.
+    fn take_unit(&mut self, unit: &UnitTraffic, held: f64) -> f64 {
         self.inside = self.inside.max(narrow(unit.inside));
         if unit.crossing == 0 {
-            return 0;
+            return 0.0;
         }
         let rooted = unit.roots.max(unit.crossing - unit.roots);
-        let each = |sum: u64| sum as f64 / held as f64;
+        let each = |sum: u64| sum as f64 / held;
         self.crossing = self.crossing.max(each(unit.crossing));
         self.pairs = self.pairs.max(each(unit.pairs));
         self.outside = self.outside.max(each(unit.outside));
@@ -157,6 +170,12 @@ impl Spread {
 }
 
 impl GroupBlocks {
+    /// The links that so many devices of a unit have, in those of one device where all send.
+    fn links(&self, held: u64) -> f64 {
+        let alone = Level::alone(self.adapters, narrow(held), narrow(self.below));
+        held as f64 * alone
+    }
+
     /// The groups of the block that starts at device `first`: most units of one, and `sum_g (N_g - 1)`.
     ///
     /// Ranks a unit or more apart lie in as many units; else a group reaches all from its first rank's to its
@@ -253,7 +272,12 @@ mod tests {
     use std::ops::Range;
 
     /// Walks every rank of every group of some blocks, one after another.
-    fn walk(spread: &mut Spread, group: &Group, blocks: Range<u32>, devices: u32, below: u32) {
+    fn walk(
+        spread: &mut Spread,
+        group: &Group,
+        blocks: Range<u32>,
+        (devices, below, adapters): (u32, u32, Option<u32>),
+    ) {
         let block = group.stride * group.size;
         let start = blocks.start * block;
         let most = ((blocks.end - blocks.start) * block).div_ceil(below);
@@ -285,13 +309,17 @@ mod tests {
             }
         }
         let mut left = devices.saturating_sub(start);
-        let mut reached = 0;
+        let mut reached = 0.0;
         for unit in &units {
-            reached += spread.take_unit(unit, left.clamp(1, below).into());
+            let held = left.clamp(1, below);
+            // adapters that the devices there leave idle serve them, too
+            let shared = adapters.map_or(below, |adapters| adapters.max(held));
+            let held = f64::from(held) * (f64::from(below) / f64::from(shared)).max(1.0);
+            reached += spread.take_unit(unit, held);
             left = left.saturating_sub(below);
         }
-        if reached > 0 {
-            spread.joins = spread.joins.max(joins as f64 / reached as f64);
+        if reached > 0.0 {
+            spread.joins = spread.joins.max(joins as f64 / reached);
         }
     }
 
@@ -303,22 +331,29 @@ mod tests {
             let group = Group { size, stride, ..Group::SINGLE };
             let block = stride * size;
             let fewer = block * percent / 100;
-            prop_assert_eq!(Spread::new(&group, fewer, below), Spread::new(&group, block, below));
+            prop_assert_eq!(
+                Spread::new(&group, fewer, below, None), Spread::new(&group, block, below, None)
+            );
         }
 
         #[test]
         fn ends_of_blocks_stand_for_a_walk_over_all_ranks(
             stride in 1_u32..60, size in 2_u32..40, devices in 1_u32..5000, below in 2_u32..40,
+            shared in 0_u32..40,
         ) {
             let group = Group { size, stride, ..Group::SINGLE };
-            if let Some(found) = Spread::new(&group, devices, below) {
+            let adapters = (1..=below).contains(&shared).then_some(shared);
+            if let Some(found) = Spread::new(&group, devices, below, adapters) {
                 let block = stride * size;
                 let devices = devices.max(block);
                 let blocks = devices / block;
                 let period = (below / gcd(below, block)).min(blocks);
                 let mut walked = Spread::default();
-                walk(&mut walked, &group, 0..period, devices, below);
-                walk(&mut walked, &group, blocks / period * period..blocks, devices, below);
+                let units = (devices, below, adapters);
+                walk(&mut walked, &group, 0..period, units);
+                walk(&mut walked, &group, blocks / period * period..blocks, units);
+                prop_assert!((found.joins - walked.joins).abs() <= 1e-12 * walked.joins);
+                walked.joins = found.joins; // summed in another order
                 prop_assert_eq!(found, walked);
             }
         }

@@ -3,7 +3,7 @@
 use super::long_run::LongRun;
 use crate::collective::{Collective, Crossing, Forms};
 use crate::error::{Error, Result};
-use crate::hardware::{Cluster, MAX_LEVELS};
+use crate::hardware::{Cluster, Level, MAX_LEVELS};
 use crate::operator_cost::{Kernel, KernelCost, Pace};
 use crate::plan::{ReplicaReduction, Span};
 use crate::units::Dtype;
@@ -145,7 +145,9 @@ impl<'a> Pricer<'a> {
         };
         let side_by_side = if staggered { 1 } else { chain.stride };
         let alone = match (levels.get(outermost), below) {
-            (Some(level), Some(devices)) => level.alone(side_by_side.min(devices), devices),
+            (Some(level), Some(devices)) => {
+                Level::alone(level.adapters, side_by_side.min(devices), devices)
+            }
             _ => 1.0,
         };
         if alone > 1.0 {

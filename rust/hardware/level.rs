@@ -285,12 +285,10 @@ impl Level {
         BytesPerSecond::new(rate.min(flows))
     }
 
-    /// How many times its part a sender gets where only `senders` of the `below` devices of a unit send:
-    /// `below / max(senders, adapters)`, at least 1.
-    pub fn alone(&self, senders: u32, below: u32) -> f64 {
-        let used = self
-            .adapters
-            .map_or(below, |adapters| adapters.max(senders));
+    /// How many times its part a sender gets where only `senders` of the `below` devices of a unit send, which share
+    /// so many adapters or have their own: `below / max(senders, adapters)`, at least 1.
+    pub fn alone(adapters: Option<u32>, senders: u32, below: u32) -> f64 {
+        let used = adapters.map_or(below, |adapters| adapters.max(senders));
         (f64::from(below) / f64::from(used.max(1))).max(1.0)
     }
 

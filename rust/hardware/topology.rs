@@ -209,14 +209,14 @@ impl LevelLinks {
         self.linked(devices).saturating_mul(each) + own
     }
 
-    /// Appends this level's links: `sustained rate per device * devices in the unit below`.
+    /// Appends this level's links: `sustained rate per device * devices in the unit below`, of which few share all
+    /// adapters.
     fn append_links(&self, level: &Level, devices: u32, links: &mut Vec<Link>) {
         let rate = level.sustained(self.below).value();
         for unit in (0..self.linked(devices)).map_while(|unit| u32::try_from(unit).ok()) {
-            let inside = devices
-                .saturating_sub(unit.saturating_mul(self.below))
-                .clamp(1, self.below);
-            let whole = rate * f64::from(inside);
+            let inside = self.inside(unit, devices);
+            let alone = Level::alone(level.adapters, inside, self.below);
+            let whole = rate * alone * f64::from(inside);
             let (count, capacity, latency) = match self.kind {
                 LevelKind::Torus | LevelKind::WaferMesh => {
                     (2 * self.dims.len(), whole, level.latency.value())
@@ -240,12 +240,22 @@ impl LevelLinks {
     fn divide(&mut self, level: &Level, devices: u32, links: &mut Vec<Link>) {
         self.shares = u32::try_from(links.len()).unwrap_or(u32::MAX);
         if self.is_divided() {
-            let share = Link {
-                capacity: level.sustained(self.below).value(),
-                latency: 0.0,
-            };
-            links.extend(std::iter::repeat_n(share, 2 * devices as usize));
+            let rate = level.sustained(self.below).value();
+            for unit in 0..devices.div_ceil(self.below) {
+                let inside = self.inside(unit, devices);
+                let share = Link {
+                    capacity: rate * Level::alone(level.adapters, inside, self.below),
+                    latency: 0.0,
+                };
+                links.extend(std::iter::repeat_n(share, 2 * inside as usize));
+            }
         }
+    }
+
+    /// Devices in a unit of the level below, of which the cluster's last one may have fewer.
+    fn inside(&self, unit: u32, devices: u32) -> u32 {
+        let before = unit.saturating_mul(self.below);
+        devices.saturating_sub(before).clamp(1, self.below)
     }
 
     /// The uplink of the unit that holds `device`, or its own share; the downlink follows it.
