@@ -13,6 +13,8 @@ from scalewright.report import quantities as q
         (q.time(2821.7), "2,822 s"),
         (q.time(3 * 86400), "3.0 days"),
         (q.time(0.0), "0"),
+        (q.time(1.7e-16), "0"),
+        (q.time(5e-12), "0.005 ns"),
         (q.size(1.5 * 2**30), "1.50 GiB"),
         (q.size(512), "512 B"),
         (q.size(3576.28 * 2**30), "3.49 TiB"),
