@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scalewright as sw
 from scalewright.cli import main
 
 JOB = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--global-batch", "64", "--sequence", "1024"]
@@ -299,6 +300,31 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
     assert "model FLOPs = 3 x the forward pass's" in told[False]
     assert "model FLOPs = the forward pass's" in told[True]
     assert "24 B s l h^2" in told[True]
+
+
+def test_no_measured_run_is_a_forward_pass_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, *ESTIMATE)["error_band"] is not None
+    assert answer(capsys, *ESTIMATE, "--forward-only")["error_band"] is None
+    assert main([*ESTIMATE, "--forward-only"]) == 0
+    shown = capsys.readouterr().out
+    assert "measured runs" not in shown
+    assert "adam" not in shown
+
+
+@pytest.mark.parametrize("frozen", ["frozen_layers = 24", 'lora = {rank = 8, targets = ["query"]}'])
+def test_flops_that_count_frozen_weights_as_trained_say_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, frozen: str
+) -> None:
+    file = tmp_path / "partly.toml"
+    file.write_text(f'kind = "model"\nbase = "llama3-8b"\nname = "partly"\n{frozen}\n')
+    job = ["--system", "dgx-h100", "--devices", "8", "--global-batch", "8", "--sequence", "4096"]
+    counts = sw.model(file).parameters()
+    said = f"all weights as trained, of which {counts['trained'] / counts['total']:.1%} are"
+    for model, expected in ((str(file), True), ("llama3-8b", False)):
+        assert main(["estimate", "--model", model, "--zero", "2", *job]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert (said in shown) == expected
+        assert "attention is counted in full, of which" not in shown
 
 
 @pytest.mark.parametrize(("sequence", "said"), [("2048", False), ("1000000", True)])

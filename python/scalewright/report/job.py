@@ -32,10 +32,12 @@ def show_job(job: Job, screen: Console, recipes: Collection[str] | None = None) 
         screen.print(f"left out of the model: {parts} (only what predicts text is priced)")
     state = "" if training.state == "fp32" else f"state in {training.state}, "
     attention = "" if training.flash_attention else ", plain attention"
+    optimizer = "" if training.forward_only else f"{state}{training.optimizer}"
+    said = ", ".join(filter(None, [" or ".join(recipes or [training.precision]), optimizer]))
     profile = (training.software or {}).get("name")
     screen.print(
         f"global batch {training.global_batch:,} x {training.sequence:,} tokens, "
-        f"{' or '.join(recipes or [training.precision])}, {state}{training.optimizer}{attention}"
+        f"{said}{attention}"
         f"{', dropout' if training.dropout else ''}"
         f"{', forward only' if training.forward_only else ''}"
         f"{f', software {profile}' if profile else ''}"
