@@ -302,6 +302,32 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
     assert "24 B s l h^2" in told[True]
 
 
+@pytest.mark.parametrize(
+    ("system", "devices", "said"),
+    [
+        (
+            "tpu-v5p",
+            64,
+            "torus of 16 x 16 x 24 (ici) are taken row by row, in a corner of 16 x 4 x 1",
+        ),
+        ("tpu-v4", 64, "`--system tpu-v4-4x4x4` has units that fit"),
+        ("tpu-v4", 128, "with `dims` of its own global batch"),
+        ("tpu-v4-4x4x4", 64, ""),
+        ("tpu-v4-4x4x4", 128, ""),
+        ("tpu-v5p", 1, ""),
+        ("dgx-h100", 8, ""),
+    ],
+)
+def test_where_devices_lie_on_a_torus_is_said_where_they_do_not_fill_it(
+    capsys: pytest.CaptureFixture[str], system: str, devices: int, said: str
+) -> None:
+    job = ["--model", "gpt2", "--global-batch", str(devices), "--sequence", "1024"]
+    assert main(["estimate", "--system", system, "--devices", str(devices), *job]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert said in shown
+    assert ("row by row" in shown) == bool(said)
+
+
 def test_no_measured_run_is_a_forward_pass_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(capsys, *ESTIMATE)["error_band"] is not None
     assert answer(capsys, *ESTIMATE, "--forward-only")["error_band"] is None
