@@ -303,6 +303,30 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
 
 
 @pytest.mark.parametrize(
+    ("objective", "head", "field"),
+    [
+        ("energy", "energy, kJ", "energy_j_per_step"),
+        ("dollars", "price, $", "cost_usd_per_step"),
+        ("time", "", "step_time_s"),
+    ],
+)
+def test_the_best_plans_are_shown_with_what_they_have_least_of(
+    capsys: pytest.CaptureFixture[str], objective: str, head: str, field: str
+) -> None:
+    asked = [*PLAN, "--objective", objective, "--top", "3"]
+    least = [found[field] for found in answer(capsys, *asked)["best"]]
+    assert least == sorted(least)
+    assert main(asked) == 0
+    shown = capsys.readouterr().out.partition("The winner")[0]
+    assert [name in shown for name in ("energy, kJ", "price, $")] == [
+        name == head for name in ("energy, kJ", "price, $")
+    ]
+    if head:
+        unit = 1e3 if objective == "energy" else 1.0
+        assert all(f"{value / unit:,.4g}" in shown for value in least)
+
+
+@pytest.mark.parametrize(
     ("system", "devices", "said"),
     [
         (

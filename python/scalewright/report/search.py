@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from scalewright.planning import Search
+    from scalewright.planning import Estimate, Search
 
 _MEASURES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "time": ("step", lambda point: q.time(point["step_time_s"])),
@@ -158,11 +158,19 @@ def _untried(values: Mapping[str, Any]) -> str:
     return f"others were left untried, none of them faster than {q.time(bound)} (--offload always)"
 
 
+def _measured(objective: str, best: Sequence[Estimate]) -> dict[str, list[str]]:
+    """Return the column of what was asked for least of, where no other one of plans holds it."""
+    if objective not in ("energy", "dollars"):
+        return {}
+    head, cell = _MEASURES[objective]
+    return {head: [cell(found.values) for found in best]}
+
+
 def _show_found(found: Search, screen: Console, stages: str) -> None:
     best = found.best
     if not best:
         return
-    show_plans(best, screen)
+    show_plans(best, _measured(found.values["objective"], best), screen)
     winner = best[0]
     screen.print()
     screen.print(f"The winner: {found_line(winner.values)}", style="bold")
