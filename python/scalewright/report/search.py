@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import Comparison
+from scalewright.planning.asking import OTHER_THAN_TIME
 from scalewright.report import quantities as q
 from scalewright.report.breakdown import (
     show_band,
@@ -116,6 +117,10 @@ def _show_proof(found: Search, screen: Console) -> None:
         if found.proven:
             kind = f"fits{where}" if values["plans_legal"] else "is legal"
             screen.print(f"proven: no plan of the space {kind}")
+        if values["objective"] in OTHER_THAN_TIME and _has_host(found):
+            screen.print(
+                "plans with tensors on the host were not tried: a search for the least time does"
+            )
         return
     subject = f"no legal plan of the space that fits{where}"
     for name, bound in values["bound"].items():
@@ -140,7 +145,11 @@ def _may_try(found: Search) -> bool:
     values = found.values
     timed = values["objective"] in {"time", "devices"} and values["offload"] == "auto"
     others = timed and not values["plans_placed"] and bool(values["plans_not_fitting"])
-    return others and "host" in found.job.system.table
+    return others and _has_host(found)
+
+
+def _has_host(found: Search) -> bool:
+    return "host" in found.job.system.table
 
 
 def _show_file(plans: int | None, screen: Console) -> None:
