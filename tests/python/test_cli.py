@@ -479,3 +479,10 @@ def test_the_winner_is_written_for_megatron_and_read_back(
 def test_a_schedule_that_a_framework_lacks_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = [*PLAN, "--fix", "schedule=gpipe", "--fix", "pipeline=2", "--export", "deepspeed"]
     assert "schedule: got gpipe; allowed: 1f1b (plan again with --fix)" in refusal(capsys, *wanted)
+
+
+@pytest.mark.parametrize(("batch", "said"), [("16", "1 micro-batch"), ("32", "2 micro-batches")])
+def test_one_thing_is_not_many(capsys: pytest.CaptureFixture[str], batch: str, said: str) -> None:
+    job = ["--system", "dgx-h100", "--devices", "16", "--global-batch", batch, "--sequence", "512"]
+    assert main(["estimate", "--model", "gpt2", *job]) == 0
+    assert f"; {said}\n" in capsys.readouterr().out

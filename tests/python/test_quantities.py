@@ -22,6 +22,7 @@ from scalewright.report import quantities as q
         (q.size_unit(80 * 2**30)[0], "GiB"),
         (q.size_unit(0.0)[0], "KiB"),
         (q.number(1, "batch"), "1 batch"),
+        (q.number(2, "micro-batch"), "2 micro-batches"),
         (q.number(1024, "batch"), "1,024 batches"),
         (q.number(0, "size"), "0 sizes"),
         (q.gib(80 * 2**30), "80.00"),

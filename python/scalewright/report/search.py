@@ -132,7 +132,7 @@ def _show_proof(found: Search, screen: Console) -> None:
                 f"not proven, since some were left untried: {subject} {verb} {shown(bound)}"
             )
     if values["objective"] == "devices":
-        screen.print(f"every plan of the space uses {found.job.system.devices:,} devices")
+        screen.print(f"every plan of the space uses {q.number(found.job.system.devices, 'device')}")
     if _may_try(found):
         screen.print(
             "plans that fit with tensors on the host were not tried, since others fit: "
