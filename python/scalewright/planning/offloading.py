@@ -329,12 +329,14 @@ def _need_trained(job: Job) -> None:
     Raises:
         InvalidError: The model has adapters or frozen layers.
     """
-    for field, none in (("lora", None), ("frozen_layers", 0)):
-        got = job.model.table.get(field) or none
-        if got != none:
-            allowed = "none" if none is None else none
-            message = f"model.{field}: got {got!r:.60}; allowed: {allowed}: schemes price trained "
-            raise InvalidError(message + "weights alone")
+    table = job.model.table
+    got = {"lora": table.get("lora") and "adapters", "frozen_layers": table.get("frozen_layers")}
+    for field, value in got.items():
+        if value:
+            message = (
+                f"model.{field}: got {value}; allowed: none: schemes price trained weights alone"
+            )
+            raise InvalidError(message)
 
 
 def _plan(job: Job, plan: AnyPlan | None) -> str:
