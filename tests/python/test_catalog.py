@@ -16,7 +16,7 @@ from scalewright.catalog.layers import FOLDERS, built_in_root
 from scalewright.catalog.resolving import normalised
 from scalewright.catalog.toml_file import leaves
 from scalewright.errors import InvalidError, ScalewrightError, UnknownNameError
-from scalewright.planning import system
+from scalewright.planning import memories, system
 
 HARDWARE = [(kind, name) for kind in ("device", "system") for name in catalog.names(kind)]
 QUANTITY = re.compile(r"^[\d._]+(e[+-]?\d+)? ?[A-Za-z/0-9]+$")
@@ -76,6 +76,20 @@ def test_a_system_stands_on_a_device_of_the_catalog(name):
             product *= size
         if level["kind"] == "torus":
             assert product == level["devices"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("dgx-spark", "m2-ultra-node", "m3-max-node", "m3-ultra-node", "m4-max-node"),
+        *("mi300a-node", "strix-halo"),
+    ],
+)
+def test_memory_that_a_chip_shares_with_a_processor_is_there_once(name):
+    table = catalog.load_system(name)
+    assert "host" not in table
+    chip = catalog.load_device(table["device"])
+    assert len(memories(system(name, 1))["places"]) == len(chip["tiers"])
 
 
 @pytest.mark.parametrize("name", catalog.names("device"))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import scalewright as sw
 from scalewright.cli import main
 
 JOB = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--global-batch", "64", "--sequence", "1024"]
@@ -301,6 +302,81 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
     assert "24 B s l h^2" in told[True]
 
 
+@pytest.mark.parametrize(
+    ("objective", "head", "field"),
+    [
+        ("energy", "energy, kJ", "energy_j_per_step"),
+        ("dollars", "price, $", "cost_usd_per_step"),
+        ("time", "", "step_time_s"),
+    ],
+)
+def test_the_best_plans_are_shown_with_what_they_have_least_of(
+    capsys: pytest.CaptureFixture[str], objective: str, head: str, field: str
+) -> None:
+    asked = [*PLAN, "--objective", objective, "--top", "3"]
+    least = [found[field] for found in answer(capsys, *asked)["best"]]
+    assert least == sorted(least)
+    assert main(asked) == 0
+    shown = capsys.readouterr().out.partition("The winner")[0]
+    assert [name in shown for name in ("energy, kJ", "price, $")] == [
+        name == head for name in ("energy, kJ", "price, $")
+    ]
+    if head:
+        unit = 1e3 if objective == "energy" else 1.0
+        assert all(f"{value / unit:,.4g}" in shown for value in least)
+
+
+@pytest.mark.parametrize(
+    ("system", "devices", "said"),
+    [
+        (
+            "tpu-v5p",
+            64,
+            "torus of 16 x 16 x 24 (ici) are taken row by row, in a corner of 16 x 4 x 1",
+        ),
+        ("tpu-v4", 64, "`--system tpu-v4-4x4x4` has units that fit"),
+        ("tpu-v4", 128, "with `dims` of its own global batch"),
+        ("tpu-v4-4x4x4", 64, ""),
+        ("tpu-v4-4x4x4", 128, ""),
+        ("tpu-v5p", 1, ""),
+        ("dgx-h100", 8, ""),
+    ],
+)
+def test_where_devices_lie_on_a_torus_is_said_where_they_do_not_fill_it(
+    capsys: pytest.CaptureFixture[str], system: str, devices: int, said: str
+) -> None:
+    job = ["--model", "gpt2", "--global-batch", str(devices), "--sequence", "1024"]
+    assert main(["estimate", "--system", system, "--devices", str(devices), *job]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert said in shown
+    assert ("row by row" in shown) == bool(said)
+
+
+def test_no_measured_run_is_a_forward_pass_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, *ESTIMATE)["error_band"] is not None
+    assert answer(capsys, *ESTIMATE, "--forward-only")["error_band"] is None
+    assert main([*ESTIMATE, "--forward-only"]) == 0
+    shown = capsys.readouterr().out
+    assert "measured runs" not in shown
+    assert "adam" not in shown
+
+
+@pytest.mark.parametrize("frozen", ["frozen_layers = 24", 'lora = {rank = 8, targets = ["query"]}'])
+def test_flops_that_count_frozen_weights_as_trained_say_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, frozen: str
+) -> None:
+    file = tmp_path / "partly.toml"
+    file.write_text(f'kind = "model"\nbase = "llama3-8b"\nname = "partly"\n{frozen}\n')
+    job = ["--system", "dgx-h100", "--devices", "8", "--global-batch", "8", "--sequence", "4096"]
+    counts = sw.model(file).parameters()
+    said = f"all weights as trained, of which {counts['trained'] / counts['total']:.1%} are"
+    for model, expected in ((str(file), True), ("llama3-8b", False)):
+        assert main(["estimate", "--model", model, "--zero", "2", *job]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert (said in shown) == expected
+        assert "attention is counted in full, of which" not in shown
+
+
 @pytest.mark.parametrize(("sequence", "said"), [("2048", False), ("1000000", True)])
 def test_a_use_of_more_than_the_peak_is_explained(
     capsys: pytest.CaptureFixture[str], sequence: str, said: bool
@@ -403,3 +479,10 @@ def test_the_winner_is_written_for_megatron_and_read_back(
 def test_a_schedule_that_a_framework_lacks_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     wanted = [*PLAN, "--fix", "schedule=gpipe", "--fix", "pipeline=2", "--export", "deepspeed"]
     assert "schedule: got gpipe; allowed: 1f1b (plan again with --fix)" in refusal(capsys, *wanted)
+
+
+@pytest.mark.parametrize(("batch", "said"), [("16", "1 micro-batch"), ("32", "2 micro-batches")])
+def test_one_thing_is_not_many(capsys: pytest.CaptureFixture[str], batch: str, said: str) -> None:
+    job = ["--system", "dgx-h100", "--devices", "16", "--global-batch", batch, "--sequence", "512"]
+    assert main(["estimate", "--model", "gpt2", *job]) == 0
+    assert f"; {said}\n" in capsys.readouterr().out

@@ -14,6 +14,7 @@ import scalewright as sw
 from scalewright.calibration import Measured, read_files
 from scalewright.cli import main
 from scalewright.config import buffer_sizes
+from scalewright.report import quantities as q
 
 ALL_REDUCE = ["collective", "all_reduce", "--system", "dgx-h100"]
 SIZES = [1024, 2**20, 2**30]
@@ -165,6 +166,17 @@ def test_wrong_input_is_named(
 ) -> None:
     assert main([*ALL_REDUCE, *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_barrier_moves_no_bytes_so_it_has_one_time_and_no_bandwidth(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["collective", "barrier", "--system", "dgx-h100", "--ranks", "64"]) == 0
+    told = capsys.readouterr().out
+    time_s = float(sw.collective("barrier", [1.0], "dgx-h100", 64).time_s[0])
+    assert told.count(q.time(time_s)) == 1
+    assert "algbw" not in told
+    assert "GiB" not in told
 
 
 def test_one_rank_and_a_barrier_have_answers(capsys: pytest.CaptureFixture[str]) -> None:

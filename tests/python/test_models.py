@@ -178,6 +178,9 @@ def test_a_config_file_stands_for_a_model(tmp_path, monkeypatch):
     assert catalog.load_model("./gpt2-xl")["hidden"] == 768
     # a directory that is called like a model does not hide it
     assert catalog.load_model("gpt2-xl")["hidden"] == 1600
+    folder.rename(tmp_path / "ours")
+    with pytest.raises(sw.UnknownNameError, match=r"a directory is written with a slash: \./ours$"):
+        catalog.load_model("ours")
     with pytest.raises(InvalidError, match=r"absent\.json: cannot be read"):
         catalog.load_model("absent.json")
 

@@ -34,6 +34,24 @@ def test_parts_of_a_step_make_it_whole(scheme: str) -> None:
         assert sum(use.by_class().values()) == pytest.approx(use.total_bytes)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("lora", {"rank": 8, "targets": ["query"]}), ("frozen_layers", 12)],
+)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_weights_without_state_are_refused_not_lost(scheme: str, field: str, value: object) -> None:
+    model = sw.model({**sw.model(MODEL).table, field: value})
+    system, training = sw.system("dgx-2", 1), sw.Training(1, 1024)
+    asked = (model, system, training)
+    tensors = sw.place(model, system, "zero=0", training).values["placed"]["tensors"]
+    held = sum(one["bytes"] for one in tensors if one["class"] in {"weights", "embeddings"})
+    assert held > 1.5 * 2.0 * model.parameters()["trained"]
+    with pytest.raises(sw.InvalidError, match=rf"^model\.{field}: got .*; allowed: "):
+        sw.offload(scheme, *asked)
+    with pytest.raises(sw.InvalidError, match=rf"^model\.{field}: got .*; allowed: "):
+        sw.largest_model(scheme, *asked)
+
+
 def test_farther_homes_cost_time_and_save_memory() -> None:
     near = step("zero-infinity", weights="device", optimizer="device", activations="device")
     far = step("zero-infinity", **HOMES)

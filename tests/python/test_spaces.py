@@ -107,6 +107,21 @@ def test_a_search_shows_what_it_excluded_and_what_it_proves(
     assert counts == found.values["plans_excluded_by_bound"] > 0
 
 
+@pytest.mark.parametrize("objective", ["energy", "memory", "dollars", "time", "devices"])
+def test_an_objective_that_tries_no_plan_on_the_host_promises_none(
+    capsys: pytest.CaptureFixture[str], objective: str
+) -> None:
+    job = ["--model", "gpt3-6.7b", "--system", "dgx-a100-80gb", "--devices", "1"]
+    asked = ["plan", *job, "--global-batch", "1", "--sequence", "1024", "--objective", objective]
+    tries = objective in ("time", "devices")
+    assert main(asked) == (0 if tries else 3)
+    shown = capsys.readouterr().out
+    assert ("a search for the least time does" in shown) != tries
+    assert main([*asked, "--offload", "always"]) == (0 if tries else 2)
+    refused = f"--offload: got always with objective = {objective}; allowed: auto or never"
+    assert (refused in capsys.readouterr().err) != tries
+
+
 def runs(fields: dict[str, Any]) -> bool:
     return search(fields).values["plans_legal"] > 0
 

@@ -6,6 +6,7 @@ import difflib
 import re
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalewright.catalog.layers import FOLDERS, CatalogFile, Kind, built_in_files, override_places
@@ -16,7 +17,6 @@ from scalewright.errors import InvalidError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 _SEPARATORS = re.compile(r"(?<=[0-9])([-_\s]+)(?=[0-9])|[-_\s]+")
 # a version between dashes or underscores: `Llama_3_1_405B`, `nemotron-3-5-lightning`
@@ -158,7 +158,9 @@ def resolved(
     if found is not None:
         return found
     close = _nearest(name, files)
-    if close:
+    if kind == "model" and (Path(name) / "config.json").is_file():
+        hint = f"a directory is written with a slash: ./{name}"
+    elif close:
         hint = f"nearest: {', '.join(close)}"
     else:
         known = len({normalised(file.name) for file in files})

@@ -33,8 +33,9 @@ def add(verbs: Verbs) -> None:
         nargs="+",
         default=[],
         metavar="CONSTANT=V,V",
-        help="factors (1.5) or values (120GiB) of a constant (docs/robustness.md); @2000 behind "
-        "one is what a device then costs more, in dollars, @x1.2 a factor on a node's price",
+        help="factors (1.5) or values (120GiB; of a bandwidth: as sustained) of a constant "
+        "(docs/robustness.md); @2000 behind one is what a device then costs more, in dollars, "
+        "@x1.2 a factor on a node's price",
     )
     grid.add_argument(
         "--budget",

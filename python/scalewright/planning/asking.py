@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 FRONT = ("time", "memory")
 """What the front of a search trades where nothing else is asked for."""
+OTHER_THAN_TIME = ("memory", "energy", "dollars")
+"""Objectives by which the quickest plan need not be the best."""
 _ASKED: Mapping[str, object] = {"front": FRONT, "objective": "time", "offload": "auto"}
 """What a search answers where nothing else is asked for; it stands in the answer."""
 
@@ -121,7 +123,8 @@ def search(
         offload: Whether plans that do not fit in device memory are tried with tensors in other
             tiers, where `place` puts them: `auto` where no plan fits without, or the best one keeps
             something on the host by its own fields, 512 of them at most; `always` wherever the plan
-            could still be among the best; `never`. Searches for the least time alone do.
+            could still be among the best; `never`. Searches for the least time alone do, or for
+            the fewest devices, and `always` is refused for others.
         memory_margin: Share of the device memory that must stay free.
         progress: Called with the parts done and the parts in all.
         checkpoint: File that says about once a second how far the search is. Where it exists, the
@@ -158,6 +161,7 @@ def search_job(
 ) -> Search:
     """Find the best plans for a job; see `search`."""
     need_progress(progress)
+    _need_offload_for_time(limits)
     allowed = plan_space(fix)
     question = job.question(json_text("space", allowed), json_text("", dict(limits)))
     found = find(question, SearchExecution() if means is None else means, progress)
@@ -166,6 +170,21 @@ def search_job(
     recipes = allowed.get(DTYPE)
     asked = {name: limits.get(name, usual) for name, usual in _ASKED.items()}
     return Search(_in_recipe(job, recipes), {**found, **asked, "dtypes": recipes})
+
+
+def _need_offload_for_time(limits: Mapping[str, object]) -> None:
+    """Refuse to promise plans in other tiers to a search that tries none.
+
+    Raises:
+        InvalidError: They are asked for, and the objective is not the time.
+    """
+    objective = limits.get("objective", "time")
+    if limits.get("offload") == "always" and objective in OTHER_THAN_TIME:
+        message = (
+            f"offload: got always with objective = {objective}; allowed: auto or never: plans are "
+            "tried with tensors in other tiers for the least time alone"
+        )
+        raise InvalidError(message)
 
 
 def _in_recipe(job: Job, recipes: Sequence[str] | None) -> Job:

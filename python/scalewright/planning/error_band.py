@@ -140,8 +140,11 @@ def error_band(job: Job, *, searched: bool) -> dict[str, Any] | None:
         `low_factor` and `high_factor` of the predicted time, the `share` of runs between them, the
         `middle_factor` that half of them exceed, on which `runs` and `papers` they rest, how many
         of those are of the `same_device`, whether the answer's program is named
-        (`program_named`); none where the catalog holds no residuals.
+        (`program_named`); none where the catalog holds no residuals, and none of a forward pass
+        alone, which no recorded run is.
     """
+    if job.training.forward_only:
+        return None
     recorded_runs, widened = _recorded()
     if not recorded_runs.residuals:
         return None

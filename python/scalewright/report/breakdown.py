@@ -174,7 +174,14 @@ def show_speed(priced: Estimate, screen: Console) -> None:
         f"model FLOPs = {passes}the forward pass's matrix arithmetic, attention in full: "
         f"{factor} B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
     )
-    if values["mfu"] > 1.0:
+    counted = priced.job.model.parameters()
+    if counted["trained"] < counted["total"] and not priced.job.training.forward_only:
+        trained = counted["trained"] / counted["total"]
+        screen.print(
+            f"FLOPs count all weights as trained, of which {q.share(trained)} are: the device "
+            "computes no gradients of the others, so both utilisations are above what it does"
+        )
+    elif values["mfu"] > 1.0:
         screen.print(
             "MFU above 100%: attention is counted in full, of which causal kernels do half"
         )

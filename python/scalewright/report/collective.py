@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _GIGA = 1e9
 _WIDE = 118
 _ONLY_WIDE = ("algbw", "runner-up")
+_COLUMNS = ("size", "time", "algbw", "busbw", "algorithm", "runner-up", "slower", "x bound")
+_NAMES = ("algorithm", "runner-up", "binds")
+_OF_BYTES = ("size", "algbw", "busbw")
 # as NCCL names them
 PROTOCOLS = {"low_latency": "LL", "low_latency_128": "LL128", "simple": "Simple"}
 
@@ -41,10 +44,26 @@ def show_collective(
     if not answer.algorithm.any():
         screen.print("nothing is sent: a group of one has nobody to talk with")
         return
+    if not answer.bus_bandwidth_bytes_per_s.any():
+        _show_barrier(answer, screen)
+        return
     _show_sizes(answer, screen)
     _show_crossovers(answer, screen)
-    if len(curve.buffer_bytes) > 1 and float(curve.bus_bandwidth_bytes_per_s.max()) > 0:
+    if len(curve.buffer_bytes) > 1:
         show_chart(curve, screen)
+
+
+def _show_barrier(answer: Collective, screen: Console) -> None:
+    """Print the one time of what moves no bytes, whatever sizes were asked for."""
+    cells = zip(_COLUMNS, _cells(answer, 0), strict=True)
+    shown = {name: cell for name, cell in cells if name not in _OF_BYTES}
+    rows = table(*shown, "binds", left=0)
+    for column in rows.columns:
+        if column.header in _NAMES:
+            column.justify = "left"
+    rows.add_row(*shown.values(), f"{answer.binding[0]}, {answer.binding_level[0]}")
+    screen.print(rows)
+    screen.print("no bytes are moved: one time for all sizes, and no bandwidth")
 
 
 def spelt(algorithm: str, protocol: str) -> str:
@@ -63,13 +82,12 @@ def line_name(name: str) -> str:
 def _show_sizes(answer: Collective, screen: Console) -> None:
     """Print a line for each size; a narrow screen does without names that JSON has."""
     wide = screen.width >= _WIDE
-    columns = ("size", "time", "algbw", "busbw", "algorithm", "runner-up", "slower", "x bound")
-    rows = table(*(name for name in columns if wide or name not in _ONLY_WIDE), "binds", left=0)
+    rows = table(*(name for name in _COLUMNS if wide or name not in _ONLY_WIDE), "binds", left=0)
     for column in rows.columns:
-        if column.header in ("algorithm", "runner-up", "binds"):
+        if column.header in _NAMES:
             column.justify = "left"
     for at in range(len(answer.buffer_bytes)):
-        cells = zip(columns, _cells(answer, at), strict=True)
+        cells = zip(_COLUMNS, _cells(answer, at), strict=True)
         binding, level = str(answer.binding[at]), str(answer.binding_level[at])
         rows.add_row(
             *(cell for name, cell in cells if wide or name not in _ONLY_WIDE),

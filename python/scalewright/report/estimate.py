@@ -23,7 +23,8 @@ def show_estimate(priced: Estimate, screen: Console, stages: str = "ends") -> No
     """Print a priced plan with its breakdowns."""
     values = priced.values
     show_job(priced.job, screen)
-    screen.print(f"plan: {plan_line(values['plan'])}; {values['micro_batches']:,} micro-batches")
+    rounds = q.number(values["micro_batches"], "micro-batch")
+    screen.print(f"plan: {plan_line(values['plan'])}; {rounds}")
     if values["shortfall"] is not None:
         heading(screen, "Infeasible: the plan does not fit")
         show_shortfall(values["shortfall"], values["plan"]["pipeline"], screen)

@@ -10,7 +10,7 @@ from scalewright.report import quantities as q
 from scalewright.report.plans import plan_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from rich.console import Console
 
@@ -27,15 +27,18 @@ def show_job(job: Job, screen: Console, recipes: Collection[str] | None = None) 
         style="bold",
     )
     show_uneven(job.system, screen)
+    show_slice(job.system, screen)
     if job.model.left_out:
         parts = ", ".join(job.model.left_out)
         screen.print(f"left out of the model: {parts} (only what predicts text is priced)")
     state = "" if training.state == "fp32" else f"state in {training.state}, "
     attention = "" if training.flash_attention else ", plain attention"
+    optimizer = "" if training.forward_only else f"{state}{training.optimizer}"
+    said = ", ".join(filter(None, [" or ".join(recipes or [training.precision]), optimizer]))
     profile = (training.software or {}).get("name")
     screen.print(
         f"global batch {training.global_batch:,} x {training.sequence:,} tokens, "
-        f"{' or '.join(recipes or [training.precision])}, {state}{training.optimizer}{attention}"
+        f"{said}{attention}"
         f"{', dropout' if training.dropout else ''}"
         f"{', forward only' if training.forward_only else ''}"
         f"{f', software {profile}' if profile else ''}"
@@ -56,16 +59,41 @@ def show_uneven(system: System, screen: Console) -> None:
             )
 
 
-def _filled(system: System) -> str:
-    """Name the system of the catalog with the same devices and levels whose units they do fill."""
+def show_slice(system: System, screen: Console) -> None:
+    """Print where the devices lie on a torus that they do not fill: a slice may be shaped anew."""
+    inside = 1
+    for level in system.table["levels"]:
+        unit = level.get("devices") or inside
+        if level["kind"] == "torus" and inside < system.devices < unit:
+            left, corner = -(-system.devices // inside), list[int]()
+            for dim in level["dims"]:
+                corner.append(min(left, dim))
+                left = -(-left // dim)
+            screen.print(
+                f"{system.devices:,} devices of the torus of {_sides(level['dims'])} "
+                f"({level['name']}) are taken row by row, in a corner of {_sides(corner)}; a slice "
+                f"of another shape is a system with `dims` of its own{_filled(system, whole=True)}"
+            )
+        inside = unit
+
+
+def _sides(dims: Sequence[int]) -> str:
+    return " x ".join(map(str, dims))
+
+
+def _filled(system: System, *, whole: bool = False) -> str:
+    """Name the system of the catalog with the same devices and levels whose units they do fill.
+
+    With `whole` it is one unit that they fill.
+    """
     for name in names("system"):
         table = load_system(name)
         alike = table["device"] == system.table["device"] and _levels(table) == _levels(
             system.table
         )
-        if alike and all(
-            system.devices % level.get("devices", 1) == 0 for level in table["levels"]
-        ):
+        units = [level["devices"] for level in table["levels"] if "devices" in level]
+        fill = system.devices in units if whole else all(system.devices % u == 0 for u in units)
+        if alike and fill:
             return f"; `--system {name}` has units that fit"
     return ""
 

@@ -98,17 +98,24 @@ def _placed(plan: Mapping[str, Any]) -> list[str]:
     return parts
 
 
-def show_plans(best: Sequence[Estimate], screen: Console) -> None:
-    """Print the best plans, a column for each field, or a line where the screen is narrow."""
+def show_plans(
+    best: Sequence[Estimate], measured: Mapping[str, Sequence[str]], screen: Console
+) -> None:
+    """Print the best plans, a column for each field, or a line where the screen is narrow.
+
+    `measured` is the column of what they have least of, where no other column holds it.
+    """
     heading(screen, "Best plans")
     plans: list[Mapping[str, Any]] = [found.values["plan"] for found in best]
     recipes = [str(found.values.get(DTYPE, "")) for found in best]
-    wide = _table(best, {**_fields(plans), **({DTYPE: recipes} if any(recipes) else {})})
+    dtypes = {DTYPE: recipes} if any(recipes) else {}
+    wide = _table(best, {**measured, **_fields(plans), **dtypes})
     unlimited = screen.options.update(max_width=_UNLIMITED)
     if Measurement.get(screen, unlimited, wide).maximum <= screen.width:
         screen.print(wide)
         return
-    narrow = _table(best, {"plan": [found_line(found.values) for found in best]})
+    lines = [found_line(found.values) for found in best]
+    narrow = _table(best, {**measured, "plan": lines})
     narrow.columns[-1].justify = "left"
     narrow.columns[-1].no_wrap = False
     screen.print(narrow)

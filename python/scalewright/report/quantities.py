@@ -4,6 +4,8 @@ from __future__ import annotations
 
 _GIB = 2.0**30
 _DAY_S = 86400.0
+_NOTHING_S = 1e-15
+"""What is shorter is left of sums and differences: nothing that is priced takes a femtosecond."""
 
 
 def time(seconds: float) -> str:
@@ -13,7 +15,7 @@ def time(seconds: float) -> str:
     for least, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if seconds >= least:
             return f"{seconds / least:#.4g} {unit}" if seconds < 999.95 else f"{seconds:,.0f} s"
-    return f"{seconds * 1e9:.3g} ns" if seconds > 0 else "0"
+    return f"{seconds * 1e9:.3g} ns" if seconds >= _NOTHING_S else "0"
 
 
 def time_unit(largest_s: float) -> tuple[str, float]:

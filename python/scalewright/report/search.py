@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.planning import Comparison
+from scalewright.planning.asking import OTHER_THAN_TIME
 from scalewright.report import quantities as q
 from scalewright.report.breakdown import (
     show_band,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from scalewright.planning import Search
+    from scalewright.planning import Estimate, Search
 
 _MEASURES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "time": ("step", lambda point: q.time(point["step_time_s"])),
@@ -116,6 +117,10 @@ def _show_proof(found: Search, screen: Console) -> None:
         if found.proven:
             kind = f"fits{where}" if values["plans_legal"] else "is legal"
             screen.print(f"proven: no plan of the space {kind}")
+        if values["objective"] in OTHER_THAN_TIME and _has_host(found):
+            screen.print(
+                "plans with tensors on the host were not tried: a search for the least time does"
+            )
         return
     subject = f"no legal plan of the space that fits{where}"
     for name, bound in values["bound"].items():
@@ -127,7 +132,7 @@ def _show_proof(found: Search, screen: Console) -> None:
                 f"not proven, since some were left untried: {subject} {verb} {shown(bound)}"
             )
     if values["objective"] == "devices":
-        screen.print(f"every plan of the space uses {found.job.system.devices:,} devices")
+        screen.print(f"every plan of the space uses {q.number(found.job.system.devices, 'device')}")
     if _may_try(found):
         screen.print(
             "plans that fit with tensors on the host were not tried, since others fit: "
@@ -140,7 +145,11 @@ def _may_try(found: Search) -> bool:
     values = found.values
     timed = values["objective"] in {"time", "devices"} and values["offload"] == "auto"
     others = timed and not values["plans_placed"] and bool(values["plans_not_fitting"])
-    return others and "host" in found.job.system.table
+    return others and _has_host(found)
+
+
+def _has_host(found: Search) -> bool:
+    return "host" in found.job.system.table
 
 
 def _show_file(plans: int | None, screen: Console) -> None:
@@ -158,11 +167,19 @@ def _untried(values: Mapping[str, Any]) -> str:
     return f"others were left untried, none of them faster than {q.time(bound)} (--offload always)"
 
 
+def _measured(objective: str, best: Sequence[Estimate]) -> dict[str, list[str]]:
+    """Return the column of what was asked for least of, where no other one of plans holds it."""
+    if objective not in ("energy", "dollars"):
+        return {}
+    head, cell = _MEASURES[objective]
+    return {head: [cell(found.values) for found in best]}
+
+
 def _show_found(found: Search, screen: Console, stages: str) -> None:
     best = found.best
     if not best:
         return
-    show_plans(best, screen)
+    show_plans(best, _measured(found.values["objective"], best), screen)
     winner = best[0]
     screen.print()
     screen.print(f"The winner: {found_line(winner.values)}", style="bold")
