@@ -6,6 +6,7 @@ use super::compose::{Composer, PlanCost};
 use super::layer_order::LayerOrder;
 use super::price::Pricer;
 use super::recomputation_costs::deal_to_policies;
+use super::report::shards_hidden;
 use super::slices::programs;
 use super::task_labels::{count, duration, kernel_line, size, traffic_line};
 use crate::plan::{Purpose, RecomputePolicy, Task, repeats};
@@ -80,7 +81,7 @@ const FORMULAS: [(&str, &str, &str); 18] = [
     ),
     (
         "gradient_reduction",
-        "reduction of a rank's gradients over its replicas; exposed: max(one layer's share, traffic - last backward pass)",
+        "reduction of a rank's gradients over its replicas; exposed: max(one layer's share, traffic - last backward pass), and the sum over copies of a stage inside the pipeline, behind all passes",
         "Li et al. 2020 (PyTorch DDP), section 3.2.3; Rajbhandari et al. 2020, section 7",
     ),
     (
@@ -150,6 +151,7 @@ fn formula(term: &str) -> (&'static str, &'static str) {
         "experts" | "head" => "matmul",
         "normalization" | "embedding" | "loss" | "routing" => "elementwise",
         "tied_embedding_sum" => "gradient_reduction",
+        "sharded_gradients" => "sharded_weights",
         other => other,
     };
     FORMULAS
@@ -249,7 +251,10 @@ fn totals(composer: &Composer, composed: &PlanCost, term: &str) -> Vec<String> {
         "gradient_reduction" => sharing(composer, parts.gradient_exposed, parts.gradient_hidden),
         "weight_gather" => sharing(composer, parts.gather_exposed, parts.gather_hidden),
         "optimizer" => sharing(composer, parts.optimizer, 0.0),
-        "sharded_weights" => sharing(composer, parts.shard_exposed, 0.0),
+        "sharded_weights" | "sharded_gradients" => {
+            let hidden = shards_hidden(composer, composed);
+            sharing(composer, parts.shard_exposed, hidden)
+        }
         "activation_offload" => host(composer, parts.offload_exposed, parts.offload_hidden),
         "gradients_to_host" => host(composer, parts.to_host_exposed, parts.to_host_hidden),
         "weights_from_host" => host(composer, parts.from_host_exposed, parts.from_host_hidden),

@@ -43,6 +43,8 @@ pub struct ModelStates {
 pub(super) struct AfterBackward {
     /// Reduction of all gradients (ZeRO stages 0 and 1), seconds.
     pub(super) reduce: f64,
+    /// Sum over the copies of its stages inside the pipeline, seconds.
+    pub(super) join: f64,
     /// Gather of updated weights (stages 1 and 2), seconds.
     pub(super) gather: f64,
     /// Update on the device, seconds.
@@ -170,11 +172,11 @@ fn after_backward_times(
     let expert = shares.all(params, position, |p| p.expert);
     let mut after = AfterBackward {
         layers: shares.all(params, position, |p| p.layers),
+        join: inputs.join_copies(dense, expert, shares.copies),
         ..AfterBackward::default()
     };
     if plan.stage() < 2 {
-        after.reduce =
-            inputs.reduce_time(dense, expert) + inputs.join_copies(dense, expert, shares.copies);
+        after.reduce = inputs.reduce_time(dense, expert);
     }
     if plan.stage() == 1 || plan.stage() == 2 {
         let ends = shares.all(params, position, |p| p.ends);

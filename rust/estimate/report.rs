@@ -1,7 +1,7 @@
 //! A priced plan as a person or a program reads it: totals, terms of the time, memory by stage.
 
 use super::block::{class_name, purpose_name};
-use super::compose::{Composer, PlanCost, StepParts};
+use super::compose::{Composer, PlanCost};
 use super::job::Job;
 use super::spill::SpilledPlan;
 use super::verdict::Shortfall;
@@ -221,7 +221,8 @@ fn repeated(forward: &Arithmetic, policy: RecomputePolicy) -> f64 {
     }
 }
 
-/// Model and hardware arithmetic of a step: backward is twice forward, recomputation once more.
+/// Model and hardware arithmetic of a step: backward is twice forward, recomputation once more; hardware leaves out what
+/// frozen weights do not need.
 pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
     let job = composer.job;
     let forward = job.graph.arithmetic(job.training.sequence);
@@ -248,7 +249,7 @@ pub(super) fn arithmetic(composer: &Composer) -> (f64, f64) {
             })
             .sum()
     };
-    (model, model + again * batch)
+    (model, model + (again - forward.frozen.value()) * batch)
 }
 
 fn terms(composer: &Composer, composed: &PlanCost) -> Vec<Term> {
@@ -285,17 +286,35 @@ fn terms(composer: &Composer, composed: &PlanCost) -> Vec<Term> {
             push(name, "communication", exposed * rounds, hidden * rounds);
         }
     }
-    for (term, group, exposed, hidden) in outside_blocks(composer, &composed.parts) {
+    for (term, group, exposed, hidden) in outside_blocks(composer, composed) {
         push(term.to_owned(), group, exposed, hidden);
     }
     terms
 }
 
+/// Traffic of shards in a step that its passes hide; none where slices of sequences share their gathers.
+pub(super) fn shards_hidden(composer: &Composer, composed: &PlanCost) -> f64 {
+    if composer.is_sliced() {
+        return 0.0;
+    }
+    let lanes = composer.lanes();
+    let all = [0, 1, 2].map(|position| lanes.shard_seconds(position));
+    let shares = &composer.facts.shares;
+    let all: f64 = shares.passes(&all, composed.busiest, |seconds| *seconds);
+    (all * composer.micro_batches() - composed.parts.shard_exposed).max(0.0)
+}
+
 /// The terms that lie outside blocks: name, group, seconds exposed and hidden.
 fn outside_blocks(
     composer: &Composer,
-    parts: &StepParts,
+    composed: &PlanCost,
 ) -> [(&'static str, &'static str, f64, f64); 10] {
+    let parts = &composed.parts;
+    let shards = if composer.plan.stage() == 2 {
+        "sharded_gradients" // weights are whole
+    } else {
+        "sharded_weights"
+    };
     let optimizer = if composer.plan.offload_optimizer {
         "host_optimizer"
     } else {
@@ -309,7 +328,11 @@ fn outside_blocks(
     let back = (parts.from_host_exposed, parts.from_host_hidden);
     [
         traffic("stage_to_stage", parts.send, 0.0),
-        traffic("sharded_weights", parts.shard_exposed, 0.0),
+        traffic(
+            shards,
+            parts.shard_exposed,
+            shards_hidden(composer, composed),
+        ),
         traffic("activation_offload", kept.0, kept.1),
         ("bubble", "bubble", parts.bubble, 0.0),
         traffic("gradient_reduction", reduced.0, reduced.1),

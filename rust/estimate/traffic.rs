@@ -51,6 +51,18 @@ impl<L: Lane> PlanLanes<'_, L> {
         sum.shard_exposed = forward + backward;
     }
 
+    /// Gathers of weights and reductions of their gradients of a virtual stage in a micro-batch, hidden ones too.
+    pub(super) fn shard_seconds(&self, position: usize) -> L {
+        let (gather, scatter) = (self.state.gathers[position], self.state.scatters[position]);
+        let [spread, joined] = self.state.copies[position];
+        let passes = if self.job.training.forward_only {
+            L::splat(0.0)
+        } else {
+            self.backward_gathers(position) * (gather + spread) + L::splat(scatter + joined)
+        };
+        passes + L::splat(gather + spread)
+    }
+
     /// Gradient reduction, optimizer, weight gather, tied embeddings.
     #[inline(always)]
     pub(super) fn after_backward(
@@ -65,13 +77,14 @@ impl<L: Lane> PlanLanes<'_, L> {
         } else {
             [[L::splat(0.0); 2]; 3]
         };
-        let mut ripple = L::splat(0.0);
+        let (mut ripple, mut join) = (L::splat(0.0), 0.0_f64);
         let [slowest_forward, slowest_backward] = self.slowest(virtuals);
         for position in 0..3 {
             if !self.exists(position) {
                 continue;
             }
             let after = &self.state.after[position];
+            join = join.max(after.join);
             let backward = shares.passes(virtuals, position, |v| v.backward);
             let (reduce, mut reducing) = (after.reduce, L::splat(0.0));
             if plan.stage() < 2 {
@@ -106,6 +119,8 @@ impl<L: Lane> PlanLanes<'_, L> {
             }
             ripple = ripple + backward * share;
         }
+        // the two ends of a pair sum up what all passes of both have left, whatever ZeRO stage
+        parts.gradient_exposed = parts.gradient_exposed + L::splat(join);
         parts.embedding_sync = L::splat(self.state.embedding_sync);
         parts.unpaired = L::splat(self.sums.unpaired.iter().sum());
     }

@@ -7,13 +7,13 @@ use super::report::SearchOutcome;
 use super::rows::PlanRows;
 use super::search_part::SearchPart;
 use super::space::{Space, listed};
-use super::unit::{Unit, combinations};
+use super::unit::{Combinations, Unit, check_count};
 use super::walk::{SearchContext, Walk, WalkOutcome, WalkPurpose};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
 use crate::estimate::{Job, Pricer};
-use crate::plan::Plan;
+use crate::plan::{BrokenRule, Plan};
 use crate::units::{Dollars, Seconds};
 use crate::workload::{Precision, Training};
 use rayon::prelude::*;
@@ -21,8 +21,6 @@ use std::sync::Arc;
 
 /// Units of the first wave; each later one is twice as long, up to the last number.
 const WAVES: [usize; 2] = [8, 256];
-/// Units that an index has room for.
-const MOST_UNITS: usize = 1 << 22;
 
 /// A search that can be run in parts, here or elsewhere, and put together again.
 #[derive(Debug)]
@@ -33,6 +31,8 @@ pub struct Search {
     pub(super) limits: Limits,
     pub(super) lists: Lists,
     pub(super) units: Vec<Unit>,
+    /// Combinations of which no unit is listed, by the rule that they break.
+    pub(super) illegal: [u64; BrokenRule::FAMILIES.len()],
 }
 
 impl Search {
@@ -46,17 +46,16 @@ impl Search {
         };
         let lists = Lists::new(&space, &job); // no list depends on a recipe
         let jobs = recipes(job, &space)?;
-        let one = |recipe: usize| combinations(&jobs[recipe], &space).into_iter();
-        let all: Vec<(usize, (Plan, Option<u32>))> = (0..jobs.len())
-            .flat_map(|recipe| one(recipe).map(move |fields| (recipe, fields)))
-            .collect();
-        if all.len() > MOST_UNITS {
-            let got = format!(
-                "{} combinations of tensor, context, expert and micro_batch",
-                all.len()
-            );
-            return Err(Error::invalid("space", got, format!("up to {MOST_UNITS}")));
+        let mut all: Vec<(usize, (Plan, Option<u32>))> = Vec::new();
+        let mut illegal = [0; BrokenRule::FAMILIES.len()];
+        for (recipe, job) in jobs.iter().enumerate() {
+            let found = Combinations::new(job, &space)?;
+            all.extend(found.kept.into_iter().map(|fields| (recipe, fields)));
+            for (sum, count) in illegal.iter_mut().zip(found.illegal) {
+                *sum += count;
+            }
         }
+        check_count(all.len())?;
         let listed: Option<Vec<Unit>> = all
             .into_par_iter()
             .map_init(
@@ -80,6 +79,7 @@ impl Search {
             limits,
             lists,
             units,
+            illegal,
         })
     }
 
@@ -198,6 +198,9 @@ impl Search {
             unwalked: self.bound_of_unwalked(part),
             offload: OffloadCounts::default(),
         };
+        for (sum, count) in outcome.counts.illegal.iter_mut().zip(self.illegal) {
+            *sum += count;
+        }
         let helps = match self.limits.offload {
             super::OffloadWhen::Never => false,
             // the best plan may itself keep state on the host, where others could lie as well

@@ -2,6 +2,7 @@
 
 use super::lists::Lists;
 use super::space::{Space, divisors, divisors_of, listed, retain_first};
+use crate::error::{Error, Result};
 use crate::estimate::{Factors, Job, Pricer};
 use crate::plan::{AxisOrder, BrokenRule, Plan, RecomputePolicy, TokenSlices, check_blocks};
 
@@ -33,56 +34,124 @@ pub(super) struct Blocks {
     /// The unit's fields and those.
     pub(super) plan: Plan,
     /// Their price.
-    pub(super) factors: Result<Factors, BrokenRule>,
+    pub(super) factors: std::result::Result<Factors, BrokenRule>,
+}
+
+/// Units that an index has room for.
+const MOST: usize = 1 << 22;
+
+/// Refuses more combinations than an index has room for.
+pub(super) fn check_count(count: usize) -> Result<()> {
+    if count <= MOST {
+        return Ok(());
+    }
+    let got = format!("{count} combinations of tensor, context, expert and micro_batch");
+    let allowed = format!("up to {MOST}; list fewer values of these fields");
+    Err(Error::invalid("space", got, allowed))
 }
 
 /// All combinations of a unit's own fields, in order, with the pipeline where that is one.
-pub(super) fn combinations(job: &Job, space: &Space) -> Vec<(Plan, Option<u32>)> {
-    let mut all = Vec::new();
-    for axis_order in listed(space.axis_order.as_ref(), &[AxisOrder::default()]) {
-        for plan in of_order(job, space) {
-            let plan = Plan { axis_order, ..plan };
-            if axis_order == AxisOrder::default() {
-                all.push((plan, None));
-                continue;
-            }
-            let rest = job.cluster.devices / (plan.tensor * plan.context);
-            let pipelines = divisors(space.pipeline.as_ref(), rest);
-            all.extend(pipelines.into_iter().map(|p| (plan.clone(), Some(p))));
-        }
-    }
-    all
+#[derive(Debug, Default)]
+pub(super) struct Combinations {
+    /// Those that may be legal; all of them where none may be, so that the rule that they break is known.
+    pub(super) kept: Vec<(Plan, Option<u32>)>,
+    /// The others by the rule that they break: their ranks do not divide what they cut.
+    pub(super) illegal: [u64; BrokenRule::FAMILIES.len()],
+    /// As many as `kept` would hold if it had room for all.
+    count: usize,
 }
 
-/// The same for one order of the axes.
-fn of_order(job: &Job, space: &Space) -> Vec<Plan> {
+impl Combinations {
+    /// Lists the combinations of a space; refuses more than an index has room for.
+    pub(super) fn new(job: &Job, space: &Space) -> Result<Self> {
+        let mut found = Self::default();
+        found.fill(job, space, true);
+        if found.count == 0 {
+            found = Self::default();
+            found.fill(job, space, false);
+        }
+        check_count(found.count)?;
+        Ok(found)
+    }
+
+    fn fill(&mut self, job: &Job, space: &Space, drops: bool) {
+        let micro_batches = divisors_of(space.micro_batch.as_ref(), job.training.global_batch);
+        for axis_order in listed(space.axis_order.as_ref(), &[AxisOrder::default()]) {
+            for_each_layout(job, space, |plan| {
+                let plan = Plan { axis_order, ..plan };
+                let rest = job.cluster.devices / (plan.tensor * plan.context);
+                let pipelines: Vec<Option<u32>> = if axis_order == AxisOrder::default() {
+                    vec![None]
+                } else {
+                    let each = divisors(space.pipeline.as_ref(), rest);
+                    each.into_iter().map(Some).collect()
+                };
+                let count = micro_batches.len() * pipelines.len();
+                if !(drops && self.drop_uncut(job, space, &plan, count as u64)) {
+                    self.count += count;
+                    self.keep(&plan, &micro_batches, &pipelines);
+                }
+            });
+        }
+    }
+
+    fn keep(&mut self, plan: &Plan, micro_batches: &[u32], pipelines: &[Option<u32>]) {
+        if self.count > MOST {
+            return; // refused anyway
+        }
+        for &micro_batch in micro_batches {
+            let plan = Plan {
+                micro_batch,
+                ..plan.clone()
+            };
+            self.kept
+                .extend(pipelines.iter().map(|&pipeline| (plan.clone(), pipeline)));
+        }
+    }
+
+    /// Counts combinations whose ranks divide no part of the model, whatever else they are; true where these are
+    /// such.
+    fn drop_uncut(&mut self, job: &Job, space: &Space, plan: &Plan, count: u64) -> bool {
+        let broken = |plan: Plan| match check_blocks(&plan, &job.shape, &job.training) {
+            Err(rule @ BrokenRule::Cut { .. }) => Some(rule.family()),
+            _ => None, // other rules may depend on the micro-batch
+        };
+        let plans = of_blocks(space, plan.clone());
+        let Some(families) = plans.into_iter().map(broken).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        for family in families {
+            self.illegal[family] += count;
+        }
+        true
+    }
+}
+
+/// Visits the tensor, context and expert ranks of a space.
+fn for_each_layout(job: &Job, space: &Space, mut visit: impl FnMut(Plan)) {
     let devices = job.cluster.devices;
-    let micro_batches = divisors_of(space.micro_batch.as_ref(), job.training.global_batch);
-    let mut all = Vec::new();
+    // expert ranks are taken from the context ranks too: one stage may hold all devices
+    let experts = if job.shape.experts {
+        divisors(space.expert.as_ref(), devices)
+    } else {
+        listed(space.expert.as_ref(), &[1])
+    };
     for (tensor, tensor_rows) in grids(job, space) {
         for context in divisors(space.context.as_ref(), devices / tensor) {
-            // expert ranks are taken from the context ranks too: one stage may hold all devices
-            let experts = if job.shape.experts {
-                divisors(space.expert.as_ref(), devices)
-            } else {
-                listed(space.expert.as_ref(), &[1])
-            };
-            for expert in experts {
+            for &expert in &experts {
                 for expert_tensor in widths(job, space, tensor) {
-                    all.extend(micro_batches.iter().map(|&micro_batch| Plan {
+                    visit(Plan {
                         tensor,
                         tensor_rows,
                         context,
                         expert,
                         expert_tensor,
-                        micro_batch,
                         ..Plan::default()
-                    }));
+                    });
                 }
             }
         }
     }
-    all
 }
 
 /// Tensor ranks, each with the rows of the grids that they may form.

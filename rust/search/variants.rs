@@ -8,7 +8,7 @@ use super::lists::Lists;
 use super::priced_plan::{Best, PricedPlan};
 use super::search_part::SearchPart;
 use super::space::Space;
-use super::unit::{Unit, combinations};
+use super::unit::{Combinations, Unit};
 use crate::control::Control;
 use crate::economics;
 use crate::error::{Error, Result};
@@ -312,7 +312,7 @@ impl VariantSearch<'_> {
     fn units(&self, point: &GridPoint) -> Result<Vec<Bounded>> {
         let job = self.job.on(self.machines.best_of_all(point)?)?;
         let lists = Lists::new(self.space, &job);
-        let combinations = combinations(&job, self.space);
+        let combinations = Combinations::new(&job, self.space)?.kept;
         let pricer = || Pricer::new(&job.cluster);
         let bound = |pricer: &mut Pricer, combination: (Plan, Option<u32>)| {
             let unit = Unit::new(&job, self.space, &lists, combination.clone(), pricer);
@@ -484,6 +484,7 @@ impl VariantSearch<'_> {
             limits: self.limits.clone(),
             lists,
             units,
+            illegal: Default::default(), // nobody asks for them
         };
         let control = self.control.part();
         for wave in search.waves().windows(2) {

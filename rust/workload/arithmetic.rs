@@ -17,6 +17,9 @@ pub struct Arithmetic {
     pub full: Flops,
     /// Vocabulary projection.
     pub head: Flops,
+    /// What a backward pass of twice the forward pass counts and frozen weights do not need: their gradients, and
+    /// all of blocks below the first trained weight.
+    pub frozen: Flops,
 }
 
 impl Arithmetic {
@@ -50,6 +53,13 @@ impl Graph {
                     _ => &mut sum.head,
                 };
                 *slot += flops;
+                if !block.backward {
+                    sum.frozen += flops * 2.0;
+                    continue; // nothing to compute again for
+                }
+                if !operator.trained && !attention {
+                    sum.frozen += flops;
+                }
                 if operator.recompute.by_selective() {
                     sum.selective += flops;
                 }

@@ -404,6 +404,29 @@ fn frozen_weights_are_gathered_too() {
 }
 
 #[test]
+fn hardware_flops_leave_out_what_frozen_weights_do_not_need() {
+    let whole = jobs::llama(12, 2048, 16);
+    let cluster = worlds::nodes_of_eight(8);
+    let found = |extra: &str| {
+        let text = whole.replacen('{', &format!("{{{extra}"), 1);
+        let job = jobs::job(&text, &cluster, &jobs::training(8, 512, ""));
+        let plan = Plan {
+            data: 8,
+            ..Plan::default()
+        };
+        let estimate = priced(&job, &plan);
+        estimate.hfu / estimate.mfu
+    };
+    assert!(near(found(""), 1.0));
+    // of three passes the gradients of weights are one; scores and adapters have both
+    let adapted = found(r#""lora": {"rank": 8, "targets": ["query", "value"]}, "#);
+    assert!(adapted > 2.0 / 3.0 && adapted < 0.72, "{adapted}");
+    // nothing runs backwards below the last layer
+    let last = found(r#""frozen_layers": 11, "#);
+    assert!(last > 1.0 / 3.0 && last < 0.55, "{last}");
+}
+
+#[test]
 fn what_leaves_the_device_lies_in_its_host() {
     let training = jobs::training(32, 2048, "");
     let mut cluster = worlds::nodes_of_eight(16);

@@ -435,3 +435,31 @@ fn gathers_after_an_update_take_as_long_as_simulated() {
         );
     }
 }
+
+#[test]
+fn copies_of_a_stage_add_up_their_gradients_under_every_zero_stage() {
+    let cluster = worlds::nodes_of_eight(16);
+    let job = jobs::job(
+        &jobs::llama(8, 4096, 16),
+        &cluster,
+        &jobs::training(512, 1024, ""),
+    );
+    for zero in 0..4 {
+        let plan = Plan {
+            pipeline: 2,
+            data: 8,
+            zero,
+            schedule: Schedule::DualPipe,
+            interleave: 2,
+            ..Plan::default()
+        };
+        let estimate = price(&job, &plan).unwrap();
+        assert!(estimate.parts.gradient_exposed > 0.0, "{zero}");
+        let line = simulated(&job, &plan);
+        let step = line.end.iter().copied().fold(0.0, f64::max);
+        let ratio = estimate.time / step;
+        // whoever forgets the sum comes out too fast
+        let most = if zero < 2 { 1.03 } else { 1.3 };
+        assert!((0.97..most).contains(&ratio), "{zero}: {ratio}");
+    }
+}

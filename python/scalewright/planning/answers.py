@@ -57,7 +57,10 @@ class Estimate:
 
     @property
     def hfu(self) -> float:
-        """Return the hardware FLOPs utilisation: the same with recomputed FLOPs added."""
+        """Return the hardware FLOPs utilisation: recomputed FLOPs added, frozen weights' left out.
+
+        Frozen weights need no gradients, and nothing runs backwards below the first trained one.
+        """
         return self.values["hfu"]
 
     @property

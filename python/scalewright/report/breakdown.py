@@ -168,18 +168,20 @@ def show_speed(priced: Estimate, screen: Console) -> None:
     asked, engine = priced.job.training.precision, values["engine_format"]
     if engine not in {asked, None}:
         screen.print(f"the device has no {asked}: its products are priced as {engine}")
-    screen.print(f"HFU {q.share(values['hfu'])} = the same with recomputed FLOPs added")
+    counted = priced.job.model.parameters()
+    frozen = counted["trained"] < counted["total"] and not priced.job.training.forward_only
+    less = ", less those that frozen weights do not need" if frozen else ""
+    screen.print(f"HFU {q.share(values['hfu'])} = the same with recomputed FLOPs added{less}")
     passes, factor = ("", 24) if priced.job.training.forward_only else ("3 x ", 72)
     screen.print(
         f"model FLOPs = {passes}the forward pass's matrix arithmetic, attention in full: "
         f"{factor} B s l h^2 (1 + s/6h + V/12lh) for the GPT family"
     )
-    counted = priced.job.model.parameters()
-    if counted["trained"] < counted["total"] and not priced.job.training.forward_only:
+    if frozen:
         trained = counted["trained"] / counted["total"]
         screen.print(
-            f"FLOPs count all weights as trained, of which {q.share(trained)} are: the device "
-            "computes no gradients of the others, so both utilisations are above what it does"
+            f"MFU counts all weights as trained, of which {q.share(trained)} are: the device "
+            "computes no gradients of the others"
         )
     elif values["mfu"] > 1.0:
         screen.print(

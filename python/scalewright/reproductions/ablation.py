@@ -163,7 +163,7 @@ _LINES = (
     ("tensor parallel traffic", ("tensor_parallel.",)),
     ("expert parallel traffic", ("expert_parallel.",)),
     ("routing of experts", ("routing.",)),
-    ("gradient reduction", ("gradient_reduction",)),
+    ("gradient reduction", ("gradient_reduction", "sharded_gradients")),
     ("weight gathers", ("weight_gather", "sharded_weights")),
     ("stage to stage traffic", ("stage_to_stage",)),
     ("tied embedding sum", ("tied_embedding_sum",)),
