@@ -250,3 +250,19 @@ def test_a_custom_policy_is_what_the_tensors_it_names_make_of_it(tmp_path: Path)
     assert (kept["recompute"], kept["offload_activations"]) == ("selective", 100)
     unnamed = priced(tmp_path, **TRILLIUM, source=program)["plan"]
     assert (unnamed["recompute"], unnamed["offload_activations"]) == ("full", 0)
+
+
+@pytest.mark.parametrize("device", ["h100-sxm", "b200-sxm"])
+def test_a_row_that_names_flashattention_2_ran_it(device: str) -> None:
+    cells = {"metric": "tokens/s", "zero": "FSDP"}
+    plain = taken(cells | {"source": "PyTorch, 2026"}, device)
+    assert taken(cells | {"source": "PyTorch, FA2, 2026"}, device) == f"{plain}+flash-attention-2"
+    for others in ("FA2 and FA3", "no FA2", "FlashAttention"):
+        assert taken(cells | {"source": f"PyTorch, {others}, 2026"}, device) == plain
+
+
+def test_flashattention_2_is_slower_on_blackwell_than_kernels_made_for_it(tmp_path: Path) -> None:
+    run = {"hardware": "8x B200", "devices": "8", "zero": "FSDP", "sequence": "32768"}
+    old = priced(tmp_path, **run, global_batch="8", source="PyTorch, FlashAttention-2, 2026")
+    new = priced(tmp_path, **run, global_batch="8", source="PyTorch, 2026")
+    assert old["predicted"] < 0.8 * new["predicted"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FILES = ("programs.toml", "habits.toml")
 _HABITS = (
     *("degrees", "overlaps", "shardings", "hosts", "formats", "counts", "peaks"),
-    *("ages", "scores", "repeats", "lengths", "stages", "pieces", "optimizers"),
+    *("ages", "scores", "repeats", "lengths", "stages", "pieces", "optimizers", "kernels"),
 )
 """Kinds of what any program of a year or a library did, in the order in which they are asked."""
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
