@@ -116,6 +116,8 @@ def test_remarks_tell_the_capacity_of_experts() -> None:
     assert column["experts"]["capacity_factor"] == 1.25
     assert model(model="Mixtral 8x7B", source="capacity factor 1.25 (dropping)") == column
     assert model(model="Mixtral 8x7B", source="capacity_factor=2", capacity_factor="1.25") == column
+    of_experts = "8 experts top-2, dropped, capacity factor 1.25"
+    assert model(model="Mixtral 8x7B", experts=of_experts) == column
     for none in ("no capacity factor", "capacity 2"):
         assert "capacity_factor" not in model(model="Mixtral 8x7B", source=none)["experts"]
     assert model(model="Llama 2 7B", source="capacity factor 2").get("experts") is None

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rows_to_read import priced, taken
+from rows_to_read import MIXTURE, priced, taken
+from scalewright.errors import InvalidError
 from scalewright.reproductions.adapters import adapted
 from scalewright.reproductions.conventions import conventions_of
-from scalewright.reproductions.naming import vocabulary_of
+from scalewright.reproductions.naming import model_named, vocabulary_of
 from scalewright.reproductions.reading import Row
 
 if TYPE_CHECKING:
@@ -165,3 +166,103 @@ def test_as_many_replicas_as_devices_leave_no_other_ranks(tmp_path: Path) -> Non
     run = {"devices": "8", "data": "8", "tensor": "", "pipeline": "", "zero": "zero-3"}
     plan = priced(tmp_path, **run, source="DeepSpeed")["plan"]
     assert (plan["tensor"], plan["pipeline"], plan["context"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("Qwen3-4B-Instruct-2507", "qwen3-4b"),
+        ("Qwen3 30B A3B Thinking 2507", "qwen3-30b-a3b"),
+        # what is no month is no release
+        ("Qwen3-4B-Instruct-2513", None),
+        ("Qwen3-4B-Instruct-1807", None),
+    ],
+)
+def test_the_month_of_a_release_is_no_version(name: str, model: str | None) -> None:
+    assert model_named(name) == model
+
+
+@pytest.mark.parametrize("tokenizer", ["GPT-2", "GPT-2 BPE", "gpt2 tokenizer"])
+def test_a_tokenizer_tells_how_many_tokens_it_knows(tokenizer: str) -> None:
+    assert Row("own.csv", 2, {"vocab": tokenizer}).count("vocab") == 50257
+    with pytest.raises(InvalidError):
+        Row("own.csv", 2, {"vocab": f"not {tokenizer[-3:]}"}).count("vocab")
+
+
+def test_runs_with_and_without_something_are_of_both_kinds(tmp_path: Path) -> None:
+    both = {"paper": "A model with and without FlashAttention"}
+    for remarks, scores in (
+        ("FlashAttention", False),
+        ("the T x T matrix in memory", True),
+        ("without FlashAttention", True),
+    ):
+        note = str(priced(tmp_path, **both, source=remarks)["note"])
+        assert ("scores in memory" in note) == scores
+
+
+def test_a_row_may_say_in_which_format_its_gradients_travel(tmp_path: Path) -> None:
+    run = MEMORY | {"devices": "8", "zero": "1", "value": "60"}
+    recipe = priced(tmp_path, **run, source="Megatron-Bridge, 2025")
+    for words, gradients in (
+        ("grad_reduce_in_fp32", "gradients reduced in fp32"),
+        ("grad_reduce_in_fp32=False", "gradients reduced in bf16"),
+        ("main grads bf16", "gradients in bf16"),
+    ):
+        found = priced(tmp_path, **run, source=f"Megatron-Bridge, 2025, {words}")
+        assert gradients in str(found["note"])
+        assert (found["predicted"] > recipe["predicted"]) == ("fp32" in gradients)
+    wide = priced(tmp_path, **run, source="Megatron-LM, 2025")
+    narrow = priced(tmp_path, **run, source="Megatron-LM, 2025, bf16 main grads")
+    assert narrow["predicted"] < wide["predicted"]
+
+
+TRILLIUM = {
+    "hardware": "TPU v6e-256",
+    "devices": "256",
+    "model": "Mixtral 8x7B",
+    "moe": "8 experts top-2, capacity factor 1.25",
+    "global_batch": "3072",
+    "micro_batch": "12",
+    "tensor": "",
+    "pipeline": "",
+    "zero": "ici_fsdp_parallelism -1",
+    "recompute": "remat_policy custom",
+}
+
+
+def test_experts_of_fixed_capacity_are_reached_by_products_with_masks() -> None:
+    cells = {"metric": "tokens/s", "source": "MaxText, sparse_matmul=False"}
+    assert taken(cells, "tpu-v6e", MIXTURE) == "maxtext-dropping"
+    assert taken(cells, "tpu-v6e") != "maxtext-dropping"
+    dropless = cells | {"source": "MaxText, sparse_matmul=True"}
+    assert taken(dropless, "tpu-v6e", MIXTURE) != "maxtext-dropping"
+
+
+def test_a_degree_of_minus_one_takes_all_ranks_of_a_slice(tmp_path: Path) -> None:
+    plan = priced(tmp_path, **TRILLIUM, source="MaxText, sparse_matmul=False")["plan"]
+    assert (plan["data"], plan["tensor"], plan["expert"], plan["zero"]) == (256, 1, 1, 3)
+
+
+def test_a_custom_policy_is_what_the_tensors_it_names_make_of_it(tmp_path: Path) -> None:
+    program = "MaxText, sparse_matmul=False"
+    named = "query_proj, key_proj and value_proj offloaded to the host"
+    kept = priced(tmp_path, **TRILLIUM, source=f"{program}, {named}")["plan"]
+    assert (kept["recompute"], kept["offload_activations"]) == ("selective", 100)
+    unnamed = priced(tmp_path, **TRILLIUM, source=program)["plan"]
+    assert (unnamed["recompute"], unnamed["offload_activations"]) == ("full", 0)
+
+
+@pytest.mark.parametrize("device", ["h100-sxm", "b200-sxm"])
+def test_a_row_that_names_flashattention_2_ran_it(device: str) -> None:
+    cells = {"metric": "tokens/s", "zero": "FSDP"}
+    plain = taken(cells | {"source": "PyTorch, 2026"}, device)
+    assert taken(cells | {"source": "PyTorch, FA2, 2026"}, device) == f"{plain}+flash-attention-2"
+    for others in ("FA2 and FA3", "no FA2", "FlashAttention"):
+        assert taken(cells | {"source": f"PyTorch, {others}, 2026"}, device) == plain
+
+
+def test_flashattention_2_is_slower_on_blackwell_than_kernels_made_for_it(tmp_path: Path) -> None:
+    run = {"hardware": "8x B200", "devices": "8", "zero": "FSDP", "sequence": "32768"}
+    old = priced(tmp_path, **run, global_batch="8", source="PyTorch, FlashAttention-2, 2026")
+    new = priced(tmp_path, **run, global_batch="8", source="PyTorch, 2026")
+    assert old["predicted"] < 0.8 * new["predicted"]

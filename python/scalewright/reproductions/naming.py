@@ -18,8 +18,14 @@ _WORDS = re.compile(
     r"|[0-9]{1,5}(?:\.[0-9]{1,3})?"
     r"|[a-z]{1,40}"
 )
-_RELEASE = re.compile(r"v0\.[0-9]{1,2}|(?<![0-9a-z.])[0-9]{1,4}k(?![a-z])")
-"""Releases of a checkpoint, as Mistral's, are no version of the shape, nor are its positions."""
+_RELEASE = re.compile(
+    r"v0\.[0-9]{1,2}|(?<![0-9a-z.])[0-9]{1,4}k(?![a-z])"
+    r"|(?<=[a-z0-9][- ])(?:2[3-9](?:0[1-9]|1[0-2])|0[1-9][0-3][0-9])(?![0-9a-z.-])"
+)
+"""Releases of a checkpoint, as Mistral's, are no version of the shape, nor are its positions.
+
+Neither is the month of one, as in `Qwen3-4B-Instruct-2507`, nor its day, as in `V3-0324`.
+"""
 _SIZE = re.compile(r"([0-9.]{1,9})([bmt])")
 _SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
 _IGNORED = frozenset(
@@ -43,6 +49,7 @@ _IGNORED = frozenset(
         "pretrain",
         "pretraining",
         "sft",
+        "thinking",
         "training",
     }
 )

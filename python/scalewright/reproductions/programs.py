@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FILES = ("programs.toml", "habits.toml")
 _HABITS = (
     *("degrees", "overlaps", "shardings", "hosts", "formats", "counts", "peaks"),
-    *("ages", "scores", "repeats", "lengths", "stages", "pieces", "optimizers"),
+    *("ages", "scores", "repeats", "lengths", "stages", "pieces", "optimizers", "kernels"),
 )
 """Kinds of what any program of a year or a library did, in the order in which they are asked."""
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
@@ -34,12 +34,17 @@ _NO_PROGRAM = re.compile(
 """Where cards of models of any program lie, things of its name, and what is only like one."""
 _ARXIV = re.compile(r"(?<![0-9])([0-9]{2})(?:0[1-9]|1[0-2])\.[0-9]{4,5}(?![0-9])")
 """A number of arXiv: year, month and place, as 2312.12391 of December 2023."""
-_ABSENT_BEFORE = re.compile(r"(?:^|[^a-z0-9])(?:no|not|non|without|w/o)[ -](?:per-[a-z]{1,9} )?$")
+_ABSENT_BEFORE = re.compile(
+    r"(?:^|[^a-z0-9])(?:(?:no|not|non|without|w/o)[ -](?:per-[a-z]{1,9} )?|with (?:and|or) )$"
+)
 _ABSENT_BEHIND = re.compile(
     r"(?:[ :=(]{1,2}(?:off|disabled|false|unstated|unknown|not (?:stated|said|used|given|printed))"
     r"|[:=] ?no)(?![a-z0-9])"
 )
-"""What says of a word beside it that the thing was not there, or that nothing says so."""
+"""What says of a word beside it that the thing was not there, or that nothing says so.
+
+`with and without X` names runs of both kinds, and tells of none which it is.
+"""
 _CONTAINER = re.compile(
     r"(?:nemo|container|pytorch)[ :/-]{0,2}(2[0-9])\.(?:0[1-9]|1[0-2])(?![0-9])"
 )

@@ -15,6 +15,7 @@ from scalewright.reproductions.columns import column_of, meanings, plain, time_c
 from scalewright.reproductions.layout_words import parse_layout
 from scalewright.reproductions.marks import is_unsure
 from scalewright.reproductions.metrics import ungrouped
+from scalewright.reproductions.naming import vocabulary_of
 from scalewright.reproductions.records import (
     BLANK,
     joined,
@@ -133,6 +134,8 @@ class Row:
             text = found[2]
         if column == "vocab" and (thousands := _THOUSANDS.fullmatch(text)) is not None:
             return round(float(thousands[1]) * 1000)
+        if column == "vocab" and (known := vocabulary_of(text)) is not None:
+            return known
         plain = ungrouped(_once(bare(column, text))).replace("_", "")
         if column == "sequence" and (long := _LENGTH.fullmatch(plain.casefold())):
             return int(long[1]) * {"": 1, "k": _KIBI, "m": _KIBI * _KIBI}[(long[2] or "")[:1]]

@@ -40,6 +40,7 @@ from scalewright.reproductions.wording import (
     budgeted,
     denied,
     format_meant,
+    is_custom,
     is_pure,
     mixes_any,
     recomputation_meant,
@@ -422,6 +423,9 @@ def _recomputation(row: Row, conventions: Conventions) -> dict[str, list[Any]]:
     # where an entry says which layers recompute, it spells out what the row's word stands for
     text, _ = without_stored(row.text("recompute"))
     if not text or conventions.space.get("recompute_layers", [0]) != [0]:
+        return {}
+    # so it does of a policy whose tensors the row names beside it
+    if is_custom(text) and len(conventions.space.get("recompute", ())) == 1:
         return {}
     policies: list[str] | None = spelt("recompute", text) or budgeted(text)
     if policies is None:

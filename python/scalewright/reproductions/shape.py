@@ -264,9 +264,10 @@ def _add_columns(model: dict[str, Any], row: Row) -> tuple[str, ...]:
     noted: tuple[str, ...] = ()
     if model.get("experts") is not None:
         capacity = row.number("capacity_factor") if row.text("capacity_factor") else None
-        if capacity is None and (found := _CAPACITY.search(_remarks(row))) is not None:
+        told = f"{row.text('experts').casefold()} | {_remarks(row)}"
+        if capacity is None and (found := _CAPACITY.search(told)) is not None:
             capacity = float(found[1])
-            noted = (f"remarks of the row say '{found[0]}', which is taken",)
+            noted = (f"words of the row say '{found[0]}', which is taken",)
         if capacity is not None:
             model["experts"] = {**model["experts"], "capacity_factor": capacity}
     if (modules := row.count("prediction_layers")) is not None:

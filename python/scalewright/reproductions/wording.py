@@ -304,6 +304,11 @@ def budgeted(text: str) -> list[str] | None:
     return ["none"] if share == 1.0 else ["full"] if share == 0.0 else ["none", "selective", "full"]
 
 
+def is_custom(text: str) -> bool:
+    """Say whether a policy is one whose tensors are told elsewhere, if anywhere."""
+    return _CUSTOM.fullmatch(text.casefold().strip()) is not None
+
+
 def _of_a_flag(folded: str) -> str | None:
     """Return what a program's flag, or a word in Chinese, says of recomputation; else none."""
     if _FLAG.fullmatch(" ".join(_plain(folded))) or _CUSTOM.fullmatch(folded):
