@@ -23,6 +23,7 @@ from scalewright.reproductions.reading import Row, shipped_rows
 from scalewright.reproductions.setting import setting_of
 
 BOOK = read_table(built_in_root() / "programs.toml")["programs"]
+BOARDS = read_table(built_in_root() / "programs.toml")["boards"]
 AGES = read_table(built_in_root() / "habits.toml")["ages"]
 LENGTHS = read_table(built_in_root() / "habits.toml")["lengths"]
 
@@ -35,8 +36,9 @@ def test_every_class_has_a_condition_a_source_and_a_profile_of_the_catalog(place
     for profile in filter(None, str(entry.get("software", "")).split("+")):
         assert profile in catalog.software_names()
     assert not {word for words in entry.get("says", ()) for word in words if word.lower() != word}
-    for pattern in entry.get("devices", ()):
-        stem = pattern.rstrip("*-")
+    devices = entry.get("devices", ())
+    for pattern in BOARDS[devices] if isinstance(devices, str) else devices:
+        stem = pattern.partition("[")[0].rstrip("*-")
         assert any(name.startswith(stem) for name in catalog.names("device")), pattern
     assert entry.get("norm", "rmsnorm") in {"rmsnorm", "layernorm"}
 
@@ -115,11 +117,13 @@ def test_a_program_that_the_row_names_comes_before_its_sharding_and_device() -> 
 def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> None:
     assert taken({"paper": "A page", "zero": "ZeRO-1"}, "tpu-v4") == "xla-flash"
     assert taken({"paper": "A page of 2023"}, "h100-sxm") == "hopper-2023"
-    assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") == "flash-attention-2"
+    assert taken({"paper": "A page of 2023, again in 2024"}, "h100-sxm") == "eager-llama"
     assert taken({"paper": "Megatron-LM in 2024"}, "h100-sxm") == "megatron-eager"
-    assert taken({"paper": "A page of 2026"}, "h100-sxm") is None
-    assert taken({"paper": "A page", "program": "FA2"}, "h100-sxm") == "flash-attention-2"
-    assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") is None
+    assert taken({"paper": "A page of 2026"}, "h100-sxm") == "eager-llama-2026"
+    assert taken({"paper": "A page of 2026", "tensor": "8"}, "h100-sxm") is None
+    flash = {"paper": "A page", "program": "FA2", "tensor": "8"}
+    assert taken(flash, "h100-sxm") == "flash-attention-2"
+    assert taken({"paper": "A page of 2023"}, "a100-sxm-80gb") == "eager-llama"
     assert taken({"paper": "A page (arXiv 2311.01234)"}, "h100-sxm") == "hopper-2023"
     assert taken({"paper": "Megatron-LM in 2023"}, "h100-sxm", GPT) == (
         "hopper-2023+megatron-deepspeed-2022"
@@ -136,20 +140,19 @@ def test_without_a_name_the_sharding_the_device_or_the_year_tells_a_class() -> N
     assert taken({"paper": "A page of 2023", "zero": "FSDP"}, "h100-sxm") == "eager-llama-fsdp"
     later = {"paper": "A page of 2026", "zero": "FSDP2"}
     assert taken(later, "h100-sxm") == "eager-llama-fsdp-2026"
-    assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") == (
-        "flash-attention-2"
-    )
+    assert taken({"paper": "A page of 2023 (arXiv 2401.01234)"}, "h100-sxm") == "eager-llama"
     compiled = {"paper": "A page", "zero": "FSDP", "program": "torch.compile"}
     assert taken(compiled, "h100-sxm") == "torchtitan-compile"
     assert taken(compiled | {"program": "no torch.compile"}, "h100-sxm") == "eager-llama-fsdp"
-    assert taken({"paper": "A page", "source": "release 2023.0412"}, "h100-sxm") is None
-    assert taken({"paper": "A page", "zero": "ZeRO-1"}, "h100-sxm") is None
+    release = {"paper": "A page", "source": "release 2023.0412"}
+    assert taken(release, "h100-sxm") == taken({"paper": "A page"}, "h100-sxm") == "eager-llama"
+    assert taken({"paper": "A page", "zero": "ZeRO-1", "tensor": "8"}, "h100-sxm") is None
     shared = {"paper": "A page", "program": "DeepSpeed", "zero": "3"}
     assert taken(shared, "h100-sxm") == "eager-llama+deepspeed-zero3-llama"
     assert taken(shared, "h100-sxm", GPT) == "eager-gpt+deepspeed-zero3"
     assert taken({**shared, "zero": "2"}, "h100-sxm") == "eager-llama"
     # others share weights, too
-    assert taken({"paper": "A page", "program": "FSDP", "zero": "3"}, "h100-sxm") is None
+    assert taken({"paper": "A page", "program": "FSDP", "zero": "3"}, "h100-sxm") == "eager-llama"
     assert taken(shared, "tpu-v4") == "xla-flash"
 
 
@@ -227,9 +230,11 @@ def test_a_row_of_an_unknown_paper_is_priced_where_layers_do_not_divide() -> Non
 
 
 def test_a_name_is_a_word_and_not_a_part_of_one() -> None:
-    assert taken({"paper": "Relaxed constraints"}, "h100-sxm") is None
+    unnamed = taken({"paper": "A page"}, "h100-sxm")
+    assert taken({"paper": "Relaxed constraints"}, "h100-sxm") == unnamed != "pax-te"
     assert taken({"paper": "A paxml page"}, "h100-sxm") == "pax-te"
-    assert taken({"paper": "A page of automodels"}, "a100-sxm-80gb") is None
+    named = {"paper": "A page of automodel"}, {"paper": "A page of automodels"}
+    assert taken(named[0], "h100-sxm", MIXTURE) != taken(named[1], "h100-sxm", MIXTURE)
 
 
 def test_nothing_is_taken_where_the_row_or_its_paper_says_the_program() -> None:
@@ -251,7 +256,7 @@ def test_what_was_taken_is_said_and_goes_into_the_job() -> None:
     own = setting_of(Row("own.csv", 2, {**cells, "software": "fms-fsdp-2024"}), Machines())
     assert own.training["software"]["name"] == "fms-fsdp-2024"
     assert not any("software taken" in note for note in own.notes)
-    plain = setting_of(Row("own.csv", 2, {**cells, "zero": "1"}), Machines())
+    plain = setting_of(Row("own.csv", 2, {**cells, "zero": "1", "tensor": "8"}), Machines())
     assert "software" not in plain.training
     assert any("default software" in note for note in plain.notes)
 
@@ -484,14 +489,14 @@ def test_mics_shares_weights_within_a_node() -> None:
         ("nanoGPT", GPT, "compiled-gpt"),
         ("train_gpt2cu of llm.c", GPT, "llm-c"),
         ("the PyTorch program beside llm.c", GPT, "eager-gpt"),
-        ("https://huggingface.co/maker/model", LLAMA, None),
-        ("https://huggingface.co/docs/transformers", LLAMA, "eager-llama"),
+        ("https://huggingface.co/maker/model", GPT | {"name": "gpt2-xl"}, "eager-gpt"),
+        ("https://huggingface.co/docs/x", GPT | {"name": "gpt2-xl"}, "eager-gpt2"),
         ("nanoGPT, no torch.compile", GPT, "eager-gpt"),
         ("PyTorch of 2026", GPT, "eager-gpt-2026"),
         ("PyTorch, autocast", GPT, "eager-gpt+gpt-autocast"),
         ("Hugging Face", GPT | {"name": "gpt2-xl"}, "eager-gpt2"),
         ("Hugging Face, autocast", GPT | {"name": "gpt2-xl"}, "eager-gpt2+gpt2-autocast"),
-        ("Breadth of large transformers", GPT | {"name": "gpt2-xl"}, None),
+        ("Breadth of large transformers", GPT | {"name": "gpt2-xl"}, "eager-gpt"),
     ],
 )
 def test_words_tell_what_pytorch_ran_unless_they_deny_it(
