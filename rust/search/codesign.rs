@@ -140,9 +140,13 @@ impl CodesignRequest {
         let dollars = self.objective == Objective::Dollars || wants(Measure::Dollars);
         for cluster in machines.clusters() {
             let name = &cluster.system.name;
-            if wants(Measure::Capital) && economics::capital(cluster).is_none()
-                || dollars && !economics::priced(cluster)
-            {
+            if wants(Measure::Capital) && economics::capital(cluster).is_none() {
+                let what = format!(
+                    "system {name}: got no price of a node, but capital is asked for; allowed: systems that can be bought"
+                );
+                return Err(Error::inconsistent(what));
+            }
+            if dollars && !economics::priced(cluster) {
                 let what = format!(
                     "system {name}: got no price, but dollars are asked for; allowed: systems with a price"
                 );
