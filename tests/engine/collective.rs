@@ -293,6 +293,39 @@ fn a_group_with_one_member_a_node_has_one_adapter() {
 }
 
 #[test]
+fn the_few_devices_of_a_unit_have_all_adapters_that_it_shares() {
+    let halves = |adapters: u32, devices| {
+        worlds::cluster(
+            &format!(
+                r#"[{{"name": "half", "kind": "pcie", "devices": 4, "bandwidth": "32 GB/s", "latency": "0 s"}},
+                {{"name": "halves", "kind": "pcie", "devices": 8, "bandwidth": "2 GB/s", "efficiency": 1,
+                "latency": "0 s", "adapters": {adapters}}}]"#
+            ),
+            devices,
+        )
+    };
+    let slope = |adapters, devices| {
+        let mut cluster = halves(adapters, devices);
+        for level in &mut cluster.system.levels {
+            level.library = Some(Library::PLAIN);
+        }
+        let group = cluster.group(1, devices);
+        let ring = (Algorithm::Ring, Collective::AllGather);
+        let forms = Forms::forced(ring.0, ring.1, &group, &cluster).unwrap();
+        forms.time(Bytes::new(1e12)).value()
+    };
+    // a ring of five has one device in the other half, whose part of the crossing is a quarter
+    for (adapters, alone) in [(1, 4.0), (2, 2.0), (3, 4.0 / 3.0), (4, 1.0)] {
+        assert!((slope(adapters, 8) / slope(4, 8) - 1.0).abs() < 1e-9);
+        let quicker = slope(4, 5) / slope(adapters, 5);
+        assert!(
+            (quicker / alone - 1.0).abs() < 0.05,
+            "{adapters}: {quicker}"
+        );
+    }
+}
+
+#[test]
 fn oversubscription_slows_only_what_crosses() {
     let cluster = oversubscribed(128);
     let time = |stride, size| {

@@ -318,7 +318,7 @@ pub fn hosted(by_sockets: bool) -> impl Strategy<Value = Case> {
 /// Nodes on a switch, perhaps leaves and a spine, with groups of any size and stride that need not line up
 /// with any of them.
 pub fn uneven(most_levels: usize) -> impl Strategy<Value = Case> {
-    let level = (10_u32..500, 5_u32..200, 1_u32..5);
+    let level = (10_u32..500, 5_u32..200, 1_u32..5, 0_u32..12);
     let levels = proptest::collection::vec(level, 2..=most_levels);
     let sizes = (2_u32..10, 2_u32..5);
     let group = (1_u32..8, 2_u32..12, 1_u32..8);
@@ -326,13 +326,16 @@ pub fn uneven(most_levels: usize) -> impl Strategy<Value = Case> {
         let counts = [sizes.0, sizes.0 * sizes.1];
         let last = levels.len() - 1;
         let total = stride * size * blocks;
-        let entries: Vec<String> = levels.iter().enumerate().map(|(i, (rate, latency, over))| {
+        let entries: Vec<String> = levels.iter().enumerate().map(|(i, (rate, latency, over, shared))| {
             let kind = if i == 0 { "switch" } else { "fat-tree" };
             let devices = if i == last { total.next_multiple_of(counts[last - 1]) } else { counts[i] };
             let over = if i == 0 { 1 } else { *over };
+            let below = if i == 0 { 1 } else { counts[i - 1] };
+            let shares = (1..=below).contains(shared).then(|| format!(r#", "adapters": {shared}"#));
+            let shares = shares.unwrap_or_default();
             format!(
                 r#"{{"name": "level-{i}", "kind": "{kind}", "devices": {devices}, "hierarchical": true,
-                "bandwidth": "{rate} GB/s", "latency": "{latency}e-7 s", "oversubscription": {over}}}"#
+                "bandwidth": "{rate} GB/s", "latency": "{latency}e-7 s", "oversubscription": {over}{shares}}}"#
             )
         }).collect();
         case(&entries, total, (stride, size), 50.0)
