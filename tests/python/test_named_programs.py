@@ -55,6 +55,11 @@ def test_a_program_that_nobody_names_is_pytorchs_where_one_of_it_could_run_so(
     assert taken({"paper": "A page of 2024", **cells}, device) == profile
 
 
+def test_steps_of_ones_own_are_of_no_program_unless_they_say_so() -> None:
+    assert taken({"paper": "own"}, "a100-sxm-80gb") is None  # what a file is called
+    assert taken({"source": "a remark"}, "a100-sxm-80gb") is None
+
+
 def test_models_with_layer_norms_of_a_program_that_nobody_names_run_their_kernels() -> None:
     assert taken({"paper": "A page of 2024"}, "a100-sxm-80gb", GPT) == "eager-gpt"
 

@@ -138,6 +138,8 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
             return f"the row says '{row.text('schedule')}'"
         if "interleave" in entry:
             return "the row tells of no virtual stages"
+        if "document" in entry:
+            return "the row names no program"
         return _when(row, device) if "until" in entry else f"on {device}"
     said = _said(row)
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]
@@ -165,10 +167,16 @@ def _holds(entry: Table, row: Row, device: str, model: dict[str, Any]) -> bool:
         all(key not in entry or matches(text, entry[key]) for key, text in patterned)
         and entry.get("norm") in {None, str(model.get("norm", "layernorm"))}
         and entry.get("experts") in {None, bool(model.get("experts"))}
+        and ("document" not in entry or _is_of_document(row))
         and ("beyond" not in entry or (row.count("sequence") or 0) > entry["beyond"])
         and ("until" not in entry or (year is not None and year <= entry["until"]))
         and ("since" not in entry or (year is not None and year >= entry["since"]))
     )
+
+
+def _is_of_document(row: Row) -> bool:
+    """Say whether a row names a paper; the name of its file, which stands for none, is no such."""
+    return row.text("paper") not in ("", row.file, row.file.rpartition(".")[0])
 
 
 def _said(row: Row) -> str:
