@@ -24,9 +24,25 @@ pub struct Cluster {
 impl Cluster {
     /// Reads a cluster from its JSON text and checks it.
     pub fn from_json(text: &str) -> Result<Self> {
-        let cluster: Self = crate::error::from_json("", text)?;
+        let mut cluster: Self = crate::error::from_json("", text)?;
         cluster.check()?;
+        cluster.cut();
         Ok(cluster)
+    }
+
+    /// Takes another number of devices.
+    pub fn resize(&mut self, devices: u32) {
+        self.devices = devices;
+        self.cut();
+    }
+
+    /// Lays the job on the slice of a torus that it gets, where it gets one.
+    fn cut(&mut self) {
+        let mut below = 1;
+        for level in &mut self.system.levels {
+            level.cut(self.devices, below);
+            below = level.devices.unwrap_or(below);
+        }
     }
 
     /// Refuses clusters that cannot be built.

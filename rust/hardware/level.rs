@@ -3,6 +3,7 @@
 use super::device::{positive, share};
 use super::group::MAX_DIMS;
 use super::library::Library;
+use super::slice::Torus;
 use crate::defaults;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Seconds};
@@ -236,6 +237,13 @@ pub struct Level {
     /// Which rings of a torus close: all, none, or one word for each of `dims`.
     #[serde(default)]
     pub wrap: Wrap,
+    /// Side of the blocks that optical switches join to slices of a torus, 0 where none do; absent: a job on a part of
+    /// the torus takes devices row by row. See `slice`.
+    #[serde(default)]
+    pub block: Option<u32>,
+    /// The whole torus of which this is a slice.
+    #[serde(skip)]
+    pub(super) whole: Option<Box<Torus>>,
     /// False where devices on `PCIe` cannot reach one another's memory, so that all passes the host's.
     #[serde(default = "yes")]
     pub peer_to_peer: bool,
@@ -355,6 +363,14 @@ impl Level {
             return Err(Error::invalid(format!("{path}.dims"), got, allowed));
         }
         self.wrap.check(path, self.kind, self.dims.len())?;
+        if self.block.is_some() && self.kind != LevelKind::Torus {
+            let got = self.block.unwrap_or_default();
+            return Err(Error::invalid(
+                format!("{path}.block"),
+                got,
+                "a number for kind torus, none else",
+            ));
+        }
         if !self.peer_to_peer && self.kind != LevelKind::Pcie {
             let allowed = "false for kind pcie only";
             return Err(Error::invalid(

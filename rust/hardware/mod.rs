@@ -11,6 +11,7 @@ mod matmul_model;
 mod memories;
 mod path;
 mod serving;
+mod slice;
 mod system;
 mod tier;
 mod topology;

@@ -184,7 +184,7 @@ impl<'a> GridClusters<'a> {
     pub(super) fn priced(&self, point: &GridPoint) -> Result<Cluster> {
         let mut cluster = self.bases[point.cluster].cluster.clone();
         if let Some(&devices) = self.grid.devices.get(point.count) {
-            cluster.devices = devices;
+            cluster.resize(devices);
         }
         let axes = self.grid.axes.iter().zip(&point.steps);
         let steps: Vec<&AxisValue> = axes.map(|(axis, &step)| &axis.steps[step]).collect();

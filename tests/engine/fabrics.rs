@@ -243,3 +243,44 @@ fn host_sums_on_fire_flyer_are_a_limit_that_measured_times_stay_above() {
         assert!((0.45..1.0).contains(&share), "{devices}: {share}");
     }
 }
+
+#[test]
+fn a_job_on_a_part_of_a_torus_of_blocks_has_the_slice_that_is_named() {
+    let torus = |devices: u32, dims: &str, rest: &str| {
+        format!(
+            r#"[{{"name": "ring", "kind": "torus", "devices": {devices}, "bandwidth": "50 GB/s", "latency": "1 us",
+            "dims": {dims}{rest}}}]"#
+        )
+    };
+    let times = |cluster: &Cluster| {
+        let group = cluster.group(1, cluster.devices);
+        let halves = cluster.group(1, cluster.devices / 2);
+        let collectives = [Collective::AllReduce, Collective::AllToAll];
+        collectives.map(|collective| {
+            [group, halves].map(|group| {
+                Forms::new(collective, &group, cluster)
+                    .time(Bytes::new(1e9))
+                    .value()
+            })
+        })
+    };
+    let blocks = torus(4096, "[16, 16, 16]", r#", "wrap": true, "block": 4"#);
+    let none = torus(256, "[16, 16]", r#", "wrap": true, "block": 0"#);
+    for (levels, devices, slice, wrap) in [
+        (&blocks, 128, "[4, 4, 8]", "true"),
+        (&blocks, 64, "[4, 4, 4]", "true"),
+        (&blocks, 32, "[2, 4, 4]", "false"),
+        (&none, 128, "[8, 16]", "[false, true]"),
+        (&none, 32, "[4, 8]", "false"),
+    ] {
+        let named = torus(devices, slice, &format!(r#", "wrap": {wrap}"#));
+        let mut cluster = worlds::cluster(levels, devices);
+        let expected = times(&worlds::cluster(&named, devices));
+        assert_eq!(times(&cluster), expected, "{devices} {slice}");
+        // another number of devices has another slice
+        cluster.resize(16);
+        assert_eq!(times(&cluster), times(&worlds::cluster(levels, 16)));
+        cluster.resize(devices);
+        assert_eq!(times(&cluster), expected);
+    }
+}

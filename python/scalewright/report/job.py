@@ -60,11 +60,12 @@ def show_uneven(system: System, screen: Console) -> None:
 
 
 def show_slice(system: System, screen: Console) -> None:
-    """Print where the devices lie on a torus that they do not fill: a slice may be shaped anew."""
+    """Print where the devices lie on a torus that they do not fill and that knows no slices."""
     inside = 1
     for level in system.table["levels"]:
         unit = level.get("devices") or inside
-        if level["kind"] == "torus" and inside < system.devices < unit:
+        by_rows = level["kind"] == "torus" and "block" not in level
+        if by_rows and inside < system.devices < unit:
             left, corner = -(-system.devices // inside), list[int]()
             for dim in level["dims"]:
                 corner.append(min(left, dim))

@@ -82,10 +82,8 @@ fn joined(job: &Job, level: &Level) -> Result<(Forms, Forms)> {
         devices: 2,
         ..job.cluster.clone()
     };
-    let level = Level {
-        devices: None,
-        ..level.clone()
-    };
+    let mut level = level.clone();
+    level.devices = None;
     "between groups".clone_into(&mut cluster.system.name);
     cluster.system.levels = vec![level];
     (cluster.system.host, cluster.system.tiers) = (None, Vec::new());

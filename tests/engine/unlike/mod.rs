@@ -387,10 +387,8 @@ fn wrong_groups_links_and_fields_are_refused_by_name() {
     assert!(told(Groups::new(&[&job; 5], Some(&link)).unwrap_err()).contains("groups"));
     assert!(told(Groups::new(&[&job; 2], None).unwrap_err()).contains("between"));
     assert!(told(Groups::new(&[&job, &other], Some(&link)).unwrap_err()).contains("groups"));
-    let wrong = Level {
-        efficiency: 2.0,
-        ..link.clone()
-    };
+    let mut wrong = link.clone();
+    wrong.efficiency = 2.0;
     assert!(told(Groups::new(&[&job; 2], Some(&wrong)).unwrap_err()).contains("efficiency"));
     let groups = Groups::new(&[&job; 2], Some(&link)).unwrap();
     for text in [
