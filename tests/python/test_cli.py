@@ -333,6 +333,7 @@ def test_the_best_plans_are_shown_with_what_they_have_least_of(
         ("tpu-v4-3072", 64, "`--system tpu-v4-4x4x4` has units that fit"),
         ("tpu-v4-3072", 128, "with `dims` of its own global batch"),
         ("tpu-v5p", 64, ""),
+        ("tpu-v5p", 101, "are taken row by row, in a corner of 16 x 7 x 1"),
         ("tpu-v4-4x4x4", 64, ""),
         ("tpu-v4-4x4x4", 128, ""),
         ("tpu-v5p", 1, ""),

@@ -60,11 +60,12 @@ def show_uneven(system: System, screen: Console) -> None:
 
 
 def show_slice(system: System, screen: Console) -> None:
-    """Print where the devices lie on a torus that they do not fill and that knows no slices."""
+    """Print where devices lie on a torus that they do not fill and that has no slice of them."""
     inside = 1
     for level in system.table["levels"]:
         unit = level.get("devices") or inside
-        by_rows = level["kind"] == "torus" and "block" not in level
+        sliced = "block" in level and _has_box(level["dims"], system.devices / inside)
+        by_rows = level["kind"] == "torus" and not sliced
         if by_rows and inside < system.devices < unit:
             left, corner = -(-system.devices // inside), list[int]()
             for dim in level["dims"]:
@@ -76,6 +77,14 @@ def show_slice(system: System, screen: Console) -> None:
                 f"of another shape is a system with `dims` of its own{_filled(system, whole=True)}"
             )
         inside = unit
+
+
+def _has_box(dims: Sequence[int], units: float) -> bool:
+    """Say whether some box of a torus has just so many units."""
+    if not dims:
+        return units == 1
+    sides = (side for side in range(1, dims[0] + 1) if units % side == 0)
+    return any(_has_box(dims[1:], units // side) for side in sides)
 
 
 def _sides(dims: Sequence[int]) -> str:
