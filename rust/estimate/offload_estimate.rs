@@ -10,7 +10,9 @@ use crate::error::{Error, Result};
 use crate::memory::offload::{
     Layer, OffloadReport, Rates, Scheme, StepWork, Tensor, Tier, TierBytes,
 };
-use crate::memory::{host_optimizer_traffic, optimizer_bytes, optimizer_traffic};
+use crate::memory::{
+    frozen_bytes, host_optimizer_traffic, optimizer_bytes, optimizer_traffic, weight_bytes,
+};
 use crate::plan::{Mesh, Plan, zero_spans};
 use crate::workload::{BlockRole, Dim, MOST_LAYERS, Operator, Optimizer, Transformer};
 use serde::{Deserialize, Serialize};
@@ -217,27 +219,36 @@ fn work(composer: &Composer) -> StepWork {
     let training = &job.training;
     let links = composer.links;
     let hidden = job.graph.hidden as f64;
+    // what the device holds of a weight beyond the one that a scheme homes
+    let element = training.precision.activation().bytes();
+    let copies = weight_bytes(training, 0, false, false).map(|bytes| bytes - element);
     let mut working = 0.0_f64;
     let mut layers = Vec::with_capacity(job.graph.order.len());
     for &index in &job.graph.order {
         let (factor, block) = (&composer.factors.blocks[index], &job.graph.blocks[index]);
         let (dense, expert) = (factor.dense(false), factor.weights.expert);
-        let ends = if block.role == BlockRole::Layer {
-            0.0
-        } else {
-            dense
-        };
+        let still = [factor.weights.frozen, factor.weights.frozen_expert];
+        let layer = block.role == BlockRole::Layer;
+        // frozen weights are gathered with the others, where passes gather
+        let gathered = if plan.stage() >= 3 { still } else { [0.0; 2] };
+        let used = [dense + gathered[0], expert + gathered[1]];
+        let ends = if layer { 0.0 } else { used[0] };
+        let [copies, frozen] = [copies, frozen_bytes(training)].map(|of| of[usize::from(!layer)]);
         let (kept, again) = kept_and_transient(job, plan.recompute, factor, block.role);
         working = working.max(factor.activations.transient.value() + again);
         layers.push(Layer {
             forward_s: factor.forward_time(),
             backward_s: factor.backward_time() + factor.recompute_time(plan.recompute),
-            gather_s: composer.gather_time(composer.narrowed([dense, expert], ends)),
+            gather_s: composer.gather_time(composer.narrowed(used, ends)),
             reduce_s: composer.reduce_time(dense, expert),
             elements: dense / links.dense.shards + expert / links.expert.shards,
             whole: dense + expert,
+            frozen: still[0] / links.dense.shards + still[1] / links.expert.shards,
+            frozen_whole: still[0] + still[1],
+            frozen_element_bytes: frozen,
+            copy_bytes: copies,
             kept_bytes: kept,
-            repeats: block.role == BlockRole::Layer,
+            repeats: layer,
         });
     }
     let rate = job.cluster.device.main_memory().sustained().value();
@@ -248,7 +259,7 @@ fn work(composer: &Composer) -> StepWork {
         micro_batches: plan.micro_batches(training.global_batch),
         working_bytes: working,
         reserve_bytes: job.cluster.device.reserved_memory.value(),
-        weight_bytes: training.precision.activation().bytes(),
+        weight_bytes: element,
         gradient_bytes: training.gradient.bytes(),
         state_bytes: optimizer_bytes(training, hidden),
         host_traffic: host_optimizer_traffic(training, hidden),
@@ -273,11 +284,13 @@ fn tensors(job: &Job, plan: &Plan) -> Vec<Tensor> {
     found
 }
 
-/// The model with `size` layers, or with `size` heads a layer and its widths in step.
+/// The model with `size` layers, frozen ones in step, or with `size` heads a layer and its widths in step.
 fn grow_model(model: &Transformer, growth: Growth, size: u64) -> Result<Transformer> {
     if growth == Growth::Layers {
         return Ok(Transformer {
             layers: size,
+            // the same share of them stays as it is
+            frozen_layers: model.frozen_layers * size / model.layers.max(1),
             ..model.clone()
         });
     }

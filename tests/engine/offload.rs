@@ -37,6 +37,7 @@ fn layer() -> impl Strategy<Value = Layer> {
             whole: f64::from(elements * ranks),
             kept_bytes: kept,
             repeats: true,
+            ..Layer::default()
         }
     })
 }

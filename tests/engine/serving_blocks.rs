@@ -90,6 +90,7 @@ prop_compose! {
                 "inner_bytes_per_token": 8.0 * width, "score_bytes_per_query_and_key": 8,
                 "query_bytes_per_token": 2.0 * width, "matmul_flops_per_token": weights,
                 "attention_flops_per_query_and_key": 4.0 * width, "head_flops_per_sequence": 500.0,
+                "head_bytes_per_batch": 3.0 * width,
             },
             "resident_bytes": 1000.0,
             "homes": list,

@@ -173,7 +173,10 @@ def test_a_barrier_moves_no_bytes_so_it_has_one_time_and_no_bandwidth(
 ) -> None:
     assert main(["collective", "barrier", "--system", "dgx-h100", "--ranks", "64"]) == 0
     told = capsys.readouterr().out
-    time_s = float(sw.collective("barrier", [1.0], "dgx-h100", 64).time_s[0])
+    found = sw.collective("barrier", [1.0, 1e6], "dgx-h100", 64)
+    time_s = float(found.time_s[0])
+    assert not found.algorithm_bandwidth_bytes_per_s.any()
+    assert not found.bus_bandwidth_bytes_per_s.any()
     assert told.count(q.time(time_s)) == 1
     assert "algbw" not in told
     assert "GiB" not in told

@@ -161,10 +161,12 @@ class Collective(Answer):
 
     @cached_property
     def algorithm_bandwidth_bytes_per_s(self) -> Floats:
-        """Return nccl-tests' algbw: buffer over time, zero where no time passes."""
+        """Return nccl-tests' algbw: buffer over time, zero where no time or no bytes pass."""
         import numpy as np
 
         zeros = np.zeros_like(self.time_s)
+        if self._asked.collective == "barrier":
+            return zeros
         return np.divide(self.buffer_bytes, self.time_s, out=zeros, where=self.time_s > 0.0)
 
     @cached_property

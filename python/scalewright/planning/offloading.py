@@ -229,7 +229,6 @@ def offload_job(
 ) -> Offload:
     """Price a step with an offloading scheme for a job; see `offload`."""
     need("tasks", tasks, bool, "True or False")
-    _need_trained(job)
     text = _engine.offload(job.handle, _plan(job, plan), _asked(scheme, fields), tasks=tasks)
     found: dict[str, Any] = json.loads(text)
     exposed: dict[str, float] = found.pop("exposed")
@@ -289,7 +288,6 @@ def largest_job(
 ) -> LargestModel:
     """Find the largest model of a job's family; see `largest_model`."""
     need("grow", grow, str, "layers or hidden")
-    _need_trained(job)
     asked, growth = _asked(scheme, fields), json_text("grow", grow)
     found = json.loads(_engine.largest_model(job.handle, _plan(job, plan), asked, growth))
     filled = zip(_TIERS, found.pop("bytes"), found.pop("capacity_bytes"), strict=True)
@@ -321,22 +319,6 @@ def offload_efficiency(
         "peak_flops_per_s": peak_flops_per_s,
     }
     return _engine.offload_efficiency(json_text("", given))
-
-
-def _need_trained(job: Job) -> None:
-    """Refuse weights that are not trained: schemes home what has state, and would lose the others.
-
-    Raises:
-        InvalidError: The model has adapters or frozen layers.
-    """
-    table = job.model.table
-    got = {"lora": table.get("lora") and "adapters", "frozen_layers": table.get("frozen_layers")}
-    for field, value in got.items():
-        if value:
-            message = (
-                f"model.{field}: got {value}; allowed: none: schemes price trained weights alone"
-            )
-            raise InvalidError(message)
 
 
 def _plan(job: Job, plan: AnyPlan | None) -> str:

@@ -66,12 +66,17 @@ impl LayerPlacement {
                 continue;
             }
             let home = self.homes[index];
-            let own = if self.replicated {
-                layer.whole
-            } else {
-                layer.elements
-            };
-            held.add(ByteUse::Weights, home.weights, own * work.weight_bytes);
+            let own = work.weights(layer, self.replicated);
+            held.add(ByteUse::Weights, home.weights, own);
+            if home.weights == Tier::Device {
+                let trained = if self.replicated {
+                    layer.whole
+                } else {
+                    layer.elements
+                };
+                let copies = trained * layer.copy_bytes;
+                held.add(ByteUse::Weights, home.weights, copies);
+            }
             let gradients = layer.elements * work.gradient_bytes;
             held.add(ByteUse::Gradients, home.optimizer, gradients);
             let state = layer.elements * work.state_bytes;
@@ -104,14 +109,15 @@ impl LayerPlacement {
         let away =
             |of: fn(&LayerTiers) -> Tier| self.homes.iter().any(|home| of(home) != Tier::Device);
         let (whole, part) = (work.most(|l| l.whole), work.most(|l| l.elements));
+        let used = work.most(|layer| work.used_weights(layer));
         if away(|home| home.weights) || (work.shared() && !self.replicated) {
-            device += GATHERED * whole * work.weight_bytes / self.tiles;
+            device += GATHERED * used / self.tiles;
         }
         if away(|home| home.optimizer) || work.shared() {
             device += LEAVING * whole * work.gradient_bytes / self.tiles;
         }
         if at(|home| home.weights, Tier::Drive) {
-            host += AHEAD[0] as f64 * part * work.weight_bytes;
+            host += AHEAD[0] as f64 * work.most(|layer| work.weights(layer, false));
         }
         if at(|home| home.optimizer, Tier::Drive) {
             host += STAGED as f64 * part * (work.state_bytes + work.gradient_bytes);
@@ -191,14 +197,11 @@ impl StepLayout<'_> {
         let home = placed.homes[layer].weights;
         let before = step.passes.last().map(|pass| placed.owners[pass.layer]);
         let there = before == Some(placed.owners[layer]);
-        let bytes = if there {
-            0.0
-        } else {
-            of.elements * self.work.weight_bytes
-        };
+        let own = self.work.weights(of, false);
+        let bytes = if there { 0.0 } else { own };
         let at = |from: Tier, bytes: f64| if home >= from { bytes } else { 0.0 };
         let linked = if placed.one_link {
-            of.whole / of.elements.max(f64::MIN_POSITIVE)
+            self.work.weights(of, true) / own.max(f64::MIN_POSITIVE)
         } else {
             1.0
         };

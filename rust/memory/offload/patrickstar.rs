@@ -109,6 +109,12 @@ impl PatrickStar {
         ] {
             share(field, value)?;
         }
+        if work.layers.iter().any(|layer| layer.frozen_whole > 0.0) {
+            let got = "weights that are not trained";
+            let allowed = "a model all of whose weights are trained: chunks of gradients take \
+                           the place of their weights";
+            return Err(Error::invalid("model", got, allowed));
+        }
         let sizes: Vec<f64> = work.tensors.iter().map(|t| t.elements).collect();
         let chunks = match self.chunk_elements {
             None => search(&sizes, self.sizes, work.shards)?,

@@ -53,6 +53,9 @@ impl WeightStreaming {
         for layer in &mut sparse.layers {
             layer.elements = layer.whole * self.density;
             layer.whole = layer.elements;
+            layer.frozen = layer.frozen_whole * self.density;
+            layer.frozen_whole = layer.frozen;
+            layer.frozen_element_bytes += self.index_bytes;
             (layer.gather_s, layer.reduce_s) = (0.0, 0.0);
             if self.skips_zeros {
                 layer.forward_s *= self.density;

@@ -21,6 +21,14 @@ pub struct Layer {
     pub elements: f64,
     /// Elements that its passes need on the device: its own and those that are gathered.
     pub whole: f64,
+    /// Elements without gradients and state (adapters' base, frozen layers) that this device keeps.
+    pub frozen: f64,
+    /// The same of those that its passes need on the device.
+    pub frozen_whole: f64,
+    /// Bytes of one of them.
+    pub frozen_element_bytes: f64,
+    /// Bytes beside each trained weight on the device: a scaled copy in a narrower format.
+    pub copy_bytes: f64,
     /// Kept for the backward pass, bytes.
     pub kept_bytes: f64,
     /// True for a layer among like ones, false for embedding and head.
@@ -69,8 +77,23 @@ impl StepWork {
         self.layers.iter().map(|layer| layer.elements).sum()
     }
 
+    /// Bytes of a layer's weights that this device keeps, all of them where it holds them `whole`.
+    pub(super) fn weights(&self, layer: &Layer, whole: bool) -> f64 {
+        let [trained, frozen] = if whole {
+            [layer.whole, layer.frozen_whole]
+        } else {
+            [layer.elements, layer.frozen]
+        };
+        trained * self.weight_bytes + frozen * layer.frozen_element_bytes
+    }
+
+    /// Bytes of a layer's weights on the device while its passes run.
+    pub(super) fn used_weights(&self, layer: &Layer) -> f64 {
+        self.weights(layer, true) + layer.whole * layer.copy_bytes
+    }
+
     /// The most of any layer.
-    pub(super) fn most(&self, of: fn(&Layer) -> f64) -> f64 {
+    pub(super) fn most(&self, of: impl Fn(&Layer) -> f64) -> f64 {
         self.layers.iter().map(of).fold(0.0, f64::max)
     }
 
@@ -82,7 +105,9 @@ impl StepWork {
 
     /// True where ranks share weights, so that passes must gather them.
     pub(super) fn shared(&self) -> bool {
-        self.layers.iter().any(|layer| layer.whole > layer.elements)
+        self.layers
+            .iter()
+            .any(|layer| layer.whole > layer.elements || layer.frozen_whole > layer.frozen)
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -102,6 +127,10 @@ impl StepWork {
                 ("reduce_s", layer.reduce_s),
                 ("elements", layer.elements),
                 ("whole", layer.whole),
+                ("frozen", layer.frozen),
+                ("frozen_whole", layer.frozen_whole),
+                ("frozen_element_bytes", layer.frozen_element_bytes),
+                ("copy_bytes", layer.copy_bytes),
                 ("kept_bytes", layer.kept_bytes),
             ] {
                 not_negative(&format!("layers[{index}].{name}"), amount)?;

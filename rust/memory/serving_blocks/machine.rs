@@ -69,8 +69,8 @@ fn default_gap() -> f64 {
 /// The problem of a decoder on one device of a cluster.
 ///
 /// Matrix products and attention run at the share of the peak that the device's constants state; in
-/// decoding the device's own memory bounds both, as a lane of its own: weights once for every batch,
-/// cache once for every token. The host attends as fast as its memory is read unless a rate is given.
+/// decoding the device's own memory bounds both, as a lane of its own: weights and the head's table once for
+/// every batch, cache once for every token. The host attends as fast as its memory is read unless a rate is given.
 /// Layers are taken to be alike: of a mixture or a hybrid, the mean. A mixture's experts come all, which large
 /// blocks need; a sliding window's cache is taken whole.
 pub fn problem_of(
@@ -130,6 +130,7 @@ fn layer(model: &Transformer, asked: &ServingOptions) -> Layer {
     let idle = parameters.total - parameters.active_per_token;
     let width = Dtype::Fp16.bytes();
     let heads = model.heads as f64;
+    let table = (model.vocab * model.hidden) as f64;
     let AttentionLayer {
         cached,
         query,
@@ -151,7 +152,8 @@ fn layer(model: &Transformer, asked: &ServingOptions) -> Layer {
         query: Bytes::new(query * width),
         matmul: 2.0 * ((parameters.layers - idle) as f64 / layers + mixing * scans.products),
         attention: 2.0 * prompt,
-        head: 2.0 * (model.vocab * model.hidden) as f64 / layers,
+        head: 2.0 * table / layers,
+        head_table: Bytes::new(table / layers * asked.weights.bytes()),
     }
 }
 

@@ -99,6 +99,9 @@ pub struct Layer {
     /// Operations of the head for one sequence, divided over the layers.
     #[serde(rename = "head_flops_per_sequence", default)]
     pub head: f64,
+    /// Bytes of the head's table that each batch reads for a token, divided over the layers.
+    #[serde(rename = "head_bytes_per_batch", default)]
+    pub head_table: Bytes,
 }
 
 /// A memory that tensors may lie in.
@@ -322,6 +325,7 @@ impl Layer {
             ("matmul_flops_per_token", self.matmul),
             ("attention_flops_per_query_and_key", self.attention),
             ("head_flops_per_sequence", self.head),
+            ("head_bytes_per_batch", self.head_table.value()),
         ] {
             if !(value == 0.0 || (1e-30..=1e30).contains(&value)) {
                 let allowed = "0 or from 1e-30 to 1e30";

@@ -404,6 +404,13 @@ impl<'a> Lowering<'a> {
         // read and written anew
         let moved = cache + 2.0 * layer.recurrent.value();
         let bus = self.problem.homes[0].reads.clone();
+        let table = layer.head_table.value();
+        for phase in 0..PHASES.len() {
+            for hop in &bus {
+                let seconds = term(BATCHES, table / rate(hop, Class::Weights, phase));
+                self.occupy(None, phase, &hop.lane, &seconds);
+            }
+        }
         for option in 0..self.choices.len() {
             let choice = self.choices[option];
             match choice.class {
