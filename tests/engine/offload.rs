@@ -188,6 +188,31 @@ proptest! {
     }
 
     #[test]
+    fn frozen_weights_weigh_and_come_but_have_no_state(work in work(), rates in rates(), share in 0.1..3.0_f64) {
+        let mut still = work.clone();
+        for layer in &mut still.layers {
+            layer.frozen = share * layer.elements;
+            layer.frozen_whole = share * layer.whole;
+            layer.frozen_element_bytes = 2.0;
+        }
+        let chunks = |scheme: &Scheme| matches!(scheme, Scheme::Patrickstar(_));
+        for scheme in schemes().into_iter().filter(|scheme| !chunks(scheme)) {
+            // homes that are searched, and blocks that go until the rest fits, may be others
+            let searched = matches!(&scheme, Scheme::ZeroInfinity(of) if of.weights.is_none())
+                || matches!(&scheme, Scheme::Granular(of) if of.away.is_none());
+            let (with, without) = (ran(&scheme, &still, &rates), ran(&scheme, &work, &rates));
+            let grown = held_of(&with, ByteUse::Weights) / held_of(&without, ByteUse::Weights);
+            prop_assert!(close(grown, 1.0 + share), "{scheme:?}: {grown}");
+            for what in [ByteUse::Gradients, ByteUse::Optimizer] {
+                prop_assert!(close(held_of(&with, what), held_of(&without, what)), "{scheme:?}");
+            }
+            prop_assert!(searched || with.step_time_s >= without.step_time_s * (1.0 - 1e-9), "{scheme:?}");
+        }
+        let refused = schemes().into_iter().filter(chunks).all(|scheme| scheme.run(&still, &rates).is_err());
+        prop_assert!(refused);
+    }
+
+    #[test]
     fn a_faster_link_is_never_slower(work in work(), rates in rates(), lane in 0_usize..5) {
         let mut faster = rates.clone();
         let paces = [&mut faster.from_host, &mut faster.to_host, &mut faster.from_drive,
