@@ -16,6 +16,8 @@ const LOSS_STATISTICS: f64 = 3.0;
 struct LocalProduct {
     batch: f64,
     rows: f64,
+    /// Rows of tiles that are computed beside its own.
+    masked: f64,
     depth: f64,
     columns: f64,
     bias: bool,
@@ -123,14 +125,15 @@ impl Lowering<'_> {
             return (None, None);
         };
         let dtype = self.format(operator);
-        let input = self.of_product(&p, dtype, [p.rows, p.depth, p.columns]);
+        let rows = p.rows + p.masked;
+        let input = self.of_product(&p, dtype, [rows, p.depth, p.columns]);
         let training = self.training;
         let added = training.fuses_gradients() && !training.software.weights.plain_gradients;
         let weight = Kernel::Matmul {
             batch: p.batch,
             m: p.depth,
             n: p.columns,
-            k: p.rows,
+            k: rows,
             dtype,
             output_bytes: if added {
                 2.0 * training.gradient.bytes() // the product reads and writes the sum
@@ -189,9 +192,12 @@ impl Lowering<'_> {
             Some(routed) => {
                 let batch = self.local_experts(operator, routed);
                 let rows = self.routed_tokens(operator, routed) / batch;
+                let tile = self.training.software.experts.shared_tile_rows;
                 LocalProduct {
                     batch,
                     rows,
+                    // of experts in a row each but the first begins in another's tile
+                    masked: tile.min(batch * rows) * (batch - 1.0) / batch,
                     depth,
                     columns,
                     bias: *bias,
@@ -201,6 +207,7 @@ impl Lowering<'_> {
             None => LocalProduct {
                 batch: 1.0,
                 rows: self.tokens_of(operator),
+                masked: 0.0,
                 depth,
                 columns,
                 bias: *bias,
@@ -247,7 +254,8 @@ impl Lowering<'_> {
     /// The forward product of a matrix operator.
     pub(super) fn forward_product(&self, operator: &Operator) -> Option<Kernel> {
         let p = self.product(operator)?;
-        Some(self.of_product(&p, self.format(operator), [p.rows, p.columns, p.depth]))
+        let rows = p.rows + p.masked;
+        Some(self.of_product(&p, self.format(operator), [rows, p.columns, p.depth]))
     }
 
     /// Casts what a forward product reads.

@@ -63,6 +63,67 @@ fn experts_in_turn_cost_time_and_other_layers_nothing() {
     assert_eq!(dense(in_turn), dense("{}"));
 }
 
+/// Rows of each product of routed experts in one layer, forward and gradients: experts of the rank and rows of one.
+fn expert_rows(software: &str, expert: u32) -> Vec<[f64; 2]> {
+    let more = format!(r#", "software": {software}"#);
+    let training = jobs::training(8 * u64::from(DEVICES), 2048, &more);
+    let graph = jobs::model(&jobs::mixture(4, 1024)).graph(&training);
+    let program = lower(&graph, graph.blocks.len() - 2, &training, &spread(expert));
+    let rows = |task: &Task| match task {
+        Task::Compute {
+            class: OperatorClass::Experts,
+            kernel:
+                Kernel::Matmul {
+                    batch,
+                    m,
+                    k,
+                    transposed,
+                    ..
+                },
+            ..
+        } => Some([*batch, if *transposed { *k } else { *m }]),
+        _ => None,
+    };
+    let tasks = [program.forward, program.backward].concat();
+    tasks.iter().filter_map(rows).collect()
+}
+
+/// Rows of the tiles that experts of these rows, one behind the other, touch: each is run for each of them.
+fn touched(rows: &[u64], tile: u64) -> u64 {
+    let mut end = 0;
+    let tiles = |&rows: &u64| {
+        let begin = end;
+        end += rows;
+        end.div_ceil(tile) - begin / tile
+    };
+    rows.iter().map(tiles).sum::<u64>() * tile
+}
+
+#[test]
+fn tiles_that_experts_share_are_run_for_each_of_them() {
+    let tile = 512_u64;
+    let shared = format!(r#"{{"experts": {{"shared_tile_rows": {tile}}}}}"#);
+    for expert in [1, 2, 4] {
+        let (own, padded) = (expert_rows("{}", expert), expert_rows(&shared, expert));
+        assert!(own.len() >= 6 && own.len() == padded.len());
+        for ([experts, rows], [_, more]) in own.into_iter().zip(padded) {
+            // experts that begin at every place of a tile, a whole number of tiles in all
+            let odd = tile / 2 + 1;
+            let mut uneven = vec![rows as u64; experts as usize];
+            uneven[0] += odd;
+            *uneven.last_mut().unwrap() -= odd;
+            let counted = touched(&uneven, tile) as f64 / experts;
+            assert!(
+                (more - counted).abs() < 1e-9,
+                "{expert}: {more} of {counted}"
+            );
+            assert!(more > rows);
+        }
+    }
+    assert!(mixture(&shared) > mixture("{}"));
+    assert_eq!(dense(&shared), dense("{}"));
+}
+
 /// Seconds beside their bytes of the expert all-to-alls of tokens in one layer, forward and backward.
 fn handled(software: &str) -> [Vec<f64>; 2] {
     let more = format!(r#", "software": {software}"#);

@@ -127,6 +127,7 @@ SWITCHES = (
     ),
     Switch("attention in narrow formats", "training", (("software.layer.attention_format", None),)),
     Switch("experts' products in turn", "training", (("software.experts.experts_in_turn", False),)),
+    Switch("tiles that experts share", "training", (("software.experts.shared_tile_rows", 0.0),)),
     Switch(
         "stashes of what experts keep", "training", (("software.experts.stashes_experts", False),)
     ),

@@ -5,6 +5,9 @@ use crate::error::Result;
 use crate::units::Seconds;
 use serde::{Deserialize, Serialize};
 
+/// Most rows of a tile: operands of larger ones fit into no device's registers or on-chip memory.
+const MOST_TILE_ROWS: f64 = 4096.0;
+
 /// `[software.experts]` of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -67,6 +70,10 @@ pub struct Experts {
     /// Products of routed experts are kernels of their own, of which one follows another, though several streams are
     /// there for them (Transformer Engine's `GroupedLinear` on cuBLAS); else one kernel computes all experts of a rank.
     pub experts_in_turn: bool,
+    /// Rows of a tile of the one kernel that computes all experts, where rows of several may share a tile: it is
+    /// computed for each of them, and the others' rows are masked. Each expert but the first begins somewhere in a
+    /// tile, so that it has so many rows more. None where every expert has tiles of its own.
+    pub shared_tile_rows: f64,
     /// What routed experts keep is copied out of buffers of the largest load into pages and back (Megatron-Core,
     /// `moe_paged_stash`): the inputs of both grouped products and of the activation. Copies run on streams of their
     /// own and are priced as if nothing hid them: products of narrow experts want the same memory.
@@ -100,6 +107,7 @@ impl Default for Experts {
             pairs_passes: false,
             paired_share: None,
             experts_in_turn: false,
+            shared_tile_rows: 0.0,
             stashes_experts: false,
             weighs_activations: false,
         }
@@ -120,6 +128,12 @@ impl Experts {
         limits::times("experts.row_time", self.row_time)?;
         limits::pair("experts.routing_kernels", self.routing_kernels)?;
         limits::count("experts.selections", self.selections)?;
+        limits::within(
+            "experts.shared_tile_rows",
+            self.shared_tile_rows,
+            0.0,
+            MOST_TILE_ROWS,
+        )?;
         limits::within(
             "experts.paired_share",
             self.paired_share.unwrap_or_default(),
