@@ -275,8 +275,8 @@ pub fn published(job: &Job, priced: &Priced, request: &Request) -> Result<f64> {
         Metric::DeviceTokens => job.tokens() / step.value() / devices,
         Metric::Sequences => job.training.global_batch as f64 / step.value(),
         Metric::DeviceSequences => job.training.global_batch as f64 / step.value() / devices,
-        Metric::RunTime(tokens) => run_time(tokens, job.tokens(), step).value(),
-        Metric::DeviceTime(tokens) => run_time(tokens, job.tokens(), step).value() * devices,
+        Metric::RunTime(tokens) => run_time(tokens, job, step).value(),
+        Metric::DeviceTime(tokens) => run_time(tokens, job, step).value() * devices,
         Metric::PeakMemory => priced.peak_memory_bytes.value(),
         Metric::ReservedMemory => {
             let taken = |s: &super::observed::Stage| s.total_bytes - s.reserve_bytes;
@@ -325,8 +325,8 @@ fn hardware_ratio(priced: &Priced, recomputed: Recomputed, counted: f64) -> f64 
     1.0 + again.value() / counted
 }
 
-fn run_time(tokens: f64, per_step: f64, step: Seconds) -> Seconds {
-    step * (tokens / per_step)
+fn run_time(tokens: f64, job: &Job, step: Seconds) -> Seconds {
+    step * (tokens / job.tokens() / job.training.goodput)
 }
 
 fn peak(job: &Job, request: &Request) -> Result<f64> {

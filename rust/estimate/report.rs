@@ -137,6 +137,8 @@ impl Estimate {
         let energy = composer.energy(composed);
         let cost = crate::economics::cost(&job.cluster, Seconds::new(step), energy);
         let run_steps = job.training.run_tokens.map(|tokens| tokens / job.tokens());
+        // time in which no step counts is priced as if one ran
+        let run = run_steps.map(|steps| steps / job.training.goodput);
         let rate = model / step / devices;
         Self {
             plan: composer.plan.clone(),
@@ -160,9 +162,9 @@ impl Estimate {
             energy_j_per_step: energy.value(),
             cost_usd_per_step: cost.map(crate::units::Dollars::value),
             run_steps,
-            run_time_s: run_steps.map(|n| n * step),
-            run_energy_j: run_steps.map(|n| n * energy.value()),
-            run_cost_usd: run_steps.zip(cost).map(|(n, c)| n * c.value()),
+            run_time_s: run.map(|n| n * step),
+            run_energy_j: run.map(|n| n * energy.value()),
+            run_cost_usd: run.zip(cost).map(|(n, c)| n * c.value()),
             micro_batches: composer.plan.micro_batches(job.training.global_batch),
             time: terms(composer, composed),
             memory: memory(composer),
@@ -193,12 +195,10 @@ impl Estimate {
         let joules = crate::units::Joules::new(self.energy_j_per_step);
         let cost = crate::economics::cost(&job.cluster, Seconds::new(self.step_time_s), joules);
         self.cost_usd_per_step = cost.map(crate::units::Dollars::value);
-        self.run_time_s = self.run_steps.map(|steps| steps * self.step_time_s);
-        self.run_energy_j = self.run_steps.map(|steps| steps * self.energy_j_per_step);
-        self.run_cost_usd = self
-            .run_steps
-            .zip(self.cost_usd_per_step)
-            .map(|(n, c)| n * c);
+        let run = self.run_steps.map(|steps| steps / job.training.goodput);
+        self.run_time_s = run.map(|steps| steps * self.step_time_s);
+        self.run_energy_j = run.map(|steps| steps * self.energy_j_per_step);
+        self.run_cost_usd = run.zip(self.cost_usd_per_step).map(|(n, c)| n * c);
         self.time.push(Term {
             term: "tier_transfers".to_owned(),
             group: "communication",

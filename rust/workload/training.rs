@@ -44,6 +44,10 @@ pub struct Training {
     /// Length of the whole run in tokens, for run energy and price.
     #[serde(default)]
     pub run_tokens: Option<f64>,
+    /// Share of a run's time in which its steps count: the rest goes to failures, what is trained again after them,
+    /// and checkpoints.
+    #[serde(default = "whole")]
+    pub goodput: f64,
 }
 
 /// A precision recipe.
@@ -151,6 +155,10 @@ impl Training {
             return Err(Error::invalid("training.state", self.state.name(), allowed));
         }
         self.software.check()?;
+        if !(self.goodput > 0.0 && self.goodput <= 1.0) {
+            let allowed = "a share above 0, up to 1";
+            return Err(Error::invalid("training.goodput", self.goodput, allowed));
+        }
         match self.run_tokens {
             Some(tokens) if !(tokens.is_finite() && tokens > 0.0) => Err(Error::invalid(
                 "training.run_tokens",
@@ -164,6 +172,10 @@ impl Training {
 
 fn is_default(software: &Software) -> bool {
     *software == Software::default()
+}
+
+const fn whole() -> f64 {
+    1.0
 }
 
 fn default_precision() -> Precision {

@@ -89,30 +89,35 @@ fn expert_rows(software: &str, expert: u32) -> Vec<[f64; 2]> {
 }
 
 /// Rows of the tiles that experts of these rows, one behind the other, touch: each is run for each of them.
-fn touched(rows: &[u64], tile: u64) -> u64 {
-    let mut end = 0;
-    let tiles = |&rows: &u64| {
+fn touched(rows: &[f64], tile: f64) -> f64 {
+    let mut end = 0.0_f64;
+    let tiles = |rows: &f64| {
         let begin = end;
         end += rows;
-        end.div_ceil(tile) - begin / tile
+        (end / tile).ceil() - (begin / tile).floor()
     };
-    rows.iter().map(tiles).sum::<u64>() * tile
+    rows.iter().map(tiles).sum::<f64>() * tile
 }
 
 #[test]
 fn tiles_that_experts_share_are_run_for_each_of_them() {
-    let tile = 512_u64;
+    let tile = 512.0;
     let shared = format!(r#"{{"experts": {{"shared_tile_rows": {tile}}}}}"#);
-    for expert in [1, 2, 4] {
+    for (expert, experts) in [(1, 8), (2, 4), (4, 2)] {
         let (own, padded) = (expert_rows("{}", expert), expert_rows(&shared, expert));
         assert!(own.len() >= 6 && own.len() == padded.len());
-        for ([experts, rows], [_, more]) in own.into_iter().zip(padded) {
-            // experts that begin at every place of a tile, a whole number of tiles in all
-            let odd = tile / 2 + 1;
-            let mut uneven = vec![rows as u64; experts as usize];
-            uneven[0] += odd;
-            *uneven.last_mut().unwrap() -= odd;
-            let counted = touched(&uneven, tile) as f64 / experts;
+        for ([batch, rows], [_, more]) in own.into_iter().zip(padded) {
+            assert_eq!(batch, f64::from(experts));
+            // experts that begin inside a tile, a whole number of tiles in all
+            let odd = tile / 2.0 + 1.0;
+            let uneven: Vec<f64> = (0..experts)
+                .map(|at| match at {
+                    0 => rows + odd,
+                    last if last == experts - 1 => rows - odd,
+                    _ => rows,
+                })
+                .collect();
+            let counted = touched(&uneven, tile) / batch;
             assert!(
                 (more - counted).abs() < 1e-9,
                 "{expert}: {more} of {counted}"

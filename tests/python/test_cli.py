@@ -29,7 +29,7 @@ COUNTS_AND_RATIOS = {
     *("count", "schema_version", "units", "units_walked", "plans_written"),
     *("plans_placed", "plans_that_fit_with_offload"),
     *("mfu", "hfu", "micro_batches", "run_steps", "stage", "stages", "devices", "parameters"),
-    *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens"),
+    *("devices_per_node", "memory_margin", "global_batch", "sequence", "run_tokens", "goodput"),
     *("tensor", "tensor_rows", "context", "pipeline", "data", "expert", "expert_tensor"),
     "micro_batch",
     *("interleave", "zero", "zero_group", "tensor_chunks", "offload_activations", "token_slices"),

@@ -195,3 +195,26 @@ def test_a_search_that_was_stopped_says_so_and_not_that_nothing_fits() -> None:
     show_why_not(replace(told, search=stopped), Console(file=pieces, width=200))
     assert "was stopped" in pieces.getvalue()
     assert "Infeasible" not in pieces.getvalue()
+
+
+@given(goodput=st.floats(0.01, 1.0))
+def test_a_run_lasts_longer_by_what_no_step_takes(goodput: float) -> None:
+    system = sw.system("dgx-h100", 8)
+
+    def run(share: float) -> dict[str, Any]:
+        training = sw.Training(64, 512, run_tokens=1e9, goodput=share)
+        priced = sw.estimate(sw.model("llama2-7b"), system, "tensor=2,micro_batch=1", training)
+        return priced.values
+
+    whole, part = run(1.0), run(goodput)
+    for name in ("run_time_s", "run_energy_j", "run_cost_usd"):
+        assert part[name] == pytest.approx(whole[name] / goodput)
+    assert part["step_time_s"] == whole["step_time_s"]
+    assert part["run_steps"] == whole["run_steps"]
+
+
+@pytest.mark.parametrize("goodput", [0.0, -0.5, 1.5, float("nan"), float("inf")])
+def test_a_share_of_a_run_is_above_0_and_up_to_1(goodput: float) -> None:
+    training = sw.Training(64, 512, run_tokens=1e9, goodput=goodput)
+    with pytest.raises(sw.InvalidError, match=r"training\.goodput: got .*; allowed: a (share|finite)"):
+        sw.estimate(sw.model("llama2-7b"), sw.system("dgx-h100", 8), "tensor=2", training)

@@ -64,6 +64,13 @@ def add_job_options(
         job.add_argument(
             "--run-tokens", type=float, metavar="N", help="tokens of the whole run, for its price"
         )
+        job.add_argument(
+            "--goodput",
+            type=float,
+            metavar="SHARE",
+            help="share of the run's time in which its steps count; failures and checkpoints take "
+            "the rest (1)",
+        )
     add_catalog(job.add_argument)
 
 
@@ -141,6 +148,9 @@ def job_of(options: argparse.Namespace, read: Mapping[str, Any] | None = None) -
         if wanted.get(name) is None:
             message = f"--{name.replace('_', '-')}: got nothing; allowed: a whole number above 0"
             raise InvalidError(message)
+    if wanted.get("goodput") is not None and wanted.get("run_tokens") is None:
+        message = f"--goodput: got {wanted['goodput']} without --run-tokens; allowed: both or none"
+        raise InvalidError(message)
     devices = wanted.pop("devices")
     name = given["model"] if options.model is None else options.model
     job = Job(
@@ -165,6 +175,7 @@ def _training(options: argparse.Namespace) -> dict[str, Any]:
         "gradient": None if options.state == "fp32" else options.state,
         "optimizer": options.optimizer,
         "run_tokens": getattr(options, "run_tokens", None),
+        "goodput": getattr(options, "goodput", None),
         "flash_attention": False if options.no_flash else None,
         "dropout": options.dropout or None,
         "forward_only": options.forward_only or None,

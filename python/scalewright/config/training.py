@@ -27,6 +27,8 @@ class Training:
         dropout: Dropout on scores and residuals, as in older GPT recipes.
         forward_only: No gradients, no optimizer.
         run_tokens: Length of the whole run, for its time, energy and price.
+        goodput: Share of the run's time in which its steps count, above 0 to 1; failures, what is
+            trained again after them and checkpoints take the rest.
         software: What the program does beside the model's products, as `Job.with_software` fills it
             in from a profile; none: fused kernels launched ahead of the device.
     """
@@ -42,6 +44,7 @@ class Training:
     dropout: bool = False
     forward_only: bool = False
     run_tokens: float | None = None
+    goodput: float = 1.0
     software: Mapping[str, object] | None = None
 
     def __post_init__(self) -> None:

@@ -138,13 +138,18 @@ def show_price(priced: Estimate, screen: Console) -> None:
     )
     if values["run_steps"] is not None:
         rows.add_row(
-            f"run of {_steps(values['run_steps'])} steps",
+            f"run of {_steps(values['run_steps'])} steps{_lost(priced.job.training.goodput)}",
             q.time(values["run_time_s"]),
             q.energy(values["run_energy_j"]),
             q.dollars(values["run_cost_usd"]),
             q.count(priced.job.training.run_tokens or 0),
         )
     screen.print(rows)
+
+
+def _lost(goodput: float) -> str:
+    """Say of a run in which share of its time steps count, where that is not all of it."""
+    return f", goodput {goodput:.4g}" if goodput < 1.0 else ""
 
 
 def _steps(steps: float) -> str:

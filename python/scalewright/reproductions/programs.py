@@ -21,6 +21,7 @@ _FILES = ("programs.toml", "habits.toml")
 _HABITS = (
     *("degrees", "overlaps", "shardings", "hosts", "formats", "counts", "peaks"),
     *("ages", "scores", "repeats", "lengths", "stages", "pieces", "optimizers", "kernels"),
+    "runs",
 )
 """Kinds of what any program of a year or a library did, in the order in which they are asked."""
 _NAMING = ("program", "framework", "paper", "table", "source", "zero")
@@ -140,6 +141,8 @@ def _why(entry: Table, row: Row, device: str, model: dict[str, Any]) -> str | No
             return "the row tells of no virtual stages"
         if "document" in entry:
             return "the row names no program"
+        if "metrics" in entry and "until" not in entry:
+            return f"the metric is '{row.text('metric')}'"
         return _when(row, device) if "until" in entry else f"on {device}"
     said = _said(row)
     spoken = [_spoken(words, said) for words in (entry["named"], *entry.get("says", ()))]

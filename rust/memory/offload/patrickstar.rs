@@ -109,12 +109,7 @@ impl PatrickStar {
         ] {
             share(field, value)?;
         }
-        if work.layers.iter().any(|layer| layer.frozen_whole > 0.0) {
-            let got = "weights that are not trained";
-            let allowed = "a model all of whose weights are trained: chunks of gradients take \
-                           the place of their weights";
-            return Err(Error::invalid("model", got, allowed));
-        }
+        need_trained(work)?;
         let sizes: Vec<f64> = work.tensors.iter().map(|t| t.elements).collect();
         let chunks = match self.chunk_elements {
             None => search(&sizes, self.sizes, work.shards)?,
@@ -224,6 +219,17 @@ impl PatrickStar {
         ];
         Ok(answer)
     }
+}
+
+/// Refuses weights that are not trained.
+fn need_trained(work: &StepWork) -> Result<()> {
+    if work.layers.iter().all(|layer| layer.frozen_whole <= 0.0) {
+        return Ok(());
+    }
+    let got = "weights that are not trained";
+    let allowed =
+        "a model all of whose weights are trained: chunks of gradients take the place of theirs";
+    Err(Error::invalid("model", got, allowed))
 }
 
 /// How many of `most` chunks fit into room for so many.
