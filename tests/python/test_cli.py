@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import scalewright as sw
 from scalewright.cli import main
+from scalewright.report import quantities as q
 
 JOB = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--global-batch", "64", "--sequence", "1024"]
 PLAN = ["plan", *JOB, "--devices", "16"]
@@ -306,7 +307,7 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
     ("objective", "head", "field"),
     [
         ("energy", "energy, kJ", "energy_j_per_step"),
-        ("dollars", "price, $", "cost_usd_per_step"),
+        ("dollars", "price, USD", "cost_usd_per_step"),
         ("time", "", "step_time_s"),
     ],
 )
@@ -318,12 +319,12 @@ def test_the_best_plans_are_shown_with_what_they_have_least_of(
     assert least == sorted(least)
     assert main(asked) == 0
     shown = capsys.readouterr().out.partition("The winner")[0]
-    assert [name in shown for name in ("energy, kJ", "price, $")] == [
-        name == head for name in ("energy, kJ", "price, $")
+    assert [name in shown for name in ("energy, kJ", "price, USD")] == [
+        name == head for name in ("energy, kJ", "price, USD")
     ]
     if head:
         unit = 1e3 if objective == "energy" else 1.0
-        assert all(f"{value / unit:,.4g}" in shown for value in least)
+        assert all(q.figures(value / unit, 4) in shown for value in least)
 
 
 @pytest.mark.parametrize(
