@@ -252,6 +252,19 @@ def test_what_megatron_cannot_build_is_refused(change: dict[str, Any], field: st
         write("megatron", estimate(), {**table("llama3-70b"), **change}, training())
 
 
+def test_norms_and_constants_of_a_model_are_asked_for() -> None:
+    """Megatron-LM builds latent attention without norms unless told: it would be another model."""
+    for name, normed, rotary in (
+        ("deepseek-v3", True, True),
+        ("qwen3-8b", True, True),
+        ("llama3-70b", False, True),
+        ("gpt3-175b", False, False),
+    ):
+        text = write("megatron", estimate(), table(name), training())
+        assert ("    --qk-layernorm\n" in text) == normed
+        assert ("base of rotary positions" in text) == rotary
+
+
 def test_leading_layers_are_a_block_and_all_layers_are_units_of_one() -> None:
     def said(layers: int) -> list[str]:
         fields = {"pipeline": 4, "recompute": "full", "recompute_layers": layers}

@@ -18,6 +18,7 @@ from scalewright.export.layout import (
     sharded_ranks,
     title,
     unlike_recomputation,
+    unsaid,
     wide_axes,
 )
 from scalewright.export.refusal import refuse_any
@@ -174,7 +175,7 @@ def _launch(
     words += [f"--{name}" for name in _switches(plan, model, training)]
     rows = [" ".join(words[start : start + 4]) for start in range(0, len(words), 4)]
     launcher = f"deepspeed --num_nodes {devices(plan) // each} --num_gpus {each} pretrain_gpt.py"
-    notes = ["Yours to add: data, tokenizer, learning rate, length of the run, checkpoints."]
+    notes = [unsaid(model)]
     if plan["context"] > 1:
         notes.append("context: DeepSpeed exchanges heads (Ulysses); keys and values were priced.")
     lines = [launcher, "--deepspeed --deepspeed_config FILE", *rows]

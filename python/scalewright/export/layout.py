@@ -91,6 +91,15 @@ def sharded_ranks(plan: Mapping[str, Any]) -> int:
     return plan["zero_group"] or replicas(plan)
 
 
+def unsaid(model: Mapping[str, Any]) -> str:
+    """Return one line that says what a run needs beside its shape and plan."""
+    rotary = ", base of rotary positions" if model["position"] == "rotary" else ""
+    return (
+        "Yours to add: data, tokenizer, learning rate, length of the run, checkpoints, "
+        f"epsilon of norms{rotary}."
+    )
+
+
 def title(estimate: Mapping[str, Any], model: Mapping[str, Any]) -> str:
     """Return one line that says what is written and what was predicted for it."""
     step = estimate.get("step_time_s")
