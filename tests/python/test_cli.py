@@ -304,6 +304,23 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
 
 
 @pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        ("dgx-h100", "price: nodes of 300,000 USD each, written off over 4 years, and 0.08 USD a"),
+        ("p5", "price: rent of 12.29 USD a device and hour, energy within"),
+        ("mi300x-node", "price: devices of 15,000 USD each, without what else is in a node"),
+        ("cs-3", "price: unknown: the catalog has no price of a node or a device"),
+    ],
+)
+def test_a_price_says_what_is_paid_for(
+    system: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = ["--global-batch", "8", "--sequence", "1024"]
+    assert main(["estimate", "--model", "gpt2", "--system", system, "--devices", "8", *batch]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
     ("objective", "head", "field"),
     [
         ("energy", "energy, kJ", "energy_j_per_step"),

@@ -76,18 +76,18 @@ def test_other_chips_stand_in_and_their_node_is_priced_by_them_alone() -> None:
     assert [v["device"] for v in grid.front] == ["h100-sxm", "a100-sxm-80gb"]
 
 
-def test_dollars_of_other_chips_are_said_not_to_compare(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_dollars_say_what_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
     """A node with the very chips that it has costs less: what else is in it is left out."""
-    said = "are priced by these alone"
-    assert main([*JOB, "--chips", "a100-sxm-80gb", "--top", "2"]) == 0
-    assert said in " ".join(capsys.readouterr().out.split())
-    own, same = found(constants={}, chips=["a100-sxm-80gb"], devices=[16]).best
-    assert own["step_time_s"] == same["step_time_s"]
-    assert {own["capital_usd"], same["capital_usd"]} == {2 * 150_000, 16 * 15_000}
-    assert main([*JOB, "--counts", "8,16"]) == 0
-    assert said not in " ".join(capsys.readouterr().out.split())
+    others = ["--chips", "a100-sxm-80gb", "--systems", "p4de"]
+    assert main([*JOB, *others, "--top", "2"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    own = "dgx-a100-80gb"
+    assert f"dollars of {own}: nodes of 150,000 USD each, written off over 4 years" in told
+    assert f"dollars of {own} with a100-sxm-80gb: devices of 15,000 USD each, without" in told
+    assert "dollars of p4de: rent of " in told
+    one, other = found(constants={}, chips=["a100-sxm-80gb"], devices=[16]).best
+    assert one["step_time_s"] == other["step_time_s"]
+    assert {one["capital_usd"], other["capital_usd"]} == {2 * 150_000, 16 * 15_000}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scalewright.report import quantities as q
 from scalewright.report.job import show_job, show_stamp
 from scalewright.report.plans import plan_line
+from scalewright.report.prices import price_basis
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
@@ -33,25 +34,14 @@ def show_codesign(found: Codesign, screen: Console) -> None:
     else:
         heading(screen, "No variant within the budget has a plan that fits in device memory")
     _show_front(found, screen)
-    _show_chassis(found, screen)
+    for system in found.systems:
+        screen.print(f"dollars of {system.name}: {price_basis(system)}")
     if any("." in name for name, _ in found.axes):
         screen.print(
             "What another value of a constant costs in dollars, watts or silicon is not known: "
             "it stays as in the catalog, but for what was given with the value."
         )
     show_stamp(found.job, screen)
-
-
-def _show_chassis(found: Codesign, screen: Console) -> None:
-    """Say that prices of nodes with other chips do not compare with that of the system's own."""
-    own = found.job.system
-    priced = {"node", "rent_per_device_hour"} & set(own.table.get("price", {}))
-    systems = dict(found.axes)["system"]
-    if priced and any(str(name).startswith(f"{own.name} with ") for name in systems):
-        screen.print(
-            f"Nodes of {own.name} with other devices are priced by these alone, without what else "
-            "is in a node: their dollars compare with one another, not with those of other systems."
-        )
 
 
 def _show_grid(found: Codesign, screen: Console) -> None:
