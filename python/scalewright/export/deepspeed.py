@@ -59,7 +59,7 @@ def configuration(
             "partition_activations": False,
             "cpu_checkpointing": False,
         }
-    head = [title(estimate, model), *_launch(plan, model, training)]
+    head = [title(estimate, model), *_launch(estimate, model, training)]
     return "\n".join([*[f"# {line}" for line in head], json.dumps(values, indent=2)]) + "\n"
 
 
@@ -153,10 +153,10 @@ def _zero(plan: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _launch(
-    plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]
+    estimate: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]
 ) -> list[str]:
     """Return the arguments of Megatron-DeepSpeed's `pretrain_gpt.py`, a few to a line."""
-    each = node_devices(plan)
+    plan, each = estimate["plan"], node_devices(estimate)
     sizes: dict[str, object] = {
         "num-layers": model["layers"],
         "hidden-size": model["hidden"],

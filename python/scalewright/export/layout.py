@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NODE = 8
-"""Devices of a usual node; the written files let the user change it."""
+"""Devices of a usual node, where nobody says; the written files let the user change it."""
 
 
 def layer_split(
@@ -81,9 +81,9 @@ def replicas(plan: Mapping[str, Any]) -> int:
     return plan["data"] * plan["context"]
 
 
-def node_devices(plan: Mapping[str, Any]) -> int:
+def node_devices(estimate: Mapping[str, Any]) -> int:
     """Return how many processes a node starts, so that all nodes start as many."""
-    return gcd(devices(plan), _NODE)
+    return gcd(devices(estimate["plan"]), estimate.get("devices_per_node", _NODE))
 
 
 def sharded_ranks(plan: Mapping[str, Any]) -> int:

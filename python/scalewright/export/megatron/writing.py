@@ -33,7 +33,7 @@ def script(
         "PARALLEL_ARGS": plan_arguments(plan, model, training),
         "TRAINING_ARGS": training_arguments(plan, model, training),
     }
-    each = node_devices(plan)
+    each = node_devices(estimate)
     lines = [
         "#!/bin/bash",
         f"# {title(estimate, model)}",
