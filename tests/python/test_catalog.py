@@ -142,6 +142,26 @@ def test_aliases_ignore_case_and_spaces(kind, text, name):
     assert catalog.load_entry(kind, text).table["name"] == name
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "nearest"),
+    [
+        ("model", "llama3", "llama3-8b, llama3-70b, llama3-405b"),
+        ("model", "mixtral", "mixtral-8x7b, mixtral-8x22b, "),
+        ("model", "gpt3-175", "gpt3-175b, "),
+        ("model", "mistrl-7b", "mistral-7b"),
+        ("software", "megatron", "megatron-2019, megatron-2023"),
+    ],
+)
+def test_what_begins_a_name_is_near_to_it(kind: catalog.Kind, name: str, nearest: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"nearest: {nearest}"):
+        catalog.load_entry(kind, name)
+
+
+def test_a_device_in_the_place_of_a_system_names_its_usual_server() -> None:
+    with pytest.raises(UnknownNameError, match="a system of it, as dgx-a100-80gb, "):
+        system("a100", 8)
+
+
 def test_an_unknown_name_gets_the_nearest_ones_in_a_plain_message():
     with pytest.raises(UnknownNameError) as caught:
         catalog.load_device("a100-smx-80gb")

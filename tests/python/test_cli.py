@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import scalewright as sw
 from scalewright.cli import main
+from scalewright.report import quantities as q
 
 JOB = ["--model", "gpt2", "--system", "dgx-a100-80gb", "--global-batch", "64", "--sequence", "1024"]
 PLAN = ["plan", *JOB, "--devices", "16"]
@@ -303,10 +304,27 @@ def test_a_forward_pass_alone_counts_its_arithmetic_once(
 
 
 @pytest.mark.parametrize(
+    ("system", "said"),
+    [
+        ("dgx-h100", "price: nodes of 300,000 USD each, written off over 4 years, and 0.08 USD a"),
+        ("p5", "price: rent of 12.29 USD a device and hour, energy within"),
+        ("mi300x-node", "price: devices of 15,000 USD each, without what else is in a node"),
+        ("cs-3", "price: unknown: the catalog has no price of a node or a device"),
+    ],
+)
+def test_a_price_says_what_is_paid_for(
+    system: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = ["--global-batch", "8", "--sequence", "1024"]
+    assert main(["estimate", "--model", "gpt2", "--system", system, "--devices", "8", *batch]) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
     ("objective", "head", "field"),
     [
         ("energy", "energy, kJ", "energy_j_per_step"),
-        ("dollars", "price, $", "cost_usd_per_step"),
+        ("dollars", "price, USD", "cost_usd_per_step"),
         ("time", "", "step_time_s"),
     ],
 )
@@ -318,12 +336,12 @@ def test_the_best_plans_are_shown_with_what_they_have_least_of(
     assert least == sorted(least)
     assert main(asked) == 0
     shown = capsys.readouterr().out.partition("The winner")[0]
-    assert [name in shown for name in ("energy, kJ", "price, $")] == [
-        name == head for name in ("energy, kJ", "price, $")
+    assert [name in shown for name in ("energy, kJ", "price, USD")] == [
+        name == head for name in ("energy, kJ", "price, USD")
     ]
     if head:
         unit = 1e3 if objective == "energy" else 1.0
-        assert all(f"{value / unit:,.4g}" in shown for value in least)
+        assert all(q.figures(value / unit, 4) in shown for value in least)
 
 
 @pytest.mark.parametrize(

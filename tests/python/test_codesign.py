@@ -76,6 +76,20 @@ def test_other_chips_stand_in_and_their_node_is_priced_by_them_alone() -> None:
     assert [v["device"] for v in grid.front] == ["h100-sxm", "a100-sxm-80gb"]
 
 
+def test_dollars_say_what_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """A node with the very chips that it has costs less: what else is in it is left out."""
+    others = ["--chips", "a100-sxm-80gb", "--systems", "p4de"]
+    assert main([*JOB, *others, "--top", "2"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    own = "dgx-a100-80gb"
+    assert f"dollars of {own}: nodes of 150,000 USD each, written off over 4 years" in told
+    assert f"dollars of {own} with a100-sxm-80gb: devices of 15,000 USD each, without" in told
+    assert "dollars of p4de: rent of " in told
+    one, other = found(constants={}, chips=["a100-sxm-80gb"], devices=[16]).best
+    assert one["step_time_s"] == other["step_time_s"]
+    assert {one["capital_usd"], other["capital_usd"]} == {2 * 150_000, 16 * 15_000}
+
+
 @pytest.mark.parametrize(
     "name", ["device.matmul.efficiency.bf16", "device.matmul.efficiency", "device.*.efficiency"]
 )

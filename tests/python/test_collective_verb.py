@@ -239,6 +239,16 @@ def test_the_layout_is_that_of_nccl_tests(capsys: pytest.CaptureFixture[str]) ->
     assert lines[at + 4].startswith("# Avg bus bandwidth    : ")
 
 
+def test_messages_say_how_they_differ_from_those_of_nccl_tests(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """There one rank of a node sends to the next node, here all of them do."""
+    for name, said in (("send_receive", True), ("broadcast", False)):
+        asked = ["collective", name, "--system", "dgx-h100", "--like", "nccl-tests"]
+        assert main([*asked, "--sizes", "1M"]) == 0
+        assert ("sendrecv_perf sends to the next rank" in capsys.readouterr().out) == said
+
+
 @pytest.mark.parametrize(
     ("name", "ranks", "stride"),
     [("all_reduce", 8, 1), ("all_gather", 16, 1), ("alltoall", 4, 8), ("broadcast", 32, 1)],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import scalewright as sw
 from scalewright import InvalidError, UnknownNameError
+from scalewright.cli import main
 from scalewright.export import read_megatron, write
 from scalewright.export.layout import layer_split, partly_recomputed, plan_split, wide_axes
 from scalewright.planning import estimate_job
@@ -250,6 +251,37 @@ def test_what_megatron_cannot_run_is_refused(fields: dict[str, Any], words: str)
 def test_what_megatron_cannot_build_is_refused(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidError, match=f"Megatron-LM: model.{field}"):
         write("megatron", estimate(), {**table("llama3-70b"), **change}, training())
+
+
+@pytest.mark.parametrize(
+    ("system", "devices", "each"),
+    [("gb200-nvl72", 72, 4), ("dgx-2", 32, 16), ("dgx-h100", 72, 8), ("dgx-h100", 12, 4)],
+)
+def test_nodes_start_as_many_processes_as_they_have_devices(
+    system: str, devices: int, each: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many on all nodes: of 12 devices in nodes of 8, four."""
+    job = ["--model", "gpt2", "--system", system, "--devices", str(devices)]
+    job += ["--precision", "fp16", "--global-batch", str(devices), "--sequence", "1024"]
+    assert main(["estimate", *job, "--export", "megatron"]) == 0
+    said = capsys.readouterr().out
+    assert f"GPUS_PER_NODE={each}\nNNODES={devices // each}\n" in said
+    assert main(["estimate", *job, "--export", "deepspeed"]) == 0
+    said = capsys.readouterr().out
+    assert f"--num_nodes {devices // each} --num_gpus {each} " in said
+
+
+def test_norms_and_constants_of_a_model_are_asked_for() -> None:
+    """Megatron-LM builds latent attention without norms unless told: it would be another model."""
+    for name, normed, rotary in (
+        ("deepseek-v3", True, True),
+        ("qwen3-8b", True, True),
+        ("llama3-70b", False, True),
+        ("gpt3-175b", False, False),
+    ):
+        text = write("megatron", estimate(), table(name), training())
+        assert ("    --qk-layernorm\n" in text) == normed
+        assert ("base of rotary positions" in text) == rotary
 
 
 def test_leading_layers_are_a_block_and_all_layers_are_units_of_one() -> None:

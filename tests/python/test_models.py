@@ -26,6 +26,7 @@ CHECKPOINTS = {n: t["checkpoint_parameters"] for n, t in MODELS.items() if PUBLI
 PRINTED = {n: t["printed_parameters"] for n, t in MODELS.items() if PUBLISHED_TOTALS[1] in t}
 # these papers give the padded vocabulary, V = 51,200, as the model's own
 PADDED_PAPERS = {*FAMILIES["megatron"], "megatron-162b"}
+ROOT = Path(__file__).parents[2]
 UNITS = {"M": 10**6, "B": 10**9}
 REQUIRED = """
     gpt2 gpt2-medium gpt2-large gpt2-xl
@@ -190,3 +191,46 @@ def test_layers_of_an_encoder_are_counted_before_they_are_listed():
     shape = {"heads": 4, "ffn": 256, "vocab": 1000, "position": "rotary"}
     with pytest.raises(sw.ScalewrightError, match=r"encoder_layers: got \d+; allowed: 1 to"):
         sw.model({"name": "deep", "activation": "gelu", "norm": "rmsnorm", **fields, **shape})
+
+
+def _fields(struct: str) -> dict[str, bool]:
+    """Return the fields of a struct of the engine's model, and whether each must be given."""
+    text = (ROOT / "rust" / "workload" / "transformer" / "config.rs").read_text()
+    body = text.partition(f"pub struct {struct} {{")[2].partition("\n}")[0]
+    found, optional = {}, False
+    for line in map(str.strip, body.splitlines()):
+        if line.startswith("#[serde(default"):
+            optional = True
+        elif named := re.match(r"pub (\w+):", line):
+            found[named[1]] = not optional
+            optional = False
+    return found
+
+
+@pytest.mark.parametrize(
+    ("struct", "head"),
+    [
+        ("Transformer", "| field | required | default | meaning |"),
+        ("LatentAttention", "| field of `latent` |"),
+        ("MixtureOfExperts", "| field of `experts` |"),
+        ("Lora", "| field of `lora` |"),
+    ],
+)
+def test_the_page_lists_the_fields_of_a_model(struct: str, head: str) -> None:
+    """All that the engine reads and nothing else, and which of them a whole entry must have."""
+    page = (ROOT / "docs" / "catalog.md").read_text().partition("## Fields of a model")[2]
+    rows = page.partition(head)[2].partition("\n\n")[0].splitlines()
+    told = {
+        name: "yes" in row.split("|")[2]
+        for row in rows
+        if row.startswith("| `")
+        for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    }
+    assert told == _fields(struct)
+
+
+def test_the_model_of_the_page_is_a_whole_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "catalog.md").read_text().partition("## Fields of a model")[2]
+    path = tmp_path / "mine.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    assert 7.2e9 < sw.model(str(path)).parameters()["total"] < 7.3e9

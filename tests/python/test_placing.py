@@ -325,13 +325,15 @@ def test_the_verb_prints_a_table_and_json(capsys: pytest.CaptureFixture[str]) ->
     assert main(["place", "gpt3-13b", *JOB]) == 2
 
 
-def test_the_picture_is_drawn(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_picture_is_drawn_in_the_units_of_the_tables(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "memory.svg"
     job = ["place", "gpt3-13b", "dgx-a100-80gb", *JOB, "--tensor", "2"]
     assert main([*job, "--picture", str(path)]) == 0
     drawn = path.read_text()
     assert "activations" in drawn
-    assert "GB hold" in drawn
+    assert "80 GiB hold" in drawn  # as in the tables
     assert main([*job, "--picture", str(tmp_path / "memory.txt")]) == 2
     assert "allowed" in capsys.readouterr().err

@@ -1,6 +1,10 @@
 """Do numbers read with the right unit and without losing their size?"""
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scalewright.report import quantities as q
 
@@ -35,7 +39,37 @@ from scalewright.report import quantities as q
         (q.count(174.6e9), "174.6B"),
         (q.share(0.6504), "65.0%"),
         (q.rate(312e12), "312.0 TFLOP/s"),
+        (q.time(0.99999), "1.000 s"),
+        (q.time(0.99999e-6), "1.000 us"),
+        (q.time(999.96), "1,000 s"),
+        (q.energy(313.0), "313 J"),
+        (q.energy(3.6e6 * 99.96), "0.10 MWh"),
+        (q.energy(3600.0), "0.00100 kWh"),
+        (q.dollars(9.83e-5), "0.0000983 USD"),
+        (q.dollars(0.99999), "1 USD"),
+        (q.figures(47_520.4, 4), "47,520"),
+        (q.figures(14_354.0, 4), "14,354"),
+        (q.figures(0.5, 4), "0.5"),
+        (q.figures(0.0, 4), "0"),
+        (q.figures(math.inf, 4), "inf"),
     ],
 )
 def test_quantities_read_as_expected(shown: str, expected: str) -> None:
     assert shown == expected
+
+
+@given(st.floats(1e-9, 1e15), st.integers(2, 6), st.booleans())
+def test_a_number_is_written_out_and_right_to_its_figures(
+    number: float, digits: int, padded: bool
+) -> None:
+    written = q.figures(number, digits, padded=padded)
+    assert "e" not in written
+    read = float(written.replace(",", ""))
+    assert math.isclose(read, number, rel_tol=0.5 * 10.0 ** (1 - digits) * (1 + 1e-9))
+    assert padded or "." not in written or written[-1] != "0"
+
+
+@given(st.floats(1e-7, 1e8))
+def test_times_energies_and_prices_are_never_powers_of_ten(value: float) -> None:
+    shown = (q.time(value), q.energy(value * 3.6e6), q.dollars(value), q.count(value))
+    assert not any("e+" in text or "e-" in text or ". " in text for text in shown)

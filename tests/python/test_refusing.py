@@ -136,6 +136,42 @@ def test_values_of_a_search_are_refused_where_none_is_made(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["rematerialise", *JOB, "--recompute", "full"], "--recompute"),
+        (["rematerialise", *JOB, "--recompute-layers", "2"], "--recompute-layers"),
+        (["rematerialise", *JOB, "--offload-activations", "50"], "--offload-activations"),
+        ([*OFFLOAD, "tiles=2", "--zero", "3"], "--zero"),
+        ([*OFFLOAD, "tiles=2", "--schedule", "gpipe"], "--schedule"),
+        ([*OFFLOAD, "tiles=2", "--collectives", "ring"], "--collectives"),
+        ([*OFFLOAD, "tiles=2", "--no-overlap-grad-reduce"], "--overlap-grad-reduce"),
+        ([*OFFLOAD, "tiles=2", "--no-overlap-param-gather"], "--overlap-param-gather"),
+        ([*CONTROLLER, "--transfer", "1 ms"], "--transfer"),
+        ([*CONTROLLER, "--prefetch", "2"], "--prefetch"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    arguments: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(capsys, *arguments).startswith(f"{option}: got ")
+
+
+def test_a_plan_that_is_given_whole_may_say_what_is_set_aside(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The best plan of a search, say, which has an answer of its own to it."""
+    shown: list[str] = []
+    for fields in ("micro_batch=4", "micro_batch=4,recompute=full"):
+        assert main(["rematerialise", *JOB, "--plan", fields, "--json"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    for fields in ("micro_batch=4", "micro_batch=4,zero=1"):
+        assert main([*OFFLOAD, "tiles=2", "--plan", fields, "--json"]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[2] == shown[3]
+
+
+@pytest.mark.parametrize(
     "verb",
     [
         ["place"],

@@ -62,6 +62,15 @@ def test_all_that_can_run_are_shown_where_none_is_named(
         assert re.search(rf"^{name} ", text, re.MULTILINE)
 
 
+def test_no_bound_is_shown_above_what_takes_as_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """An exact bound and the makespan round alike, though two sums differ in the last digit."""
+    times = ["--forward", "11 ms", "--backward", "22 ms", "--send", "1 ms"]
+    said = shown(capsys, "breadth-first", "--stages", "8", "--micro-batches", "32", *times)
+    row = next(line for line in said.splitlines() if line.startswith("breadth-first"))
+    assert len(re.findall(r"1\.18\d s", row)) > 1  # of step and bound, on a wide screen makespan
+    assert len(set(re.findall(r"1\.18\d s", row))) == 1
+
+
 def test_the_list_has_every_schedule(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "--list")
     told = answered(capsys, "--list")["schedules"]

@@ -18,6 +18,8 @@ from scalewright.errors import InvalidError, UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_BEGINNING = 3
+"""Letters of what may be the beginning of a name: `llama3` of `llama3-8b`."""
 _SEPARATORS = re.compile(r"(?<=[0-9])([-_\s]+)(?=[0-9])|[-_\s]+")
 # a version between dashes or underscores: `Llama_3_1_405B`, `nemotron-3-5-lightning`
 _VERSION = re.compile(r"(?<![0-9.])([0-9])[-_\s]+([0-9])(?=[-_\s])")
@@ -181,14 +183,18 @@ def _found(name: str, files: list[CatalogFile]) -> CatalogFile | None:
 
 
 def _nearest(name: str, files: list[CatalogFile]) -> list[str]:
-    """Return the names and aliases, at most three, that are spelt most like a name."""
+    """Return the names and aliases, at most three, that begin with a name or are spelt like it."""
     spelt = {normalised(file.name): file.name for file in files}
     for file in reversed(files):
         for alias in file.aliases():
             spelt.setdefault(normalised(alias), alias)
-    return [
-        spelt[key] for key in difflib.get_close_matches(normalised(name), spelt, n=3, cutoff=0.6)
-    ]
+    wanted = normalised(name)
+    begun = [key for key in spelt if key.startswith(wanted)] if len(wanted) >= _BEGINNING else []
+    # `llama-30b` goes on with the number of `llama3`
+    goes_on = wanted[-1:].isdigit()
+    begun.sort(key=lambda key: (goes_on and key[len(wanted) :][:1].isdigit(), len(key), key))
+    alike = difflib.get_close_matches(wanted, spelt, n=3, cutoff=0.6)
+    return [spelt[key] for key in dict.fromkeys([*begun, *alike])][:3]
 
 
 @lru_cache(maxsize=65_536)

@@ -49,9 +49,14 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Dispatch the computations under every controller and show what they cost."""
+    from scalewright.cli.refusing import refuse
     from scalewright.config import need_count
     from scalewright.planning import controllers, stamp
 
+    if options.transfer is not None and options.islands == 1:
+        refuse("transfer", options.transfer, "only with --islands")
+    if options.prefetch != 1 and options.input is None:
+        refuse("prefetch", options.prefetch, "only with --input")
     count = need_count("computations", options.computations)
     setting: dict[str, Any] = {
         "hosts": options.hosts,

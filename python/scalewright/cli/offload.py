@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from scalewright.cli.verb import Verbs
     from scalewright.planning import Job
 
+_OF_THE_SCHEME = (
+    *("zero", "schedule", "collectives"),
+    *("overlap_grad_reduce", "overlap_param_gather"),
+)
+"""Fields of a plan in whose place a scheme has its own rules."""
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
@@ -50,12 +56,16 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> int:
     """Price the step, or find the largest model, and show it."""
     from scalewright.cli.estimate import plan_of
+    from scalewright.cli.refusing import refuse_set_aside
     from scalewright.planning.offloading import offload_job
 
     if options.picture:
         from scalewright.report.timeline import check_picture
 
         check_picture(options.picture)
+    refuse_set_aside(
+        options, _OF_THE_SCHEME, "the scheme shards, gathers and sums by its own rules"
+    )
     job, plan = job_of(options), plan_of(options, {})
     fields = _fields(options.set)
     if options.largest:

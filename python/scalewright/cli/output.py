@@ -41,8 +41,9 @@ def show_estimate_extras(priced: Estimate, options: argparse.Namespace) -> int:
     if options.export:
         from scalewright.export import write
 
-        training = priced.job.training.to_dict()
-        text = write(options.export, dict(priced.values), dict(priced.job.model.table), training)
+        job = priced.job
+        held = {**priced.values, "devices_per_node": job.system.table["devices_per_node"]}
+        text = write(options.export, held, dict(job.model.table), job.training.to_dict())
         print(text, end="" if text.endswith("\n") else "\n")
         return 0 if priced.fits else 3
     from scalewright.report import console, show_explanation

@@ -69,6 +69,17 @@ def refuse(option: str, given: object, allowed: str) -> NoReturn:
     raise InvalidError(message)
 
 
+def refuse_set_aside(options: argparse.Namespace, fields: tuple[str, ...], why: str) -> None:
+    """Refuse options of a plan that would change nothing; a plan that is given whole may say them.
+
+    Raises:
+        InvalidError: One of them was typed.
+    """
+    for field in fields:
+        if (given := getattr(options, field)) is not None:
+            refuse(field, given, f"nothing: {why}")
+
+
 def in_options(message: str, options: argparse.Namespace) -> str:
     """Return a refusal that names the option that was typed, where it names the engine's field."""
     path, colon, rest = message.partition(": ")

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
     from scalewright.cli.verb import Verbs
 
+_ANSWERED = (
+    *("recompute", "recompute_layers", "recompute_rest", "recompute_experts"),
+    "offload_activations",
+)
+"""Fields of a plan that the answer takes the place of."""
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb."""
@@ -42,9 +48,11 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> int:
     """Choose for every block of the stage and show it."""
     from scalewright.cli.estimate import plan_of, stage_of
+    from scalewright.cli.refusing import refuse_set_aside
     from scalewright.planning import rematerialise_job
     from scalewright.planning.rematerialising import SLOTS, WIDTH
 
+    refuse_set_aside(options, _ANSWERED, "what to compute again or move is the answer")
     job, plan = job_of(options), plan_of(options, {})
     stage = stage_of(options.stage, plan) or 0
     found = rematerialise_job(

@@ -32,7 +32,8 @@ def write(
     Args:
         fmt: `megatron` (shell script), `torchtitan` (TOML job file) or `deepspeed` (JSON below
             comment lines that hold the launch arguments).
-        estimate: The engine's estimate; its `plan` is written.
+        estimate: The engine's estimate, whose `plan` is written; with `devices_per_node` of the
+            system, which is 8 where it is left out.
         model: The fields of the model.
         training: The fields of the training.
 

@@ -18,6 +18,7 @@ from scalewright.export.layout import (
     sharded_ranks,
     title,
     unlike_recomputation,
+    unsaid,
     wide_axes,
 )
 from scalewright.export.refusal import refuse_any
@@ -58,7 +59,7 @@ def configuration(
             "partition_activations": False,
             "cpu_checkpointing": False,
         }
-    head = [title(estimate, model), *_launch(plan, model, training)]
+    head = [title(estimate, model), *_launch(estimate, model, training)]
     return "\n".join([*[f"# {line}" for line in head], json.dumps(values, indent=2)]) + "\n"
 
 
@@ -152,10 +153,10 @@ def _zero(plan: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _launch(
-    plan: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]
+    estimate: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]
 ) -> list[str]:
     """Return the arguments of Megatron-DeepSpeed's `pretrain_gpt.py`, a few to a line."""
-    each = node_devices(plan)
+    plan, each = estimate["plan"], node_devices(estimate)
     sizes: dict[str, object] = {
         "num-layers": model["layers"],
         "hidden-size": model["hidden"],
@@ -174,7 +175,7 @@ def _launch(
     words += [f"--{name}" for name in _switches(plan, model, training)]
     rows = [" ".join(words[start : start + 4]) for start in range(0, len(words), 4)]
     launcher = f"deepspeed --num_nodes {devices(plan) // each} --num_gpus {each} pretrain_gpt.py"
-    notes = ["Yours to add: data, tokenizer, learning rate, length of the run, checkpoints."]
+    notes = [unsaid(model)]
     if plan["context"] > 1:
         notes.append("context: DeepSpeed exchanges heads (Ulysses); keys and values were priced.")
     lines = [launcher, "--deepspeed --deepspeed_config FILE", *rows]

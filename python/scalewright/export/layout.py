@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NODE = 8
-"""Devices of a usual node; the written files let the user change it."""
+"""Devices of a usual node, where nobody says; the written files let the user change it."""
 
 
 def layer_split(
@@ -81,14 +81,23 @@ def replicas(plan: Mapping[str, Any]) -> int:
     return plan["data"] * plan["context"]
 
 
-def node_devices(plan: Mapping[str, Any]) -> int:
+def node_devices(estimate: Mapping[str, Any]) -> int:
     """Return how many processes a node starts, so that all nodes start as many."""
-    return gcd(devices(plan), _NODE)
+    return gcd(devices(estimate["plan"]), estimate.get("devices_per_node", _NODE))
 
 
 def sharded_ranks(plan: Mapping[str, Any]) -> int:
     """Return over how many ranks ZeRO shards."""
     return plan["zero_group"] or replicas(plan)
+
+
+def unsaid(model: Mapping[str, Any]) -> str:
+    """Return one line that says what a run needs beside its shape and plan."""
+    rotary = ", base of rotary positions" if model["position"] == "rotary" else ""
+    return (
+        "Yours to add: data, tokenizer, learning rate, length of the run, checkpoints, "
+        f"epsilon of norms{rotary}."
+    )
 
 
 def title(estimate: Mapping[str, Any], model: Mapping[str, Any]) -> str:

@@ -49,6 +49,7 @@ class Codesign:
             and of a constant a table with its `factor` or `value`, and what it costs.
         fates: What became of each variant, a place in `FATES`, in the order of the axes.
         measures: A row for each variant, a column for each of `MEASURES`; infinite where not known.
+        systems: The systems of the first axis, in its order.
     """
 
     job: Job
@@ -56,6 +57,7 @@ class Codesign:
     axes: tuple[tuple[str, tuple[str | int | Mapping[str, object], ...]], ...]
     fates: NDArray[np.uint8]
     measures: NDArray[np.float64]
+    systems: tuple[System, ...]
 
     @property
     def best(self) -> list[dict[str, Any]]:
@@ -204,7 +206,7 @@ def codesign_job(
         ("devices", tuple(counts or [job.system.devices])),
         *((name, tuple(listed)) for name, listed in steps.items()),
     ]
-    return Codesign(job, json.loads(answer), tuple(axes), fates, measures)
+    return Codesign(job, json.loads(answer), tuple(axes), fates, measures, tuple(machines))
 
 
 def _machines(job: Job, grid: Mapping[str, Any], counts: Sequence[int]) -> list[System]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright import _engine
-from scalewright.catalog import Entry, load_entry, names, with_costs
+from scalewright.catalog import Entry, load_entry, names, usual_system, with_costs
 from scalewright.catalog.toml_file import read_table
 from scalewright.config import json_text, need, need_places
 from scalewright.errors import ScalewrightError, UnknownNameError
@@ -212,6 +212,8 @@ def _system_entry(name: str, overrides: Sequence[str | Path]) -> Entry:
         for each in names("system", overrides)
         if load_entry("system", each, overrides).table.get("device") == device
     ]
+    usual = usual_system(name)
+    having.sort(key=lambda each: each != usual)
     allowed = f"a system of it, as {', '.join(having[:3])}" if having else "a system; none has it"
     message = f"system: got '{name:.60}', a device; allowed: {allowed}"
     raise UnknownNameError(message)

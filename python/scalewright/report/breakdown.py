@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalewright.report import quantities as q
+from scalewright.report.prices import price_basis
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def show_price(priced: Estimate, screen: Console) -> None:
             q.count(priced.job.training.run_tokens or 0),
         )
     screen.print(rows)
+    screen.print(f"price: {price_basis(priced.job.system)}")
 
 
 def _lost(goodput: float) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from scalewright.report import quantities as q
 from scalewright.report.job import show_job, show_stamp
 from scalewright.report.plans import plan_line
+from scalewright.report.prices import price_basis
 from scalewright.report.screen import heading, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
@@ -33,6 +34,8 @@ def show_codesign(found: Codesign, screen: Console) -> None:
     else:
         heading(screen, "No variant within the budget has a plan that fits in device memory")
     _show_front(found, screen)
+    for system in found.systems:
+        screen.print(f"dollars of {system.name}: {price_basis(system)}")
     if any("." in name for name, _ in found.axes):
         screen.print(
             "What another value of a constant costs in dollars, watts or silicon is not known: "
@@ -49,9 +52,10 @@ def _show_grid(found: Codesign, screen: Console) -> None:
     over = [f"{count:,} by {name}" for name, count in values["over_budget"].items() if count]
     beyond = f" ({', '.join(over)})" if over else ""
     screen.print(
-        f"{values['variants']:,} variants: {values['variants_with_plan']:,} have a plan that fits, "
-        f"{values['variants_without_plan']:,} have none, {values['variants_over_budget']:,} are "
-        f"over the budget{beyond}, {values['variants_excluded_by_bound']:,} are excluded by a bound"
+        f"{q.number(values['variants'], 'variant')}: {values['variants_with_plan']:,} have a plan "
+        f"that fits, {values['variants_without_plan']:,} have none, "
+        f"{values['variants_over_budget']:,} are over the budget{beyond}, "
+        f"{values['variants_excluded_by_bound']:,} are excluded by a bound"
     )
     screen.print(
         f"{values['plans_legal']:,} legal plans of them: {values['plans_priced']:,} priced, "
@@ -71,11 +75,11 @@ def _show_variants(found: Codesign, variants: Sequence[Mapping[str, Any]], scree
             q.time(variant["step_time_s"]),
             q.whole(variant["tokens_per_s"]),
             q.gib(variant["peak_memory_bytes"]),
-            f"{variant['energy_j_per_step'] / 3.6e6:,.3g}",
-            _known(variant["cost_usd_per_step"], ".3g"),
-            _known(variant["capital_usd"], ",.3f", 1e6),
+            q.figures(variant["energy_j_per_step"] / 3.6e6, 3),
+            _known(variant["cost_usd_per_step"], lambda price: q.figures(price, 3)),
+            _known(variant["capital_usd"], lambda price: f"{price / 1e6:,.3f}"),
             f"{variant['peak_power_w'] / 1e3:,.1f}",
-            _known(variant["silicon_mm2"], ",.0f"),
+            _known(variant["silicon_mm2"], q.whole),
         )
     screen.print(rows)
 
@@ -95,8 +99,8 @@ def _value(found: Codesign, variant: Mapping[str, Any], name: str) -> str:
     return ""
 
 
-def _known(value: float | None, form: str, unit: float = 1.0) -> str:
-    return "?" if value is None else format(value / unit, form)
+def _known(value: float | None, shown: Callable[[float], str]) -> str:
+    return "?" if value is None else shown(value)
 
 
 def _show_front(found: Codesign, screen: Console) -> None:
@@ -104,7 +108,8 @@ def _show_front(found: Codesign, screen: Console) -> None:
     points = found.front
     if not points:
         return
-    heading(screen, f"Front ({len(points):,} variants that no other beats in all that it trades)")
+    of = q.number(len(points), "variant")
+    heading(screen, f"Front ({of} that no other beats in all that it trades)")
     last = max(_MOST_FRONT - 1, 1)
     chosen = sorted({round(i * (len(points) - 1) / last) for i in range(_MOST_FRONT)})
     _show_variants(found, [points[index] for index in chosen], screen)

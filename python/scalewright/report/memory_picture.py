@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Axes = Any
 
 _FORMATS = (".png", ".svg", ".pdf")
-_GIGA = 1e9
+_GIB = 2.0**30
 _INK, _FAINT, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
 # distinct without colour vision: Okabe and Ito's palette, greys for what never moves
 _COLOURS = {
@@ -87,7 +87,7 @@ def draw_memory(placement: Placement, path: str, title: str) -> None:
 def _draw_tier(axes: _Axes, name: str, lines: dict[str, Any], capacity: float) -> None:
     numpy = import_module("numpy")
     kinds = [kind for kind in _COLOURS if kind in lines and lines[kind].any()]
-    heights: NDArray[np.float64] = numpy.array([lines[kind] / _GIGA for kind in kinds])
+    heights: NDArray[np.float64] = numpy.array([lines[kind] / _GIB for kind in kinds])
     edges: NDArray[np.int64] = numpy.arange(heights.shape[1] + 1)
     below = numpy.zeros(heights.shape[1])
     for kind, height in zip(kinds, heights, strict=True):
@@ -101,14 +101,14 @@ def _draw_tier(axes: _Axes, name: str, lines: dict[str, Any], capacity: float) -
         )
         below = below + height
     top = float(below.max())
-    limit = capacity / _GIGA
+    limit = capacity / _GIB
     if limit < 3.0 * top:
         axes.axhline(limit, color=_INK, linewidth=1.0, linestyle=(0, (4, 2)))
-        axes.text(0, limit, f" {limit:,.0f} GB hold", va="bottom", color=_INK, fontsize=8)
+        axes.text(0, limit, f" {limit:,.0f} GiB hold", va="bottom", color=_INK, fontsize=8)
         top = max(top, limit)
     axes.set_ylim(0, top * 1.12)
     axes.set_xlim(0, edges[-1])
-    axes.set_ylabel(f"{name}, GB")
+    axes.set_ylabel(f"{name}, GiB")
     axes.grid(axis="y", color=_GRID)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

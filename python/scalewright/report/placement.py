@@ -54,7 +54,9 @@ def _show_proof(values: Mapping[str, Any], placed: Mapping[str, Any], screen: Co
         "objective",
         f"{objective}; proven to be at least {bound} (gap {placed['relative_gap']:.2g})",
     )
-    rows.add_row("energy of moving and keeping bytes", f"{placed['memory_energy_j']:,.4g} J a step")
+    rows.add_row(
+        "energy of moving and keeping bytes", f"{q.figures(placed['memory_energy_j'], 4)} J a step"
+    )
     rows.add_row("price of the memory that is filled", q.dollars(placed["memory_usd"]))
     screen.print(rows)
 
@@ -65,7 +67,7 @@ def _amount(value: float, values: Mapping[str, Any]) -> str:
     used = [name for name, weight in weights.items() if weight]
     if len(used) == 1 and weights[used[0]] == 1.0:
         unit, shown = _UNITS[used[0]]
-        return shown(value) if shown else f"{value:,.4g} {unit}"
+        return shown(value) if shown else f"{q.figures(value, 4)} {unit}"
     return f"{value:,.6g}"
 
 
@@ -97,7 +99,7 @@ def _show_tiers(placed: Mapping[str, Any], screen: Console, placement: Placement
             q.size(tier["capacity_bytes"]),
             f"{used:.0%}",
             _worth(tier["value_per_byte"] * _GIGA, "GB", placement),
-            "" if years is None else f"{years:,.3g} years",
+            "" if years is None else f"{q.figures(years, 3)} years",
         )
     step = placed["step_time_s"]
     for lane in placed["lanes"]:
@@ -105,7 +107,7 @@ def _show_tiers(placed: Mapping[str, Any], screen: Console, placement: Placement
             bus = lane["name"] in placement.tiers
             rows.add_row(
                 f"{lane['name']} bus" if bus else lane["name"],
-                f"{lane['rate_bytes_per_s'] / _GIGA:,.4g} GB/s",
+                f"{q.figures(lane['rate_bytes_per_s'] / _GIGA, 4)} GB/s",
                 f"{lane['busy_s'] / step:.0%}" if step > 0.0 else "",
                 _worth(lane["value_per_byte_per_s"] * _GIGA, "GB/s", placement),
                 "",
@@ -129,7 +131,9 @@ def _show_rules(
     rows = table("rule", "objective", "over the best", "step", "fits")
     for rule in rules:
         missing = rule["missing"]
-        over = f"{rule['objective_value'] / best:.3g} x" if best > 0.0 and not missing else ""
+        over = (
+            f"{q.figures(rule['objective_value'] / best, 3)} x" if best > 0 and not missing else ""
+        )
         lack = max(missing, key=lambda short: short["missing_bytes"], default=None)
         rows.add_row(
             rule["name"],

@@ -6,6 +6,17 @@ _GIB = 2.0**30
 _DAY_S = 86400.0
 _NOTHING_S = 1e-15
 """What is shorter is left of sums and differences: nothing that is priced takes a femtosecond."""
+_NEARLY = 1 - 0.5e-4
+"""Of a unit: to four figures this is one of it."""
+
+
+def figures(number: float, digits: int, *, padded: bool = False) -> str:
+    """Return a number to so many figures and never as a power of ten, `padded` with zeros."""
+    rounded, _, power = f"{number:.{digits - 1}e}".partition("e")
+    if not power:
+        return rounded  # infinite, or no number
+    written = f"{number:,.{max(0, digits - 1 - int(power))}f}"
+    return written if padded or "." not in written else written.rstrip("0").rstrip(".")
 
 
 def time(seconds: float) -> str:
@@ -13,9 +24,10 @@ def time(seconds: float) -> str:
     if seconds >= 2 * _DAY_S:
         return f"{seconds / _DAY_S:,.1f} days"
     for least, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= least:
-            return f"{seconds / least:#.4g} {unit}" if seconds < 999.95 else f"{seconds:,.0f} s"
-    return f"{seconds * 1e9:.3g} ns" if seconds >= _NOTHING_S else "0"
+        # what rounds to a whole unit is told in it
+        if seconds >= least * _NEARLY:
+            return f"{figures(seconds / least, 4, padded=True)} {unit}"
+    return f"{figures(seconds * 1e9, 3)} ns" if seconds >= _NOTHING_S else "0"
 
 
 def time_unit(largest_s: float) -> tuple[str, float]:
@@ -48,11 +60,13 @@ def size_unit(largest_bytes: float) -> tuple[str, float]:
 
 
 def energy(joules: float) -> str:
-    """Return an energy in kWh or MWh."""
+    """Return an energy in J, kWh or MWh."""
     kilowatt_hours = joules / 3.6e6
-    if kilowatt_hours >= 100:
+    if kilowatt_hours >= 99.95:
         return f"{kilowatt_hours / 1000:,.2f} MWh"
-    return f"{kilowatt_hours:#,.3g} kWh"
+    if kilowatt_hours < 1e-3:
+        return f"{figures(joules, 3)} J"
+    return f"{figures(kilowatt_hours, 3, padded=True)} kWh"
 
 
 def dollars(amount: float | None) -> str:
@@ -60,7 +74,7 @@ def dollars(amount: float | None) -> str:
     if amount is None:
         return "unknown (no price in the catalog)"
     if amount < 1:
-        return f"{amount:.3g} USD"
+        return f"{figures(amount, 3)} USD"
     return f"{amount:,.0f} USD" if amount >= 1000 else f"{amount:,.2f} USD"
 
 
@@ -89,5 +103,5 @@ def count(number: float) -> str:
     """Return a count; large ones with a letter."""
     for least, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
         if number >= least:
-            return f"{number / least:,.4g}{letter}"
+            return f"{figures(number / least, 4)}{letter}"
     return f"{number:,.0f}"

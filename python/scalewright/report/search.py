@@ -30,16 +30,19 @@ if TYPE_CHECKING:
 _MEASURES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "time": ("step", lambda point: q.time(point["step_time_s"])),
     "memory": ("memory GiB", lambda point: q.gib(point["peak_memory_bytes"])),
-    "energy": ("energy, kJ", lambda point: f"{point['energy_j_per_step'] / 1e3:,.4g}"),
-    "dollars": ("price, $", lambda point: f"{point['cost_usd_per_step']:,.4g}"),
+    "energy": ("energy, kJ", lambda point: q.figures(point["energy_j_per_step"] / 1e3, 4)),
+    "dollars": ("price, USD", lambda point: q.figures(point["cost_usd_per_step"], 4)),
     "devices": ("devices", lambda point: f"{point['devices']:,}"),
 }
 """Head and cell of a column of the front, by what it measures."""
 _CLAIMS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "step_time_s": ("is faster than", lambda bound: f"{q.time(bound)} a step"),
     "peak_memory_bytes": ("needs less than", lambda bound: f"{q.size(bound)} a device"),
-    "energy_j_per_step": ("takes less than", lambda bound: f"{bound / 1e3:,.4g} kJ a step"),
-    "cost_usd_per_step": ("costs less than", lambda bound: f"${bound:,.4g} a step"),
+    "energy_j_per_step": (
+        "takes less than",
+        lambda bound: f"{q.figures(bound / 1e3, 4)} kJ a step",
+    ),
+    "cost_usd_per_step": ("costs less than", lambda bound: f"{q.figures(bound, 4)} USD a step"),
 }
 """What is said of the bound of a search, by the field of an estimate that it bounds."""
 

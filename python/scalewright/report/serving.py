@@ -24,10 +24,10 @@ def show_serving(block: ServingBlock, model: Model, system: System, screen: Cons
     if not block.fits:
         screen.print("nothing fits; the smallest block with everything where there is most room:")
     counts = f"{q.number(block.batches, 'batch')} of {q.number(block.batch, 'sequence')}"
-    rate = f"{block.tokens_per_s:,.4g} tokens/s"
+    rate = f"{q.figures(block.tokens_per_s, 4)} tokens/s"
     screen.print(f"{counts}: {rate}, {q.time(block.time_s)} for all")
     if block.most_tokens_per_s is not None and block.relative_gap is not None:
-        most = f"{block.most_tokens_per_s:,.4g} tokens/s"
+        most = f"{q.figures(block.most_tokens_per_s, 4)} tokens/s"
         screen.print(
             f"no block generates more than {most}: gap {block.relative_gap:.1e}, "
             f"{q.number(block.programs, 'linear program')}"

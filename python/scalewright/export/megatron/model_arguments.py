@@ -155,6 +155,8 @@ def _attention(model: Mapping[str, Any]) -> Arguments:
             "qk-head-dim": latent["nope_dim"],
             "qk-pos-emb-head-dim": latent["rope_dim"],
             "v-head-dim": latent["value_dim"],
+            # without it Megatron-LM leaves the norms of both latents out
+            "qk-layernorm": True,
         }
     return arguments
 

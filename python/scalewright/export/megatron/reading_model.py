@@ -99,8 +99,8 @@ def _attention(options: Options) -> dict[str, Any]:
         }
         if options.has("q-lora-rank"):
             latent["query_rank"] = options.count("q-lora-rank")
-        # latent attention has norms, widths and groups of its own
-        options.drop("qk-layernorm", "kv-channels", "group-query-attention")
+        # latent attention has widths and groups of its own, and is priced with its norms
+        options.drop("kv-channels", "group-query-attention")
         return {"latent": latent}
     if options.has("group-query-attention") and options.count("num-query-groups", 1) != heads:
         found["kv_heads"] = options.count("num-query-groups", 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from scalewright.export.layout import devices, node_devices, title
+from scalewright.export.layout import devices, node_devices, title, unsaid
 from scalewright.export.megatron.model_arguments import VOCABULARY_BLOCK, model_arguments, padded
 from scalewright.export.megatron.plan_arguments import STRATEGIES, plan_arguments
 from scalewright.export.megatron.training_arguments import training_arguments
@@ -33,7 +33,7 @@ def script(
         "PARALLEL_ARGS": plan_arguments(plan, model, training),
         "TRAINING_ARGS": training_arguments(plan, model, training),
     }
-    each = node_devices(plan)
+    each = node_devices(estimate)
     lines = [
         "#!/bin/bash",
         f"# {title(estimate, model)}",
@@ -68,7 +68,7 @@ def _environment(plan: Mapping[str, Any]) -> list[str]:
 
 def _notes(plan: Mapping[str, Any], model: Mapping[str, Any], arguments: Arguments) -> list[str]:
     """Return what the reader should know: what is left to do and what differs from the estimate."""
-    notes = ["Yours to add: data, tokenizer, learning rate, length of the run, checkpoints."]
+    notes = [unsaid(model)]
     block = arguments.get("make-vocab-size-divisible-by", VOCABULARY_BLOCK)
     rows = padded(model["vocab"], int(str(block)), plan["tensor"])
     if rows != (model.get("padded_vocab") or model["vocab"]):
