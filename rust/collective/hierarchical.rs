@@ -18,11 +18,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
     let passes = collective.passes();
     let mut fixed = route.base();
     let mut per_byte = 0.0;
-    let mut outer = f64::INFINITY;
     for i in 0..=route.outermost() {
-        if i > 0 {
-            outer = outer.min(route.device_rate(i));
-        }
         if route.group.members[i] <= 1 {
             continue;
         }
@@ -35,7 +31,6 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
         let (start, slope) = if route.level(i).kind.has_dims() {
             torus::level(collective, route, i)
         } else {
-            let rate = if i == 0 { route.device_rate(0) } else { outer };
             let members = route.members(i);
             let ways = if collective == Collective::Barrier {
                 2.0
@@ -51,7 +46,7 @@ pub(super) fn form(collective: Collective, route: &Route) -> Form {
                 Collective::Barrier => 0.0,
                 _ => passes * (members - 1.0) / members,
             };
-            (start, sent / rate)
+            (start, sent / route.message_rate(i))
         };
         fixed += start;
         per_byte += slope / held;

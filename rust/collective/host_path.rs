@@ -62,7 +62,7 @@ pub(super) fn staged(collective: Collective, route: &Route, host: &Host, devices
     let mut fixed = route.base();
     for (i, hops) in (0..=route.outermost()).zip(route.hops()) {
         fixed += route.step(i) * (2.0 * passes * hops);
-        if i > 0 {
+        if i > 0 && (route.members(i) > 1.0 || !route.inside(i)) {
             rate = rate.min(route.unit_rate(i));
         }
     }

@@ -19,12 +19,7 @@ pub(super) fn form(route: &Route) -> Form {
         let within = inside * route.members(i);
         fixed += route.issue(i) * (within - inside)
             + route.switch_reconfiguration(i, route.members(i) - 1.0);
-        let crossing = if i == 0 {
-            route.inner_peers()
-        } else {
-            ranks - inside
-        };
-        slowest = slowest.max(crossing / (ranks * route.device_rate(i)));
+        slowest = slowest.max(route.peers_beyond(i) / (ranks * route.device_rate(i)));
     }
     Form {
         algorithm: Algorithm::Linear,

@@ -12,7 +12,6 @@ use super::route::Route;
 /// `B_i` bytes/s of one device. Bound: `2 (p-1)/p n / B` (met for `S = p`). Li et al. 2014; Jiang et al. 2020
 /// (`BytePS`, section 3).
 pub(super) fn form(route: &Route, servers: u32) -> Form {
-    let ranks = route.ranks();
     let mut fixed = route.base() + route.step(route.outermost()) * 2.0;
     let mut slowest = 0.0_f64;
     for i in 0..=route.outermost() {
@@ -20,12 +19,7 @@ pub(super) fn form(route: &Route, servers: u32) -> Form {
         let peers = inside * (route.members(i) - 1.0);
         fixed += route.issue(i) * (2.0 * peers)
             + route.switch_reconfiguration(i, route.members(i) - 1.0);
-        let crossing = if i == 0 {
-            route.inner_peers()
-        } else {
-            ranks - inside
-        };
-        slowest = slowest.max(crossing / route.device_rate(i));
+        slowest = slowest.max(route.peers_beyond(i) / route.device_rate(i));
     }
     Form {
         algorithm: Algorithm::ParameterServer { servers },

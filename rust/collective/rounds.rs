@@ -96,11 +96,11 @@ impl<'a> Rounds<'a> {
 pub(super) fn round(route: &Route, pattern: Pattern, distance: u32) -> (Seconds, f64) {
     let mut step = Seconds::ZERO;
     let mut slope = 0.0_f64;
-    let mut beyond = false;
+    let (mut beyond, mut inside) = (false, false);
     for i in (0..=route.outermost()).rev() {
         let moved = moves(route, pattern, distance, i);
         // what goes further out passes the networks on its way, but not the links inside a node
-        let passes = beyond && i > 0;
+        let passes = i > 0 && (inside || beyond && !route.inside(i));
         if !moved && !passes {
             continue;
         }
@@ -114,6 +114,7 @@ pub(super) fn round(route: &Route, pattern: Pattern, distance: u32) -> (Seconds,
             step = step.max(route.step(i) * hops);
         }
         beyond |= moved;
+        inside |= moved && route.inside(i);
     }
     (step, slope)
 }

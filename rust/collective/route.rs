@@ -22,6 +22,10 @@ pub(super) struct GroupPlacement {
     hops: [f64; MAX_LEVELS],
     innermost: usize,
     outermost: usize,
+    /// Levels whose links the group's traffic takes.
+    crossed: [bool; MAX_LEVELS],
+    /// Levels inside a node, of a group that leaves it.
+    inside: [bool; MAX_LEVELS],
     /// The torus level among those that the group crosses.
     torus: Option<usize>,
     /// True where neighbours inside a node have no way to one another but through host memory.
@@ -50,8 +54,14 @@ impl GroupPlacement {
             beyond = crossing;
         }
         let innermost = (0..levels.len().min(MAX_LEVELS)).find(|&i| group.members[i] > 1);
-        let first = usize::from(group.members[0] <= 1);
-        let mut path = first..(outermost + 1).min(levels.len());
+        let (mut crossed, mut inside) = ([false; MAX_LEVELS], [false; MAX_LEVELS]);
+        let leaves = !cluster.system.inside_node(outermost);
+        for i in 0..=outermost {
+            inside[i] = leaves && cluster.system.inside_node(i);
+            let joins = group.members[i] > 1 || spreads[i].is_some();
+            crossed[i] = joins || i > 0 && !inside[i];
+        }
+        let mut path = (0..(outermost + 1).min(levels.len())).filter(|&i| crossed[i]);
         let through_host = path.clone().any(|i| !levels[i].peer_to_peer);
         let torus = path.find(|&i| levels[i].kind.has_dims() && group.members[i] > 1);
         Self {
@@ -63,6 +73,8 @@ impl GroupPlacement {
             hops,
             innermost: innermost.unwrap_or(0),
             outermost,
+            crossed,
+            inside,
         }
     }
 }
@@ -184,7 +196,7 @@ impl<'a> Route<'a> {
     /// devices of a node, whose adapters lie beside them, and units that a mesh or a torus joins.
     pub(super) fn has_own_links(&self, i: usize) -> bool {
         let kind = self.level(i).kind;
-        i == 0 || kind == LevelKind::Mesh || kind.has_dims()
+        i == 0 || kind == LevelKind::Mesh || kind.has_dims() || self.inside(i)
     }
 
     /// The torus level among those the group crosses.
@@ -277,11 +289,11 @@ impl<'a> Route<'a> {
         self.place.outermost
     }
 
-    /// The levels whose links the group's traffic takes: level 0 where the group has neighbours
-    /// there, and each network level up to the outermost, since outer traffic passes the inner ones.
+    /// The levels whose links the group's traffic takes: those on which it has neighbours, and each up to the
+    /// outermost, since outer traffic passes the inner ones; but what leaves a node passes no links inside it.
     pub(super) fn path(&self) -> impl Iterator<Item = usize> {
-        let first = usize::from(self.group.members[0] <= 1);
-        first..=self.outermost()
+        let place = self.place;
+        (0..=place.outermost).filter(|&i| place.crossed[i])
     }
 
     #[inline]
@@ -450,7 +462,8 @@ impl<'a> Route<'a> {
 
     /// Rate of one device to a partner across level `i`: that of the slowest network on the way.
     pub(super) fn message_rate(&self, i: usize) -> f64 {
-        (i.min(1)..=i).fold(f64::INFINITY, |rate, j| rate.min(self.device_rate(j)))
+        let on_the_way = (i.min(1)..=i).filter(|&j| !self.inside(j) || self.inside(i));
+        on_the_way.fold(f64::INFINITY, |rate, j| rate.min(self.device_rate(j)))
     }
 
     /// Rate at which the group leaves one unit of the level below `i`: each of its devices there
@@ -470,11 +483,26 @@ impl<'a> Route<'a> {
     }
 
     fn turn(&self, i: usize) -> LevelCrossing {
-        let next_to_others = i > 0 || self.group.members[0] > 1;
+        let crossed = self.place.crossed[i] || i == 0 && self.inside_a_node();
         match self.spread(i) {
             Some(spread) if spread.crossing > 0.0 => LevelCrossing::Shared(spread.crossing),
-            None if next_to_others || self.inside_a_node() => LevelCrossing::InLine,
+            None if crossed => LevelCrossing::InLine,
             _ => LevelCrossing::Never,
+        }
+    }
+
+    /// True for a bus inside a node, of a group that leaves it: what goes out passes it by.
+    pub(super) fn inside(&self, i: usize) -> bool {
+        self.place.inside[i]
+    }
+
+    /// Other ranks whose messages pass a rank's links of level `i`.
+    pub(super) fn peers_beyond(&self, i: usize) -> f64 {
+        let within = f64::from(self.group.covered(i));
+        match i {
+            0 => self.inner_peers(),
+            _ if self.inside(i) => within * (self.members(i) - 1.0),
+            _ => self.ranks() - within,
         }
     }
 

@@ -198,6 +198,9 @@ fn port_time(
         let crossing = match share {
             Some(share) => whole * share,
             None if i == 0 => load(&|peer| peer / within == rank / within),
+            None if route.inside(i) => {
+                load(&|peer| peer / inside != rank / inside && peer / within == rank / within)
+            }
             None => load(&|peer| peer / inside != rank / inside),
         };
         slowest = slowest.max(crossing / rate(route, i));

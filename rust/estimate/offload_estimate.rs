@@ -191,13 +191,13 @@ fn offloading(job: &Job, plan: &Plan, scheme: &Scheme) -> Result<Plan> {
             allowed,
         ));
     }
-    if plan.offload_optimizer || plan.offload_activations > 0 {
-        let got = "a plan that offloads itself";
-        return Err(Error::invalid(
-            "plan.offload_optimizer",
-            got,
-            "the scheme's own homes",
-        ));
+    let homes = "none: the scheme has homes of its own";
+    if plan.offload_optimizer {
+        return Err(Error::invalid("plan.offload_optimizer", true, homes));
+    }
+    if plan.offload_activations > 0 {
+        let share = plan.offload_activations;
+        return Err(Error::invalid("plan.offload_activations", share, homes));
     }
     if !plan.recomputation().uniform() {
         let got = "recomputation of some layers only";

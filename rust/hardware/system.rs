@@ -6,6 +6,7 @@ use super::level::{Level, LevelKind};
 use super::path::Path;
 use super::tier::MemoryTier;
 use crate::defaults;
+use crate::error::amounts::count;
 use crate::error::{Error, Result};
 use crate::units::{Bytes, BytesPerSecond, Dollars, Watts};
 use serde::{Deserialize, Serialize};
@@ -129,10 +130,18 @@ impl Default for Price {
 }
 
 impl System {
+    /// True where level `i` is a bus inside a node, which traffic between nodes passes by: adapters lie beside
+    /// the devices.
+    pub fn inside_node(&self, i: usize) -> bool {
+        let bus = self.levels.get(i).filter(|l| l.kind == LevelKind::Pcie);
+        bus.and_then(|level| level.devices)
+            .is_some_and(|devices| devices <= self.devices_per_node)
+    }
+
     /// Refuses figures that no system can have.
     pub fn check(&self) -> Result<()> {
         let at = |field: &str| format!("system {}.{field}", self.name);
-        positive(&at("devices_per_node"), f64::from(self.devices_per_node))?;
+        count(&at("devices_per_node"), self.devices_per_node, 1, u32::MAX)?;
         if self.levels.is_empty() || self.levels.len() > MAX_LEVELS {
             let allowed = format!("1 to {MAX_LEVELS} fabric levels");
             return Err(Error::invalid(at("levels"), self.levels.len(), allowed));

@@ -47,6 +47,8 @@ struct LevelLinks {
     /// Devices in one unit of the level below, and in one of this level.
     below: u32,
     within: u32,
+    /// True inside a node.
+    inside: bool,
     dims: Vec<u32>,
     wrap: Wrap,
     latency: Seconds,
@@ -75,6 +77,7 @@ impl Topology {
                 shares: 0,
                 below,
                 within: within.max(below),
+                inside: cluster.system.inside_node(i),
                 dims: level.dims.clone(),
                 wrap: level.wrap.clone(),
                 latency: level.latency,
@@ -161,10 +164,11 @@ impl Topology {
         tier.latency
     }
 
-    /// The switched network levels from `low` to below `level`.
+    /// The switched levels from `low` to below `level`, those of a node where that lies inside it.
     fn between(&self, low: usize, level: usize) -> impl DoubleEndedIterator<Item = &LevelLinks> {
+        let leaves = self.tiers.get(level).is_some_and(|tier| !tier.inside);
         let inner = self.tiers.get(low.max(1)..level).unwrap_or_default().iter();
-        inner.filter(|tier| tier.is_switched())
+        inner.filter(move |tier| tier.is_switched() && !(leaves && tier.inside))
     }
 }
 

@@ -8,7 +8,7 @@ use scalewright::collective::{Algorithm, Collective, Forms};
 use scalewright::hardware::{Cluster, LevelKind, Routing, System, Wrap};
 use scalewright::units::{Bytes, Seconds};
 use std::path::Path;
-use worlds::fabrics::{dragonfly, optical, ramp, wafer, wide_area};
+use worlds::fabrics::{dragonfly, optical, ramp, sockets, wafer, wide_area};
 
 /// Seconds per byte of large buffers.
 fn slope(algorithm: Algorithm, collective: Collective, cluster: &Cluster, stride: u32) -> f64 {
@@ -36,6 +36,34 @@ fn all_to_all_uses_every_global_link_and_neighbours_half_of_them() {
         "{}",
         direct / ring
     );
+}
+
+#[test]
+fn what_leaves_a_node_passes_no_bus_inside_it() {
+    let slow = sockets(32);
+    let mut fast = slow.clone();
+    for level in &mut fast.system.levels[..2] {
+        level.bandwidth = level.bandwidth * 1000.0;
+    }
+    for (algorithm, collective) in [
+        (Algorithm::Ring, Collective::AllReduce),
+        (Algorithm::Tree, Collective::AllReduce),
+        (Algorithm::Pairwise, Collective::AllToAll),
+    ] {
+        let of = |cluster: &Cluster, stride| slope(algorithm, collective, cluster, stride);
+        let (alone, as_alone) = (of(&slow, 8), of(&fast, 8));
+        assert!(
+            (alone / as_alone - 1.0).abs() < 1e-9,
+            "{algorithm:?} {alone} {as_alone}"
+        );
+        // ranks of one node have nothing else to go by
+        assert!(of(&slow, 1) > 2.0 * of(&fast, 1), "{algorithm:?}");
+        let inside = |cluster: &Cluster| {
+            let forms = Forms::forced(algorithm, collective, &cluster.group(4, 2), cluster);
+            forms.unwrap().time(Bytes::new(1e12)).value()
+        };
+        assert!(inside(&slow) > 100.0 * inside(&fast), "{algorithm:?}");
+    }
 }
 
 #[test]

@@ -67,27 +67,32 @@ def test_prices_of_values_bear_on_budgets_and_dollars() -> None:
     assert {v["capital_usd"] for v in within.best} == {300_000, 316_000}
 
 
-def test_other_chips_stand_in_and_their_node_is_priced_by_them_alone() -> None:
+def test_other_chips_stand_in_and_make_their_node_as_much_dearer() -> None:
     grid = found(constants={}, chips=["h100-sxm"], devices=[16], front=["time", "capital"])
     by_device = {variant["device"]: variant for variant in grid.best}
     assert set(by_device) == {"a100-sxm-80gb", "h100-sxm"}
-    assert by_device["h100-sxm"]["capital_usd"] == 16 * 30_000
+    assert by_device["a100-sxm-80gb"]["capital_usd"] == 2 * 150_000
+    assert by_device["h100-sxm"]["capital_usd"] == 2 * (150_000 + 8 * (30_000 - 15_000))
     assert by_device["h100-sxm"]["step_time_s"] < by_device["a100-sxm-80gb"]["step_time_s"]
     assert [v["device"] for v in grid.front] == ["h100-sxm", "a100-sxm-80gb"]
 
 
 def test_dollars_say_what_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
-    """A node with the very chips that it has costs less: what else is in it is left out."""
     others = ["--chips", "a100-sxm-80gb", "--systems", "p4de"]
     assert main([*JOB, *others, "--top", "2"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     own = "dgx-a100-80gb"
     assert f"dollars of {own}: nodes of 150,000 USD each, written off over 4 years" in told
-    assert f"dollars of {own} with a100-sxm-80gb: devices of 15,000 USD each, without" in told
+    assert f"dollars of {own} with a100-sxm-80gb: nodes of 150,000 USD each" in told
     assert "dollars of p4de: rent of " in told
     one, other = found(constants={}, chips=["a100-sxm-80gb"], devices=[16]).best
     assert one["step_time_s"] == other["step_time_s"]
-    assert {one["capital_usd"], other["capital_usd"]} == {2 * 150_000, 16 * 15_000}
+    assert one["capital_usd"] == other["capital_usd"] == 2 * 150_000
+    # nobody knows what this board costs in a node
+    (bare,) = (
+        of for of in found(constants={}, chips=["tpu-v4"], devices=[16]).systems if "tpu" in of.name
+    )
+    assert "node" not in bare.table["price"]
 
 
 @pytest.mark.parametrize(

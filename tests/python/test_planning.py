@@ -216,5 +216,7 @@ def test_a_run_lasts_longer_by_what_no_step_takes(goodput: float) -> None:
 @pytest.mark.parametrize("goodput", [0.0, -0.5, 1.5, float("nan"), float("inf")])
 def test_a_share_of_a_run_is_above_0_and_up_to_1(goodput: float) -> None:
     training = sw.Training(64, 512, run_tokens=1e9, goodput=goodput)
-    with pytest.raises(sw.InvalidError, match=r"training\.goodput: got .*; allowed: a (share|finite)"):
+    with pytest.raises(
+        sw.InvalidError, match=r"training\.goodput: got .*; allowed: a (share|finite)"
+    ):
         sw.estimate(sw.model("llama2-7b"), sw.system("dgx-h100", 8), "tensor=2", training)

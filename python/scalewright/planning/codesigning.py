@@ -231,7 +231,11 @@ def _machines(job: Job, grid: Mapping[str, Any], counts: Sequence[int]) -> list[
 
 
 def _with_chip(base: System, chip: object) -> System:
-    """Return the system with other devices; what its nodes cost is then not known."""
+    """Return the system with other devices, its node dearer or cheaper by what these are.
+
+    Where the price of a node or of a device is not known, or the system is rented, what is paid is
+    that of the devices alone.
+    """
     need("chips", chip, str, "catalog names of devices")
     places: tuple[str | Path, ...] = base.overrides
     device = load_device(cast("str", chip), places)
@@ -239,8 +243,22 @@ def _with_chip(base: System, chip: object) -> System:
     price: dict[str, object] = dict(base.table.get("price", {}))
     for bought in ("node", "rent_per_device_hour"):
         price.pop(bought, None)
+    if (node := _node_with(base, device)) is not None:
+        price["node"] = node
     table = {**base.table, "device": device["name"], "name": name, "price": price}
     return System(name, base.devices, table, device, base.overridden, base.overrides)
+
+
+def _node_with(base: System, device: Mapping[str, Any]) -> str | None:
+    """Return the price of a system's node with other devices in it; none where it is not known."""
+    price = cast("Mapping[str, Any]", base.table.get("price", {}))
+    known = (price.get("node"), base.device.get("price"), device.get("price"))
+    if "rent_per_device_hour" in price or None in known:
+        return None
+    node, own, other = (float(str(text).partition(" ")[0]) for text in known)
+    each = cast("int", base.table["devices_per_node"])
+    beside = node - each * own
+    return f"{beside + each * other:.10g} USD" if beside > 0.0 else None
 
 
 def _steps(name: str, values: object) -> list[dict[str, object]]:

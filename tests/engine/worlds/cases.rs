@@ -135,8 +135,8 @@ impl Case {
     }
 }
 
-/// Nodes on a switch, perhaps leaves and a spine, all sizes powers of two; messages cost their latency
-/// and their bytes.
+/// Nodes on a switch, perhaps with buses inside (up to eight devices), leaves and a spine, all sizes powers of two;
+/// messages cost their latency and their bytes.
 pub fn switched(most_levels: usize) -> impl Strategy<Value = Case> {
     let level = (10_u32..500, 5_u32..200, 1_u32..5);
     let levels = proptest::collection::vec(level, 1..=most_levels);
@@ -147,8 +147,12 @@ pub fn switched(most_levels: usize) -> impl Strategy<Value = Case> {
         let last = levels.len() - 1;
         let total = counts[last].max(stride + 1);
         let entries: Vec<String> = levels.iter().enumerate().map(|(i, (rate, latency, over))| {
-            let kind = if i == 0 { "switch" } else { "fat-tree" };
             let devices = 1 << if i == last { total } else { counts[i] };
+            let kind = match i {
+                0 => "switch",
+                _ if devices <= 8 && rate % 2 == 0 => "pcie",
+                _ => "fat-tree",
+            };
             let over = if i == 0 { 1 } else { *over };
             format!(
                 r#"{{"name": "level-{i}", "kind": "{kind}", "devices": {devices}, "hierarchical": true,

@@ -66,6 +66,15 @@ pub fn staged(devices: u32) -> Cluster {
     hosted(levels, devices, 400e9, 31.5e9)
 }
 
+/// Nodes of two sockets with four devices each, between which little passes, and an adapter for each device.
+pub fn sockets(devices: u32) -> Cluster {
+    let levels = r#"[
+        {"name": "pcie", "kind": "pcie", "devices": 4, "bandwidth": "20 GB/s", "latency": "3 us"},
+        {"name": "sockets", "kind": "pcie", "devices": 8, "bandwidth": "1 GB/s", "latency": "5 us"},
+        {"name": "network", "kind": "fat-tree", "bandwidth": "12.5 GB/s", "latency": "10 us"}]"#;
+    cluster(levels, devices)
+}
+
 /// A wafer of 12 x 12 dies.
 pub fn wafer(devices: u32) -> Cluster {
     let levels = r#"[
