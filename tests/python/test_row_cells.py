@@ -358,6 +358,7 @@ def test_numbers_that_contradict_each_other_are_refused(text: str) -> None:
         ("gradient_checkpointing", "full"),
         ("custom (context=offload)", "full"),
         ("remat_policy=custom", "full"),
+        ("--recompute-activations", "selective"),
         ("\u5168\u91cf\u91cd\u8ba1\u7b97", "full"),
         ("\u6fc0\u6d3b\u68c0\u67e5\u70b9", "full"),
         ("\u9009\u62e9\u6027\u91cd\u8ba1\u7b97", "selective"),

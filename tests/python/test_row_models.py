@@ -303,3 +303,20 @@ def test_models_of_programs_that_have_gates_alone_are_gated(said: str) -> None:
     assert model(**shape, source=f"{said}, squared ReLU")["activation"] == (
         "swiglu" if "SwiGLU" in said else "gelu"
     )
+
+
+@pytest.mark.parametrize(("size", "total"), [("1b", 1.137e9), ("3b", 3.043e9), ("7b", 7.327e9)])
+def test_smaller_starcoders_are_not_of_the_second_version(size: str, total: float) -> None:
+    fields = model(model=f"starcoder-{size}")
+    assert sw.model(fields).parameters()["total"] == pytest.approx(total, rel=0.01)
+    assert fields["kv_heads"] == 1
+
+
+@pytest.mark.parametrize("words", ["no gradient accumulation", "without accumulation"])
+def test_remarks_that_deny_accumulation_make_a_step_of_one_micro_batch(
+    tmp_path: Path, words: str
+) -> None:
+    told = priced(tmp_path, global_batch="", source=f"a table; {words}, AdamW")
+    same = priced(tmp_path, global_batch="", source="a table; AdamW", accumulation="1")
+    assert told["predicted"] == same["predicted"]
+    assert f"remarks of the row say '{words}'" in told["note"]

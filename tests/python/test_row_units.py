@@ -46,6 +46,9 @@ def priced(folder: Path, *figures: str) -> list[dict[str, Any]]:
         ("1.6e6 tok/s", "tokens/s", 1.6e6),
         ("≥830k", "tokens/s", 830e3),
         ("830'000 tokens/s", "tokens/s", 830e3),
+        ("30,1k", "tokens/s", 30.1e3),
+        ("1,25M tokens/s", "tokens/s", 1.25e6),
+        ("30,125k", "tokens/s", 30_125e3),
         ("0.4P", "TFLOP/s", 400.0),
         ("0.4 PFLOP/s", "TFLOP/s", 400.0),
         ("40960M", "GB", 40.96),
@@ -257,3 +260,23 @@ def test_a_share_of_flops_that_its_unit_tells_is_of_those(tmp_path: Path) -> Non
     assert figure("40.5", "% of a peak of 989.5 TFLOPs", "MFU") == (40.5, "% of 989.5")
     told, meant = priced(tmp_path, "MFU,40.5%,of 1 PFLOP/s", "MFU,40.5,% of 1000")
     assert told["error"] == meant["error"]
+
+
+@pytest.mark.parametrize("value", ["1,2345k", "1,2,3k", "1'5k", "1,234,5k"])
+def test_marks_that_part_no_groups_are_refused_with_their_line(tmp_path: Path, value: str) -> None:
+    said = f'Tokens/s,"{value}",'
+    (row,) = priced(tmp_path, said)
+    assert row["predicted"] is None
+    assert "allowed: one number" in row["reason"]
+
+
+@given(st.integers(1, 999), st.integers(0, 99), st.sampled_from(["k", "K", "M"]))
+def test_a_decimal_comma_reads_as_a_point(whole: int, parts: int, scale: str) -> None:
+    comma = figure(f"{whole},{parts}{scale}", "tokens/s")
+    assert comma == figure(f"{whole}.{parts}{scale}", "tokens/s")
+
+
+@pytest.mark.parametrize(("value", "gigabytes"), [("20.5G", 20.5), ("20500M", 20.5)])
+def test_letters_behind_memory_without_a_unit_count_bytes(value: str, gigabytes: float) -> None:
+    number, of = figure(value, "", "peak GPU memory")
+    assert (number, of) == (pytest.approx(gigabytes), "GB")

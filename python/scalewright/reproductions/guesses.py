@@ -48,6 +48,8 @@ _ACCUMULATED = re.compile(
     r"(?: of| is)?[ =:]{1,3}([0-9]{1,4})(?![0-9]|[.,][0-9]|[a-z])"
 )
 """`gradient accumulation 16` and `accum 2` in remarks."""
+_UNACCUMULATED = re.compile(r"(?<![a-z])(?:no|without) (?:gradient[- ])?accumulation(?![a-z])")
+"""`no gradient accumulation` in remarks."""
 _SIZE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?b", re.IGNORECASE)
 _UNLIKE = 0.15
 """How far the parameters of a row may be from its model's without a word."""
@@ -101,19 +103,22 @@ def recomputed(row: Row) -> tuple[Row, tuple[str, ...]]:
 def accumulated(row: Row) -> tuple[Row, tuple[str, ...]]:
     """Take the accumulation that remarks count where nothing else says a row's batch.
 
-    Remarks that count several speak of several runs. A time needs the batch itself: how many
-    sequences remarks mean by a step of one is open. Rates and memory hardly depend on it.
+    Where they deny it, a step has one micro-batch. Remarks that count several speak of several
+    runs. A time needs the batch itself: how many sequences remarks mean by a step of one is open.
+    Rates and memory hardly depend on it.
     """
     told = any(row.text(each) for each in ("accumulation", "global_batch", "batch_tokens"))
     metric = metric_of(row)
     if told or not (is_rate(metric) or kind_of(metric) == "memory"):
         return row, ()
     remarks = " ; ".join(row.text(column) for column in ("table", "source"))
-    found = list(_ACCUMULATED.finditer(remarks.casefold()))
-    if len({match[1] for match in found}) != 1:
+    found = [(match[0], match[1]) for match in _ACCUMULATED.finditer(remarks.casefold())]
+    found += [(match[0], "1") for match in _UNACCUMULATED.finditer(remarks.casefold())]
+    if len({steps for _, steps in found}) != 1:
         return row, ()
-    note = f"remarks of the row say '{found[0][0]}', which is taken"
-    return replace(row, cells={**row.cells, "accumulation": found[0][1]}), (note,)
+    words, steps = found[0]
+    note = f"remarks of the row say '{words}', which is taken"
+    return replace(row, cells={**row.cells, "accumulation": steps}), (note,)
 
 
 def of_usual_length(row: Row, model: dict[str, Any]) -> tuple[Row, tuple[str, ...]]:

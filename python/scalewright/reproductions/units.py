@@ -70,6 +70,9 @@ _RATES = ("tokens", "sequences", _FLOP)
 _OF_THE_JOB = frozenset({"aggregate", "aggregated", "total", "in total", "overall", "altogether"})
 """Words behind a figure that say no unit, but that it is of all devices."""
 _HOUR = 3600.0
+_NUMBER = re.compile(r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)(?:e[+-]?[0-9]{1,2})?", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[0-9]{1,9},[0-9]{1,2}")
+"""A comma that no group of three digits follows, as in `30,1k`."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,11 @@ def resolved(
     if named is not None and (listed_metric(name) or metric_meant(name, "")) in _SHARES:
         named = Unit(_SHARE, 0.01)  # `Model FLOPs utilization` has no unit in its name
     row = own or named
-    text = ungrouped(found["value"])
+    text = _decimal(found["value"])
+    if text is None:
+        told = f"got '{short(found[0])}'"
+        message = f"{field}: {told}; allowed: one number, commas before three digits or as a point"
+        raise InvalidError(message)
     counted = row if cell is None or cell.of == _PER else cell
     amount = _amount(found["scale"], counted, metric)
     ratio = cell is not None and cell.of == _RATIO and "speed" in metric.casefold()
@@ -172,6 +179,7 @@ def resolved(
     if told and row is not None and row.of == _TIME and cell is not None and cell.of == _STEP:
         return _times(text, amount), "it/s"
     if not told:
+        own_text = own_text or ("GB" if row is None and found["scale"] and _stored(metric) else "")
         return _times(text, amount / (row.counts if row and found["scale"] else 1.0)), own_text
     if own is None or cell is None:
         return _times(text, amount), own_text or told
@@ -189,7 +197,8 @@ def bytes_of(text: str) -> float | None:
     if found is None or found["scale"] not in {None, "B"}:
         return None
     said = Unit(_RAM, 1.0) if not found["unit"] else unit_in(found["unit"])
-    return float(ungrouped(found["value"])) * said.size if said and said.of == _RAM else None
+    number = _decimal(found["value"])
+    return float(number) * said.size if number and said and said.of == _RAM else None
 
 
 def in_seconds(value: str, unit: str) -> dict[str, str]:
@@ -202,7 +211,8 @@ def in_seconds(value: str, unit: str) -> dict[str, str]:
         return {}
     if figure is None or figure["scale"] or figure["unit"]:
         return {}
-    return {"value": _times(ungrouped(figure["value"]), said.size), "unit": "s"}
+    number = _decimal(figure["value"])
+    return {} if number is None else {"value": _times(number, said.size), "unit": "s"}
 
 
 def _alike(row: Unit, cell: Unit | None) -> bool:
@@ -225,7 +235,7 @@ def _amount(scale: str | None, unit: Unit | None, metric: str) -> float | None:
     letter = scale.casefold()
     many = _COUNTED_BY.get(letter)
     if unit is None:
-        return many if kind_of(metric_meant(metric, "") or metric) == "rate" else None
+        return _unnamed(letter, metric)
     if unit.of in _RATES[:2]:
         return many
     if unit.of == _FLOP:
@@ -237,6 +247,29 @@ def _amount(scale: str | None, unit: Unit | None, metric: str) -> float | None:
     # thousands of hours, but no thousands of seconds a step
     hours = unit.of == _TIME and unit.size / unit.counts == _HOUR and scale != "m"
     return many if hours else None
+
+
+def _unnamed(letter: str, metric: str) -> float | None:
+    """Return what a letter multiplies by where no heading has a unit; memory is in GB then."""
+    if _stored(metric):
+        return _BYTES[f"{letter}b"] / _BYTES["gb"] if letter in {"m", "g", "t"} else None
+    rate = kind_of(metric_meant(metric, "") or metric) == "rate"
+    return _COUNTED_BY.get(letter) if rate else None
+
+
+def _stored(metric: str) -> bool:
+    """Say whether a metric is of bytes."""
+    return kind_of(metric_meant(metric, "") or metric) == "memory"
+
+
+def _decimal(text: str) -> str | None:
+    """Return a figure with a point before its fraction and no other marks; none where it is none.
+
+    A comma before one or two digits, the last, is a point: groups have three.
+    """
+    comma = _DECIMAL_COMMA.fullmatch(text) is not None
+    plain_ = text.replace(",", ".") if comma else ungrouped(text)
+    return plain_ if _NUMBER.fullmatch(plain_) else None
 
 
 def _times(text: str, factor: float) -> str:

@@ -22,6 +22,8 @@ _FLAG = re.compile(
 """Words of flags of programs, as `xla_fsdp_grad_ckpt`."""
 _CUSTOM = re.compile(r"(?:remat_policy[ =:]{1,3})?custom(?: ?\([^()]{0,80}\))?")
 """MaxText's policy whose tensors are computed again unless it is told (configs/base.yml)."""
+_SCORES_AGAIN = ["recompute", "activations"]
+"""Megatron-LM's flag, which makes the granularity selective (megatron/training/arguments.py)."""
 _PRODUCTS_STAY = "minimal"
 """MaxText's checkpoint_dots_with_no_batch_dims (MaxText/layers/models.py)."""
 _CHINESE = (
@@ -313,7 +315,7 @@ def _of_a_flag(folded: str) -> str | None:
     """Return what a program's flag, or a word in Chinese, says of recomputation; else none."""
     if _FLAG.fullmatch(" ".join(_plain(folded))) or _CUSTOM.fullmatch(folded):
         return "full"
-    if folded == _PRODUCTS_STAY:
+    if folded == _PRODUCTS_STAY or _plain(folded) == _SCORES_AGAIN:
         return "selective"
     return next((policy for policy, said in _CHINESE if said.fullmatch(folded)), None)
 
