@@ -588,8 +588,8 @@ def test_steps_are_nine_tenths_of_a_paper_s_whole_run() -> None:
     def goodput(metric: str, paper: str = "Doe et al. 2024") -> float | None:
         return facts({"paper": paper, "metric": metric}, "h100-sxm").get("goodput")
 
-    for metric in ("gpu_hours_for_500000m_tokens", "training_time_for_10000m_tokens"):
+    for metric in ("gpu_hours_for_500000m_tokens", "training_time_for_100000m_tokens"):
         assert goodput(metric) == 0.9
         assert goodput(metric, paper="") is None, "the user's own rows say what they timed"
-    for metric in ("days_for_300B_tokens", "tokens_per_s", "training_time_for_9000m_tokens"):
+    for metric in ("days_for_300B_tokens", "tokens_per_s", "training_time_for_99000m_tokens"):
         assert goodput(metric) is None
