@@ -192,3 +192,20 @@ def test_nothing_that_fits_is_an_answer(capsys: pytest.CaptureFixture[str]) -> N
     big = [*JOB, "--vary", f"{ROOM}=0.02"]
     assert main(["codesign", "--model", "gpt3-175b", *big[3:]]) == 3
     assert "No variant" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "price", ["300000 USD", "3e5 USD", "300000USD", " 300 kUSD", "0.3 MUSD", "300kUSD "]
+)
+def test_prices_of_any_spelling_make_one_sum(
+    price: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "own.toml"
+    head = 'kind = "system"\nname = "mine"\nbase = "dgx-h100"\n'
+    own.write_text(f'{head}[price]\nnode = "{price}"\n', encoding="utf-8")
+    asked = ["--model", "llama2-7b", "--system", "mine", "--devices", "8", "--global-batch", "8"]
+    asked += ["--sequence", "2048", "--chips", "h200-sxm", "--catalog", str(own)]
+    assert main(["codesign", *asked]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "dollars of mine: nodes of 300,000 USD each" in told
+    assert "dollars of mine with h200-sxm: nodes of 316,000 USD each" in told

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from scalewright import _engine
 from scalewright.catalog import load_device
+from scalewright.catalog.money import dollars
 from scalewright.config import json_text, named_as, need, need_count, need_progress, space
 from scalewright.errors import InvalidError
 from scalewright.planning.inputs import System
@@ -255,7 +256,7 @@ def _node_with(base: System, device: Mapping[str, Any]) -> str | None:
     known = (price.get("node"), base.device.get("price"), device.get("price"))
     if "rent_per_device_hour" in price or None in known:
         return None
-    node, own, other = (float(str(text).partition(" ")[0]) for text in known)
+    node, own, other = (dollars(cast("str", text)) for text in known)
     each = cast("int", base.table["devices_per_node"])
     beside = node - each * own
     return f"{beside + each * other:.10g} USD" if beside > 0.0 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from scalewright.catalog.defaults import defaults
+from scalewright.catalog.money import dollars
 
 if TYPE_CHECKING:
     from scalewright.planning import System
@@ -26,6 +27,5 @@ def price_basis(system: System) -> str:
 
 
 def _amount(text: str) -> str:
-    """Return an amount as the catalog writes it, its thousands apart."""
-    number, space, unit = text.partition(" ")
-    return f"{float(number):,.10g}{space}{unit}"
+    """Return an amount of the catalog in dollars, its thousands apart."""
+    return f"{dollars(text):,.10g} USD"
